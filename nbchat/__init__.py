@@ -1,0 +1,1 @@
+"""nbchat: a notebook chat whose conversations never hit the context wall."""

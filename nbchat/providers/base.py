@@ -1,0 +1,116 @@
+"""What every provider speaks: a request goes in, deltas and one reply come out."""
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from threading import Event as Flag
+from typing import Literal, Protocol
+
+from nbchat.events import Delta
+from nbchat.history import Entry, Usage
+from nbchat.models import ModelInfo
+from nbchat.tools import Tool
+
+ReplyStop = Literal["end_turn", "tool_use", "max_tokens", "refusal"]
+
+Speaker = Literal["user", "assistant", "tool"]
+
+SUMMARY_NOTE = (
+    "Notes on the conversation so far, made when it was compacted. They are reference, "
+    "not a request: newer messages win, and what is listed as done is not done again."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Everything one response is made from.
+
+    `tool_choice` is auto, none, required or the name of the one tool to call.
+    `answer_tag` asks for an answer inside `<tag>...</tag>`; a provider that can enforce
+    it does. `model` stands in for the provider's own model when it is not empty.
+    """
+
+    history: tuple[Entry, ...]
+    system: str = ""
+    tools: tuple[Tool, ...] = ()
+    tool_choice: str = "auto"
+    max_output_tokens: int | None = None
+    answer_tag: str = ""
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One complete response."""
+
+    entries: tuple[Entry, ...]
+    usage: Usage
+    stop_reason: ReplyStop
+    model: str
+
+    @property
+    def text(self) -> str:
+        """What was said, calls and thinking left out."""
+        return "\n".join(
+            entry.content
+            for entry in self.entries
+            if entry.role == "assistant" and not entry.is_call
+        )
+
+    @property
+    def calls(self) -> list[Entry]:
+        """The tools asked for, in order."""
+        return [entry for entry in self.entries if entry.is_call]
+
+
+ReplyStream = Generator[Delta, None, Reply]
+
+
+class Provider(Protocol):
+    """A model behind an API."""
+
+    name: str
+    """Provider and model, as in `openai:gpt-5-mini`."""
+
+    def stream(self, request: Request, *, stop: Flag | None = None) -> ReplyStream:
+        """Deltas as they arrive, then the reply; raises ProviderError or Stopped.
+
+        Nothing is retried here. Setting `stop` ends the stream within 0.1 s.
+        """
+
+    def info(self) -> ModelInfo:
+        """The model's window and limits; may ask the server, never raises."""
+
+    def count_tokens(self, request: Request) -> int:
+        """Input tokens of a request by the provider's own count, where it has one."""
+
+    def models(self) -> list[str]:
+        """The models this server offers."""
+
+
+def speaker(entry: Entry) -> Speaker:
+    """Who says an entry on the wire: a summary is told in the user's voice."""
+    if entry.role in ("assistant", "thinking"):
+        return "assistant"
+    return "tool" if entry.role == "tool" else "user"
+
+
+def messages(history: tuple[Entry, ...]) -> Iterator[tuple[Speaker, list[Entry]]]:
+    """A history as messages: runs of entries by one speaker."""
+    for who, run in groupby(history, speaker):
+        yield who, list(run)
+
+
+def wire_text(entry: Entry) -> str:
+    """An entry's text as the model reads it; a summary comes in a data envelope."""
+    if entry.role != "summary":
+        return entry.content
+    return (
+        f"<conversation_summary>\n{SUMMARY_NOTE}\n{entry.content}\n"
+        "</conversation_summary>"
+    )
+
+
+def redact(text: str, secret: str) -> str:
+    """A text without the key; error messages of servers quote it."""
+    return text.replace(secret, "***") if secret else text
