@@ -78,6 +78,13 @@ class Compacted:
 
 
 @dataclass(frozen=True, slots=True)
+class CompactionUndone:
+    """The history is again what it was before `compaction`."""
+
+    compaction: Compaction
+
+
+@dataclass(frozen=True, slots=True)
 class CompactionSkipped:
     """A compaction was due and would not have paid; the history is unchanged."""
 
@@ -86,11 +93,17 @@ class CompactionSkipped:
 
 @dataclass(frozen=True, slots=True)
 class CompactionFailed:
-    """No summary passed the gates; the history is unchanged."""
+    """No summary passed the gates; the history is unchanged.
 
-    reason: str
-    code: str
-    cost: Usage
+    The record says why (`reason`, `code`) and what the attempt cost.
+    """
+
+    compaction: Compaction
+
+    @property
+    def reason(self) -> str:
+        """Why, in one line."""
+        return self.compaction.reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +137,7 @@ Event = (
     | ToolRequested
     | CompactionStarted
     | Compacted
+    | CompactionUndone
     | CompactionSkipped
     | CompactionFailed
     | SavingFailed

@@ -117,7 +117,11 @@ class Compaction:
     policy: str = "single-summary"
     status: Status = "done"
     reason: str = ""
+    code: str = ""
+    """Which gate refused the summary, when `status` is failed."""
     prefix_hash: str = ""
+    committed_at: int = 0
+    """Length of the transcript at commit; usage reported before is history."""
     created_at: str = field(default_factory=now)
 
     @property

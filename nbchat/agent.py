@@ -1,0 +1,293 @@
+"""One turn as a generator of events: ask, run tools, compact, until there is an answer.
+
+The agent is the only one who changes a session. It knows no widget and no database; a
+listener is told every event before the caller sees it.
+"""
+
+import json
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing
+from threading import Event as Flag
+
+from nbchat.compaction.engine import CompactionEngine
+from nbchat.compaction.units import legal, open_calls
+from nbchat.errors import ContextOverflow, NbchatError, Stopped, StoreError
+from nbchat.events import (
+    Compacted,
+    CompactionFailed,
+    CompactionSkipped,
+    CompactionUndone,
+    EntryAdded,
+    Event,
+    SavingFailed,
+    StopReason,
+    TextDelta,
+    ToolRequested,
+    TurnFailed,
+    TurnFinished,
+    UsageReported,
+)
+from nbchat.history import INCOMPLETE, Compaction, Entry, Session, Usage
+from nbchat.providers import connect
+from nbchat.providers.base import Provider, Reply, Request
+from nbchat.providers.retry import stream_with_retries
+from nbchat.tools import as_tools, failed_result, run_tool
+
+DEFAULT_MAX_STEPS = 50
+
+Events = Generator[Event, None, None]
+
+
+class Agent:
+    """A model with tools and a conversation that is compacted when it grows.
+
+        agent = Agent(tools=[get_ticket, close_ticket], system="You triage tickets.")
+        for event in agent.run("Work through all tickets."):
+            ...
+    """
+
+    def __init__(
+        self,
+        provider: Provider | str = "",
+        *,
+        tools: Iterable[Callable[..., object]] = (),
+        system: str = "",
+        engine: CompactionEngine | None = None,
+        session: Session | None = None,
+        tool_choice: str | Callable[[Session], str] = "auto",
+        max_steps: int = DEFAULT_MAX_STEPS,
+        max_output_tokens: int | None = None,
+        approve: Callable[[Entry], bool] | None = None,
+        listener: Callable[[Event], None] | None = None,
+    ) -> None:
+        """Without a provider the key in the environment chooses one, else it is local.
+
+        `tool_choice` is auto, none, required or a tool's name, or a function of the
+        session that says which; so code can hold the workflow while the model judges.
+        `approve` is asked before each call; without it every tool given here may run.
+        Raises ConfigError when a part cannot work.
+        """
+        self.provider = connect(provider) if isinstance(provider, str) else provider
+        self.tools = as_tools(tools)
+        self.system = system
+        self.session = session or Session()
+        self.engine = engine or CompactionEngine(context_token_threshold=None)
+        self.tool_choice = tool_choice
+        self.max_steps = max_steps
+        self.max_output_tokens = max_output_tokens
+        self._approve = approve
+        self._listener = listener
+        self._unsaved: list[SavingFailed] = []
+        self.engine.fit(self.provider.info(), floor_tokens=self._floor_tokens())
+        self.engine.resume(self.session)
+
+    def __repr__(self) -> str:
+        """The model and the size of the conversation."""
+        return f"<Agent {self.provider.name}: {self.session!r}>"
+
+    def run(self, text: str, *, stop: Flag | None = None) -> Iterator[Event]:
+        """One turn: everything from a person's words to the answer, as events.
+
+        Faults end in TurnFailed, a stop in TurnFinished("stopped"); both keep what had
+        arrived, and the next turn works. KeyboardInterrupt passes through.
+        """
+        yield from self._saved(self._turn(Entry("user", text), stop))
+
+    def compact(self, *, focus: str = "", stop: Flag | None = None) -> Iterator[Event]:
+        """Compact now, whatever the meters say; `focus` names what matters most."""
+        yield from self._saved(self._compact("manual", stop, focus=focus))
+
+    def undo_compaction(self) -> Iterator[Event]:
+        """Take back the compaction in force; the model sees the original again."""
+        yield from self._saved(self._undo())
+
+    def ask(self, text: str) -> str:
+        """Run a turn to its end and return the answer; raises NbchatError if it fails."""
+        for event in self.run(text):
+            if isinstance(event, TurnFailed):
+                raise NbchatError(event.message)
+        return self.session.last_answer
+
+    def _turn(self, said: Entry, stop: Flag | None) -> Events:
+        yield self._remember(said)
+        steps: list[Reply] = []
+        try:
+            reason = yield from self._steps(steps, stop)
+            yield from self._compact_if_due(stop)
+        except Stopped:
+            yield from self._answer_open_calls("stopped before it ran")
+            yield self._tell(TurnFinished("stopped", len(steps)))
+        except NbchatError as error:
+            yield from self._answer_open_calls("the turn failed before it ran")
+            yield self._tell(TurnFailed(str(error)))
+        except BaseException:  # KeyboardInterrupt, or the caller closed the turn
+            list(self._answer_open_calls("interrupted before it ran"))
+            raise
+        else:
+            yield self._tell(TurnFinished(reason, len(steps)))
+
+    def _steps(
+        self, steps: list[Reply], stop: Flag | None
+    ) -> Generator[Event, None, StopReason]:
+        """Ask and run tools until the model has nothing more to call."""
+        while len(steps) < self.max_steps:
+            yield from self._compact_if_due(stop)
+            reply = yield from self._ask_or_make_room(stop)
+            steps.append(reply)
+            yield from self._remember_reply(reply)
+            if not reply.calls:
+                return "end_turn" if reply.stop_reason == "tool_use" else reply.stop_reason
+            yield from self._run_calls(reply.calls, stop)
+        return "max_steps"
+
+    def _ask_or_make_room(self, stop: Flag | None) -> Generator[Event, None, Reply]:
+        """A reply; a request that was too long is compacted once and sent once more."""
+        try:
+            return (yield from self._ask(stop))
+        except ContextOverflow:
+            before = self.session.compaction
+            yield from self._compact("overflow", stop)
+            if self.session.compaction is before:
+                raise
+        return (yield from self._ask(stop))
+
+    def _ask(self, stop: Flag | None) -> Generator[Event, None, Reply]:
+        """The model's reply; of a broken one the text that had arrived is kept."""
+        shown: list[str] = []
+        stream = stream_with_retries(self.provider, self._request(), stop=stop)
+        try:
+            while True:
+                delta = next(stream)
+                if isinstance(delta, TextDelta):
+                    shown.append(delta.text)
+                yield self._tell(delta)
+        except StopIteration as finished:
+            reply: Reply = finished.value
+            return reply
+        except BaseException as error:
+            stream.close()
+            if shown:
+                partial = self._remember(_incomplete("".join(shown)))
+                if not isinstance(error, GeneratorExit):
+                    yield partial
+            raise
+
+    def _request(self) -> Request:
+        choice = self.tool_choice
+        return Request(
+            history=tuple(legal(self.session.history)),
+            system=self.system,
+            tools=self.tools,
+            tool_choice=choice if isinstance(choice, str) else choice(self.session),
+            max_output_tokens=self.max_output_tokens,
+        )
+
+    def _remember_reply(self, reply: Reply) -> Events:
+        """The reply's entries; the last one carries the usage, which is then counted."""
+        *first, last = reply.entries
+        for entry in first:
+            yield self._remember(entry)
+        yield self._remember(last, reply.usage)
+        position = len(self.session.transcript)
+        self.engine.update_token_count(reply.usage, position=position)
+        yield self._tell(self._usage_report(reply.usage))
+
+    def _usage_report(self, usage: Usage) -> UsageReported:
+        return UsageReported(
+            usage,
+            self.engine.input_tokens,
+            self.engine.context_token_threshold,
+            self.engine.context_tokens(self.session),
+            self.engine.info.window,
+        )
+
+    def _run_calls(self, calls: Iterable[Entry], stop: Flag | None) -> Events:
+        for call in calls:
+            if stop is not None and stop.is_set():
+                raise Stopped("stopped")
+            yield self._tell(ToolRequested(call))
+            if self._approve is not None and not self._approve(call):
+                yield self._remember(failed_result(call, "denied by the user"))
+            else:
+                yield self._remember(run_tool(self.tools, call))
+
+    def _answer_open_calls(self, reason: str) -> Events:
+        """Give every call that will not run an answer, so that the history stays legal."""
+        for call in open_calls(self.session.history):
+            yield self._remember(failed_result(call, reason))
+
+    def _compact_if_due(self, stop: Flag | None) -> Events:
+        decision = self.engine.should_compact(self.session)
+        if decision:
+            yield from self._compact(decision.trigger, stop)
+
+    def _compact(self, trigger: str, stop: Flag | None, *, focus: str = "") -> Events:
+        plan = self.engine.plan(self.session, trigger=trigger, focus=focus)
+        if plan.skip:
+            if trigger != "manual":
+                self.engine.cool_down(self.session)
+            yield self._tell(CompactionSkipped(plan.skip))
+            return
+        work = self.engine.compact(self.session, self.provider, plan, stop=stop)
+        with closing(work):
+            record = yield from self._told(work)
+        yield self._commit(record)
+
+    def _undo(self) -> Events:
+        record = self.engine.undo(self.session)
+        if record is None:
+            yield self._tell(CompactionSkipped("there is no compaction to undo"))
+            return
+        self.session.compactions.append(record)
+        self.engine.reset()
+        yield self._tell(CompactionUndone(record))
+
+    def _commit(self, record: Compaction) -> Event:
+        """One append: before it the history is the old one, after it the new one."""
+        self.session.compactions.append(record)
+        if not record.is_in_force:
+            self.engine.cool_down(self.session)
+            return self._tell(CompactionFailed(record))
+        self.engine.reset()
+        return self._tell(Compacted(record))
+
+    def _remember(self, entry: Entry, usage: Usage | None = None) -> Event:
+        position = self.session.append(entry, usage)
+        return self._tell(EntryAdded(position, entry, usage))
+
+    def _told(
+        self, work: Generator[Event, None, Compaction]
+    ) -> Generator[Event, None, Compaction]:
+        while True:
+            try:
+                event = next(work)
+            except StopIteration as finished:
+                record: Compaction = finished.value
+                return record
+            yield self._tell(event)
+
+    def _tell(self, event: Event) -> Event:
+        """Let the listener know; a store that fails must not end the chat."""
+        if self._listener is not None:
+            try:
+                self._listener(event)
+            except StoreError as error:
+                self._unsaved.append(SavingFailed(str(error)))
+        return event
+
+    def _saved(self, events: Events) -> Events:
+        """The events, and after each what could not be saved of it."""
+        with closing(events):
+            for event in events:
+                yield event
+                while self._unsaved:
+                    yield self._unsaved.pop(0)
+
+    def _floor_tokens(self) -> int:
+        schemas = [[t.name, t.description, t.parameters] for t in self.tools]
+        text = self.system + (json.dumps(schemas) if schemas else "")
+        return self.engine.counter.count(text) if text else 0
+
+
+def _incomplete(text: str) -> Entry:
+    return Entry("assistant", text, tool_args=INCOMPLETE)

@@ -1,0 +1,347 @@
+"""How a conversation is compacted: one engine, told what to do by a policy.
+
+The engine decides, plans and proposes; it never changes a session. Whoever runs it
+appends the record it returns, and until then the history is what it was.
+"""
+
+import uuid
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
+from threading import Event as Flag
+from typing import Any
+
+from nbchat.compaction import ledger
+from nbchat.compaction.envelope import summary_entry
+from nbchat.compaction.meter import Decision, Reading, read_meters
+from nbchat.compaction.policies import Policy, policy_named
+from nbchat.compaction.summary import read_summary, summary_request
+from nbchat.compaction.units import open_calls, safe_cuts
+from nbchat.errors import CompactionError, ConfigError, ProviderError
+from nbchat.events import CompactionStarted, RetryScheduled
+from nbchat.history import Compaction, Entry, Session, Usage, prefix_hash
+from nbchat.models import ModelInfo
+from nbchat.providers.base import Provider, Reply, ReplyStream, Request
+from nbchat.providers.retry import stream_with_retries
+from nbchat.tokens import TokenCounter
+
+DEFAULT_THRESHOLD = 5_000
+WINDOW_SHARE_OF_THRESHOLD = 0.75
+"""The threshold as a share of the window when none is set."""
+
+LEAST_TOKENS = 100
+"""An automatic compaction of fewer tokens than this could not pay for its request."""
+
+LARGEST_SHARE = 0.9
+"""A summary entry must be at most this share of what it replaces."""
+
+FACTS_TOKENS, FACTS_SHARE = 1_500, 0.4
+"""Facts take a tenth of what is folded, or this many tokens, but never over 40 %."""
+
+COUNT_ERROR = 1.3
+"""Local counts fall up to 28 % short of other vendors' own (measured on real usage)."""
+
+SHORTEST_SUMMARY, SUMMARY_SHARE = 200, 0.25
+REQUEST_OVERHEAD = 400
+"""Tokens of instruction and tags around a transcript, generously."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a compaction would do, or in `skip` the reason not to."""
+
+    trigger: str
+    covered: tuple[Entry, ...] = ()
+    """Entries of the history that would be folded, an earlier summary included."""
+    start: int = 0
+    stop: int = 0
+    """The newly folded part of the transcript."""
+    tokens_before: int = 0
+    tokens_covered: int = 0
+    summary_max_tokens: int = 0
+    focus: str = ""
+    skip: str = ""
+
+    @property
+    def tokens_after(self) -> int:
+        """The estimate of the context after, with a summary of full length."""
+        return self.tokens_before - self.tokens_covered + self.summary_max_tokens
+
+
+class CompactionEngine:
+    """Counts what a conversation costs and folds it into a summary when it is time."""
+
+    def __init__(
+        self,
+        context_token_threshold: int | None = DEFAULT_THRESHOLD,
+        summary_prompt: str | None = None,
+        summary_model: str | Provider | None = None,
+        policy: str | Policy = "single-summary",
+        *,
+        info: ModelInfo | None = None,
+    ) -> None:
+        """A threshold of None is 75 % of the model's window, or off if that is unknown.
+
+        `summary_model` is another model of the same provider, by name, or a provider.
+        `info` is told by the agent when it is left out here.
+        """
+        self.policy = policy_named(policy)
+        self.summary_prompt = summary_prompt
+        self.summary_model = summary_model
+        self.input_tokens = 0
+        self.floor_tokens = 0
+        """Tokens of the system prompt and the tools, which no compaction removes."""
+        self._threshold = context_token_threshold
+        self._anchor: tuple[int, Usage] | None = None
+        self._cooldown = (0, 0)
+        self.fit(info or ModelInfo("unknown"))
+
+    def __repr__(self) -> str:
+        """The policy and how far the count has come."""
+        return (
+            f"<CompactionEngine {self.policy.name} {self.input_tokens:,} of "
+            f"{self.context_token_threshold or 'no threshold'}>"
+        )
+
+    @property
+    def context_token_threshold(self) -> int | None:
+        """Input tokens after which to compact; None when that meter is off."""
+        if not self.policy.is_cumulative:
+            return None
+        if self._threshold is None and self.info.window is not None:
+            return int(self.info.window * WINDOW_SHARE_OF_THRESHOLD)
+        return self._threshold
+
+    def set_threshold(self, tokens: int | None) -> None:
+        """Compact at another sum; refused when the floor alone would exceed it."""
+        if tokens is not None and tokens <= 0:
+            raise ConfigError(
+                f"context_token_threshold {tokens} is no token count; set a positive one"
+            )
+        if tokens is not None and tokens <= self.floor_tokens:
+            raise ConfigError(
+                f"context_token_threshold {tokens:,} is not above the "
+                f"{self.floor_tokens:,} tokens of the system prompt and tools alone, "
+                f"which no compaction removes; set at least {4 * self.floor_tokens:,}"
+            )
+        self._threshold = tokens
+
+    def fit(self, info: ModelInfo, *, floor_tokens: int = 0) -> None:
+        """Learn the model's window and what a request costs at the least."""
+        self.info = info
+        self.counter = TokenCounter(info.encoding)
+        self.floor_tokens = floor_tokens
+        self.set_threshold(self._threshold)
+
+    def resume(self, session: Session) -> None:
+        """Count a loaded session as if it had never been away."""
+        since = max((c.committed_at for c in session.compactions), default=0)
+        self.reset()
+        for position, usage in session.usages:
+            if position > since:
+                self.update_token_count(usage, position=position)
+
+    def update_token_count(self, usage: Usage, *, position: int | None = None) -> None:
+        """Add a response's input tokens.
+
+        `position` is the length of the transcript when the response had joined it;
+        with it the size of the context is known exactly up to there.
+        """
+        self.input_tokens += usage.input_tokens
+        if position is not None:
+            self._anchor = (position, usage)
+
+    def reset(self) -> None:
+        """Begin to count anew, as after a compaction."""
+        self.input_tokens = 0
+        self._anchor = None
+        self._cooldown = (0, 0)
+
+    def context_tokens(self, session: Session) -> int:
+        """What the next request holds: the last report plus an estimate of the rest."""
+        if self._anchor is not None:
+            position, usage = self._anchor
+            added = self.counter.count_entries(session.transcript[position:])
+            return usage.total_tokens + added
+        return self.floor_tokens + self.counter.count_entries(session.history)
+
+    def should_compact(self, session: Session) -> Decision:
+        """Whether it is time, which meter says so, and why."""
+        tokens, context = self._cooldown
+        threshold = self.context_token_threshold
+        return read_meters(
+            Reading(
+                self.input_tokens,
+                None if threshold is None else tokens + threshold,
+                self.context_tokens(session),
+                self._window_limit(context),
+            )
+        )
+
+    def cool_down(self, session: Session) -> None:
+        """After a refusal: wait for another threshold's worth before the next try."""
+        self._cooldown = (self.input_tokens, self.context_tokens(session))
+
+    def plan(
+        self, session: Session, *, trigger: str = "manual", focus: str = ""
+    ) -> Plan:
+        """A dry run: what would be folded, or the reason to skip; calls no model."""
+        history = session.history
+        if open_calls(history):
+            return Plan(trigger, skip="a tool call still waits for its result")
+        newest = len(history) - self.policy.keep_entries
+        cut = max((c for c in safe_cuts(history) if c <= newest), default=0)
+        covered = tuple(history[:cut])
+        folded = [entry for entry in covered if entry.role != "summary"]
+        if not folded:
+            return Plan(trigger, skip="there is nothing new to fold")
+        size = self.counter.count_entries(covered)
+        if trigger != "manual" and size < LEAST_TOKENS:
+            return Plan(trigger, skip=f"only {size} tokens could be folded")
+        start = session.compaction.stop if session.compaction else 0
+        return Plan(
+            trigger,
+            covered,
+            start,
+            start + len(folded),
+            self.context_tokens(session),
+            size,
+            self._summary_budget(size),
+            focus,
+        )
+
+    def create_summary_request(self, plan: Plan) -> Request:
+        """The request that asks for the `<summary>` of a plan's entries."""
+        room = self.info.window
+        if room is not None:
+            room -= plan.summary_max_tokens + REQUEST_OVERHEAD
+            room = int(room / COUNT_ERROR)
+        return summary_request(
+            plan.covered,
+            counter=self.counter,
+            room_tokens=room,
+            max_tokens=plan.summary_max_tokens,
+            prompt=self.summary_prompt or "",
+            focus=plan.focus,
+            model=self.summary_model if isinstance(self.summary_model, str) else "",
+        )
+
+    def compact(
+        self, session: Session, provider: Provider, plan: Plan, *, stop: Flag | None = None
+    ) -> Generator[CompactionStarted | RetryScheduled, None, Compaction]:
+        """The record of a compaction, done or failed, for the caller to append.
+
+        Model, server and gate faults end in a failed record; a stop or an interrupt
+        passes through. The session is only read.
+        """
+        yield CompactionStarted(plan.trigger, plan.stop - plan.start, plan.tokens_before)
+        chosen = self.summary_model
+        writer = chosen if chosen and not isinstance(chosen, str) else provider
+        request = self.create_summary_request(plan)
+        cost = Usage()
+        try:
+            stream = stream_with_retries(writer, request, stop=stop)
+            reply = yield from _without_text(stream)
+            cost = reply.usage
+            text = read_summary(reply)
+            entry = self._summary_entry(session, plan, text)
+        except CompactionError as error:
+            failure = {"reason": str(error), "code": error.reason}
+        except ProviderError as error:
+            failure = {"reason": str(error), "code": type(error).__name__}
+        else:
+            after = self._tokens_after(session, plan, entry)
+            return self._record(
+                session, plan, writer, cost, summary=entry.content, tokens_after=after
+            )
+        return self._record(
+            session, plan, writer, cost, summary="", status="failed", **failure
+        )
+
+    def undo(self, session: Session) -> Compaction | None:
+        """The record that takes back the compaction in force; None if there is none."""
+        newest = session.compaction
+        if newest is None:
+            return None
+        return replace(
+            newest, status="undone", committed_at=len(session.transcript)
+        )
+
+    def _window_limit(self, cooldown_context: int) -> int | None:
+        if self.info.window is None:
+            return None
+        usable = self.info.window - self.info.output_reserve
+        return max(int(usable * self.policy.window_share), cooldown_context * 11 // 10)
+
+    def _summary_budget(self, covered_tokens: int) -> int:
+        """A quarter of what is folded, within the policy's and the model's limits."""
+        wanted = max(SHORTEST_SUMMARY, int(covered_tokens * SUMMARY_SHARE))
+        return min(wanted, self.policy.summary_max_tokens, self.info.output_reserve)
+
+    def _summary_entry(self, session: Session, plan: Plan, text: str) -> Entry:
+        """The summary entry with its facts; raises when it would not be smaller."""
+        covered = session.transcript[: plan.stop]
+        size = plan.tokens_covered
+        facts = ledger.facts(
+            covered,
+            open_request=_open_request(session.transcript, plan.stop),
+            budget_tokens=max(size // 10, min(FACTS_TOKENS, int(size * FACTS_SHARE))),
+            counter=self.counter,
+        )
+        entry = summary_entry(text, facts)
+        if self.counter.count_entry(entry) > size * LARGEST_SHARE:
+            raise CompactionError(
+                "not-smaller",
+                f"the summary has {self.counter.count_entry(entry):,} tokens, "
+                f"what it replaces has {size:,}",
+            )
+        return entry
+
+    def _record(
+        self, session: Session, plan: Plan, writer: Provider, cost: Usage, **outcome: Any
+    ) -> Compaction:
+        """The record of an attempt; `outcome` says how it ended."""
+        return Compaction(
+            id=uuid.uuid4().hex[:12],
+            start=plan.start,
+            stop=plan.stop,
+            tokens_before=plan.tokens_before,
+            cost=cost,
+            model=writer.name,
+            trigger=plan.trigger,
+            policy=self.policy.name,
+            prefix_hash=prefix_hash(session.transcript[: plan.stop]),
+            committed_at=len(session.transcript),
+            **outcome,
+        )
+
+    def _tokens_after(self, session: Session, plan: Plan, entry: Entry) -> int:
+        """The context after, by the measure of the context before.
+
+        The counts before and after are made the same way and set in proportion to what
+        the provider reported, so that both figures are of one kind.
+        """
+        before = self.floor_tokens + self.counter.count_entries(session.history)
+        saved = plan.tokens_covered - self.counter.count_entry(entry)
+        return round(plan.tokens_before * (before - saved) / max(before, 1))
+
+
+def _without_text(
+    stream: ReplyStream,
+) -> Generator[RetryScheduled, None, Reply]:
+    """A summary's stream: its waits are shown, its text only when it has passed."""
+    while True:
+        try:
+            delta = next(stream)
+        except StopIteration as finished:
+            reply: Reply = finished.value
+            return reply
+        if isinstance(delta, RetryScheduled):
+            yield delta
+
+
+def _open_request(transcript: Sequence[Entry], stop: int) -> str:
+    """The user's words that still wait for an answer and would be folded away."""
+    if not transcript or transcript[-1].role not in ("tool", "user"):
+        return ""
+    asked = [place for place, entry in enumerate(transcript) if entry.role == "user"]
+    return transcript[asked[-1]].content if asked and asked[-1] < stop else ""

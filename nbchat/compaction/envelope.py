@@ -1,0 +1,52 @@
+"""How a conversation is written down as data: tags that no text inside can forge."""
+
+import re
+from collections.abc import Iterable
+
+from nbchat.history import Entry
+
+_TAGS = re.compile(
+    r"<(?=/?(?:summary|facts|transcript|conversation_summary|previous_summary|user|"
+    r"assistant|tool_call|call|result)\b|\|)",
+    re.IGNORECASE,
+)
+_SUMMARY = re.compile(r"<summary>(.*?)</summary>", re.DOTALL)
+
+
+def escape(text: str) -> str:
+    """A text in which nothing can pass for one of our tags or a role marker."""
+    return _TAGS.sub("&lt;", text)
+
+
+def transcript(entries: Iterable[Entry]) -> str:
+    """Entries as one element a line, for a model to read and not to obey."""
+    return "\n".join(map(_element, entries))
+
+
+def summary_entry(text: str, facts: Iterable[str]) -> Entry:
+    """The entry that stands in for all that was covered: the story and the facts."""
+    lines = ["<summary>", escape(text), "</summary>"]
+    if known := [escape(line) for line in facts]:
+        lines += ["<facts>", *known, "</facts>"]
+    return Entry("summary", "\n".join(lines))
+
+
+def story(content: str) -> str:
+    """The text inside a summary entry's tags, without the facts that code adds."""
+    found = _SUMMARY.search(content)
+    return found.group(1).strip() if found else content
+
+
+def _element(entry: Entry) -> str:
+    if entry.is_call:
+        return f'<call tool="{_name(entry)}">{escape(entry.tool_args)}</call>'
+    if entry.role == "tool":
+        return f'<result tool="{_name(entry)}">{escape(entry.content)}</result>'
+    if entry.role == "user" and entry.tool_name:
+        return f"<user>[{_name(entry)}] {escape(entry.content)}</user>"
+    role = "assistant" if entry.role == "thinking" else entry.role
+    return f"<{role}>{escape(entry.content)}</{role}>"
+
+
+def _name(entry: Entry) -> str:
+    return re.sub(r"[^\w.-]", "_", entry.tool_name)

@@ -1,0 +1,61 @@
+"""What is made smaller without a model: long texts keep their head and tail.
+
+Nothing is left out silently: every cut says how much is missing.
+"""
+
+from collections.abc import Sequence
+
+from nbchat.history import Entry
+from nbchat.tokens import TokenCounter
+
+CAPS = (8_000, 2_000, 500, 160)
+"""Characters an entry may keep, tried one after the other until all of it fits."""
+
+
+def shorten(text: str, limit: int) -> str:
+    """At most about `limit` characters: two thirds from the head, one from the tail."""
+    if len(text) <= limit:
+        return text
+    head, tail = limit * 2 // 3, limit // 3
+    missing = len(text) - head - tail
+    return f"{text[:head]}\n[{missing:,} characters left out]\n{text[-tail:]}"
+
+
+def fit(
+    entries: Sequence[Entry], budget_tokens: int | None, counter: TokenCounter
+) -> list[Entry]:
+    """The entries within a budget: shortened evenly first, then without the middle.
+
+    A note in the place of what is left out counts it.
+    """
+    shortened = list(entries)
+    for cap in CAPS:
+        shortened = [e._replace(content=shorten(e.content, cap)) for e in entries]
+        if budget_tokens is None or counter.count_entries(shortened) <= budget_tokens:
+            return shortened
+    return _without_middle(shortened, budget_tokens or 0, counter)
+
+
+def _without_middle(
+    entries: Sequence[Entry], budget_tokens: int, counter: TokenCounter
+) -> list[Entry]:
+    """The first third and the last two thirds of the budget, the gap counted."""
+    head = _prefix(entries, budget_tokens // 3, counter)
+    rest = entries[len(head) :]
+    tail = _prefix(rest[::-1], budget_tokens - budget_tokens // 3, counter)[::-1]
+    missing = rest[: len(rest) - len(tail)]
+    size = counter.count_entries(missing)
+    note = f"[{len(missing)} entries of {size:,} tokens left out here]"
+    return [*head, Entry("user", note), *tail]
+
+
+def _prefix(
+    entries: Sequence[Entry], budget_tokens: int, counter: TokenCounter
+) -> list[Entry]:
+    taken = []
+    for entry in entries:
+        budget_tokens -= counter.count_entry(entry)
+        if budget_tokens < 0:
+            break
+        taken.append(entry)
+    return taken

@@ -1,0 +1,89 @@
+"""Where a model is served and with which key; the key shows in nothing printed."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from urllib.parse import urlsplit
+
+from nbchat.errors import ConfigError
+from nbchat.providers.base import redact
+
+DETAIL_LENGTH = 200
+"""Characters of a server's own words that are shown; some answer with whole pages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One API: its kind as in `openai:...`, its address and the way to its key."""
+
+    kind: str
+    address: str = field(repr=False)  # may hold a password: https://user:secret@host
+    key_variable: str
+    read_key: Callable[[], str] = field(repr=False)
+    needs_key: bool = True
+
+    @property
+    def url(self) -> str:
+        """The address as it may be shown, without user and password."""
+        parts = urlsplit(self.address)
+        return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+    @property
+    def host(self) -> str:
+        """The server's name."""
+        return urlsplit(self.address).hostname or ""
+
+    def key(self) -> str:
+        """The key, fit for a header; empty where none is needed. Raises ConfigError."""
+        key = self.read_key().strip()
+        if self.needs_key and not key:
+            raise missing_key(self.kind, self.key_variable)
+        if not (key.isascii() and key.isprintable()):
+            raise ConfigError(
+                f"the key for {self.kind} holds characters no key has; "
+                f"copy it again into {self.key_variable}"
+            )
+        return key
+
+    def shown(self, text: str, length: int = DETAIL_LENGTH) -> str:
+        """A server's words on one line, cut to a length, without the key it may quote."""
+        line = " ".join(redact(text, self.key()).split())
+        return line if len(line) <= length else f"{line[:length]}..."
+
+
+def find_endpoint(
+    kind: str,
+    address: str,
+    *,
+    key_variable: str,
+    api_key: Callable[[], str] | None,
+    needs_key: bool,
+) -> Endpoint:
+    """An endpoint whose key comes from `api_key`, else from the environment.
+
+    Raises ConfigError for an address without a scheme and for a missing key.
+    """
+    if not address.startswith(("http://", "https://")):
+        raise ConfigError(f"base_url {address!r} must begin with http:// or https://")
+    if api_key is not None:
+        read_key = cache(api_key)
+    else:
+        read_key = _environment_key(key_variable)
+        if needs_key and not read_key().strip():
+            raise missing_key(kind, key_variable)
+    return Endpoint(kind, address, key_variable, read_key, needs_key)
+
+
+def missing_key(kind: str, key_variable: str) -> ConfigError:
+    """The error that says how to go on without a key."""
+    return ConfigError(
+        f"no key for {kind}: set {key_variable}, "
+        "or use the model 'local:smollm2', which needs none"
+    )
+
+
+def _environment_key(key_variable: str) -> Callable[[], str]:
+    """A closure: unlike an attribute or a partial, its repr does not show the value."""
+    key = os.environ.get(key_variable, "")
+    return lambda: key

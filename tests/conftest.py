@@ -1,0 +1,60 @@
+"""What holds for every test: no keys, no network but loopback, nothing skipped in CI."""
+
+import os
+import socket
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from nbchat.providers.llama_server import LocalServer
+from nbchat.providers.weights import model_file
+
+KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+SETTINGS = ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "JPY_SESSION_NAME")
+
+
+class NetworkClosedError(RuntimeError):
+    """A test tried to leave this machine."""
+
+
+@pytest.fixture(autouse=True, scope="session")
+def closed_network() -> Iterator[None]:
+    """Let sockets reach this machine only, so that no test can call a paid API."""
+    connect = socket.socket.connect
+
+    def loopback_only(self: socket.socket, address: object) -> None:
+        if isinstance(address, tuple) and address[0] not in ("127.0.0.1", "::1", "localhost"):
+            raise NetworkClosedError(f"a test tried to connect to {address}")
+        connect(self, address)  # type: ignore[arg-type]
+
+    socket.socket.connect = loopback_only  # type: ignore[method-assign,assignment]
+    yield
+    socket.socket.connect = connect  # type: ignore[method-assign]
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Remove keys and settings of the person running the tests; keep data apart."""
+    for name in os.environ:
+        if name in KEYS + SETTINGS or name.startswith("NBCHAT_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "jupyter-data"))
+    monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path / "jupyter-config"))
+
+
+@pytest.fixture(scope="session")
+def llama_server() -> LocalServer:
+    """The real llama.cpp server with the embedded model and a 4,096-token window."""
+    template = (files("nbchat") / "data" / "smollm2.jinja").read_text(encoding="utf-8")
+    return LocalServer(model_file("smollm2"), window=4_096, chat_template=template)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A skipped test is a failure in CI: what was not run was not shown."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    skipped = reporter.stats.get("skipped", []) if reporter else []
+    if os.environ.get("CI") and skipped and session.exitstatus == pytest.ExitCode.OK:
+        reporter.write_line(f"{len(skipped)} tests were skipped in CI: that is a failure")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED

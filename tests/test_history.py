@@ -1,0 +1,78 @@
+"""What is remembered, and what the model sees of it."""
+
+from nbchat.history import FAILED, INCOMPLETE, Compaction, Entry, Session, Usage
+
+
+def compaction(stop: int, **fields: object) -> Compaction:
+    """A record that folds everything before `stop`."""
+    text = "<summary>\nwhat happened\n</summary>"
+    values = {"id": f"c{stop}", "start": 0, "stop": stop, "summary": text} | fields
+    return Compaction(**values)  # type: ignore[arg-type]
+
+
+def test_an_entry_equals_the_plain_tuple_of_its_five_strings():
+    assert Entry("user", "hello") == ("user", "hello", "", "", "")
+
+
+def test_a_call_knows_its_arguments_and_survives_broken_json():
+    assert Entry("assistant", "", "1", "add", '{"a": 1}').arguments == {"a": 1}
+    assert Entry("assistant", "", "1", "add", "{broken").arguments == {}
+    assert Entry("assistant", "", "1", "add", "[1]").arguments == {}
+
+
+def test_marks_of_failed_tools_and_incomplete_answers_are_read_back():
+    assert Entry("tool", "no", "1", "add", FAILED).is_error
+    assert not Entry("tool", "yes", "1", "add").is_error
+    assert Entry("assistant", "half an ans", tool_args=INCOMPLETE).is_incomplete
+
+
+def test_usage_adds_up_and_an_estimate_stays_one():
+    total = Usage(100, 10, 40) + Usage(5, 1, is_estimated=True)
+    assert total == Usage(105, 11, 40, 0, is_estimated=True)
+    assert total.total_tokens == 116
+
+
+def test_history_is_the_transcript_until_something_is_compacted():
+    session = Session([("user", "hello"), ("assistant", "hi")])
+    assert session.history == [("user", "hello", "", "", ""), ("assistant", "hi", "", "", "")]
+
+
+def test_after_a_compaction_the_history_is_one_summary_entry():
+    session = Session([("user", "hello"), ("assistant", "hi")])
+    session.compactions.append(compaction(2))
+    summary = "<summary>\nwhat happened\n</summary>"
+    assert session.history == [("summary", summary, "", "", "")]
+    assert [entry.content for entry in session.transcript] == ["hello", "hi"]
+
+
+def test_entries_after_the_cut_follow_the_summary():
+    session = Session([("user", "a"), ("assistant", "b"), ("user", "c")])
+    session.compactions.append(compaction(2))
+    assert [entry.content for entry in session.history[1:]] == ["c"]
+
+
+def test_an_undone_compaction_gives_the_earlier_view_back():
+    session = Session([("user", "a"), ("assistant", "b"), ("user", "c")])
+    session.compactions += [compaction(2), compaction(3)]
+    assert len(session.history) == 1
+    session.compactions.append(compaction(3, status="undone"))
+    assert [entry.role for entry in session.history] == ["summary", "user"]
+
+
+def test_a_failed_compaction_changes_nothing_but_the_bill():
+    session = Session([("user", "a")], usages=[(1, Usage(10, 1))])
+    session.compactions.append(compaction(1, status="failed", cost=Usage(7, 2)))
+    assert session.history == session.transcript
+    assert session.usage == Usage(17, 3)
+
+
+def test_the_last_answer_leaves_calls_out():
+    session = Session(
+        [("user", "q"), ("assistant", "let me see"), ("assistant", "", "1", "add", "{}")]
+        + [("tool", "3", "1", "add"), ("assistant", "it is 3")]
+    )
+    assert session.last_answer == "let me see\nit is 3"
+
+
+def test_repr_shows_counts_and_never_what_was_said():
+    assert repr(Session([("user", "secret")])) == "<Session of 1 entries, 0 compactions>"
