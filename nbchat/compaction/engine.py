@@ -188,7 +188,7 @@ class CompactionEngine:
         history = session.history
         if open_calls(history):
             return Plan(trigger, skip="a tool call still waits for its result")
-        newest = len(history) - self.policy.keep_entries
+        newest = min(_answered(history), len(history) - self.policy.keep_entries)
         cut = max((c for c in safe_cuts(history) if c <= newest), default=0)
         covered = tuple(history[:cut])
         folded = [entry for entry in covered if entry.role != "summary"]
@@ -339,9 +339,19 @@ def _without_text(
             yield delta
 
 
+def _answered(history: Sequence[Entry]) -> int:
+    """How much of a history somebody has reacted to; the newest request never folds."""
+    end = len(history)
+    while end and history[end - 1].role == "user":
+        end -= 1
+    return end
+
+
 def _open_request(transcript: Sequence[Entry], stop: int) -> str:
     """The user's words that still wait for an answer and would be folded away."""
-    if not transcript or transcript[-1].role not in ("tool", "user"):
+    if not transcript or transcript[-1].role != "tool":
         return ""
-    asked = [place for place, entry in enumerate(transcript) if entry.role == "user"]
-    return transcript[asked[-1]].content if asked and asked[-1] < stop else ""
+    for place in range(len(transcript) - 1, -1, -1):
+        if transcript[place].role == "user":
+            return transcript[place].content if place < stop else ""
+    return ""
