@@ -1,1 +1,82 @@
-"""nbchat: a notebook chat whose conversations never hit the context wall."""
+"""nbchat: a notebook chat whose conversations never hit the context wall.
+
+    %load_ext nbchat        then %chat for the panel, %%chat for a turn in a cell
+
+    from nbchat import Agent
+    agent = Agent(tools=[my_function], system="You triage tickets.")
+    for event in agent.run("Work through all tickets."): ...
+
+Names are loaded when they are first used: importing nbchat opens nothing and loads no
+SDK.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from nbchat.agent import Agent
+    from nbchat.build import build_agent
+    from nbchat.cell import show
+    from nbchat.compaction.engine import CompactionEngine
+    from nbchat.compaction.policies import Policy
+    from nbchat.config import settings
+    from nbchat.history import Compaction, Entry, Session, Usage
+    from nbchat.providers import connect
+    from nbchat.store import SessionStore
+    from nbchat.tools import tool
+    from nbchat.ui.chat_ui import ChatUI
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Agent",
+    "ChatUI",
+    "Compaction",
+    "CompactionEngine",
+    "Entry",
+    "Policy",
+    "Session",
+    "SessionStore",
+    "Usage",
+    "build_agent",
+    "connect",
+    "settings",
+    "show",
+    "tool",
+]
+
+_HOMES = {
+    "Agent": "nbchat.agent",
+    "ChatUI": "nbchat.ui.chat_ui",
+    "Compaction": "nbchat.history",
+    "CompactionEngine": "nbchat.compaction.engine",
+    "Entry": "nbchat.history",
+    "Policy": "nbchat.compaction.policies",
+    "Session": "nbchat.history",
+    "SessionStore": "nbchat.store",
+    "Usage": "nbchat.history",
+    "build_agent": "nbchat.build",
+    "connect": "nbchat.providers",
+    "settings": "nbchat.config",
+    "show": "nbchat.cell",
+    "tool": "nbchat.tools",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name at its first use."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'nbchat' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def load_ipython_extension(shell: "InteractiveShell") -> None:
+    """Make %chat and %%chat available; silent."""
+    import_module("nbchat.magics").load(shell)
+
+
+def unload_ipython_extension(shell: "InteractiveShell") -> None:
+    """Leave no trace in the shell."""
+    import_module("nbchat.magics").unload(shell)

@@ -6,8 +6,9 @@ listener is told every event before the caller sees it.
 
 import json
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from threading import Event as Flag
+from threading import Lock
 
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.units import legal, open_calls
@@ -76,14 +77,27 @@ class Agent:
         self.max_steps = max_steps
         self.max_output_tokens = max_output_tokens
         self._approve = approve
-        self._listener = listener
+        self.listener = listener
         self._unsaved: list[SavingFailed] = []
-        self.engine.fit(self.provider.info(), floor_tokens=self._floor_tokens())
+        self._is_running = Lock()
+        self.use(self.provider)
         self.engine.resume(self.session)
 
     def __repr__(self) -> str:
         """The model and the size of the conversation."""
         return f"<Agent {self.provider.name}: {self.session!r}>"
+
+    def use(self, provider: Provider) -> None:
+        """Go on with another model; its window counts from now on."""
+        self.engine.fit(provider.info(), floor_tokens=self._floor_tokens())
+        self.provider = provider
+
+    def switch(
+        self, session: Session, listener: Callable[[Event], None] | None = None
+    ) -> None:
+        """Go on in another session, whose events go to `listener`."""
+        self.session, self.listener = session, listener
+        self.engine.resume(session)
 
     def run(self, text: str, *, stop: Flag | None = None) -> Iterator[Event]:
         """One turn: everything from a person's words to the answer, as events.
@@ -184,10 +198,9 @@ class Agent:
 
     def _remember_reply(self, reply: Reply) -> Events:
         """The reply's entries; the last one carries the usage, which is then counted."""
-        *first, last = reply.entries
-        for entry in first:
-            yield self._remember(entry)
-        yield self._remember(last, reply.usage)
+        for place, entry in enumerate(reply.entries, 1):
+            is_last = place == len(reply.entries)
+            yield self._remember(entry, reply.usage if is_last else None)
         position = len(self.session.transcript)
         self.engine.update_token_count(reply.usage, position=position)
         yield self._tell(self._usage_report(reply.usage))
@@ -268,16 +281,18 @@ class Agent:
 
     def _tell(self, event: Event) -> Event:
         """Let the listener know; a store that fails must not end the chat."""
-        if self._listener is not None:
+        if self.listener is not None:
             try:
-                self._listener(event)
+                self.listener(event)
             except StoreError as error:
                 self._unsaved.append(SavingFailed(str(error)))
         return event
 
     def _saved(self, events: Events) -> Events:
         """The events, and after each what could not be saved of it."""
-        with closing(events):
+        if not self._is_running.acquire(blocking=False):
+            raise NbchatError("this chat is answering already; wait for it or stop it")
+        with closing(events), _released(self._is_running):
             for event in events:
                 yield event
                 while self._unsaved:
@@ -287,6 +302,14 @@ class Agent:
         schemas = [[t.name, t.description, t.parameters] for t in self.tools]
         text = self.system + (json.dumps(schemas) if schemas else "")
         return self.engine.counter.count(text) if text else 0
+
+
+@contextmanager
+def _released(lock: Lock) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _incomplete(text: str) -> Entry:

@@ -335,3 +335,9 @@ def test_the_summary_request_counts_as_cost_and_never_towards_the_threshold():
     agent.ask("first")
     assert agent.engine.input_tokens == 0
     assert agent.session.usage.input_tokens == 601
+
+
+def test_an_answer_that_was_cut_before_it_said_anything_ends_the_turn():
+    agent = agent_with(Line(stop_reason="max_tokens"), says("fine"))
+    assert list(agent.run("x"))[-1] == TurnFinished("max_tokens", steps=1)
+    assert agent.ask("again") == "fine"

@@ -36,20 +36,29 @@ class Endpoint:
 
     def key(self) -> str:
         """The key, fit for a header; empty where none is needed. Raises ConfigError."""
-        key = self.read_key().strip()
-        if self.needs_key and not key:
-            raise missing_key(self.kind, self.key_variable)
-        if not (key.isascii() and key.isprintable()):
-            raise ConfigError(
-                f"the key for {self.kind} holds characters no key has; "
-                f"copy it again into {self.key_variable}"
-            )
-        return key
+        if fault := self._key_fault():
+            raise fault  # from a frame without the key: tracebacks show local variables
+        return self.read_key().strip()
 
     def shown(self, text: str, length: int = DETAIL_LENGTH) -> str:
-        """A server's words on one line, cut to a length, without the key it may quote."""
+        """A server's words on one line of limited length, without the key."""
         line = " ".join(redact(text, self.key()).split())
         return line if len(line) <= length else f"{line[:length]}..."
+
+    def _key_fault(self) -> ConfigError | None:
+        try:
+            key = self.read_key().strip()
+        except Exception as error:  # noqa: BLE001  # a user's function may raise anything
+            cause = type(error).__name__
+            return ConfigError(f"the api_key function for {self.kind} failed: {cause}")
+        if self.needs_key and not key:
+            return missing_key(self.kind, self.key_variable)
+        if key.isascii() and key.isprintable():
+            return None
+        return ConfigError(
+            f"the key for {self.kind} holds characters that no key has; "
+            f"copy it again into {self.key_variable}"
+        )
 
 
 def find_endpoint(
@@ -66,12 +75,9 @@ def find_endpoint(
     """
     if not address.startswith(("http://", "https://")):
         raise ConfigError(f"base_url {address!r} must begin with http:// or https://")
-    if api_key is not None:
-        read_key = cache(api_key)
-    else:
-        read_key = _environment_key(key_variable)
-        if needs_key and not read_key().strip():
-            raise missing_key(kind, key_variable)
+    read_key = _environment_key(key_variable) if api_key is None else cache(api_key)
+    if api_key is None and needs_key and not read_key().strip():
+        raise missing_key(kind, key_variable)
     return Endpoint(kind, address, key_variable, read_key, needs_key)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from http import HTTPStatus
 from typing import Any
 
 import httpx2
@@ -91,14 +92,15 @@ class Refusal:
     def error_class(self) -> type[ProviderError]:
         """The kind of error, the telling words before the status."""
         words = " ".join((*self.types, self.message))
-        if self.status not in (401, 403, 429) and OVERFLOW.search(words):
+        by_status = ERROR_OF_STATUS.get(self.status)
+        if by_status in (None, ContextOverflow) and OVERFLOW.search(words):
             return ContextOverflow
-        is_for_now = self.status >= 500 or self.retry_after is not None
-        if "insufficient_quota" in words or (QUOTA.search(words) and not is_for_now):
+        if self.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            return Overloaded
+        has_term = self.retry_after is not None and "insufficient_quota" not in words
+        if QUOTA.search(words) and not has_term:
             return QuotaExhausted
-        is_passing = self.status >= 500
-        fallback = Overloaded if is_passing else RequestRefused
-        return ERROR_OF_STATUS.get(self.status, fallback)
+        return by_status or RequestRefused
 
 
 def provider_error(error: Exception, endpoint: Endpoint, model: str) -> ProviderError:
@@ -114,22 +116,27 @@ def provider_error(error: Exception, endpoint: Endpoint, model: str) -> Provider
 
 def refused(refusal: Refusal, endpoint: Endpoint, model: str) -> ProviderError:
     """The error for a server's refusal, with the wait it asked for."""
-    words = f"{refusal.types} {refusal.message}".lower()
-    if refusal.status == 404 and "model" in words:
-        return RequestRefused(
-            f"{endpoint.kind} has no model {model!r}; see /model for what it offers"
-        )
-    if refusal.status == 404:
-        return RequestRefused(f"{endpoint.url} is not there (404); check base_url")
+    if refusal.status == HTTPStatus.NOT_FOUND:
+        return _not_found(refusal, endpoint, model)
     wait = refusal.retry_after
     sentence = SENTENCES[refusal.error_class].format(
         kind=endpoint.kind,
         model=model,
         variable=endpoint.key_variable,
         wait="" if wait is None else f" and asks to wait {wait:g} s",
-        seen=f"{refusal.status}: {endpoint.shown(refusal.message) or 'no reason given'}",
+        seen=f"{refusal.status}: {endpoint.shown(refusal.message) or 'no reason'}",
     )
     return refusal.error_class(sentence, retry_after=wait)
+
+
+def _not_found(refusal: Refusal, endpoint: Endpoint, model: str) -> RequestRefused:
+    words = f"{refusal.types} {refusal.message}".lower()
+    if "model" in words:
+        return RequestRefused(
+            f"{endpoint.kind} has no model {model!r}; see /model for what it offers"
+        )
+    seen = endpoint.shown(refusal.message) or "no reason"
+    return RequestRefused(f"{endpoint.url} answers 404 ({seen}); check base_url")
 
 
 def refusal_in(status: int, body: object, headers: Mapping[str, str]) -> Refusal:
@@ -142,12 +149,13 @@ def refusal_in(status: int, body: object, headers: Mapping[str, str]) -> Refusal
     codes += [details.get("error_code")] if isinstance(details, dict) else []
     types = tuple(str(code) for code in codes if code)
     message = str(told.get("message") or told.get("detail") or "")
-    status = status if status >= 400 else _honest_status(types)
+    if not _is_error(status):
+        status = _honest_status(types)
     return Refusal(status, types, message, retry_after(headers))
 
 
 def wrong_body(text: str, endpoint: Endpoint) -> ProtocolFault:
-    """A page where a stream was expected, a proxy's login for one; waiting is useless."""
+    """A page where a stream was expected, as a proxy's login; waiting is useless."""
     fault = ProtocolFault(
         f"{endpoint.url} sent a page and no answer; check base_url and proxy "
         f"({endpoint.shown(text, 80)})"
@@ -171,7 +179,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def _refusal_of(error: Exception) -> Refusal | None:
-    """SDK errors carry `body`; `status_code` and `response` unless the status was 200."""
+    """SDK errors carry `body`, and status and response unless the status was 200."""
     body: Any = getattr(error, "body", None)
     status = getattr(error, "status_code", 0)
     if body is None and not status:
@@ -180,11 +188,17 @@ def _refusal_of(error: Exception) -> Refusal | None:
     return refusal_in(status, body, response.headers if response is not None else {})
 
 
+def _is_error(status: int) -> bool:
+    error = httpx2.codes
+    return error.is_client_error(status) or error.is_server_error(status)
+
+
 def _honest_status(types: tuple[str, ...]) -> int:
-    for name in types:
-        if name.isdecimal() and 400 <= int(name) < 600:
-            return int(name)
-    return next((STATUS_OF_TYPE[name] for name in types if name in STATUS_OF_TYPE), 500)
+    """The status that an error told after HTTP 200 stands for."""
+    told = (
+        int(name) if name.isdecimal() else STATUS_OF_TYPE.get(name, 0) for name in types
+    )
+    return next(filter(_is_error, told), int(HTTPStatus.INTERNAL_SERVER_ERROR))
 
 
 def _unanswered(error: Exception, endpoint: Endpoint) -> ConnectionFailed:
@@ -195,7 +209,7 @@ def _unanswered(error: Exception, endpoint: Endpoint) -> ConnectionFailed:
                 f"no server answers at {endpoint.url}: is it running? check base_url"
             )
         case httpx2.TimeoutException():
-            return ConnectionFailed(f"{endpoint.kind} went silent for too long; try again")
+            return ConnectionFailed(f"{endpoint.kind} fell silent; try again")
         case _:
             seen = endpoint.shown(f"{type(cause).__name__}: {cause}")
             return ConnectionFailed(f"the line to {endpoint.kind} broke ({seen})")

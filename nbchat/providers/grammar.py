@@ -9,8 +9,11 @@ from nbchat.history import Entry
 from nbchat.providers.base import Reply, Request
 from nbchat.tools import Tool
 
-STRING_LIMIT = 160
+STRING_LEAST, STRING_LIMIT = 3, 160
 """Characters of a free string in a call; without a limit the model never ends it."""
+
+ANSWER_LIMIT = 1_200
+"""Characters of an answer where tools are there but not to be called."""
 
 TAGGED_LIMIT = 700
 """Characters inside an answer tag, for the same reason."""
@@ -24,6 +27,11 @@ def is_forced(request: Request) -> bool:
 def tag_grammar(tag: str) -> str:
     """A GBNF grammar for `<tag>...</tag>`."""
     return f'root ::= "<{tag}>" [^<]{{10,{TAGGED_LIMIT}}} "</{tag}>"'
+
+
+def answer_grammar() -> str:
+    """A GBNF grammar for plain words: nothing that could begin a call."""
+    return f'root ::= [^<{{]{{2,{ANSWER_LIMIT}}}'
 
 
 def call_grammar(request: Request) -> str:
@@ -68,7 +76,8 @@ def _closed(
 
 def _bounded(definition: dict[str, Any]) -> dict[str, Any]:
     is_free_string = definition.get("type") == "string" and "enum" not in definition
-    return {"maxLength": STRING_LIMIT, **definition} if is_free_string else definition
+    limits = {"minLength": STRING_LEAST, "maxLength": STRING_LIMIT}
+    return limits | definition if is_free_string else definition
 
 
 def as_call(reply: Reply, request: Request) -> Reply:

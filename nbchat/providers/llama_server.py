@@ -22,7 +22,7 @@ class LocalServer:
         parameters.model.path = str(file)
         parameters.model_alias = {file.stem}  # otherwise answers name a private path
         parameters.n_ctx, parameters.n_parallel = window, 1
-        parameters.hostname, parameters.port = "127.0.0.1", 0
+        parameters.port = 0  # a free one; the address is 127.0.0.1 by default
         parameters.verbosity = 0
         # Two threads wait on each other as soon as another process keeps a core busy.
         parameters.cpuparams.n_threads = 1

@@ -6,15 +6,21 @@ poorly; it is there so that everything runs on a fresh machine, offline.
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from nbchat.errors import ConfigError
-from nbchat.history import Entry
 from nbchat.models import ModelInfo
 from nbchat.providers.base import ReplyStream, Request
-from nbchat.providers.grammar import as_call, call_grammar, is_forced, tag_grammar
+from nbchat.providers.grammar import (
+    answer_grammar,
+    as_call,
+    call_grammar,
+    is_forced,
+    tag_grammar,
+)
 from nbchat.providers.llama_server import LocalServer
 from nbchat.providers.openai import OpenAIProvider
 from nbchat.providers.weights import WEIGHTS, model_file
@@ -23,20 +29,12 @@ DEFAULT_WINDOW = 8_192
 OUTPUT_LIMIT = 512
 """Tokens of an answer: ten seconds of a 135M model on one core."""
 
-EXAMPLE = (
-    Entry(
-        "user",
-        "<transcript>\n<user>The printer on floor 2 is offline.</user>\n"
-        "<assistant>I restarted it; ticket P-7 is closed.</assistant>\n</transcript>\n\n"
-        "Summarize the conversation above.",
-    ),
-    Entry(
-        "assistant",
-        "<summary>The user reported that the printer on floor 2 was offline. It was "
-        "restarted and ticket P-7 is closed. Nothing is open.</summary>",
-    ),
-)
-"""One example makes a 135M model write summaries: 10 of 10 with it, 0 of 10 without."""
+REPETITION_PENALTY = 0.6
+"""Keeps a small model from saying one sentence for ever. An example in the request was
+tried for summaries and is worse: the model then retells the example."""
+
+READ_TIMEOUT_SECONDS = 600.0
+"""A window full of new text takes a minute and more to read on one core."""
 
 
 class LocalProvider:
@@ -82,7 +80,7 @@ class LocalProvider:
         """The reply; a forced call comes without deltas, whole and valid."""
         if is_forced(request):
             return self._forced_call(request, stop)
-        return self._connected().stream(with_example(request), stop=stop)
+        return self._connected().stream(request, stop=stop)
 
     def info(self) -> ModelInfo:
         """The window the server is started with; asking costs nothing."""
@@ -128,34 +126,30 @@ class LocalProvider:
 class _GrammarClient(OpenAIProvider):
     """The OpenAI client with llama.cpp's grammars in the request body."""
 
+    kind = "local"
+
     def __init__(self, server: LocalServer, model: str) -> None:
         super().__init__(
             model,
             base_url=f"{server.base_url}/v1",
             api_key=lambda: server.api_key,
             temperature=0.0,
+            read_timeout_seconds=READ_TIMEOUT_SECONDS,
         )
 
     def _extra_body(self, request: Request) -> dict[str, Any]:
-        body = super()._extra_body(request)
+        limit = request.max_output_tokens or OUTPUT_LIMIT
+        body = super()._extra_body(replace(request, max_output_tokens=limit))
         if is_forced(request):
             # llama.cpp takes a grammar beside tools only when they are not to be called.
             body |= {"grammar": call_grammar(request), "tool_choice": "none"}
-        elif request.answer_tag:
+            return body
+        body["frequency_penalty"] = REPETITION_PENALTY
+        if request.answer_tag:
             body["grammar"] = tag_grammar(request.answer_tag)
+        elif request.tools and request.tool_choice == "none":
+            body["grammar"] = answer_grammar()
         return body
-
-
-def with_example(request: Request) -> Request:
-    """The request with an example before it when a tagged answer is asked for."""
-    if not request.answer_tag:
-        return request
-    return Request(
-        EXAMPLE + request.history,
-        request.system,
-        max_output_tokens=request.max_output_tokens,
-        answer_tag=request.answer_tag,
-    )
 
 
 def _template(name: str) -> str:

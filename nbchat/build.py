@@ -1,0 +1,80 @@
+"""How the parts are put together: settings become an agent that saves what happens."""
+
+import os
+import uuid
+from collections.abc import Callable, Iterable
+
+from nbchat.agent import Agent
+from nbchat.compaction.engine import CompactionEngine
+from nbchat.config import NbChat, settings
+from nbchat.events import Event
+from nbchat.history import Entry, Session
+from nbchat.providers import connect
+from nbchat.providers.base import Provider
+from nbchat.store import SessionStore
+
+
+def build_agent(
+    config: NbChat | None = None,
+    *,
+    tools: Iterable[Callable[..., object]] = (),
+    system: str | None = None,
+    tool_choice: str | Callable[[Session], str] = "auto",
+    approve: Callable[[Entry], bool] | None = None,
+    session: Session | None = None,
+    store: SessionStore | None = None,
+) -> Agent:
+    """An agent as the settings say, its session saved event by event.
+
+    Raises ConfigError when a setting cannot work.
+    """
+    config = config or settings()
+    provider = connect(config.model, base_url=config.base_url, window=config.window)
+    session = session or Session()
+    agent = Agent(
+        provider,
+        tools=tools,
+        system=config.system_prompt if system is None else system,
+        engine=build_engine(config, provider),
+        session=session,
+        tool_choice=tool_choice,
+        max_steps=config.max_steps,
+        max_output_tokens=config.max_output_tokens,
+        approve=approve,
+    )
+    agent.listener = recorder(store or SessionStore(config.store_url), session, agent)
+    return agent
+
+
+def build_engine(config: NbChat, provider: Provider) -> CompactionEngine:
+    """The engine the settings describe."""
+    writer: str | Provider | None = config.summary_model or None
+    if ":" in config.summary_model:
+        same = config.summary_model == provider.name
+        writer = provider if same else connect(config.summary_model)
+    return CompactionEngine(
+        config.context_token_threshold,
+        config.summary_prompt or None,
+        writer,
+        config.policy,
+        info=provider.info(),
+    )
+
+
+def recorder(
+    store: SessionStore, session: Session, agent: Agent
+) -> Callable[[Event], None]:
+    """What saves a session's events; a session that is new gets its identity here."""
+    session.session_id = session.session_id or uuid.uuid4().hex[:12]
+    return store.listener(session, notebook=notebook_name(), model=agent.provider.name)
+
+
+def notebook_name() -> str:
+    """The notebook this kernel belongs to, as Jupyter Server tells it; or empty."""
+    return os.environ.get("JPY_SESSION_NAME", "")
+
+
+def newest_session(store: SessionStore) -> Session:
+    """The notebook's newest session, to go on with after a restart; else a new one."""
+    found = store.sessions(notebook=notebook_name()) if notebook_name() else []
+    return store.load(found[0].id) if found else Session()

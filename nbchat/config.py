@@ -1,0 +1,113 @@
+"""What can be set, and in which order the layers count.
+
+Packaged default < site files (`nbchat_config.d/*.json` in Jupyter's config folders) <
+`NBCHAT_*` environment variables < IPython's configuration and `%config NbChat.x = ...`
+< arguments in code.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from jupyter_core.paths import jupyter_config_path
+from traitlets import Int, TraitError, Unicode
+from traitlets.config import Config, Configurable
+from traitlets.config.loader import DeferredConfigString
+
+from nbchat.errors import ConfigError
+
+
+class NbChat(Configurable):
+    """Settings of the notebook chat; `%config NbChat` shows them."""
+
+    model = Unicode(
+        "",
+        help="Model as provider:name: anthropic:..., openai:..., local:smollm2. Empty: a "
+        "key in the environment chooses, else the embedded model.",
+    ).tag(config=True)
+    base_url = Unicode(
+        "",
+        help="Address of a compatible server, as in http://localhost:8000/v1; no key is "
+        "needed there.",
+    ).tag(config=True)
+    system_prompt = Unicode(
+        "You are a helpful assistant in a Jupyter notebook.",
+        help="What the model is told before the conversation.",
+    ).tag(config=True)
+    context_token_threshold = Int(
+        None,
+        allow_none=True,
+        min=1,
+        help="Input tokens, added up over the responses, after which the conversation "
+        "is compacted. None: 75 % of the model's window.",
+    ).tag(config=True)
+    policy = Unicode(
+        "single-summary", help="How to compact: the name of a preset."
+    ).tag(config=True)
+    summary_model = Unicode(
+        "",
+        help="Model that writes summaries, as provider:name or, of the same provider, "
+        "the name alone. Empty: the chat's own.",
+    ).tag(config=True)
+    summary_prompt = Unicode(
+        "", help="What to ask of a summary; empty: the built-in prompt."
+    ).tag(config=True)
+    window = Int(
+        None,
+        allow_none=True,
+        min=1,
+        help="The model's context window in tokens, where you know it better.",
+    ).tag(config=True)
+    max_steps = Int(
+        50, min=1, help="Most requests to the model in one turn of tool use."
+    ).tag(config=True)
+    max_output_tokens = Int(
+        None, allow_none=True, min=1, help="Longest answer in tokens; None: the model's."
+    ).tag(config=True)
+    store_url = Unicode(
+        "",
+        help="Where sessions are kept, as a SQLAlchemy URL; empty: a SQLite file in the "
+        "Jupyter data folder.",
+    ).tag(config=True)
+
+
+def settings(config: Config | None = None, **arguments: Any) -> NbChat:
+    """The settings in force, all layers merged; raises ConfigError naming a bad one."""
+    layers = Config({"NbChat": _site_settings() | _environment()})
+    layers.merge(config or Config())
+    unknown = set(arguments) - set(NbChat.class_trait_names(config=True))
+    if unknown:
+        raise ConfigError(
+            f"there is no setting {', '.join(sorted(unknown))}; there are "
+            f"{', '.join(sorted(NbChat.class_trait_names(config=True)))}"
+        )
+    try:
+        return NbChat(config=layers, **arguments)
+    except (TraitError, ValueError) as error:
+        raise ConfigError(f"a setting cannot be: {' '.join(str(error).split())}") from error
+
+
+def _environment() -> dict[str, DeferredConfigString]:
+    names = NbChat.class_trait_names(config=True)
+    found = {name: os.environ.get(f"NBCHAT_{name.upper()}") for name in names}
+    return {name: DeferredConfigString(text) for name, text in found.items() if text}
+
+
+def _site_settings() -> dict[str, Any]:
+    """Merged site files; the folders Jupyter puts first count most."""
+    merged: dict[str, Any] = {}
+    for folder in reversed(jupyter_config_path()):
+        for file in sorted(Path(folder, "nbchat_config.d").glob("*.json")):
+            merged |= _read(file)
+    return merged
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+        return dict(found.get("NbChat", {}))
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        raise ConfigError(
+            f'{file} is not JSON of the form {{"NbChat": {{...}}}}: {error}'
+        ) from error

@@ -1,0 +1,230 @@
+"""Anthropic's wire format: a request as a body, a stream of events as an answer."""
+
+import json
+import re
+from collections.abc import Iterator
+from itertools import chain, groupby
+from typing import Any
+
+from nbchat.events import Delta, TextDelta, ThinkingDelta
+from nbchat.history import Entry, Usage
+from nbchat.providers.base import ReplyStop, Request, messages
+from nbchat.providers.wire import Answer, image_of, new_call_id, user_text
+
+Json = dict[str, Any]
+
+STOPS: dict[str, ReplyStop] = {
+    "max_tokens": "max_tokens",
+    "model_context_window_exceeded": "max_tokens",
+    "refusal": "refusal",
+}
+THINKING = ("thinking", "redacted_thinking")
+INPUT_FIELDS = (
+    "input_tokens",
+    "cache_creation_input_tokens",
+    "cache_read_input_tokens",
+)
+
+
+def body(request: Request) -> Json:
+    """The fields of a message request that come from the conversation."""
+    fields: Json = {"messages": wire_messages(request)}
+    if request.system.strip():
+        fields["system"] = request.system
+    if request.tools:
+        fields["tools"] = [
+            {
+                "name": tool.name,
+                "description": tool.description,
+                "input_schema": tool.parameters,
+            }
+            for tool in request.tools
+        ]
+        fields["tool_choice"] = _tool_choice(request.tool_choice)
+    return fields
+
+
+def wire_messages(request: Request) -> list[Json]:
+    """Messages whose roles alternate; tool results stand first in the user's."""
+    spoken = (
+        ("assistant" if who == "assistant" else "user", _blocks(run))
+        for who, run in messages(request.history)
+    )
+    heard = ((role, blocks) for role, blocks in spoken if blocks)
+    return [
+        {"role": role, "content": _in_order(chain.from_iterable(b for _, b in run))}
+        for role, run in groupby(heard, lambda each: each[0])
+    ]
+
+
+def _in_order(blocks: Iterator[Json]) -> list[Json]:
+    return sorted(blocks, key=lambda block: bool(block["type"] != "tool_result"))
+
+
+def _tool_choice(choice: str) -> Json:
+    match choice:
+        case "auto" | "none":
+            return {"type": choice}
+        case "required":
+            return {"type": "any"}
+        case _:
+            return {"type": "tool", "name": choice}
+
+
+def _blocks(run: list[Entry]) -> list[Json]:
+    """A message's blocks; the API refuses thinking as the last of them."""
+    blocks = list(chain.from_iterable(map(_entry_blocks, run)))
+    while blocks and blocks[-1]["type"] in THINKING:
+        blocks.pop()
+    return blocks
+
+
+def _entry_blocks(entry: Entry) -> Iterator[Json]:
+    """An entry as blocks; none for a blank text, which the API refuses."""
+    if entry.is_call:
+        yield _tool_use(entry)
+    elif entry.role == "tool":
+        yield _tool_result(entry)
+    elif entry.role == "thinking":
+        if entry.tool_name == "anthropic" and entry.arguments:
+            yield entry.arguments  # verbatim: the API checks the signature
+    else:
+        if image := image_of(entry):
+            yield _image(*image)
+        if (text := user_text(entry)).strip():
+            yield {"type": "text", "text": text}
+
+
+def _tool_use(call: Entry) -> Json:
+    return {
+        "type": "tool_use",
+        "id": _wire_id(call.tool_id),
+        "name": call.tool_name,
+        "input": call.arguments,
+    }
+
+
+def _tool_result(entry: Entry) -> Json:
+    block: Json = {"type": "tool_result", "tool_use_id": _wire_id(entry.tool_id)}
+    if entry.content.strip():
+        block["content"] = entry.content
+    if entry.is_error:
+        block["is_error"] = True
+    return block
+
+
+def _image(media_type: str, data: str) -> Json:
+    source = {"type": "base64", "media_type": media_type, "data": data}
+    return {"type": "image", "source": source}
+
+
+def _wire_id(tool_id: str) -> str:
+    """An id in the letters the API allows; other servers use more of them."""
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", tool_id)
+
+
+class EventReader:
+    """Collects events: deltas go out at once, the answer at the end."""
+
+    def __init__(self) -> None:
+        """Begin with nothing said."""
+        self._blocks: dict[int, Json] = {}
+        self._inputs: dict[int, str] = {}
+        self._usage: Json = {}
+        self._stop_reason = ""
+        self._is_complete = False
+
+    def read(self, event: Json) -> Iterator[Delta]:
+        """Take an event in and give out what it lets us see."""
+        match event.get("type"):
+            case "message_start":
+                self._read_usage((event.get("message") or {}).get("usage"))
+            case "content_block_start":
+                yield from self._start_block(event["index"], event["content_block"])
+            case "content_block_delta":
+                yield from self._read_delta(event["index"], event["delta"])
+            case "message_delta":
+                self._stop_reason = event["delta"].get("stop_reason") or ""
+                self._read_usage(event.get("usage"))
+            case "message_stop":
+                self._is_complete = True
+
+    def answer(self) -> Answer:
+        """All that has arrived."""
+        has_input = any(self._usage.get(name) is not None for name in INPUT_FIELDS)
+        return Answer(
+            tuple(chain.from_iterable(map(self._block_entries, self._blocks))),
+            self._stop(),
+            _usage(self._usage) if has_input else None,
+        )
+
+    def _start_block(self, index: int, block: Json) -> Iterator[Delta]:
+        self._blocks[index] = dict(block)
+        self._inputs[index] = ""
+        if block.get("text"):
+            yield TextDelta(block["text"])
+        if block.get("thinking"):
+            yield ThinkingDelta(block["thinking"])
+
+    def _read_delta(self, index: int, delta: Json) -> Iterator[Delta]:
+        match delta.get("type"):
+            case "text_delta":
+                yield TextDelta(self._extend(index, "text", delta))
+            case "thinking_delta":
+                yield ThinkingDelta(self._extend(index, "thinking", delta))
+            case "signature_delta":
+                self._extend(index, "signature", delta)
+            case "input_json_delta":
+                self._inputs[index] += delta["partial_json"]
+
+    def _extend(self, index: int, name: str, delta: Json) -> str:
+        piece: str = delta[name]
+        block = self._blocks[index]
+        block[name] = (block.get(name) or "") + piece
+        return piece
+
+    def _read_usage(self, usage: Json | None) -> None:
+        """Later figures replace earlier ones: they are running totals."""
+        known = {name: n for name, n in (usage or {}).items() if n is not None}
+        self._usage = {**self._usage, **known}
+
+    def _block_entries(self, index: int) -> Iterator[Entry]:
+        block = self._blocks[index]
+        match block.get("type"):
+            case "text" if block["text"].strip():
+                yield Entry("assistant", block["text"])
+            case "tool_use":
+                call_id = block.get("id") or new_call_id()
+                tool_input = self._inputs[index] or _json(block.get("input") or {})
+                yield Entry("assistant", "", call_id, block["name"], tool_input)
+            case "thinking" | "redacted_thinking":
+                yield _thinking_entry(block)
+
+    def _stop(self) -> ReplyStop | None:
+        if not (self._is_complete and self._stop_reason):
+            return None
+        return STOPS.get(self._stop_reason, "end_turn")
+
+
+def _thinking_entry(block: Json) -> Entry:
+    """A block cut off before its signature is only for reading: it cannot go back."""
+    is_whole = block.get("signature") or block.get("data")
+    args = _json(block) if is_whole else ""
+    return Entry("thinking", block.get("thinking") or "", "", "anthropic", args)
+
+
+def _json(value: Json) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _usage(fields: Json) -> Usage:
+    """The sum over the iterations where the server compacted in between."""
+    rounds = fields.get("iterations") or [fields]
+    return sum(map(_round_usage, rounds), Usage())
+
+
+def _round_usage(fields: Json) -> Usage:
+    """Anthropic reports what was cached beside the input tokens, so it is added."""
+    fresh, written, read = (fields.get(name) or 0 for name in INPUT_FIELDS)
+    output_tokens = fields.get("output_tokens") or 0
+    return Usage(fresh + written + read, output_tokens, read, written)

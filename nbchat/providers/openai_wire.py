@@ -1,0 +1,189 @@
+"""OpenAI's wire format: a request as a body, a stream of chunks as an answer."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+from json import dumps
+from typing import Any
+
+from nbchat.events import Delta, TextDelta, ThinkingDelta
+from nbchat.history import Entry, Usage
+from nbchat.providers.base import ReplyStop, Request, messages
+from nbchat.providers.wire import Answer, image_of, new_call_id, user_text
+
+Json = dict[str, Any]
+
+STOPS: dict[str, ReplyStop] = {"length": "max_tokens", "content_filter": "refusal"}
+
+
+def body(request: Request) -> Json:
+    """The fields of a chat completion that come from the conversation."""
+    system = [{"role": "system", "content": request.system}] if request.system else []
+    said = chain.from_iterable(
+        _messages(who, run) for who, run in messages(request.history)
+    )
+    fields: Json = {"messages": [*system, *said]}
+    if request.tools:
+        fields["tools"] = [
+            {
+                "type": "function",
+                "function": {
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": tool.parameters,
+                },
+            }
+            for tool in request.tools
+        ]
+        fields["tool_choice"] = _tool_choice(request.tool_choice)
+    return fields
+
+
+def _tool_choice(choice: str) -> str | Json:
+    if choice in ("auto", "none", "required"):
+        return choice
+    return {"type": "function", "function": {"name": choice}}
+
+
+def _messages(who: str, run: list[Entry]) -> list[Json]:
+    if who == "tool":
+        return [
+            {"role": "tool", "tool_call_id": entry.tool_id, "content": entry.content}
+            for entry in run
+        ]
+    if who == "user":
+        return [{"role": "user", "content": _user_content(run)}]
+    return _assistant(run)
+
+
+def _user_content(run: list[Entry]) -> str | list[Json]:
+    if not any(map(image_of, run)):
+        return "\n\n".join(filter(None, map(user_text, run)))
+    return list(chain.from_iterable(map(_user_parts, run)))
+
+
+def _user_parts(entry: Entry) -> Iterator[Json]:
+    if text := user_text(entry):
+        yield {"type": "text", "text": text}
+    if image := image_of(entry):
+        media_type, data = image
+        uri = f"data:{media_type};base64,{data}"
+        yield {"type": "image_url", "image_url": {"url": uri}}
+
+
+def _assistant(run: list[Entry]) -> list[Json]:
+    """One message; thinking stays here: chat completions take none back."""
+    spoken = [entry for entry in run if entry.role == "assistant"]
+    calls = [entry for entry in spoken if entry.is_call]
+    texts = [entry.content for entry in spoken if entry.content and not entry.is_call]
+    message: Json = {"role": "assistant", "content": "\n\n".join(texts) or None}
+    if calls:
+        message["tool_calls"] = [
+            {
+                "id": call.tool_id,
+                "type": "function",
+                "function": {"name": call.tool_name, "arguments": _arguments(call)},
+            }
+            for call in calls
+        ]
+    return [message] if calls or texts else []
+
+
+def _arguments(call: Entry) -> str:
+    """Verbatim; what is no JSON object is left out: llama.cpp answers it with a 500."""
+    return call.tool_args if call.arguments else "{}"
+
+
+@dataclass(slots=True)
+class _Call:
+    """A call while its pieces arrive."""
+
+    index: int | None
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+
+
+class ChunkReader:
+    """Collects chunks: deltas go out at once, the answer at the end."""
+
+    def __init__(self) -> None:
+        """Begin with nothing said."""
+        self._text: list[str] = []
+        self._thinking: list[str] = []
+        self._calls: list[_Call] = []
+        self._finish_reason = ""
+        self._is_refusal = False
+        self._usage: Json = {}
+
+    def read(self, chunk: Json) -> Iterator[Delta]:
+        """Take a chunk in and give out what it lets us see."""
+        self._usage = chunk.get("usage") or self._usage
+        for choice in chunk.get("choices") or []:
+            self._finish_reason = choice.get("finish_reason") or self._finish_reason
+            yield from self._read_delta(choice.get("delta") or {})
+
+    def answer(self) -> Answer:
+        """All that has arrived."""
+        usage = _usage(self._usage) if self._usage else None
+        return Answer(tuple(self._entries()), self._stop_reason(), usage)
+
+    def _read_delta(self, delta: Json) -> Iterator[Delta]:
+        # Not OpenAI's own: vLLM and OpenRouter say `reasoning`, llama.cpp and DeepSeek
+        # `reasoning_content`.
+        if thought := delta.get("reasoning_content") or delta.get("reasoning"):
+            self._thinking.append(thought)
+            yield ThinkingDelta(thought)
+        if text := delta.get("content"):
+            self._text.append(text)
+            yield TextDelta(text)
+        if refusal := delta.get("refusal"):
+            self._text.append(refusal)
+            self._is_refusal = True
+            yield TextDelta(refusal)
+        for piece in delta.get("tool_calls") or []:
+            self._read_call(piece)
+
+    def _read_call(self, piece: Json) -> None:
+        call = self._call(piece.get("index"), piece.get("id") or "")
+        function = piece.get("function") or {}
+        call.name += function.get("name") or ""
+        call.arguments += function.get("arguments") or ""
+
+    def _call(self, index: int | None, call_id: str) -> _Call:
+        """The call a piece belongs to; some servers number all parallel calls 0."""
+        for call in reversed(self._calls):
+            if call.index == index and call_id in ("", call.id):
+                return call
+        self._calls.append(_Call(index, call_id))
+        return self._calls[-1]
+
+    def _entries(self) -> Iterator[Entry]:
+        thought, text = "".join(self._thinking), "".join(self._text)
+        if thought:
+            block = dumps({"reasoning_content": thought}, ensure_ascii=False)
+            yield Entry("thinking", thought, "", "openai", block)
+        if text.strip():
+            yield Entry("assistant", text)
+        for call in self._calls:
+            if call.name:
+                call_id = call.id or new_call_id()
+                yield Entry("assistant", "", call_id, call.name, call.arguments or "{}")
+
+    def _stop_reason(self) -> ReplyStop | None:
+        if not self._finish_reason:
+            return None
+        if self._is_refusal:
+            return "refusal"
+        return STOPS.get(self._finish_reason, "end_turn")
+
+
+def _usage(fields: Json) -> Usage:
+    """OpenAI's prompt tokens hold the cached ones already."""
+    details = fields.get("prompt_tokens_details") or {}
+    return Usage(
+        fields.get("prompt_tokens") or 0,
+        fields.get("completion_tokens") or 0,
+        details.get("cached_tokens") or 0,
+        details.get("cache_write_tokens") or 0,
+    )

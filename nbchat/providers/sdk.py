@@ -1,0 +1,232 @@
+"""A provider behind an official SDK: all that does not depend on whose SDK it is."""
+
+import logging
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, closing
+from threading import Event as Flag
+from typing import Any, ClassVar, Protocol
+
+import httpx2
+
+from nbchat.errors import ConnectionFailed, NbchatError, ProviderError
+from nbchat.events import Delta
+from nbchat.models import ModelInfo, model_info
+from nbchat.providers.base import ReplyStream, Request
+from nbchat.providers.endpoint import find_endpoint
+from nbchat.providers.faults import (
+    FOREIGN,
+    provider_error,
+    refusal_in,
+    refused,
+    wrong_body,
+)
+from nbchat.providers.pump import pump
+from nbchat.providers.wire import Answer, estimated_tokens, finished_reply
+from nbchat.tokens import TokenCounter
+
+logger = logging.getLogger(__name__)
+
+CONNECT_TIMEOUT_SECONDS = 10.0
+QUESTION_TIMEOUT_SECONDS = 3.0
+"""For what a chat can do without: a model's window."""
+
+WINDOW_FIELDS = (
+    "n_ctx",  # llama.cpp, inside `meta`
+    "max_model_len",  # vLLM
+    "context_length",  # OpenRouter
+    "context_window",  # Groq
+    "max_input_tokens",  # Anthropic
+)
+"""What servers call a model's window in their list of models."""
+
+Json = dict[str, Any]
+
+
+class WireItem(Protocol):
+    """One item of an SDK's stream."""
+
+    def to_dict(self, *, warnings: bool) -> Json:
+        """The item as it came over the wire."""
+
+
+class WireStream(AbstractContextManager[Iterable[WireItem]], Protocol):
+    """An SDK's stream, and the response under it."""
+
+    response: httpx2.Response
+
+
+class Reader(Protocol):
+    """Collects a stream in one wire format."""
+
+    def read(self, item: Json) -> Iterator[Delta]:
+        """Take an item in and give out what it lets us see."""
+
+    def answer(self) -> Answer:
+        """All that has arrived."""
+
+
+class SdkProvider(ABC):
+    """A model behind an API; subclasses know its wire format and call its SDK."""
+
+    kind: ClassVar[str]
+    default_url: ClassVar[str]
+    url_variable: ClassVar[str]
+    key_variable: ClassVar[str]
+    sdk_error: ClassVar[type[Exception]]
+
+    def __init__(  # noqa: PLR0913  # all but the name by keyword
+        self,
+        name: str,
+        *,
+        base_url: str = "",
+        api_key: Callable[[], str] | None = None,
+        window: int | None = None,
+        temperature: float | None = None,
+        read_timeout_seconds: float = 60.0,
+    ) -> None:
+        """Check address and key; nothing is sent, no client is built.
+
+        `read_timeout_seconds` is the longest silence between two events.
+        """
+        self.name = f"{self.kind}:{name}"
+        address = base_url or os.environ.get(self.url_variable, "") or self.default_url
+        self.endpoint = find_endpoint(
+            self.kind,
+            address,
+            key_variable=self.key_variable,
+            api_key=api_key,
+            needs_key=self._needs_key(address),
+        )
+        self._model = name
+        self._known = model_info(name, provider=self.kind if self._is_home else None)
+        self._window = window
+        self._has_asked_window = window is not None
+        self._sampling = {} if temperature is None else {"temperature": temperature}
+        self._timeout = httpx2.Timeout(
+            read_timeout_seconds, connect=CONNECT_TIMEOUT_SECONDS
+        )
+        self._counter = TokenCounter(self._known.encoding)
+
+    def __repr__(self) -> str:
+        """The model and, where it is not the usual one, the address."""
+        place = "" if self._is_home else f" at {self.endpoint.url}"
+        return f"<{type(self).__name__} {self.name}{place}>"
+
+    def stream(self, request: Request, *, stop: Flag | None = None) -> ReplyStream:
+        """Deltas as they arrive, then the reply; raises ProviderError or Stopped."""
+        reader = self._new_reader()
+        try:
+            with closing(pump(lambda: self._open_checked(request), stop)) as items:
+                for item in items:
+                    yield from reader.read(item.to_dict(warnings=False))
+            answer = reader.answer()
+        except self._foreign_errors as error:
+            raise self._in_our_terms(error, request) from None
+        model = f"{self.kind}:{self._model_for(request)}"
+        return finished_reply(answer, request, model=model, counter=self._counter)
+
+    def info(self) -> ModelInfo:
+        """The model's window and limits; asks the server once, never raises."""
+        if not self._has_asked_window and self._should_ask_window():
+            self._ask_window()
+        return self._known.with_window(self._window)
+
+    def count_tokens(self, request: Request) -> int:
+        """Input tokens of a request, counted here."""
+        return estimated_tokens(request, self._counter)
+
+    def models(self) -> list[str]:
+        """The models this server offers."""
+        try:
+            return [str(model["id"]) for model in self._served_models()]
+        except self._foreign_errors as error:
+            raise self._in_our_terms(error) from None
+
+    @property
+    def _is_home(self) -> bool:
+        """Whether this is the API's maker itself, not a compatible server."""
+        default = httpx2.URL(self.default_url)
+        return self.endpoint.host == default.host
+
+    def _needs_key(self, address: str) -> bool:
+        return True
+
+    def _model_for(self, request: Request) -> str:
+        return request.model.removeprefix(f"{self.kind}:") or self._model
+
+    @abstractmethod
+    def _new_reader(self) -> Reader:
+        """A reader of this wire format."""
+
+    @abstractmethod
+    def _open(self, request: Request) -> WireStream:
+        """The SDK's stream for a request."""
+
+    @abstractmethod
+    def _extra_body(self, request: Request) -> Json:
+        """The request's fields; subclasses may add more."""
+
+    @abstractmethod
+    def _served_models(self) -> list[Json]:
+        """The server's list of models, each as it came over the wire."""
+
+    @abstractmethod
+    def _should_ask_window(self) -> bool:
+        """Whether the server knows this model's window better than we do."""
+
+    def _served_window(self) -> int | None:
+        return window_among(self._served_models(), self._model)
+
+    def _ask_window(self) -> None:
+        try:
+            self._window = self._served_window()
+        except NbchatError as error:
+            logger.debug("%s does not tell its window: %s", self.name, error)
+        except self._foreign_errors as error:
+            fault = self._in_our_terms(error)
+            logger.debug("%s does not tell its window: %s", self.name, fault)
+            self._has_asked_window = not isinstance(fault, ConnectionFailed)
+        else:
+            self._has_asked_window = True
+
+    def _open_checked(self, request: Request) -> WireStream:
+        """The stream, unless the server sent a page or an error as a 200."""
+        stream = self._open(request)
+        content_type = stream.response.headers.get("content-type", "")
+        if content_type.startswith(("text/html", "application/json")):
+            raise self._fault_in(stream.response, request)
+        return stream
+
+    def _fault_in(self, response: httpx2.Response, request: Request) -> NbchatError:
+        response.read()
+        try:
+            body = response.json()
+        except ValueError:
+            return wrong_body(response.text, self.endpoint)
+        if not (isinstance(body, dict) and body.get("error")):
+            return wrong_body(response.text, self.endpoint)
+        refusal = refusal_in(response.status_code, body, response.headers)
+        return refused(refusal, self.endpoint, self._model_for(request))
+
+    @property
+    def _foreign_errors(self) -> tuple[type[Exception], ...]:
+        return (self.sdk_error, *FOREIGN)
+
+    def _in_our_terms(
+        self, error: Exception, request: Request | None = None
+    ) -> ProviderError:
+        """The error to raise `from None`: an SDK's own may quote the key."""
+        model = self._model if request is None else self._model_for(request)
+        return provider_error(error, self.endpoint, model)
+
+
+def window_among(models: list[Json], name: str) -> int | None:
+    """The window that a server's list tells; its only model goes by any name."""
+    named = [model for model in models if model.get("id") == name]
+    for model in named or (models if len(models) == 1 else []):
+        told = {**(model.get("meta") or {}), **model}
+        sizes = (told.get(field) for field in WINDOW_FIELDS)
+        return next((size for size in sizes if isinstance(size, int)), None)
+    return None

@@ -1,0 +1,384 @@
+"""An entry or event as safe HTML: nothing in it runs, and nothing is fetched.
+
+Every text of people, models, tools and files is hostile. Markdown is parsed without raw
+HTML and then cleaned by an allow-list; everything else is escaped. Images become links,
+because a model that is told to can leak a conversation through an image's address.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from functools import cache
+from html import escape
+from typing import Any, assert_never
+from urllib.parse import urlsplit
+
+import nh3
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexer import Lexer
+from pygments.lexers import get_lexer_by_name
+from pygments.token import STANDARD_TYPES
+from pygments.util import ClassNotFound
+
+from nbchat.events import (
+    CompactionFailed,
+    CompactionSkipped,
+    CompactionStarted,
+    CompactionUndone,
+    SavingFailed,
+    TurnFailed,
+)
+from nbchat.history import Compaction, Entry
+
+OUTPUT_LIMIT = 20_000
+"""Characters of one tool call or result that are shown; the transcript holds all."""
+
+HIGHLIGHT_LIMIT = 50_000
+"""Characters of one code block that are coloured, about 50 ms of work."""
+
+HINT_LIMIT = 90
+"""Characters of a call's arguments shown on its folded card."""
+
+LINK_SCHEMES = ("http://", "https://", "mailto:")
+
+Notice = (
+    CompactionStarted
+    | CompactionSkipped
+    | CompactionFailed
+    | CompactionUndone
+    | SavingFailed
+    | TurnFailed
+)
+
+_ATTRIBUTES = {
+    "a": {"href"},
+    "ol": {"start"},
+    "pre": {"class", "data-language"},
+    "span": {"class"},
+    "td": {"style"},
+    "th": {"style"},
+}
+
+_TAGS = {
+    *("a", "blockquote", "br", "code", "em", "hr", "p", "pre", "s", "span", "strong"),
+    *("h1", "h2", "h3", "h4", "h5", "h6", "li", "ol", "ul"),
+    *("table", "tbody", "td", "th", "thead", "tr"),
+}
+
+_VALUES = {
+    "class": {"nbc-code", *STANDARD_TYPES.values()},
+    "style": {f"text-align:{side}" for side in ("left", "center", "right")},
+}
+
+_SHAPES = {
+    "data-language": re.compile(r"[\w+#.-]{1,20}"),
+    "start": re.compile(r"\d{1,9}"),
+}
+
+# Pairs for light and dark, each at least 4.5:1 on the panel's code background; the
+# browser picks one by the panel's `color-scheme`.
+_COLOURS = {
+    "light-dark(#a3176f, #ff8fc7)": "k kc kd kn kp kr kt ow",
+    "light-dark(#0f6b3a, #8ddb9f)": "s s1 s2 sa sb sc dl sd se sh si sx sr ss",
+    "light-dark(#0550ae, #8ec5ff)": "m mb mf mh mi mo il",
+    "light-dark(#5c3bb8, #cdb4ff)": "nf fm nc nn nd bp nb nt ne",
+    "light-dark(#57606a, #a3abb5)": "c c1 ch cm cp cpf cs",
+    "light-dark(#9a3412, #ffb38a)": "na no gd gr err",
+}
+
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_SUMMARY_TAG = re.compile(r"</?summary>\n?")
+
+
+def entry_html(entry: Entry) -> str:
+    """One entry as the panel shows it; empty when there is nothing to show.
+
+    A call is a card; its result is the second half of the card, found by `data-call`.
+    """
+    match entry.role:
+        case "user":
+            html = _article("user", "You", _user_html(entry))
+        case "assistant" if entry.is_call:
+            html = _call_html(entry)
+        case "assistant":
+            html = _article("assistant", "Assistant", _answer_html(entry))
+        case "tool":
+            html = _result_html(entry)
+        case "thinking":
+            html = _thinking_html(entry)
+        case "summary":
+            html = _folded("summary", "Summary", _summary_html(entry.content))
+        case _:
+            html = _article("other", entry.role, text_html(entry.content))
+    return html
+
+
+def compaction_html(compaction: Compaction) -> str:
+    """The banner of a compaction: what was folded, what it saved, and the summary."""
+    facts = [
+        f"policy {compaction.policy}",
+        f"trigger {compaction.trigger}",
+        f"cost {compaction.cost.total_tokens:,} tokens",
+        *filter(None, [compaction.model, compaction.created_at]),
+    ]
+    return (
+        f'<details class="nbc-banner" data-state="{_clean(compaction.status)}">'
+        f'<summary><span class="nbc-banner-title">{_title(compaction)}</span>'
+        f'<span class="nbc-banner-figures">{_clean(_figures(compaction))}</span>'
+        f'</summary><div class="nbc-banner-facts">{_clean(" · ".join(facts))}</div>'
+        f"{_summary_html(compaction.summary)}</details>"
+    )
+
+
+def compaction_text(compaction: Compaction) -> str:
+    """The banner as one line of plain text."""
+    reason = f" ({compaction.reason})" if compaction.reason else ""
+    return f"{_title(compaction)}: {_figures(compaction)}{reason}"
+
+
+def notice_html(event: Notice) -> str:
+    """An event that is worth a line of its own."""
+    match event:
+        case CompactionStarted():
+            return _banner("running", notice_text(event))
+        case CompactionSkipped():
+            return _banner("skipped", notice_text(event))
+        case CompactionFailed():
+            return _banner("failed", notice_text(event))
+        case CompactionUndone():
+            return _banner("undone", notice_text(event))
+        case SavingFailed():
+            return f'<div class="nbc-notice">{_clean(notice_text(event))}</div>'
+        case TurnFailed():
+            return f'<div class="nbc-error">{_clean(notice_text(event))}</div>'
+        case _:
+            assert_never(event)
+
+
+def notice_text(event: Notice) -> str:
+    """An event that is worth a line of its own, as plain text."""
+    match event:
+        case CompactionStarted(_, entries, tokens):
+            return f"Compacting {_counted(entries)}, {tokens:,} tokens …"
+        case CompactionSkipped(reason):
+            return f"Compaction skipped: {reason}"
+        case CompactionFailed(compaction):
+            why = compaction.reason
+            return f"Compaction failed, the conversation is unchanged: {why}"
+        case CompactionUndone(compaction):
+            folded = _counted(compaction.stop - compaction.start)
+            return f"Compaction undone: the model sees the original {folded} again"
+        case SavingFailed(reason):
+            return f"Not saved, the chat goes on in memory: {reason}"
+        case TurnFailed(message):
+            return message
+        case _:
+            assert_never(event)
+
+
+def text_html(text: str) -> str:
+    """A text with its line breaks, escaped."""
+    return f'<div class="nbc-text">{_clean(text)}</div>'
+
+
+def note_html(text: str) -> str:
+    """A command's answer: plain text whose columns stay aligned."""
+    return f'<pre class="nbc-note">{_clean(text)}</pre>'
+
+
+def markdown_html(text: str) -> str:
+    """Markdown with tables and coloured code, as HTML that is safe to insert."""
+    return nh3.clean(
+        _parser().render(displayable(text)),
+        tags=_TAGS,
+        attributes=_ATTRIBUTES,
+        attribute_filter=_permitted,
+        link_rel="noopener noreferrer",
+        set_tag_attribute_values={"a": {"target": "_blank"}},
+    )
+
+
+def pygments_css() -> str:
+    """The style rules for coloured code, for light and dark."""
+    rules = []
+    for colour, names in _COLOURS.items():
+        selectors = ", ".join(f".nbc-code .{name}" for name in names.split())
+        rules.append(f"{selectors} {{ color: {colour}; }}")
+    return "\n".join(rules) + "\n"
+
+
+def displayable(text: str) -> str:
+    """A text that every encoder takes: lone surrogates become U+FFFD."""
+    return _SURROGATE.sub("\ufffd", text)
+
+
+def _clean(text: str) -> str:
+    return escape(displayable(text))
+
+
+def _article(kind: str, label: str, inside: str) -> str:
+    return (
+        f'<article class="nbc-entry nbc-{kind}" aria-label="{_clean(label)}">'
+        f"{inside}</article>"
+    )
+
+
+def _folded(kind: str, title: str, inside: str) -> str:
+    return (
+        f'<details class="nbc-entry nbc-{kind}"><summary>{title}</summary>'
+        f"{inside}</details>"
+    )
+
+
+def _user_html(entry: Entry) -> str:
+    if not entry.tool_name:
+        return text_html(entry.content)
+    media_type = str(entry.arguments.get("media_type", ""))
+    label = " · ".join(filter(None, (entry.tool_name, media_type)))
+    return f'<span class="nbc-chip">{_clean(label)}</span>{text_html(entry.content)}'
+
+
+def _answer_html(entry: Entry) -> str:
+    cut = '<div class="nbc-cut">stopped here</div>'
+    answer = f'<div class="nbc-md">{markdown_html(entry.content)}</div>'
+    return answer + (cut if entry.is_incomplete else "")
+
+
+def _thinking_html(entry: Entry) -> str:
+    """Nothing when the provider shows none of its model's thinking."""
+    if not entry.content:
+        return ""
+    return _folded("thinking", "Thinking", text_html(entry.content))
+
+
+def _call_html(call: Entry) -> str:
+    arguments = call.arguments
+    shown = (
+        json.dumps(arguments, indent=2, ensure_ascii=False)
+        if arguments
+        else call.tool_args
+    )
+    return (
+        f'<details class="nbc-entry nbc-tool" data-call="{_clean(call.tool_id)}">'
+        f'<summary><span class="nbc-tool-name">{_clean(call.tool_name)}</span>'
+        f'<span class="nbc-tool-hint">{_clean(_hint(arguments))}</span></summary>'
+        f"{_part('Arguments', shown)}</details>"
+    )
+
+
+def _result_html(result: Entry) -> str:
+    state = "failed" if result.is_error else "done"
+    return (
+        f'<div class="nbc-tool-result" data-call="{_clean(result.tool_id)}"'
+        f' data-state="{state}">{_part("Result", result.content)}</div>'
+    )
+
+
+def _part(label: str, text: str) -> str:
+    left_out = len(text) - OUTPUT_LIMIT
+    more = f"\n… {left_out:,} more characters in the transcript" if left_out > 0 else ""
+    return (
+        f'<div class="nbc-label">{label}</div>'
+        f'<pre class="nbc-output">{_clean(text[:OUTPUT_LIMIT] + more)}</pre>'
+    )
+
+
+def _hint(arguments: dict[str, Any]) -> str:
+    pairs = (f"{name}={_short(value)}" for name, value in arguments.items())
+    hint = ", ".join(pairs)
+    return hint if len(hint) <= HINT_LIMIT else f"{hint[:HINT_LIMIT]}…"
+
+
+def _short(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _banner(state: str, text: str) -> str:
+    return (
+        f'<div class="nbc-banner" data-state="{state}">'
+        f'<span class="nbc-banner-title">{_clean(text)}</span></div>'
+    )
+
+
+def _title(compaction: Compaction) -> str:
+    return {
+        "done": "Compaction occurred",
+        "degraded": "Compaction occurred, degraded",
+        "undone": "Compaction undone",
+        "failed": "Compaction failed",
+    }[compaction.status]
+
+
+def _figures(compaction: Compaction) -> str:
+    before, after = compaction.tokens_before, compaction.tokens_after
+    saved = f" ({after / before - 1:+.0%})".replace("-", "\u2212") if before else ""
+    folded = _counted(compaction.stop - compaction.start)
+    return f"{folded} folded, {before:,} → {after:,} tokens{saved}"
+
+
+def _counted(entries: int) -> str:
+    return "1 entry" if entries == 1 else f"{entries:,} entries"
+
+
+def _summary_html(summary: str) -> str:
+    text = _SUMMARY_TAG.sub("", summary).strip()
+    return f'<div class="nbc-md nbc-summary-text">{markdown_html(text)}</div>'
+
+
+@cache
+def _parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": False, "highlight": _highlighted})
+    parser.enable(["table", "strikethrough"])
+    parser.add_render_rule("image", _image_as_link)
+    return parser
+
+
+def _highlighted(code: str, language: str, _attributes: str) -> str:
+    """A fenced block; markdown-it keeps what begins with `<pre` as it is."""
+    lexer = _lexer(language) if len(code) <= HIGHLIGHT_LIMIT else None
+    inside = (
+        highlight(code, lexer, HtmlFormatter(nowrap=True)) if lexer else escape(code)
+    )
+    name = escape(language.lower())
+    return f'<pre class="nbc-code" data-language="{name}"><code>{inside}</code></pre>'
+
+
+def _lexer(language: str) -> Lexer | None:
+    try:
+        return get_lexer_by_name(language, stripnl=False)
+    except ClassNotFound:
+        return None
+
+
+def _image_as_link(
+    renderer: RendererHTML, tokens: Sequence[Token], index: int, options: Any, env: Any
+) -> str:
+    token = tokens[index]
+    address = str(token.attrs.get("src", ""))
+    caption = renderer.renderInlineAsText(token.children or [], options, env)
+    label = f"{caption or 'image'} (image at {_host(address)})"
+    return f'<a href="{escape(address)}">{escape(label)}</a>'
+
+
+def _host(address: str) -> str:
+    try:
+        return urlsplit(address).hostname or "no host"
+    except ValueError:
+        return "no host"
+
+
+def _permitted(_tag: str, attribute: str, value: str) -> str | None:
+    """The attribute's value, or None to drop it: what nh3 asks for each one."""
+    if attribute == "href":
+        is_allowed = value.lower().startswith(LINK_SCHEMES)
+    elif attribute in _VALUES:
+        is_allowed = value in _VALUES[attribute]
+    elif attribute in _SHAPES:
+        is_allowed = _SHAPES[attribute].fullmatch(value) is not None
+    else:
+        is_allowed = attribute in ("target", "rel")
+    return value if is_allowed else None

@@ -1,0 +1,293 @@
+"""Where sessions are kept: appended event by event, loaded back whole.
+
+SQLite in the Jupyter data folder by default, any SQLAlchemy URL otherwise. Rows are
+only ever added, each in its own transaction, so a crash loses nothing acknowledged.
+"""
+
+import json
+import logging
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from jupyter_core.paths import jupyter_data_dir
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+
+from nbchat.errors import StoreError
+from nbchat.events import (
+    Compacted,
+    CompactionFailed,
+    CompactionUndone,
+    EntryAdded,
+    Event,
+)
+from nbchat.history import Compaction, Entry, Session, Usage, now, prefix_hash
+
+logger = logging.getLogger(__name__)
+
+BUSY_SECONDS = 5
+TITLE_LENGTH = 60
+
+metadata = sa.MetaData()
+
+sessions = sa.Table(
+    "sessions",
+    metadata,
+    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("notebook", sa.Text, nullable=False, default=""),
+    sa.Column("model", sa.Text, nullable=False, default=""),
+    sa.Column("created_at", sa.String(32), nullable=False),
+)
+
+chat_messages = sa.Table(
+    "chat_messages",
+    metadata,
+    sa.Column("session_id", sa.ForeignKey("sessions.id"), primary_key=True),
+    sa.Column("position", sa.Integer, primary_key=True),
+    *(
+        sa.Column(name, sa.Text, nullable=False)
+        for name in ("role", "content", "tool_id", "tool_name", "tool_args")
+    ),
+    *(
+        sa.Column(name, sa.Integer)
+        for name in (
+            "input_tokens",
+            "output_tokens",
+            "cache_read_tokens",
+            "cache_write_tokens",
+        )
+    ),
+    sa.Column("created_at", sa.String(32), nullable=False),
+)
+
+session_snapshots = sa.Table(
+    "session_snapshots",
+    metadata,
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("session_id", sa.ForeignKey("sessions.id"), nullable=False, index=True),
+    sa.Column("kind", sa.String(16), nullable=False),
+    sa.Column("content_json", sa.Text, nullable=False),
+    sa.Column("message_cutoff_id", sa.Integer, nullable=False),
+    sa.Column("token_count", sa.Integer, nullable=False),
+    sa.Column("created_at", sa.String(32), nullable=False),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """One line of the list of sessions."""
+
+    id: str
+    title: str
+    notebook: str
+    model: str
+    created_at: str
+    entries: int
+
+
+class SessionStore:
+    """Sessions in a database; opened at the first use."""
+
+    def __init__(self, url: str = "") -> None:
+        """A SQLAlchemy URL; empty for the SQLite file in the Jupyter data folder."""
+        self._url = url
+        self._engine: sa.Engine | None = None
+
+    def __repr__(self) -> str:
+        """The URL without its password."""
+        url = sa.make_url(self._url) if self._url else default_file()
+        return f"<SessionStore {url!r}>"
+
+    def listener(
+        self, session: Session, *, notebook: str = "", model: str = ""
+    ) -> Callable[[Event], None]:
+        """What saves a session's events as they happen; raises StoreError."""
+
+        def save(event: Event) -> None:
+            match event:
+                case EntryAdded():
+                    self._add_entry(session.session_id, event, notebook, model)
+                case Compacted() | CompactionFailed() | CompactionUndone():
+                    self._add_compaction(session.session_id, event.compaction)
+                case _:
+                    pass
+
+        return save
+
+    def load(self, session_id: str) -> Session:
+        """A session as it was; raises StoreError when there is none of that id."""
+        with self._connection() as connection:
+            rows = connection.execute(
+                sa.select(chat_messages)
+                .where(chat_messages.c.session_id == session_id)
+                .order_by(chat_messages.c.position)
+            ).all()
+            snapshots = connection.execute(
+                sa.select(session_snapshots.c.content_json)
+                .where(session_snapshots.c.session_id == session_id)
+                .order_by(session_snapshots.c.number)
+            ).scalars()
+            records = [_compaction(content) for content in snapshots]
+        if not rows:
+            raise StoreError(f"there is no session {session_id!r}; /sessions lists them")
+        transcript = [
+            Entry(r.role, r.content, r.tool_id, r.tool_name, r.tool_args) for r in rows
+        ]
+        usages = [
+            (row.position + 1, _usage(row)) for row in rows if row.input_tokens is not None
+        ]
+        return Session(
+            transcript,
+            session_id=session_id,
+            compactions=[_checked(record, transcript) for record in records],
+            usages=usages,
+        )
+
+    def sessions(self, *, notebook: str | None = None) -> list[SessionInfo]:
+        """All sessions, or a notebook's, the newest first; titled by their first words."""
+        first = sa.and_(
+            chat_messages.c.session_id == sessions.c.id, chat_messages.c.position == 0
+        )
+        size = (
+            sa.select(sa.func.count())
+            .where(chat_messages.c.session_id == sessions.c.id)
+            .scalar_subquery()
+        )
+        query = (
+            sa.select(sessions, chat_messages.c.content, size.label("entries"))
+            .join(chat_messages, first)
+            .order_by(sessions.c.created_at.desc(), sessions.c.id)
+        )
+        if notebook is not None:
+            query = query.where(sessions.c.notebook == notebook)
+        with self._connection() as connection:
+            return [_info(row) for row in connection.execute(query)]
+
+    def close(self) -> None:
+        """Let the database go."""
+        if self._engine is not None:
+            self._engine.dispose()
+            self._engine = None
+
+    def _add_entry(
+        self, session_id: str, event: EntryAdded, notebook: str, model: str
+    ) -> None:
+        usage = asdict(event.usage) if event.usage else {}
+        usage.pop("is_estimated", None)
+        with self._connection() as connection:
+            if event.position == 0:
+                connection.execute(
+                    sessions.insert().values(
+                        id=session_id, notebook=notebook, model=model, created_at=now()
+                    )
+                )
+            connection.execute(
+                chat_messages.insert().values(
+                    session_id=session_id,
+                    position=event.position,
+                    created_at=now(),
+                    **{k: _storable(v) for k, v in event.entry._asdict().items()},
+                    **usage,
+                )
+            )
+
+    def _add_compaction(self, session_id: str, compaction: Compaction) -> None:
+        with self._connection() as connection:
+            connection.execute(
+                session_snapshots.insert().values(
+                    session_id=session_id,
+                    kind="summary",
+                    content_json=json.dumps(asdict(compaction)),
+                    message_cutoff_id=compaction.stop,
+                    token_count=compaction.tokens_after,
+                    created_at=compaction.created_at,
+                )
+            )
+
+    @contextmanager
+    def _connection(self) -> Iterator[sa.Connection]:
+        """A transaction; database faults come out as StoreError."""
+        try:
+            if self._engine is None:
+                self._engine = _open(self._url)
+            with self._engine.begin() as connection:
+                yield connection
+        except IntegrityError as error:
+            raise StoreError(
+                "another kernel has gone on with this session; what follows is not "
+                "saved here: start another one with /new"
+            ) from error
+        except (SQLAlchemyError, OSError) as error:
+            raise StoreError(f"the session store failed: {_first_line(error)}") from error
+
+
+def default_file() -> Path:
+    """The SQLite file used when no URL is set."""
+    return Path(jupyter_data_dir()) / "nbchat" / "sessions.db"
+
+
+def _open(url: str) -> sa.Engine:
+    if not url:
+        file = default_file()
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
+        url = f"sqlite:///{file}"
+    engine = sa.create_engine(url)
+    if engine.dialect.name == "sqlite":
+        sa.event.listen(engine, "connect", _tune_sqlite)
+    metadata.create_all(engine)
+    return engine
+
+
+def _tune_sqlite(connection: Any, _record: object) -> None:
+    """WAL with full sync: one fsync a commit, and nothing acknowledged is lost."""
+    for pragma in (
+        f"busy_timeout={BUSY_SECONDS * 1000}",
+        "journal_mode=WAL",
+        "synchronous=FULL",
+        "foreign_keys=ON",
+    ):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _storable(text: str) -> str:
+    """Lone surrogates cannot be encoded; they come back as written, escaped."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _usage(row: Any) -> Usage:
+    return Usage(
+        row.input_tokens,
+        row.output_tokens,
+        row.cache_read_tokens,
+        row.cache_write_tokens,
+    )
+
+
+def _compaction(content: str) -> Compaction:
+    fields = json.loads(content)
+    return Compaction(**fields | {"cost": Usage(**fields["cost"])})
+
+
+def _checked(record: Compaction, transcript: list[Entry]) -> Compaction:
+    """The record, out of force if what it covers is not what it covered."""
+    if record.prefix_hash == prefix_hash(transcript[: record.stop]):
+        return record
+    logger.warning("compaction %s does not fit its transcript any more", record.id)
+    return replace(record, status="undone", reason="the entries it covers were changed")
+
+
+def _info(row: Any) -> SessionInfo:
+    title = " ".join(row.content.split())[:TITLE_LENGTH]
+    return SessionInfo(
+        row.id, title, row.notebook, row.model, row.created_at, row.entries
+    )
+
+
+def _first_line(error: Exception) -> str:
+    cause = getattr(error, "orig", None) or error
+    return str(cause).splitlines()[0] if str(cause) else type(cause).__name__

@@ -1,0 +1,289 @@
+"""One thread per session: messages wait in line, turns run one by one, events come out.
+
+    submit, compact, warm_up ──> waiting ──> agent.run / compact / commands ──> listener
+    stop ──> ends the turn and hands the waiting messages back
+
+A turn runs in a copy of the context its message was submitted in. In a kernel that ties
+what it sends to the click or cell it belongs to, which ipykernel 7.0 needs to send at
+all, and 7.4 to deliver the next click while a cell is running.
+"""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextvars import Context, copy_context
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
+
+from nbchat.agent import Agent
+from nbchat.errors import NbchatError, Stopped
+from nbchat.events import Event, TurnFailed, TurnFinished
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentReady:
+    """The agent was built; its session may hold a transcript already."""
+
+    agent: Agent
+
+
+@dataclass(frozen=True, slots=True)
+class QueueChanged:
+    """These messages wait for their turn."""
+
+    waiting: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStarted:
+    """A message left the queue and is being answered."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """A command answered in plain text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """Stop was asked for; the turn ends as soon as its request is closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """These messages waited when the chat was stopped; their author has them back."""
+
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Nothing runs and nothing waits."""
+
+
+WorkerEvent = (
+    AgentReady | QueueChanged | TurnStarted | Noted | Stopping | Returned | Idle
+)
+
+Listener = Callable[[Event | WorkerEvent], None]
+
+
+class CommandOutcome(Protocol):
+    """What a command answers: text at once, then whatever happens."""
+
+    @property
+    def text(self) -> str:
+        """One or more lines for the person; may be empty."""
+
+    @property
+    def events(self) -> Iterator[Event]:
+        """The events of what the command does."""
+
+
+Commands = Callable[[Agent, str], CommandOutcome]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Something to do with the agent, and the context it was asked for in."""
+
+    label: str
+    play: Callable[[Agent, threading.Event], Iterator[Event | WorkerEvent]]
+    context: Context = field(default_factory=copy_context)
+
+
+class Worker:
+    """Drives an agent from a thread of its own.
+
+    The listener is called on that thread, and for the queue also on the threads that
+    submit and stop; it must be quick, and a fault in it is logged and forgotten.
+    """
+
+    def __init__(
+        self,
+        build: Callable[[], Agent],
+        listener: Listener,
+        *,
+        commands: Commands | None = None,
+    ) -> None:
+        """Start nothing yet: the thread and the agent come with the first need."""
+        self._build = build
+        self._listener = listener
+        self._commands = commands
+        self._agent: Agent | None = None
+        self._building = threading.Lock()
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._waiting: deque[Job] = deque()
+        self._stop = threading.Event()
+        self._is_working = False
+        self._is_warm_up_due = False
+        self._is_closed = False
+
+    @property
+    def agent(self) -> Agent:
+        """The agent; built here and now when nobody needed it before."""
+        with self._building:
+            if self._agent is None:
+                self._agent = self._build()
+                self._tell(AgentReady(self._agent))
+            return self._agent
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a turn runs or waits."""
+        with self._changed:
+            return self._is_working or bool(self._waiting)
+
+    def submit(self, text: str) -> None:
+        """Answer a message, or obey a command, after those that wait already."""
+        self._enqueue(Job(text, partial(self._answer, text)))
+
+    def compact(self, focus: str = "") -> None:
+        """Compact the conversation after the messages that wait already."""
+        label = f"/compact {focus}".strip()
+        self._enqueue(
+            Job(label, lambda agent, stop: agent.compact(focus=focus, stop=stop))
+        )
+
+    def warm_up(self) -> None:
+        """Build the agent in the background, so that the first answer comes sooner."""
+        with self._changed:
+            if self._agent is None and not self._is_closed:
+                self._is_warm_up_due = True
+                self._wake()
+
+    def stop(self) -> None:
+        """End the turn that runs and hand back the messages that wait."""
+        with self._changed:
+            if self._is_working:
+                self._stop.set()
+                self._tell(Stopping())
+            self._return_waiting()
+
+    def wait(self, timeout_seconds: float | None = None) -> bool:
+        """Block until nothing runs or waits; False when the time was up before."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self.is_busy, timeout_seconds)
+
+    def close(self, timeout_seconds: float = 2.0) -> None:
+        """End the turn and the thread; waiting messages are dropped."""
+        with self._changed:
+            self._is_closed = True
+            self._waiting.clear()
+            self._stop.set()
+            self._changed.notify_all()
+        if self._thread not in (None, threading.current_thread()):
+            self._thread.join(timeout_seconds)
+
+    def _enqueue(self, job: Job) -> None:
+        with self._changed:
+            if self._is_closed:
+                raise NbchatError("this chat was closed; make a new one to go on")
+            self._waiting.append(job)
+            self._tell_queue()
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=copy_context().run,
+                args=(self._loop,),
+                name="nbchat-worker",
+                daemon=True,
+            )
+            self._thread.start()
+        self._changed.notify_all()
+
+    def _loop(self) -> None:
+        while self._sleep():
+            if fault := self._survive(lambda: self.agent):
+                self._tell(TurnFailed(fault))
+                self._return_all()
+            elif job := self._next():
+                self._tell(TurnStarted(job.label))
+                if fault := self._survive(partial(job.context.run, self._play, job)):
+                    self._tell(TurnFailed(fault))
+
+    def _sleep(self) -> bool:
+        """Wait for something to do; False when the chat is closed."""
+        with self._changed:
+            if not self._waiting:
+                self._is_working = False
+                self._tell(Idle())
+                self._changed.notify_all()
+            self._changed.wait_for(
+                lambda: self._waiting or self._is_warm_up_due or self._is_closed
+            )
+            self._is_warm_up_due = False
+            self._is_working = not self._is_closed
+            self._stop = threading.Event()  # a new one: old requests keep theirs
+            return self._is_working
+
+    def _next(self) -> Job | None:
+        """The message whose turn it is; None when all were handed back meanwhile."""
+        with self._changed:
+            if not self._waiting:
+                return None
+            job = self._waiting.popleft()
+            self._tell_queue()
+            return job
+
+    def _play(self, job: Job) -> None:
+        try:
+            for event in job.play(self.agent, self._stop):
+                self._tell(event)
+                if self._is_closed:
+                    break
+        except Stopped:  # a compaction that was asked for has no turn to end
+            self._tell(TurnFinished("stopped", 0))
+
+    def _answer(
+        self, text: str, agent: Agent, stop: threading.Event
+    ) -> Iterator[Event | WorkerEvent]:
+        if self._commands is None or not text.startswith("/"):
+            yield from agent.run(text, stop=stop)
+            return
+        outcome = self._commands(agent, text)
+        if outcome.text:
+            yield Noted(outcome.text)
+        yield from outcome.events
+
+    def _return_all(self) -> None:
+        with self._changed:
+            self._return_waiting()
+
+    def _return_waiting(self) -> None:
+        if self._waiting:
+            texts = tuple(job.label for job in self._waiting)
+            self._waiting.clear()
+            self._tell(Returned(texts))
+            self._tell_queue()
+
+    def _tell_queue(self) -> None:
+        self._tell(QueueChanged(tuple(job.label for job in self._waiting)))
+
+    def _tell(self, event: Event | WorkerEvent) -> None:
+        self._survive(partial(self._listener, event))
+
+    def _survive(self, step: Callable[[], object]) -> str:
+        """What went wrong in a step, in a line; empty when nothing did.
+
+        The thread outlives every fault, a tool's `sys.exit()` included.
+        """
+        try:
+            step()
+        except NbchatError as error:
+            return str(error)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # the whole turn
+            logger.exception("a step of the chat failed")
+            return f"{type(error).__name__}: {error}"
+        return ""

@@ -1,0 +1,293 @@
+"""A model's server on a real socket that says what a test tells it, byte by byte.
+
+    server.script(openai.text("Hello"), failure(529))
+    server.requests[0].body["messages"]
+
+A dialect (`OpenAIDialect`, `AnthropicDialect`) writes whole streams in its wire format;
+`after`, `cut`, `plus` and another `ending` turn them into faulty ones.
+"""
+
+import json
+import socket
+import struct
+import threading
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Literal, Self
+
+Json = dict[str, Any]
+Ending = Literal["clean", "cut", "reset", "stall", "silence", "drop"]
+
+EVENT_STREAM = {"Content-Type": "text/event-stream"}
+
+
+@dataclass(frozen=True)
+class Response:
+    """One scripted response; `clean` ends as HTTP demands, `cut` without a last chunk.
+
+    `reset` drops the line hard, `stall` keeps it open and silent after the last event.
+    `silence` and `drop` do the same before a single header.
+    """
+
+    events: tuple[bytes, ...] = ()
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=lambda: EVENT_STREAM)
+    ending: Ending = "clean"
+
+    def after(self, events: int) -> Self:
+        """Only the first events."""
+        return replace(self, events=self.events[:events])
+
+    def cut(self, length: int) -> Self:
+        """Only the first bytes, then a clean end."""
+        return replace(self, events=(b"".join(self.events)[:length],))
+
+    def plus(self, *events: bytes) -> Self:
+        """These events after the others."""
+        return replace(self, events=(*self.events, *events))
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A request as it arrived."""
+
+    path: str
+    headers: dict[str, str]
+    body: Json
+
+
+def failure(status: int, error: Json | None = None, **headers: str) -> Response:
+    """An error response; header names with underscores for dashes."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return answer({"error": error or {}}, status, **named)
+
+
+def answer(body: Json, status: int = 200, **headers: str) -> Response:
+    """A plain JSON response."""
+    content_type = {"Content-Type": "application/json"}
+    return Response((json.dumps(body).encode(),), status, {**content_type, **headers})
+
+
+def page(text: str) -> Response:
+    """A page of HTML with status 200, as a proxy's login."""
+    return Response((text.encode(),), 200, {"Content-Type": "text/html"})
+
+
+class FaultServer:
+    """Plays its script one response a request; over, it answers 500."""
+
+    def __init__(self) -> None:
+        self.requests: list[Recorded] = []
+        self._script: list[Response] = []
+        self._is_closing = threading.Event()
+        self._server = _Server(("127.0.0.1", 0), _Conversation)
+        self._server.owner = self
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        threading.Thread(
+            target=self._server.serve_forever, args=(0.02,), daemon=True
+        ).start()
+
+    def script(self, *responses: Response) -> None:
+        """Play these next."""
+        self._script.extend(responses)
+
+    def close(self) -> None:
+        """End stalls and stop listening."""
+        self._is_closing.set()
+        self._server.shutdown()
+        self._server.server_close()
+
+    def next_response(self, request: Recorded) -> Response:
+        """Record a request and take the next line of the script."""
+        self.requests.append(request)
+        return self._script.pop(0) if self._script else failure(500)
+
+    def stall(self) -> None:
+        """Say nothing until the test is over."""
+        self._is_closing.wait(30)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    owner: FaultServer
+
+
+class _Conversation(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Server
+
+    def do_GET(self) -> None:
+        self._answer({})
+
+    def do_POST(self) -> None:
+        length = int(self.headers["Content-Length"])
+        self._answer(json.loads(self.rfile.read(length)))
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+    def _answer(self, body: Json) -> None:
+        self.close_connection = True
+        recorded = Recorded(self.path, dict(self.headers), body)
+        response = self.server.owner.next_response(recorded)
+        with suppress(OSError):  # the client may have left
+            if response.ending not in ("silence", "drop"):
+                self._send(response)
+            self._end(response.ending)
+
+    def _send(self, response: Response) -> None:
+        self.send_response(response.status)
+        for name, value in response.headers.items():
+            self.send_header(name, value)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        for event in filter(None, response.events):
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(event), event))
+
+    def _end(self, ending: Ending) -> None:
+        match ending:
+            case "clean":
+                self.wfile.write(b"0\r\n\r\n")
+            case "stall" | "silence":
+                self.server.owner.stall()
+            case "reset" | "drop":
+                linger = struct.pack("ii", 1, 0)  # close() then sends RST, not FIN
+                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+                self.connection.close()
+
+
+def sse(payload: Json, event: str = "") -> bytes:
+    """A server-sent event."""
+    head = f"event: {event}\n" if event else ""
+    return f"{head}data: {json.dumps(payload)}\n\n".encode()
+
+
+class OpenAIDialect:
+    """Streams as OpenAI writes them; usage is (input, output, cached)."""
+
+    kind = "openai"
+    stops = {"end_turn": "stop", "max_tokens": "length", "tool_use": "tool_calls"}
+
+    def stream(
+        self,
+        *deltas: Json,
+        stop: str = "end_turn",
+        usage: tuple[int, int, int] | None = (20, 5, 0),
+    ) -> Response:
+        """A whole answer made of deltas."""
+        chunks = [_chunk(choices=[_choice(delta)]) for delta in deltas]
+        finish = self.stops.get(stop, stop)
+        chunks.append(_chunk(choices=[_choice({}, finish)]))
+        if usage is not None:
+            chunks.append(_chunk(choices=[], usage=_openai_usage(*usage)))
+        return Response((*map(sse, chunks), b"data: [DONE]\n\n"))
+
+    def text(self, *pieces: str, **options: Any) -> Response:
+        """An answer in pieces."""
+        return self.stream(*({"content": piece} for piece in pieces), **options)
+
+    def calls(self, *calls: tuple[str, str, str], **options: Any) -> Response:
+        """Calls (id, name, arguments), their arguments in two pieces each."""
+        options.setdefault("stop", "tool_use")
+        return self.stream(*_openai_call_deltas(calls), **options)
+
+    def error_event(self, kind: str, message: str = "no") -> bytes:
+        """An error after HTTP 200."""
+        return sse({"error": {"type": kind, "message": message}})
+
+
+class AnthropicDialect:
+    """Streams as Anthropic writes them; usage is (input, output, cached)."""
+
+    kind = "anthropic"
+
+    def stream(
+        self,
+        *blocks: tuple[Json, list[Json]],
+        stop: str = "end_turn",
+        usage: tuple[int, int, int] | None = (20, 5, 0),
+    ) -> Response:
+        """A whole answer made of blocks, each a start and its deltas."""
+        start, end = _anthropic_usages(usage)
+        message = {"id": "m", "type": "message", "role": "assistant", "model": "m"}
+        events = [
+            {"type": "message_start", "message": {**message, "content": [], **start}},
+            {"type": "ping"},
+            *(event for i, b in enumerate(blocks) for event in _block_events(i, *b)),
+            {"type": "message_delta", "delta": {"stop_reason": stop}, **end},
+            {"type": "message_stop"},
+        ]
+        return Response(tuple(sse(event, event["type"]) for event in events))
+
+    def text(self, *pieces: str, **options: Any) -> Response:
+        """An answer in pieces."""
+        deltas = [{"type": "text_delta", "text": piece} for piece in pieces]
+        return self.stream(({"type": "text", "text": ""}, deltas), **options)
+
+    def calls(self, *calls: tuple[str, str, str], **options: Any) -> Response:
+        """Calls (id, name, arguments), their arguments in two pieces each."""
+        options.setdefault("stop", "tool_use")
+        return self.stream(*map(_tool_use_block, calls), **options)
+
+    def error_event(self, kind: str, message: str = "no") -> bytes:
+        """An error after HTTP 200."""
+        error = {"type": kind, "message": message}
+        return sse({"type": "error", "error": error}, "error")
+
+
+def _chunk(**fields: Any) -> Json:
+    return {"id": "c", "object": "chat.completion.chunk", "created": 1, **fields}
+
+
+def _choice(delta: Json, finish_reason: str | None = None) -> Json:
+    return {"index": 0, "delta": delta, "finish_reason": finish_reason}
+
+
+def _openai_usage(input_tokens: int, output_tokens: int, cached: int) -> Json:
+    return {
+        "prompt_tokens": input_tokens,
+        "completion_tokens": output_tokens,
+        "total_tokens": input_tokens + output_tokens,
+        "prompt_tokens_details": {"cached_tokens": cached},
+    }
+
+
+def _openai_call_deltas(calls: Iterable[tuple[str, str, str]]) -> Iterable[Json]:
+    for index, (call_id, name, arguments) in enumerate(calls):
+        half = len(arguments) // 2
+        head = {"name": name, "arguments": arguments[:half]}
+        yield {"tool_calls": [{"index": index, "id": call_id, "function": head}]}
+        tail = {"arguments": arguments[half:]}
+        yield {"tool_calls": [{"index": index, "function": tail}]}
+
+
+def _anthropic_usages(usage: tuple[int, int, int] | None) -> tuple[Json, Json]:
+    """At the start and at the end: cached tokens are not part of input_tokens."""
+    if usage is None:
+        return {}, {}
+    input_tokens, output_tokens, cached = usage
+    start = {
+        "input_tokens": input_tokens - cached,
+        "cache_creation_input_tokens": None,
+        "cache_read_input_tokens": cached,
+        "output_tokens": 1,
+    }
+    return {"usage": start}, {"usage": {"output_tokens": output_tokens}}
+
+
+def _block_events(index: int, start: Json, deltas: list[Json]) -> Iterable[Json]:
+    yield {"type": "content_block_start", "index": index, "content_block": start}
+    for delta in deltas:
+        yield {"type": "content_block_delta", "index": index, "delta": delta}
+    yield {"type": "content_block_stop", "index": index}
+
+
+def _tool_use_block(call: tuple[str, str, str]) -> tuple[Json, list[Json]]:
+    call_id, name, arguments = call
+    half = len(arguments) // 2
+    start = {"type": "tool_use", "id": call_id, "name": name, "input": {}}
+    pieces = (arguments[:half], arguments[half:])
+    return start, [{"type": "input_json_delta", "partial_json": p} for p in pieces]
