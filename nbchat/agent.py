@@ -42,9 +42,9 @@ Events = Generator[Event, None, None]
 class Agent:
     """A model with tools and a conversation that is compacted when it grows.
 
-        agent = Agent(tools=[get_ticket, close_ticket], system="You triage tickets.")
-        for event in agent.run("Work through all tickets."):
-            ...
+    agent = Agent(tools=[get_ticket, close_ticket], system="You triage tickets.")
+    for event in agent.run("Work through all tickets."):
+        ...
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Agent:
         yield from self._saved(self._undo())
 
     def ask(self, text: str) -> str:
-        """Run a turn to its end and return the answer; raises NbchatError if it fails."""
+        """Run a turn to its end, return the answer; raises NbchatError if it fails."""
         for event in self.run(text):
             if isinstance(event, TurnFailed):
                 raise NbchatError(event.message)
@@ -150,7 +150,9 @@ class Agent:
             steps.append(reply)
             yield from self._remember_reply(reply)
             if not reply.calls:
-                return "end_turn" if reply.stop_reason == "tool_use" else reply.stop_reason
+                return (
+                    "end_turn" if reply.stop_reason == "tool_use" else reply.stop_reason
+                )
             yield from self._run_calls(reply.calls, stop)
         return "max_steps"
 
@@ -197,7 +199,7 @@ class Agent:
         )
 
     def _remember_reply(self, reply: Reply) -> Events:
-        """The reply's entries; the last one carries the usage, which is then counted."""
+        """The reply's entries; the last carries the usage, which is then counted."""
         for place, entry in enumerate(reply.entries, 1):
             is_last = place == len(reply.entries)
             yield self._remember(entry, reply.usage if is_last else None)
@@ -225,7 +227,7 @@ class Agent:
                 yield self._remember(run_tool(self.tools, call))
 
     def _answer_open_calls(self, reason: str) -> Events:
-        """Give every call that will not run an answer, so that the history stays legal."""
+        """Answer every call that will not run, so that the history stays legal."""
         for call in open_calls(self.session.history):
             yield self._remember(failed_result(call, reason))
 

@@ -58,6 +58,7 @@ def show(events: Iterator[Event], stop: threading.Event | None = None) -> None:
             if stop is None or stop.is_set():
                 raise
             stop.set()
+            print("stopped; what had arrived is kept", file=sys.stderr)
         else:
             return
 
@@ -82,11 +83,16 @@ def _show(event: Event) -> None:
 def _note(event: Event) -> str:
     """What else a person wants to know, in one line; empty for all that flows."""
     match event:
-        case CompactionSkipped() | CompactionFailed() | CompactionUndone() | SavingFailed():
+        case (
+            CompactionSkipped()
+            | CompactionFailed()
+            | CompactionUndone()
+            | SavingFailed()
+        ):
             return notice_text(event)
         case RetryScheduled(_, wait, reason):
             return f"trying again in {wait:.0f} s: {reason}"
-        case TurnFinished(reason) if reason != "end_turn":
+        case TurnFinished(reason) if reason not in ("end_turn", "stopped"):
             return f"the turn ended early: {reason}"
         case _:
             return ""

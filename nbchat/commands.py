@@ -1,7 +1,7 @@
 """What can be said to the chat itself: one table for the panel, `%chat` and the CLI."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nbchat.agent import Agent
 from nbchat.build import recorder
@@ -17,7 +17,7 @@ class CommandResult:
     """What a command says, and what it makes happen while its events are read."""
 
     text: str = ""
-    events: Iterator[Event] = iter(())
+    events: Iterator[Event] = field(default_factory=lambda: iter(()))
 
 
 Command = Callable[[Agent, str], CommandResult]
@@ -74,22 +74,25 @@ class Commands:
 
 def _context(agent: Agent, _argument: str) -> CommandResult:
     engine, session = agent.engine, agent.session
-    threshold, window = engine.context_token_threshold, engine.info.window
-    lines = [
-        f"model            {agent.provider.name}",
-        f"context          {engine.context_tokens(session):,} tokens"
-        + (f" of a window of {window:,}" if window else ""),
-        f"  fixed          {engine.floor_tokens:,} (system prompt and tools)",
-        f"since compaction {engine.input_tokens:,} input tokens"
-        + (f" of {threshold:,}" if threshold else ""),
-        f"history          {len(session.history)} entries of {len(session.transcript)}"
-        f" ever said, {len(session.active_compactions)} compactions",
-        f"billed           {session.usage.input_tokens:,} in, "
-        f"{session.usage.output_tokens:,} out",
-    ]
     plan = engine.plan(session)
-    lines.append(f"compact now      {plan.skip or f'would leave about {plan.tokens_after:,} tokens'}")
-    return CommandResult("\n".join(lines))
+    usage = session.usage
+    rows = {
+        "model": agent.provider.name,
+        "context": _of(engine.context_tokens(session), engine.info.window, "tokens"),
+        "  fixed": f"{engine.floor_tokens:,} tokens: system prompt and tools",
+        "since compaction": _of(
+            engine.input_tokens, engine.context_token_threshold, "input tokens"
+        ),
+        "history": f"{len(session.history)} entries of {len(session.transcript)} ever "
+        f"said, {len(session.active_compactions)} compactions",
+        "billed": f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out",
+        "compact now": plan.skip or f"would leave about {plan.tokens_after:,} tokens",
+    }
+    return CommandResult("\n".join(f"{name:17}{text}" for name, text in rows.items()))
+
+
+def _of(amount: int, limit: int | None, unit: str) -> str:
+    return f"{amount:,} {unit}" + (f" of {limit:,}" if limit else "")
 
 
 def _compact(agent: Agent, focus: str) -> CommandResult:

@@ -23,13 +23,13 @@ class NbChat(Configurable):
 
     model = Unicode(
         "",
-        help="Model as provider:name: anthropic:..., openai:..., local:smollm2. Empty: a "
-        "key in the environment chooses, else the embedded model.",
+        help="Model as provider:name: anthropic:..., openai:..., local:smollm2. Empty: "
+        "a key in the environment chooses, else the embedded model.",
     ).tag(config=True)
     base_url = Unicode(
         "",
-        help="Address of a compatible server, as in http://localhost:8000/v1; no key is "
-        "needed there.",
+        help="Address of a compatible server, as in http://localhost:8000/v1; no key "
+        "is needed there.",
     ).tag(config=True)
     system_prompt = Unicode(
         "You are a helpful assistant in a Jupyter notebook.",
@@ -63,12 +63,15 @@ class NbChat(Configurable):
         50, min=1, help="Most requests to the model in one turn of tool use."
     ).tag(config=True)
     max_output_tokens = Int(
-        None, allow_none=True, min=1, help="Longest answer in tokens; None: the model's."
+        None,
+        allow_none=True,
+        min=1,
+        help="Longest answer in tokens; None: the model's.",
     ).tag(config=True)
     store_url = Unicode(
         "",
-        help="Where sessions are kept, as a SQLAlchemy URL; empty: a SQLite file in the "
-        "Jupyter data folder.",
+        help="Where sessions are kept, as a SQLAlchemy URL; empty: a SQLite file in "
+        "the Jupyter data folder.",
     ).tag(config=True)
 
 
@@ -85,7 +88,9 @@ def settings(config: Config | None = None, **arguments: Any) -> NbChat:
     try:
         return NbChat(config=layers, **arguments)
     except (TraitError, ValueError) as error:
-        raise ConfigError(f"a setting cannot be: {' '.join(str(error).split())}") from error
+        raise ConfigError(
+            f"a setting cannot be: {' '.join(str(error).split())}"
+        ) from error
 
 
 def _environment() -> dict[str, DeferredConfigString]:

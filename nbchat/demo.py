@@ -70,7 +70,7 @@ class Desk:
     """Tickets that wait, the one that is open, and what an agent can do with it."""
 
     tickets: list[Ticket]
-    articles: list[dict[str, str]] = field(default_factory=lambda: read_articles())
+    articles: list[dict[str, str]] = field(default_factory=lambda: read_articles(None))
     _searched: bool = False
 
     @property
@@ -115,11 +115,13 @@ class Desk:
 
         Args:
             query: A few words.
+
         """
         self._searched = True
         wanted = set(_words(query))
         best = max(
-            self.articles, key=lambda a: len(wanted & set(_words(a["title"] + a["content"])))
+            self.articles,
+            key=lambda a: len(wanted & set(_words(a["title"] + a["content"]))),
         )
         return f"{best['title']}: {' '.join(best['content'].split())[:SNIPPET]}"
 
@@ -140,6 +142,7 @@ class Desk:
 
         Args:
             text: One or two sentences.
+
         """
         return self._decide("reply", text or "-")
 
@@ -185,11 +188,13 @@ class Desk:
     def _decide(self, name: str, value: str) -> str:
         ticket = self._need_open()
         setattr(ticket, name, value)
-        return f"{ticket.id}: {name} {value}" if name != "reply" else f"{ticket.id}: saved"
+        return (
+            f"{ticket.id}: {name} {value}" if name != "reply" else f"{ticket.id}: saved"
+        )
 
 
 def read_tickets(file: Path | None = None, *, count: int | None = None) -> list[Ticket]:
-    """Tickets of a JSON-lines file with `text` and `category`; the packaged ones by default.
+    """Tickets of a JSON-lines file with `text` and `category`; else the packaged ones.
 
     Raises NbchatError naming the line that is not such a ticket.
     """
@@ -214,7 +219,11 @@ def _read_rows(
     except (OSError, UnicodeDecodeError) as error:
         raise NbchatError(f"{source} cannot be read: {error}") from None
     lines = enumerate(text.splitlines(), 1)
-    return [_read_row(line, f"{source}, line {n}", fields) for n, line in lines if line.strip()]
+    return [
+        _read_row(line, f"{source}, line {n}", fields)
+        for n, line in lines
+        if line.strip()
+    ]
 
 
 def _read_row(line: str, place: str, fields: tuple[str, ...]) -> dict[str, str]:
@@ -225,7 +234,9 @@ def _read_row(line: str, place: str, fields: tuple[str, ...]) -> dict[str, str]:
         raise NbchatError(
             f"{place} is not JSON: {line[:40]!r}; write one object with {wanted} a line"
         ) from None
-    if not isinstance(row, dict) or not all(isinstance(row.get(f), str) for f in fields):
+    if not isinstance(row, dict) or not all(
+        isinstance(row.get(f), str) for f in fields
+    ):
         raise NbchatError(f"{place} lacks {wanted} as texts; it has {line[:40]!r}")
     return row
 

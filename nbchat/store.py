@@ -133,12 +133,16 @@ class SessionStore:
             ).scalars()
             records = [_compaction(content) for content in snapshots]
         if not rows:
-            raise StoreError(f"there is no session {session_id!r}; /sessions lists them")
+            raise StoreError(
+                f"there is no session {session_id!r}; /sessions lists them"
+            )
         transcript = [
             Entry(r.role, r.content, r.tool_id, r.tool_name, r.tool_args) for r in rows
         ]
         usages = [
-            (row.position + 1, _usage(row)) for row in rows if row.input_tokens is not None
+            (row.position + 1, _usage(row))
+            for row in rows
+            if row.input_tokens is not None
         ]
         return Session(
             transcript,
@@ -148,13 +152,15 @@ class SessionStore:
         )
 
     def sessions(self, *, notebook: str | None = None) -> list[SessionInfo]:
-        """All sessions, or a notebook's, the newest first; titled by their first words."""
+        """All sessions, or a notebook's, newest first; titled by their first words."""
         first = sa.and_(
             chat_messages.c.session_id == sessions.c.id, chat_messages.c.position == 0
         )
+        every = chat_messages.alias()
         size = (
-            sa.select(sa.func.count())
-            .where(chat_messages.c.session_id == sessions.c.id)
+            sa.select(sa.func.count(every.c.position))
+            .where(every.c.session_id == sessions.c.id)
+            .correlate(sessions)
             .scalar_subquery()
         )
         query = (
@@ -222,7 +228,9 @@ class SessionStore:
                 "saved here: start another one with /new"
             ) from error
         except (SQLAlchemyError, OSError) as error:
-            raise StoreError(f"the session store failed: {_first_line(error)}") from error
+            raise StoreError(
+                f"the session store failed: {_first_line(error)}"
+            ) from error
 
 
 def default_file() -> Path:

@@ -101,7 +101,9 @@ class ScriptedProvider:
 
     def count_tokens(self, request: Request) -> int:
         """Tokens of the whole request by the local counter."""
-        entries = [entry._replace(content=wire_text(entry)) for entry in request.history]
+        entries = [
+            entry._replace(content=wire_text(entry)) for entry in request.history
+        ]
         schemas = json.dumps([each.parameters for each in request.tools])
         fixed = self._counter.count(request.system) + self._counter.count(schemas)
         return fixed + self._counter.count_entries(entries)

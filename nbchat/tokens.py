@@ -22,7 +22,10 @@ from nbchat.history import Entry
 logger = logging.getLogger(__name__)
 
 ENTRY_OVERHEAD = 4
-"""Tokens of role markers around one entry (OpenAI cookbook, token counting: 3 and 1)."""
+"""Tokens of role markers around an entry (OpenAI cookbook, token counting: 3 + 1)."""
+
+IMAGE_TOKENS = 1_000
+"""A middling picture: OpenAI counts 85 to 1,105 tokens, Anthropic up to 1,600."""
 
 SLICE = 20_000
 """Characters counted at once: tiktoken's regex overflows its stack on a million equal
@@ -77,14 +80,19 @@ class TokenCounter:
         """Tokens of an entry with its role markers; counted once, then remembered."""
         size = self._sizes.get(entry)
         if size is None:
-            parts = filter(None, (entry.content, entry.tool_name, entry.tool_args))
-            size = ENTRY_OVERHEAD + sum(map(self.count, parts))
+            size = ENTRY_OVERHEAD + self._count_parts(entry)
             self._sizes[entry] = size
         return size
 
     def count_entries(self, entries: Iterable[Entry]) -> int:
         """Tokens of a run of entries."""
         return sum(map(self.count_entry, entries))
+
+    def _count_parts(self, entry: Entry) -> int:
+        if entry.role == "user" and entry.tool_name == "image":
+            return IMAGE_TOKENS + self.count(entry.content)
+        parts = filter(None, (entry.content, entry.tool_name, entry.tool_args))
+        return sum(map(self.count, parts))
 
     def _count_slice(self, text: str) -> int:
         if self._tokenizer is None:
@@ -102,7 +110,7 @@ class TokenCounter:
 
 @cache
 def load_encoding(name: str) -> tiktoken.Encoding:
-    """tiktoken's encoding `name` without its download; a third of a second, once.
+    """Tiktoken's encoding `name` without its download; a third of a second, once.
 
     Raises KeyError for an unknown name, OSError or ValueError for a missing or changed
     vocabulary file.

@@ -70,7 +70,9 @@ def run_tool(tools: Iterable[Tool], call: Entry) -> Entry:
     known = {each.name: each for each in tools}
     wanted = known.get(call.tool_name)
     if wanted is None:
-        return failed_result(call, f"there is no tool {call.tool_name!r}; use {_names(known)}")
+        return failed_result(
+            call, f"there is no tool {call.tool_name!r}; use {_names(known)}"
+        )
     try:
         arguments = wanted.arguments_model.model_validate_json(call.tool_args or "{}")
     except ValidationError as error:

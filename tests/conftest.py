@@ -25,7 +25,11 @@ def closed_network() -> Iterator[None]:
     connect = socket.socket.connect
 
     def loopback_only(self: socket.socket, address: object) -> None:
-        if isinstance(address, tuple) and address[0] not in ("127.0.0.1", "::1", "localhost"):
+        if isinstance(address, tuple) and address[0] not in (
+            "127.0.0.1",
+            "::1",
+            "localhost",
+        ):
             raise NetworkClosedError(f"a test tried to connect to {address}")
         connect(self, address)  # type: ignore[arg-type]
 
@@ -56,5 +60,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     skipped = reporter.stats.get("skipped", []) if reporter else []
     if os.environ.get("CI") and skipped and session.exitstatus == pytest.ExitCode.OK:
-        reporter.write_line(f"{len(skipped)} tests were skipped in CI: that is a failure")
+        reporter.write_line(
+            f"{len(skipped)} tests were skipped in CI: that is a failure"
+        )
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

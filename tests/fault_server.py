@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 Json = dict[str, Any]
 Ending = Literal["clean", "cut", "reset", "stall", "silence", "drop"]
@@ -125,7 +125,7 @@ class _Conversation(BaseHTTPRequestHandler):
         length = int(self.headers["Content-Length"])
         self._answer(json.loads(self.rfile.read(length)))
 
-    def log_message(self, format: str, *args: object) -> None:
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """Say nothing."""
 
     def _answer(self, body: Json) -> None:
@@ -169,7 +169,11 @@ class OpenAIDialect:
     """Streams as OpenAI writes them; usage is (input, output, cached)."""
 
     kind = "openai"
-    stops = {"end_turn": "stop", "max_tokens": "length", "tool_use": "tool_calls"}
+    stops: ClassVar = {
+        "end_turn": "stop",
+        "max_tokens": "length",
+        "tool_use": "tool_calls",
+    }
 
     def stream(
         self,

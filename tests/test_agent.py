@@ -77,9 +77,16 @@ def test_the_next_turn_remembers_the_last():
 
 
 def test_tools_run_until_the_model_is_content():
-    agent = agent_with(calls("lookup", order="W1"), says("It was shipped."), tools=[lookup])
+    agent = agent_with(
+        calls("lookup", order="W1"), says("It was shipped."), tools=[lookup]
+    )
     events = list(agent.run("Where is W1?"))
-    assert [e.role for e in agent.session.history] == ["user", "assistant", "tool", "assistant"]
+    assert [e.role for e in agent.session.history] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
     assert agent.session.history[2].content == "W1 was shipped"
     assert any(isinstance(event, ToolRequested) for event in events)
     assert events[-1] == TurnFinished("end_turn", steps=2)
@@ -113,7 +120,10 @@ def test_code_can_hold_the_workflow_by_choosing_the_tool():
 
 def test_calls_that_are_not_approved_do_not_run():
     agent = agent_with(
-        calls("lookup", order="W1"), says("ok"), tools=[lookup], approve=lambda call: False
+        calls("lookup", order="W1"),
+        says("ok"),
+        tools=[lookup],
+        approve=lambda call: False,
     )
     agent.ask("Go.")
     assert agent.session.history[2].content == "error: denied by the user"
@@ -173,7 +183,9 @@ def test_a_compaction_never_buys_another_turn_of_the_model():
 
 
 def test_a_failed_compaction_leaves_the_history_and_the_chat_goes_on():
-    agent = agent_with(says(STORY, tokens=101), says("no tags"), says("two"), threshold=100)
+    agent = agent_with(
+        says(STORY, tokens=101), says("no tags"), says("two"), threshold=100
+    )
     events = list(agent.run("first"))
     failed = [event for event in events if isinstance(event, CompactionFailed)]
     assert failed[0].compaction.code == "no-tags"
@@ -184,7 +196,9 @@ def test_a_failed_compaction_leaves_the_history_and_the_chat_goes_on():
 def test_a_failing_summariser_is_not_asked_on_every_turn():
     answers = [says(STORY, tokens=60) for _ in range(30)]
     agent = Agent(
-        ScriptedProvider(*[line for pair in zip(answers, answers, strict=True) for line in pair]),
+        ScriptedProvider(
+            *[line for pair in zip(answers, answers, strict=True) for line in pair]
+        ),
         engine=CompactionEngine(100),
     )
     events = [event for n in range(20) for event in agent.run(str(n))]
@@ -214,7 +228,11 @@ def test_a_fault_ends_the_turn_and_the_session_stays_usable():
     agent = agent_with(fails(RequestRefused("no model 'gpt-x'")), says("back again"))
     assert list(agent.run("first"))[-1] == TurnFailed("no model 'gpt-x'")
     assert agent.ask("second") == "back again"
-    assert [e.content for e in agent.session.transcript] == ["first", "second", "back again"]
+    assert [e.content for e in agent.session.transcript] == [
+        "first",
+        "second",
+        "back again",
+    ]
 
 
 def test_ask_raises_what_the_turn_failed_of():
@@ -330,7 +348,9 @@ def test_a_threshold_below_the_system_prompt_is_refused_when_the_agent_is_made()
 
 def test_the_summary_request_counts_as_cost_and_never_towards_the_threshold():
     agent = agent_with(
-        says(STORY, tokens=101), says("<summary>short</summary>", tokens=500), threshold=100
+        says(STORY, tokens=101),
+        says("<summary>short</summary>", tokens=500),
+        threshold=100,
     )
     agent.ask("first")
     assert agent.engine.input_tokens == 0

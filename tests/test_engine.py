@@ -78,7 +78,10 @@ def test_a_plan_is_a_dry_run_with_the_reason_to_skip():
     assert engine.plan(Session()).skip == "there is nothing new to fold"
     waiting = Session([("user", LONG), ("assistant", "", "1", "look", "{}")])
     assert "still waits" in engine.plan(waiting).skip
-    assert "tokens could be folded" in engine.plan(session("a", "b"), trigger="cumulative").skip
+    assert (
+        "tokens could be folded"
+        in engine.plan(session("a", "b"), trigger="cumulative").skip
+    )
     plan = engine.plan(session(LONG, LONG))
     assert (plan.skip, plan.start, plan.stop) == ("", 0, 2)
     assert plan.tokens_after < plan.tokens_before
@@ -86,7 +89,9 @@ def test_a_plan_is_a_dry_run_with_the_reason_to_skip():
 
 def test_a_summary_stands_in_for_the_whole_conversation():
     kept = session(LONG, LONG)
-    record = compact(CompactionEngine(), kept, says("<summary>A parcel is late.</summary>"))
+    record = compact(
+        CompactionEngine(), kept, says("<summary>A parcel is late.</summary>")
+    )
     assert record.status == "done"
     assert record.summary == "<summary>\nA parcel is late.\n</summary>"
     assert record.tokens_after < record.tokens_before
@@ -140,7 +145,9 @@ def test_a_refused_compaction_is_not_tried_again_at_once():
 def test_the_second_summary_is_asked_to_carry_the_first():
     kept = session(LONG, LONG)
     engine = CompactionEngine()
-    kept.compactions.append(compact(engine, kept, says("<summary>First part.</summary>")))
+    kept.compactions.append(
+        compact(engine, kept, says("<summary>First part.</summary>"))
+    )
     kept.append(Entry("user", LONG))
     kept.append(Entry("assistant", "Understood."))
     request = engine.create_summary_request(engine.plan(kept))
@@ -209,5 +216,8 @@ def test_a_threshold_below_the_floor_is_refused_with_the_numbers():
 
 def test_passing_faults_of_the_summariser_are_waited_out():
     kept = session(LONG, LONG)
-    lines = fails(Overloaded("busy", retry_after=0.0)), says("<summary>Short.</summary>")
+    lines = (
+        fails(Overloaded("busy", retry_after=0.0)),
+        says("<summary>Short.</summary>"),
+    )
     assert compact(CompactionEngine(), kept, *lines).status == "done"

@@ -34,7 +34,10 @@ def test_usage_adds_up_and_an_estimate_stays_one():
 
 def test_history_is_the_transcript_until_something_is_compacted():
     session = Session([("user", "hello"), ("assistant", "hi")])
-    assert session.history == [("user", "hello", "", "", ""), ("assistant", "hi", "", "", "")]
+    assert session.history == [
+        ("user", "hello", "", "", ""),
+        ("assistant", "hi", "", "", ""),
+    ]
 
 
 def test_after_a_compaction_the_history_is_one_summary_entry():
@@ -68,11 +71,17 @@ def test_a_failed_compaction_changes_nothing_but_the_bill():
 
 def test_the_last_answer_leaves_calls_out():
     session = Session(
-        [("user", "q"), ("assistant", "let me see"), ("assistant", "", "1", "add", "{}")]
+        [
+            ("user", "q"),
+            ("assistant", "let me see"),
+            ("assistant", "", "1", "add", "{}"),
+        ]
         + [("tool", "3", "1", "add"), ("assistant", "it is 3")]
     )
     assert session.last_answer == "let me see\nit is 3"
 
 
 def test_repr_shows_counts_and_never_what_was_said():
-    assert repr(Session([("user", "secret")])) == "<Session of 1 entries, 0 compactions>"
+    assert (
+        repr(Session([("user", "secret")])) == "<Session of 1 entries, 0 compactions>"
+    )

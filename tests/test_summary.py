@@ -43,7 +43,9 @@ def test_an_earlier_summary_is_given_to_be_brought_up_to_date():
 
 
 def test_prompt_and_focus_of_the_caller_are_honoured():
-    text = request_text(Entry("user", "x"), prompt="List the refunds.", focus="order #W1")
+    text = request_text(
+        Entry("user", "x"), prompt="List the refunds.", focus="order #W1"
+    )
     assert "List the refunds." in text
     assert "Pay special attention to: order #W1" in text
 
@@ -74,7 +76,10 @@ def test_no_text_can_forge_our_tags(hostile: str):
         (reply("<summary>a</summary> or <summary>b</summary>"), "several"),
         (reply("<summary>They talked.</summary>", "max_tokens"), "max-tokens"),
         (reply("I can not do that", "refusal"), "refusal"),
-        (reply("ok", "tool_use", Entry("assistant", "", "1", "add", "{}")), "tool-call"),
+        (
+            reply("ok", "tool_use", Entry("assistant", "", "1", "add", "{}")),
+            "tool-call",
+        ),
     ],
 )
 def test_answers_that_are_no_summary_are_refused_with_a_code(answer: Reply, code: str):
@@ -84,7 +89,9 @@ def test_answers_that_are_no_summary_are_refused_with_a_code(answer: Reply, code
 
 
 def test_thinking_aloud_before_the_summary_is_left_out():
-    text = "<analysis>first <summary>no</summary></analysis><summary>They met.</summary>"
+    text = (
+        "<analysis>first <summary>no</summary></analysis><summary>They met.</summary>"
+    )
     assert read_summary(reply(text)) == "They met."
 
 
@@ -117,5 +124,7 @@ def test_facts_within_a_budget_keep_the_newest_rows_and_count_the_others():
 
 
 def test_without_calls_or_open_requests_there_are_no_facts():
-    entry = summary_entry("what happened", facts([], open_request="", budget_tokens=9, counter=COUNTER))
+    entry = summary_entry(
+        "what happened", facts([], open_request="", budget_tokens=9, counter=COUNTER)
+    )
     assert entry == ("summary", "<summary>\nwhat happened\n</summary>", "", "", "")

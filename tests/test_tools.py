@@ -9,7 +9,9 @@ from nbchat.history import Entry
 from nbchat.tools import as_tools, run_tool, tool
 
 
-def set_priority(ticket_id: str, priority: Literal["low", "high"], note: str = "") -> str:
+def set_priority(
+    ticket_id: str, priority: Literal["low", "high"], note: str = ""
+) -> str:
     """Set how urgent a ticket is.
 
     Args:
@@ -25,7 +27,10 @@ def call(name: str, arguments: str) -> Entry:
 
 def test_the_schema_comes_from_signature_and_docstring():
     made = tool(set_priority)
-    assert (made.name, made.description) == ("set_priority", "Set how urgent a ticket is.")
+    assert (made.name, made.description) == (
+        "set_priority",
+        "Set how urgent a ticket is.",
+    )
     assert made.parameters["required"] == ["ticket_id", "priority"]
     assert made.parameters["properties"]["priority"] == {
         "description": "How urgent.",
@@ -45,7 +50,10 @@ def test_a_call_gives_an_entry_tied_by_its_id():
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
-        (call("set_priority", '{"ticket_id": "T1", "priority": "huge"}'), "'low' or 'high'"),
+        (
+            call("set_priority", '{"ticket_id": "T1", "priority": "huge"}'),
+            "'low' or 'high'",
+        ),
         (call("set_priority", '{"ticket_id": "T1"'), "bad arguments"),
         (call("set_priority", '{"ticket_id":"T","priority":"low","x":1}'), "x: Extra"),
         (call("format_disk", "{}"), "no tool 'format_disk'; use set_priority"),
@@ -76,7 +84,9 @@ def test_values_that_are_not_text_come_as_json_and_long_ones_are_cut_with_a_note
 
     tools = as_tools([numbers, flood])
     assert run_tool(tools, call("numbers", "{}")).content == '{"a": 1}'
-    assert run_tool(tools, call("flood", "{}")).content.endswith("[100,000 characters cut here]")
+    assert run_tool(tools, call("flood", "{}")).content.endswith(
+        "[100,000 characters cut here]"
+    )
 
 
 def test_two_tools_of_one_name_are_refused():

@@ -115,7 +115,7 @@ class CompactionEngine:
         """Compact at another sum; refused when the floor alone would exceed it."""
         if tokens is not None and tokens <= 0:
             raise ConfigError(
-                f"context_token_threshold {tokens} is no token count; set a positive one"
+                f"context_token_threshold {tokens} is no token count; set one above 0"
             )
         if tokens is not None and tokens <= self.floor_tokens:
             raise ConfigError(
@@ -226,14 +226,21 @@ class CompactionEngine:
         )
 
     def compact(
-        self, session: Session, provider: Provider, plan: Plan, *, stop: Flag | None = None
+        self,
+        session: Session,
+        provider: Provider,
+        plan: Plan,
+        *,
+        stop: Flag | None = None,
     ) -> Generator[CompactionStarted | RetryScheduled, None, Compaction]:
         """The record of a compaction, done or failed, for the caller to append.
 
         Model, server and gate faults end in a failed record; a stop or an interrupt
         passes through. The session is only read.
         """
-        yield CompactionStarted(plan.trigger, plan.stop - plan.start, plan.tokens_before)
+        yield CompactionStarted(
+            plan.trigger, plan.stop - plan.start, plan.tokens_before
+        )
         chosen = self.summary_model
         writer = chosen if chosen and not isinstance(chosen, str) else provider
         request = self.create_summary_request(plan)
@@ -262,9 +269,7 @@ class CompactionEngine:
         newest = session.compaction
         if newest is None:
             return None
-        return replace(
-            newest, status="undone", committed_at=len(session.transcript)
-        )
+        return replace(newest, status="undone", committed_at=len(session.transcript))
 
     def _window_limit(self, cooldown_context: int) -> int | None:
         if self.info.window is None:
@@ -297,7 +302,12 @@ class CompactionEngine:
         return entry
 
     def _record(
-        self, session: Session, plan: Plan, writer: Provider, cost: Usage, **outcome: Any
+        self,
+        session: Session,
+        plan: Plan,
+        writer: Provider,
+        cost: Usage,
+        **outcome: Any,
     ) -> Compaction:
         """The record of an attempt; `outcome` says how it ended."""
         return Compaction(

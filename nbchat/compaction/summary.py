@@ -60,10 +60,16 @@ def summary_request(
     previous = [entry for entry in covered if entry.role == "summary"]
     said = [entry for entry in covered if entry.role != "summary"]
     parts = [
-        *(f"<previous_summary>\n{story(e.content)}\n</previous_summary>" for e in previous),
+        *(
+            f"<previous_summary>\n{story(e.content)}\n</previous_summary>"
+            for e in previous
+        ),
         f"<transcript>\n{transcript(fit(said, room_tokens, counter))}\n</transcript>",
         prompt or DEFAULT_PROMPT,
-        *(["Bring the previous summary up to date; keep what still holds."] * bool(previous)),
+        *(
+            ["Bring the previous summary up to date; keep what still holds."]
+            * bool(previous)
+        ),
         *([f"Pay special attention to: {escape(focus)}"] if focus else []),
         RULES.format(words=int(max_tokens * WORDS_PER_TOKEN)),
     ]

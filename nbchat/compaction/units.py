@@ -75,8 +75,10 @@ def _continues(history: Sequence[Entry], place: int) -> bool:
     if entry.role == "tool":
         return place > 0
     is_assistant = entry.role in ("assistant", "thinking")
-    return is_assistant and place > 0 and (
-        history[place - 1].role in ("assistant", "thinking")
+    return (
+        is_assistant
+        and place > 0
+        and (history[place - 1].role in ("assistant", "thinking"))
     )
 
 

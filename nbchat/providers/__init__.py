@@ -26,7 +26,7 @@ EMBEDDED_MODEL = "local:smollm2"
 
 
 def default_model() -> str:
-    """The model used when none is named: by the key in the environment, else embedded."""
+    """The model when none is named: by the key in the environment, else embedded."""
     for variable, model in DEFAULT_MODELS.items():
         if os.environ.get(variable):
             return model
@@ -49,7 +49,9 @@ def connect(
     kind, _, name = (model or default_model()).partition(":")
     if kind not in KINDS or not name:
         known = ", ".join(f"{each}:..." for each in KINDS)
-        raise ConfigError(f"model {model!r} names no known provider; use one of {known}")
+        raise ConfigError(
+            f"model {model!r} names no known provider; use one of {known}"
+        )
     provider = getattr(import_module(f"nbchat.providers.{kind}"), KINDS[kind])
     connected: Provider = provider(
         name, base_url=base_url, api_key=api_key, window=window

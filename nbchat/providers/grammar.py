@@ -31,7 +31,7 @@ def tag_grammar(tag: str) -> str:
 
 def answer_grammar() -> str:
     """A GBNF grammar for plain words: nothing that could begin a call."""
-    return f'root ::= [^<{{]{{2,{ANSWER_LIMIT}}}'
+    return f"root ::= [^<{{]{{2,{ANSWER_LIMIT}}}"
 
 
 def call_grammar(request: Request) -> str:

@@ -15,7 +15,7 @@ class LocalServer:
             import xllamacpp  # noqa: PLC0415  # an optional dependency of 100 MB
         except ImportError as error:
             raise ConfigError(
-                "the embedded model needs xllamacpp; run: pip install 'jupyter-nbchat[local]'"
+                "the embedded model needs xllamacpp; run: pip install xllamacpp"
             ) from error
         self.api_key = secrets.token_urlsafe(24)
         parameters = xllamacpp.CommonParams()

@@ -57,15 +57,17 @@ class LocalProvider:
         is_file = Path(name).suffix == ".gguf"
         if name not in WEIGHTS and not is_file:
             raise ConfigError(
-                f"there is no embedded model {name!r}; use local:{', local:'.join(WEIGHTS)}"
-                " or local:/path/to/a/file.gguf"
+                f"there is no embedded model {name!r}; "
+                f"use local:{', local:'.join(WEIGHTS)} or local:/path/to/a/file.gguf"
             )
         if is_file and not Path(name).exists():
             raise ConfigError(f"there is no model file {name}; check the path")
         self.name = f"local:{Path(name).stem if is_file else name}"
         self._model = name
         trained = WEIGHTS[name].window if name in WEIGHTS else DEFAULT_WINDOW
-        self._window = min(window or trained, trained) if not is_file else window or trained
+        self._window = (
+            min(window or trained, trained) if not is_file else window or trained
+        )
         self._lock = threading.Lock()
         self._client: _GrammarClient | None = None
         self._server: LocalServer | None = None
@@ -111,7 +113,7 @@ class LocalProvider:
         yield  # a generator, though it has nothing to show
 
     def _connected(self) -> "_GrammarClient":
-        """The client of the running server; the first call fetches, loads and starts."""
+        """The client of the running server; the first call fetches and starts it."""
         with self._lock:
             if self._client is None:
                 is_file = self._model not in WEIGHTS
@@ -141,7 +143,7 @@ class _GrammarClient(OpenAIProvider):
         limit = request.max_output_tokens or OUTPUT_LIMIT
         body = super()._extra_body(replace(request, max_output_tokens=limit))
         if is_forced(request):
-            # llama.cpp takes a grammar beside tools only when they are not to be called.
+            # llama.cpp takes a grammar beside tools only where none may be called.
             body |= {"grammar": call_grammar(request), "tool_choice": "none"}
             return body
         body["frequency_penalty"] = REPETITION_PENALTY

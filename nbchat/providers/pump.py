@@ -35,7 +35,7 @@ def pump(
     open_stream: Callable[[], AbstractContextManager[Iterable[Item]]],
     stop: threading.Event | None,
 ) -> Generator[Item, None, None]:
-    """The items of a stream read in a thread; raises what reading raised, or Stopped."""
+    """The items of a stream read in a thread; raises as reading did, or Stopped."""
     arrived: queue.SimpleQueue[_Got[Item] | _End] = queue.SimpleQueue()
     abandoned = threading.Event()
 

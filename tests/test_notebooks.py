@@ -1,0 +1,84 @@
+"""The demo notebooks, executed by nbval: every cell runs, every output is compared.
+
+nbval passes vacuously on notebooks that were never executed, and an unknown magic is no
+failure for it; so the notebooks are looked at as files first.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
+SLOW_CELL_SECONDS = 900
+
+
+def code_cells(notebook: Path) -> list[dict]:
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    return [cell for cell in cells if cell["cell_type"] == "code"]
+
+
+def text_of(cell: dict) -> str:
+    return json.dumps(cell["outputs"])
+
+
+def test_the_demo_notebooks_are_there():
+    assert [notebook.stem for notebook in NOTEBOOKS] == ["quickstart", "ticket_triage"]
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_every_code_cell_is_committed_executed_and_without_an_error(notebook: Path):
+    cells = code_cells(notebook)
+    assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
+    for cell in cells:
+        assert "UsageError" not in text_of(cell)
+        assert [o for o in cell["outputs"] if o["output_type"] == "error"] == []
+        assert "nbval-skip" not in cell["metadata"].get("tags", [])
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_where_a_model_speaks_the_output_is_not_compared_but_asserted_on(
+    notebook: Path,
+):
+    cells = code_cells(notebook)
+    free = [n for n, c in enumerate(cells) if c["metadata"].get("tags")]
+    strict = [cell for n, cell in enumerate(cells) if n not in free]
+    assert len(strict) >= len(free) // 2
+    assert sum("assert " in "".join(cell["source"]) for cell in strict) >= 1
+    assert any(cell["outputs"] for cell in strict)
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_saved_notebook_holds_no_widget_state_and_no_path_of_a_machine(
+    notebook: Path,
+):
+    text = notebook.read_text(encoding="utf-8")
+    assert "widgets" not in json.loads(text)["metadata"]
+    for folder in ("/root", "/home/", "/work/", "/tmp/"):
+        assert folder not in text
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_nbval_runs_and_compares_every_code_cell(notebook: Path, tmp_path: Path):
+    report = tmp_path / "report.xml"
+    command = [sys.executable, "-m", "pytest", "--nbval", "--nbval-current-env", "-q"]
+    command += ["-p", "no:cacheprovider", "-o", "addopts=", "-o", "filterwarnings="]
+    command += [f"--nbval-cell-timeout={SLOW_CELL_SECONDS}", f"--junitxml={report}"]
+    # Fewer tickets than in the committed run: as many decisions of each kind, less waiting.
+    environment = {**os.environ, "NBCHAT_DEMO_TICKETS": "4"}
+    done = subprocess.run(
+        [*command, str(notebook)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=SLOW_CELL_SECONDS,
+    )
+    assert done.returncode == 0, done.stdout[-3_000:]
+    results = list(ET.parse(report).iter("testcase"))  # our own file
+    assert len(results) == len(code_cells(notebook))
+    assert [case for case in results if len(case)] == []

@@ -1,0 +1,178 @@
+"""Sessions in a database: saved event by event, back as they were."""
+
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nbchat.agent import Agent
+from nbchat.build import recorder
+from nbchat.compaction.engine import CompactionEngine
+from nbchat.errors import StoreError
+from nbchat.events import SavingFailed
+from nbchat.history import Entry, Session
+from nbchat.store import SessionStore, default_file
+from nbchat.testing import Line, ScriptedProvider, calls, says
+
+STORY = "The customer asks about order W100 and its parcel. " * 20
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SessionStore:
+    return SessionStore(f"sqlite:///{tmp_path / 'sessions.db'}")
+
+
+def lookup(order: str) -> str:
+    """Find an order."""
+    return f"{order} was shipped"
+
+
+def agent_in(
+    store: SessionStore, *lines: Line, session: Session | None = None
+) -> Agent:
+    agent = Agent(
+        ScriptedProvider(*lines),
+        tools=[lookup],
+        engine=CompactionEngine(100),
+        session=session,
+    )
+    agent.engine.set_threshold(None if session else 1_000)
+    agent.listener = recorder(store, agent.session, agent)
+    return agent
+
+
+def test_a_session_comes_back_as_it_was(store):
+    agent = agent_in(store, calls("lookup", order="W1"), says("Shipped."))
+    agent.ask("Where is W1?")
+    again = store.load(agent.session.session_id)
+    assert again.transcript == agent.session.transcript
+    assert again.usages == agent.session.usages
+
+
+def test_after_a_compaction_the_view_and_the_full_transcript_both_survive(store):
+    agent = agent_in(store, says(STORY), says("<summary>short</summary>"), says("two"))
+    agent.ask("first")
+    list(agent.compact())
+    agent.ask("second")
+    again = store.load(agent.session.session_id)
+    assert again.history == agent.session.history
+    assert [entry.role for entry in again.history] == ["summary", "user", "assistant"]
+    assert [e.content for e in again.transcript] == ["first", STORY, "second", "two"]
+    assert again.compaction == agent.session.compaction
+
+
+def test_an_undone_compaction_stays_undone_after_loading(store):
+    agent = agent_in(store, says(STORY), says("<summary>short</summary>"))
+    agent.ask("first")
+    list(agent.compact())
+    list(agent.undo_compaction())
+    assert store.load(agent.session.session_id).history == agent.session.transcript
+
+
+def test_the_meter_goes_on_where_it_was(store):
+    agent = agent_in(store, says("one", tokens=60), says("two", tokens=70))
+    agent.ask("first")
+    agent.ask("second")
+    again = agent_in(store, session=store.load(agent.session.session_id))
+    assert again.engine.input_tokens == 130
+
+
+def test_a_covered_entry_that_was_changed_puts_its_summary_out_of_force(
+    store, tmp_path
+):
+    agent = agent_in(store, says(STORY), says("<summary>short</summary>"))
+    agent.ask("first")
+    list(agent.compact())
+    with sqlite3.connect(tmp_path / "sessions.db") as database:
+        database.execute("UPDATE chat_messages SET content = 'x' WHERE position = 0")
+    again = store.load(agent.session.session_id)
+    assert again.history == again.transcript
+
+
+def test_sessions_are_listed_newest_first_with_their_first_words(store):
+    agent_in(store, says("a")).ask("What is   the weather?")
+    listed = store.sessions()
+    assert [(info.title, info.entries) for info in listed] == [
+        ("What is the weather?", 2)
+    ]
+    assert listed[0].model == "scripted:model"
+
+
+def test_an_unknown_session_is_one_clear_line(store):
+    with pytest.raises(StoreError, match=r"no session 'nope'; /sessions lists them"):
+        store.load("nope")
+
+
+def test_two_kernels_on_one_session_never_interleave(store):
+    agent = agent_in(store, says("one"), says("two"))
+    agent.ask("first")
+    other = agent_in(store, says("three"), session=store.load(agent.session.session_id))
+    agent.ask("second")
+    events = list(other.run("at the same time"))
+    failures = [event for event in events if isinstance(event, SavingFailed)]
+    assert "another kernel" in failures[0].reason
+    assert other.session.last_answer == "three"
+    saved = [entry.content for entry in store.load(agent.session.session_id).transcript]
+    assert saved == ["first", "one", "second", "two"]
+
+
+def test_any_text_can_be_saved(store):
+    agent = agent_in(store, says("ok"))
+    agent.ask("\ud800 \x00 \U0001f600 '; DROP TABLE sessions; --")
+    saved = store.load(agent.session.session_id).transcript[0].content
+    assert saved == "\\ud800 \x00 \U0001f600 '; DROP TABLE sessions; --"
+
+
+def test_the_default_file_is_in_the_jupyter_data_folder_and_private():
+    store = SessionStore()
+    agent_in(store, says("hi")).ask("hello")
+    assert default_file().parent.parent == Path(os.environ["JUPYTER_DATA_DIR"])
+    assert stat.S_IMODE(default_file().stat().st_mode) == 0o600
+
+
+def test_a_file_that_is_no_database_is_one_clear_line_and_stays(tmp_path):
+    file = tmp_path / "sessions.db"
+    file.write_text("this is not a database, it is a diary" * 50)
+    with pytest.raises(
+        StoreError, match="the session store failed: file is not a database"
+    ):
+        SessionStore(f"sqlite:///{file}").sessions()
+    assert file.read_text().startswith("this is not a database")
+
+
+def test_a_store_that_cannot_be_written_does_not_end_the_chat(tmp_path):
+    agent = agent_in(
+        SessionStore(f"sqlite:///{tmp_path}/no/such/folder.db"), says("hi")
+    )
+    events = list(agent.run("hello"))
+    assert any(isinstance(event, SavingFailed) for event in events)
+    assert agent.session.last_answer == "hi"
+
+
+def test_what_was_said_survives_a_process_killed_at_once(store, tmp_path):
+    code = """
+import os, signal, sys
+from nbchat.build import recorder
+from nbchat.agent import Agent
+from nbchat.events import EntryAdded
+from nbchat.store import SessionStore
+from nbchat.testing import ScriptedProvider, says
+agent = Agent(ScriptedProvider(says("an answer")))
+agent.session.session_id = "s1"
+agent.listener = recorder(SessionStore(sys.argv[1]), agent.session, agent)
+for event in agent.run("a question"):
+    if isinstance(event, EntryAdded) and event.position == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+    url = f"sqlite:///{tmp_path / 'sessions.db'}"
+    subprocess.run([sys.executable, "-c", code, url], check=False)
+    said = [Entry("user", "a question"), Entry("assistant", "an answer")]
+    assert store.load("s1").transcript == said
+
+
+def test_repr_hides_the_password_of_a_database():
+    assert "secret" not in repr(SessionStore("postgresql://ada:secret@localhost/chats"))
