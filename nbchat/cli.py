@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import nbformat
 from nbclient import NotebookClient
@@ -154,7 +155,7 @@ class Progress:
             finally:
                 self._update(bar)
 
-    def _update(self, bar: "tqdm[None]") -> None:
+    def _update(self, bar: "tqdm[Any]") -> None:
         session = _session(self.store)
         bar.n = _closed(session)
         done = len(session.active_compactions)

@@ -1,13 +1,16 @@
 """The chat of one kernel: settings, store, agent and panel, each made at first need."""
 
 import threading
-from typing import Any
+
+from IPython.core.error import UsageError
 
 from nbchat.agent import Agent
 from nbchat.build import build_agent, newest_session
 from nbchat.cell import show
 from nbchat.commands import Commands
 from nbchat.config import NbChat
+from nbchat.errors import NbchatError
+from nbchat.history import Session
 from nbchat.store import SessionStore
 from nbchat.ui.chat_ui import ChatUI
 
@@ -21,22 +24,15 @@ class NotebookChat:
         self.store = SessionStore(config.store_url)
         self.commands = Commands(self.store)
         self._agent: Agent | None = None
-        self._built_from: dict[str, Any] = {}
         self._panel: ChatUI | None = None
         self._building = threading.Lock()
+        config.observe(self._apply_settings, names=list(config.traits(config=True)))
 
     def agent(self) -> Agent:
-        """The agent as set now; changed settings keep the conversation."""
+        """The agent; the first call loads what it needs."""
         with self._building:
-            wanted = self.config.trait_values(config=True)
-            if self._agent is None or wanted != self._built_from:
-                session = self._agent and self._agent.session
-                self._agent = build_agent(
-                    self.config,
-                    session=session or newest_session(self.store),
-                    store=self.store,
-                )
-                self._built_from = wanted
+            if self._agent is None:
+                self._agent = self._built(newest_session(self.store))
             return self._agent
 
     def panel(self) -> ChatUI:
@@ -48,7 +44,10 @@ class NotebookChat:
     def say(self, text: str) -> None:
         """One turn in the cell that called it."""
         stop = threading.Event()
-        show(self.agent().run(text, stop=stop), stop)
+        try:
+            show(self.agent().run(text, stop=stop), stop)
+        finally:
+            self._refresh_panel()
 
     def command(self, line: str) -> None:
         """A command, its answer printed."""
@@ -56,9 +55,34 @@ class NotebookChat:
         if result.text:
             print(result.text)
         show(result.events)
+        self._refresh_panel()
+
+    def _built(self, session: Session) -> Agent:
+        return build_agent(self.config, session=session, store=self.store)
+
+    def _apply_settings(self, _change: object) -> None:
+        """Go on with the changed settings; the conversation stays.
+
+        A fault becomes a UsageError, which `%config` shows as one line.
+        """
+        if self._agent is None:
+            return
+        if self._panel is not None and self._panel.is_busy:
+            raise UsageError("the chat is answering; change settings when it is done")
+        try:
+            self._agent = self._built(self._agent.session)
+        except NbchatError as error:
+            raise UsageError(str(error)) from None
+        self._refresh_panel()
+
+    def _refresh_panel(self) -> None:
+        """Let the panel show what a cell has changed."""
+        if self._panel is not None and self._agent is not None:
+            self._panel.refresh(self._agent)
 
     def close(self) -> None:
         """End the panel's thread and let the database go."""
         if self._panel is not None:
             self._panel.close()
+        self.config.unobserve_all()
         self.store.close()

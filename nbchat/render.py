@@ -1,28 +1,13 @@
 """An entry or event as safe HTML: nothing in it runs, and nothing is fetched.
 
-Every text of people, models, tools and files is hostile. Markdown is parsed without raw
-HTML and then cleaned by an allow-list; everything else is escaped. Images become links,
-because a model that is told to can leak a conversation through an image's address.
+Every text of people, models, tools and files is hostile. What a model writes is
+Markdown, made safe in `markdown.py`; everything else is escaped.
 """
 
 import json
 import re
-from collections.abc import Sequence
-from functools import cache
 from html import escape
 from typing import Any, assert_never
-from urllib.parse import urlsplit
-
-import nh3
-from markdown_it import MarkdownIt
-from markdown_it.renderer import RendererHTML
-from markdown_it.token import Token
-from pygments import highlight
-from pygments.formatters import HtmlFormatter
-from pygments.lexer import Lexer
-from pygments.lexers import get_lexer_by_name
-from pygments.token import STANDARD_TYPES
-from pygments.util import ClassNotFound
 
 from nbchat.events import (
     CompactionFailed,
@@ -33,17 +18,13 @@ from nbchat.events import (
     TurnFailed,
 )
 from nbchat.history import Compaction, Entry
+from nbchat.markdown import displayable, markdown_html
 
 OUTPUT_LIMIT = 20_000
 """Characters of one tool call or result that are shown; the transcript holds all."""
 
-HIGHLIGHT_LIMIT = 50_000
-"""Characters of one code block that are coloured, about 50 ms of work."""
-
 HINT_LIMIT = 90
 """Characters of a call's arguments shown on its folded card."""
-
-LINK_SCHEMES = ("http://", "https://", "mailto:")
 
 Notice = (
     CompactionStarted
@@ -54,44 +35,7 @@ Notice = (
     | TurnFailed
 )
 
-_ATTRIBUTES = {
-    "a": {"href"},
-    "ol": {"start"},
-    "pre": {"class", "data-language"},
-    "span": {"class"},
-    "td": {"style"},
-    "th": {"style"},
-}
-
-_TAGS = {
-    *("a", "blockquote", "br", "code", "em", "hr", "p", "pre", "s", "span", "strong"),
-    *("h1", "h2", "h3", "h4", "h5", "h6", "li", "ol", "ul"),
-    *("table", "tbody", "td", "th", "thead", "tr"),
-}
-
-_VALUES = {
-    "class": {"nbc-code", *STANDARD_TYPES.values()},
-    "style": {f"text-align:{side}" for side in ("left", "center", "right")},
-}
-
-_SHAPES = {
-    "data-language": re.compile(r"[\w+#.-]{1,20}"),
-    "start": re.compile(r"\d{1,9}"),
-}
-
-# Pairs for light and dark, each at least 4.5:1 on the panel's code background; the
-# browser picks one by the panel's `color-scheme`.
-_COLOURS = {
-    "light-dark(#a3176f, #ff8fc7)": "k kc kd kn kp kr kt ow",
-    "light-dark(#0f6b3a, #8ddb9f)": "s s1 s2 sa sb sc dl sd se sh si sx sr ss",
-    "light-dark(#0550ae, #8ec5ff)": "m mb mf mh mi mo il",
-    "light-dark(#5c3bb8, #cdb4ff)": "nf fm nc nn nd bp nb nt ne",
-    "light-dark(#57606a, #a3abb5)": "c c1 ch cm cp cpf cs",
-    "light-dark(#9a3412, #ffb38a)": "na no gd gr err",
-}
-
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
-_SUMMARY_TAG = re.compile(r"</?summary>\n?")
+_TAG = re.compile(r"</?(?:summary|facts)>\n?")
 
 
 def entry_html(entry: Entry) -> str:
@@ -123,7 +67,7 @@ def compaction_html(compaction: Compaction) -> str:
         f"policy {compaction.policy}",
         f"trigger {compaction.trigger}",
         f"cost {compaction.cost.total_tokens:,} tokens",
-        *filter(None, [compaction.model, compaction.created_at]),
+        *filter(None, [compaction.model, _time(compaction), compaction.reason]),
     ]
     return (
         f'<details class="nbc-banner" data-state="{_clean(compaction.status)}">'
@@ -163,7 +107,7 @@ def notice_text(event: Notice) -> str:
     """An event that is worth a line of its own, as plain text."""
     match event:
         case CompactionStarted(_, entries, tokens):
-            return f"Compacting {_counted(entries)}, {tokens:,} tokens …"
+            return f"Compacting: {_counted(entries)}, {tokens:,} tokens …"
         case CompactionSkipped(reason):
             return f"Compaction skipped: {reason}"
         case CompactionFailed(compaction):
@@ -188,32 +132,6 @@ def text_html(text: str) -> str:
 def note_html(text: str) -> str:
     """A command's answer: plain text whose columns stay aligned."""
     return f'<pre class="nbc-note">{_clean(text)}</pre>'
-
-
-def markdown_html(text: str) -> str:
-    """Markdown with tables and coloured code, as HTML that is safe to insert."""
-    return nh3.clean(
-        _parser().render(displayable(text)),
-        tags=_TAGS,
-        attributes=_ATTRIBUTES,
-        attribute_filter=_permitted,
-        link_rel="noopener noreferrer",
-        set_tag_attribute_values={"a": {"target": "_blank"}},
-    )
-
-
-def pygments_css() -> str:
-    """The style rules for coloured code, for light and dark."""
-    rules = []
-    for colour, names in _COLOURS.items():
-        selectors = ", ".join(f".nbc-code .{name}" for name in names.split())
-        rules.append(f"{selectors} {{ color: {colour}; }}")
-    return "\n".join(rules) + "\n"
-
-
-def displayable(text: str) -> str:
-    """A text that every encoder takes: lone surrogates become U+FFFD."""
-    return _SURROGATE.sub("\ufffd", text)
 
 
 def _clean(text: str) -> str:
@@ -298,9 +216,11 @@ def _short(value: object) -> str:
 
 
 def _banner(state: str, text: str) -> str:
+    title, _, rest = text.partition(": ")
     return (
         f'<div class="nbc-banner" data-state="{state}">'
-        f'<span class="nbc-banner-title">{_clean(text)}</span></div>'
+        f'<span class="nbc-banner-title">{_clean(title)}</span>'
+        f'<span class="nbc-banner-figures">{_clean(rest)}</span></div>'
     )
 
 
@@ -320,65 +240,20 @@ def _figures(compaction: Compaction) -> str:
     return f"{folded} folded, {before:,} → {after:,} tokens{saved}"
 
 
+def _time(compaction: Compaction) -> str:
+    return compaction.created_at.replace("T", " ").replace("+00:00", " UTC")
+
+
 def _counted(entries: int) -> str:
     return "1 entry" if entries == 1 else f"{entries:,} entries"
 
 
 def _summary_html(summary: str) -> str:
-    text = _SUMMARY_TAG.sub("", summary).strip()
-    return f'<div class="nbc-md nbc-summary-text">{markdown_html(text)}</div>'
-
-
-@cache
-def _parser() -> MarkdownIt:
-    parser = MarkdownIt("commonmark", {"html": False, "highlight": _highlighted})
-    parser.enable(["table", "strikethrough"])
-    parser.add_render_rule("image", _image_as_link)
-    return parser
-
-
-def _highlighted(code: str, language: str, _attributes: str) -> str:
-    """A fenced block; markdown-it keeps what begins with `<pre` as it is."""
-    lexer = _lexer(language) if len(code) <= HIGHLIGHT_LIMIT else None
-    inside = (
-        highlight(code, lexer, HtmlFormatter(nowrap=True)) if lexer else escape(code)
+    """The story as Markdown, and below it the facts that code has kept."""
+    story, _, facts = summary.partition("<facts>")
+    told = markdown_html(_TAG.sub("", story).strip())
+    kept = _TAG.sub("", facts).strip()
+    return (
+        f'<div class="nbc-summary-text"><div class="nbc-md">{told}</div>'
+        f"{_part('Facts kept by code', kept) if kept else ''}</div>"
     )
-    name = escape(language.lower())
-    return f'<pre class="nbc-code" data-language="{name}"><code>{inside}</code></pre>'
-
-
-def _lexer(language: str) -> Lexer | None:
-    try:
-        return get_lexer_by_name(language, stripnl=False)
-    except ClassNotFound:
-        return None
-
-
-def _image_as_link(
-    renderer: RendererHTML, tokens: Sequence[Token], index: int, options: Any, env: Any
-) -> str:
-    token = tokens[index]
-    address = str(token.attrs.get("src", ""))
-    caption = renderer.renderInlineAsText(token.children or [], options, env)
-    label = f"{caption or 'image'} (image at {_host(address)})"
-    return f'<a href="{escape(address)}">{escape(label)}</a>'
-
-
-def _host(address: str) -> str:
-    try:
-        return urlsplit(address).hostname or "no host"
-    except ValueError:
-        return "no host"
-
-
-def _permitted(_tag: str, attribute: str, value: str) -> str | None:
-    """The attribute's value, or None to drop it: what nh3 asks for each one."""
-    if attribute == "href":
-        is_allowed = value.lower().startswith(LINK_SCHEMES)
-    elif attribute in _VALUES:
-        is_allowed = value in _VALUES[attribute]
-    elif attribute in _SHAPES:
-        is_allowed = _SHAPES[attribute].fullmatch(value) is not None
-    else:
-        is_allowed = attribute in ("target", "rel")
-    return value if is_allowed else None

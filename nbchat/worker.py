@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class AgentReady:
-    """The agent was built; its session may hold a transcript already."""
+    """An agent answers from now on; its session may hold a transcript already."""
 
     agent: Agent
 
@@ -161,6 +161,13 @@ class Worker:
                 self._is_warm_up_due = True
                 self._wake()
 
+    def refresh(self, agent: Agent | None = None) -> None:
+        """Tell of the session as it is now, or of another agent that takes over."""
+        with self._building:
+            self._agent = agent or self._agent
+            if self._agent is not None:
+                self._tell(AgentReady(self._agent))
+
     def stop(self) -> None:
         """End the turn that runs and hand back the messages that wait."""
         with self._changed:
@@ -252,7 +259,10 @@ class Worker:
         if self._commands is None or not text.startswith("/"):
             yield from agent.run(text, stop=stop)
             return
+        before = agent.session
         outcome = self._commands(agent, text)
+        if agent.session is not before:
+            yield AgentReady(agent)
         if outcome.text:
             yield Noted(outcome.text)
         yield from outcome.events
@@ -283,7 +293,7 @@ class Worker:
             step()
         except NbchatError as error:
             return str(error)
-        except (Exception, SystemExit) as error:  # noqa: BLE001  # the whole turn
+        except (Exception, SystemExit) as error:
             logger.exception("a step of the chat failed")
             return f"{type(error).__name__}: {error}"
         return ""

@@ -36,7 +36,7 @@ LAYERS = [
 OUTSIDE = {
     "ipywidgets": {"ui.chat_ui"},
     "anywidget": {"ui.chat_ui"},
-    "IPython": {"cell", "magics", ""},
+    "IPython": {"cell", "notebook", "magics", ""},
     "sqlalchemy": {"store"},
     "openai": {"providers.openai"},
     "anthropic": {"providers.anthropic"},

@@ -193,6 +193,14 @@ def test_changed_settings_count_from_the_next_turn_and_keep_the_conversation(she
     assert [e.content for e in agent.session.transcript] == ["first", "one"]
 
 
+def test_a_setting_that_cannot_work_is_told_when_it_is_set(shell, caplog):
+    agent_with(shell, says("one"), says("two"))
+    shell.run_cell_magic("chat", "", "first")
+    shell.run_line_magic("config", "NbChat.policy = 'tierd'")
+    assert "no policy 'tierd'; choose one of" in caplog.text
+    shell.run_cell_magic("chat", "", "second")
+
+
 def test_after_a_restart_the_notebook_goes_on_with_its_session(shell, monkeypatch):
     monkeypatch.setenv("JPY_SESSION_NAME", "work/notes.ipynb")
     agent_with(shell, says("one"))

@@ -15,8 +15,11 @@ STRING_LEAST, STRING_LIMIT = 3, 160
 ANSWER_LIMIT = 1_200
 """Characters of an answer where tools are there but not to be called."""
 
-TAGGED_LIMIT = 700
-"""Characters inside an answer tag, for the same reason."""
+TAGGED_SENTENCES, SENTENCE_LIMIT = 4, 200
+"""Sentences inside an answer tag and characters of each, for the same reason."""
+
+ANSWER_LIMIT = 1_200
+"""Characters of an answer where tools are there but not to be called."""
 
 
 def is_forced(request: Request) -> bool:
@@ -25,8 +28,11 @@ def is_forced(request: Request) -> bool:
 
 
 def tag_grammar(tag: str) -> str:
-    """A GBNF grammar for `<tag>...</tag>`."""
-    return f'root ::= "<{tag}>" [^<]{{10,{TAGGED_LIMIT}}} "</{tag}>"'
+    """A GBNF grammar for a few whole sentences inside `<tag>...</tag>`."""
+    return (
+        f'root ::= "<{tag}>" sentence{{1,{TAGGED_SENTENCES}}} "</{tag}>"\n'
+        f"sentence ::= [^<.!?]{{8,{SENTENCE_LIMIT}}} [.!?]"
+    )
 
 
 def answer_grammar() -> str:

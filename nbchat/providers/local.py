@@ -26,8 +26,8 @@ from nbchat.providers.openai import OpenAIProvider
 from nbchat.providers.weights import WEIGHTS, model_file
 
 DEFAULT_WINDOW = 8_192
-OUTPUT_LIMIT = 512
-"""Tokens of an answer: ten seconds of a 135M model on one core."""
+OUTPUT_LIMIT = 320
+"""Tokens of an answer: six seconds of a 135M model on one core."""
 
 REPETITION_PENALTY = 0.6
 """Keeps a small model from saying one sentence for ever. An example in the request was

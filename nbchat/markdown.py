@@ -1,0 +1,147 @@
+"""Markdown as safe HTML: nothing in it runs, and showing it fetches nothing.
+
+It is parsed without raw HTML and then cleaned by an allow-list. Images become links,
+because a model that is told to can leak a conversation through an image's address.
+"""
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from html import escape
+from typing import Any
+from urllib.parse import urlsplit
+
+import nh3
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexer import Lexer
+from pygments.lexers import get_lexer_by_name
+from pygments.token import STANDARD_TYPES
+from pygments.util import ClassNotFound
+
+HIGHLIGHT_LIMIT = 50_000
+"""Characters of one code block that are coloured, about 50 ms of work."""
+
+LINK_SCHEMES = ("http://", "https://", "mailto:")
+
+_ATTRIBUTES = {
+    "a": {"href"},
+    "ol": {"start"},
+    "pre": {"class", "data-language"},
+    "span": {"class"},
+    "td": {"style"},
+    "th": {"style"},
+}
+
+_TAGS = {
+    *("a", "blockquote", "br", "code", "em", "hr", "p", "pre", "s", "span", "strong"),
+    *("h1", "h2", "h3", "h4", "h5", "h6", "li", "ol", "ul"),
+    *("table", "tbody", "td", "th", "thead", "tr"),
+}
+
+_VALUES = {
+    "class": {"nbc-code", *STANDARD_TYPES.values()},
+    "style": {f"text-align:{side}" for side in ("left", "center", "right")},
+}
+
+_SHAPES = {
+    "data-language": re.compile(r"[\w+#.-]{1,20}"),
+    "start": re.compile(r"\d{1,9}"),
+}
+
+# Pairs for light and dark, each at least 4.5:1 on the panel's code background; the
+# browser picks one by the panel's `color-scheme`.
+_COLOURS = {
+    "light-dark(#a3176f, #ff8fc7)": "k kc kd kn kp kr kt ow",
+    "light-dark(#0f6b3a, #8ddb9f)": "s s1 s2 sa sb sc dl sd se sh si sx sr ss",
+    "light-dark(#0550ae, #8ec5ff)": "m mb mf mh mi mo il",
+    "light-dark(#5c3bb8, #cdb4ff)": "nf fm nc nn nd bp nb nt ne",
+    "light-dark(#57606a, #a3abb5)": "c c1 ch cm cp cpf cs",
+    "light-dark(#9a3412, #ffb38a)": "na no gd gr err",
+}
+
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+
+def markdown_html(text: str) -> str:
+    """Markdown with tables and coloured code, as HTML that is safe to insert."""
+    return nh3.clean(
+        _parser().render(displayable(text)),
+        tags=_TAGS,
+        attributes=_ATTRIBUTES,
+        attribute_filter=_permitted,
+        link_rel="noopener noreferrer",
+        set_tag_attribute_values={"a": {"target": "_blank"}},
+    )
+
+
+def pygments_css() -> str:
+    """The style rules for coloured code, for light and dark."""
+    rules = []
+    for colour, names in _COLOURS.items():
+        selectors = ", ".join(f".nbc-code .{name}" for name in names.split())
+        rules.append(f"{selectors} {{ color: {colour}; }}")
+    return "\n".join(rules) + "\n"
+
+
+def displayable(text: str) -> str:
+    """A text that every encoder takes: lone surrogates become U+FFFD."""
+    return _SURROGATE.sub("\ufffd", text)
+
+
+@cache
+def _parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": False, "highlight": _highlighted})
+    parser.enable(["table", "strikethrough"])
+    parser.add_render_rule("image", _image_as_link)
+    return parser
+
+
+def _highlighted(code: str, language: str, _attributes: str) -> str:
+    """A fenced block; markdown-it keeps what begins with `<pre` as it is."""
+    lexer = _lexer(language) if len(code) <= HIGHLIGHT_LIMIT else None
+    inside = (
+        highlight(code, lexer, HtmlFormatter(nowrap=True)) if lexer else escape(code)
+    )
+    name = escape(language.lower())
+    return f'<pre class="nbc-code" data-language="{name}"><code>{inside}</code></pre>'
+
+
+def _lexer(language: str) -> Lexer | None:
+    try:
+        return get_lexer_by_name(language, stripnl=False)
+    except ClassNotFound:
+        return None
+
+
+def _image_as_link(
+    renderer: RendererHTML, tokens: Sequence[Token], index: int, options: Any, env: Any
+) -> str:
+    token = tokens[index]
+    address = str(token.attrs.get("src", ""))
+    caption = renderer.renderInlineAsText(token.children or [], options, env)
+    label = f"{caption or 'image'} (image at {_host(address)})"
+    return f'<a href="{escape(address)}">{escape(label)}</a>'
+
+
+def _host(address: str) -> str:
+    try:
+        return urlsplit(address).hostname or "no host"
+    except ValueError:
+        return "no host"
+
+
+def _permitted(_tag: str, attribute: str, value: str) -> str | None:
+    """The attribute's value, or None to drop it: what nh3 asks for each one."""
+    if attribute == "href":
+        is_allowed = value.lower().startswith(LINK_SCHEMES)
+    elif attribute in _VALUES:
+        is_allowed = value in _VALUES[attribute]
+    elif attribute in _SHAPES:
+        is_allowed = _SHAPES[attribute].fullmatch(value) is not None
+    else:
+        is_allowed = attribute in ("target", "rel")
+    return value if is_allowed else None

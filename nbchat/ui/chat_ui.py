@@ -1,0 +1,153 @@
+"""The chat panel of a notebook: `ChatUI`, a widget that streams one conversation.
+
+    ui = ChatUI()      # shows itself as a cell's last line
+    ui.ask("Hello")    # the same as typing it; returns at once
+    ui.wait()          # until the answer is there; interrupting the kernel stops it
+
+Nothing of the conversation is in the widget's state, which notebooks save: it travels
+in messages only, as `protocol.json` describes.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anywidget
+from traitlets import Enum, Int, Unicode
+
+from nbchat.agent import Agent
+from nbchat.history import Session
+from nbchat.markdown import pygments_css
+from nbchat.ui.feed import Feed
+from nbchat.ui.screen import Screen
+from nbchat.worker import Commands, Worker
+
+PROTOCOL = 1
+"""Version of the messages between kernel and view; a view refuses another one."""
+
+STOP_SECONDS = 5.0
+"""How long an interrupted `wait` gives a turn to end."""
+
+_HERE = Path(__file__).parent
+
+
+class ChatUI(anywidget.AnyWidget):
+    """A chat in a notebook; one conversation, shown in as many views as you like."""
+
+    _esm = _HERE / "chat.js"
+    _css = (_HERE / "chat.css").read_text(encoding="utf-8") + pygments_css()
+
+    height = Unicode("480px", help="Height of the panel, a CSS length.").tag(sync=True)
+    theme = Enum(
+        ["auto", "light", "dark"],
+        "auto",
+        help="Colours of the panel; auto follows the notebook's.",
+    ).tag(sync=True)
+    protocol = Int(PROTOCOL, help="Version of the panel's messages.").tag(sync=True)
+
+    def __init__(
+        self,
+        agent: Agent | None = None,
+        *,
+        build: Callable[[], Agent] | None = None,
+        commands: Commands | None = None,
+        height: str = "480px",
+        theme: str = "auto",
+    ) -> None:
+        """Without an agent `build` makes one when the panel is first seen or asked.
+
+        `commands` obeys messages that begin with a slash; without it they are messages.
+        """
+        super().__init__(height=height, theme=theme)
+        self._feed = Feed(Screen(), self.send)
+        self._worker = Worker(
+            (lambda: agent) if agent is not None else build or _default_agent,
+            self._feed.put,
+            commands=commands,
+        )
+        self.on_msg(_receive)
+
+    def __repr__(self) -> str:
+        """The same in every run, so that saved notebooks compare equal."""
+        return "ChatUI()"
+
+    @property
+    def agent(self) -> Agent:
+        """What answers here; built now if nobody needed it before."""
+        return self._worker.agent
+
+    @property
+    def session(self) -> Session:
+        """The conversation."""
+        return self.agent.session
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether an answer is under way or a message waits."""
+        return self._worker.is_busy
+
+    def ask(self, text: str) -> None:
+        """Say something; the answer streams into the panel while this returns."""
+        self._worker.submit(text)
+
+    def compact(self, focus: str = "") -> None:
+        """Compact the conversation; `focus` names what matters most."""
+        self._worker.compact(focus)
+
+    def stop(self) -> None:
+        """End the answer under way; what has arrived is kept."""
+        self._worker.stop()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Block until the answer is there; False after `timeout` seconds without.
+
+        Interrupting the kernel here is the same as pressing Stop.
+        """
+        try:
+            return self._worker.wait(timeout)
+        except KeyboardInterrupt:
+            self._worker.stop()
+            return self._worker.wait(STOP_SECONDS)
+
+    def refresh(self, agent: Agent | None = None) -> None:
+        """Show the conversation as it is now, after something else changed it.
+
+        Another `agent` takes over from the next message on.
+        """
+        self._worker.refresh(agent)
+
+    def close(self) -> None:
+        """End the answer, the threads and every view."""
+        self._worker.close()
+        self._feed.close()
+        super().close()
+
+    def receive(self, content: dict[str, Any]) -> None:
+        """Do what a view asks; anything the protocol does not know is ignored.
+
+        This may run while a cell does, so it only hands things over.
+        """
+        self._feed.answer_here()
+        match content:
+            case {"type": "hello"}:
+                self._feed.show()
+                self._worker.warm_up()
+            case {"type": "resync", "seq": int(known)}:
+                self._feed.show(known=known)
+            case {"type": "send", "text": str(text)} if text.strip():
+                self._worker.submit(text)
+            case {"type": "stop"}:
+                self._worker.stop()
+            case {"type": "compact"}:
+                self._worker.compact()
+
+
+def _receive(panel: ChatUI, content: dict[str, Any], _buffers: object) -> None:
+    panel.receive(content)
+
+
+def _default_agent() -> Agent:
+    # Late: settings, store and providers load while the panel can be seen already.
+    from nbchat.build import build_agent  # noqa: PLC0415
+
+    return build_agent()

@@ -1,0 +1,322 @@
+"""What the panel shows, as JSON values: a fold over everything that happens.
+
+The screen is kept in the kernel, so that a view which comes later, or lost a message,
+gets all of it at once. `fold` answers with the operations that bring a view up to date;
+`protocol.json` describes them.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, assert_never
+
+from nbchat.agent import Agent
+from nbchat.events import (
+    Compacted,
+    CompactionFailed,
+    CompactionSkipped,
+    CompactionStarted,
+    CompactionUndone,
+    Delta,
+    EntryAdded,
+    Event,
+    RetryScheduled,
+    SavingFailed,
+    StopReason,
+    TextDelta,
+    ThinkingDelta,
+    ToolRequested,
+    TurnFailed,
+    TurnFinished,
+    UsageReported,
+)
+from nbchat.history import Compaction, Entry, Session
+from nbchat.markdown import displayable, markdown_html
+from nbchat.render import (
+    compaction_html,
+    entry_html,
+    note_html,
+    notice_html,
+)
+from nbchat.worker import (
+    AgentReady,
+    Idle,
+    Noted,
+    QueueChanged,
+    Returned,
+    Stopping,
+    TurnStarted,
+    WorkerEvent,
+)
+
+Operation = dict[str, Any]
+
+STOP_NOTES: dict[StopReason, str] = {
+    "max_tokens": "The answer was cut at the model's output limit.",
+    "max_steps": "Stopped here: the turn took as many steps as it may.",
+    "refusal": "The model declined to answer.",
+}
+
+# A blank line ends a block, unless a list, quote or indented part goes on after it.
+_BLOCK_END = re.compile(r"\n\n+(?=\S)(?![-*+>|]|\d+[.)])")
+_FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
+
+
+class Screen:
+    """The items of the transcript, the answer being written, and the panel's state."""
+
+    def __init__(self) -> None:
+        """An empty panel whose agent is still to come."""
+        self._items: dict[int, str] = {}
+        self._live: dict[str, dict[str, str]] = {}
+        self._state: dict[str, Any] = {
+            "phase": "starting",
+            "model": "",
+            "is_busy": False,
+            "activity": "",
+            "queue": [],
+            "retry": None,
+            "meter": {"tokens": 0, "threshold": None, "context": 0, "window": None},
+        }
+        self._agent: Agent | None = None
+        self._banners: dict[str, int] = {}
+        self._running_banner: int | None = None
+        self._next_key = 0
+
+    def snapshot(self) -> dict[str, Any]:
+        """Everything a view needs to begin."""
+        return {
+            "items": [{"key": key, "html": html} for key, html in self._items.items()],
+            "live": {kind: dict(parts) for kind, parts in self._live.items()},
+            "state": dict(self._state),
+        }
+
+    def fold(self, event: Event | WorkerEvent) -> list[Operation]:
+        """Take an event in; the operations that show it."""
+        match event:
+            case TextDelta() | ThinkingDelta() | RetryScheduled():
+                shown = self._fold_delta(event)
+            case EntryAdded(_, entry):
+                shown = self._add_entry(entry)
+            case ToolRequested(call):
+                shown = self._set(activity=f"Running {displayable(call.tool_name)}")
+            case UsageReported(_, tokens, threshold, context, window):
+                shown = self._measure(tokens, threshold, context=context, window=window)
+            case TurnFinished() | TurnFailed() | SavingFailed():
+                shown = self._fold_end(event)
+            case (
+                CompactionStarted()
+                | Compacted()
+                | CompactionUndone()
+                | CompactionSkipped()
+                | CompactionFailed()
+            ):
+                shown = self._fold_compaction(event)
+            case _:
+                shown = self._fold_worker(event)
+        return shown
+
+    def _fold_delta(self, event: Delta) -> list[Operation]:
+        match event:
+            case TextDelta(text):
+                shown = self._stream_answer(text)
+                return [*self._set(activity="Writing", retry=None), *shown]
+            case ThinkingDelta(text):
+                shown = self._stream("thinking", displayable(text))
+                return [*self._set(activity="Thinking", retry=None), *shown]
+            case RetryScheduled(attempt, wait_seconds, reason):
+                retry = {
+                    "attempt": attempt,
+                    "seconds": wait_seconds,
+                    "reason": displayable(reason),
+                }
+                return self._set(activity="Waiting", retry=retry)
+            case _:
+                assert_never(event)
+
+    def _fold_end(
+        self, event: TurnFinished | TurnFailed | SavingFailed
+    ) -> list[Operation]:
+        match event:
+            case SavingFailed():
+                return self._add(notice_html(event))
+            case TurnFinished(reason):
+                note = STOP_NOTES.get(reason)
+                noted = self._add(note_html(note)) if note else []
+            case TurnFailed():
+                phase = "ready" if self._agent else "failed"
+                noted = [*self._add(notice_html(event)), *self._set(phase=phase)]
+            case _:
+                assert_never(event)
+        return [*self._settle_all(), *noted, *self._set(retry=None)]
+
+    def _fold_worker(self, event: WorkerEvent) -> list[Operation]:
+        match event:
+            case AgentReady(agent):
+                shown = self._restore(agent)
+            case QueueChanged(waiting):
+                queue = [displayable(text) for text in waiting]
+                shown = self._set(queue=queue, **({"is_busy": True} if queue else {}))
+            case Noted(text):
+                shown = self._add(note_html(text))
+            case Returned(texts):
+                shown = [{"op": "draft", "text": displayable("\n\n".join(texts))}]
+            case TurnStarted():
+                shown = self._set(is_busy=True, activity="Waiting for the model")
+            case Stopping():
+                shown = self._set(activity="Stopping")
+            case Idle():
+                idle = self._set(is_busy=False, activity="", retry=None)
+                shown = [*self._measure_agent(), *idle]
+            case _:
+                assert_never(event)
+        return shown
+
+    def _restore(self, agent: Agent) -> list[Operation]:
+        """Show the agent's session instead of whatever was shown before."""
+        self._agent = agent
+        gone = [{"op": "drop", "key": key} for key in self._items]
+        self._items.clear()
+        self._banners.clear()
+        shown = [
+            operation
+            for part in _parts(agent.session)
+            for operation in self._add_part(part)
+        ]
+        return [*gone, *shown, *self._set(phase="ready"), *self._measure_agent()]
+
+    def _add_part(self, part: Entry | Compaction) -> list[Operation]:
+        if isinstance(part, Compaction):
+            return self._add_banner(part)
+        return self._add(entry_html(part))
+
+    def _stream_answer(self, text: str) -> list[Operation]:
+        """More of an answer; its finished blocks become HTML while it goes on."""
+        appended = self._stream("assistant", displayable(text))
+        live = self._live["assistant"]
+        cut = _block_end(live["text"])
+        if not cut:
+            return appended
+        html, rest = markdown_html(live["text"][:cut]), live["text"][cut:]
+        self._live["assistant"] = {"html": live["html"] + html, "text": rest}
+        return [{"op": "block", "kind": "assistant", "html": html, "text": rest}]
+
+    def _stream(self, kind: str, text: str) -> list[Operation]:
+        live = self._live.setdefault(kind, {"html": "", "text": ""})
+        live["text"] += text
+        return [{"op": "text", "kind": kind, "text": text}]
+
+    def _add_entry(self, entry: Entry) -> list[Operation]:
+        """A finished entry takes the place of what was streamed of it."""
+        settled = self._settle(entry.role)
+        added = self._add(entry_html(entry))
+        activity = "Waiting for the model" if entry.role in ("user", "tool") else ""
+        return [*settled, *added, *self._set(retry=None, activity=activity)]
+
+    def _settle(self, kind: str) -> list[Operation]:
+        """The stream of a kind is over; its element goes, the entry has come."""
+        if self._live.pop(kind, None) is None:
+            return []
+        return [{"op": "settle", "kind": kind}]
+
+    def _settle_all(self) -> list[Operation]:
+        """End what never came to its end; interrupted thoughts stay readable."""
+        thought = self._live.get("thinking", {"text": ""})["text"]
+        kept = self._add(entry_html(Entry("thinking", thought))) if thought else []
+        settled = [op for kind in list(self._live) for op in self._settle(kind)]
+        running = self._take_running_banner()
+        if running is None:
+            return [*settled, *kept]
+        self._items.pop(running)
+        return [*settled, *kept, {"op": "drop", "key": running}]
+
+    def _fold_compaction(
+        self,
+        event: CompactionStarted
+        | Compacted
+        | CompactionUndone
+        | CompactionSkipped
+        | CompactionFailed,
+    ) -> list[Operation]:
+        match event:
+            case CompactionStarted():
+                shown = self._add(notice_html(event))
+                self._running_banner = self._next_key - 1
+                return [*shown, *self._set(activity="Compacting")]
+            case Compacted(compaction):
+                shown = self._add_banner(compaction)
+            case CompactionUndone(compaction):
+                banner = self._banners.get(compaction.id)
+                redrawn = self._add(compaction_html(compaction), key=banner)
+                shown = [*redrawn, *self._add(notice_html(event))]
+            case CompactionSkipped() | CompactionFailed():
+                shown = self._add(notice_html(event), key=self._take_running_banner())
+            case _:
+                assert_never(event)
+        return [*shown, *self._measure_agent(), *self._set(activity="")]
+
+    def _add_banner(self, compaction: Compaction) -> list[Operation]:
+        """The banner takes the place of the one that said it was under way."""
+        key = self._take_running_banner()
+        self._banners[compaction.id] = self._next_key if key is None else key
+        return self._add(compaction_html(compaction), key=key)
+
+    def _take_running_banner(self) -> int | None:
+        key, self._running_banner = self._running_banner, None
+        return key
+
+    def _add(self, html: str, *, key: int | None = None) -> list[Operation]:
+        """A new item, or a new face of an old one; nothing for empty HTML."""
+        if not html:
+            return []
+        if key is None:
+            key, self._next_key = self._next_key, self._next_key + 1
+        self._items[key] = html
+        return [{"op": "item", "key": key, "html": html}]
+
+    def _measure_agent(self) -> list[Operation]:
+        """Model and meter as they are now; commands change both."""
+        if self._agent is None:
+            return []
+        engine = self._agent.engine
+        named = self._set(model=displayable(self._agent.provider.name))
+        measured = self._measure(
+            engine.input_tokens,
+            engine.context_token_threshold,
+            context=engine.context_tokens(self._agent.session),
+            window=engine.info.window,
+        )
+        return [*named, *measured]
+
+    def _measure(
+        self, tokens: int, threshold: int | None, *, context: int, window: int | None
+    ) -> list[Operation]:
+        meter = {
+            "tokens": tokens,
+            "threshold": threshold,
+            "context": context,
+            "window": window,
+        }
+        return self._set(meter=meter)
+
+    def _set(self, **changes: Any) -> list[Operation]:
+        news = {
+            name: value for name, value in changes.items() if self._state[name] != value
+        }
+        self._state.update(news)
+        return [{"op": "state", "state": news}] if news else []
+
+
+def _parts(session: Session) -> Iterator[Entry | Compaction]:
+    """The transcript with each compaction's banner where it happened."""
+    newest = {record.id: record for record in session.compactions}
+    records = [record for record in newest.values() if record.status != "failed"]
+    for position in range(len(session.transcript) + 1):
+        yield from (record for record in records if record.committed_at == position)
+        yield from session.transcript[position : position + 1]
+
+
+def _block_end(text: str) -> int:
+    """Where the last finished block of Markdown ends; 0 while none has."""
+    ends = (found.end() for found in _BLOCK_END.finditer(text))
+    whole = [end for end in ends if len(_FENCE.findall(text[:end])) % 2 == 0]
+    return max(whole, default=0)

@@ -1,0 +1,238 @@
+"""A real JupyterLab in a real Chromium, driven through `window.jupyterapp`."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+from playwright.sync_api import Locator, Page
+
+from nbchat.providers.weights import cache_folder
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+CHROMIUM = os.environ.get("NBCHAT_CHROMIUM") or shutil.which("chromium")
+
+CHROMIUM_ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+START_SECONDS = 90
+
+# No news, no autosave, no completer popups, and every cell in the page.
+SETTINGS = {
+    "@jupyterlab/apputils-extension:notification": {
+        "fetchNews": "false",
+        "checkForUpdates": False,
+        "doNotDisturbMode": True,
+    },
+    "@jupyterlab/docmanager-extension:plugin": {"autosave": False},
+    "@jupyterlab/notebook-extension:tracker": {"windowingMode": "none"},
+    "@jupyterlab/completer-extension:manager": {"autoCompletion": False},
+}
+
+FOLDERS = {
+    "HOME": "home",
+    "JUPYTER_CONFIG_DIR": "config",
+    "JUPYTER_DATA_DIR": "data",
+    "JUPYTER_RUNTIME_DIR": "runtime",
+    "JUPYTERLAB_SETTINGS_DIR": "settings",
+    "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
+    "IPYTHONDIR": "ipython",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Lab:
+    """A running server: its address and the folder it serves."""
+
+    url: str
+    root: Path
+
+
+@contextlib.contextmanager
+def lab_server(root: Path) -> Iterator[Lab]:
+    """JupyterLab with a home of its own, whose kernels import this repository."""
+    home = Path(tempfile.mkdtemp(prefix="nbchat-lab-"))
+    log = home / "lab.log"
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        lab = Lab(f"http://127.0.0.1:{probe.getsockname()[1]}", root)
+    with log.open("wb") as output:
+        server = subprocess.Popen(
+            _command(lab),
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=_environment(home),
+            start_new_session=True,
+        )
+    try:
+        _await_server(server, lab, log)
+        yield lab
+    finally:
+        server.send_signal(signal.SIGTERM)  # ends its kernels, too
+        try:
+            server.wait(10)
+        except subprocess.TimeoutExpired:
+            os.killpg(server.pid, signal.SIGKILL)
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _command(lab: Lab) -> list[str]:
+    return [
+        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"),
+        *("--ip=127.0.0.1", f"--port={lab.url.rpartition(':')[2]}"),
+        *("--ServerApp.port_retries=0", f"--ServerApp.root_dir={lab.root}"),
+        *("--IdentityProvider.token=", "--ServerApp.password="),
+        "--ServerApp.disable_check_xsrf=True",
+        *("--LabApp.news_url=", "--LabApp.extension_manager=readonly"),
+        "--expose-app-in-browser",
+    ]
+
+
+def _environment(home: Path) -> dict[str, str]:
+    folders = {name: home / folder for name, folder in FOLDERS.items()}
+    for folder in folders.values():
+        folder.mkdir()
+    overrides = home / "config" / "labconfig" / "default_setting_overrides.json"
+    overrides.parent.mkdir()
+    overrides.write_text(json.dumps(SETTINGS))
+    return {
+        **os.environ,
+        **{name: str(folder) for name, folder in folders.items()},
+        "PYTHONPATH": str(REPOSITORY),
+        "XDG_CACHE_HOME": str(cache_folder().parent),  # the embedded model's file
+        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+    }
+
+
+def _await_server(server: "subprocess.Popen[bytes]", lab: Lab, log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while server.poll() is None and time.monotonic() < deadline:
+        with contextlib.suppress(OSError):
+            urllib.request.urlopen(f"{lab.url}/api/status", timeout=2).read()
+            return
+        time.sleep(0.05)
+    raise RuntimeError(f"jupyter lab did not start:\n{log.read_text()[-3000:]}")
+
+
+class Notebook:
+    """One notebook in a tab of a JupyterLab page."""
+
+    _CURRENT = "window.jupyterapp.shell.currentWidget"
+
+    def __init__(self, page: Page, lab: Lab, name: str, cells: tuple[str, ...]) -> None:
+        """Write the notebook; nothing is opened yet."""
+        self.page = page
+        self.lab = lab
+        self.name = name
+        notebook = nbformat.v4.new_notebook(
+            cells=[nbformat.v4.new_code_cell(source) for source in cells],
+            metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}},
+        )
+        nbformat.write(notebook, lab.root / name)
+
+    def open(self) -> None:
+        """Open it in a tab, in a fresh page if there is none, and await its kernel."""
+        if not self.page.url.startswith(self.lab.url):
+            self.load_page()
+        self.page.evaluate(
+            """async path => { await window.jupyterapp.commands.execute(
+                'docmanager:open', {path, factory: 'Notebook'}) }""",
+            self.name,
+        )
+        self.page.wait_for_function(
+            f"""path => {{
+                const tab = {self._CURRENT};
+                const kernel = tab?.context?.sessionContext?.session?.kernel;
+                return tab?.context?.path === path && kernel?.status === 'idle'
+                    && kernel.connectionStatus === 'connected' }}""",
+            arg=self.name,
+            timeout=60_000,
+        )
+
+    def load_page(self) -> None:
+        """Load JupyterLab without any tab.
+
+        Not /lab/tree/x.ipynb: its router opens x once more later and steals the focus.
+        """
+        self.page.goto(f"{self.lab.url}/lab?reset")
+        self.page.wait_for_function("() => window.jupyterapp?.shell", timeout=60_000)
+        self.page.evaluate("async () => { await window.jupyterapp.restored }")
+
+    def run(self, index: int) -> Locator:
+        """Run a cell to its end; its outputs."""
+        self.start(index)
+        self.join()
+        return self.outputs(index)
+
+    def start(self, index: int) -> None:
+        """Run a cell without waiting for it."""
+        self.page.evaluate(
+            f"""index => {{
+                const notebook = {self._CURRENT}.content;
+                notebook.activeCellIndex = index;
+                notebook.deselectAll();
+                window.nbchatRun = window.jupyterapp.commands.execute(
+                    'notebook:run-cell') }}""",
+            index,
+        )
+
+    def join(self) -> None:
+        """Wait for the cell that was started."""
+        self.page.evaluate("async () => { await window.nbchatRun }")
+
+    def outputs(self, index: int) -> Locator:
+        """The outputs of a cell in the visible tab."""
+        cells = self.page.locator(
+            ".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Notebook .jp-Cell"
+        )
+        return cells.nth(index).locator(".jp-OutputArea-output")
+
+    def save(self) -> None:
+        """Write the notebook as it is shown."""
+        self.execute("docmanager:save")
+
+    def restart_kernel(self) -> None:
+        """Restart the kernel without the dialog."""
+        self.page.evaluate(
+            f"async () => {{ await {self._CURRENT}.context.sessionContext.session"
+            ".kernel.restart() }"
+        )
+
+    def execute(self, command: str, **arguments: str) -> None:
+        """Run one of JupyterLab's commands."""
+        self.page.evaluate(
+            """async ([command, values]) => {
+                await window.jupyterapp.commands.execute(command, values) }""",
+            [command, arguments],
+        )
+
+    def close(self) -> None:
+        """End the kernel and close the tab without a dialog."""
+        session = self.page.evaluate(
+            f"() => {self._CURRENT}?.context?.sessionContext?.session?.id"
+        )
+        if session:
+            self.page.request.delete(f"{self.lab.url}/api/sessions/{session}")
+        self.page.evaluate(
+            f"""() => {{ const tab = {self._CURRENT};
+                if (tab?.context) {{ tab.context.model.dirty = false; tab.close() }} }}"""
+        )

