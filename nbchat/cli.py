@@ -170,6 +170,7 @@ def _execute(notebook: Path, environment: dict[str, str], progress: Progress) ->
         timeout=CELL_TIMEOUT_SECONDS,
         kernel_name="python3",
         store_widget_state=False,
+        coalesce_streams=True,
         extra_arguments=["--IPKernelApp.log_level=ERROR"],
         resources={"metadata": {"path": str(notebook.parent)}},
     )

@@ -123,7 +123,11 @@ class Desk:
             self.articles,
             key=lambda a: len(wanted & set(_words(a["title"] + a["content"]))),
         )
-        return f"{best['title']}: {' '.join(best['content'].split())[:SNIPPET]}"
+        found = f"{best['title']}: {' '.join(best['content'].split())[:SNIPPET]}"
+        # Beside the ticket: a small model weighs what it has read last.
+        return (
+            f"{found}\n{self._open.id} says: {self._open.text}" if self._open else found
+        )
 
     def set_category(self, category: Category) -> str:
         """Say what the open ticket is about."""

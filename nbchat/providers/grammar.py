@@ -18,9 +18,6 @@ ANSWER_LIMIT = 1_200
 TAGGED_SENTENCES, SENTENCE_LIMIT = 4, 200
 """Sentences inside an answer tag and characters of each, for the same reason."""
 
-ANSWER_LIMIT = 1_200
-"""Characters of an answer where tools are there but not to be called."""
-
 
 def is_forced(request: Request) -> bool:
     """Whether the reply must be a call."""

@@ -1,0 +1,55 @@
+"""What a user gets by pip: the wheel, built and looked into."""
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def wheel_files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation"]
+    subprocess.run(
+        [*command, "--quiet", "--wheel-dir", str(folder), str(ROOT)],
+        check=True,
+        capture_output=True,
+    )
+    (wheel,) = folder.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        return archive.namelist()
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "nbchat/ui/chat.js",
+        "nbchat/ui/chat.css",
+        "nbchat/ui/protocol.json",
+        "nbchat/data/quickstart.ipynb",
+        "nbchat/data/ticket_triage.ipynb",
+        "nbchat/data/tickets.jsonl",
+        "nbchat/data/help_articles.jsonl",
+        "nbchat/data/LICENSES.md",
+        "nbchat/data/smollm2.jinja",
+        "etc/jupyter/nbchat_config.d/10-defaults.json",
+    ],
+)
+def test_the_wheel_holds_what_the_product_needs(wheel_files: list[str], file: str):
+    assert [name for name in wheel_files if name.endswith(file)]
+
+
+def test_the_wheel_holds_no_tests_no_database_and_no_model(wheel_files: list[str]):
+    foreign = (".db", ".gguf", "conftest.py", ".pyc")
+    assert [name for name in wheel_files if name.endswith(foreign)] == []
+    assert [name for name in wheel_files if name.startswith("tests/")] == []
+
+
+def test_the_readme_prints_the_test_command_that_ci_runs():
+    command = '.venv/bin/pip install -e ".[test]" && .venv/bin/pytest'
+    assert command in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert 'install -e "\\.\\[test\\]"' in (ROOT / ".ci" / "run").read_text()
