@@ -78,7 +78,6 @@ class Agent:
         self.max_output_tokens = max_output_tokens
         self._approve = approve
         self.listener = listener
-        self._unsaved: list[SavingFailed] = []
         self._is_running = Lock()
         self.use(self.provider)
         self.engine.resume(self.session)
@@ -105,15 +104,15 @@ class Agent:
         Faults end in TurnFailed, a stop in TurnFinished("stopped"); both keep what had
         arrived, and the next turn works. KeyboardInterrupt passes through.
         """
-        yield from self._saved(self._turn(Entry("user", text), stop))
+        yield from self._told(self._turn(Entry("user", text), stop))
 
     def compact(self, *, focus: str = "", stop: Flag | None = None) -> Iterator[Event]:
         """Compact now, whatever the meters say; `focus` names what matters most."""
-        yield from self._saved(self._compact("manual", stop, focus=focus))
+        yield from self._told(self._compact("manual", stop, focus=focus))
 
     def undo_compaction(self) -> Iterator[Event]:
         """Take back the compaction in force; the model sees the original again."""
-        yield from self._saved(self._undo())
+        yield from self._told(self._undo())
 
     def ask(self, text: str) -> str:
         """Run a turn to its end, return the answer; raises NbchatError if it fails."""
@@ -130,15 +129,16 @@ class Agent:
             yield from self._compact_if_due(stop)
         except Stopped:
             yield from self._answer_open_calls("stopped before it ran")
-            yield self._tell(TurnFinished("stopped", len(steps)))
+            yield TurnFinished("stopped", len(steps))
         except NbchatError as error:
             yield from self._answer_open_calls("the turn failed before it ran")
-            yield self._tell(TurnFailed(str(error)))
+            yield TurnFailed(str(error))
         except BaseException:  # KeyboardInterrupt, or the caller closed the turn
-            list(self._answer_open_calls("interrupted before it ran"))
+            for event in self._answer_open_calls("interrupted before it ran"):
+                self._tell(event)
             raise
         else:
-            yield self._tell(TurnFinished(reason, len(steps)))
+            yield TurnFinished(reason, len(steps))
 
     def _steps(
         self, steps: list[Reply], stop: Flag | None
@@ -176,7 +176,7 @@ class Agent:
                 delta = next(stream)
                 if isinstance(delta, TextDelta):
                     shown.append(delta.text)
-                yield self._tell(delta)
+                yield delta
         except StopIteration as finished:
             reply: Reply = finished.value
             return reply
@@ -184,8 +184,10 @@ class Agent:
             stream.close()
             if shown:
                 partial = self._remember(_incomplete("".join(shown)))
-                if not isinstance(error, GeneratorExit):
+                if isinstance(error, NbchatError):
                     yield partial
+                else:  # the caller is leaving: nobody would read another event
+                    self._tell(partial)
             raise
 
     def _request(self) -> Request:
@@ -205,7 +207,7 @@ class Agent:
             yield self._remember(entry, reply.usage if is_last else None)
         position = len(self.session.transcript)
         self.engine.update_token_count(reply.usage, position=position)
-        yield self._tell(self._usage_report(reply.usage))
+        yield self._usage_report(reply.usage)
 
     def _usage_report(self, usage: Usage) -> UsageReported:
         return UsageReported(
@@ -220,7 +222,7 @@ class Agent:
         for call in calls:
             if stop is not None and stop.is_set():
                 raise Stopped("stopped")
-            yield self._tell(ToolRequested(call))
+            yield ToolRequested(call)
             if self._approve is not None and not self._approve(call):
                 yield self._remember(failed_result(call, "denied by the user"))
             else:
@@ -241,64 +243,54 @@ class Agent:
         if plan.skip:
             if trigger != "manual":
                 self.engine.cool_down(self.session)
-            yield self._tell(CompactionSkipped(plan.skip))
+            yield CompactionSkipped(plan.skip)
             return
         work = self.engine.compact(self.session, self.provider, plan, stop=stop)
         with closing(work):
-            record = yield from self._told(work)
+            record = yield from work
         yield self._commit(record)
 
     def _undo(self) -> Events:
         record = self.engine.undo(self.session)
         if record is None:
-            yield self._tell(CompactionSkipped("there is no compaction to undo"))
+            yield CompactionSkipped("there is no compaction to undo")
             return
         self.session.compactions.append(record)
         self.engine.reset()
-        yield self._tell(CompactionUndone(record))
+        yield CompactionUndone(record)
 
     def _commit(self, record: Compaction) -> Event:
         """One append: before it the history is the old one, after it the new one."""
         self.session.compactions.append(record)
         if not record.is_in_force:
             self.engine.cool_down(self.session)
-            return self._tell(CompactionFailed(record))
+            return CompactionFailed(record)
         self.engine.reset()
-        return self._tell(Compacted(record))
+        return Compacted(record)
 
     def _remember(self, entry: Entry, usage: Usage | None = None) -> Event:
         position = self.session.append(entry, usage)
-        return self._tell(EntryAdded(position, entry, usage))
+        return EntryAdded(position, entry, usage)
 
-    def _told(
-        self, work: Generator[Event, None, Compaction]
-    ) -> Generator[Event, None, Compaction]:
-        while True:
-            try:
-                event = next(work)
-            except StopIteration as finished:
-                record: Compaction = finished.value
-                return record
-            yield self._tell(event)
-
-    def _tell(self, event: Event) -> Event:
-        """Let the listener know; a store that fails must not end the chat."""
-        if self.listener is not None:
-            try:
-                self.listener(event)
-            except StoreError as error:
-                self._unsaved.append(SavingFailed(str(error)))
-        return event
-
-    def _saved(self, events: Events) -> Events:
-        """The events, and after each what could not be saved of it."""
+    def _told(self, events: Events) -> Events:
+        """The events, each told to the listener first; one turn at a time."""
         if not self._is_running.acquire(blocking=False):
             raise NbchatError("this chat is answering already; wait for it or stop it")
         with closing(events), _released(self._is_running):
             for event in events:
+                failure = self._tell(event)
                 yield event
-                while self._unsaved:
-                    yield self._unsaved.pop(0)
+                if failure is not None:
+                    yield failure
+
+    def _tell(self, event: Event) -> SavingFailed | None:
+        """Let the listener know; a store that fails must not end the chat."""
+        try:
+            if self.listener is not None:
+                self.listener(event)
+        except StoreError as error:
+            return SavingFailed(str(error))
+        return None
 
     def _floor_tokens(self) -> int:
         schemas = [[t.name, t.description, t.parameters] for t in self.tools]

@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterable
 from nbchat.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.config import NbChat, settings
-from nbchat.events import Event
 from nbchat.history import Entry, Session
 from nbchat.providers import connect
 from nbchat.providers.base import Provider
-from nbchat.store import SessionStore
+from nbchat.store import Recorder, SessionStore
 
 
 def build_agent(
@@ -61,9 +60,7 @@ def build_engine(config: NbChat, provider: Provider) -> CompactionEngine:
     )
 
 
-def recorder(
-    store: SessionStore, session: Session, agent: Agent
-) -> Callable[[Event], None]:
+def recorder(store: SessionStore, session: Session, agent: Agent) -> Recorder:
     """What saves a session's events; a session that is new gets its identity here."""
     session.session_id = session.session_id or uuid.uuid4().hex[:12]
     return store.listener(session, notebook=notebook_name(), model=agent.provider.name)

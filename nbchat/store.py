@@ -7,7 +7,7 @@ only ever added, each in its own transaction, so a crash loses nothing acknowled
 import json
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -104,19 +104,9 @@ class SessionStore:
 
     def listener(
         self, session: Session, *, notebook: str = "", model: str = ""
-    ) -> Callable[[Event], None]:
-        """What saves a session's events as they happen; raises StoreError."""
-
-        def save(event: Event) -> None:
-            match event:
-                case EntryAdded():
-                    self._add_entry(session.session_id, event, notebook, model)
-                case Compacted() | CompactionFailed() | CompactionUndone():
-                    self._add_compaction(session.session_id, event.compaction)
-                case _:
-                    pass
-
-        return save
+    ) -> "Recorder":
+        """What saves a session's events as they happen."""
+        return Recorder(self, session, notebook, model)
 
     def load(self, session_id: str) -> Session:
         """A session as it was; raises StoreError when there is none of that id."""
@@ -179,29 +169,31 @@ class SessionStore:
             self._engine.dispose()
             self._engine = None
 
-    def _add_entry(
-        self, session_id: str, event: EntryAdded, notebook: str, model: str
+    def add_entry(
+        self, session: Session, position: int, *, notebook: str, model: str
     ) -> None:
-        usage = asdict(event.usage) if event.usage else {}
-        usage.pop("is_estimated", None)
+        """Append one entry, the first one with its session's row.
+
+        Raises StoreError, also when another kernel has taken that place.
+        """
+        entry = session.transcript[position]
+        usage = dict(session.usages).get(position + 1)
+        tokens = asdict(usage) if usage else {}
+        tokens.pop("is_estimated", None)
+        key = {"session_id": session.session_id, "position": position}
+        texts = {name: _storable(text) for name, text in entry._asdict().items()}
+        origin = {"id": session.session_id, "notebook": notebook, "model": model}
         with self._connection() as connection:
-            if event.position == 0:
-                connection.execute(
-                    sessions.insert().values(
-                        id=session_id, notebook=notebook, model=model, created_at=now()
-                    )
-                )
+            if position == 0:
+                connection.execute(sessions.insert().values(**origin, created_at=now()))
             connection.execute(
                 chat_messages.insert().values(
-                    session_id=session_id,
-                    position=event.position,
-                    created_at=now(),
-                    **{k: _storable(v) for k, v in event.entry._asdict().items()},
-                    **usage,
+                    **key, **texts, **tokens, created_at=now()
                 )
             )
 
-    def _add_compaction(self, session_id: str, compaction: Compaction) -> None:
+    def add_compaction(self, session_id: str, compaction: Compaction) -> None:
+        """Append the record of a compaction, or of its undoing."""
         with self._connection() as connection:
             connection.execute(
                 session_snapshots.insert().values(
@@ -231,6 +223,46 @@ class SessionStore:
             raise StoreError(
                 f"the session store failed: {_first_line(error)}"
             ) from error
+
+
+class Recorder:
+    """Saves one session, event by event.
+
+    It saves whatever is not saved yet, so a fault that passes leaves no hole.
+    """
+
+    def __init__(
+        self, store: SessionStore, session: Session, notebook: str, model: str
+    ) -> None:
+        """What the session holds already came from the store."""
+        self._store = store
+        self._session = session
+        self._origin = {"notebook": notebook, "model": model}
+        self._saved = len(session.transcript)
+        self._reported = ""
+
+    def __call__(self, event: Event) -> None:
+        """Save an event; raises StoreError, once for as long as the reason stays."""
+        try:
+            match event:
+                case EntryAdded():
+                    self._save_entries()
+                case Compacted() | CompactionFailed() | CompactionUndone():
+                    session_id = self._session.session_id
+                    self._store.add_compaction(session_id, event.compaction)
+                case _:
+                    return
+        except StoreError as error:
+            if str(error) != self._reported:
+                self._reported = str(error)
+                raise
+        else:
+            self._reported = ""
+
+    def _save_entries(self) -> None:
+        for position in range(self._saved, len(self._session.transcript)):
+            self._store.add_entry(self._session, position, **self._origin)
+            self._saved = position + 1
 
 
 def default_file() -> Path:

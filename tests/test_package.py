@@ -13,7 +13,14 @@ ROOT = Path(__file__).parents[1]
 @pytest.fixture(scope="module")
 def wheel_files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation"]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--no-deps",
+        "--no-build-isolation",
+    ]
     subprocess.run(
         [*command, "--quiet", "--wheel-dir", str(folder), str(ROOT)],
         check=True,

@@ -153,6 +153,19 @@ def test_a_store_that_cannot_be_written_does_not_end_the_chat(tmp_path):
     assert agent.session.last_answer == "hi"
 
 
+def test_a_fault_that_passes_is_told_once_and_leaves_no_hole(tmp_path):
+    folder = tmp_path / "not-there-yet"
+    store = SessionStore(f"sqlite:///{folder / 'sessions.db'}")
+    agent = agent_in(store, says("one"), says("two"))
+    events = list(agent.run("first"))
+    assert len([event for event in events if isinstance(event, SavingFailed)]) == 1
+    folder.mkdir()
+    agent.ask("second")
+    saved = store.load(agent.session.session_id)
+    assert saved.transcript == agent.session.transcript
+    assert saved.usages == agent.session.usages
+
+
 def test_what_was_said_survives_a_process_killed_at_once(store, tmp_path):
     code = """
 import os, signal, sys
