@@ -104,7 +104,7 @@ def _lab(options: argparse.Namespace) -> None:
 def _sessions(_options: argparse.Namespace) -> None:
     """One line a session, the newest first."""
     for info in SessionStore(os.environ.get("NBCHAT_STORE_URL", "")).sessions():
-        print(f"{info.id}  {info.created_at}  {info.entries:5}  {info.title}")
+        print(f"{info.id}  {info.used_at[:16]}  {info.entries:5}  {info.title}")
 
 
 def _prepared_model() -> str:

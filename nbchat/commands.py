@@ -61,7 +61,7 @@ class Commands:
 
     def _sessions(self, _agent: Agent, _argument: str) -> CommandResult:
         found = self._store.sessions()
-        lines = [f"{s.id}  {s.created_at}  {s.entries:4}  {s.title}" for s in found]
+        lines = [f"{s.id}  {s.used_at[:16]}  {s.entries:4}  {s.title}" for s in found]
         return CommandResult("\n".join(lines) or "there is no session yet")
 
     def _resume(self, agent: Agent, session_id: str) -> CommandResult:

@@ -6,6 +6,7 @@ sees, `Session.history`, is computed from both; so nothing said is ever lost.
 
 import hashlib
 import json
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -93,8 +94,8 @@ class Usage:
 
 
 def now() -> str:
-    """The time as ISO 8601 in UTC, to the second."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
+    """The time as ISO 8601 in UTC, to the millisecond."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +204,13 @@ class Session:
             if entry.role == "assistant" and not entry.is_call:
                 answer.append(entry.content)
         return "\n".join(reversed(answer))
+
+    def usage_at(self, position: int) -> Usage | None:
+        """The usage that came with the entry at `position`, if one did."""
+        place = bisect_left(self.usages, position + 1, key=lambda pair: pair[0])
+        if place < len(self.usages) and self.usages[place][0] == position + 1:
+            return self.usages[place][1]
+        return None
 
     def append(self, entry: Entry, usage: Usage | None = None) -> int:
         """Remember an entry, with its response's usage; its place in the transcript."""

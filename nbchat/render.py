@@ -241,7 +241,7 @@ def _figures(compaction: Compaction) -> str:
 
 
 def _time(compaction: Compaction) -> str:
-    return compaction.created_at.replace("T", " ").replace("+00:00", " UTC")
+    return f"{compaction.created_at[:19].replace('T', ' ')} UTC"
 
 
 def _counted(entries: int) -> str:

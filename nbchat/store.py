@@ -85,7 +85,7 @@ class SessionInfo:
     title: str
     notebook: str
     model: str
-    created_at: str
+    used_at: str
     entries: int
 
 
@@ -142,21 +142,25 @@ class SessionStore:
         )
 
     def sessions(self, *, notebook: str | None = None) -> list[SessionInfo]:
-        """All sessions, or a notebook's, newest first; titled by their first words."""
+        """All sessions or a notebook's, last used first, titled by how they begin."""
         first = sa.and_(
             chat_messages.c.session_id == sessions.c.id, chat_messages.c.position == 0
         )
         every = chat_messages.alias()
-        size = (
-            sa.select(sa.func.count(every.c.position))
-            .where(every.c.session_id == sessions.c.id)
-            .correlate(sessions)
-            .scalar_subquery()
+        use = (
+            sa.select(
+                every.c.session_id,
+                sa.func.count().label("entries"),
+                sa.func.max(every.c.created_at).label("used_at"),
+            )
+            .group_by(every.c.session_id)
+            .subquery()
         )
         query = (
-            sa.select(sessions, chat_messages.c.content, size.label("entries"))
+            sa.select(sessions, chat_messages.c.content, use.c.entries, use.c.used_at)
             .join(chat_messages, first)
-            .order_by(sessions.c.created_at.desc(), sessions.c.id)
+            .join(use, use.c.session_id == sessions.c.id)
+            .order_by(use.c.used_at.desc(), sessions.c.id)
         )
         if notebook is not None:
             query = query.where(sessions.c.notebook == notebook)
@@ -177,7 +181,7 @@ class SessionStore:
         Raises StoreError, also when another kernel has taken that place.
         """
         entry = session.transcript[position]
-        usage = dict(session.usages).get(position + 1)
+        usage = session.usage_at(position)
         tokens = asdict(usage) if usage else {}
         tokens.pop("is_estimated", None)
         key = {"session_id": session.session_id, "position": position}
@@ -323,9 +327,7 @@ def _checked(record: Compaction, transcript: list[Entry]) -> Compaction:
 
 def _info(row: Any) -> SessionInfo:
     title = " ".join(row.content.split())[:TITLE_LENGTH]
-    return SessionInfo(
-        row.id, title, row.notebook, row.model, row.created_at, row.entries
-    )
+    return SessionInfo(row.id, title, row.notebook, row.model, row.used_at, row.entries)
 
 
 def _first_line(error: Exception) -> str:

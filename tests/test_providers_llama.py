@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from nbchat.agent import Agent
+from nbchat.compaction.engine import CompactionEngine
 from nbchat.errors import (
     AuthenticationFailed,
     ConnectionFailed,
@@ -131,3 +133,15 @@ def test_stop_ends_a_running_answer_and_frees_the_model(provider):
     started = time.monotonic()
     drained(provider.stream(Request((Entry("user", "Hi"),), max_output_tokens=1)))
     assert time.monotonic() - started < 15  # the whole story would take 30 s and more
+
+
+def test_the_meter_adds_up_whole_requests_cached_tokens_included(provider):
+    """Ours is a sum of whole requests, however much of them the server had cached."""
+    agent = Agent(provider, engine=CompactionEngine(None), max_output_tokens=8)
+    for number in range(3):
+        agent.ask(f"Say the number {number}. " + "It is one of many numbers. " * 20)
+    sizes = [usage.input_tokens for _, usage in agent.session.usages]
+    assert sizes == sorted(sizes)
+    assert sizes[-1] > 350
+    assert agent.engine.input_tokens == sum(sizes)
+    assert agent.session.usage.cache_read_tokens > sizes[0]

@@ -5,6 +5,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -93,13 +94,24 @@ def test_a_covered_entry_that_was_changed_puts_its_summary_out_of_force(
     assert again.history == again.transcript
 
 
-def test_sessions_are_listed_newest_first_with_their_first_words(store):
+def test_sessions_are_listed_with_their_first_words(store):
     agent_in(store, says("a")).ask("What is   the weather?")
     listed = store.sessions()
     assert [(info.title, info.entries) for info in listed] == [
         ("What is the weather?", 2)
     ]
     assert listed[0].model == "scripted:model"
+
+
+def test_the_session_used_last_comes_first(store):
+    old, new = agent_in(store, says("a"), says("b")), agent_in(store, says("c"))
+    old.ask("old")
+    time.sleep(0.002)
+    new.ask("new")
+    assert [info.title for info in store.sessions()] == ["new", "old"]
+    time.sleep(0.002)
+    old.ask("old again")
+    assert [info.title for info in store.sessions()] == ["old", "new"]
 
 
 def test_an_unknown_session_is_one_clear_line(store):
