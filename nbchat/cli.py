@@ -18,10 +18,11 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from tqdm import tqdm
 
+from nbchat.config import settings
 from nbchat.errors import ConfigError, NbchatError
 from nbchat.history import Session
 from nbchat.providers import EMBEDDED_MODEL, default_model
-from nbchat.providers.weights import model_file
+from nbchat.providers.weights import is_fetched, model_file
 from nbchat.store import SessionStore
 
 NOTEBOOKS = ("ticket_triage", "quickstart")
@@ -74,26 +75,26 @@ def _demo(options: argparse.Namespace) -> None:
             f"--tickets {options.tickets} is out of range; choose 1 to {MOST_TICKETS}"
         )
     model = _prepared_model()
-    notebook = _copied(NOTEBOOKS, options.folder)[0]
-    database = options.folder.resolve() / "sessions.db"
-    database.unlink(missing_ok=True)
+    folder = _made(options.folder)
+    store = SessionStore(f"sqlite:///{folder.resolve() / 'sessions.db'}")
     environment = {
         **os.environ,
-        "NBCHAT_STORE_URL": f"sqlite:///{database}",
+        "NBCHAT_STORE_URL": store.url,
         "NBCHAT_DEMO_TICKETS": str(options.tickets),
     }
     print(f"{options.tickets} tickets, model {model}")
     began = time.monotonic()
-    store = SessionStore(environment["NBCHAT_STORE_URL"])
-    _execute(notebook, environment, Progress(store, options.tickets))
-    print(_report(_session(store), notebook, time.monotonic() - began))
+    run = Run(store, options.tickets, frozenset(info.id for info in store.sessions()))
+    executed = folder / f"{NOTEBOOKS[0]}-executed.ipynb"
+    _execute(_packaged(NOTEBOOKS[0]), executed, environment, run)
+    print(_report(run.session(), executed, time.monotonic() - began))
 
 
 def _lab(options: argparse.Namespace) -> None:
-    """Open JupyterLab on a copy of the demo notebooks."""
+    """Open JupyterLab on copies of the demo notebooks; copies that exist stay."""
     _prepared_model()
-    notebook = _copied(NOTEBOOKS, options.folder)[0]
-    command = [sys.executable, "-m", "jupyterlab", str(notebook)]
+    notebooks = _copied(NOTEBOOKS, options.folder)
+    command = [sys.executable, "-m", "jupyterlab", str(notebooks[0])]
     is_root = hasattr(os, "geteuid") and os.geteuid() == 0
     command += ["--allow-root"] if is_root else []
     code = subprocess.run(command, check=False).returncode  # noqa: S603  # our own python
@@ -109,24 +110,31 @@ def _sessions(_options: argparse.Namespace) -> None:
 
 def _prepared_model() -> str:
     """The model the notebook will use, its file fetched when it is the embedded one."""
-    model = os.environ.get("NBCHAT_MODEL") or default_model()
-    if model == EMBEDDED_MODEL:
-        model_file(EMBEDDED_MODEL.partition(":")[2], is_quiet=False)
+    model = settings().model or default_model()
+    name = model.partition(":")[2]
+    if model == EMBEDDED_MODEL and not is_fetched(name):
+        print("fetching the embedded model, about 93 MB, once", flush=True)
+        model_file(name, is_quiet=False)
     return model
 
 
-def _copied(names: Sequence[str], folder: Path) -> list[Path]:
-    """The demo notebooks in a folder of the user's; earlier copies are replaced."""
+def _made(folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        return [
-            Path(shutil.copyfile(_packaged(name), folder / f"{name}.ipynb"))
-            for name in names
-        ]
     except OSError as error:
         raise NbchatError(
             f"cannot write to {folder}: {error.strerror}; choose another with --folder"
         ) from error
+    return folder
+
+
+def _copied(names: Sequence[str], folder: Path) -> list[Path]:
+    """The demo notebooks in a folder of the user's; what is there already stays."""
+    copies = [_made(folder) / f"{name}.ipynb" for name in names]
+    for name, copy in zip(names, copies, strict=True):
+        if not copy.exists():
+            shutil.copyfile(_packaged(name), copy)
+    return copies
 
 
 def _packaged(name: str) -> Path:
@@ -139,14 +147,20 @@ def _packaged(name: str) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """A bar over the tickets, read from the session as it is saved."""
+class Run:
+    """The demo's session as it is saved: the notebook runs in another process."""
 
     store: SessionStore
     tickets: int
+    earlier: frozenset[str]
 
-    async def watch(self) -> None:
-        """Follow the session until cancelled."""
+    def session(self) -> Session:
+        """The session of this run; empty until its first entry is saved."""
+        ids = [info.id for info in self.store.sessions() if info.id not in self.earlier]
+        return self.store.load(ids[0]) if ids else Session()
+
+    async def show_progress(self) -> None:
+        """A bar over the tickets, until cancelled."""
         with tqdm(total=self.tickets, unit="ticket", file=sys.stdout) as bar:
             try:
                 while True:
@@ -156,14 +170,16 @@ class Progress:
                 self._update(bar)
 
     def _update(self, bar: "tqdm[Any]") -> None:
-        session = _session(self.store)
+        session = self.session()
         bar.n = _closed(session)
         done = len(session.active_compactions)
         bar.set_postfix_str(f"{done} compactions" if done != 1 else "1 compaction")
 
 
-def _execute(notebook: Path, environment: dict[str, str], progress: Progress) -> None:
-    """Run every cell and save the notebook in place, also when a cell failed."""
+def _execute(
+    notebook: Path, executed: Path, environment: dict[str, str], progress: Run
+) -> None:
+    """Run every cell and save the notebook, also when a cell failed."""
     book = nbformat.read(notebook, as_version=4)  # type: ignore[no-untyped-call]
     client = NotebookClient(
         book,
@@ -172,31 +188,25 @@ def _execute(notebook: Path, environment: dict[str, str], progress: Progress) ->
         store_widget_state=False,
         coalesce_streams=True,
         extra_arguments=["--IPKernelApp.log_level=ERROR"],
-        resources={"metadata": {"path": str(notebook.parent)}},
+        resources={"metadata": {"path": str(executed.parent)}},
     )
 
     async def run() -> None:
-        watching = asyncio.create_task(progress.watch())
+        bar = asyncio.create_task(progress.show_progress())
         try:
             await client.async_execute(env=environment)
         finally:
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
+            bar.cancel()
+            await asyncio.gather(bar, return_exceptions=True)
 
     try:
         asyncio.run(run())
     except CellExecutionError as error:
         raise NbchatError(
-            f"a cell of {notebook} failed: {error.ename}: {error.evalue}; "
-            "open it with: nbchat lab"
+            f"a cell failed: {error.ename}: {error.evalue}; see {executed}"
         ) from None
     finally:
-        nbformat.write(book, notebook)  # type: ignore[no-untyped-call]
-
-
-def _session(store: SessionStore) -> Session:
-    found = store.sessions()
-    return store.load(found[0].id) if found else Session()
+        nbformat.write(book, executed)  # type: ignore[no-untyped-call]
 
 
 def _closed(session: Session) -> int:

