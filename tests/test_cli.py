@@ -10,17 +10,22 @@ import pytest
 from nbchat.cli import _copied, main
 
 
-def test_the_demo_triages_tickets_compacts_and_says_what_happened(tmp_path: Path):
-    """The README's first command, with fewer tickets, from another folder."""
-    command = "import sys; from nbchat.cli import _copied, main; sys.exit(main())"
-    done = subprocess.run(
-        [sys.executable, "-c", command, "demo", "--tickets", "3"],
-        cwd=tmp_path,
+def nbchat(*arguments: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+    """The command in a process of its own, as from a shell."""
+    command = "import sys; from nbchat.cli import main; sys.exit(main())"
+    return subprocess.run(
+        [sys.executable, "-c", command, *arguments],
+        cwd=folder,
         capture_output=True,
         text=True,
         check=False,
         timeout=600,
     )
+
+
+def test_the_demo_triages_tickets_compacts_and_says_what_happened(tmp_path: Path):
+    """The README's first command, with fewer tickets, from another folder."""
+    done = nbchat("demo", "--tickets", "3", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "3 tickets, model local:smollm2" in done.stdout
     assert "tickets handled   3 in" in done.stdout
@@ -48,15 +53,14 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, capsys):
     assert error.count("\n") == 1
 
 
-def test_a_cell_that_fails_is_one_line_and_the_notebook_is_saved(
-    tmp_path, capsys, monkeypatch
-):
+def test_a_cell_that_fails_is_one_line_and_the_notebook_is_saved(tmp_path, monkeypatch):
     monkeypatch.setenv("NBCHAT_MODEL", "openai:no-key")
-    assert main(["demo", "--folder", str(tmp_path)]) == 1
-    error = capsys.readouterr().err.splitlines()[-1]
-    assert "ConfigError" in error
-    assert "OPENAI_API_KEY" in error
-    assert (tmp_path / "ticket_triage-executed.ipynb").exists()
+    done = nbchat("demo", folder=tmp_path)
+    assert done.returncode == 1
+    assert "ConfigError" in done.stderr
+    assert "OPENAI_API_KEY" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert (tmp_path / "nbchat-demo" / "ticket_triage-executed.ipynb").exists()
 
 
 def test_notebooks_of_the_user_are_never_written_over(tmp_path):
