@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from nbchat.errors import NbchatError, ProviderError, Stopped
+from nbchat.errors import NbchatError, Stopped
 from nbchat.events import TextDelta
 from nbchat.history import Entry, Usage
 from nbchat.models import ModelInfo
@@ -50,7 +50,7 @@ def calls(tool_name: str, /, *, tokens: int | None = None, **arguments: object) 
     return Line(calls=(call,), stop_reason="tool_use", usage=usage)
 
 
-def fails(error: ProviderError) -> Line:
+def fails(error: NbchatError) -> Line:
     """A response that never comes."""
     return Line(error=error)
 

@@ -4,7 +4,7 @@ import pytest
 
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import Policy
-from nbchat.errors import ConfigError, Overloaded, RequestRefused
+from nbchat.errors import ConfigError, ModelFileError, Overloaded, RequestRefused
 from nbchat.history import Compaction, Entry, Session, Usage
 from nbchat.models import ModelInfo
 from nbchat.testing import Line, ScriptedProvider, calls, fails, says
@@ -181,6 +181,22 @@ def test_the_request_fits_a_small_window_and_counts_what_it_leaves_out():
     request = engine.create_summary_request(engine.plan(kept))
     assert engine.counter.count(request.history[0].content) < 1_600
     assert "left out" in request.history[0].content
+
+
+def test_a_summary_model_that_cannot_be_had_fails_the_compaction_and_no_more():
+    kept = session(LONG, LONG)
+    broken = ScriptedProvider(fails(ModelFileError("no such file")))
+    record = compact(CompactionEngine(summary_model=broken), kept)
+    assert (record.status, record.reason) == ("failed", "no such file")
+
+
+def test_another_summary_model_writes_within_its_own_window():
+    kept = session(*(f"{n}: {LONG}" for n in range(40)))
+    small = ScriptedProvider(says("<summary>Short.</summary>"), window=2_000)
+    record = compact(CompactionEngine(summary_model=small), kept)
+    assert record.status == "done"
+    assert small.requests[0].max_output_tokens <= 500
+    assert small.count_tokens(small.requests[0]) < 1_700
 
 
 def test_undo_is_one_more_record_that_gives_the_original_view_back():

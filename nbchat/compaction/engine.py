@@ -6,17 +6,17 @@ appends the record it returns, and until then the history is what it was.
 
 import uuid
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from threading import Event as Flag
 from typing import Any
 
 from nbchat.compaction import ledger
 from nbchat.compaction.envelope import summary_entry
 from nbchat.compaction.meter import Decision, Reading, read_meters
+from nbchat.compaction.plan import Plan, make_plan
 from nbchat.compaction.policies import Policy, policy_named
 from nbchat.compaction.summary import read_summary, summary_request
-from nbchat.compaction.units import open_calls, safe_cuts
-from nbchat.errors import CompactionError, ConfigError, ProviderError
+from nbchat.errors import CompactionError, ConfigError, NbchatError, Stopped
 from nbchat.events import CompactionStarted, RetryScheduled
 from nbchat.history import Compaction, Entry, Session, Usage, prefix_hash
 from nbchat.models import ModelInfo
@@ -28,9 +28,6 @@ DEFAULT_THRESHOLD = 5_000
 WINDOW_SHARE_OF_THRESHOLD = 0.75
 """The threshold as a share of the window when none is set."""
 
-LEAST_TOKENS = 100
-"""An automatic compaction of fewer tokens than this could not pay for its request."""
-
 LARGEST_SHARE = 0.9
 """A summary entry must be at most this share of what it replaces."""
 
@@ -40,31 +37,8 @@ FACTS_TOKENS, FACTS_SHARE = 1_500, 0.3
 COUNT_ERROR = 1.3
 """Local counts fall up to 28 % short of other vendors' own (measured on real usage)."""
 
-SHORTEST_SUMMARY, SUMMARY_SHARE = 200, 0.25
 REQUEST_OVERHEAD = 400
 """Tokens of instruction and tags around a transcript, generously."""
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What a compaction would do, or in `skip` the reason not to."""
-
-    trigger: str
-    covered: tuple[Entry, ...] = ()
-    """Entries of the history that would be folded, an earlier summary included."""
-    start: int = 0
-    stop: int = 0
-    """The newly folded part of the transcript."""
-    tokens_before: int = 0
-    tokens_covered: int = 0
-    summary_max_tokens: int = 0
-    focus: str = ""
-    skip: str = ""
-
-    @property
-    def tokens_after(self) -> int:
-        """The estimate of the context after, with a summary of full length."""
-        return self.tokens_before - self.tokens_covered + self.summary_max_tokens
 
 
 class CompactionEngine:
@@ -87,6 +61,7 @@ class CompactionEngine:
         self.policy = policy_named(policy)
         self.summary_prompt = summary_prompt
         self.summary_model = summary_model
+        self._writer = None if isinstance(summary_model, str) else summary_model
         self.input_tokens = 0
         self.floor_tokens = 0
         """Tokens of the system prompt and the tools, which no compaction removes."""
@@ -185,41 +160,27 @@ class CompactionEngine:
         self, session: Session, *, trigger: str = "manual", focus: str = ""
     ) -> Plan:
         """A dry run: what would be folded, or the reason to skip; calls no model."""
-        history = session.history
-        if open_calls(history):
-            return Plan(trigger, skip="a tool call still waits for its result")
-        newest = min(_answered(history), len(history) - self.policy.keep_entries)
-        cut = max((c for c in safe_cuts(history) if c <= newest), default=0)
-        covered = tuple(history[:cut])
-        folded = [entry for entry in covered if entry.role != "summary"]
-        if not folded:
-            return Plan(trigger, skip="there is nothing new to fold")
-        size = self.counter.count_entries(covered)
-        if trigger != "manual" and size < LEAST_TOKENS:
-            return Plan(trigger, skip=f"only {size} tokens could be folded")
-        start = session.compaction.stop if session.compaction else 0
-        return Plan(
-            trigger,
-            covered,
-            start,
-            start + len(folded),
-            self.context_tokens(session),
-            size,
-            self._summary_budget(size),
-            focus,
+        return make_plan(
+            session,
+            self.policy,
+            trigger=trigger,
+            focus=focus,
+            counter=self.counter,
+            tokens_before=self.context_tokens(session),
         )
 
     def create_summary_request(self, plan: Plan) -> Request:
         """The request that asks for the `<summary>` of a plan's entries."""
-        room = self.info.window
-        if room is not None:
-            room -= plan.summary_max_tokens + REQUEST_OVERHEAD
-            room = int(room / COUNT_ERROR)
+        info = self._writer.info() if self._writer else self.info
+        limit = min(plan.summary_max_tokens, info.output_reserve)
+        room = None
+        if info.window is not None:
+            room = int((info.window - limit - REQUEST_OVERHEAD) / COUNT_ERROR)
         return summary_request(
             plan.covered,
             counter=self.counter,
             room_tokens=room,
-            max_tokens=plan.summary_max_tokens,
+            max_tokens=limit,
             prompt=self.summary_prompt or "",
             focus=plan.focus,
             model=self.summary_model if isinstance(self.summary_model, str) else "",
@@ -241,8 +202,7 @@ class CompactionEngine:
         yield CompactionStarted(
             plan.trigger, plan.stop - plan.start, plan.tokens_before
         )
-        chosen = self.summary_model
-        writer = chosen if chosen and not isinstance(chosen, str) else provider
+        writer = self._writer or provider
         request = self.create_summary_request(plan)
         cost = Usage()
         try:
@@ -253,7 +213,9 @@ class CompactionEngine:
             entry = self._summary_entry(session, plan, text)
         except CompactionError as error:
             failure = {"reason": str(error), "code": error.reason}
-        except ProviderError as error:
+        except Stopped:
+            raise
+        except NbchatError as error:
             failure = {"reason": str(error), "code": type(error).__name__}
         else:
             after = self._tokens_after(session, plan, entry)
@@ -276,11 +238,6 @@ class CompactionEngine:
             return None
         usable = self.info.window - self.info.output_reserve
         return max(int(usable * self.policy.window_share), cooldown_context * 11 // 10)
-
-    def _summary_budget(self, covered_tokens: int) -> int:
-        """A quarter of what is folded, within the policy's and the model's limits."""
-        wanted = max(SHORTEST_SUMMARY, int(covered_tokens * SUMMARY_SHARE))
-        return min(wanted, self.policy.summary_max_tokens, self.info.output_reserve)
 
     def _summary_entry(self, session: Session, plan: Plan, text: str) -> Entry:
         """The summary entry with its facts; raises when it would not be smaller."""
@@ -347,14 +304,6 @@ def _without_text(
             return reply
         if isinstance(delta, RetryScheduled):
             yield delta
-
-
-def _answered(history: Sequence[Entry]) -> int:
-    """How much of a history somebody has reacted to; the newest request never folds."""
-    end = len(history)
-    while end and history[end - 1].role == "user":
-        end -= 1
-    return end
 
 
 def _open_request(transcript: Sequence[Entry], stop: int) -> str:
