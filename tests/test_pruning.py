@@ -18,6 +18,16 @@ def test_what_fits_stays_whole():
     assert fit(entries, None, TokenCounter()) == entries
 
 
+def test_what_people_said_stays_whole_while_long_outputs_are_shortened():
+    said, output = (
+        Entry("user", "word " * 4_000),
+        Entry("tool", "x" * 50_000, "1", "read"),
+    )
+    kept = fit([said, output], None, TokenCounter())
+    assert kept[0] == said
+    assert "[42,001 characters left out]" in kept[1].content
+
+
 def test_long_outputs_shrink_before_any_entry_goes():
     counter = TokenCounter()
     entries = [Entry("tool", "row " * 5_000, "1", "read"), Entry("user", "thanks")]

@@ -8,8 +8,16 @@ from collections.abc import Sequence
 from nbchat.history import Entry
 from nbchat.tokens import TokenCounter
 
-CAPS = (8_000, 2_000, 500, 160)
-"""Characters an entry may keep, tried one after the other until all of it fits."""
+STEPS = (
+    (8_000, None),
+    (2_000, None),
+    (500, 8_000),
+    (500, 2_000),
+    (160, 500),
+    (160, 160),
+)
+"""Characters a tool's output and any other text may keep, tried until all fits: what
+people and the model said is shortened last."""
 
 
 def shorten(text: str, limit: int) -> str:
@@ -24,16 +32,23 @@ def shorten(text: str, limit: int) -> str:
 def fit(
     entries: Sequence[Entry], budget_tokens: int | None, counter: TokenCounter
 ) -> list[Entry]:
-    """The entries within a budget: shortened evenly first, then without the middle.
+    """The entries within a budget: shortened first, then without the middle.
 
-    A note in the place of what is left out counts it.
+    A budget of None is no limit. A note in the place of what is left out counts it.
     """
     shortened = list(entries)
-    for cap in CAPS:
-        shortened = [e._replace(content=shorten(e.content, cap)) for e in entries]
+    for output_limit, text_limit in STEPS:
+        shortened = [_shortened(entry, output_limit, text_limit) for entry in entries]
         if budget_tokens is None or counter.count_entries(shortened) <= budget_tokens:
             return shortened
     return _without_middle(shortened, budget_tokens or 0, counter)
+
+
+def _shortened(entry: Entry, output_limit: int, text_limit: int | None) -> Entry:
+    limit = output_limit if entry.role == "tool" else text_limit
+    if limit is None or len(entry.content) <= limit:
+        return entry
+    return entry._replace(content=shorten(entry.content, limit))
 
 
 def _without_middle(

@@ -57,22 +57,18 @@ def summary_request(
     counted, only when it would not fit. A summary among the entries is asked to be
     updated.
     """
-    previous = [entry for entry in covered if entry.role == "summary"]
+    previous = [story(entry.content) for entry in covered if entry.role == "summary"]
     said = [entry for entry in covered if entry.role != "summary"]
-    parts = [
-        *(
-            f"<previous_summary>\n{story(e.content)}\n</previous_summary>"
-            for e in previous
-        ),
-        f"<transcript>\n{transcript(fit(said, room_tokens, counter))}\n</transcript>",
-        prompt or DEFAULT_PROMPT,
-        *(
-            ["Bring the previous summary up to date; keep what still holds."]
-            * bool(previous)
-        ),
-        *([f"Pay special attention to: {escape(focus)}"] if focus else []),
-        RULES.format(words=int(max_tokens * WORDS_PER_TOKEN)),
-    ]
+    if room_tokens is not None:
+        room_tokens -= sum(map(counter.count, previous))
+    parts = [_element("previous_summary", text) for text in previous]
+    parts.append(_element("transcript", transcript(fit(said, room_tokens, counter))))
+    parts.append(prompt or DEFAULT_PROMPT)
+    if previous:
+        parts.append("Bring the previous summary up to date; keep what still holds.")
+    if focus:
+        parts.append(f"Pay special attention to: {escape(focus)}")
+    parts.append(RULES.format(words=int(max_tokens * WORDS_PER_TOKEN)))
     return Request(
         (Entry("user", "\n\n".join(parts)),),
         system=SYSTEM,
@@ -102,3 +98,7 @@ def read_summary(reply: Reply) -> str:
     if not found[0].strip():
         raise CompactionError("empty", "the summary was empty")
     return str(found[0]).strip()
+
+
+def _element(tag: str, text: str) -> str:
+    return f"<{tag}>\n{text}\n</{tag}>"
