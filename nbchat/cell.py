@@ -4,6 +4,7 @@ Text goes out as a plain stream: it is safe, it is readable in a saved notebook 
 a kernel, and it costs the browser least.
 """
 
+import re
 import sys
 import threading
 from collections.abc import Iterator
@@ -27,7 +28,10 @@ from nbchat.events import (
     TurnFinished,
 )
 from nbchat.history import Compaction
-from nbchat.render import compaction_html, compaction_text, notice_text
+from nbchat.render import compaction_cell_html, compaction_text, notice_text
+
+WIDTH = 96
+"""Characters of a line of printed text; what fits beside JupyterLab's file browser."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,47 @@ class Banner:
         return compaction_text(self.compaction)
 
     def _repr_html_(self) -> str:
-        return compaction_html(self.compaction)
+        return compaction_cell_html(self.compaction)
+
+
+class WrappedText:
+    """Prints text as it streams, broken between words; code blocks stay as they are.
+
+    Notebooks break a long line of plain output wherever it ends, also within a word.
+    """
+
+    def __init__(self) -> None:
+        """Begin at the start of a line."""
+        self._column = 0
+        self._word = ""
+        self._is_code = False
+
+    def write(self, text: str) -> None:
+        """Print all whole words that have come; the last one waits for its end."""
+        for part in re.findall(r"\s|\S+", text):
+            if part.isspace():
+                self._print_word()
+                self._print(part)
+            else:
+                self._word += part
+
+    def end(self) -> None:
+        """Print what waits, and end the line."""
+        self._print_word()
+        self._print("\n")
+
+    def _print_word(self) -> None:
+        is_too_long = self._column + len(self._word) > WIDTH
+        if is_too_long and self._column and not self._is_code:
+            self._print("\n")
+        if self._word.startswith("```"):
+            self._is_code = not self._is_code
+        self._print(self._word)
+        self._word = ""
+
+    def _print(self, text: str) -> None:
+        self._column = 0 if text == "\n" else self._column + len(text)
+        print(text, end="", flush=True)
 
 
 def show(events: Iterator[Event], stop: threading.Event | None = None) -> None:
@@ -50,10 +94,11 @@ def show(events: Iterator[Event], stop: threading.Event | None = None) -> None:
     The kernel's interrupt sets `stop`, and the turn ends keeping what had arrived.
     Raises UsageError, one line without a traceback, when the turn failed.
     """
+    text = WrappedText()
     while True:
         try:
             for event in events:
-                _show(event)
+                _show(event, text)
         except KeyboardInterrupt:
             if stop is None or stop.is_set():
                 raise
@@ -63,12 +108,12 @@ def show(events: Iterator[Event], stop: threading.Event | None = None) -> None:
             return
 
 
-def _show(event: Event) -> None:
+def _show(event: Event, text: WrappedText) -> None:
     match event:
-        case TextDelta(text):
-            print(text, end="", flush=True)
+        case TextDelta(piece):
+            text.write(piece)
         case EntryAdded(_, entry) if entry.role == "assistant" and not entry.is_call:
-            print()
+            text.end()
         case ToolRequested(call):
             print(f"[{call.tool_name} {call.tool_args}]")
         case Compacted(compaction):

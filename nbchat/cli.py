@@ -16,6 +16,7 @@ from typing import Any
 import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
+from nbconvert.preprocessors import CoalesceStreamsPreprocessor
 from tqdm import tqdm
 
 from nbchat.config import settings
@@ -186,7 +187,6 @@ def _execute(
         timeout=CELL_TIMEOUT_SECONDS,
         kernel_name="python3",
         store_widget_state=False,
-        coalesce_streams=True,
         extra_arguments=["--IPKernelApp.log_level=ERROR"],
         resources={"metadata": {"path": str(executed.parent)}},
     )
@@ -206,7 +206,14 @@ def _execute(
             f"a cell failed: {error.ename}: {error.evalue}; see {executed}"
         ) from None
     finally:
-        nbformat.write(book, executed)  # type: ignore[no-untyped-call]
+        _save(book, executed)
+
+
+def _save(book: nbformat.NotebookNode, file: Path) -> None:
+    """Write a notebook; text that was printed in pieces becomes one output."""
+    merge = CoalesceStreamsPreprocessor()  # type: ignore[no-untyped-call]
+    merge.preprocess(book, {})  # type: ignore[no-untyped-call]
+    nbformat.write(book, file)  # type: ignore[no-untyped-call]
 
 
 def _closed(session: Session) -> int:

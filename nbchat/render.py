@@ -26,6 +26,18 @@ OUTPUT_LIMIT = 20_000
 HINT_LIMIT = 90
 """Characters of a call's arguments shown on its folded card."""
 
+CELL_STYLE = """
+.nbc-cell > .nbc-banner { margin: 4px 0; padding: 6px 12px; border-radius: 6px;
+  border: 1px solid var(--jp-info-color2, #90caf9);
+  background: var(--jp-layout-color2, #eef5fc); color: var(--jp-ui-font-color1, #222);
+  font: 13px/1.5 var(--jp-ui-font-family, system-ui, sans-serif); }
+.nbc-cell summary { cursor: pointer; }
+.nbc-cell .nbc-banner-title { font-weight: 600; margin-right: 8px; }
+.nbc-cell .nbc-banner-facts { color: var(--jp-ui-font-color2, #555); margin: 6px 0; }
+.nbc-cell pre { white-space: pre-wrap; }
+"""
+"""The few rules of chat.css that a banner outside of the panel needs."""
+
 Notice = (
     CompactionStarted
     | CompactionSkipped
@@ -71,11 +83,17 @@ def compaction_html(compaction: Compaction) -> str:
     ]
     return (
         f'<details class="nbc-banner" data-state="{_clean(compaction.status)}">'
-        f'<summary><span class="nbc-banner-title">{_title(compaction)}</span>'
+        f'<summary><span class="nbc-banner-title">{_title(compaction)}</span> '
         f'<span class="nbc-banner-figures">{_clean(_figures(compaction))}</span>'
         f'</summary><div class="nbc-banner-facts">{_clean(" · ".join(facts))}</div>'
         f"{_summary_html(compaction.summary)}</details>"
     )
+
+
+def compaction_cell_html(compaction: Compaction) -> str:
+    """The banner for a cell's output, where the panel's stylesheet does not reach."""
+    banner = compaction_html(compaction)
+    return f'<div class="nbc-cell"><style>{CELL_STYLE}</style>{banner}</div>'
 
 
 def compaction_text(compaction: Compaction) -> str:
@@ -219,7 +237,7 @@ def _banner(state: str, text: str) -> str:
     title, _, rest = text.partition(": ")
     return (
         f'<div class="nbc-banner" data-state="{state}">'
-        f'<span class="nbc-banner-title">{_clean(title)}</span>'
+        f'<span class="nbc-banner-title">{_clean(title)}</span> '
         f'<span class="nbc-banner-figures">{_clean(rest)}</span></div>'
     )
 

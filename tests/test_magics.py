@@ -219,3 +219,15 @@ def test_a_bad_setting_is_told_when_the_extension_is_loaded(monkeypatch):
     monkeypatch.setenv("NBCHAT_MAX_STEPS", "a few")
     with pytest.raises(UsageError, match="a few"):
         ChatMagics(InteractiveShell())
+
+
+def test_long_lines_break_between_words_and_code_stays_as_it_is(shell, capsys):
+    code = "```\n" + "x = [" + "1, " * 60 + "]\n```\n"
+    agent_with(shell, says("word " * 40 + "\n" + code + "done"))
+    shell.run_cell_magic("chat", "", "write")
+    out = capsys.readouterr().out
+    prose, shown_code, after = out.partition(code)
+    assert shown_code == code
+    assert max(map(len, prose.splitlines())) <= 97
+    assert prose.split() == ["word"] * 40
+    assert after == "done\n"
