@@ -230,7 +230,7 @@ def _report(session: Session, notebook: Path, seconds: float) -> str:
             f"{done.tokens_before:,} -> {done.tokens_after:,} tokens"
         )
     usage = session.usage
-    billed = (
+    used = (
         f"{usage.input_tokens:,} tokens in ({usage.cache_read_tokens:,} of them from "
         f"the cache), {usage.output_tokens:,} out, summaries included"
     )
@@ -239,7 +239,7 @@ def _report(session: Session, notebook: Path, seconds: float) -> str:
         f"{len(session.history)} in the model's view"
     )
     lines += [
-        f"billed            {billed}",
+        f"tokens used       {used}",
         f"nothing lost      {kept}",
         f"notebook          {notebook.resolve()}",
     ]

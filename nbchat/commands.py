@@ -85,7 +85,7 @@ def _context(agent: Agent, _argument: str) -> CommandResult:
         ),
         "history": f"{len(session.history)} entries of {len(session.transcript)} ever "
         f"said, {len(session.active_compactions)} compactions",
-        "billed": f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out",
+        "used": f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out",
         "compact now": plan.skip or f"would leave about {plan.tokens_after:,} tokens",
     }
     return CommandResult("\n".join(f"{name:17}{text}" for name, text in rows.items()))

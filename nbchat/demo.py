@@ -111,12 +111,7 @@ class Desk:
         return f"{ticket.id}: {ticket.text}"
 
     def search_help_articles(self, query: str) -> str:
-        """Find help articles.
-
-        Args:
-            query: A few words.
-
-        """
+        """Find the help article that fits the open ticket best."""
         self._searched = True
         wanted = set(_words(query))
         best = max(
@@ -142,12 +137,7 @@ class Desk:
         return self._decide("team", team)
 
     def reply_draft(self, text: str) -> str:
-        """Draft a short reply to the customer.
-
-        Args:
-            text: One or two sentences.
-
-        """
+        """Draft a short reply to the customer who wrote the open ticket."""
         return self._decide("reply", text or "-")
 
     def close_ticket(self) -> str:
