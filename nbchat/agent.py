@@ -263,7 +263,7 @@ class Agent:
         """One append: before it the history is the old one, after it the new one."""
         self.session.compactions.append(record)
         if not record.is_in_force:
-            self.engine.cool_down(self.session)
+            self.engine.record_failure(self.session)
             return CompactionFailed(record)
         self.engine.reset()
         return Compacted(record)

@@ -184,7 +184,11 @@ def test_a_compaction_never_buys_another_turn_of_the_model():
 
 def test_a_failed_compaction_leaves_the_history_and_the_chat_goes_on():
     agent = agent_with(
-        says(STORY, tokens=101), says("no tags"), says("two"), threshold=100
+        says(STORY, tokens=101),
+        says("no tags"),
+        says("no tags"),
+        says("two"),
+        threshold=100,
     )
     events = list(agent.run("first"))
     failed = [event for event in events if isinstance(event, CompactionFailed)]
@@ -193,17 +197,33 @@ def test_a_failed_compaction_leaves_the_history_and_the_chat_goes_on():
     assert agent.ask("second") == "two"
 
 
-def test_a_failing_summariser_is_not_asked_on_every_turn():
-    answers = [says(STORY, tokens=60) for _ in range(30)]
-    agent = Agent(
-        ScriptedProvider(
-            *[line for pair in zip(answers, answers, strict=True) for line in pair]
-        ),
-        engine=CompactionEngine(100),
+def test_a_summariser_that_never_succeeds_is_asked_three_times_in_fifty_turns():
+    """Gate C4: what a broken summariser may cost."""
+
+    def answer(request):
+        asked_to_summarise = request.answer_tag == "summary"
+        return says("no tags" if asked_to_summarise else STORY, tokens=60)
+
+    agent = agent_with(*[answer] * 200, threshold=100)
+    for number in range(50):
+        agent.ask(str(number))
+    asked = [request for request in requests(agent) if request.answer_tag]
+    assert len(asked) == 3
+    assert agent.session.history == agent.session.transcript
+
+
+def test_a_conversation_that_hit_the_wall_goes_on_without_any_summariser():
+    agent = agent_with(
+        says(STORY),
+        fails(ContextOverflow("too long")),
+        fails(RequestRefused("the summariser is gone")),
+        says("now it fits"),
     )
-    events = [event for n in range(20) for event in agent.run(str(n))]
-    failures = [event for event in events if isinstance(event, CompactionFailed)]
-    assert 1 <= len(failures) <= 10
+    agent.ask("first")
+    events = list(agent.run("second"))
+    (compacted,) = [event for event in events if isinstance(event, Compacted)]
+    assert compacted.compaction.status == "degraded"
+    assert agent.session.last_answer == "now it fits"
 
 
 def test_a_request_too_long_for_the_server_is_compacted_and_sent_once_more():

@@ -1,10 +1,13 @@
 """When the engine compacts, what it proposes, and that it never harms a history."""
 
+from collections.abc import Generator
+
 import pytest
 
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import Policy
 from nbchat.errors import ConfigError, ModelFileError, Overloaded, RequestRefused
+from nbchat.events import Event
 from nbchat.history import Compaction, Entry, Session, Usage
 from nbchat.models import ModelInfo
 from nbchat.testing import Line, ScriptedProvider, calls, fails, says
@@ -17,13 +20,19 @@ def session(*contents: str) -> Session:
     return Session(list(zip(roles, contents, strict=False)))
 
 
-def compact(engine: CompactionEngine, kept: Session, *lines: Line) -> Compaction:
-    work = engine.compact(kept, ScriptedProvider(*lines), engine.plan(kept))
+def compact(
+    engine: CompactionEngine, kept: Session, *lines: Line, trigger: str = "manual"
+) -> Compaction:
+    plan = engine.plan(kept, trigger=trigger)
+    return finished(engine.compact(kept, ScriptedProvider(*lines), plan))
+
+
+def finished(work: Generator[Event, None, Compaction]) -> Compaction:
     try:
         while True:
             next(work)
-    except StopIteration as finished:
-        record: Compaction = finished.value
+    except StopIteration as end:
+        record: Compaction = end.value
         return record
 
 
@@ -125,11 +134,54 @@ def test_the_newest_entries_stay_when_the_policy_keeps_them_in_whole_units():
 def test_a_bad_summary_leaves_the_history_untouched_and_says_why(line: Line, code: str):
     kept = session(LONG, LONG)
     before = list(kept.history)
-    record = compact(CompactionEngine(), kept, line)
+    record = compact(CompactionEngine(), kept, line, line)
     assert (record.status, record.code) == ("failed", code)
     assert record.reason
     kept.compactions.append(record)
     assert kept.history == before
+
+
+def test_a_refused_answer_is_asked_for_once_more_and_told_why():
+    kept = session(LONG, LONG)
+    provider = ScriptedProvider(says("no tags"), says("<summary>Short.</summary>"))
+    engine = CompactionEngine()
+    work = engine.compact(kept, provider, engine.plan(kept))
+    record = finished(work)
+    assert record.status == "done"
+    again = provider.requests[1].history[0].content
+    assert "refused: the answer had no closed <summary>" not in again  # escaped
+    assert "refused: the answer had no closed &lt;summary>" in again
+    assert record.cost.input_tokens > provider.count_tokens(provider.requests[0])
+
+
+@pytest.mark.parametrize("trigger", ["window", "overflow"])
+def test_where_the_window_is_full_code_does_without_a_model(trigger: str):
+    kept = session(LONG, f"W100 is in Lisbon. {LONG}", "And W200?", f"In Oslo. {LONG}")
+    broken = fails(RequestRefused("the summariser is gone"))
+    record = compact(CompactionEngine(), kept, broken, trigger=trigger)
+    assert (record.status, record.reason) == ("degraded", "the summariser is gone")
+    assert "- user: And W200?" in record.summary
+    assert "In Oslo." in record.summary
+    kept.compactions.append(record)
+    assert [entry.role for entry in kept.history] == ["summary"]
+
+
+def test_where_the_conversation_can_go_on_a_failed_summary_changes_nothing():
+    kept = session(LONG, LONG)
+    broken = fails(RequestRefused("the summariser is gone"))
+    record = compact(CompactionEngine(), kept, broken, trigger="cumulative")
+    assert (record.status, record.summary) == ("failed", "")
+
+
+def test_a_failed_compaction_is_no_new_beginning_for_the_meter():
+    engine = CompactionEngine(100)
+    kept = Session(
+        [("user", LONG), ("assistant", "a")],
+        usages=[(2, Usage(90, 1))],
+        compactions=[Compaction("c", 0, 2, "", status="failed", committed_at=2)],
+    )
+    engine.resume(kept)
+    assert engine.input_tokens == 90
 
 
 def test_a_refused_compaction_is_not_tried_again_at_once():

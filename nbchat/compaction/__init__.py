@@ -1,5 +1,6 @@
 """When a conversation is compacted, what is folded, and what is kept of it.
 
-meter (when) -> units (where) -> pruning (smaller without a model) -> summary (the
-story, by the model) -> ledger (the facts, by code) -> engine (all of it, in order).
+meter (when) -> units (where) -> plan (what exactly) -> pruning (smaller without a model)
+-> summary (the story, by a model) or extract (by none), attempts (in which order)
+-> ledger (the facts, by code) -> envelope (as data) -> engine (all of it).
 """

@@ -8,25 +8,31 @@ import uuid
 from collections.abc import Generator, Sequence
 from dataclasses import replace
 from threading import Event as Flag
-from typing import Any
 
 from nbchat.compaction import ledger
+from nbchat.compaction.attempts import Outcome, write_summary
 from nbchat.compaction.envelope import summary_entry
+from nbchat.compaction.extract import extract
 from nbchat.compaction.meter import Decision, Reading, read_meters
 from nbchat.compaction.plan import Plan, make_plan
 from nbchat.compaction.policies import Policy, policy_named
-from nbchat.compaction.summary import read_summary, summary_request
-from nbchat.errors import CompactionError, ConfigError, NbchatError, Stopped
+from nbchat.compaction.summary import summary_request
+from nbchat.errors import CompactionError, ConfigError
 from nbchat.events import CompactionStarted, RetryScheduled
 from nbchat.history import Compaction, Entry, Session, Usage, prefix_hash
 from nbchat.models import ModelInfo
-from nbchat.providers.base import Provider, Reply, ReplyStream, Request
-from nbchat.providers.retry import stream_with_retries
+from nbchat.providers.base import Provider, Request
 from nbchat.tokens import TokenCounter
 
 DEFAULT_THRESHOLD = 5_000
 WINDOW_SHARE_OF_THRESHOLD = 0.75
 """The threshold as a share of the window when none is set."""
+
+HARD_TRIGGERS = ("window", "overflow")
+"""Causes for which a failed summary would leave a conversation that cannot go on."""
+
+PATIENCE = 8
+"""How much longer to wait after each failure in a row, as a factor."""
 
 LARGEST_SHARE = 0.9
 """A summary entry must be at most this share of what it replaces."""
@@ -68,6 +74,7 @@ class CompactionEngine:
         self._threshold = context_token_threshold
         self._anchor: tuple[int, Usage] | None = None
         self._cooldown = (0, 0)
+        self._failures = 0
         self.fit(info or ModelInfo("unknown"))
 
     def __repr__(self) -> str:
@@ -109,7 +116,8 @@ class CompactionEngine:
 
     def resume(self, session: Session) -> None:
         """Count a loaded session as if it had never been away."""
-        since = max((c.committed_at for c in session.compactions), default=0)
+        changes = [c for c in session.compactions if c.status != "failed"]
+        since = max((change.committed_at for change in changes), default=0)
         self.reset()
         for position, usage in session.usages:
             if position > since:
@@ -130,6 +138,7 @@ class CompactionEngine:
         self.input_tokens = 0
         self._anchor = None
         self._cooldown = (0, 0)
+        self._failures = 0
 
     def context_tokens(self, session: Session) -> int:
         """What the next request holds: the last report plus an estimate of the rest."""
@@ -152,9 +161,19 @@ class CompactionEngine:
             )
         )
 
-    def cool_down(self, session: Session) -> None:
-        """After a refusal: wait for another threshold's worth before the next try."""
-        self._cooldown = (self.input_tokens, self.context_tokens(session))
+    def cool_down(self, session: Session, *, thresholds: int = 1) -> None:
+        """Let the meters rest: the next try comes some thresholds' worth later."""
+        waited = (self.context_token_threshold or 0) * (thresholds - 1)
+        self._cooldown = (self.input_tokens + waited, self.context_tokens(session))
+
+    def record_failure(self, session: Session) -> None:
+        """After a failed compaction: rest for eight thresholds' worth, then for 64.
+
+        So a summariser that never succeeds costs little, and one that recovers is
+        found out.
+        """
+        self._failures += 1
+        self.cool_down(session, thresholds=PATIENCE**self._failures)
 
     def plan(
         self, session: Session, *, trigger: str = "manual", focus: str = ""
@@ -169,8 +188,11 @@ class CompactionEngine:
             tokens_before=self.context_tokens(session),
         )
 
-    def create_summary_request(self, plan: Plan) -> Request:
-        """The request that asks for the `<summary>` of a plan's entries."""
+    def create_summary_request(self, plan: Plan, *, refusal: str = "") -> Request:
+        """The request that asks for the `<summary>` of a plan's entries.
+
+        `refusal` says why an earlier answer was refused.
+        """
         info = self._writer.info() if self._writer else self.info
         limit = min(plan.summary_max_tokens, info.output_reserve)
         room = None
@@ -183,6 +205,7 @@ class CompactionEngine:
             max_tokens=limit,
             prompt=self.summary_prompt or "",
             focus=plan.focus,
+            refusal=refusal,
             model=self.summary_model if isinstance(self.summary_model, str) else "",
         )
 
@@ -196,35 +219,27 @@ class CompactionEngine:
     ) -> Generator[CompactionStarted | RetryScheduled, None, Compaction]:
         """The record of a compaction, done or failed, for the caller to append.
 
-        Model, server and gate faults end in a failed record; a stop or an interrupt
-        passes through. The session is only read.
+        Model, server and gate faults end in a failed record, or, where the window is
+        full, in a degraded one that code has made. A stop or an interrupt passes
+        through. The session is only read.
         """
         yield CompactionStarted(
             plan.trigger, plan.stop - plan.start, plan.tokens_before
         )
         writer = self._writer or provider
-        request = self.create_summary_request(plan)
-        cost = Usage()
-        try:
-            stream = stream_with_retries(writer, request, stop=stop)
-            reply = yield from _without_text(stream)
-            cost = reply.usage
-            text = read_summary(reply)
-            entry = self._summary_entry(session, plan, text)
-        except CompactionError as error:
-            failure = {"reason": str(error), "code": error.reason}
-        except Stopped:
-            raise
-        except NbchatError as error:
-            failure = {"reason": str(error), "code": type(error).__name__}
-        else:
-            after = self._tokens_after(session, plan, entry)
-            return self._record(
-                session, plan, writer, cost, summary=entry.content, tokens_after=after
-            )
-        return self._record(
-            session, plan, writer, cost, summary="", status="failed", **failure
+        outcome = yield from write_summary(
+            writer,
+            request_for=lambda refusal: self.create_summary_request(
+                plan, refusal=refusal
+            ),
+            entry_of=lambda text: self._summary_entry(session, plan, text),
+            without_model=(lambda: self._extract(plan))
+            if plan.trigger in HARD_TRIGGERS
+            else None,
+            answers=1 if self._failures else 2,
+            stop=stop,
         )
+        return self._record(session, plan, writer, outcome)
 
     def undo(self, session: Session) -> Compaction | None:
         """The record that takes back the compaction in force; None if there is none."""
@@ -258,27 +273,31 @@ class CompactionEngine:
             )
         return entry
 
+    def _extract(self, plan: Plan) -> str:
+        budget = plan.summary_max_tokens
+        return extract(plan.covered, budget_tokens=budget, counter=self.counter)
+
     def _record(
-        self,
-        session: Session,
-        plan: Plan,
-        writer: Provider,
-        cost: Usage,
-        **outcome: Any,
+        self, session: Session, plan: Plan, writer: Provider, outcome: Outcome
     ) -> Compaction:
-        """The record of an attempt; `outcome` says how it ended."""
+        """The record of how a compaction ended."""
+        entry = outcome.entry
         return Compaction(
             id=uuid.uuid4().hex[:12],
             start=plan.start,
             stop=plan.stop,
+            summary=entry.content if entry else "",
             tokens_before=plan.tokens_before,
-            cost=cost,
+            tokens_after=self._tokens_after(session, plan, entry) if entry else 0,
+            cost=outcome.cost,
             model=writer.name,
             trigger=plan.trigger,
             policy=self.policy.name,
+            status=outcome.status,
+            reason=outcome.reason,
+            code=outcome.code,
             prefix_hash=prefix_hash(session.transcript[: plan.stop]),
             committed_at=len(session.transcript),
-            **outcome,
         )
 
     def _tokens_after(self, session: Session, plan: Plan, entry: Entry) -> int:
@@ -290,20 +309,6 @@ class CompactionEngine:
         before = self.floor_tokens + self.counter.count_entries(session.history)
         saved = plan.tokens_covered - self.counter.count_entry(entry)
         return round(plan.tokens_before * (before - saved) / max(before, 1))
-
-
-def _without_text(
-    stream: ReplyStream,
-) -> Generator[RetryScheduled, None, Reply]:
-    """A summary's stream: its waits are shown, its text only when it has passed."""
-    while True:
-        try:
-            delta = next(stream)
-        except StopIteration as finished:
-            reply: Reply = finished.value
-            return reply
-        if isinstance(delta, RetryScheduled):
-            yield delta
 
 
 def _open_request(transcript: Sequence[Entry], stop: int) -> str:

@@ -49,6 +49,7 @@ def summary_request(
     max_tokens: int,
     prompt: str = "",
     focus: str = "",
+    refusal: str = "",
     model: str = "",
 ) -> Request:
     """The request that asks for a `<summary>` of the covered entries.
@@ -68,6 +69,8 @@ def summary_request(
         parts.append("Bring the previous summary up to date; keep what still holds.")
     if focus:
         parts.append(f"Pay special attention to: {escape(focus)}")
+    if refusal:
+        parts.append(f"An earlier answer was refused: {escape(refusal)}. Do better.")
     parts.append(RULES.format(words=int(max_tokens * WORDS_PER_TOKEN)))
     return Request(
         (Entry("user", "\n\n".join(parts)),),

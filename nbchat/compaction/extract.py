@@ -1,0 +1,44 @@
+"""What stands in for a summary when no model can write one: the words themselves."""
+
+from collections.abc import Sequence
+
+from nbchat.compaction.envelope import story
+from nbchat.compaction.pruning import shorten
+from nbchat.history import Entry
+from nbchat.tokens import TokenCounter
+
+OPENING = (
+    "No model could write this summary. These are the words themselves, shortened, "
+    "the newest ones first to be kept."
+)
+
+LINE_LIMIT = 400
+"""Characters kept of one message."""
+
+
+def extract(
+    covered: Sequence[Entry], *, budget_tokens: int, counter: TokenCounter
+) -> str:
+    """The newest of what was said, oldest first, with the earlier summary before it."""
+    lines = [_line(entry) for entry in covered if _is_said(entry)]
+    room = budget_tokens - counter.count(OPENING)
+    kept: list[str] = []
+    for line in reversed(lines):
+        room -= counter.count(line) + 1
+        if room < 0:
+            break
+        kept.append(line)
+    missing = len(lines) - len(kept)
+    note = [f"({missing} earlier messages left out)"] if missing else []
+    return "\n".join([OPENING, *note, *reversed(kept)])
+
+
+def _is_said(entry: Entry) -> bool:
+    is_answer = entry.role == "assistant" and not entry.is_call
+    return is_answer or entry.role in ("user", "summary")
+
+
+def _line(entry: Entry) -> str:
+    text = story(entry.content) if entry.role == "summary" else entry.content
+    who = "before" if entry.role == "summary" else entry.role
+    return f"- {who}: {shorten(' '.join(text.split()), LINE_LIMIT)}"
