@@ -1,12 +1,19 @@
 """Anthropic's messages, and every server that speaks them."""
 
 from functools import cached_property
+from weakref import finalize
 
 import anthropic
 
 from nbchat.providers import anthropic_wire
 from nbchat.providers.base import Request
-from nbchat.providers.sdk import QUESTION_TIMEOUT_SECONDS, Json, SdkProvider, WireStream
+from nbchat.providers.sdk import (
+    CONNECTIONS,
+    QUESTION_TIMEOUT_SECONDS,
+    Json,
+    SdkProvider,
+    WireStream,
+)
 
 
 class AnthropicProvider(SdkProvider):
@@ -20,12 +27,15 @@ class AnthropicProvider(SdkProvider):
 
     @cached_property
     def _client(self) -> anthropic.Anthropic:
-        return anthropic.Anthropic(
+        client = anthropic.Anthropic(
             api_key=self.endpoint.key(),
             base_url=self.endpoint.address,
             timeout=self._timeout,
+            http_client=anthropic.DefaultHttpxClient(limits=CONNECTIONS),
             max_retries=0,
         )
+        finalize(self, client.close)
+        return client
 
     def count_tokens(self, request: Request) -> int:
         """Input tokens of a request as Anthropic counts them."""

@@ -44,6 +44,13 @@ def body(request: Request) -> Json:
     return fields
 
 
+OPENING: Json = {
+    "role": "user",
+    "content": [{"type": "text", "text": "(The assistant speaks first.)"}],
+}
+"""Stands before a conversation that an assistant began: the API wants a user first."""
+
+
 def wire_messages(request: Request) -> list[Json]:
     """Messages whose roles alternate; tool results stand first in the user's."""
     spoken = (
@@ -51,10 +58,13 @@ def wire_messages(request: Request) -> list[Json]:
         for who, run in messages(request.history)
     )
     heard = ((role, blocks) for role, blocks in spoken if blocks)
-    return [
+    alternating = [
         {"role": role, "content": _in_order(chain.from_iterable(b for _, b in run))}
         for role, run in groupby(heard, lambda each: each[0])
     ]
+    if alternating and alternating[0]["role"] == "assistant":
+        return [OPENING, *alternating]
+    return alternating
 
 
 def _in_order(blocks: Iterator[Json]) -> list[Json]:

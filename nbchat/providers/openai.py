@@ -1,12 +1,19 @@
 """OpenAI's chat completions, and every server that speaks them."""
 
 from functools import cached_property
+from weakref import finalize
 
 import openai
 
 from nbchat.providers import openai_wire
 from nbchat.providers.base import Request
-from nbchat.providers.sdk import QUESTION_TIMEOUT_SECONDS, Json, SdkProvider, WireStream
+from nbchat.providers.sdk import (
+    CONNECTIONS,
+    QUESTION_TIMEOUT_SECONDS,
+    Json,
+    SdkProvider,
+    WireStream,
+)
 
 PLACEHOLDER_KEY = "no-key-needed"
 """The SDK insists on one; compatible servers ignore it."""
@@ -23,12 +30,15 @@ class OpenAIProvider(SdkProvider):
 
     @cached_property
     def _client(self) -> openai.OpenAI:
-        return openai.OpenAI(
+        client = openai.OpenAI(
             api_key=self.endpoint.key() or PLACEHOLDER_KEY,
             base_url=self.endpoint.address,
             timeout=self._timeout,
+            http_client=openai.DefaultHttpxClient(limits=CONNECTIONS),
             max_retries=0,
         )
+        finalize(self, client.close)
+        return client
 
     def _needs_key(self, address: str) -> bool:
         return address.startswith(self.default_url)

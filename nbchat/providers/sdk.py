@@ -29,6 +29,10 @@ from nbchat.tokens import TokenCounter
 logger = logging.getLogger(__name__)
 
 CONNECT_TIMEOUT_SECONDS = 10.0
+CONNECTIONS = httpx2.Limits(keepalive_expiry=3.0)
+"""An idle connection is left before the server drops it: llama.cpp does after 5 s, just
+when the SDKs, whose own figure is 5 s too, would use it once more."""
+
 QUESTION_TIMEOUT_SECONDS = 3.0
 """For what a chat can do without: a model's window."""
 

@@ -1,0 +1,52 @@
+"""Real conversations with tools, as entries."""
+
+import gzip
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nbchat.history import Entry
+
+FILE = Path(__file__).parent / "data" / "trajectories.jsonl.gz"
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """One conversation: what the agent was told, and what was then said."""
+
+    name: str
+    system: str
+    entries: tuple[Entry, ...]
+
+
+def read_trajectories() -> list[Trajectory]:
+    """All of them, in the order of the file."""
+    lines = gzip.decompress(FILE.read_bytes()).decode().splitlines()
+    return [_trajectory(json.loads(line)) for line in lines]
+
+
+def _trajectory(row: dict[str, Any]) -> Trajectory:
+    messages = row["messages"]
+    system = "".join(m["content"] for m in messages if m["role"] == "system")
+    entries = [entry for message in messages for entry in _entries(message)]
+    return Trajectory(row["id"], system, tuple(entries))
+
+
+def _entries(message: dict[str, Any]) -> Iterator[Entry]:
+    content = message.get("content") or ""
+    match message["role"]:
+        case "user":
+            yield Entry("user", content)
+        case "tool":
+            name = message.get("name") or ""
+            yield Entry("tool", content, message["tool_call_id"], name)
+        case "assistant":
+            if content:
+                yield Entry("assistant", content)
+            for call in message.get("tool_calls") or ():
+                function = call["function"]
+                yield Entry(
+                    "assistant", "", call["id"], function["name"], function["arguments"]
+                )
