@@ -381,3 +381,40 @@ def test_an_answer_that_was_cut_before_it_said_anything_ends_the_turn():
     agent = agent_with(Line(stop_reason="max_tokens"), says("fine"))
     assert list(agent.run("x"))[-1] == TurnFinished("max_tokens", steps=1)
     assert agent.ask("again") == "fine"
+
+
+def test_a_turn_that_fails_leaves_the_meter_as_it_was():
+    agent = agent_with(
+        says("one", tokens=50), fails(RequestRefused("no")), says("two", tokens=60)
+    )
+    agent.ask("first")
+    list(agent.run("second"))
+    assert agent.engine.input_tokens == 50
+    agent.ask("third")
+    assert agent.engine.input_tokens == 110
+
+
+def test_a_smaller_window_after_a_change_of_model_is_made_room_for_once():
+    agent = agent_with(says(STORY, tokens=900))
+    agent.ask("first")
+    small = ScriptedProvider(
+        says("<summary>short</summary>"),
+        says("two", tokens=100),
+        says("three", tokens=120),
+        window=1_000,
+    )
+    agent.use(small)
+    events = [event for text in ("second", "third") for event in agent.run(text)]
+    assert kinds(events).count("Compacted") == 1
+    assert agent.session.last_answer == "three"
+
+
+def test_a_tool_that_asks_for_a_compaction_gets_an_error_and_no_deadlock():
+    def tidy_up() -> str:
+        """Compact the conversation."""
+        list(agent.compact())
+        return "done"
+
+    agent = agent_with(calls("tidy_up"), says("I could not."), tools=[tidy_up])
+    assert agent.ask("Tidy up.") == "I could not."
+    assert "answering already" in agent.session.history[2].content

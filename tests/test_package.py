@@ -1,5 +1,6 @@
 """What a user gets by pip: the wheel, built and looked into."""
 
+import re
 import subprocess
 import sys
 import zipfile
@@ -60,3 +61,12 @@ def test_the_readme_prints_the_test_command_that_ci_runs():
     command = '.venv/bin/pip install -e ".[test]" && .venv/bin/pytest'
     assert command in (ROOT / "README.md").read_text(encoding="utf-8")
     assert 'install -e "\\.\\[test\\]"' in (ROOT / ".ci" / "run").read_text()
+
+
+def test_every_test_that_the_tests_readme_names_exists():
+    tests = ROOT / "tests"
+    named = set(re.findall(r"`(test_\w+)`", (tests / "README.md").read_text()))
+    source = "".join(file.read_text() for file in tests.rglob("test_*.py"))
+    defined = set(re.findall(r"def (test_\w+)\(", source))
+    files = {file.stem for file in tests.rglob("test_*.py")}
+    assert sorted(named - defined - files) == []

@@ -128,3 +128,10 @@ def test_without_calls_or_open_requests_there_are_no_facts():
         "what happened", facts([], open_request="", budget_tokens=9, counter=COUNTER)
     )
     assert entry == ("summary", "<summary>\nwhat happened\n</summary>", "", "", "")
+
+
+def test_a_picture_is_named_to_the_summariser_and_not_spelled_out():
+    data = '{"media_type": "image/png", "data": "iVBORw0KGgo"}'
+    text = request_text(Entry("user", "the broken box", "", "image", data))
+    assert "<user>[image] the broken box</user>" in text
+    assert "iVBORw0KGgo" not in text
