@@ -31,7 +31,7 @@ from nbchat.events import (
 )
 from nbchat.testing import Line, ScriptedProvider, calls, fails, says
 
-STORY = "The customer asks about order W100 and its parcel. " * 20
+STORY = "The customer asks about an order and its parcel. " * 20
 
 
 def lookup(order: str) -> str:

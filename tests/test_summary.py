@@ -115,12 +115,15 @@ def test_facts_hold_the_open_request_a_tally_and_a_row_for_each_call():
 def test_facts_within_a_budget_keep_the_newest_rows_and_count_the_others():
     said = []
     for n in range(50):
-        said.append(Entry("assistant", "", str(n), "close", f'{{"ticket": "T{n}"}}'))
+        said.append(Entry("assistant", "", str(n), "close", f'{{"ticket": "T{n:04}"}}'))
         said.append(Entry("tool", "closed", str(n), "close"))
-    lines = facts(said, open_request="", budget_tokens=100, counter=COUNTER)
+    lines = facts(said, open_request="", budget_tokens=200, counter=COUNTER)
     assert lines[0] == "Calls made, not to be made again: close x50"
-    assert lines[1].endswith("earlier calls)")
-    assert lines[-1] == "- close(ticket=T49) -> closed"
+    assert lines[1].startswith("Named so far: T00")
+    assert lines[2].endswith("earlier calls)")
+    assert lines[-1] == "- close(ticket=T0049) -> closed"
+    assert "T0049" not in lines[1]  # it stands in its row
+    assert COUNTER.count("\n".join(lines)) <= 210
 
 
 def test_without_calls_or_open_requests_there_are_no_facts():

@@ -37,7 +37,7 @@ PATIENCE = 8
 LARGEST_SHARE = 0.9
 """A summary entry must be at most this share of what it replaces."""
 
-FACTS_TOKENS, FACTS_SHARE = 1_500, 0.3
+FACTS_TOKENS, FACTS_SHARE = 500, 0.3
 """Facts take a tenth of what is folded, or this many tokens, but never over 30 %."""
 
 COUNT_ERROR = 1.3

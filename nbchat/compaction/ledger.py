@@ -4,15 +4,20 @@ They are read from the transcript itself at every compaction, never from an earl
 summary, so nothing is retold and nothing decays.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from nbchat.compaction.identifiers import identifiers
 from nbchat.compaction.pruning import shorten
 from nbchat.history import Entry
 from nbchat.tokens import TokenCounter
 
 REQUEST_LIMIT = 4_000
 """Characters of the open request that are kept word for word."""
+
+ROWS_SHARE = 0.3
+"""Of the room for facts, the part that rows may take; names of things get the rest."""
 
 VALUE_LIMIT = 80
 """Characters of one argument or result in a row of the ledger."""
@@ -27,8 +32,9 @@ def facts(
 ) -> list[str]:
     """The lines of a facts block within a budget; none when there is nothing to keep.
 
-    It holds the request still being worked on, a tally of the calls made, and one row
-    a call with its outcome, the newest ones when not all fit.
+    It holds the request still being worked on, a tally of the calls made, the names of
+    things that were mentioned, and one row a call with its outcome, the newest ones
+    when not all fit.
     """
     head = []
     if open_request:
@@ -36,10 +42,14 @@ def facts(
     rows = call_rows(transcript)
     if rows:
         head.append(f"Calls made, not to be made again: {tally(transcript)}")
-    if not head:
-        return []
     room = budget_tokens - counter.count("\n".join(head))
-    return [*head, *_newest(rows, room, counter)]
+    kept = _newest(rows, int(room * ROWS_SHARE), counter)
+    room -= counter.count("\n".join(kept))
+    shown = set(re.findall(r"[^\s(),=]+", "\n".join(head + kept)))
+    names = (name for name in identifiers(transcript) if name not in shown)
+    named = _named(names, room, counter)
+    head += [f"Named so far: {', '.join(named)}"] if named else []
+    return [*head, *kept] if head else []
 
 
 def tally(transcript: Iterable[Entry]) -> str:
@@ -64,6 +74,16 @@ def call_rows(transcript: Iterable[Entry]) -> list[str]:
             call = waiting[entry.tool_id].pop(0)
             rows.append(f"- {_signature(call)} -> {_brief(entry.content)}")
     return rows
+
+
+def _named(names: Iterable[str], room: int, counter: TokenCounter) -> list[str]:
+    kept = []
+    for name in names:
+        room -= counter.count(f", {name}")
+        if room < 0:
+            break
+        kept.append(name)
+    return kept
 
 
 def _newest(rows: Sequence[str], room: int, counter: TokenCounter) -> list[str]:

@@ -1,0 +1,72 @@
+"""The names of things: ids, amounts, dates, addresses and paths that were mentioned.
+
+Found by their form alone, so nothing is understood and nothing is invented. What people
+said and what tools were called with counts more than what tools answered.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from nbchat.history import Entry
+
+SHORTEST, LONGEST = 3, 60
+"""Characters of a value worth keeping; longer ones are prose."""
+
+_FORMS = re.compile(
+    r"""
+    https?://[^\s"'<>)\]]+          # addresses of pages
+    | [\w.+-]+@[\w-]+\.[\w.-]*\w    # addresses of people
+    | (?:[\w.-]*/){2,}[\w.-]+       # paths
+    | [#$€£]?\w*\d[\w,.:/#-]*\w     # ids, amounts, dates, times
+    | \w+(?:_\w+)+                  # names as programs write them
+    | \b[A-Z]{3,5}\b                # codes
+    """,
+    re.VERBOSE,
+)
+
+
+def identifiers(entries: Sequence[Entry]) -> list[str]:
+    """Every value once, the most telling first: said or used, then newest."""
+    weight: dict[str, tuple[int, int]] = {}
+    for place, entry in enumerate(entries):
+        is_ours = entry.role in ("user", "assistant")
+        for value in _values(entry):
+            used, _ = weight.get(value, (0, 0))
+            weight[value] = (used or int(is_ours), place)
+    return sorted(weight, key=lambda value: weight[value], reverse=True)
+
+
+def _values(entry: Entry) -> Iterator[str]:
+    found: Iterable[str] = _FORMS.findall(entry.content)
+    if entry.is_call:
+        found = _leaves(entry.arguments)
+    elif entry.role == "tool":
+        found = [*found, *_leaves(_parsed(entry.content))]
+    for value in found:
+        text = value.strip(" .,:;")
+        if SHORTEST <= len(text) <= LONGEST and "\n" not in text:
+            yield text
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _leaves(value: Any) -> Iterator[str]:
+    """The texts and numbers inside a JSON value."""
+    waiting = [value]
+    while waiting:
+        current = waiting.pop()
+        if isinstance(current, dict):
+            waiting += current.values()
+        elif isinstance(current, list):
+            waiting += current
+        elif isinstance(current, str):
+            yield current
+        elif isinstance(current, int | float) and not isinstance(current, bool):
+            yield str(current)
