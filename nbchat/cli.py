@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -113,10 +114,21 @@ def _prepared_model() -> str:
     """The model the notebook will use, its file fetched when it is the embedded one."""
     model = settings().model or default_model()
     name = model.partition(":")[2]
+    require("pandas", "matplotlib", *["xllamacpp"] * model.startswith("local:"))
     if model == EMBEDDED_MODEL and not is_fetched(name):
         print("fetching the embedded model, about 93 MB, once", flush=True)
         model_file(name, is_quiet=False)
     return model
+
+
+def require(*packages: str) -> None:
+    """Refuse to begin without what the notebooks import."""
+    missing = [name for name in packages if find_spec(name) is None]
+    if missing:
+        raise ConfigError(
+            f"the notebooks need {', '.join(missing)}; "
+            'install nbchat with its extra, in its folder: pip install ".[local]"'
+        )
 
 
 def _made(folder: Path) -> Path:

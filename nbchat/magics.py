@@ -19,14 +19,7 @@ if TYPE_CHECKING:
 
 @magics_class
 class ChatMagics(Magics):
-    """Chat with a model in the notebook; the conversation never hits the wall.
-
-    %chat                  the chat panel
-    %chat /compact         a command; %chat /help lists them
-    session = %chat session    the Session: history, transcript, compactions
-    agent = %chat agent        the Agent: run, ask, engine
-    %%chat                 the cell's text is a message, answered below the cell
-    """
+    """The magics of one shell, and the chat they open at their first use."""
 
     def __init__(self, shell: InteractiveShell) -> None:
         """Read the settings; raises UsageError naming one that cannot be."""
@@ -40,7 +33,16 @@ class ChatMagics(Magics):
     @no_var_expand
     @line_cell_magic
     def chat(self, line: str, cell: str | None = None) -> object:
-        """The chat panel; with a command, that; as %%chat, one turn with the cell."""
+        """Chat with a model in the notebook; the conversation never hits the wall.
+
+        %chat                      the chat panel
+        %chat /compact             a command; %chat /help lists them
+        session = %chat session    the Session: history, transcript, compactions
+        agent = %chat agent        the Agent: run, ask, engine
+        %%chat                     the cell's text is a message, answered below it
+
+        %config NbChat lists the settings.
+        """
         try:
             if cell is None:
                 return self._line(line.strip())

@@ -7,7 +7,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from nbchat.cli import _copied, main
+from nbchat.cli import _copied, main, require
+from nbchat.errors import ConfigError
 
 
 def nbchat(*arguments: str, folder: Path) -> "subprocess.CompletedProcess[str]":
@@ -61,6 +62,11 @@ def test_a_cell_that_fails_is_one_line_and_the_notebook_is_saved(tmp_path, monke
     assert "OPENAI_API_KEY" in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert (tmp_path / "nbchat-demo" / "ticket_triage-executed.ipynb").exists()
+
+
+def test_without_the_extra_one_line_says_what_to_install():
+    with pytest.raises(ConfigError, match=r"need no_such_package; .*\[local\]"):
+        require("pandas", "no_such_package")
 
 
 def test_notebooks_of_the_user_are_never_written_over(tmp_path):
