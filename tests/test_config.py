@@ -44,8 +44,8 @@ def test_site_files_count_by_name_whatever_folder_they_are_in(tmp_path, monkeypa
     user = tmp_path / "jupyter-config"
     for folder in (system, user):
         (folder / "nbchat_config.d").mkdir(parents=True)
-    write(system / "nbchat_config.d", "90-last.json", max_steps=9)
-    write(user / "nbchat_config.d", "50-site.json", max_steps=5)
+    write(user / "nbchat_config.d", "90-last.json", max_steps=9)
+    write(system / "nbchat_config.d", "50-site.json", max_steps=5)  # listed first
     assert settings().max_steps == 9
 
 
