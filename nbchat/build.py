@@ -1,5 +1,6 @@
 """How the parts are put together: settings become an agent that saves what happens."""
 
+import logging
 import os
 import uuid
 from collections.abc import Callable, Iterable
@@ -7,10 +8,13 @@ from collections.abc import Callable, Iterable
 from nbchat.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.config import NbChat, settings
+from nbchat.errors import StoreError
 from nbchat.history import Entry, Session
 from nbchat.providers import connect
 from nbchat.providers.base import Provider
 from nbchat.store import Recorder, SessionStore
+
+logger = logging.getLogger(__name__)
 
 
 def build_agent(
@@ -72,6 +76,14 @@ def notebook_name() -> str:
 
 
 def newest_session(store: SessionStore) -> Session:
-    """The notebook's newest session, to go on with after a restart; else a new one."""
-    found = store.sessions(notebook=notebook_name()) if notebook_name() else []
-    return store.load(found[0].id) if found else Session()
+    """The notebook's newest session, to go on with after a restart; else a new one.
+
+    A store that cannot be read is no reason not to chat: the session is new then, and
+    its first event tells that it cannot be saved.
+    """
+    try:
+        found = store.sessions(notebook=notebook_name()) if notebook_name() else []
+        return store.load(found[0].id) if found else Session()
+    except StoreError as error:
+        logger.warning("the earlier session cannot be read: %s", error)
+        return Session()

@@ -71,6 +71,7 @@ class Desk:
 
     tickets: list[Ticket]
     articles: list[dict[str, str]] = field(default_factory=lambda: read_articles(None))
+    _current: Ticket | None = None
     _searched: bool = False
 
     @property
@@ -162,8 +163,6 @@ class Desk:
             }
             for ticket in self.tickets
         ]
-
-    _current: Ticket | None = None
 
     @property
     def _open(self) -> Ticket | None:

@@ -1,5 +1,7 @@
 """The names of things, found by their form."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,6 +44,14 @@ def test_what_people_and_calls_name_comes_before_what_tools_answer():
     answers = [Entry("tool", f"row A{n:04}", "1", "list") for n in range(50)]
     assert identifiers([said, *answers])[0] == "W1234"
     assert identifiers([said, *answers])[1] == "A0049"
+
+
+@pytest.mark.parametrize("text", ["a", "a_", "/", "1", "@", "a.", "A", "http://", "漢"])
+def test_half_a_million_characters_without_a_space_take_no_time(text: str):
+    """Searched as one piece they would take hours; a tool may well answer so."""
+    began = time.process_time()
+    identifiers([Entry("tool", text * (500_000 // len(text)), "1", "read")])
+    assert time.process_time() - began < 5
 
 
 @given(st.text(max_size=300))

@@ -215,6 +215,22 @@ def test_after_a_restart_the_notebook_goes_on_with_its_session(shell, monkeypatc
     assert other.run_line_magic("chat", "session").transcript == []
 
 
+def test_a_broken_store_is_told_and_the_chat_goes_on(
+    shell, monkeypatch, tmp_path, capsys
+):
+    broken = tmp_path / "sessions.db"
+    broken.write_text("this is a diary, not a database. " * 100)
+    monkeypatch.setenv("JPY_SESSION_NAME", "notes.ipynb")
+    monkeypatch.setenv("NBCHAT_STORE_URL", f"sqlite:///{broken}")
+    shell.run_line_magic("reload_ext", "nbchat")
+    agent_with(shell, says("Hello."))
+    shell.run_cell_magic("chat", "", "hi")
+    shown = capsys.readouterr()
+    assert shown.out == "Hello.\n"
+    assert "not a database" in shown.err
+    assert broken.read_text().startswith("this is a diary")
+
+
 def test_a_bad_setting_is_told_when_the_extension_is_loaded(monkeypatch):
     monkeypatch.setenv("NBCHAT_MAX_STEPS", "a few")
     with pytest.raises(UsageError, match="a few"):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from nbchat.compaction.envelope import story
-from nbchat.compaction.pruning import shorten
+from nbchat.compaction.pruning import shorten, within
 from nbchat.history import Entry
 from nbchat.tokens import TokenCounter
 
@@ -22,12 +22,7 @@ def extract(
     """The newest of what was said, oldest first, with the earlier summary before it."""
     lines = [_line(entry) for entry in covered if _is_said(entry)]
     room = budget_tokens - counter.count(OPENING)
-    kept: list[str] = []
-    for line in reversed(lines):
-        room -= counter.count(line) + 1
-        if room < 0:
-            break
-        kept.append(line)
+    kept = within(reversed(lines), room, lambda line: counter.count(line) + 1)
     missing = len(lines) - len(kept)
     note = [f"({missing} earlier messages left out)"] if missing else []
     return "\n".join([OPENING, *note, *reversed(kept)])

@@ -7,12 +7,17 @@ said and what tools were called with counts more than what tools answered.
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from nbchat.history import Entry
 
 SHORTEST, LONGEST = 3, 60
 """Characters of a value worth keeping; longer ones are prose."""
+
+_CHUNK = re.compile(r"[^\s\"'<>()\[\]{}|;]{1,100}")
+"""Forms are looked for in short pieces: in a megabyte without a space the search would
+take a time that grows with the square of the length."""
 
 _FORMS = re.compile(
     r"""
@@ -39,7 +44,8 @@ def identifiers(entries: Sequence[Entry]) -> list[str]:
 
 
 def _values(entry: Entry) -> Iterator[str]:
-    found: Iterable[str] = _FORMS.findall(entry.content)
+    chunks = _CHUNK.findall(entry.content)
+    found: Iterable[str] = chain.from_iterable(map(_FORMS.findall, chunks))
     if entry.is_call:
         found = _leaves(entry.arguments)
     elif entry.role == "tool":

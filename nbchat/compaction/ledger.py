@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from nbchat.compaction.identifiers import identifiers
-from nbchat.compaction.pruning import shorten
+from nbchat.compaction.pruning import shorten, within
 from nbchat.history import Entry
 from nbchat.tokens import TokenCounter
 
@@ -47,7 +47,7 @@ def facts(
     room -= counter.count("\n".join(kept))
     shown = set(re.findall(r"[^\s(),=]+", "\n".join(head + kept)))
     names = (name for name in identifiers(transcript) if name not in shown)
-    named = _named(names, room, counter)
+    named = within(names, room, lambda name: counter.count(f", {name}"))
     head += [f"Named so far: {', '.join(named)}"] if named else []
     return [*head, *kept] if head else []
 
@@ -76,23 +76,8 @@ def call_rows(transcript: Iterable[Entry]) -> list[str]:
     return rows
 
 
-def _named(names: Iterable[str], room: int, counter: TokenCounter) -> list[str]:
-    kept = []
-    for name in names:
-        room -= counter.count(f", {name}")
-        if room < 0:
-            break
-        kept.append(name)
-    return kept
-
-
 def _newest(rows: Sequence[str], room: int, counter: TokenCounter) -> list[str]:
-    kept: list[str] = []
-    for row in reversed(rows):
-        room -= counter.count(row) + 1
-        if room < 0:
-            break
-        kept.append(row)
+    kept = within(reversed(rows), room, lambda row: counter.count(row) + 1)
     missing = len(rows) - len(kept)
     note = [f"- ({missing} earlier calls)"] if missing else []
     return note + kept[::-1]

@@ -3,10 +3,13 @@
 Nothing is left out silently: every cut says how much is missing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from nbchat.history import Entry
 from nbchat.tokens import TokenCounter
+
+Item = TypeVar("Item")
 
 STEPS = (
     (8_000, None),
@@ -27,6 +30,19 @@ def shorten(text: str, limit: int) -> str:
     head, tail = limit * 2 // 3, limit // 3
     missing = len(text) - head - tail
     return f"{text[:head]}\n[{missing:,} characters left out]\n{text[-tail:]}"
+
+
+def within(
+    items: Iterable[Item], budget_tokens: int, size: Callable[[Item], int]
+) -> list[Item]:
+    """The first items that together stay within a budget."""
+    taken = []
+    for item in items:
+        budget_tokens -= size(item)
+        if budget_tokens < 0:
+            break
+        taken.append(item)
+    return taken
 
 
 def fit(
@@ -55,22 +71,11 @@ def _without_middle(
     entries: Sequence[Entry], budget_tokens: int, counter: TokenCounter
 ) -> list[Entry]:
     """The first third and the last two thirds of the budget, the gap counted."""
-    head = _prefix(entries, budget_tokens // 3, counter)
+    head = within(entries, budget_tokens // 3, counter.count_entry)
     rest = entries[len(head) :]
-    tail = _prefix(rest[::-1], budget_tokens - budget_tokens // 3, counter)[::-1]
+    room = budget_tokens - budget_tokens // 3
+    tail = within(rest[::-1], room, counter.count_entry)[::-1]
     missing = rest[: len(rest) - len(tail)]
     size = counter.count_entries(missing)
     note = f"[{len(missing)} entries of {size:,} tokens left out here]"
     return [*head, Entry("user", note), *tail]
-
-
-def _prefix(
-    entries: Sequence[Entry], budget_tokens: int, counter: TokenCounter
-) -> list[Entry]:
-    taken = []
-    for entry in entries:
-        budget_tokens -= counter.count_entry(entry)
-        if budget_tokens < 0:
-            break
-        taken.append(entry)
-    return taken

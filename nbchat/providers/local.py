@@ -24,6 +24,8 @@ from nbchat.providers.grammar import (
 from nbchat.providers.llama_server import LocalServer
 from nbchat.providers.openai import OpenAIProvider
 from nbchat.providers.weights import WEIGHTS, model_file
+from nbchat.providers.wire import estimated_tokens
+from nbchat.tokens import TokenCounter
 
 DEFAULT_WINDOW = 8_192
 OUTPUT_LIMIT = 320
@@ -65,9 +67,8 @@ class LocalProvider:
         self.name = f"local:{Path(name).stem if is_file else name}"
         self._model = name
         trained = WEIGHTS[name].window if name in WEIGHTS else DEFAULT_WINDOW
-        self._window = (
-            min(window or trained, trained) if not is_file else window or trained
-        )
+        wanted = window or trained
+        self._window = wanted if is_file else min(wanted, trained)
         self._lock = threading.Lock()
         self._client: _GrammarClient | None = None
         self._server: LocalServer | None = None
@@ -90,7 +91,7 @@ class LocalProvider:
 
     def count_tokens(self, request: Request) -> int:
         """An estimate by the local counter."""
-        return self._connected().count_tokens(request)
+        return estimated_tokens(request, TokenCounter())
 
     def models(self) -> list[str]:
         """The embedded models there are."""
