@@ -552,3 +552,13 @@ def test_a_busy_provider_shows_its_countdown(panel_with: MakePanel) -> None:
     panel.view_says(type="hello")
     panel.ask("hi")
     assert '"retry": {"attempt"' in json.dumps(settled(panel))
+
+
+@pytest.mark.parametrize("text", ["\n", " \n", "a\n\n", "- a\n\n", "```\n\n"])
+def test_an_answer_of_blank_lines_costs_no_time(text: str) -> None:
+    """A hundred thousand newlines took over a minute, at every further delta."""
+    screen = Screen()
+    began = time.process_time()
+    for _ in range(3):
+        screen.fold(TextDelta(text * (30_000 // len(text))))
+    assert time.process_time() - began < 5

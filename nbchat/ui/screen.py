@@ -6,6 +6,7 @@ gets all of it at once. `fold` answers with the operations that bring a view up 
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any, assert_never
 
@@ -57,7 +58,7 @@ STOP_NOTES: dict[StopReason, str] = {
 }
 
 # A blank line ends a block, unless a list, quote or indented part goes on after it.
-_BLOCK_END = re.compile(r"\n\n+(?=\S)(?![-*+>|]|\d+[.)])")
+_BLOCK_END = re.compile(r"(?<!\n)\n{2,}+(?=\S)(?![-*+>|]|\d+[.)])")
 _FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 
 
@@ -317,6 +318,9 @@ def _parts(session: Session) -> Iterator[Entry | Compaction]:
 
 def _block_end(text: str) -> int:
     """Where the last finished block of Markdown ends; 0 while none has."""
-    ends = (found.end() for found in _BLOCK_END.finditer(text))
-    whole = [end for end in ends if len(_FENCE.findall(text[:end])) % 2 == 0]
-    return max(whole, default=0)
+    fences = [found.start() for found in _FENCE.finditer(text)]
+    end = 0
+    for found in _BLOCK_END.finditer(text):
+        is_in_code = bisect_left(fences, found.end()) % 2 == 1
+        end = end if is_in_code else found.end()
+    return end
