@@ -14,10 +14,6 @@ from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.units import legal, open_calls
 from nbchat.errors import ContextOverflow, NbchatError, Stopped, StoreError
 from nbchat.events import (
-    Compacted,
-    CompactionFailed,
-    CompactionSkipped,
-    CompactionUndone,
     EntryAdded,
     Event,
     SavingFailed,
@@ -28,11 +24,12 @@ from nbchat.events import (
     TurnFinished,
     UsageReported,
 )
-from nbchat.history import INCOMPLETE, Compaction, Entry, Session, Usage
+from nbchat.history import INCOMPLETE, Entry, Session, Usage
 from nbchat.providers import connect
 from nbchat.providers.base import Provider, Reply, Request
 from nbchat.providers.retry import stream_with_retries
 from nbchat.tools import as_tools, failed_result, run_tool
+from nbchat.upkeep import Upkeep
 
 DEFAULT_MAX_STEPS = 50
 
@@ -73,6 +70,7 @@ class Agent:
         self.system = system
         self.session = session or Session()
         self.engine = engine or CompactionEngine(context_token_threshold=None)
+        self.upkeep = Upkeep(self.engine)
         self.tool_choice = tool_choice
         self.max_steps = max_steps
         self.max_output_tokens = max_output_tokens
@@ -112,7 +110,7 @@ class Agent:
 
     def undo_compaction(self) -> Iterator[Event]:
         """Take back the compaction in force; the model sees the original again."""
-        yield from self._told(self._undo())
+        yield from self._told(self.upkeep.undo(self.session))
 
     def ask(self, text: str) -> str:
         """Run a turn to its end, return the answer; raises NbchatError if it fails."""
@@ -234,39 +232,12 @@ class Agent:
             yield self._remember(failed_result(call, reason))
 
     def _compact_if_due(self, stop: Flag | None) -> Events:
-        decision = self.engine.should_compact(self.session)
-        if decision:
-            yield from self._compact(decision.trigger, stop)
+        yield from self.upkeep.compact_if_due(self.session, self.provider, stop=stop)
 
     def _compact(self, trigger: str, stop: Flag | None, *, focus: str = "") -> Events:
-        plan = self.engine.plan(self.session, trigger=trigger, focus=focus)
-        if plan.skip:
-            if trigger != "manual":
-                self.engine.cool_down(self.session)
-            yield CompactionSkipped(plan.skip)
-            return
-        work = self.engine.compact(self.session, self.provider, plan, stop=stop)
-        with closing(work):
-            record = yield from work
-        yield self._commit(record)
-
-    def _undo(self) -> Events:
-        record = self.engine.undo(self.session)
-        if record is None:
-            yield CompactionSkipped("there is no compaction to undo")
-            return
-        self.session.compactions.append(record)
-        self.engine.reset()
-        yield CompactionUndone(record)
-
-    def _commit(self, record: Compaction) -> Event:
-        """One append: before it the history is the old one, after it the new one."""
-        self.session.compactions.append(record)
-        if not record.is_in_force:
-            self.engine.record_failure(self.session)
-            return CompactionFailed(record)
-        self.engine.reset()
-        return Compacted(record)
+        yield from self.upkeep.compact(
+            self.session, self.provider, trigger, stop=stop, focus=focus
+        )
 
     def _remember(self, entry: Entry, usage: Usage | None = None) -> Event:
         position = self.session.append(entry, usage)

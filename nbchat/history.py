@@ -7,12 +7,13 @@ sees, `Session.history`, is computed from both; so nothing said is ever lost.
 import hashlib
 import json
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, overload
 
-Status = Literal["done", "degraded", "failed", "undone"]
+Status = Literal["running", "done", "degraded", "failed", "undone"]
+Kind = Literal["summary", "pruning"]
 
 INCOMPLETE = '{"incomplete": true}'
 FAILED = '{"is_error": true}'
@@ -103,7 +104,9 @@ class Compaction:
     """A record that the transcript before `stop` is seen as one summary entry.
 
     `start` is where the newly folded entries begin; what lies before it came in through
-    the previous summary. Token figures are of the context the model sees.
+    the previous summary. Token figures are of the context the model sees. A record of
+    the kind "pruning" folds nothing: some entries before `stop` are seen shortened.
+    Of several records with one id the newest counts.
     """
 
     id: str
@@ -124,6 +127,9 @@ class Compaction:
     committed_at: int = 0
     """Length of the transcript at commit; usage reported before is history."""
     created_at: str = field(default_factory=now)
+    kind: Kind = "summary"
+    replacements: tuple[tuple[int, str], ...] = ()
+    """Of a pruning: places in the transcript, and the content seen there instead."""
 
     @property
     def entry(self) -> Entry:
@@ -144,6 +150,46 @@ def prefix_hash(entries: Iterable[Entry]) -> str:
     return digest.hexdigest()
 
 
+class Transcript(Sequence[Entry]):
+    """Every entry ever said, in order; grows at its end and never changes."""
+
+    def __init__(self, entries: Iterable[Sequence[str]] = ()) -> None:
+        """Begin with entries, or with the plain tuples they equal."""
+        self._entries = [Entry(*entry) for entry in entries]
+
+    def __repr__(self) -> str:
+        """The length, never the contents."""
+        return f"<Transcript of {len(self)} entries>"
+
+    def __eq__(self, other: object) -> bool:
+        """Equal to any sequence of equal entries."""
+        return isinstance(other, Sequence) and self._entries == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __len__(self) -> int:
+        """How many entries."""
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        """Oldest first."""
+        return iter(self._entries)
+
+    @overload
+    def __getitem__(self, place: int) -> Entry: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[Entry]: ...
+
+    def __getitem__(self, place: int | slice) -> Entry | list[Entry]:
+        """One entry, or a run of them as a list."""
+        return self._entries[place]
+
+    def append(self, entry: Entry) -> None:
+        """Say one more."""
+        self._entries.append(entry)
+
+
 class Session:
     """One conversation: all that was said, and the compactions beside it."""
 
@@ -155,11 +201,16 @@ class Session:
         compactions: Iterable[Compaction] = (),
         usages: Iterable[tuple[int, Usage]] = (),
     ) -> None:
-        """Begin empty, or go on from what a store has kept."""
+        """Begin empty, or go on from what a store has kept.
+
+        A compaction whose covered entries were changed meanwhile is out of force.
+        """
         self.session_id = session_id
-        self.transcript = [Entry(*entry) for entry in transcript]
-        self.compactions = list(compactions)
+        self.transcript = Transcript(transcript)
+        self.compactions = [_checked(each, self.transcript) for each in compactions]
         self.usages = list(usages)
+        self._view: list[Entry] = []
+        self._viewed = (0, 0)
 
     def __repr__(self) -> str:
         """Counts, never contents: a repr ends up in saved notebooks and logs."""
@@ -177,15 +228,31 @@ class Session:
     @property
     def compaction(self) -> Compaction | None:
         """The compaction whose summary the model sees now."""
-        return max(self.active_compactions, key=lambda c: c.stop, default=None)
+        newest_first = reversed(self.active_compactions)
+        summaries = (c for c in newest_first if c.kind == "summary")
+        return max(summaries, key=lambda c: c.stop, default=None)
 
     @property
     def history(self) -> list[Entry]:
-        """What the model sees: the newest summary and the entries it does not cover."""
-        compaction = self.compaction
-        if compaction is None:
-            return list(self.transcript)
-        return [compaction.entry, *self.transcript[compaction.stop :]]
+        """What the model sees: the newest summary and the entries it does not cover.
+
+        Where outputs were pruned they are seen shortened. Costs what is new, not what
+        there is.
+        """
+        records, said = self._viewed
+        if records != len(self.compactions):
+            self._view, said = self._viewed_anew(), len(self.transcript)
+        self._view += self.transcript[said:]
+        self._viewed = (len(self.compactions), len(self.transcript))
+        return self._view.copy()
+
+    def _viewed_anew(self) -> list[Entry]:
+        summary = self.compaction
+        entries = list(self.transcript)
+        for record in self.active_compactions:
+            for place, content in record.replacements:
+                entries[place] = entries[place]._replace(content=content)
+        return [summary.entry, *entries[summary.stop :]] if summary else entries
 
     @property
     def usage(self) -> Usage:
@@ -218,3 +285,12 @@ class Session:
         if usage is not None:
             self.usages.append((len(self.transcript), usage))
         return len(self.transcript) - 1
+
+
+def _checked(record: Compaction, transcript: Transcript) -> Compaction:
+    """The record, out of force if what it covers is not what it covered."""
+    if not record.prefix_hash or not record.is_in_force:
+        return record
+    if record.prefix_hash == prefix_hash(transcript[: record.stop]):
+        return record
+    return replace(record, status="undone", reason="the entries it covers were changed")

@@ -5,11 +5,10 @@ only ever added, each in its own transaction, so a crash loses nothing acknowled
 """
 
 import json
-import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +24,7 @@ from nbchat.events import (
     EntryAdded,
     Event,
 )
-from nbchat.history import Compaction, Entry, Session, Usage, now, prefix_hash
-
-logger = logging.getLogger(__name__)
+from nbchat.history import Compaction, Entry, Session, Usage, now
 
 BUSY_SECONDS = 5
 TITLE_LENGTH = 60
@@ -137,7 +134,7 @@ class SessionStore:
         return Session(
             transcript,
             session_id=session_id,
-            compactions=[_checked(record, transcript) for record in records],
+            compactions=records,
             usages=usages,
         )
 
@@ -314,15 +311,9 @@ def _usage(row: Any) -> Usage:
 
 def _compaction(content: str) -> Compaction:
     fields = json.loads(content)
-    return Compaction(**fields | {"cost": Usage(**fields["cost"])})
-
-
-def _checked(record: Compaction, transcript: list[Entry]) -> Compaction:
-    """The record, out of force if what it covers is not what it covered."""
-    if record.prefix_hash == prefix_hash(transcript[: record.stop]):
-        return record
-    logger.warning("compaction %s does not fit its transcript any more", record.id)
-    return replace(record, status="undone", reason="the entries it covers were changed")
+    fields["cost"] = Usage(**fields["cost"])
+    fields["replacements"] = tuple(map(tuple, fields.get("replacements", ())))
+    return Compaction(**fields)
 
 
 def _info(row: Any) -> SessionInfo:

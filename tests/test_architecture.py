@@ -23,6 +23,7 @@ LAYERS = [
         "render",
         "testing",
     },
+    {"upkeep"},
     {"agent", "demo"},
     {"build"},
     {"worker", "commands", "cell"},
