@@ -1,6 +1,7 @@
 """Which way to compact: a policy is data, and a policy of one's own is a dataclass."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from nbchat.errors import ConfigError
 
@@ -18,6 +19,8 @@ class Policy:
     """Newest entries kept as they are; rounded up to whole units."""
     summary_max_tokens: int = 1_500
     """The longest summary asked for."""
+    summarizer: Literal["prose", "extractive"] = "prose"
+    """Who writes the story: a model, or code that quotes the newest words."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
@@ -32,7 +35,13 @@ class Policy:
             )
 
 
-PRESETS = {policy.name: policy for policy in (Policy("single-summary"),)}
+PRESETS = {
+    policy.name: policy
+    for policy in (
+        Policy("single-summary"),
+        Policy("extractive", summarizer="extractive"),
+    )
+}
 
 
 def policy_named(policy: str | Policy) -> Policy:
