@@ -35,7 +35,7 @@ _FORMS = re.compile(
     | (?:[\w.-]*/){2,}[\w.-]+       # paths
     | [#$€£]?\w*\d[\w,.:/#%-]*\w    # ids, amounts, dates, times
     | [$€£]\d | \b\d\d\b
-    | \w+(?:_\w+)+                  # names as programs write them
+    | \w+(?:_\w+)+ | \w*[a-z][A-Z]\w*  # names as programs write them
     | \b[A-Z]{2,8}\b                # codes
     """,
     re.VERBOSE,
