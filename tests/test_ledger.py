@@ -6,7 +6,7 @@ from itertools import count
 
 from trajectories import read_trajectories
 
-from nbchat.compaction.ledger import facts
+from nbchat.compaction.ledger import facts, last_exchange
 from nbchat.history import FAILED, Entry
 from nbchat.tokens import TokenCounter
 
@@ -135,7 +135,7 @@ def test_a_name_that_a_person_gave_and_nobody_used_comes_before_everything():
 def test_the_open_request_and_pins_are_word_for_word():
     lines = told(
         *did("get_order", ORDER),
-        open_request="Exchange the laptop,\nplease.",
+        last=[("Open request, word for word:", "Exchange the laptop,\nplease.")],
         pins=["Never refund over $50.", "Answer in  Danish."],
     )
     assert lines[:6] == [
@@ -149,7 +149,7 @@ def test_the_open_request_and_pins_are_word_for_word():
 
 
 def test_a_long_open_request_does_not_push_out_the_facts():
-    lines = told(*did("get_order", ORDER), open_request="please " * 5_000)
+    lines = told(*did("get_order", ORDER), last=[("Asked:", "please " * 5_000)])
     assert "characters left out" in lines[1]
     assert row_with(lines, "#W2905754", "Laptop")
 
@@ -189,3 +189,20 @@ def test_a_long_session_and_hostile_outputs_take_seconds_at_most():
     began = time.process_time()
     assert told(*said, budget=3_000)
     assert time.process_time() - began < 10
+
+
+def test_the_last_exchange_is_kept_word_for_word_when_it_is_folded():
+    said = [
+        Entry("user", "Exchange it."),
+        *did("get_order", ORDER),
+        Entry("assistant", "For 59.90, yes?"),
+    ]
+    assert last_exchange(said, len(said)) == [
+        ("Last request, word for word:", "Exchange it."),
+        ("Last answer, word for word:", "For 59.90, yes?"),
+    ]
+    assert last_exchange([*said, Entry("user", "Yes.")], len(said)) == []
+    assert last_exchange(said[:3], 3) == [
+        ("Open request, word for word:", "Exchange it.")
+    ]
+    assert last_exchange([], 0) == []

@@ -5,7 +5,7 @@ appends the record it returns, and until then the history is what it was.
 """
 
 import uuid
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from dataclasses import replace
 from threading import Event as Flag
 
@@ -34,7 +34,7 @@ LARGEST_SHARE = 0.9
 FACTS_TOKENS, FACTS_SHARE = 500, 0.5
 """Facts take a tenth of what is folded, or this many tokens, but never over half."""
 
-EXTRACT_SHARE = 0.08
+EXTRACT_SHARE = 0.05
 """Of the room for facts, what an extract takes at the least when there is no story."""
 
 TAGS_TOKENS = 20
@@ -168,7 +168,7 @@ class CompactionEngine(Gauge):
     def _facts(self, session: Session, plan: Plan, budget_tokens: int) -> list[str]:
         return ledger.facts(
             session.transcript[: plan.stop],
-            open_request=_open_request(session.transcript, plan.stop),
+            last=ledger.last_exchange(session.transcript, plan.stop),
             budget_tokens=budget_tokens,
             counter=self.counter,
         )
@@ -222,13 +222,3 @@ class CompactionEngine(Gauge):
 def _facts_budget(covered_tokens: int) -> int:
     share = int(covered_tokens * FACTS_SHARE)
     return max(covered_tokens // 10, min(FACTS_TOKENS, share))
-
-
-def _open_request(transcript: Sequence[Entry], stop: int) -> str:
-    """The user's words that still wait for an answer and would be folded away."""
-    if not transcript or transcript[-1].role != "tool":
-        return ""
-    for place in range(len(transcript) - 1, -1, -1):
-        if transcript[place].role == "user":
-            return transcript[place].content if place < stop else ""
-    return ""

@@ -16,10 +16,13 @@ from nbchat.compaction.weights import Scale
 from nbchat.history import Entry
 from nbchat.tokens import TokenCounter
 
-REQUEST_SHARE, CHARACTERS_PER_TOKEN = 0.3, 4
-"""Of the room for facts, what the open request may take."""
+LAST_SHARE, CHARACTERS_PER_TOKEN = 0.2, 4
+"""Of the room for facts, what the last request may take, and the last answer."""
 
 PIN_TITLE = "Pinned, word for word:"
+OPEN_TITLE = "Open request, word for word:"
+ASKED_TITLE = "Last request, word for word:"
+ANSWERED_TITLE = "Last answer, word for word:"
 
 NAMED = 1.0
 """How much the row of other names counts; as much as one of things done."""
@@ -34,30 +37,47 @@ NOTE_SLACK = 2
 def facts(
     transcript: Sequence[Entry],
     *,
-    open_request: str = "",
+    last: Iterable[tuple[str, str]] = (),
     pins: Iterable[str] = (),
     budget_tokens: int,
     counter: TokenCounter,
 ) -> list[str]:
     """The lines of a facts block; none when there is nothing to keep.
 
-    It holds the pins, word for word and beyond the budget; the request still being
-    worked on; a tally of the calls; one row for each thing that tools told of, one for
-    each call that did something; and what else was named.
+    It holds the pins, word for word and beyond the budget; the last exchange; a tally
+    of the calls; one row for each thing that tools told of, one for each thing that
+    something was done to; and what else was named.
     """
     head = [line for pin in pins for line in (PIN_TITLE, pin)]
     calls = records(transcript)
-    told = list(_open_request(open_request, budget_tokens))
+    told = list(_word_for_word(last, budget_tokens))
     told += [f"Calls made: {tally(calls)}"] if calls else []
     room = budget_tokens - counter.count("\n".join([*told, ""]))
     return [*head, *told, *_told(transcript, calls, room, counter)]
 
 
-def _open_request(text: str, budget_tokens: int) -> Iterator[str]:
-    if text:
-        limit = int(budget_tokens * REQUEST_SHARE * CHARACTERS_PER_TOKEN)
-        yield "Open request, word for word:"
-        yield shorten(text, limit)
+def last_exchange(transcript: Sequence[Entry], stop: int) -> list[tuple[str, str]]:
+    """The last request and its answer, titled, when a cut at `stop` folds them away."""
+    asked = next(
+        (n for n in range(len(transcript) - 1, -1, -1) if transcript[n].role == "user"),
+        stop,
+    )
+    if asked >= stop:
+        return []
+    is_open = transcript[-1].role == "tool"
+    last = [(OPEN_TITLE if is_open else ASKED_TITLE, transcript[asked].content)]
+    answers = (e.content for e in transcript[asked:stop] if e.role == "assistant")
+    if answer := next(filter(None, reversed(list(answers))), ""):
+        last.append((ANSWERED_TITLE, answer))
+    return last
+
+
+def _word_for_word(
+    last: Iterable[tuple[str, str]], budget_tokens: int
+) -> Iterator[str]:
+    limit = int(budget_tokens * LAST_SHARE * CHARACTERS_PER_TOKEN)
+    for title, text in last:
+        yield from (title, shorten(text, limit))
 
 
 def _told(
