@@ -69,8 +69,9 @@ class Gauge:
         self._anchor: Report | None = None
         self._first_report: Report | None = None
         self._kept_tokens = 0
+        self.info = info or ModelInfo("unknown")
         self.reset()
-        self.fit(info or ModelInfo("unknown"))
+        self.fit(self.info)
 
     @property
     def context_token_threshold(self) -> int | None:
@@ -106,7 +107,8 @@ class Gauge:
         self.reset()
         since = 0
         for change in session.compactions:
-            if change.status != "failed" and change.committed_at >= since:
+            is_over = change.status not in ("failed", "running")
+            if is_over and change.committed_at >= since:
                 since = change.committed_at
                 self.reset(change if change.is_in_force else None)
         self._breaker.clear()
@@ -223,7 +225,8 @@ class Gauge:
         """Know what the last compaction has left in the context."""
         self._kept_tokens = max(tokens, self.floor_tokens)
         least = int(self._kept_tokens * GROWTH_AFTER_SUCCESS)
-        self._pause = Pause(least_context=least)
+        room = self._usable_window
+        self._pause = Pause(least_context=least if room is None else min(least, room))
 
     def _judge(self, session: Session) -> None:
         """Tell from the first report after a compaction what it has really left."""
@@ -256,10 +259,16 @@ class Gauge:
         """What a meter fires at and a compaction must get below; None: no such size."""
         if trigger == "cumulative":
             return self.context_token_threshold
-        if trigger == "window" and self.info.window is not None:
-            usable = self.info.window - self.info.output_reserve
-            return int(usable * self.policy.window_share)
+        if trigger == "window" and self._usable_window is not None:
+            return int(self._usable_window * self.policy.window_share)
         return None
+
+    @property
+    def _usable_window(self) -> int | None:
+        """The window less what an answer needs."""
+        if self.info.window is None:
+            return None
+        return self.info.window - self.info.output_reserve
 
     @property
     def _prices(self) -> Prices:

@@ -57,8 +57,8 @@ class Spending:
         is_cached = self._last.cache_read_tokens or self._last.cache_write_tokens
         fresh = prices.cache_write if self._last.cache_write_tokens else prices.input
         asked = (context_tokens - floor_tokens) * fresh
-        if shares_prefix:
-            asked = context_tokens * (prices.cache_read if is_cached else fresh)
+        if shares_prefix and is_cached:
+            asked = context_tokens * prices.cache_read
         answered = summary_tokens * prices.output
         prefix = floor_tokens + summary_tokens
         rewritten = prefix * (fresh - prices.cache_read) if is_cached else 0.0
