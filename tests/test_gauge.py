@@ -150,6 +150,20 @@ def test_a_compaction_that_helps_takes_the_strike_back():
         assert engine.objection("cumulative") == ""
 
 
+def test_what_code_alone_makes_smaller_says_nothing_about_the_summariser():
+    engine = CompactionEngine(100)
+    session = Session([("user", "Hi"), ("assistant", STORY)])
+    engine.should_compact(session)
+    engine.record_failure(session)
+    pruned = Compaction("p", 0, 2, "", 300, 100, trigger="cumulative", kind="pruning")
+    engine.reset(pruned)
+    assert (engine.failures, engine.answers("cumulative")) == (1, 1)
+    engine.reset(
+        Compaction("c", 0, 2, "<summary>x</summary>", 300, 100, trigger="auto")
+    )
+    assert (engine.failures, engine.answers("cumulative")) == (0, 2)
+
+
 # When the next one comes.
 
 
@@ -359,6 +373,7 @@ def test_a_compaction_is_cheaper_where_its_request_reads_the_cache():
     sizes = {"context_tokens": 9_000, "floor_tokens": 1_500, "summary_tokens": 800}
     alone = spending.compaction_cost(RATIOS, **sizes, shares_prefix=False)
     assert alone * 1e6 == pytest.approx(7_500 + 400 + 4_000)
+    assert spending.compaction_cost(RATIOS, **sizes, shares_prefix=True) == alone
     spending.add(Usage(9_000, 0, 8_800, 200), RATIOS, kept_tokens=0)
     rewritten = 2_300 * 1.15
     apart = spending.compaction_cost(RATIOS, **sizes, shares_prefix=False)
