@@ -83,6 +83,7 @@ def _context(agent: Agent, _argument: str) -> CommandResult:
         "since compaction": _of(
             engine.input_tokens, engine.context_token_threshold, "input tokens"
         ),
+        "automatic": engine.should_compact(session).reason,
         "history": f"{len(session.history)} entries of {len(session.transcript)} ever "
         f"said, {len(session.active_compactions)} compactions",
         "used": f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out",
@@ -104,6 +105,11 @@ def _undo(agent: Agent, _argument: str) -> CommandResult:
 
 
 def _threshold(agent: Agent, tokens: str) -> CommandResult:
+    policy = agent.engine.policy
+    if policy.meter != "cumulative":
+        return CommandResult(
+            f"the policy {policy.name!r} has no threshold: its meter is {policy.meter}"
+        )
     if tokens:
         try:
             agent.engine.set_threshold(int(tokens.replace(",", "").replace("_", "")))

@@ -77,6 +77,9 @@ class Usage:
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
     is_estimated: bool = False
+    earlier_tokens: int = 0
+    """Of rounds before the last, where a server compacted in the middle of a response:
+    billed, but no longer part of the context."""
 
     def __add__(self, other: Self) -> "Usage":
         """Sums of all figures; an estimate stays an estimate."""
@@ -86,12 +89,18 @@ class Usage:
             self.cache_read_tokens + other.cache_read_tokens,
             self.cache_write_tokens + other.cache_write_tokens,
             self.is_estimated or other.is_estimated,
+            self.earlier_tokens + other.earlier_tokens,
         )
 
     @property
     def total_tokens(self) -> int:
-        """What the context held when the response ended."""
+        """All that was billed, whatever it was billed as."""
         return self.input_tokens + self.output_tokens
+
+    @property
+    def context_tokens(self) -> int:
+        """What the context held when the response ended."""
+        return self.total_tokens - self.earlier_tokens
 
 
 def now() -> str:

@@ -180,7 +180,8 @@ class SessionStore:
         entry = session.transcript[position]
         usage = session.usage_at(position)
         tokens = asdict(usage) if usage else {}
-        tokens.pop("is_estimated", None)
+        for name in ("is_estimated", "earlier_tokens"):  # told by the next response
+            tokens.pop(name, None)
         key = {"session_id": session.session_id, "position": position}
         texts = {name: _storable(text) for name, text in entry._asdict().items()}
         origin = {"id": session.session_id, "notebook": notebook, "model": model}

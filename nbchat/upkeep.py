@@ -50,7 +50,7 @@ class Upkeep:
         plan = self._engine.plan(session, trigger=trigger, focus=focus)
         if plan.skip:
             if trigger != "manual":
-                self._engine.cool_down(session)
+                self._engine.cool_down(session, trigger=trigger)
             yield CompactionSkipped(plan.skip)
             return
         work = self._engine.compact(session, provider, plan, stop=stop)
@@ -73,5 +73,5 @@ class Upkeep:
         if not record.is_in_force:
             self._engine.record_failure(session)
             return CompactionFailed(record)
-        self._engine.reset()
+        self._engine.reset(record)
         return Compacted(record)

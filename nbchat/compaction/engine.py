@@ -80,6 +80,8 @@ class CompactionEngine(Gauge):
         self, session: Session, *, trigger: str = "manual", focus: str = ""
     ) -> Plan:
         """A dry run: what would be folded, or the reason to skip; calls no model."""
+        if objection := self.objection(trigger):
+            return Plan(trigger, skip=objection)
         return make_plan(
             session,
             self.policy,
@@ -140,7 +142,7 @@ class CompactionEngine(Gauge):
             without_model=(lambda: self._extract(plan))
             if plan.trigger in HARD_TRIGGERS
             else None,
-            answers=1 if self.failures else 2,
+            answers=self.answers(plan.trigger),
             stop=stop,
         )
         return self._record(session, plan, writer, outcome)
