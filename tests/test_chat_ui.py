@@ -532,7 +532,9 @@ def test_a_command_answers_in_the_transcript() -> None:
         text = "tokens 5"
         events = iter([Compacted(RECORD)])
 
-    panel = Panel(Agent(ScriptedProvider()), commands=lambda _agent, _line: Outcome())
+    panel = Panel(
+        Agent(ScriptedProvider()), commands=lambda _agent, _line, stop: Outcome()
+    )
     panel.view_says(type="hello")
     panel.ask("/context")
     view = View()
