@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from jupyter_core.paths import jupyter_data_dir
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
-from nbchat.errors import StoreError
+from nbchat.errors import SessionTaken, StoreError
 from nbchat.events import (
     Compacted,
     CompactionChanged,
@@ -182,7 +182,8 @@ class SessionStore:
     ) -> None:
         """Append one entry, the first one with its session's row.
 
-        Raises StoreError, also when another kernel has taken that place.
+        To append it once more changes nothing: an interrupt may come between the commit
+        and the news of it. Raises StoreError, also when another kernel has that place.
         """
         entry = session.transcript[position]
         usage = session.usage_at(position)
@@ -191,14 +192,23 @@ class SessionStore:
         key = {"session_id": session.session_id, "position": position}
         texts = {name: storable(text) for name, text in entry._asdict().items()}
         origin = {"id": session.session_id, "notebook": notebook, "model": model}
+        row = {**key, **texts, **tokens, "created_at": now()}
+        try:
+            with self._connection() as connection:
+                if position == 0:
+                    connection.execute(
+                        sessions.insert().values(**origin, created_at=now())
+                    )
+                connection.execute(chat_messages.insert().values(row))
+        except SessionTaken:
+            if not self._holds({**key, **texts}):
+                raise
+
+    def _holds(self, row: dict[str, Any]) -> bool:
+        same = sa.and_(*(chat_messages.c[name] == each for name, each in row.items()))
         with self._connection() as connection:
-            if position == 0:
-                connection.execute(sessions.insert().values(**origin, created_at=now()))
-            connection.execute(
-                chat_messages.insert().values(
-                    **key, **texts, **tokens, created_at=now()
-                )
-            )
+            found = connection.execute(sa.select(sa.exists().where(same)))
+            return bool(found.scalar())
 
     def add_compaction(self, session_id: str, compaction: Compaction) -> None:
         """Append a record of a compaction: its beginning, its end, a change of it."""
@@ -248,7 +258,7 @@ class SessionStore:
             with self._engine.begin() as connection:
                 yield connection
         except IntegrityError as error:
-            raise StoreError(
+            raise SessionTaken(
                 "another kernel has gone on with this session; what follows is not "
                 "saved here: start another one with /new"
             ) from error
