@@ -179,6 +179,7 @@ class Screen:
         gone = [{"op": "drop", "key": key} for key in self._items]
         self._items.clear()
         self._banners.clear()
+        self._running_banner = None
         shown = [
             operation
             for part in _parts(agent.session)
