@@ -54,8 +54,9 @@ def edit(
     record = summary_in_force(session)
     if not text.strip():
         raise CompactionError("empty", "the summary would be empty")
-    entry = with_story(record.entry, text)
-    size, before = counter.count_entry(entry), replaced_tokens(session, record, counter)
+    entry = _with_story(record.entry, text)
+    size = counter.count_entry(entry)
+    before = counter.count_entries(_covered(session, record))
     if usable_tokens is not None and size >= usable_tokens:
         raise CompactionError(
             "too-long",
@@ -133,15 +134,10 @@ def paid(session: Session, record_id: str) -> Usage:
     return next(costs, Usage())
 
 
-def with_story(entry: Entry, text: str) -> Entry:
+def _with_story(entry: Entry, text: str) -> Entry:
     """A summary entry that tells another story and keeps its facts."""
     _, _, facts = entry.content.partition("</summary>")
     return entry._replace(content=f"<summary>\n{escape(text)}\n</summary>{facts}")
-
-
-def replaced_tokens(session: Session, record: Compaction, counter: TokenCounter) -> int:
-    """Tokens of what a summary stands for: the entries, and the summary before."""
-    return counter.count_entries(_covered(session, record))
 
 
 def _covered(session: Session, record: Compaction) -> list[Entry]:
