@@ -291,7 +291,7 @@ def test_a_policy_without_a_threshold_says_so_and_needs_none():
     with pytest.raises(ConfigError):
         engine.set_threshold(0)
     agent = Agent(chatting(), engine=CompactionEngine(policy="off"))
-    assert "meter is off" in _threshold(agent, "2000").text
+    assert "meter is off" in _threshold(agent, "2000", None).text
 
 
 def test_a_model_that_is_refused_leaves_the_gauge_as_it_was():

@@ -77,4 +77,9 @@ def test_what_cannot_work_is_refused_in_one_line(make, said: str):
 
 def test_the_presets_differ_in_what_triggers_them():
     meters = {name: policy.meter for name, policy in PRESETS.items()}
-    assert meters == {"single-summary": "cumulative", "auto": "auto", "off": "off"}
+    assert meters == {
+        "single-summary": "cumulative",
+        "extractive": "cumulative",
+        "auto": "auto",
+        "off": "off",
+    }

@@ -4,12 +4,11 @@ The engine decides, plans and proposes; it never changes a session. Whoever runs
 appends the record it returns, and until then the history is what it was.
 """
 
-import uuid
 from collections.abc import Generator
 from dataclasses import replace
 from threading import Event as Flag
 
-from nbchat.compaction import ledger
+from nbchat.compaction import changes, ledger
 from nbchat.compaction.attempts import Outcome, write_summary
 from nbchat.compaction.envelope import summary_entry
 from nbchat.compaction.extract import extract
@@ -126,13 +125,14 @@ class CompactionEngine(Gauge):
         full, in a degraded one that code has made. A stop or an interrupt passes
         through. The session is only read.
         """
-        yield CompactionStarted(
-            plan.trigger, plan.stop - plan.start, plan.tokens_before
-        )
         writer = self._writer or provider
+        running = self._running(session, plan, writer)
+        yield CompactionStarted(
+            plan.trigger, plan.stop - plan.start, plan.tokens_before, running
+        )
         if self.policy.summarizer == "extractive":
             outcome = self._extractive(session, plan)
-            return self._record(session, plan, writer, outcome)
+            return self._record(session, plan, running, outcome)
         outcome = yield from write_summary(
             writer,
             request_for=lambda refusal: self.create_summary_request(
@@ -145,14 +145,43 @@ class CompactionEngine(Gauge):
             answers=self.answers(plan.trigger),
             stop=stop,
         )
-        return self._record(session, plan, writer, outcome)
+        return self._record(session, plan, running, outcome)
 
     def undo(self, session: Session) -> Compaction | None:
-        """The record that takes back the compaction in force; None if there is none."""
-        newest = session.compaction
-        if newest is None:
-            return None
-        return replace(newest, status="undone", committed_at=len(session.transcript))
+        """The record that takes back the newest compaction in force; None without."""
+        return changes.undo(session)
+
+    def redo(self, session: Session) -> Compaction | None:
+        """The record that brings back what was undone last, if nothing came after."""
+        return changes.redo(session)
+
+    def edit(self, session: Session, text: str) -> Compaction:
+        """The record in which a person's text replaces the story; the facts stay.
+
+        Raises CompactionError when there is no summary or the text cannot be one.
+        """
+        window, taken = self.info.window, self.floor_tokens + self.info.output_reserve
+        usable = None if window is None else window - taken
+        return changes.edit(session, text, counter=self.counter, usable_tokens=usable)
+
+    def regenerate(
+        self,
+        session: Session,
+        provider: Provider,
+        *,
+        focus: str = "",
+        stop: Flag | None = None,
+    ) -> Generator[CompactionStarted | RetryScheduled, None, Compaction]:
+        """The record of the summary in force written anew, from what it was made of.
+
+        A failed one leaves the old summary in force. Raises CompactionError when there
+        is none.
+        """
+        plan = changes.plan_again(
+            session, self.policy, focus=focus, counter=self.counter
+        )
+        attempt = yield from self.compact(session, provider, plan, stop=stop)
+        return changes.regenerated(session, attempt, counter=self.counter)
 
     def _summary_entry(self, session: Session, plan: Plan, text: str) -> Entry:
         """The summary entry with its facts; raises when it would not be smaller."""
@@ -171,6 +200,7 @@ class CompactionEngine(Gauge):
         return ledger.facts(
             session.transcript[: plan.stop],
             last=ledger.last_exchange(session.transcript, plan.stop),
+            pins=session.pins,
             budget_tokens=budget_tokens,
             counter=self.counter,
         )
@@ -187,27 +217,36 @@ class CompactionEngine(Gauge):
         budget = plan.summary_max_tokens
         return extract(plan.covered, budget_tokens=budget, counter=self.counter)
 
-    def _record(
-        self, session: Session, plan: Plan, writer: Provider, outcome: Outcome
-    ) -> Compaction:
-        """The record of how a compaction ended."""
-        entry = outcome.entry
+    def _running(self, session: Session, plan: Plan, writer: Provider) -> Compaction:
+        """The record of a compaction that begins."""
         return Compaction(
-            id=uuid.uuid4().hex[:12],
+            id=plan.id,
             start=plan.start,
             stop=plan.stop,
-            summary=entry.content if entry else "",
+            summary="",
             tokens_before=plan.tokens_before,
-            tokens_after=self._tokens_after(session, plan, entry) if entry else 0,
-            cost=outcome.cost,
+            cost=changes.paid(session, plan.id),
             model=writer.name,
             trigger=plan.trigger,
             policy=self.policy.name,
+            status="running",
+            prefix_hash=prefix_hash(session.transcript[: plan.stop]),
+            committed_at=len(session.transcript),
+        )
+
+    def _record(
+        self, session: Session, plan: Plan, running: Compaction, outcome: Outcome
+    ) -> Compaction:
+        """The record of how a compaction ended."""
+        entry = outcome.entry
+        return replace(
+            running,
+            summary=entry.content if entry else "",
+            tokens_after=self._tokens_after(session, plan, entry) if entry else 0,
+            cost=running.cost + outcome.cost,
             status=outcome.status,
             reason=outcome.reason,
             code=outcome.code,
-            prefix_hash=prefix_hash(session.transcript[: plan.stop]),
-            committed_at=len(session.transcript),
         )
 
     def _tokens_after(self, session: Session, plan: Plan, entry: Entry) -> int:

@@ -17,7 +17,8 @@ from nbchat.history import Entry
 from nbchat.tokens import TokenCounter
 
 LAST_SHARE, CHARACTERS_PER_TOKEN = 0.2, 4
-"""Of the room for facts, what the last request may take, and the last answer."""
+"""Of the room for facts, what the last request may take, and the last answer; in a
+conversation so short that this is no room at all they are left to the story."""
 
 PIN_TITLE = "Pinned, word for word:"
 OPEN_TITLE = "Open request, word for word:"
@@ -51,6 +52,8 @@ def facts(
     head = [line for pin in pins for line in (PIN_TITLE, pin)]
     calls = records(transcript)
     told = list(_word_for_word(last, budget_tokens))
+    if counter.count("\n".join(told)) > budget_tokens * LAST_SHARE * 2:
+        told = []
     told += [f"Calls made: {tally(calls)}"] if calls else []
     room = budget_tokens - counter.count("\n".join([*told, ""]))
     return [*head, *told, *_told(transcript, calls, room, counter)]

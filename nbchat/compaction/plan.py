@@ -1,7 +1,8 @@
 """What a compaction would do: decided without a model, to be shown beforehand."""
 
+import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nbchat.compaction.policies import Policy
 from nbchat.compaction.units import open_calls, safe_cuts
@@ -31,6 +32,8 @@ class Plan:
     summary_max_tokens: int = 0
     focus: str = ""
     skip: str = ""
+    id: str = field(default_factory=lambda: uuid.uuid4().hex[:12], compare=False)
+    """The id of all records of this compaction, from its beginning to its undoing."""
 
     @property
     def tokens_after(self) -> int:

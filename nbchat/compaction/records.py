@@ -32,7 +32,7 @@ _IDENTITY = re.compile(
     r"(?:^|_)(?:id|ids|number|no|code|key|uuid|sku|ref)$", re.IGNORECASE
 )
 _LOOKUP = re.compile(
-    r"^(?:get|find|search|list|look|check|view|read|fetch|show|describe|query|"
+    r"^(?:get|find|search|list|look|lookup|check|view|read|fetch|show|describe|query|"
     r"calculate|compute|think|count|is|has|can)(?:_|$|[A-Z])"
 )
 
