@@ -4,7 +4,7 @@ They are read from the transcript itself at every compaction, never from an earl
 summary, so nothing is retold and nothing decays.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from nbchat.compaction.calls import LOOKED_UP_TITLE, call_rows, tally
 from nbchat.compaction.identifiers import spoken_names
@@ -17,8 +17,11 @@ from nbchat.history import Entry
 from nbchat.tokens import TokenCounter
 
 LAST_SHARE, CHARACTERS_PER_TOKEN = 0.2, 4
-"""Of the room for facts, what the last request may take, and the last answer; in a
-conversation so short that this is no room at all they are left to the story."""
+"""Of the room for facts, what the last request may take, and the last answer."""
+
+TITLE_TOKENS, SHORTEST_LAST = 15, 200
+"""Tokens of a title and of a note on what is left out, and the characters below which
+a last word would be no more than a shred: then it is left to the story."""
 
 PIN_TITLE = "Pinned, word for word:"
 OPEN_TITLE = "Open request, word for word:"
@@ -51,9 +54,7 @@ def facts(
     """
     head = [line for pin in pins for line in (PIN_TITLE, pin)]
     calls = records(transcript)
-    told = list(_word_for_word(last, budget_tokens))
-    if counter.count("\n".join(told)) > budget_tokens * LAST_SHARE * 2:
-        told = []
+    told = _word_for_word(last, budget_tokens)
     told += [f"Calls made: {tally(calls)}"] if calls else []
     room = budget_tokens - counter.count("\n".join([*told, ""]))
     return [*head, *told, *_told(transcript, calls, room, counter)]
@@ -75,12 +76,15 @@ def last_exchange(transcript: Sequence[Entry], stop: int) -> list[tuple[str, str
     return last
 
 
-def _word_for_word(
-    last: Iterable[tuple[str, str]], budget_tokens: int
-) -> Iterator[str]:
-    limit = int(budget_tokens * LAST_SHARE * CHARACTERS_PER_TOKEN)
-    for title, text in last:
-        yield from (title, shorten(text, limit))
+def _word_for_word(last: Iterable[tuple[str, str]], budget_tokens: int) -> list[str]:
+    """The last exchange within a cap; in a short conversation the open request only."""
+    limit = int((budget_tokens * LAST_SHARE - TITLE_TOKENS) * CHARACTERS_PER_TOKEN)
+    return [
+        line
+        for title, text in last
+        if limit >= SHORTEST_LAST or title == OPEN_TITLE
+        for line in (title, shorten(text, max(limit, SHORTEST_LAST)))
+    ]
 
 
 def _told(
