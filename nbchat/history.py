@@ -49,7 +49,7 @@ class Entry(NamedTuple):
         """`tool_args` as a dictionary; empty when it is not a JSON object."""
         try:
             value = json.loads(self.tool_args or "{}")
-        except ValueError:
+        except (ValueError, RecursionError):  # a hundred thousand brackets
             return {}
         return value if isinstance(value, dict) else {}
 
