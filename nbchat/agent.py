@@ -242,6 +242,7 @@ class Agent:
 
     def _remember(self, entry: Entry, usage: Usage | None = None) -> Event:
         position = self.session.append(entry, usage)
+        self.engine.counter.count_entry(entry)  # once, now: a plan wants all at once
         return EntryAdded(position, entry, usage)
 
     def _told(self, events: Events) -> Events:

@@ -12,8 +12,15 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple, Self, overload
 
+from nbchat.errors import HistoryError
+
+ROLES = ("user", "assistant", "tool", "thinking", "summary")
+
 Status = Literal["running", "done", "degraded", "failed", "undone"]
 Kind = Literal["summary", "pruning"]
+
+SHOWN_LENGTH = 60
+"""Characters of a wrong entry that an error shows."""
 
 INCOMPLETE = '{"incomplete": true}'
 FAILED = '{"is_error": true}'
@@ -155,7 +162,7 @@ class Transcript(Sequence[Entry]):
 
     def __init__(self, entries: Iterable[Sequence[str]] = ()) -> None:
         """Begin with entries, or with the plain tuples they equal."""
-        self._entries = [Entry(*entry) for entry in entries]
+        self._entries = [_entry(*pair) for pair in enumerate(entries)]
 
     def __repr__(self) -> str:
         """The length, never the contents."""
@@ -186,8 +193,8 @@ class Transcript(Sequence[Entry]):
         return self._entries[place]
 
     def append(self, entry: Entry) -> None:
-        """Say one more."""
-        self._entries.append(entry)
+        """Say one more; raises HistoryError when it is none."""
+        self._entries.append(_entry(len(self._entries), entry))
 
 
 class Session:
@@ -203,7 +210,9 @@ class Session:
     ) -> None:
         """Begin empty, or go on from what a store has kept.
 
-        A compaction whose covered entries were changed meanwhile is out of force.
+        Any order of entries will do: what no server would accept is repaired in what is
+        sent. Raises HistoryError for what is no entry, or has a role nobody has. A
+        compaction whose covered entries were changed meanwhile is out of force.
         """
         self.session_id = session_id
         self.transcript = Transcript(transcript)
@@ -285,6 +294,31 @@ class Session:
         if usage is not None:
             self.usages.append((len(self.transcript), usage))
         return len(self.transcript) - 1
+
+
+def _entry(position: int, fields: Sequence[str]) -> Entry:
+    """An entry from its fields, so that a mistake shows where it is made."""
+    is_tuple = isinstance(fields, tuple | list)
+    if not is_tuple or len(fields) not in (2, 3, 4, 5) or not _are_texts(fields):
+        raise HistoryError(
+            f"entry {position} is no entry: {_brief(fields)}; use a tuple of strings "
+            f"({', '.join(Entry._fields)}), the last three may be left out"
+        )
+    if fields[0] not in ROLES:
+        raise HistoryError(
+            f"entry {position} has the unknown role {_brief(fields[0])}; use one of "
+            f"{', '.join(ROLES)} (a system prompt goes to Agent(system=...))"
+        )
+    return fields if isinstance(fields, Entry) else Entry(*fields)
+
+
+def _are_texts(values: Iterable[object]) -> bool:
+    return all(isinstance(value, str) for value in values)
+
+
+def _brief(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= SHOWN_LENGTH else f"{shown[:SHOWN_LENGTH]}..."
 
 
 def _checked(record: Compaction, transcript: Transcript) -> Compaction:

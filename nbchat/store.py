@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from jupyter_core.paths import jupyter_data_dir
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
-from nbchat.errors import StoreError
+from nbchat.errors import HistoryError, StoreError
 from nbchat.events import (
     Compacted,
     CompactionFailed,
@@ -28,6 +28,9 @@ from nbchat.history import Compaction, Entry, Session, Usage, now
 
 BUSY_SECONDS = 5
 TITLE_LENGTH = 60
+
+ESCAPED = "\ufdd0"
+"""Begins a text kept in escapes: a noncharacter, reserved for a program's own use."""
 
 metadata = sa.MetaData()
 
@@ -123,20 +126,20 @@ class SessionStore:
             raise StoreError(
                 f"there is no session {session_id!r}; /sessions lists them"
             )
-        transcript = [
-            Entry(r.role, r.content, r.tool_id, r.tool_name, r.tool_args) for r in rows
-        ]
+        transcript = list(map(_entry, rows))
         usages = [
             (row.position + 1, _usage(row))
             for row in rows
             if row.input_tokens is not None
         ]
-        return Session(
-            transcript,
-            session_id=session_id,
-            compactions=records,
-            usages=usages,
-        )
+        try:
+            return Session(
+                transcript, session_id=session_id, compactions=records, usages=usages
+            )
+        except HistoryError as error:  # written by a newer nbchat, or by others
+            raise StoreError(
+                f"session {session_id!r} cannot be read: {error}"
+            ) from error
 
     def sessions(self, *, notebook: str | None = None) -> list[SessionInfo]:
         """All sessions or a notebook's, last used first, titled by how they begin."""
@@ -296,8 +299,33 @@ def _tune_sqlite(connection: Any, _record: object) -> None:
 
 
 def _storable(text: str) -> str:
-    """Lone surrogates cannot be encoded; they come back as written, escaped."""
-    return text.encode("utf-8", "backslashreplace").decode()
+    """A text as any database takes it; `_restored` gives it back as it was.
+
+    Lone surrogates cannot be encoded and PostgreSQL refuses null bytes, so a text with
+    either is kept in Python's escapes.
+    """
+    if _is_plain(text):
+        return text
+    return ESCAPED + text.encode("unicode_escape").decode("ascii")
+
+
+def _restored(text: str) -> str:
+    if not text.startswith(ESCAPED):
+        return text
+    return text.removeprefix(ESCAPED).encode("ascii").decode("unicode_escape")
+
+
+def _is_plain(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in text and not text.startswith(ESCAPED)
+
+
+def _entry(row: Any) -> Entry:
+    texts = (row.role, row.content, row.tool_id, row.tool_name, row.tool_args)
+    return Entry(*map(_restored, texts))
 
 
 def _usage(row: Any) -> Usage:
@@ -317,7 +345,7 @@ def _compaction(content: str) -> Compaction:
 
 
 def _info(row: Any) -> SessionInfo:
-    title = " ".join(row.content.split())[:TITLE_LENGTH]
+    title = " ".join(_restored(row.content).split())[:TITLE_LENGTH]
     return SessionInfo(row.id, title, row.notebook, row.model, row.used_at, row.entries)
 
 

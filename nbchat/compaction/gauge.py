@@ -4,6 +4,8 @@ Counts grow with what is new: the provider's last report is exact, and only what
 said after it is estimated.
 """
 
+from dataclasses import dataclass
+
 from nbchat.compaction.meter import Decision, Reading, read_meters
 from nbchat.compaction.policies import Policy
 from nbchat.errors import ConfigError
@@ -16,6 +18,16 @@ WINDOW_SHARE_OF_THRESHOLD = 0.75
 
 PATIENCE = 8
 """How much longer to wait after each failure in a row, as a factor."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sum:
+    """The size of a session's history when it had so many entries and records."""
+
+    session: Session | None = None
+    records: int = 0
+    said: int = 0
+    tokens: int = 0
 
 
 class Gauge:
@@ -34,6 +46,7 @@ class Gauge:
         self._threshold = threshold
         self._anchor: tuple[int, Usage] | None = None
         self._cooldown = (0, 0)
+        self._sum = _Sum()
         self.fit(info or ModelInfo("unknown"))
 
     @property
@@ -63,6 +76,7 @@ class Gauge:
         """Learn the model's window and what a request costs at the least."""
         self.info = info
         self.counter = TokenCounter(info.encoding)
+        self._sum = _Sum()
         self.floor_tokens = floor_tokens
         self.set_threshold(self._threshold)
 
@@ -98,7 +112,18 @@ class Gauge:
             position, usage = self._anchor
             added = self.counter.count_entries(session.transcript[position:])
             return usage.total_tokens + added
-        return self.floor_tokens + self.counter.count_entries(session.history)
+        return self.floor_tokens + self.history_tokens(session)
+
+    def history_tokens(self, session: Session) -> int:
+        """Tokens of all that the model sees; only what is new is looked at."""
+        known, said = self._sum, len(session.transcript)
+        if known.session is session and known.records == len(session.compactions):
+            new = session.transcript[known.said :]
+            tokens = known.tokens + self.counter.count_entries(new)
+        else:
+            tokens = self.counter.count_entries(session.history)
+        self._sum = _Sum(session, len(session.compactions), said, tokens)
+        return tokens
 
     def should_compact(self, session: Session) -> Decision:
         """Whether it is time, which meter says so, and why."""

@@ -19,6 +19,12 @@ _CHUNK = re.compile(r"[^\s\"'<>()\[\]{}|;]{1,100}")
 """Forms are looked for in short pieces: in a megabyte without a space the search would
 take a time that grows with the square of the length."""
 
+_HINT = re.compile(r"[\d/@_]|[A-Z]{3}")
+"""Every form has one of these, which prose seldom has."""
+
+SEARCHED_LIMIT = 100_000
+"""Characters of one entry that are looked through; megabytes would take a minute."""
+
 _FORMS = re.compile(
     r"""
     https?://[^\s"'<>)\]]+          # addresses of pages
@@ -44,7 +50,8 @@ def identifiers(entries: Sequence[Entry]) -> list[str]:
 
 
 def _values(entry: Entry) -> Iterator[str]:
-    chunks = _CHUNK.findall(entry.content)
+    pieces = _CHUNK.findall(entry.content[:SEARCHED_LIMIT])
+    chunks = filter(_HINT.search, pieces)
     found: Iterable[str] = chain.from_iterable(map(_FORMS.findall, chunks))
     if entry.is_call:
         found = _leaves(entry.arguments)
