@@ -9,7 +9,7 @@ import pytest
 from fault_server import AnthropicDialect, FaultServer, OpenAIDialect
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from wire_rules import anthropic_faults, openai_faults
+from wire_rules import Json, anthropic_faults, openai_faults
 
 from nbchat.agent import Agent
 from nbchat.build import recorder
@@ -63,14 +63,20 @@ def random_history(rng: random.Random) -> list[Entry]:
     return [random_entry(rng) for _ in range(rng.randrange(25))]
 
 
+def edited_thoughts(messages: list[Json]) -> list[str]:
+    """Thinking that does not go back as it came: its signature would be wrong."""
+    blocks = (block for message in messages for block in message["content"])
+    return [
+        str(b) for b in blocks if b["type"] == "thinking" and b != json.loads(THOUGHT)
+    ]
+
+
 def wire_faults(history: list[Entry]) -> list[str]:
     """What either API would refuse in the next request."""
     request = Request(tuple(legal([*history, Entry("user", "Go on.")])))
     theirs = anthropic_wire.wire_messages(request)
     ours = openai_wire.body(request)["messages"]
-    thoughts = (b for m in theirs for b in m["content"] if b["type"] == "thinking")
-    edited = [thought for thought in thoughts if json.dumps(thought) != THOUGHT]
-    return [*openai_faults(ours), *anthropic_faults(theirs), *map(str, edited)]
+    return openai_faults(ours) + anthropic_faults(theirs) + edited_thoughts(theirs)
 
 
 def test_any_history_with_any_compaction_is_legal_on_both_wires():
@@ -184,7 +190,7 @@ HOSTILE = {
     ],
     "deep brackets": [
         call(arguments='{"a": ' + "[" * depth + "]" * depth + "}")
-        for depth in (50, 900, 990, 100_000)
+        for depth in (50, *range(900, 1_000, 4), 100_000)
     ],
     "open brackets": [call(arguments='{"a": ' + "[" * 100_000)],
     "five megabytes": [
@@ -203,6 +209,7 @@ HOSTILE = {
         *(call("\ud800", '{"a": "\\ud800"}'), result("\ud800", "\udead")),
         Entry("user", "", "", "file", '{"data": "\\udead"}'),
         Entry("thinking", "", "", "anthropic", THOUGHT.replace("hm", "\\ud800")),
+        call(),
     ],
     "null bytes": [
         *(Entry("user", "a\0z"), Entry("assistant", "\0")),
@@ -215,7 +222,6 @@ HOSTILE = {
 
 DIALECTS = {"openai": OpenAIDialect(), "anthropic": AnthropicDialect()}
 PROVIDERS = {"openai": OpenAIProvider, "anthropic": AnthropicProvider}
-RULES = {"openai": openai_faults, "anthropic": anthropic_faults}
 
 
 @pytest.fixture
@@ -237,7 +243,9 @@ def faults_of(server: FaultServer, kind: str) -> list[str]:
     """What the API would refuse in the last request, bad UTF-8 included."""
     messages = server.requests[-1].body["messages"]
     json.dumps(messages, ensure_ascii=False).encode()
-    return RULES[kind](messages)
+    if kind == "openai":
+        return openai_faults(messages)
+    return anthropic_faults(messages) + edited_thoughts(messages)
 
 
 @pytest.mark.parametrize("kind", DIALECTS)
