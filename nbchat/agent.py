@@ -11,7 +11,7 @@ from threading import Event as Flag
 from threading import Lock
 
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.units import legal, open_calls
+from nbchat.compaction.units import Projection, open_calls
 from nbchat.errors import ContextOverflow, NbchatError, Stopped, StoreError
 from nbchat.events import (
     EntryAdded,
@@ -77,6 +77,7 @@ class Agent:
         self._approve = approve
         self.listener = listener
         self._is_running = Lock()
+        self._projection = Projection()
         self.use(self.provider)
         self.engine.resume(self.session)
 
@@ -215,7 +216,7 @@ class Agent:
     def _request(self) -> Request:
         choice = self.tool_choice
         return Request(
-            history=tuple(legal(self.session.history)),
+            history=self._projection.of(self.session.history),
             system=self.system,
             tools=self.tools,
             tool_choice=choice if isinstance(choice, str) else choice(self.session),
@@ -265,6 +266,7 @@ class Agent:
 
     def _remember(self, entry: Entry, usage: Usage | None = None) -> Event:
         position = self.session.append(entry, usage)
+        self.engine.counter.count_entry(entry)  # once, now: a plan wants all at once
         return EntryAdded(position, entry, usage)
 
     def _told(self, events: Events) -> Events:

@@ -2,6 +2,7 @@
 
 NbchatError                   one line: what was seen, and what to do
 ├── ConfigError               a setting that cannot work
+├── HistoryError              entries that make no conversation
 ├── ModelFileError            the embedded model could not be fetched or loaded
 ├── StoreError                the session store could not be opened, read or written
 │   └── SessionTaken          another kernel has gone on with the session
@@ -25,6 +26,10 @@ class NbchatError(Exception):
 
 class ConfigError(NbchatError):
     """A setting cannot work; says which, what was seen and what to set instead."""
+
+
+class HistoryError(NbchatError):
+    """An entry is not made of five strings, or nobody has its role."""
 
 
 class ModelFileError(NbchatError):

@@ -13,11 +13,16 @@ from datetime import UTC, datetime
 from itertools import chain
 from typing import Any, Literal, NamedTuple, Self, overload
 
-from nbchat.errors import NbchatError
+from nbchat.errors import HistoryError, NbchatError
+
+ROLES = ("user", "assistant", "tool", "thinking", "summary")
 
 Status = Literal["running", "done", "degraded", "failed", "undone"]
 Kind = Literal["summary", "pruning"]
 Revision = Literal["", "edited", "regenerated"]
+
+SHOWN_LENGTH = 60
+"""Characters of a wrong entry that an error shows."""
 
 INCOMPLETE = '{"incomplete": true}'
 FAILED = '{"is_error": true}'
@@ -57,7 +62,7 @@ class Entry(NamedTuple):
         """`tool_args` as a dictionary; empty when it is not a JSON object."""
         try:
             value = json.loads(self.tool_args or "{}")
-        except ValueError:
+        except (ValueError, RecursionError):  # a hundred thousand brackets
             return {}
         return value if isinstance(value, dict) else {}
 
@@ -169,11 +174,6 @@ class Compaction:
         return self.status in ("running", "failed")
 
 
-def storable(text: str) -> str:
-    """Lone surrogates cannot be encoded; they are kept as written, escaped."""
-    return text.encode("utf-8", "backslashreplace").decode()
-
-
 def prefix_hash(entries: Sequence[Entry]) -> str:
     """A SHA-256 over entries as a store keeps them, to notice that they changed."""
     return _prefix_hashes(entries, (len(entries),))[len(entries)]
@@ -199,7 +199,7 @@ class Transcript(Sequence[Entry]):
 
     def __init__(self, entries: Iterable[Sequence[str]] = ()) -> None:
         """Begin with entries, or with the plain tuples they equal."""
-        self._entries = [Entry(*entry) for entry in entries]
+        self._entries = [_entry(*pair) for pair in enumerate(entries)]
 
     def __repr__(self) -> str:
         """The length, never the contents."""
@@ -230,8 +230,8 @@ class Transcript(Sequence[Entry]):
         return self._entries[place]
 
     def append(self, entry: Entry) -> None:
-        """Say one more."""
-        self._entries.append(entry)
+        """Say one more; raises HistoryError when it is none."""
+        self._entries.append(_entry(len(self._entries), entry))
 
 
 class Session:
@@ -248,8 +248,10 @@ class Session:
     ) -> None:
         """Begin empty, or go on from what a store has kept.
 
-        A compaction whose covered entries were changed meanwhile is out of force, and
-        one that never came to its end has failed; the record's `reason` says so.
+        Any order of entries will do: what no server would accept is repaired in what is
+        sent. Raises HistoryError for what is no entry, or has a role nobody has. A
+        compaction whose covered entries were changed meanwhile is out of force, and one
+        that never came to its end has failed; the record's `reason` says so.
         """
         self.session_id = session_id
         self.transcript = Transcript(transcript)
@@ -397,5 +399,30 @@ def _prefix_hashes(entries: Iterable[Entry], stops: Collection[int]) -> dict[int
             hashes[place] = digest.hexdigest()
         if entry is None or len(hashes) == len(stops):
             break
-        digest.update(json.dumps([storable(text) for text in entry]).encode())
+        digest.update(json.dumps(entry).encode())
     return hashes
+
+
+def _entry(position: int, fields: Sequence[str]) -> Entry:
+    """An entry from its fields, so that a mistake shows where it is made."""
+    is_tuple = isinstance(fields, tuple | list)
+    if not is_tuple or len(fields) not in (2, 3, 4, 5) or not _are_texts(fields):
+        raise HistoryError(
+            f"entry {position} is no entry: {_brief(fields)}; use a tuple of strings "
+            f"({', '.join(Entry._fields)}), the last three may be left out"
+        )
+    if fields[0] not in ROLES:
+        raise HistoryError(
+            f"entry {position} has the unknown role {_brief(fields[0])}; use one of "
+            f"{', '.join(ROLES)} (a system prompt goes to Agent(system=...))"
+        )
+    return fields if isinstance(fields, Entry) else Entry(*fields)
+
+
+def _are_texts(values: Iterable[object]) -> bool:
+    return all(isinstance(value, str) for value in values)
+
+
+def _brief(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= SHOWN_LENGTH else f"{shown[:SHOWN_LENGTH]}..."

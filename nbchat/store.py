@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from jupyter_core.paths import jupyter_data_dir
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
-from nbchat.errors import SessionTaken, StoreError
+from nbchat.errors import HistoryError, SessionTaken, StoreError
 from nbchat.events import (
     Compacted,
     CompactionChanged,
@@ -27,12 +27,14 @@ from nbchat.events import (
     Event,
     PinsChanged,
 )
-from nbchat.history import Compaction, Entry, Session, Usage, now, storable
+from nbchat.history import Compaction, Entry, Session, Usage, now
 
 BUSY_SECONDS = 5
 TITLE_LENGTH = 60
 
 PinKind = Literal["pin", "unpin"]
+ESCAPED = "\ufdd0"
+"""Begins a text kept in escapes: a noncharacter, reserved for a program's own use."""
 
 metadata = sa.MetaData()
 
@@ -127,23 +129,26 @@ class SessionStore:
             raise StoreError(
                 f"there is no session {session_id!r}; /sessions lists them"
             )
-        transcript = [
-            Entry(r.role, r.content, r.tool_id, r.tool_name, r.tool_args) for r in rows
-        ]
+        transcript = list(map(_entry, rows))
         usages = [
             (row.position + 1, _usage(row))
             for row in rows
             if row.input_tokens is not None
         ]
-        return Session(
-            transcript,
-            session_id=session_id,
-            compactions=[
-                _compaction(r.content_json) for r in snapshots if not _is_pins(r)
-            ],
-            usages=usages,
-            pins=_pins(snapshots),
-        )
+        try:
+            return Session(
+                transcript,
+                session_id=session_id,
+                compactions=[
+                    _compaction(r.content_json) for r in snapshots if not _is_pins(r)
+                ],
+                usages=usages,
+                pins=_pins(snapshots),
+            )
+        except HistoryError as error:  # written by a newer nbchat, or by others
+            raise StoreError(
+                f"session {session_id!r} cannot be read: {error}"
+            ) from error
 
     def sessions(self, *, notebook: str | None = None) -> list[SessionInfo]:
         """All sessions or a notebook's, last used first, titled by how they begin."""
@@ -191,7 +196,7 @@ class SessionStore:
         for name in ("is_estimated", "earlier_tokens"):  # told by the next response
             tokens.pop(name, None)
         key = {"session_id": session.session_id, "position": position}
-        texts = {name: storable(text) for name, text in entry._asdict().items()}
+        texts = {name: _storable(text) for name, text in entry._asdict().items()}
         origin = {"id": session.session_id, "notebook": notebook, "model": model}
         row = {**key, **texts, **tokens, "created_at": now()}
         try:
@@ -360,6 +365,36 @@ def _tune_sqlite(connection: Any, _record: object) -> None:
         connection.execute(f"PRAGMA {pragma}")
 
 
+def _storable(text: str) -> str:
+    """A text as any database takes it; `_restored` gives it back as it was.
+
+    Lone surrogates cannot be encoded and PostgreSQL refuses null bytes, so a text with
+    either is kept in Python's escapes.
+    """
+    if _is_plain(text):
+        return text
+    return ESCAPED + text.encode("unicode_escape").decode("ascii")
+
+
+def _restored(text: str) -> str:
+    if not text.startswith(ESCAPED):
+        return text
+    return text.removeprefix(ESCAPED).encode("ascii").decode("unicode_escape")
+
+
+def _is_plain(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in text and not text.startswith(ESCAPED)
+
+
+def _entry(row: Any) -> Entry:
+    texts = (row.role, row.content, row.tool_id, row.tool_name, row.tool_args)
+    return Entry(*map(_restored, texts))
+
+
 def _usage(row: Any) -> Usage:
     return Usage(
         row.input_tokens,
@@ -387,7 +422,7 @@ def _compaction(content: str) -> Compaction:
 
 
 def _info(row: Any) -> SessionInfo:
-    title = " ".join(row.content.split())[:TITLE_LENGTH]
+    title = " ".join(_restored(row.content).split())[:TITLE_LENGTH]
     return SessionInfo(row.id, title, row.notebook, row.model, row.used_at, row.entries)
 
 

@@ -21,6 +21,7 @@ from fault_server import (
     page,
 )
 
+from nbchat.compaction.units import legal
 from nbchat.errors import (
     AuthenticationFailed,
     ConfigError,
@@ -527,7 +528,8 @@ def test_anthropic_roles_alternate_where_an_answer_was_only_thinking(server):
         Entry("thinking", "", "", "anthropic", '{"type": "thinking", "thinking": ""}'),
         Entry("user", "Two"),
     )
-    body = sent_body(server, provider_at(server, "anthropic"), Request(history))
+    request = Request(tuple(legal(history)))
+    body = sent_body(server, provider_at(server, "anthropic"), request)
     assert body["messages"] == [
         {"role": "user", "content": [text_block("One"), text_block("Two")]}
     ]

@@ -195,11 +195,39 @@ def test_two_kernels_on_one_session_never_interleave(store):
     assert saved == ["first", "one", "second", "two"]
 
 
-def test_any_text_can_be_saved(store):
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("\ud800 \x00 \U0001f600", "'; DROP TABLE sessions; --", "\\x00 \\ud800 \\"),
+        *("\ud83d\ude00", "\ufdd0", "\ufdd0\\x00", "é\x00\\", "\x00" * 100_000),
+    ],
+    ids=ascii,
+)
+def test_any_text_comes_back_from_the_store_as_it_was(store, text):
     agent = agent_in(store, says("ok"))
-    agent.ask("\ud800 \x00 \U0001f600 '; DROP TABLE sessions; --")
-    saved = store.load(agent.session.session_id).transcript[0].content
-    assert saved == "\\ud800 \x00 \U0001f600 '; DROP TABLE sessions; --"
+    agent.ask(text)
+    loaded = store.load(agent.session.session_id)
+    assert loaded.transcript == agent.session.transcript
+    assert loaded.transcript[0].content == text
+
+
+def test_no_row_holds_what_a_database_refuses(store, tmp_path):
+    agent_in(store, says("ok")).ask("null \x00 and half a pair \ud83d")
+    with sqlite3.connect(tmp_path / "sessions.db") as connection:
+        rows = connection.execute("SELECT content FROM chat_messages").fetchall()
+    assert "\0" not in rows[0][0]
+    assert store.sessions()[0].title == "null \x00 and half a pair \ud83d"
+
+
+def test_a_session_with_entries_of_a_later_version_is_refused_in_one_line(
+    store, tmp_path
+):
+    agent = agent_in(store, says("ok"))
+    agent.ask("hello")
+    with sqlite3.connect(tmp_path / "sessions.db") as connection:
+        connection.execute("UPDATE chat_messages SET role = 'oracle'")
+    with pytest.raises(StoreError, match=r"cannot be read: entry 0 .* role 'oracle'"):
+        store.load(agent.session.session_id)
 
 
 def test_the_default_file_is_in_the_jupyter_data_folder_and_private():

@@ -1,10 +1,14 @@
 """Where a history may be cut, and that whatever is sent is legal."""
 
+import time
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nbchat.compaction.units import INTERRUPTED, legal, open_calls, safe_cuts
 from nbchat.history import Entry
+from nbchat.providers.base import wire_name
 
 
 def call(tool_id: str) -> Entry:
@@ -35,8 +39,39 @@ def test_a_call_without_a_result_leaves_no_cut_after_it():
 
 
 def test_open_calls_are_those_still_waiting():
-    history = [call("a"), call("a"), result("a"), call("b")]
+    history = [call("a"), call("a"), call("b"), result("a")]
     assert [entry.tool_id for entry in open_calls(history)] == ["a", "b"]
+
+
+@pytest.mark.parametrize("later", [USER, TEXT], ids=["user", "assistant"])
+def test_a_call_that_others_spoke_after_is_dead_and_blocks_nothing(later):
+    history = [USER, call("a"), call("b"), result("b"), later]
+    assert open_calls(history) == []
+    assert safe_cuts(history) == [0, 1, 4, 5]
+
+
+def test_a_late_result_brings_its_dead_call_back_and_no_cut_parts_them():
+    history = [USER, call("a"), USER, TEXT, result("a"), USER]
+    assert safe_cuts(history) == [0, 1, 5, 6]
+
+
+def test_a_result_goes_to_the_open_call_before_a_dead_one_of_the_same_id():
+    history = [call("a"), USER, call("a"), result("a", "new"), USER]
+    sent = legal(history)
+    assert [entry.role for entry in sent] == [
+        *("assistant", "tool", "user", "assistant", "tool", "user")
+    ]
+    assert (sent[1].content, sent[4].content) == (f"error: {INTERRUPTED}", "new")
+
+
+def test_a_picture_is_not_cut_off_from_the_words_about_it():
+    picture = Entry("user", "", "", "image", '{"data": "aGk="}')
+    assert safe_cuts([USER, picture, USER, TEXT]) == [0, 1, 3, 4]
+
+
+def test_an_answer_that_says_nothing_is_not_sent():
+    thought = Entry("thinking", "hm", "", "anthropic", "{}")
+    assert legal([USER, thought, Entry("assistant", " "), USER]) == [USER, USER]
 
 
 def test_a_sound_history_is_sent_as_it_is():
@@ -59,8 +94,26 @@ def test_a_late_result_moves_up_to_its_call():
 
 
 def test_ids_used_again_tie_the_nth_call_to_the_nth_result():
-    history = [call("a"), result("a", "1"), call("a"), result("a", "2")]
-    assert legal(history) == history
+    history = [call("a"), call("a"), result("a", "1"), result("a", "2")]
+    sent = legal([*history, *history])
+    assert [entry.content for entry in sent] == ["", "", "1", "2"] * 2
+
+
+def test_every_call_is_sent_with_an_id_of_its_own():
+    ids = ["a", "a", "a_2", "a:b", "a_b", "", "", "x" * 99, "x" * 99]
+    sent = legal([call(each) for each in ids])
+    names = [entry.tool_id for entry in sent[: len(ids)]]
+    assert names[:3] == ["a", "a_2", "a_2_2"]
+    assert len({wire_name(name) for name in names}) == len(ids)
+    assert all(0 < len(name) <= 40 for name in names)
+    assert [entry.tool_id for entry in sent[len(ids) :]] == names
+
+
+def test_ten_thousand_calls_of_almost_one_id_are_named_in_no_time():
+    ids = [chr(0x4E00 + number % 5_000) for number in range(10_000)]
+    started = time.process_time()
+    assert len({entry.tool_id for entry in legal(map(call, ids))}) == len(ids)
+    assert time.process_time() - started < 2
 
 
 @given(histories)
@@ -73,8 +126,9 @@ def test_any_history_becomes_legal_and_keeps_all_that_was_said(history):
         waiting -= entry.role == "tool"
         assert waiting >= 0
         assert not (waiting and entry.role in ("user", "summary"))
-    said = [entry for entry in history if entry.role != "tool"]
-    assert [entry for entry in sent if entry.role != "tool"] == said
+    said = [entry.content for entry in history if entry in (USER, TEXT)]
+    assert [entry.content for entry in sent if entry in (USER, TEXT)] == said
+    assert [e.is_call for e in sent].count(True) == sum(e.is_call for e in history)
 
 
 @given(histories)

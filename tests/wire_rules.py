@@ -1,8 +1,13 @@
 """What the two APIs demand of a list of messages, as their servers check it."""
 
+import json
+import re
+from collections.abc import Iterator
 from typing import Any
 
 Json = dict[str, Any]
+
+NAME = re.compile(r"[a-zA-Z0-9_-]+")
 
 
 def openai_faults(messages: list[Json]) -> list[str]:
@@ -20,14 +25,27 @@ def openai_faults(messages: list[Json]) -> list[str]:
             waiting = set()
         calls = message.get("tool_calls") or []
         waiting = {call["id"] for call in calls}
+        faults += [f"{place}: {fault}" for fault in openai_call_faults(calls)]
         if not message.get("content") and not calls:
             faults.append(f"{place}: an empty message")
     return faults + ([f"calls at the end: {waiting}"] if waiting else [])
 
 
+def openai_call_faults(calls: list[Json]) -> Iterator[str]:
+    """Ids once each and not too long, names in few letters, arguments an object."""
+    ids = [call["id"] for call in calls]
+    if len(set(ids)) < len(ids) or not all(0 < len(each) <= 40 for each in ids):
+        yield f"ids that are not allowed: {ids}"
+    for function in (call["function"] for call in calls):
+        if not NAME.fullmatch(function["name"]):
+            yield f"a tool named {function['name']!r}"
+        if not isinstance(json.loads(function["arguments"]), dict):
+            yield f"arguments that are no object: {function['arguments'][:80]}"
+
+
 def anthropic_faults(messages: list[Json]) -> list[str]:
     """User first, alternating, the results of all calls in the very next message."""
-    faults, waiting = [], set()
+    faults, waiting, used = [], [], set()
     for place, message in enumerate(messages):
         expected = "assistant" if place % 2 else "user"
         if message["role"] != expected:
@@ -35,14 +53,27 @@ def anthropic_faults(messages: list[Json]) -> list[str]:
         blocks = message["content"]
         if isinstance(blocks, str):
             blocks = [{"type": "text", "text": blocks}]
-        answered = {b["tool_use_id"] for b in blocks if b["type"] == "tool_result"}
-        if answered != waiting:
+        answered = [b["tool_use_id"] for b in blocks if b["type"] == "tool_result"]
+        if sorted(answered) != sorted(waiting):
             faults.append(f"{place}: results {answered} for calls {waiting}")
-        kinds = [block["type"] == "tool_result" for block in blocks]
-        if kinds != sorted(kinds, reverse=True):
-            faults.append(f"{place}: results after text")
-        waiting = {b["id"] for b in blocks if b["type"] == "tool_use"}
-        texts = [b["text"] for b in blocks if b["type"] == "text"]
-        if not blocks or not all(text.strip() for text in texts):
-            faults.append(f"{place}: an empty block")
+        waiting = [b["id"] for b in blocks if b["type"] == "tool_use"]
+        if len(used.union(waiting)) < len(used) + len(waiting):
+            faults.append(f"{place}: tool_use ids must be unique: {waiting}")
+        used.update(waiting)
+        faults += [f"{place}: {fault}" for fault in anthropic_block_faults(blocks)]
     return faults + ([f"calls at the end: {waiting}"] if waiting else [])
+
+
+def anthropic_block_faults(blocks: list[Json]) -> Iterator[str]:
+    """Results first, no thinking last, nothing empty, names in few letters."""
+    kinds = [block["type"] == "tool_result" for block in blocks]
+    if kinds != sorted(kinds, reverse=True):
+        yield "results after text"
+    texts = [b["text"] for b in blocks if b["type"] == "text"]
+    if not blocks or not all(text.strip() for text in texts):
+        yield "an empty block"
+    if blocks and blocks[-1]["type"] in ("thinking", "redacted_thinking"):
+        yield "thinking at the end"
+    for use in (block for block in blocks if block["type"] == "tool_use"):
+        if not (NAME.fullmatch(use["id"]) and NAME.fullmatch(use["name"])):
+            yield f"letters that are not allowed in {use['id']!r} or {use['name']!r}"

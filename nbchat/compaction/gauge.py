@@ -50,6 +50,16 @@ class Pause:
     """What it must have grown to before the window's guard does."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Sum:
+    """The size of a session's history when it had so many entries and records."""
+
+    session: Session | None = None
+    records: int = 0
+    said: int = 0
+    tokens: int = 0
+
+
 class Gauge:
     """Counts what a conversation costs and says when it is time to compact."""
 
@@ -69,6 +79,7 @@ class Gauge:
         self._anchor: Report | None = None
         self._first_report: Report | None = None
         self._kept_tokens = 0
+        self._sum = _Sum()
         self.info = info or ModelInfo("unknown")
         self.reset()
         self.fit(self.info)
@@ -100,6 +111,7 @@ class Gauge:
             self._anchor = (position, tokens + floor_tokens - self.floor_tokens)
         self.info = info
         self.counter = TokenCounter(info.encoding)
+        self._sum = _Sum()
         self.floor_tokens = floor_tokens
 
     def resume(self, session: Session) -> None:
@@ -150,7 +162,18 @@ class Gauge:
         if self._anchor is not None:
             position, tokens = self._anchor
             return tokens + self.counter.count_entries(session.transcript[position:])
-        return self.floor_tokens + self.counter.count_entries(session.history)
+        return self.floor_tokens + self.history_tokens(session)
+
+    def history_tokens(self, session: Session) -> int:
+        """Tokens of all that the model sees; only what is new is looked at."""
+        known, said = self._sum, len(session.transcript)
+        if known.session is session and known.records == len(session.compactions):
+            new = session.transcript[known.said :]
+            tokens = known.tokens + self.counter.count_entries(new)
+        else:
+            tokens = self.counter.count_entries(session.history)
+        self._sum = _Sum(session, len(session.compactions), said, tokens)
+        return tokens
 
     def should_compact(self, session: Session) -> Decision:
         """Whether it is time, which meter says so, and why."""

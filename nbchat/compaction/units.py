@@ -1,94 +1,201 @@
 """Where a history may be cut, and how any history is made legal to send.
 
-An atomic unit is a user message, or an assistant's text, thinking and calls with all
-their results. Cuts fall only between units. Calls and results are tied by `tool_id`
-and nothing else; an id that is used again ties the n-th call to the n-th result.
+An atomic unit is a user message with its attachments, or an assistant's text, thinking
+and calls with all their results. Cuts fall only between units, so signed thinking goes
+back with its whole message or not at all.
+
+Calls and results are tied by `tool_id` and nothing else; of several calls with one id
+the first that waits is answered. A call is open as long as nobody has spoken after it;
+then it counts as dead, and only a result that comes late can bring it back.
 """
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 
 from nbchat.history import Entry
+from nbchat.providers.base import wire_name
 from nbchat.tools import failed_result
 
 INTERRUPTED = "interrupted, the result is unknown"
 
+SPOKEN = ("assistant", "thinking")
+"""The roles of what a model says."""
+
+LONGEST_ID = 40
+"""Letters of a call's id: OpenAI refuses more, other servers make longer ones."""
+
+NUMBER_LENGTH = 8
+"""Letters kept free for what tells two calls of one id apart."""
+
+ANY_ID = "call"
+"""For calls whose server gave no id."""
+
 
 def open_calls(history: Iterable[Entry]) -> list[Entry]:
-    """The calls that have no result yet, in order."""
-    waiting: list[Entry] = []
-    for entry in history:
-        if entry.is_call:
-            waiting.append(entry)
-        elif entry.role == "tool":
-            answered = next((c for c in waiting if c.tool_id == entry.tool_id), None)
-            if answered is not None:
-                waiting.remove(answered)
-    return waiting
+    """The calls of the newest message that have no result yet, in order."""
+    ties = _Ties()
+    entries = list(history)
+    for entry in entries:
+        ties.tie(entry)
+    return [entries[place] for place in ties.open_places()]
 
 
 def safe_cuts(history: Sequence[Entry]) -> list[int]:
     """Indices between units, the end included: no call waits there for its result."""
-    waiting: dict[str, int] = defaultdict(int)
-    cuts = []
-    for place, entry in enumerate(history):
-        if not any(waiting.values()) and not _continues(history, place):
+    ties = _Ties()
+    ends = {ties.tie(entry): place for place, entry in enumerate(history)}
+    ends |= dict.fromkeys(ties.open_places(), len(history))
+    cuts, last_end = [], -1
+    for place in range(len(history) + 1):
+        if place > last_end and not _continues(history, place):
             cuts.append(place)
-        if entry.is_call:
-            waiting[entry.tool_id] += 1
-        elif entry.role == "tool" and waiting[entry.tool_id]:
-            waiting[entry.tool_id] -= 1
-    if not any(waiting.values()):
-        cuts.append(len(history))
+        last_end = max(last_end, ends.get(place, -1))
     return cuts
 
 
 def legal(history: Iterable[Entry]) -> list[Entry]:
-    """The same history as any server accepts it; the transcript stays as it is.
+    """The same history as any server accepts it; the transcript stays as it is."""
+    return list(Projection().of(list(history)))
 
-    Every call is followed by its result: a late one is moved up, a missing one is
-    stated as interrupted. A result without a call is left out.
+
+class Projection:
+    """The legal form of a growing history, made once: it costs what is new.
+
+    Every call has an id of its own and is followed by its result: a late one is moved
+    up, a missing one is stated as interrupted. A result without a call is left out, and
+    so is an assistant's message that says nothing.
     """
-    entries = list(history)
-    results = _results_by_call(entries)
-    sound: list[Entry] = []
-    owed: list[Entry] = []
-    for place, entry in enumerate(entries):
-        if entry.role == "tool":
-            continue
-        if owed and entry.role not in ("assistant", "thinking"):
-            sound += owed
-            owed = []
-        sound.append(entry)
+
+    def __init__(self) -> None:
+        """Begin with nothing said."""
+        self._begin()
+
+    def of(self, history: Sequence[Entry]) -> tuple[Entry, ...]:
+        """The legal form of a history; made anew when it is not the last one, grown."""
+        if history[: len(self._seen)] != self._seen:
+            self._begin()
+        for entry in history[len(self._seen) :]:
+            self._add(entry)
+        return (*self._sent, *self._message_with_results())
+
+    def _begin(self) -> None:
+        self._seen: list[Entry] = []
+        self._sent: list[Entry] = []
+        self._message: list[Entry] = []
+        self._results: dict[int, Entry] = {}
+        self._given_up: dict[int, int] = {}
+        self._ties = _Ties()
+        self._ids = _Ids()
+
+    def _add(self, entry: Entry) -> None:
+        place = len(self._seen)
+        if _begins_message(entry, self._seen[-1] if self._seen else None):
+            self._end_message()
+        self._seen.append(entry)
+        answered = self._ties.tie(entry)
+        if answered is not None:
+            self._answer(answered, entry)
+        elif entry.is_call:
+            call = _with_id(entry, self._ids.unique(entry.tool_id))
+            self._message.append(call)
+            self._results[place] = failed_result(call, INTERRUPTED)
+        elif entry.role in SPOKEN:
+            self._message.append(entry)
+        elif entry.role != "tool":
+            self._sent.append(entry)
+
+    def _answer(self, place: int, result: Entry) -> None:
+        """Put a result where its call's interruption was stated."""
+        if place in self._results:
+            stated = self._results[place]
+            self._results[place] = _with_id(result, stated.tool_id)
+        else:
+            at = self._given_up.pop(place)
+            self._sent[at] = _with_id(result, self._sent[at].tool_id)
+
+    def _end_message(self) -> None:
+        self._sent += self._message_with_results()
+        first = len(self._sent) - len(self._results)
+        self._given_up |= {place: first + n for n, place in enumerate(self._results)}
+        self._message, self._results = [], {}
+
+    def _message_with_results(self) -> list[Entry]:
+        says_something = any(
+            entry.is_call or (entry.role == "assistant" and entry.content.strip())
+            for entry in self._message
+        )
+        return [*self._message, *self._results.values()] if says_something else []
+
+
+class _Ties:
+    """Which call each result answers, told entry by entry."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, deque[int]] = defaultdict(deque)
+        self._dead: dict[str, deque[int]] = defaultdict(deque)
+        self._previous: Entry | None = None
+        self._place = -1
+
+    def tie(self, entry: Entry) -> int | None:
+        """The place of the call that the next entry answers; None if it answers none.
+
+        A call still open comes before a dead one, the latest of which comes first.
+        """
+        self._place += 1
+        if _begins_message(entry, self._previous):
+            for tool_id, places in self._waiting.items():
+                self._dead[tool_id] += places
+            self._waiting.clear()
+        self._previous = entry
         if entry.is_call:
-            owed.append(results.get(place) or failed_result(entry, INTERRUPTED))
-        next_role = entries[place + 1].role if place + 1 < len(entries) else ""
-        if owed and next_role == "tool":
-            sound += owed
-            owed = []
-    return sound + owed
+            self._waiting[entry.tool_id].append(self._place)
+        elif entry.role == "tool" and self._waiting.get(entry.tool_id):
+            return self._waiting[entry.tool_id].popleft()
+        elif entry.role == "tool" and self._dead.get(entry.tool_id):
+            return self._dead[entry.tool_id].pop()
+        return None
+
+    def open_places(self) -> list[int]:
+        """Where the calls stand that wait for a result, in order."""
+        return sorted(place for places in self._waiting.values() for place in places)
+
+
+class _Ids:
+    """Gives out ids that both APIs take: none twice, none empty, none too long."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        self._last_number: dict[str, int] = defaultdict(lambda: 1)
+
+    def unique(self, tool_id: str) -> str:
+        """The id itself the first time, one with a number after that."""
+        name = tool_id[:LONGEST_ID] or ANY_ID
+        stem = name[: LONGEST_ID - NUMBER_LENGTH]
+        while (written := wire_name(name)) in self._taken:
+            self._last_number[wire_name(stem)] += 1
+            name = f"{stem}_{self._last_number[wire_name(stem)]}"
+        self._taken.add(written)
+        return name
+
+
+def _with_id(entry: Entry, tool_id: str) -> Entry:
+    return entry if entry.tool_id == tool_id else entry._replace(tool_id=tool_id)
+
+
+def _begins_message(entry: Entry, previous: Entry | None) -> bool:
+    """Whether somebody speaks anew, so that open calls before it are dead."""
+    if entry.role == "tool":
+        return False
+    return entry.role not in SPOKEN or previous is None or previous.role not in SPOKEN
 
 
 def _continues(history: Sequence[Entry], place: int) -> bool:
-    """Whether the entry at `place` belongs to the message or unit before it."""
-    entry = history[place]
+    """Whether the entry at `place` belongs to the unit before it."""
+    if not 0 < place < len(history):
+        return False
+    entry, previous = history[place], history[place - 1]
     if entry.role == "tool":
-        return place > 0
-    is_assistant = entry.role in ("assistant", "thinking")
-    return (
-        is_assistant
-        and place > 0
-        and (history[place - 1].role in ("assistant", "thinking"))
-    )
-
-
-def _results_by_call(entries: Sequence[Entry]) -> dict[int, Entry]:
-    """The result of each call that has one, by the call's place."""
-    waiting: dict[str, deque[int]] = defaultdict(deque)
-    results = {}
-    for place, entry in enumerate(entries):
-        if entry.is_call:
-            waiting[entry.tool_id].append(place)
-        elif entry.role == "tool" and waiting[entry.tool_id]:
-            results[waiting[entry.tool_id].popleft()] = entry
-    return results
+        return True
+    if entry.role == "user":  # a picture or a file stays with the words about it
+        return previous.role == "user" and bool(previous.tool_name)
+    return entry.role in SPOKEN and previous.role in SPOKEN

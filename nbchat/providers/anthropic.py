@@ -24,6 +24,7 @@ class AnthropicProvider(SdkProvider):
     url_variable = "ANTHROPIC_BASE_URL"
     key_variable = "ANTHROPIC_API_KEY"
     sdk_error = anthropic.AnthropicError
+    format = anthropic_wire.FORMAT
 
     @cached_property
     def _client(self) -> anthropic.Anthropic:
@@ -43,7 +44,7 @@ class AnthropicProvider(SdkProvider):
             count = self._client.messages.count_tokens(
                 model=self._model_for(request),
                 messages=[],
-                extra_body=anthropic_wire.body(request),
+                extra_body=anthropic_wire.body(request, self._said(request)),
             )
             return int(count.input_tokens)
         except self._foreign_errors as error:
@@ -64,7 +65,7 @@ class AnthropicProvider(SdkProvider):
         )
 
     def _extra_body(self, request: Request) -> Json:
-        return {**anthropic_wire.body(request), **self._sampling}
+        return {**anthropic_wire.body(request, self._said(request)), **self._sampling}
 
     def _served_models(self) -> list[Json]:
         page = self._client.models.list(timeout=QUESTION_TIMEOUT_SECONDS)

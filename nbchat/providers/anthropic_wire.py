@@ -1,18 +1,25 @@
 """Anthropic's wire format: a request as a body, a stream of events as an answer."""
 
 import json
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, groupby
-from typing import Any
+from itertools import chain
+from typing import Literal
 
 from nbchat.events import Delta, TextDelta, ThinkingDelta
 from nbchat.history import Entry, Usage
-from nbchat.providers.base import ReplyStop, Request, messages
-from nbchat.providers.wire import Answer, image_of, new_call_id, user_text
-
-Json = dict[str, Any]
+from nbchat.providers.base import ReplyStop, Request, speaker, wire_name
+from nbchat.providers.wire import (
+    NOTHING_SAID,
+    Answer,
+    image_of,
+    json_object,
+    new_call_id,
+    readable,
+    readable_text,
+    user_text,
+)
+from nbchat.providers.written import Format, Json, Written
 
 STOPS: dict[str, ReplyStop] = {
     "max_tokens": "max_tokens",
@@ -27,11 +34,14 @@ INPUT_FIELDS = (
 )
 
 
-def body(request: Request) -> Json:
-    """The fields of a message request that come from the conversation."""
-    fields: Json = {"messages": wire_messages(request)}
+def body(request: Request, said: Sequence[Json] | None = None) -> Json:
+    """The fields of a message request that come from the conversation.
+
+    `said` are the history's messages where they are written already.
+    """
+    fields: Json = {"messages": wire_messages(request, said)}
     if request.system.strip():
-        fields["system"] = request.system
+        fields["system"] = readable_text(request.system)
     if request.tools:
         fields["tools"] = [
             {
@@ -52,24 +62,32 @@ OPENING: Json = {
 """Stands before a conversation that an assistant began: the API wants a user first."""
 
 
-def wire_messages(request: Request) -> list[Json]:
-    """Messages whose roles alternate; tool results stand first in the user's."""
-    spoken = (
-        ("assistant" if who == "assistant" else "user", _blocks(run))
-        for who, run in messages(request.history)
-    )
-    heard = ((role, blocks) for role, blocks in spoken if blocks)
-    alternating = [
-        {"role": role, "content": _in_order(chain.from_iterable(b for _, b in run))}
-        for role, run in groupby(heard, lambda each: each[0])
-    ]
-    if alternating and alternating[0]["role"] == "assistant":
-        return [OPENING, *alternating]
-    return alternating
+def wire_messages(request: Request, said: Sequence[Json] | None = None) -> list[Json]:
+    """Messages whose roles alternate, a user's first."""
+    if said is None:
+        said = Written().grown(request.history, FORMAT).messages
+    is_opened = not said or said[0]["role"] == "user"
+    return list(said) if is_opened else [OPENING, *said]
 
 
-def _in_order(blocks: Iterator[Json]) -> list[Json]:
-    return sorted(blocks, key=lambda block: bool(block["type"] != "tool_result"))
+def _role(entry: Entry) -> Literal["user", "assistant"]:
+    return "assistant" if speaker(entry) == "assistant" else "user"
+
+
+def _messages(run: list[Entry]) -> list[Json]:
+    """One message; tool results stand first in the user's, thinking never last."""
+    blocks = list(chain.from_iterable(map(_entry_blocks, run)))
+    role = _role(run[0])
+    if role == "user":
+        blocks.sort(key=lambda block: bool(block["type"] != "tool_result"))
+        blocks = blocks or [{"type": "text", "text": NOTHING_SAID}]
+    while blocks and blocks[-1]["type"] in THINKING:
+        blocks.pop()
+    return readable([{"role": role, "content": blocks}] if blocks else [])
+
+
+FORMAT = Format(_role, _messages)
+"""One message a run; results belong to the user's."""
 
 
 def _tool_choice(choice: str) -> Json:
@@ -82,41 +100,39 @@ def _tool_choice(choice: str) -> Json:
             return {"type": "tool", "name": choice}
 
 
-def _blocks(run: list[Entry]) -> list[Json]:
-    """A message's blocks; the API refuses thinking as the last of them."""
-    blocks = list(chain.from_iterable(map(_entry_blocks, run)))
-    while blocks and blocks[-1]["type"] in THINKING:
-        blocks.pop()
-    return blocks
-
-
 def _entry_blocks(entry: Entry) -> Iterator[Json]:
     """An entry as blocks; none for a blank text, which the API refuses."""
+    if entry.role == "tool":
+        yield _tool_result(entry)
+        return
+    if entry.role == "thinking":
+        yield from _thinking_blocks(entry)
+        return
+    if image := image_of(entry):
+        yield _image(*image)
+    if (text := user_text(entry)).strip():
+        yield {"type": "text", "text": text}
     if entry.is_call:
         yield _tool_use(entry)
-    elif entry.role == "tool":
-        yield _tool_result(entry)
-    elif entry.role == "thinking":
-        if entry.tool_name == "anthropic" and entry.arguments:
-            yield entry.arguments  # verbatim: the API checks the signature
-    else:
-        if image := image_of(entry):
-            yield _image(*image)
-        if (text := user_text(entry)).strip():
-            yield {"type": "text", "text": text}
+
+
+def _thinking_blocks(entry: Entry) -> list[Json]:
+    """The block verbatim, for the API checks its signature, or none at all."""
+    block = json_object(entry) if entry.tool_name == "anthropic" else {}
+    return [block] if block and readable([block]) == [block] else []
 
 
 def _tool_use(call: Entry) -> Json:
     return {
         "type": "tool_use",
-        "id": _wire_id(call.tool_id),
-        "name": call.tool_name,
-        "input": call.arguments,
+        "id": wire_name(call.tool_id),
+        "name": wire_name(call.tool_name),
+        "input": json_object(call),
     }
 
 
 def _tool_result(entry: Entry) -> Json:
-    block: Json = {"type": "tool_result", "tool_use_id": _wire_id(entry.tool_id)}
+    block: Json = {"type": "tool_result", "tool_use_id": wire_name(entry.tool_id)}
     if entry.content.strip():
         block["content"] = entry.content
     if entry.is_error:
@@ -127,11 +143,6 @@ def _tool_result(entry: Entry) -> Json:
 def _image(media_type: str, data: str) -> Json:
     source = {"type": "base64", "media_type": media_type, "data": data}
     return {"type": "image", "source": source}
-
-
-def _wire_id(tool_id: str) -> str:
-    """An id in the letters the API allows; other servers use more of them."""
-    return re.sub(r"[^a-zA-Z0-9_-]", "_", tool_id)
 
 
 class EventReader:

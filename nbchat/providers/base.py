@@ -1,8 +1,8 @@
 """What every provider speaks: a request goes in, deltas and one reply come out."""
 
-from collections.abc import Generator, Iterator
+import re
+from collections.abc import Generator
 from dataclasses import dataclass
-from itertools import groupby
 from threading import Event as Flag
 from typing import Literal, Protocol
 
@@ -95,12 +95,6 @@ def speaker(entry: Entry) -> Speaker:
     return "tool" if entry.role == "tool" else "user"
 
 
-def messages(history: tuple[Entry, ...]) -> Iterator[tuple[Speaker, list[Entry]]]:
-    """A history as messages: runs of entries by one speaker."""
-    for who, run in groupby(history, speaker):
-        yield who, list(run)
-
-
 def wire_text(entry: Entry) -> str:
     """An entry's text as the model reads it; a summary comes in a data envelope."""
     if entry.role != "summary":
@@ -109,6 +103,11 @@ def wire_text(entry: Entry) -> str:
         f"<conversation_summary>\n{SUMMARY_NOTE}\n{entry.content}\n"
         "</conversation_summary>"
     )
+
+
+def wire_name(text: str) -> str:
+    """An id or a tool's name in the letters both APIs allow; others become `_`."""
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", text)
 
 
 def redact(text: str, secret: str) -> str:

@@ -27,6 +27,7 @@ class OpenAIProvider(SdkProvider):
     url_variable = "OPENAI_BASE_URL"
     key_variable = "OPENAI_API_KEY"
     sdk_error = openai.OpenAIError
+    format = openai_wire.FORMAT
 
     @cached_property
     def _client(self) -> openai.OpenAI:
@@ -58,7 +59,7 @@ class OpenAIProvider(SdkProvider):
         )
 
     def _extra_body(self, request: Request) -> Json:
-        fields = {**openai_wire.body(request), **self._sampling}
+        fields = {**openai_wire.body(request, self._said(request)), **self._sampling}
         if request.max_output_tokens is not None:
             fields[self._limit_field] = request.max_output_tokens
         return fields

@@ -1,28 +1,38 @@
 """OpenAI's wire format: a request as a body, a stream of chunks as an answer."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from json import dumps
-from typing import Any
 
 from nbchat.events import Delta, TextDelta, ThinkingDelta
 from nbchat.history import Entry, Usage
-from nbchat.providers.base import ReplyStop, Request, messages
-from nbchat.providers.wire import Answer, image_of, new_call_id, user_text
-
-Json = dict[str, Any]
+from nbchat.providers.base import ReplyStop, Request, speaker, wire_name
+from nbchat.providers.wire import (
+    NOTHING_SAID,
+    Answer,
+    image_of,
+    json_object,
+    new_call_id,
+    readable,
+    readable_text,
+    user_text,
+)
+from nbchat.providers.written import Format, Json, Written
 
 STOPS: dict[str, ReplyStop] = {"length": "max_tokens", "content_filter": "refusal"}
 
 
-def body(request: Request) -> Json:
-    """The fields of a chat completion that come from the conversation."""
-    system = [{"role": "system", "content": request.system}] if request.system else []
-    said = chain.from_iterable(
-        _messages(who, run) for who, run in messages(request.history)
-    )
-    fields: Json = {"messages": [*system, *said]}
+def body(request: Request, said: Sequence[Json] | None = None) -> Json:
+    """The fields of a chat completion that come from the conversation.
+
+    `said` are the history's messages where they are written already.
+    """
+    if said is None:
+        said = Written().grown(request.history, FORMAT).messages
+    system = readable_text(request.system)
+    opening = [{"role": "system", "content": system}] if system else []
+    fields: Json = {"messages": [*opening, *said]}
     if request.tools:
         fields["tools"] = [
             {
@@ -45,21 +55,29 @@ def _tool_choice(choice: str) -> str | Json:
     return {"type": "function", "function": {"name": choice}}
 
 
-def _messages(who: str, run: list[Entry]) -> list[Json]:
-    if who == "tool":
-        return [
-            {"role": "tool", "tool_call_id": entry.tool_id, "content": entry.content}
-            for entry in run
-        ]
-    if who == "user":
-        return [{"role": "user", "content": _user_content(run)}]
-    return _assistant(run)
+def _messages(run: list[Entry]) -> list[Json]:
+    match speaker(run[0]):
+        case "tool":
+            return readable(map(_result, run))
+        case "user":
+            return readable([{"role": "user", "content": _user_content(run)}])
+        case _:
+            return readable(_assistant(run))
+
+
+FORMAT = Format(speaker, _messages)
+"""One message a run, but one for each result."""
+
+
+def _result(entry: Entry) -> Json:
+    return {"role": "tool", "tool_call_id": entry.tool_id, "content": entry.content}
 
 
 def _user_content(run: list[Entry]) -> str | list[Json]:
-    if not any(map(image_of, run)):
-        return "\n\n".join(filter(None, map(user_text, run)))
-    return list(chain.from_iterable(map(_user_parts, run)))
+    if any(map(image_of, run)):
+        return list(chain.from_iterable(map(_user_parts, run)))
+    text = "\n\n".join(filter(None, map(user_text, run)))
+    return text if text.strip() else NOTHING_SAID
 
 
 def _user_parts(entry: Entry) -> Iterator[Json]:
@@ -75,23 +93,18 @@ def _assistant(run: list[Entry]) -> list[Json]:
     """One message; thinking stays here: chat completions take none back."""
     spoken = [entry for entry in run if entry.role == "assistant"]
     calls = [entry for entry in spoken if entry.is_call]
-    texts = [entry.content for entry in spoken if entry.content and not entry.is_call]
+    texts = [entry.content for entry in spoken if entry.content]
     message: Json = {"role": "assistant", "content": "\n\n".join(texts) or None}
     if calls:
-        message["tool_calls"] = [
-            {
-                "id": call.tool_id,
-                "type": "function",
-                "function": {"name": call.tool_name, "arguments": _arguments(call)},
-            }
-            for call in calls
-        ]
+        message["tool_calls"] = list(map(_tool_call, calls))
     return [message] if calls or texts else []
 
 
-def _arguments(call: Entry) -> str:
-    """Verbatim; what is no JSON object is left out: llama.cpp answers it with a 500."""
-    return call.tool_args if call.arguments else "{}"
+def _tool_call(call: Entry) -> Json:
+    """Arguments verbatim; what is no JSON object is left out: llama.cpp answers 500."""
+    arguments = call.tool_args if json_object(call) else "{}"
+    function = {"name": wire_name(call.tool_name), "arguments": arguments}
+    return {"id": call.tool_id, "type": "function", "function": function}
 
 
 @dataclass(slots=True)

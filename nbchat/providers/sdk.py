@@ -24,6 +24,7 @@ from nbchat.providers.faults import (
 )
 from nbchat.providers.pump import pump
 from nbchat.providers.wire import Answer, estimated_tokens, finished_reply
+from nbchat.providers.written import Format, Written
 from nbchat.tokens import TokenCounter
 
 logger = logging.getLogger(__name__)
@@ -79,6 +80,7 @@ class SdkProvider(ABC):
     url_variable: ClassVar[str]
     key_variable: ClassVar[str]
     sdk_error: ClassVar[type[Exception]]
+    format: ClassVar[Format]
 
     def __init__(
         self,
@@ -112,6 +114,7 @@ class SdkProvider(ABC):
             read_timeout_seconds, connect=CONNECT_TIMEOUT_SECONDS
         )
         self._counter = TokenCounter(self._known.encoding)
+        self._written = Written()
 
     def __repr__(self) -> str:
         """The model and, where it is not the usual one, the address."""
@@ -159,6 +162,12 @@ class SdkProvider(ABC):
 
     def _model_for(self, request: Request) -> str:
         return request.model.removeprefix(f"{self.kind}:") or self._model
+
+    def _said(self, request: Request) -> tuple[Json, ...]:
+        """The history's messages; only what the last request did not hold is new."""
+        written = self._written.grown(request.history, self.format)
+        self._written = written  # one assignment: other threads may send, too
+        return written.messages
 
     @abstractmethod
     def _new_reader(self) -> Reader:

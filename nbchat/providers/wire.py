@@ -1,14 +1,27 @@
-"""What all wire formats share: texts on the way out, checks of answers coming in."""
+"""What all wire formats share: texts on the way out, checks of answers coming in.
+
+What goes out is JSON that any server can read, whatever the history holds.
+"""
 
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 from uuid import uuid4
 
 from nbchat.errors import ProtocolFault
 from nbchat.history import Entry, Usage
 from nbchat.providers.base import Reply, ReplyStop, Request, wire_text
 from nbchat.tokens import IMAGE_TOKENS, TokenCounter
+
+Json = dict[str, Any]
+
+NOTHING_SAID = "(nothing was written)"
+"""Stands for a user's message without any text, which the APIs refuse."""
+
+SPARE_DEPTH = 100
+"""Brackets that may stand around a value, and frames around the call that writes it;
+Python writes JSON of less than a thousand."""
 
 TEXT_TYPES = ("text/", "application/json", "application/xml", "application/yaml")
 
@@ -24,21 +37,53 @@ class Answer:
 
 def user_text(entry: Entry) -> str:
     """What a person, or a summary, says as text; a file with its content."""
-    if entry.tool_name != "file":
+    if entry.role != "user" or not entry.tool_name:
         return wire_text(entry)
     media_type = str(entry.arguments.get("media_type", "text/plain"))
     content = f"[a file of type {media_type}, which is not text]"
-    if media_type.startswith(TEXT_TYPES):
+    if entry.tool_name == "image":
+        content = "" if image_of(entry) else "[a picture that cannot be read]"
+    elif media_type.startswith(TEXT_TYPES):
         content = str(entry.arguments.get("data", ""))
     return "\n\n".join(filter(None, (entry.content, content)))
 
 
 def image_of(entry: Entry) -> tuple[str, str] | None:
     """Media type and base64 data of a picture; None for all other entries."""
-    data = entry.arguments.get("data") if entry.tool_name == "image" else None
-    if entry.role != "user" or not data:
+    if entry.role != "user" or entry.tool_name != "image":
         return None
-    return str(entry.arguments.get("media_type", "image/png")), str(data)
+    data = entry.arguments.get("data")
+    media_type = str(entry.arguments.get("media_type", "image/png"))
+    return (media_type, str(data)) if data else None
+
+
+def json_object(entry: Entry) -> Json:
+    """`tool_args` as an object that can be written as JSON; empty for anything else."""
+    value: Any = entry.arguments
+    for _ in range(SPARE_DEPTH if value else 0):
+        value = [value]
+    try:
+        json.dumps(value, allow_nan=False)
+    except (ValueError, RecursionError):  # 1e999 is read as infinity
+        return {}
+    return entry.arguments
+
+
+def readable(messages: Iterable[Json]) -> list[Json]:
+    """Messages that can be written as UTF-8: a lone surrogate becomes U+FFFD."""
+    wanted = list(messages)
+    text = json.dumps(wanted, ensure_ascii=False)
+    clean = readable_text(text)
+    return wanted if clean is text else list(json.loads(clean))
+
+
+def readable_text(text: str) -> str:
+    """A text that can be written as UTF-8; the same object when it can already."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
 
 
 def new_call_id() -> str:
