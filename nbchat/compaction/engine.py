@@ -16,7 +16,9 @@ from nbchat.compaction.extract import extract
 from nbchat.compaction.gauge import Gauge
 from nbchat.compaction.plan import Plan, make_plan
 from nbchat.compaction.policies import Policy, policy_named
+from nbchat.compaction.pruning import TARGET_SHARE, make_pruning
 from nbchat.compaction.summary import summary_request
+from nbchat.compaction.units import open_calls
 from nbchat.errors import CompactionError
 from nbchat.events import CompactionStarted, RetryScheduled
 from nbchat.history import Compaction, Entry, Session, prefix_hash
@@ -136,9 +138,41 @@ class CompactionEngine(Gauge):
         )
         return self._record(session, plan, writer, outcome)
 
+    def prune(self, session: Session, *, trigger: str = "manual") -> Compaction | None:
+        """The record that shortens old tool outputs; asks no model, costs nothing.
+
+        None when the policy does not prune and when a summary would still be due: too
+        little would come free, or the window would stay too full.
+        """
+        if not self.policy.prunes or open_calls(session.history):
+            return None
+        pruning = make_pruning(
+            session, self.counter, protected=self.policy.protected_tools
+        )
+        before = self.context_tokens(session)
+        after = self._scaled(session, before, pruning.saved_tokens)
+        limit = self._window_limit(0)
+        if not pruning.pays(before) or (limit and after > limit * TARGET_SHARE):
+            return None
+        stop = pruning.replacements[-1][0] + 1
+        return Compaction(
+            id=uuid.uuid4().hex[:12],
+            start=pruning.replacements[0][0],
+            stop=stop,
+            summary="",
+            tokens_before=before,
+            tokens_after=after,
+            trigger=trigger,
+            policy=self.policy.name,
+            prefix_hash=prefix_hash(session.transcript[:stop]),
+            committed_at=len(session.transcript),
+            kind="pruning",
+            replacements=pruning.replacements,
+        )
+
     def undo(self, session: Session) -> Compaction | None:
-        """The record that takes back the compaction in force; None if there is none."""
-        newest = session.compaction
+        """The record that takes back the newest one in force; None if there is none."""
+        newest = next(reversed(session.active_compactions), None)
         if newest is None:
             return None
         return replace(newest, status="undone", committed_at=len(session.transcript))
@@ -190,14 +224,18 @@ class CompactionEngine(Gauge):
         )
 
     def _tokens_after(self, session: Session, plan: Plan, entry: Entry) -> int:
-        """The context after, by the measure of the context before.
+        """The context after, by the measure of the context before."""
+        saved = plan.tokens_covered - self.counter.count_entry(entry)
+        return self._scaled(session, plan.tokens_before, saved)
+
+    def _scaled(self, session: Session, tokens_before: int, saved: int) -> int:
+        """What is left of the context when so many tokens are saved.
 
         The counts before and after are made the same way and set in proportion to what
         the provider reported, so that both figures are of one kind.
         """
         before = self.floor_tokens + self.counter.count_entries(session.history)
-        saved = plan.tokens_covered - self.counter.count_entry(entry)
-        return round(plan.tokens_before * (before - saved) / max(before, 1))
+        return round(tokens_before * (before - saved) / max(before, 1))
 
 
 def _open_request(transcript: Sequence[Entry], stop: int) -> str:

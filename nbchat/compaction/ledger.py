@@ -8,8 +8,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from nbchat.compaction.fitting import shorten, within
 from nbchat.compaction.identifiers import identifiers
-from nbchat.compaction.pruning import shorten, within
 from nbchat.history import Entry
 from nbchat.tokens import TokenCounter
 

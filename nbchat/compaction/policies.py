@@ -18,6 +18,11 @@ class Policy:
     """Newest entries kept as they are; rounded up to whole units."""
     summary_max_tokens: int = 1_500
     """The longest summary asked for."""
+    prunes: bool = False
+    """Whether old tool outputs are shortened first; if that is enough, no model is
+    called."""
+    protected_tools: tuple[str, ...] = ()
+    """Tools whose outputs are never shortened."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
