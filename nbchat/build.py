@@ -16,6 +16,9 @@ from nbchat.store import Recorder, SessionStore
 
 logger = logging.getLogger(__name__)
 
+RECALLING_HOSTS = ("api.openai.com", "api.anthropic.com")
+"""Servers all of whose chat models call tools; others refuse a request that has any."""
+
 
 def build_agent(
     config: NbChat | None = None,
@@ -44,6 +47,7 @@ def build_agent(
         max_steps=config.max_steps,
         max_output_tokens=config.max_output_tokens,
         approve=approve,
+        recall=_offers_recall(config, provider),
     )
     agent.listener = recorder(store or SessionStore(config.store_url), session, agent)
     return agent
@@ -62,6 +66,14 @@ def build_engine(config: NbChat, provider: Provider) -> CompactionEngine:
         config.policy,
         info=provider.info(),
     )
+
+
+def _offers_recall(config: NbChat, provider: Provider) -> bool:
+    """As set, else where tools are sure to work."""
+    if config.recall is not None:
+        return bool(config.recall)
+    endpoint = getattr(provider, "endpoint", None)  # the embedded model has none
+    return getattr(endpoint, "host", "") in RECALLING_HOSTS
 
 
 def recorder(store: SessionStore, session: Session, agent: Agent) -> Recorder:

@@ -33,6 +33,7 @@ class Commands:
             "help": (self._help, "this list"),
             "context": (_context, "what the context holds, and when it is compacted"),
             "compact": (_compact, "[focus]  compact now; focus says what matters most"),
+            "recall": (_recall, "text or number  what was said, folded or not"),
             "undo": (_undo, "take back the last compaction"),
             "threshold": (_threshold, "[tokens]  show or set when to compact"),
             "model": (_model, "[provider:name]  show or change the model"),
@@ -97,6 +98,10 @@ def _of(amount: int, limit: int | None, unit: str) -> str:
 
 def _compact(agent: Agent, focus: str) -> CommandResult:
     return CommandResult(events=agent.compact(focus=focus))
+
+
+def _recall(agent: Agent, query: str) -> CommandResult:
+    return CommandResult(agent.session.recall(query).text())
 
 
 def _undo(agent: Agent, _argument: str) -> CommandResult:

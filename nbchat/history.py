@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple, Self, overload
 
+from nbchat.recall import Recollection, find
+
 Status = Literal["running", "done", "degraded", "failed", "undone"]
 Kind = Literal["summary", "pruning"]
 
@@ -271,6 +273,10 @@ class Session:
             if entry.role == "assistant" and not entry.is_call:
                 answer.append(entry.content)
         return "\n".join(reversed(answer))
+
+    def recall(self, query: int | str) -> Recollection:
+        """What was said at a place of the transcript, or wherever all words occur."""
+        return find(self.transcript, query)
 
     def usage_at(self, position: int) -> Usage | None:
         """The usage that came with the entry at `position`, if one did."""

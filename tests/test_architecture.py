@@ -10,7 +10,7 @@ import nbchat
 PACKAGE = Path(nbchat.__file__).parent
 
 LAYERS = [
-    {"errors", "history"},
+    {"errors", "history", "recall"},
     {"events", "models", "tokens", "tools", "config"},
     {"providers.base", "providers.pump"},
     {

@@ -404,7 +404,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(value=st.lists(JSON, min_size=1, max_size=150), repeat=st.integers(1, 40))
 def test_any_json_gets_smaller_or_stays_and_twice_is_once(value: list, repeat: int):
     entry = Entry("tool", json.dumps(value * repeat), "1", "get")
@@ -414,7 +414,7 @@ def test_any_json_gets_smaller_or_stays_and_twice_is_once(value: list, repeat: i
     assert prune_text(entry, COUNTER, position=7) == once
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(text=st.text(max_size=400), mark=st.sampled_from(["", "\n", "\t", ",", " | "]))
 def test_any_text_gets_smaller_or_stays_and_twice_is_once(text: str, mark: str):
     entry = Entry("tool", (text + mark) * 50, "1", "get")

@@ -24,6 +24,7 @@ from nbchat.events import CompactionStarted, RetryScheduled
 from nbchat.history import Compaction, Entry, Session, prefix_hash
 from nbchat.models import ModelInfo
 from nbchat.providers.base import Provider, Request
+from nbchat.recall import TOOL_NAME
 
 DEFAULT_THRESHOLD = 5_000
 
@@ -179,7 +180,8 @@ class CompactionEngine(Gauge):
 
     def _summary_entry(self, session: Session, plan: Plan, text: str) -> Entry:
         """The summary entry with its facts; raises when it would not be smaller."""
-        covered = session.transcript[: plan.stop]
+        said = session.transcript[: plan.stop]
+        covered = [entry for entry in said if entry.tool_name != TOOL_NAME]
         size = plan.tokens_covered
         facts = ledger.facts(
             covered,
