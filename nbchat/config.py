@@ -60,6 +60,11 @@ class NbChat(Configurable):
         "shortened, 84 tokens a request. None: offered to models of OpenAI and "
         "Anthropic; small models are confused by it, some servers refuse tools.",
     ).tag(config=True)
+    live_variables = Bool(
+        True,
+        help="Whether a summary lists the notebook's variables that were talked about, "
+        "with their types and shapes.",
+    ).tag(config=True)
     window = Int(
         None,
         allow_none=True,

@@ -11,7 +11,7 @@ PACKAGE = Path(nbchat.__file__).parent
 
 LAYERS = [
     {"errors", "history", "recall"},
-    {"events", "models", "tokens", "tools", "config"},
+    {"events", "models", "tokens", "tools", "config", "variables"},
     {"providers.base", "providers.pump"},
     {
         "providers",

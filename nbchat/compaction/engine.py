@@ -5,7 +5,7 @@ appends the record it returns, and until then the history is what it was.
 """
 
 import uuid
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from threading import Event as Flag
 
@@ -13,6 +13,7 @@ from nbchat.compaction import ledger
 from nbchat.compaction.attempts import Outcome, write_summary
 from nbchat.compaction.envelope import summary_entry
 from nbchat.compaction.extract import extract
+from nbchat.compaction.fitting import within
 from nbchat.compaction.gauge import Gauge
 from nbchat.compaction.plan import Plan, make_plan
 from nbchat.compaction.policies import Policy, policy_named
@@ -37,6 +38,9 @@ LARGEST_SHARE = 0.9
 FACTS_TOKENS, FACTS_SHARE = 500, 0.3
 """Facts take a tenth of what is folded, or this many tokens, but never over 30 %."""
 
+VARIABLES_TOKENS, VARIABLES_SHARE, VARIABLES_LINES = 300, 0.1, 20
+"""Live variables take a tenth of what is folded, at most so many tokens and lines."""
+
 COUNT_ERROR = 1.3
 """Local counts fall up to 28 % short of other vendors' own (measured on real usage)."""
 
@@ -55,15 +59,18 @@ class CompactionEngine(Gauge):
         policy: str | Policy = "single-summary",
         *,
         info: ModelInfo | None = None,
+        live_variables: Callable[[Sequence[Entry]], list[str]] | None = None,
     ) -> None:
         """A threshold of None is 75 % of the model's window, or off if that is unknown.
 
         `summary_model` is another model of the same provider, by name, or a provider.
-        `info` is told by the agent when it is left out here.
+        `info` is told by the agent when it is left out here. `live_variables` is asked
+        for lines on what the kernel holds of what these entries mention.
         """
         super().__init__(context_token_threshold, policy_named(policy), info)
         self.summary_prompt = summary_prompt
         self.summary_model = summary_model
+        self._live_variables = live_variables
         self._writer = None if isinstance(summary_model, str) else summary_model
 
     def __repr__(self) -> str:
@@ -189,6 +196,7 @@ class CompactionEngine(Gauge):
             budget_tokens=max(size // 10, min(FACTS_TOKENS, int(size * FACTS_SHARE))),
             counter=self.counter,
         )
+        facts += self._variable_lines(session.transcript, size)
         entry = summary_entry(text, facts)
         if self.counter.count_entry(entry) > size * LARGEST_SHARE:
             raise CompactionError(
@@ -197,6 +205,13 @@ class CompactionEngine(Gauge):
                 f"what it replaces has {size:,}",
             )
         return entry
+
+    def _variable_lines(self, entries: Sequence[Entry], size: int) -> list[str]:
+        """What the kernel holds now, within its share of a context of some size."""
+        lines = self._live_variables(entries) if self._live_variables else []
+        room = min(VARIABLES_TOKENS, int(size * VARIABLES_SHARE))
+        kept = within(lines[:VARIABLES_LINES], room, self.counter.count)
+        return ["Variables in the kernel now:", *kept] if kept else []
 
     def _extract(self, plan: Plan) -> str:
         budget = plan.summary_max_tokens
