@@ -78,5 +78,7 @@ class Upkeep:
         if not record.is_in_force:
             self._engine.record_failure(session)
             return CompactionFailed(record)
-        self._engine.reset()
+        # A pruning says nothing of the summariser: if it fails, it goes on resting.
+        is_pruning = record.kind == "pruning"
+        self._engine.reset(failures=self._engine.failures if is_pruning else 0)
         return Compacted(record)

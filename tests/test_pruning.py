@@ -26,7 +26,7 @@ from nbchat.providers import anthropic_wire, openai_wire
 from nbchat.providers.base import Request
 from nbchat.render import compaction_html, compaction_text
 from nbchat.store import SessionStore
-from nbchat.testing import ScriptedProvider, calls, says
+from nbchat.testing import Line, ScriptedProvider, calls, says
 from nbchat.tokens import TokenCounter
 
 COUNTER = TokenCounter()
@@ -274,9 +274,9 @@ def test_a_window_that_stays_too_full_needs_a_summary():
     assert not proposed(left)
 
 
-def read() -> str:
+def read(lines: int = 400) -> str:
     """Read the log."""
-    return LOG
+    return "\n".join(LOG.splitlines()[:lines])
 
 
 def agent_with(
@@ -305,6 +305,25 @@ def test_when_a_pruning_is_enough_no_model_is_asked_for_a_summary():
     assert agent.session.transcript[2].content == LOG
     assert compaction_text(record)
     assert compaction_html(record)
+
+
+def test_prunings_give_a_failing_summariser_no_new_patience():
+    broken = 0
+
+    def line(request: Request) -> Line:
+        nonlocal broken
+        if request.answer_tag:
+            broken += 1
+            return says("no tags")
+        is_asked = request.history[-1].role == "user"
+        return calls("read", lines=60) if is_asked else says("Fine.")
+
+    agent = agent_with(*[line] * 1_000, threshold=1_500)
+    for turn in range(50):
+        list(agent.run(f"Read it, {turn}."))
+    kinds = [record.kind for record in agent.session.active_compactions]
+    assert kinds.count("pruning") > 5
+    assert broken <= 4  # two answers at first, then one a try
 
 
 def test_without_pruning_the_same_talk_is_summarised():

@@ -85,12 +85,12 @@ class Gauge:
         if position is not None:
             self._anchor = (position, usage)
 
-    def reset(self) -> None:
-        """Begin to count anew, as after a compaction."""
+    def reset(self, *, failures: int = 0) -> None:
+        """Begin to count anew, as after a compaction, with so many failures known."""
         self.input_tokens = 0
         self._anchor = None
         self._cooldown = (0, 0)
-        self.failures = 0
+        self.failures = failures
 
     def context_tokens(self, session: Session) -> int:
         """What the next request holds: the last report plus an estimate of the rest."""
