@@ -20,7 +20,7 @@ from nbchat.compaction.pruning import make_pruning, prune_text
 from nbchat.compaction.structure import outline, parsed
 from nbchat.compaction.units import legal
 from nbchat.events import Compacted, CompactionUndone
-from nbchat.history import FAILED, Entry, Session
+from nbchat.history import FAILED, Compaction, Entry, Session
 from nbchat.models import ModelInfo
 from nbchat.providers import anthropic_wire, openai_wire
 from nbchat.providers.base import Request
@@ -96,6 +96,21 @@ def test_a_tool_that_searches_may_answer_without_addresses():
     short = shortened(json.dumps(found), COUNTER, tool_name="search_help_articles")
     assert "3. Doc 2 (id doc_2)\n   line 0: worker 0" in short
     assert "(id doc_2)" not in shortened(json.dumps(found), COUNTER, tool_name="get")
+
+
+def test_a_list_in_which_not_all_are_hits_keeps_what_is_none():
+    found = [
+        {"title": f"Page {n}", "url": f"https://example.org/{n}"} for n in range(60)
+    ]
+    found[7] = {"order_id": "W100", "total": 12}
+    short = shortened(json.dumps(found), COUNTER)
+    assert '{"order_id": "W100", …}, {"title": "Page 8"' in short
+
+
+def test_a_page_with_a_few_links_on_lines_of_their_own_is_no_list_of_hits():
+    link = "Where to read on:\nhttps://example.org/1\n\n"
+    page = f"{link}{link}" + "And so on it goes, and on.\n\n" * 60
+    assert "characters left out]" in shortened(page, COUNTER)
 
 
 def test_a_page_with_links_in_its_sentences_is_a_text_and_no_list_of_hits():
@@ -192,7 +207,9 @@ def test_a_long_text_keeps_its_head_and_its_tail():
         "short",
         "word " * 180,
         json.dumps([{"id": n, "name": f"N{n}"} for n in range(30)]),
-        "\n".join(f"field_{n}: value {n}" for n in range(50)),
+        "\n".join(
+            f"field_{n}: a value of {n} and no more than that" for n in range(33)
+        ),
         "Traceback (most recent call last):\n" + LOG[:4_000],
         "Error: " + LOG[:4_000],
     ],
@@ -372,6 +389,12 @@ def test_prunings_pile_up_and_never_touch_what_is_short_already():
     assert len(kept.active_compactions) == 2
 
 
+def test_what_a_summary_covers_is_not_pruned():
+    kept = session(LOG, LOG + "2", steps_after=4)
+    kept.compactions.append(Compaction("s", 0, 4, "<summary>x</summary>"))
+    assert list(pruned(kept)) == [5]
+
+
 def test_a_pruned_view_is_the_same_after_saving_and_loading(tmp_path: Path):
     store = SessionStore(f"sqlite:///{tmp_path / 'sessions.db'}")
     agent = agent_with(*TALK)
@@ -452,6 +475,7 @@ def test_any_text_gets_smaller_or_stays_and_twice_is_once(text: str, mark: str):
         "[" * 100_000,
         '{"a":' * 20_000 + "1" + "}" * 20_000,
         "[" * 300 + "1" * 90_000 + "]" * 300,
+        '{"a":' * 950 + f'"{"1" * 90_000}"' + "}" * 950,
         json.dumps({"k" * 50_000: "v" * 50_000}),
         json.dumps([{}] * 30_000),
         json.dumps([[]] * 30_000),

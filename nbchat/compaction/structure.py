@@ -30,13 +30,10 @@ STATE_KEYS = frozenset((
     *("id", "name", "title", "type", "kind", "status", "state", "ok", "success"),
     *("error", "code", "message", "total", "count", "next", "cursor"),
 ))  # fmt: skip
-"""Fields that say what an answer is and how it went..."""
-
-STATE_DEPTH = 2
-"""...when they stand as near to its top as in `[{"status": ...}]`."""
+"""Fields at the top of an answer that say what it is and how it went."""
 
 _NAME_KEY = re.compile(
-    r"(?:.*[_-])?(?:id|ids|name|title|key|code|number|reference|sku|email|url)",
+    r"(?:.*[_-])?(?:id|ids|name|title|key|code|number|reference|sku|email|url|status)",
     re.IGNORECASE,
 )
 _IDENTIFIER = re.compile(r"[^\s\d@_/-]*[\d@_/-]\S*")
@@ -125,7 +122,7 @@ def _rank(path: Path, leaf: Any) -> int:
     if len(leaf) > LONGEST_ID:
         return 4
     key = next((part for part in reversed(path) if isinstance(part, str)), "")
-    if len(path) <= STATE_DEPTH and key.lower() in STATE_KEYS:
+    if len(path) == 1 and key.lower() in STATE_KEYS:
         return 0
     if _NAME_KEY.fullmatch(key[-LONGEST_ID:]):
         return 1
