@@ -28,10 +28,13 @@ from nbchat.history import INCOMPLETE, Entry, Session, Usage
 from nbchat.providers import connect
 from nbchat.providers.base import Provider, Reply, Request
 from nbchat.providers.retry import stream_with_retries
+from nbchat.recall import recall_tool
 from nbchat.tools import as_tools, failed_result, run_tool
 from nbchat.upkeep import Upkeep
 
 DEFAULT_MAX_STEPS = 50
+
+PINNED = "The user has pinned these rules; they hold for the whole conversation:"
 
 Events = Generator[Event, None, None]
 
@@ -57,19 +60,22 @@ class Agent:
         max_output_tokens: int | None = None,
         approve: Callable[[Entry], bool] | None = None,
         listener: Callable[[Event], None] | None = None,
+        recall: bool = False,
     ) -> None:
         """Without a provider the key in the environment chooses one, else it is local.
 
         `tool_choice` is auto, none, required or a tool's name, or a function of the
         session that says which; so code can hold the workflow while the model judges.
         `approve` is asked before each call; without it every tool given here may run.
-        Raises ConfigError when a part cannot work.
+        `recall` offers one more tool, for what was folded or shortened (84 tokens a
+        request). Raises ConfigError when a part cannot work.
         """
         self.provider = connect(provider) if isinstance(provider, str) else provider
-        self.tools = as_tools(tools)
         self.system = system
         self.session = session or Session()
         self.engine = engine or CompactionEngine(context_token_threshold=None)
+        looks_up = recall_tool(lambda: self.session, count=self.engine.counter.count)
+        self.tools = as_tools([*tools, *[looks_up] * recall])
         self.upkeep = Upkeep(self.engine, self._tell)
         self.tool_choice = tool_choice
         self.max_steps = max_steps
@@ -217,10 +223,17 @@ class Agent:
         choice = self.tool_choice
         return Request(
             history=self._projection.of(self.session.history),
-            system=self.system,
+            system=self._instructions(),
             tools=self.tools,
             tool_choice=choice if isinstance(choice, str) else choice(self.session),
             max_output_tokens=self.max_output_tokens,
+        )
+
+    def _instructions(self) -> str:
+        """The system prompt, with what was pinned: no compaction ever touches it."""
+        pins = self.session.pins
+        return "\n\n".join(
+            filter(None, [self.system, *([PINNED] if pins else []), *pins])
         )
 
     def _remember_reply(self, reply: Reply) -> Events:

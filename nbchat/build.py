@@ -3,7 +3,7 @@
 import logging
 import os
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from nbchat.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
@@ -13,8 +13,12 @@ from nbchat.history import Entry, Session
 from nbchat.providers import connect
 from nbchat.providers.base import Provider
 from nbchat.store import Recorder, SessionStore
+from nbchat.variables import reader
 
 logger = logging.getLogger(__name__)
+
+RECALLING_HOSTS = ("api.openai.com", "api.anthropic.com")
+"""Servers all of whose chat models call tools; others refuse a request that has any."""
 
 
 def build_agent(
@@ -26,10 +30,12 @@ def build_agent(
     approve: Callable[[Entry], bool] | None = None,
     session: Session | None = None,
     store: SessionStore | None = None,
+    namespace: Callable[[], Mapping[str, object]] | None = None,
 ) -> Agent:
     """An agent as the settings say, its session saved event by event.
 
-    Raises ConfigError when a setting cannot work.
+    `namespace` gives the variables that summaries may list. Raises ConfigError when a
+    setting cannot work.
     """
     config = config or settings()
     provider = connect(config.model, base_url=config.base_url, window=config.window)
@@ -38,30 +44,46 @@ def build_agent(
         provider,
         tools=tools,
         system=config.system_prompt if system is None else system,
-        engine=build_engine(config, provider),
+        engine=build_engine(config, provider, namespace=namespace),
         session=session,
         tool_choice=tool_choice,
         max_steps=config.max_steps,
         max_output_tokens=config.max_output_tokens,
         approve=approve,
+        recall=_offers_recall(config, provider),
     )
     agent.listener = recorder(store or SessionStore(config.store_url), session, agent)
     return agent
 
 
-def build_engine(config: NbChat, provider: Provider) -> CompactionEngine:
+def build_engine(
+    config: NbChat,
+    provider: Provider,
+    *,
+    namespace: Callable[[], Mapping[str, object]] | None = None,
+) -> CompactionEngine:
     """The engine the settings describe."""
     writer: str | Provider | None = config.summary_model or None
     if ":" in config.summary_model:
         same = config.summary_model == provider.name
         writer = provider if same else connect(config.summary_model)
+    variables = reader(namespace) if namespace and config.live_variables else None
     return CompactionEngine(
         config.context_token_threshold,
         config.summary_prompt or None,
         writer,
         config.policy,
         info=provider.info(),
+        live_variables=variables,
     )
+
+
+def _offers_recall(config: NbChat, provider: Provider) -> bool:
+    """As set, else where tools are sure to work."""
+    if config.recall is not None:
+        return bool(config.recall)
+    endpoint = getattr(provider, "endpoint", None)  # the embedded model has none
+    return getattr(endpoint, "host", "") in RECALLING_HOSTS
 
 
 def recorder(store: SessionStore, session: Session, agent: Agent) -> Recorder:

@@ -39,6 +39,7 @@ class Commands:
             "context": (_context, "what the context holds, and when it is compacted"),
             "compact": (_compact, "[focus]  compact now; focus says what matters most"),
             "plan": (_plan, "what a compaction would do now; calls no model"),
+            "recall": (_recall, "text or number  what was said, folded or not"),
             "undo": (_undo, "take back the last compaction"),
             "redo": (_redo, "bring back what was undone last"),
             "edit": (_edit, "[text]  show the summary, or put your own in its place"),
@@ -132,6 +133,10 @@ def _plan(agent: Agent, _argument: str, _stop: Stop) -> CommandResult:
         f"{len(agent.session.transcript) - plan.stop} would stay as they are: "
         f"{plan.tokens_before:,} → about {plan.tokens_after:,} tokens"
     )
+
+
+def _recall(agent: Agent, query: str, _stop: Stop) -> CommandResult:
+    return CommandResult(agent.session.recall(query).text())
 
 
 def _undo(agent: Agent, _argument: str, _stop: Stop) -> CommandResult:

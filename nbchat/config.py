@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_core.paths import jupyter_config_path
-from traitlets import Int, TraitError, Unicode
+from traitlets import Bool, Int, TraitError, Unicode
 from traitlets.config import Config, Configurable
 from traitlets.config.loader import DeferredConfigString
 
@@ -52,6 +52,18 @@ class NbChat(Configurable):
     ).tag(config=True)
     summary_prompt = Unicode(
         "", help="What to ask of a summary; empty: the built-in prompt."
+    ).tag(config=True)
+    recall = Bool(
+        None,
+        allow_none=True,
+        help="Whether the model is offered a tool that brings back what was folded or "
+        "shortened, 84 tokens a request. None: offered to models of OpenAI and "
+        "Anthropic; small models are confused by it, some servers refuse tools.",
+    ).tag(config=True)
+    live_variables = Bool(
+        True,
+        help="Whether a summary lists the notebook's variables that were talked about, "
+        "with their types and shapes.",
     ).tag(config=True)
     window = Int(
         None,

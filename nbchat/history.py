@@ -14,6 +14,7 @@ from itertools import chain
 from typing import Any, Literal, NamedTuple, Self, overload
 
 from nbchat.errors import HistoryError, NbchatError
+from nbchat.recall import Recollection, find
 
 ROLES = ("user", "assistant", "tool", "thinking", "summary")
 
@@ -320,6 +321,10 @@ class Session:
             if entry.role == "assistant" and not entry.is_call:
                 answer.append(entry.content)
         return "\n".join(reversed(answer))
+
+    def recall(self, query: int | str) -> Recollection:
+        """What was said at a place of the transcript, or wherever all words occur."""
+        return find(self.transcript, query)
 
     def usage_at(self, position: int) -> Usage | None:
         """The usage that came with the entry at `position`, if one did."""

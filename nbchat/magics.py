@@ -76,7 +76,7 @@ class ChatMagics(Magics):
             # Here and not at the top: this loads the SDKs' neighbours and the database.
             from nbchat.notebook import NotebookChat  # noqa: PLC0415
 
-            self._chat = NotebookChat(self.settings)
+            self._chat = NotebookChat(self.settings, self.shell)
         return self._chat
 
 

@@ -1,8 +1,11 @@
 """The chat of one kernel: settings, store, agent and panel, each made at first need."""
 
 import threading
+from collections.abc import Mapping
+from functools import partial
 
 from IPython.core.error import UsageError
+from IPython.core.interactiveshell import InteractiveShell
 
 from nbchat.agent import Agent
 from nbchat.build import build_agent, newest_session
@@ -18,9 +21,10 @@ from nbchat.ui.chat_ui import ChatUI
 class NotebookChat:
     """What `%chat` and `%%chat` talk to; panel and cells share one conversation."""
 
-    def __init__(self, config: NbChat) -> None:
-        """Nothing is opened or loaded yet."""
+    def __init__(self, config: NbChat, shell: InteractiveShell | None = None) -> None:
+        """Nothing is opened or loaded yet; of `shell` the variables are read."""
         self.config = config
+        self._shell = shell
         self.store = SessionStore(config.store_url)
         self.commands = Commands(self.store)
         self._agent: Agent | None = None
@@ -59,7 +63,12 @@ class NotebookChat:
         self._refresh_panel()
 
     def _built(self, session: Session) -> Agent:
-        return build_agent(self.config, session=session, store=self.store)
+        return build_agent(
+            self.config,
+            session=session,
+            store=self.store,
+            namespace=partial(_variables, self._shell) if self._shell else None,
+        )
 
     def _apply_settings(self, _change: object) -> None:
         """Go on with the changed settings; the conversation stays.
@@ -87,3 +96,9 @@ class NotebookChat:
             self._panel.close()
         self.config.unobserve_all()
         self.store.close()
+
+
+def _variables(shell: InteractiveShell) -> Mapping[str, object]:
+    """The user's variables, without what IPython put there itself."""
+    given, own = shell.user_ns_hidden, dict(shell.user_ns)
+    return {k: own[k] for k in own if k not in given or given[k] is not own[k]}

@@ -54,10 +54,15 @@ class Upkeep:
     def compact_if_due(
         self, session: Session, provider: Provider, *, stop: Flag | None
     ) -> Events:
-        """Compact when a meter says so."""
+        """Compact when a meter says so; without a model where pruning is enough."""
         decision = self._engine.should_compact(session)
-        if decision:
-            yield from self.compact(session, provider, decision.trigger, stop=stop)
+        if not decision:
+            return
+        pruned = self._engine.prune(session, trigger=decision.trigger)
+        if pruned is not None:
+            yield self._commit(session, pruned)
+            return
+        yield from self.compact(session, provider, decision.trigger, stop=stop)
 
     def compact(
         self,

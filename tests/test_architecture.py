@@ -10,8 +10,8 @@ import nbchat
 PACKAGE = Path(nbchat.__file__).parent
 
 LAYERS = [
-    {"errors", "history"},
-    {"events", "models", "tokens", "tools", "config"},
+    {"errors", "history", "recall"},
+    {"events", "models", "tokens", "tools", "config", "variables"},
     {"providers.base", "providers.pump"},
     {
         "providers",

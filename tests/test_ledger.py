@@ -132,17 +132,12 @@ def test_a_name_that_a_person_gave_and_nobody_used_comes_before_everything():
     assert any("1N99U6" in line for line in told(*said, budget=120))
 
 
-def test_the_open_request_and_pins_are_word_for_word():
+def test_the_open_request_is_word_for_word():
     lines = told(
         *did("get_order", ORDER),
         last=[("Open request, word for word:", "Exchange the laptop,\nplease.")],
-        pins=["Never refund over $50.", "Answer in  Danish."],
     )
-    assert lines[:6] == [
-        "Pinned, word for word:",
-        "Never refund over $50.",
-        "Pinned, word for word:",
-        "Answer in  Danish.",
+    assert lines[:2] == [
         "Open request, word for word:",
         "Exchange the laptop,\nplease.",
     ]

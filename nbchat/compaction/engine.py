@@ -4,7 +4,8 @@ The engine decides, plans and proposes; it never changes a session. Whoever runs
 appends the record it returns, and until then the history is what it was.
 """
 
-from collections.abc import Generator
+import uuid
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from threading import Event as Flag
 
@@ -12,10 +13,13 @@ from nbchat.compaction import changes, ledger
 from nbchat.compaction.attempts import Outcome, write_summary
 from nbchat.compaction.envelope import summary_entry
 from nbchat.compaction.extract import extract
+from nbchat.compaction.fitting import within
 from nbchat.compaction.gauge import Gauge
 from nbchat.compaction.plan import Plan, make_plan
 from nbchat.compaction.policies import Policy, policy_named
+from nbchat.compaction.pruning import TARGET_SHARE, make_pruning
 from nbchat.compaction.summary import summary_request
+from nbchat.compaction.units import open_calls
 from nbchat.errors import CompactionError
 from nbchat.events import CompactionStarted, RetryScheduled
 from nbchat.history import Compaction, Entry, Session, Usage, prefix_hash
@@ -39,6 +43,9 @@ EXTRACT_SHARE = 0.05
 TAGS_TOKENS = 20
 """Of the tags around a story and its facts."""
 
+VARIABLES_TOKENS, VARIABLES_SHARE, VARIABLES_LINES = 300, 0.1, 20
+"""Live variables take a tenth of what is folded, at most so many tokens and lines."""
+
 COUNT_ERROR = 1.3
 """Local counts fall up to 28 % short of other vendors' own (measured on real usage)."""
 
@@ -57,15 +64,18 @@ class CompactionEngine(Gauge):
         policy: str | Policy = "single-summary",
         *,
         info: ModelInfo | None = None,
+        live_variables: Callable[[Sequence[Entry]], list[str]] | None = None,
     ) -> None:
         """A threshold of None is 75 % of the model's window, or off if that is unknown.
 
         `summary_model` is another model of the same provider, by name, or a provider.
-        `info` is told by the agent when it is left out here.
+        `info` is told by the agent when it is left out here. `live_variables` is asked
+        for lines on what the kernel holds of what these entries mention.
         """
         super().__init__(context_token_threshold, policy_named(policy), info)
         self.summary_prompt = summary_prompt
         self.summary_model = summary_model
+        self._live_variables = live_variables
         self._writer = None if isinstance(summary_model, str) else summary_model
 
     def __repr__(self) -> str:
@@ -147,6 +157,38 @@ class CompactionEngine(Gauge):
         )
         return self._record(session, plan, running, outcome)
 
+    def prune(self, session: Session, *, trigger: str = "manual") -> Compaction | None:
+        """The record that shortens old tool outputs; asks no model, costs nothing.
+
+        None when the policy does not prune and when a summary would still be due: too
+        little would come free, or the window would stay too full.
+        """
+        if not self.policy.prunes or open_calls(session.history):
+            return None
+        pruning = make_pruning(
+            session, self.counter, protected=self.policy.protected_tools
+        )
+        before = self.context_tokens(session)
+        after = self._scaled(session, before, pruning.saved_tokens)
+        limit = self._limit("window")
+        if not pruning.pays(before) or (limit and after > limit * TARGET_SHARE):
+            return None
+        stop = pruning.replacements[-1][0] + 1
+        return Compaction(
+            id=uuid.uuid4().hex[:12],
+            start=pruning.replacements[0][0],
+            stop=stop,
+            summary="",
+            tokens_before=before,
+            tokens_after=after,
+            trigger=trigger,
+            policy=self.policy.name,
+            prefix_hash=prefix_hash(session.transcript[:stop]),
+            committed_at=len(session.transcript),
+            kind="pruning",
+            replacements=pruning.replacements,
+        )
+
     def undo(self, session: Session) -> Compaction | None:
         """The record that takes back the newest compaction in force; None without."""
         return changes.undo(session)
@@ -197,13 +239,20 @@ class CompactionEngine(Gauge):
         return entry
 
     def _facts(self, session: Session, plan: Plan, budget_tokens: int) -> list[str]:
-        return ledger.facts(
+        lines = ledger.facts(
             session.transcript[: plan.stop],
             last=ledger.last_exchange(session.transcript, plan.stop),
-            pins=session.pins,
             budget_tokens=budget_tokens,
             counter=self.counter,
         )
+        return lines + self._variable_lines(session.transcript, plan.tokens_covered)
+
+    def _variable_lines(self, entries: Sequence[Entry], size: int) -> list[str]:
+        """What the kernel holds now, within its share of a context of some size."""
+        lines = self._live_variables(entries) if self._live_variables else []
+        room = min(VARIABLES_TOKENS, int(size * VARIABLES_SHARE))
+        kept = within(lines[:VARIABLES_LINES], room, self.counter.count)
+        return ["Variables in the kernel now:", *kept] if kept else []
 
     def _extractive(self, session: Session, plan: Plan) -> Outcome:
         """The facts, and of the newest words what the room for facts has left."""
@@ -250,14 +299,18 @@ class CompactionEngine(Gauge):
         )
 
     def _tokens_after(self, session: Session, plan: Plan, entry: Entry) -> int:
-        """The context after, by the measure of the context before.
+        """The context after, by the measure of the context before."""
+        saved = plan.tokens_covered - self.counter.count_entry(entry)
+        return self._scaled(session, plan.tokens_before, saved)
+
+    def _scaled(self, session: Session, tokens_before: int, saved: int) -> int:
+        """What is left of the context when so many tokens are saved.
 
         The counts before and after are made the same way and set in proportion to what
         the provider reported, so that both figures are of one kind.
         """
         before = self.floor_tokens + self.counter.count_entries(session.history)
-        saved = plan.tokens_covered - self.counter.count_entry(entry)
-        return round(plan.tokens_before * (before - saved) / max(before, 1))
+        return round(tokens_before * (before - saved) / max(before, 1))
 
 
 def _facts_budget(covered_tokens: int) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from nbchat.compaction.envelope import story
-from nbchat.compaction.pruning import shorten, within
+from nbchat.compaction.fitting import shorten, within
 from nbchat.history import Entry
 from nbchat.tokens import TokenCounter
 

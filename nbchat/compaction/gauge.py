@@ -147,7 +147,7 @@ class Gauge:
         self._spending = Spending()
         self._pause = Pause()
         self._anchor = self._first_report = None
-        self._unjudged = record
+        self._unjudged = record if record and record.kind == "summary" else None
         self._kept_tokens = 0
         self._note_outcome(record)
         if record is not None and record.tokens_after:

@@ -7,13 +7,14 @@ summary, so nothing is retold and nothing decays.
 from collections.abc import Iterable, Sequence
 
 from nbchat.compaction.calls import LOOKED_UP_TITLE, call_rows, tally
+from nbchat.compaction.fitting import shorten
 from nbchat.compaction.identifiers import spoken_names
-from nbchat.compaction.pruning import shorten
 from nbchat.compaction.records import Record, records
 from nbchat.compaction.rows import Cell, Row, block_within
 from nbchat.compaction.things import thing_rows
 from nbchat.compaction.weights import Scale
 from nbchat.history import Entry
+from nbchat.recall import TOOL_NAME
 from nbchat.tokens import TokenCounter
 
 LAST_SHARE, CHARACTERS_PER_TOKEN = 0.2, 4
@@ -23,7 +24,6 @@ TITLE_TOKENS, SHORTEST_LAST = 15, 200
 """Tokens of a title and of a note on what is left out, and the characters below which
 a last word would be no more than a shred: then it is left to the story."""
 
-PIN_TITLE = "Pinned, word for word:"
 OPEN_TITLE = "Open request, word for word:"
 ASKED_TITLE = "Last request, word for word:"
 ANSWERED_TITLE = "Last answer, word for word:"
@@ -42,22 +42,20 @@ def facts(
     transcript: Sequence[Entry],
     *,
     last: Iterable[tuple[str, str]] = (),
-    pins: Iterable[str] = (),
     budget_tokens: int,
     counter: TokenCounter,
 ) -> list[str]:
     """The lines of a facts block; none when there is nothing to keep.
 
-    It holds the pins, word for word and beyond the budget; the last exchange; a tally
-    of the calls; one row for each thing that tools told of, one for each thing that
-    something was done to; and what else was named.
+    It holds the last exchange; a tally of the calls; one row for each thing that tools
+    told of, one for each thing that something was done to; and what else was named.
+    What was only recalled is known already.
     """
-    head = [line for pin in pins for line in (PIN_TITLE, pin)]
-    calls = records(transcript)
+    calls = [each for each in records(transcript) if each.tool != TOOL_NAME]
     told = _word_for_word(last, budget_tokens)
     told += [f"Calls made: {tally(calls)}"] if calls else []
     room = budget_tokens - counter.count("\n".join([*told, ""]))
-    return [*head, *told, *_told(transcript, calls, room, counter)]
+    return [*told, *_told(transcript, calls, room, counter)]
 
 
 def last_exchange(transcript: Sequence[Entry], stop: int) -> list[tuple[str, str]]:

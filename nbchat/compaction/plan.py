@@ -23,7 +23,8 @@ class Plan:
 
     trigger: str
     covered: tuple[Entry, ...] = ()
-    """Entries of the history that would be folded, an earlier summary included."""
+    """Entries that would be folded, an earlier summary included; outputs that were
+    pruned are whole here."""
     start: int = 0
     stop: int = 0
     """The newly folded part of the transcript."""
@@ -56,12 +57,12 @@ def make_plan(
         return Plan(trigger, skip="a tool call still waits for its result")
     newest = min(_answered(history), len(history) - policy.keep_entries)
     cut = max((place for place in safe_cuts(history) if place <= newest), default=0)
-    covered = tuple(history[:cut])
-    folded = sum(entry.role != "summary" for entry in covered)
+    earlier = [entry for entry in history[:cut] if entry.role == "summary"]
+    folded = cut - len(earlier)
     if not folded:
         return Plan(trigger, skip="there is nothing new to fold")
-    size = counter.count_entries(covered)
-    new = counter.count_entries(entry for entry in covered if entry.role != "summary")
+    size = counter.count_entries(history[:cut])
+    new = size - counter.count_entries(earlier)
     if new < _least(trigger, policy, tokens_before):
         return Plan(
             trigger, skip=f"only {new:,} of {tokens_before:,} tokens could be folded"
@@ -70,7 +71,7 @@ def make_plan(
     budget = max(SHORTEST_SUMMARY, int(size * SUMMARY_SHARE))
     return Plan(
         trigger,
-        covered,
+        (*earlier, *session.transcript[start : start + folded]),
         start,
         start + folded,
         tokens_before,

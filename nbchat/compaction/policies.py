@@ -31,6 +31,11 @@ class Policy:
     """Who writes the story: a model, or code that quotes the newest words."""
     least_tokens: int = LEAST_TOKENS
     """Fewest tokens an automatic compaction must fold beyond an earlier summary."""
+    prunes: bool = False
+    """Whether old tool outputs are shortened first; if that is enough, no model is
+    called."""
+    protected_tools: tuple[str, ...] = ()
+    """Tools whose outputs are never shortened."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""

@@ -1,81 +1,124 @@
-"""What is made smaller without a model: long texts keep their head and tail.
+"""What is made smaller without a model: old tool outputs, each by its kind.
 
-Nothing is left out silently: every cut says how much is missing.
+A pruning is a record like a summary: the transcript keeps every output whole, the model
+sees some of them shortened, and each of these ends with a line that says how much is
+missing and how to get it. The prompt cache is broken by it, so it must pay.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 
-from nbchat.history import Entry
+from nbchat.compaction.outputs import SMALL_TOKENS, shortened
+from nbchat.compaction.units import safe_cuts
+from nbchat.history import Entry, Session
 from nbchat.tokens import TokenCounter
 
-Item = TypeVar("Item")
+UNTOUCHED_UNITS = 3
+"""Newest units whose outputs stay whole: the model is at work with them."""
 
-STEPS = (
-    (8_000, None),
-    (2_000, None),
-    (500, 8_000),
-    (500, 2_000),
-    (160, 500),
-    (160, 160),
+LEAST_SHARE, LEAST_TOKENS = 0.20, 2_000
+"""What must come free, a share of the context or so many tokens: below it the cache
+that a change breaks costs more than is saved (opencode prunes with such a minimum)."""
+
+TARGET_SHARE = 0.8
+"""Of the window guard's limit, what a pruning must come down to so that no model is
+called: a quarter can be said again before the guard fires."""
+
+_NOTE = re.compile(
+    r"\[[\d,]{1,20} of [\d,]{1,20} tokens left out"
+    r"(?:; recall\(\d{1,20}\) brings them back)?\]"
 )
-"""Characters a tool's output and any other text may keep, tried until all fits: what
-people and the model said is shortened last."""
 
 
-def shorten(text: str, limit: int) -> str:
-    """At most about `limit` characters: two thirds from the head, one from the tail."""
-    if len(text) <= limit:
-        return text
-    head, tail = limit * 2 // 3, limit // 3
-    missing = len(text) - head - tail
-    return f"{text[:head]}\n[{missing:,} characters left out]\n{text[-tail:]}"
+@dataclass(frozen=True, slots=True)
+class Pruning:
+    """What could be seen shortened: places in the transcript with their new text."""
+
+    replacements: tuple[tuple[int, str], ...] = ()
+    saved_tokens: int = 0
+
+    def pays(self, context_tokens: int) -> bool:
+        """Whether enough comes free of a context."""
+        least = min(LEAST_TOKENS, context_tokens * LEAST_SHARE)
+        return bool(self.replacements) and self.saved_tokens >= least
 
 
-def within(
-    items: Iterable[Item], budget_tokens: int, size: Callable[[Item], int]
-) -> list[Item]:
-    """The first items that together stay within a budget."""
-    taken = []
-    for item in items:
-        budget_tokens -= size(item)
-        if budget_tokens < 0:
-            break
-        taken.append(item)
-    return taken
+def make_pruning(
+    session: Session, counter: TokenCounter, *, protected: Collection[str] = ()
+) -> Pruning:
+    """Every old output that can be shorter; outputs of `protected` tools stay.
 
-
-def fit(
-    entries: Sequence[Entry], budget_tokens: int | None, counter: TokenCounter
-) -> list[Entry]:
-    """The entries within a budget: shortened first, then without the middle.
-
-    A budget of None is no limit. A note in the place of what is left out counts it.
+    Errors stay, small outputs stay, what is shortened already stays as it is, and of
+    identical outputs the newest is kept.
     """
-    shortened = list(entries)
-    for output_limit, text_limit in STEPS:
-        shortened = [_shortened(entry, output_limit, text_limit) for entry in entries]
-        if budget_tokens is None or counter.count_entries(shortened) <= budget_tokens:
-            return shortened
-    return _without_middle(shortened, budget_tokens or 0, counter)
+    found = list(_replacements(session, counter, protected))
+    saved = sum(
+        counter.count_entry(entry) - counter.count_entry(entry._replace(content=text))
+        for entry, text in ((session.transcript[place], text) for place, text in found)
+    )
+    return Pruning(tuple(found), saved)
 
 
-def _shortened(entry: Entry, output_limit: int, text_limit: int | None) -> Entry:
-    limit = output_limit if entry.role == "tool" else text_limit
-    if limit is None or len(entry.content) <= limit:
-        return entry
-    return entry._replace(content=shorten(entry.content, limit))
+def prune_text(
+    entry: Entry,
+    counter: TokenCounter,
+    *,
+    position: int | None = None,
+    tool_name: str = "",
+) -> str:
+    """A tool's output, shortened by its kind; what should stay whole comes back whole.
+
+    `position` in the transcript lets the last line say how to recall the rest. Pruning
+    a pruned text changes nothing. Anything but a tool's output is left alone.
+    """
+    is_pruned = _NOTE.fullmatch(entry.content[-100:].rpartition("\n")[2])
+    if entry.role != "tool" or entry.is_error or is_pruned:
+        return entry.content
+    name = entry.tool_name or tool_name
+    text = shortened(entry.content, counter, tool_name=name)
+    return _noted(text, entry, counter, position)
 
 
-def _without_middle(
-    entries: Sequence[Entry], budget_tokens: int, counter: TokenCounter
-) -> list[Entry]:
-    """The first third and the last two thirds of the budget, the gap counted."""
-    head = within(entries, budget_tokens // 3, counter.count_entry)
-    rest = entries[len(head) :]
-    room = budget_tokens - budget_tokens // 3
-    tail = within(rest[::-1], room, counter.count_entry)[::-1]
-    missing = rest[: len(rest) - len(tail)]
-    size = counter.count_entries(missing)
-    note = f"[{len(missing)} entries of {size:,} tokens left out here]"
-    return [*head, Entry("user", note), *tail]
+def _replacements(
+    session: Session, counter: TokenCounter, protected: Collection[str]
+) -> Iterator[tuple[int, str]]:
+    entries = session.transcript
+    start = session.compaction.stop if session.compaction else 0
+    seen = {place for c in session.active_compactions for place, _ in c.replacements}
+    names = {call.tool_id: call.tool_name for call in entries[start:] if call.is_call}
+    newest = {
+        entry.content: place
+        for place, entry in enumerate(entries[start:], start)
+        if entry.role == "tool" and not entry.is_error
+    }
+    for place in range(start, start + _old(entries[start:])):
+        entry = entries[place]
+        name = entry.tool_name or names.get(entry.tool_id, "")
+        if place in seen or entry.role != "tool" or name in protected:
+            continue
+        if entry.is_error or counter.count_entry(entry) < SMALL_TOKENS:
+            continue
+        same = newest[entry.content]
+        if same > place:
+            yield place, _noted(f"[same as recall({same})]", entry, counter, place)
+        else:
+            text = prune_text(entry, counter, position=place, tool_name=name)
+            if text != entry.content:
+                yield place, text
+
+
+def _old(entries: Sequence[Entry]) -> int:
+    """How many entries lie before the newest units."""
+    cuts = safe_cuts(entries)
+    return cuts[-1 - UNTOUCHED_UNITS] if len(cuts) > UNTOUCHED_UNITS else 0
+
+
+def _noted(text: str, entry: Entry, counter: TokenCounter, position: int | None) -> str:
+    """The shortened text and the line that says what is missing; else the whole."""
+    if text == entry.content:
+        return text
+    whole = counter.count(entry.content)
+    missing = max(whole - counter.count(text), 0)
+    way = "" if position is None else f"; recall({position}) brings them back"
+    return f"{text}\n[{missing:,} of {whole:,} tokens left out{way}]"

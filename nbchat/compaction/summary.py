@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 
 from nbchat.compaction.envelope import escape, story, transcript
-from nbchat.compaction.pruning import fit
+from nbchat.compaction.fitting import fit
 from nbchat.errors import CompactionError
 from nbchat.history import Entry
 from nbchat.providers.base import Reply, Request
