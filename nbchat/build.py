@@ -12,7 +12,8 @@ from nbchat.errors import StoreError
 from nbchat.history import Entry, Session
 from nbchat.providers import connect
 from nbchat.providers.base import Provider
-from nbchat.store import Recorder, SessionStore
+from nbchat.recorder import Recorder
+from nbchat.store import SessionStore
 from nbchat.variables import reader
 
 logger = logging.getLogger(__name__)
@@ -89,7 +90,7 @@ def _offers_recall(config: NbChat, provider: Provider) -> bool:
 def recorder(store: SessionStore, session: Session, agent: Agent) -> Recorder:
     """What saves a session's events; a session that is new gets its identity here."""
     session.session_id = session.session_id or uuid.uuid4().hex[:12]
-    return store.listener(session, notebook=notebook_name(), model=agent.provider.name)
+    return Recorder(store, session, notebook_name(), agent.provider.name)
 
 
 def notebook_name() -> str:

@@ -17,16 +17,6 @@ from jupyter_core.paths import jupyter_data_dir
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from nbchat.errors import HistoryError, SessionTaken, StoreError
-from nbchat.events import (
-    Compacted,
-    CompactionChanged,
-    CompactionFailed,
-    CompactionStarted,
-    CompactionUndone,
-    EntryAdded,
-    Event,
-    PinsChanged,
-)
 from nbchat.history import Compaction, Entry, Session, Usage, now
 
 BUSY_SECONDS = 5
@@ -105,12 +95,6 @@ class SessionStore:
         """The URL without its password."""
         url = sa.make_url(self.url) if self.url else default_file()
         return f"<SessionStore {url!r}>"
-
-    def listener(
-        self, session: Session, *, notebook: str = "", model: str = ""
-    ) -> "Recorder":
-        """What saves a session's events as they happen."""
-        return Recorder(self, session, notebook, model)
 
     def load(self, session_id: str) -> Session:
         """A session as it was; raises StoreError when there is none of that id."""
@@ -272,68 +256,6 @@ class SessionStore:
             raise StoreError(
                 f"the session store failed: {_first_line(error)}"
             ) from error
-
-
-class Recorder:
-    """Saves one session, event by event.
-
-    It saves whatever is not saved yet, so a fault that passes leaves no hole.
-    """
-
-    def __init__(
-        self, store: SessionStore, session: Session, notebook: str, model: str
-    ) -> None:
-        """What the session holds already came from the store."""
-        self._store = store
-        self._session = session
-        self._origin = {"notebook": notebook, "model": model}
-        self._entries = len(session.transcript)
-        self._records = len(session.compactions)
-        self._pins = session.pins
-        self._reported = ""
-
-    def __call__(self, event: Event) -> None:
-        """Save an event; raises StoreError, once for as long as the reason stays."""
-        try:
-            match event:
-                case CompactionStarted(compaction=Compaction() as running):
-                    self._save_all()
-                    self._store.add_compaction(self._session.session_id, running)
-                case (
-                    EntryAdded()
-                    | Compacted()
-                    | CompactionFailed()
-                    | CompactionUndone()
-                    | CompactionChanged()
-                    | PinsChanged()
-                ):
-                    self._save_all()
-                case _:
-                    return
-        except StoreError as error:
-            if str(error) != self._reported:
-                self._reported = str(error)
-                raise
-        else:
-            self._reported = ""
-
-    def _save_all(self) -> None:
-        """Entries first: a session in which nothing was said is not saved."""
-        for position in range(self._entries, len(self._session.transcript)):
-            self._store.add_entry(self._session, position, **self._origin)
-            self._entries = position + 1
-        if not self._entries:
-            return
-        for record in self._session.compactions[self._records :]:
-            self._store.add_compaction(self._session.session_id, record)
-            self._records += 1
-        self._save_pins(self._session.pins)
-
-    def _save_pins(self, pins: tuple[str, ...]) -> None:
-        if pins != self._pins:
-            kind: PinKind = "pin" if len(pins) > len(self._pins) else "unpin"
-            self._store.add_pins(self._session.session_id, pins, kind=kind)
-            self._pins = pins
 
 
 def default_file() -> Path:

@@ -23,7 +23,7 @@ LAYERS = [
         "render",
         "testing",
     },
-    {"upkeep"},
+    {"upkeep", "recorder"},
     {"agent", "demo"},
     {"build"},
     {"worker", "commands", "cell"},
