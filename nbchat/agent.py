@@ -7,6 +7,7 @@ listener is told every event before the caller sees it.
 import json
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from threading import Event as Flag
 from threading import Lock
 
@@ -70,7 +71,7 @@ class Agent:
         self.system = system
         self.session = session or Session()
         self.engine = engine or CompactionEngine(context_token_threshold=None)
-        self.upkeep = Upkeep(self.engine)
+        self.upkeep = Upkeep(self.engine, self._base)
         self.tool_choice = tool_choice
         self.max_steps = max_steps
         self.max_output_tokens = max_output_tokens
@@ -190,13 +191,15 @@ class Agent:
 
     def _request(self) -> Request:
         choice = self.tool_choice
-        return Request(
-            history=tuple(legal(self.session.history)),
-            system=self.system,
-            tools=self.tools,
+        return replace(
+            self._base(),
             tool_choice=choice if isinstance(choice, str) else choice(self.session),
             max_output_tokens=self.max_output_tokens,
         )
+
+    def _base(self) -> Request:
+        """All of a request that the model has read before, or reads now."""
+        return Request(tuple(legal(self.session.history)), self.system, self.tools)
 
     def _remember_reply(self, reply: Reply) -> Events:
         """The reply's entries; the last carries the usage, which is then counted."""

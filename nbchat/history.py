@@ -130,6 +130,8 @@ class Compaction:
     kind: Kind = "summary"
     replacements: tuple[tuple[int, str], ...] = ()
     """Of a pruning: places in the transcript, and the content seen there instead."""
+    note: str = ""
+    """What was not as usual in a summary that is in force: told in parts, cut short."""
 
     @property
     def entry(self) -> Entry:

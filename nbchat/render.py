@@ -11,6 +11,7 @@ from typing import Any, assert_never
 
 from nbchat.events import (
     CompactionFailed,
+    CompactionProgress,
     CompactionSkipped,
     CompactionStarted,
     CompactionUndone,
@@ -79,7 +80,8 @@ def compaction_html(compaction: Compaction) -> str:
         f"policy {compaction.policy}",
         f"trigger {compaction.trigger}",
         f"cost {compaction.cost.total_tokens:,} tokens",
-        *filter(None, [compaction.model, _time(compaction), compaction.reason]),
+        *filter(None, [compaction.model, _time(compaction)]),
+        *filter(None, [compaction.reason, compaction.note]),
     ]
     return (
         f'<details class="nbc-banner" data-state="{_clean(compaction.status)}">'
@@ -98,8 +100,9 @@ def compaction_cell_html(compaction: Compaction) -> str:
 
 def compaction_text(compaction: Compaction) -> str:
     """The banner as one line of plain text."""
-    reason = f" ({compaction.reason})" if compaction.reason else ""
-    return f"{_title(compaction)}: {_figures(compaction)}{reason}"
+    told = "; ".join(filter(None, (compaction.reason, compaction.note)))
+    more = f" ({told})" if told else ""
+    return f"{_title(compaction)}: {_figures(compaction)}{more}"
 
 
 def notice_html(event: Notice) -> str:
@@ -140,6 +143,11 @@ def notice_text(event: Notice) -> str:
             return message
         case _:
             assert_never(event)
+
+
+def progress_text(event: CompactionProgress) -> str:
+    """How far a compaction in parts has come."""
+    return f"part {event.done + 1} of {event.total}"
 
 
 def text_html(text: str) -> str:

@@ -4,7 +4,7 @@ The engine only proposes. Here, and nowhere else, its record joins the session, 
 does so in one append: before it the history is the old one, after it the new one.
 """
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import closing
 from threading import Event as Flag
 
@@ -17,7 +17,7 @@ from nbchat.events import (
     Event,
 )
 from nbchat.history import Compaction, Session
-from nbchat.providers.base import Provider
+from nbchat.providers.base import Provider, Request
 
 Events = Generator[Event, None, None]
 
@@ -25,9 +25,12 @@ Events = Generator[Event, None, None]
 class Upkeep:
     """The compactions of one agent, as events."""
 
-    def __init__(self, engine: CompactionEngine) -> None:
-        """`engine` decides and proposes."""
+    def __init__(
+        self, engine: CompactionEngine, base: Callable[[], Request] | None = None
+    ) -> None:
+        """`engine` decides and proposes; `base` is the chat's own request as of now."""
         self._engine = engine
+        self._base = base
 
     def compact_if_due(
         self, session: Session, provider: Provider, *, stop: Flag | None
@@ -53,7 +56,8 @@ class Upkeep:
                 self._engine.cool_down(session)
             yield CompactionSkipped(plan.skip)
             return
-        work = self._engine.compact(session, provider, plan, stop=stop)
+        base = self._base() if self._base is not None else None
+        work = self._engine.compact(session, provider, plan, stop=stop, base=base)
         with closing(work):
             record = yield from work
         yield self._commit(session, record)

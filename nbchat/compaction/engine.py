@@ -10,35 +10,33 @@ from dataclasses import replace
 from threading import Event as Flag
 
 from nbchat.compaction import ledger
-from nbchat.compaction.attempts import Outcome, write_summary
+from nbchat.compaction.attempts import Heard, Outcome, write_summary
+from nbchat.compaction.drafts import make_draft
 from nbchat.compaction.envelope import summary_entry
 from nbchat.compaction.extract import extract
+from nbchat.compaction.gates import LARGEST_STORY_SHARE, check_size
 from nbchat.compaction.gauge import Gauge
 from nbchat.compaction.plan import Plan, make_plan
 from nbchat.compaction.policies import Policy, policy_named
-from nbchat.compaction.summary import summary_request
+from nbchat.compaction.sizes import COUNT_ERROR, COUNT_MARGIN, Sizes
+from nbchat.compaction.summary import Assignment
+from nbchat.compaction.writers import (
+    HARD_TRIGGERS,
+    Chat,
+    Model,
+    ShapeChoice,
+    writers,
+)
 from nbchat.errors import CompactionError
-from nbchat.events import CompactionStarted, RetryScheduled
-from nbchat.history import Compaction, Entry, Session, prefix_hash
+from nbchat.events import CompactionStarted
+from nbchat.history import Compaction, Entry, Session, Usage, prefix_hash
 from nbchat.models import ModelInfo
 from nbchat.providers.base import Provider, Request
 
 DEFAULT_THRESHOLD = 5_000
 
-HARD_TRIGGERS = ("window", "overflow")
-"""Causes for which a failed summary would leave a conversation that cannot go on."""
-
-LARGEST_SHARE = 0.9
-"""A summary entry must be at most this share of what it replaces."""
-
 FACTS_TOKENS, FACTS_SHARE = 500, 0.3
 """Facts take a tenth of what is folded, or this many tokens, but never over 30 %."""
-
-COUNT_ERROR = 1.3
-"""Local counts fall up to 28 % short of other vendors' own (measured on real usage)."""
-
-REQUEST_OVERHEAD = 400
-"""Tokens of instruction and tags around a transcript, generously."""
 
 
 class CompactionEngine(Gauge):
@@ -48,20 +46,27 @@ class CompactionEngine(Gauge):
         self,
         context_token_threshold: int | None = DEFAULT_THRESHOLD,
         summary_prompt: str | None = None,
-        summary_model: str | Provider | None = None,
+        summary_model: Model = None,
         policy: str | Policy = "single-summary",
         *,
         info: ModelInfo | None = None,
+        fallback_model: Model = None,
+        summary_shape: ShapeChoice = "auto",
     ) -> None:
         """A threshold of None is 75 % of the model's window, or off if that is unknown.
 
-        `summary_model` is another model of the same provider, by name, or a provider.
-        `info` is told by the agent when it is left out here.
+        `summary_model` is another model of the same provider, by name, or a provider;
+        `fallback_model`, of the same kinds, is asked when that one has failed.
+        `summary_shape` is what is tried first: "shared" goes on from the chat's own
+        request, "plain" writes the conversation down anew, and "auto" shares where the
+        last answer was read from the provider's cache. `info` is told by the agent when
+        it is left out here.
         """
         super().__init__(context_token_threshold, policy_named(policy), info)
         self.summary_prompt = summary_prompt
         self.summary_model = summary_model
-        self._writer = None if isinstance(summary_model, str) else summary_model
+        self.fallback_model = fallback_model
+        self.summary_shape = summary_shape
 
     def __repr__(self) -> str:
         """The policy and how far the count has come."""
@@ -84,25 +89,23 @@ class CompactionEngine(Gauge):
         )
 
     def create_summary_request(self, plan: Plan, *, refusal: str = "") -> Request:
-        """The request that asks for the `<summary>` of a plan's entries.
+        """The request that asks for the `<summary>` of a plan's entries, plain.
 
-        `refusal` says why an earlier answer was refused.
+        Of a conversation too long for one request it is the first part's. `refusal`
+        says why an earlier answer was refused.
         """
-        info = self._writer.info() if self._writer else self.info
-        limit = min(plan.summary_max_tokens, info.output_reserve)
-        room = None
-        if info.window is not None:
-            room = int((info.window - limit - REQUEST_OVERHEAD) / COUNT_ERROR)
-        return summary_request(
-            plan.covered,
-            counter=self.counter,
-            room_tokens=room,
-            max_tokens=limit,
-            prompt=self.summary_prompt or "",
-            focus=plan.focus,
-            refusal=refusal,
-            model=self.summary_model if isinstance(self.summary_model, str) else "",
+        model = self.summary_model
+        info = self.info if model is None or isinstance(model, str) else model.info()
+        assignment = self._assignment(plan)
+        draft = make_draft(
+            assignment,
+            Sizes(info, self.counter),
+            rest=assignment.said,
+            previous=assignment.previous,
+            model=model if isinstance(model, str) else "",
         )
+        reason = CompactionError("refused", refusal) if refusal else None
+        return draft.request(0, assignment.previous, reason)
 
     def compact(
         self,
@@ -111,30 +114,32 @@ class CompactionEngine(Gauge):
         plan: Plan,
         *,
         stop: Flag | None = None,
-    ) -> Generator[CompactionStarted | RetryScheduled, None, Compaction]:
+        base: Request | None = None,
+    ) -> Generator[CompactionStarted | Heard, None, Compaction]:
         """The record of a compaction, done or failed, for the caller to append.
 
-        Model, server and gate faults end in a failed record, or, where the window is
-        full, in a degraded one that code has made. A stop or an interrupt passes
-        through. The session is only read.
+        `base` is the chat's own next request; without it the summary is never asked for
+        in its place. Model, server and gate faults end in a failed record, or, where
+        the window is full, in a degraded one that code has made. A stop or an interrupt
+        passes through. The session is only read.
         """
         yield CompactionStarted(
             plan.trigger, plan.stop - plan.start, plan.tokens_before
         )
-        writer = self._writer or provider
+        is_hard = plan.trigger in HARD_TRIGGERS
         outcome = yield from write_summary(
-            writer,
-            request_for=lambda refusal: self.create_summary_request(
-                plan, refusal=refusal
+            self._assignment(plan, base),
+            writers(
+                self._chat(session, provider, plan),
+                self.summary_model,
+                self.fallback_model,
+                self.summary_shape,
             ),
             entry_of=lambda text: self._summary_entry(session, plan, text),
-            without_model=(lambda: self._extract(plan))
-            if plan.trigger in HARD_TRIGGERS
-            else None,
-            answers=1 if self.failures else 2,
+            without_model=(lambda: self._extract(plan)) if is_hard else None,
             stop=stop,
         )
-        return self._record(session, plan, writer, outcome)
+        return self._record(session, plan, outcome)
 
     def undo(self, session: Session) -> Compaction | None:
         """The record that takes back the compaction in force; None if there is none."""
@@ -154,21 +159,58 @@ class CompactionEngine(Gauge):
             counter=self.counter,
         )
         entry = summary_entry(text, facts)
-        if self.counter.count_entry(entry) > size * LARGEST_SHARE:
-            raise CompactionError(
-                "not-smaller",
-                f"the summary has {self.counter.count_entry(entry):,} tokens, "
-                f"what it replaces has {size:,}",
-            )
+        count = self.counter.count
+        check_size(count(text), count(entry.content), replaced_tokens=size)
         return entry
 
+    def _assignment(self, plan: Plan, base: Request | None = None) -> Assignment:
+        return Assignment(
+            plan.covered,
+            tokens=plan.tokens_covered,
+            max_tokens=plan.summary_max_tokens,
+            recent=plan.recent,
+            prompt=self.summary_prompt or "",
+            focus=plan.focus,
+            base=base,
+        )
+
+    def _chat(self, session: Session, provider: Provider, plan: Plan) -> Chat:
+        usage = self._last_usage(session)
+        return Chat(
+            provider,
+            self.info,
+            self.counter,
+            plan.trigger,
+            self.failures,
+            usage,
+            self._count_error(session, usage),
+        )
+
+    def _count_error(self, session: Session, usage: Usage | None) -> float:
+        """By what the server counts more than is counted here, as it last reported.
+
+        Where it is more than ever measured, something else was counted, too.
+        """
+        if usage is None or usage.is_estimated:
+            return COUNT_ERROR
+        counted = self.floor_tokens + self.counter.count_entries(session.history)
+        share = self.context_tokens(session) / max(counted, 1)
+        return min(max(1.0, share) * COUNT_MARGIN, COUNT_ERROR)
+
+    def _last_usage(self, session: Session) -> Usage | None:
+        """The usage of the last answer, if the model still sees what it saw then."""
+        records = (each for each in session.compactions if each.status != "failed")
+        changed = max((record.committed_at for record in records), default=0)
+        if not session.usages or session.usages[-1][0] <= changed:
+            return None
+        return session.usages[-1][1]
+
     def _extract(self, plan: Plan) -> str:
-        budget = plan.summary_max_tokens
+        budget = int(plan.tokens_covered * LARGEST_STORY_SHARE * 0.9)
+        budget = min(plan.summary_max_tokens, budget)
         return extract(plan.covered, budget_tokens=budget, counter=self.counter)
 
-    def _record(
-        self, session: Session, plan: Plan, writer: Provider, outcome: Outcome
-    ) -> Compaction:
+    def _record(self, session: Session, plan: Plan, outcome: Outcome) -> Compaction:
         """The record of how a compaction ended."""
         entry = outcome.entry
         return Compaction(
@@ -179,12 +221,13 @@ class CompactionEngine(Gauge):
             tokens_before=plan.tokens_before,
             tokens_after=self._tokens_after(session, plan, entry) if entry else 0,
             cost=outcome.cost,
-            model=writer.name,
+            model=outcome.model,
             trigger=plan.trigger,
             policy=self.policy.name,
             status=outcome.status,
             reason=outcome.reason,
             code=outcome.code,
+            note=outcome.note,
             prefix_hash=prefix_hash(session.transcript[: plan.stop]),
             committed_at=len(session.transcript),
         )

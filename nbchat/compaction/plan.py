@@ -30,6 +30,8 @@ class Plan:
     summary_max_tokens: int = 0
     focus: str = ""
     skip: str = ""
+    recent: tuple[Entry, ...] = ()
+    """Entries of the history after the covered ones, which stay."""
 
     @property
     def tokens_after(self) -> int:
@@ -70,6 +72,7 @@ def make_plan(
         size,
         min(budget, policy.summary_max_tokens),
         focus,
+        recent=tuple(history[cut:]),
     )
 
 

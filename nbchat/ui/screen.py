@@ -14,6 +14,7 @@ from nbchat.agent import Agent
 from nbchat.events import (
     Compacted,
     CompactionFailed,
+    CompactionProgress,
     CompactionSkipped,
     CompactionStarted,
     CompactionUndone,
@@ -37,6 +38,7 @@ from nbchat.render import (
     entry_html,
     note_html,
     notice_html,
+    progress_text,
 )
 from nbchat.worker import (
     AgentReady,
@@ -100,6 +102,8 @@ class Screen:
                 shown = self._add_entry(entry)
             case ToolRequested(call):
                 shown = self._set(activity=f"Running {displayable(call.tool_name)}")
+            case CompactionProgress():
+                shown = self._set(activity=f"Compacting, {progress_text(event)}")
             case UsageReported(_, tokens, threshold, context, window):
                 shown = self._measure(tokens, threshold, context=context, window=window)
             case TurnFinished() | TurnFailed() | SavingFailed():
