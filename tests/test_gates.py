@@ -48,6 +48,7 @@ def code_of(gate, *arguments: object, **options: object) -> str:
         (reply("<summary>They tal"), "unclosed"),
         (reply("<summary> \n </summary>"), "empty"),
         (reply("<summary>a</summary> or <summary>b</summary>"), "several"),
+        (reply("<summary>They talked.</summary></summary>"), "several"),
         (reply("<summary><summary>They talked.</summary></summary>"), "several"),
         (reply("Like so:\n```\n<summary>They talked.</summary>\n```"), "no-tags"),
         (reply("<think><summary>They talked.</summary></think>"), "no-tags"),
