@@ -208,6 +208,17 @@ def test_what_fails_in_the_chats_place_is_asked_for_as_a_transcript(answer: Line
     assert "tool_choice is not known" not in second.history[0].content
 
 
+def test_a_request_a_server_refuses_counts_as_a_refusal():
+    session = chat(LONG, LONG)
+    provider = ScriptedProvider(fails(RequestRefused("no")), says("no"), GOOD)
+    base = Request(tuple(session.history))
+    done = run(
+        provider, session, trigger="cumulative", base=base, summary_shape="shared"
+    )
+    assert done.record.code == "no-tags"
+    assert len(provider.requests) == 2
+
+
 def test_a_transcript_refused_twice_is_asked_for_in_the_chats_place():
     agent = warm_agent(says("no"), says("no"), GOOD, usage=Usage(900, 10))
     assert compaction(agent).status == "done"
