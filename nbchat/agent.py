@@ -7,6 +7,7 @@ listener is told every event before the caller sees it.
 import json
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from threading import Event as Flag
 from threading import Lock
 
@@ -76,7 +77,7 @@ class Agent:
         self.engine = engine or CompactionEngine(context_token_threshold=None)
         looks_up = recall_tool(lambda: self.session, count=self.engine.counter.count)
         self.tools = as_tools([*tools, *[looks_up] * recall])
-        self.upkeep = Upkeep(self.engine, self._tell)
+        self.upkeep = Upkeep(self.engine, self._tell, self._base)
         self.tool_choice = tool_choice
         self.max_steps = max_steps
         self.max_output_tokens = max_output_tokens
@@ -221,13 +222,16 @@ class Agent:
 
     def _request(self) -> Request:
         choice = self.tool_choice
-        return Request(
-            history=self._projection.of(self.session.history),
-            system=self._instructions(),
-            tools=self.tools,
+        return replace(
+            self._base(),
             tool_choice=choice if isinstance(choice, str) else choice(self.session),
             max_output_tokens=self.max_output_tokens,
         )
+
+    def _base(self) -> Request:
+        """All of a request that the model has read before, or reads now."""
+        history = self._projection.of(self.session.history)
+        return Request(history, self._instructions(), self.tools)
 
     def _instructions(self) -> str:
         """The system prompt, with what was pinned: no compaction ever touches it."""

@@ -17,6 +17,7 @@ from nbchat.events import (
     Compacted,
     CompactionChanged,
     CompactionFailed,
+    CompactionProgress,
     CompactionSkipped,
     CompactionUndone,
     EntryAdded,
@@ -30,7 +31,12 @@ from nbchat.events import (
     TurnFinished,
 )
 from nbchat.history import Compaction
-from nbchat.render import compaction_cell_html, compaction_text, notice_text
+from nbchat.render import (
+    compaction_cell_html,
+    compaction_text,
+    notice_text,
+    progress_text,
+)
 
 WIDTH = 96
 """Characters of a line of printed text; what fits beside JupyterLab's file browser."""
@@ -139,6 +145,8 @@ def _note(event: Event) -> str:
             | SavingFailed()
         ):
             return notice_text(event)
+        case CompactionProgress():
+            return f"compacting, {progress_text(event)}"
         case RetryScheduled(_, wait, reason):
             return f"trying again in {wait:.0f} s: {reason}"
         case TurnFinished(reason) if reason not in ("end_turn", "stopped"):

@@ -76,6 +76,14 @@ class CompactionStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class CompactionProgress:
+    """A long conversation is told in parts; `done` of `total` are told."""
+
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
 class Compacted:
     """The history was swapped for the summary in `compaction`."""
 
@@ -156,6 +164,7 @@ Event = (
     | UsageReported
     | ToolRequested
     | CompactionStarted
+    | CompactionProgress
     | Compacted
     | CompactionUndone
     | CompactionChanged

@@ -158,6 +158,8 @@ class Compaction:
     """Of a pruning: places in the transcript, and the content seen there instead."""
     revision: Revision = ""
     """Who wrote the summary, if not the compaction: a person, or a model once more."""
+    note: str = ""
+    """What was not as usual in a summary that is in force: told in parts, cut short."""
 
     @property
     def entry(self) -> Entry:

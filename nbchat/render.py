@@ -13,6 +13,7 @@ from nbchat.events import (
     Change,
     CompactionChanged,
     CompactionFailed,
+    CompactionProgress,
     CompactionSkipped,
     CompactionStarted,
     CompactionUndone,
@@ -103,7 +104,8 @@ def compaction_html(compaction: Compaction) -> str:
         f"policy {compaction.policy}",
         f"trigger {compaction.trigger}",
         f"cost {compaction.cost.total_tokens:,} tokens",
-        *filter(None, [author, _time(compaction), compaction.reason]),
+        *filter(None, [author, _time(compaction)]),
+        *filter(None, [compaction.reason, compaction.note]),
     ]
     summary = _summary_html(compaction.summary) if compaction.summary else ""
     return (
@@ -123,8 +125,9 @@ def compaction_cell_html(compaction: Compaction) -> str:
 
 def compaction_text(compaction: Compaction) -> str:
     """The banner as one line of plain text."""
-    reason = f" ({compaction.reason})" if compaction.reason else ""
-    return f"{_title(compaction)}: {_figures(compaction)}{reason}"
+    told = "; ".join(filter(None, (compaction.reason, compaction.note)))
+    more = f" ({told})" if told else ""
+    return f"{_title(compaction)}: {_figures(compaction)}{more}"
 
 
 def notice_html(event: Notice) -> str:
@@ -181,6 +184,11 @@ def _compaction_notice(event: CompactionNotice) -> str:
         case _:
             assert_never(event)
     return text
+
+
+def progress_text(event: CompactionProgress) -> str:
+    """How far a compaction in parts has come."""
+    return f"part {event.done + 1} of {event.total}"
 
 
 def text_html(text: str) -> str:

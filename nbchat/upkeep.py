@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import replace
 from threading import Event as Flag
 
-from nbchat.compaction.engine import CompactionEngine
+from nbchat.compaction.engine import CompactionEngine, Work
 from nbchat.errors import CompactionError, NbchatError, Stopped
 from nbchat.events import (
     Change,
@@ -22,10 +22,9 @@ from nbchat.events import (
     CompactionUndone,
     Event,
     PinsChanged,
-    RetryScheduled,
 )
 from nbchat.history import Compaction, Session
-from nbchat.providers.base import Provider
+from nbchat.providers.base import Provider, Request
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +32,6 @@ PIN_LIMIT = 2_000
 """Tokens of one pin: it is in every request from now on, as a system prompt is."""
 
 Events = Generator[Event, None, None]
-Work = Generator[CompactionStarted | RetryScheduled, None, Compaction]
 
 
 class Upkeep:
@@ -43,13 +41,15 @@ class Upkeep:
         self,
         engine: CompactionEngine,
         tell: Callable[[Event], object] = lambda _event: None,
+        base: Callable[[], Request] | None = None,
     ) -> None:
-        """`engine` decides and proposes.
+        """`engine` decides and proposes; `base` is the chat's own request as of now.
 
         `tell` hears of a compaction that is interrupted: then nobody reads events.
         """
         self._engine = engine
         self._tell = tell
+        self._base = base
 
     def compact_if_due(
         self, session: Session, provider: Provider, *, stop: Flag | None
@@ -80,7 +80,8 @@ class Upkeep:
                 self._engine.cool_down(session, trigger=trigger)
             yield CompactionSkipped(plan.skip)
             return
-        work = self._engine.compact(session, provider, plan, stop=stop)
+        base = self._base() if self._base is not None else None
+        work = self._engine.compact(session, provider, plan, stop=stop, base=base)
         record = yield from self._ended(session, work)
         yield self._commit(session, record)
 

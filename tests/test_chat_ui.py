@@ -24,6 +24,7 @@ from nbchat.events import (
     Compacted,
     CompactionChanged,
     CompactionFailed,
+    CompactionProgress,
     CompactionSkipped,
     CompactionStarted,
     CompactionUndone,
@@ -466,6 +467,14 @@ def test_the_banner_takes_the_place_of_the_running_one(
     view = shown(CompactionStarted("manual", 4, 900), event)
     assert list(view.items) == [0]
     assert words in view.items[0]
+
+
+def test_a_compaction_in_parts_says_how_far_it_has_come() -> None:
+    started = CompactionStarted("manual", 4, 900)
+    view = shown(started, CompactionProgress(1, 5))
+    assert view.state["activity"] == "Compacting, part 2 of 5"
+    view = shown(started, CompactionProgress(1, 5), Compacted(RECORD))
+    assert view.state["activity"] == ""
 
 
 def test_an_undone_compaction_changes_its_banner_and_says_so_below() -> None:

@@ -228,13 +228,21 @@ def test_in_the_middle_of_tool_work_the_open_request_is_kept_word_for_word():
     assert "Open request, word for word:\nClose T1 and T2, never T3." in record.summary
 
 
-def test_the_request_fits_a_small_window_and_counts_what_it_leaves_out():
+@pytest.mark.parametrize("size", [1, 20])
+def test_the_request_fits_a_small_window_and_counts_what_it_leaves_out(size: int):
     info = ModelInfo("m", window=2_000, output_limit=400)
     engine = CompactionEngine(info=info)
-    kept = session(*(f"{n}: {LONG}" for n in range(40)))
-    request = engine.create_summary_request(engine.plan(kept))
-    assert engine.counter.count(request.history[0].content) < 1_600
-    assert "left out" in request.history[0].content
+    kept = session(*(f"{n}: {LONG * size}" for n in range(40 // size)))
+    text = engine.create_summary_request(engine.plan(kept)).history[0].content
+    assert engine.counter.count(text) < 1_600
+    assert f"The transcript is part 1 of {14 if size == 1 else 2}" in text
+    assert ("characters left out]" in text) == (size == 20)
+
+
+def test_a_plan_to_skip_still_has_a_request_to_look_at():
+    engine = CompactionEngine()
+    request = engine.create_summary_request(engine.plan(Session()), refusal="too dull")
+    assert "An earlier answer was refused: too dull." in request.history[0].content
 
 
 def test_a_summary_model_that_cannot_be_had_fails_the_compaction_and_no_more():
@@ -246,11 +254,12 @@ def test_a_summary_model_that_cannot_be_had_fails_the_compaction_and_no_more():
 
 def test_another_summary_model_writes_within_its_own_window():
     kept = session(*(f"{n}: {LONG}" for n in range(40)))
-    small = ScriptedProvider(says("<summary>Short.</summary>"), window=2_000)
+    said = says("<summary>A parcel is late.</summary>")
+    small = ScriptedProvider(*[said] * 20, window=2_000)
     record = compact(CompactionEngine(summary_model=small), kept)
     assert record.status == "done"
-    assert small.requests[0].max_output_tokens <= 500
-    assert small.count_tokens(small.requests[0]) < 1_700
+    for request in small.requests:
+        assert small.count_tokens(request) + request.max_output_tokens < 2_000
 
 
 def test_undo_is_one_more_record_that_gives_the_original_view_back():

@@ -163,6 +163,18 @@ def test_bad_lines_are_one_line_without_a_traceback(shell, line, said):
         shell.run_line_magic("chat", line)
 
 
+def test_a_compaction_in_parts_says_in_a_line_how_far_it_has_come(shell, capsys):
+    agent = agent_with(shell)
+    agent.use(ScriptedProvider(*[says(STORY * 5)] * 3, window=20_000))
+    for text in ("first", "second", "third"):
+        shell.run_cell_magic("chat", "", text)
+    told = says("<summary>A parcel is late.</summary>")
+    agent.use(ScriptedProvider(*[told] * 9, window=2_000))
+    shell.run_line_magic("chat", "/compact")
+    assert "compacting, part 1 of" in capsys.readouterr().err
+    assert agent.session.compaction.note.startswith("told in ")
+
+
 def test_a_failed_turn_is_one_line_and_the_chat_goes_on(shell, capsys):
     agent_with(
         shell, fails(RequestRefused("openai has no model 'gpt-x'")), says("back")

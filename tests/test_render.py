@@ -243,6 +243,12 @@ def test_the_banner_tells_what_was_folded_and_what_it_saved() -> None:
         assert part in html
 
 
+def test_the_banner_says_what_was_not_as_usual() -> None:
+    record = Compaction("c", 0, 1, "S", note="told in 3 parts <b>")
+    assert compaction_text(record).endswith("(told in 3 parts <b>)")
+    assert "told in 3 parts &lt;b&gt;" in compaction_html(record)
+
+
 @pytest.mark.parametrize(
     ("status", "words"),
     [

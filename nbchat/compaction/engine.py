@@ -5,52 +5,39 @@ appends the record it returns, and until then the history is what it was.
 """
 
 import uuid
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator
 from dataclasses import replace
 from threading import Event as Flag
 
-from nbchat.compaction import changes, ledger
-from nbchat.compaction.attempts import Outcome, write_summary
-from nbchat.compaction.envelope import summary_entry
-from nbchat.compaction.extract import extract
-from nbchat.compaction.fitting import within
+from nbchat.compaction import changes
+from nbchat.compaction.attempts import Heard, Outcome, write_summary
+from nbchat.compaction.drafts import make_draft
 from nbchat.compaction.gauge import Gauge
 from nbchat.compaction.plan import Plan, make_plan
 from nbchat.compaction.policies import Policy, policy_named
 from nbchat.compaction.pruning import TARGET_SHARE, make_pruning
-from nbchat.compaction.summary import summary_request
+from nbchat.compaction.replacement import LiveVariables, Replacement
+from nbchat.compaction.sizes import COUNT_ERROR, COUNT_MARGIN, Sizes
+from nbchat.compaction.summary import Assignment
 from nbchat.compaction.units import open_calls
+from nbchat.compaction.writers import (
+    HARD_TRIGGERS,
+    Chat,
+    Model,
+    ShapeChoice,
+    Writer,
+    writers,
+)
 from nbchat.errors import CompactionError
-from nbchat.events import CompactionStarted, RetryScheduled
+from nbchat.events import CompactionStarted
 from nbchat.history import Compaction, Entry, Session, Usage, prefix_hash
 from nbchat.models import ModelInfo
 from nbchat.providers.base import Provider, Request
 
 DEFAULT_THRESHOLD = 5_000
 
-HARD_TRIGGERS = ("window", "overflow")
-"""Causes for which a failed summary would leave a conversation that cannot go on."""
-
-LARGEST_SHARE = 0.9
-"""A summary entry must be at most this share of what it replaces."""
-
-FACTS_TOKENS, FACTS_SHARE = 500, 0.5
-"""Facts take a tenth of what is folded, or this many tokens, but never over half."""
-
-EXTRACT_SHARE = 0.05
-"""Of the room for facts, what an extract takes at the least when there is no story."""
-
-TAGS_TOKENS = 20
-"""Of the tags around a story and its facts."""
-
-VARIABLES_TOKENS, VARIABLES_SHARE, VARIABLES_LINES = 300, 0.1, 20
-"""Live variables take a tenth of what is folded, at most so many tokens and lines."""
-
-COUNT_ERROR = 1.3
-"""Local counts fall up to 28 % short of other vendors' own (measured on real usage)."""
-
-REQUEST_OVERHEAD = 400
-"""Tokens of instruction and tags around a transcript, generously."""
+Work = Generator[CompactionStarted | Heard, None, Compaction]
+"""A compaction while it is made: what happens, and in the end its record."""
 
 
 class CompactionEngine(Gauge):
@@ -60,23 +47,31 @@ class CompactionEngine(Gauge):
         self,
         context_token_threshold: int | None = DEFAULT_THRESHOLD,
         summary_prompt: str | None = None,
-        summary_model: str | Provider | None = None,
+        summary_model: Model = None,
         policy: str | Policy = "single-summary",
         *,
         info: ModelInfo | None = None,
-        live_variables: Callable[[Sequence[Entry]], list[str]] | None = None,
+        fallback_model: Model = None,
+        summary_shape: ShapeChoice = "auto",
+        live_variables: LiveVariables | None = None,
     ) -> None:
         """A threshold of None is 75 % of the model's window, or off if that is unknown.
 
-        `summary_model` is another model of the same provider, by name, or a provider.
-        `info` is told by the agent when it is left out here. `live_variables` is asked
-        for lines on what the kernel holds of what these entries mention.
+        `summary_model` is another model of the same provider, by name, or a provider;
+        `fallback_model`, of the same kinds, is asked when that one has failed.
+        `summary_shape` is what is tried first: "shared" goes on from the chat's own
+        request, "plain" writes the conversation down anew, and "auto" shares where the
+        last answer was read from the provider's cache. `info` is told by the agent when
+        it is left out here. `live_variables` is asked for lines on what the kernel
+        holds of what entries mention.
         """
         super().__init__(context_token_threshold, policy_named(policy), info)
         self.summary_prompt = summary_prompt
         self.summary_model = summary_model
+        self.fallback_model = fallback_model
+        self.summary_shape = summary_shape
+        self.shares_prefix = summary_model is None and summary_shape != "plain"
         self._live_variables = live_variables
-        self._writer = None if isinstance(summary_model, str) else summary_model
 
     def __repr__(self) -> str:
         """The policy and how far the count has come."""
@@ -89,8 +84,6 @@ class CompactionEngine(Gauge):
         self, session: Session, *, trigger: str = "manual", focus: str = ""
     ) -> Plan:
         """A dry run: what would be folded, or the reason to skip; calls no model."""
-        if objection := self.objection(trigger):
-            return Plan(trigger, skip=objection)
         return make_plan(
             session,
             self.policy,
@@ -101,25 +94,23 @@ class CompactionEngine(Gauge):
         )
 
     def create_summary_request(self, plan: Plan, *, refusal: str = "") -> Request:
-        """The request that asks for the `<summary>` of a plan's entries.
+        """The request that asks for the `<summary>` of a plan's entries, plain.
 
-        `refusal` says why an earlier answer was refused.
+        Of a conversation too long for one request it is the first part's. `refusal`
+        says why an earlier answer was refused.
         """
-        info = self._writer.info() if self._writer else self.info
-        limit = min(plan.summary_max_tokens, info.output_reserve)
-        room = None
-        if info.window is not None:
-            room = int((info.window - limit - REQUEST_OVERHEAD) / COUNT_ERROR)
-        return summary_request(
-            plan.covered,
-            counter=self.counter,
-            room_tokens=room,
-            max_tokens=limit,
-            prompt=self.summary_prompt or "",
-            focus=plan.focus,
-            refusal=refusal,
-            model=self.summary_model if isinstance(self.summary_model, str) else "",
+        model = self.summary_model
+        info = self.info if model is None or isinstance(model, str) else model.info()
+        assignment = self._assignment(plan)
+        draft = make_draft(
+            assignment,
+            Sizes(info, self.counter),
+            rest=assignment.said,
+            previous=assignment.previous,
+            model=model if isinstance(model, str) else "",
         )
+        reason = CompactionError("refused", refusal) if refusal else None
+        return draft.request(0, assignment.previous, reason)
 
     def compact(
         self,
@@ -128,33 +119,33 @@ class CompactionEngine(Gauge):
         plan: Plan,
         *,
         stop: Flag | None = None,
-    ) -> Generator[CompactionStarted | RetryScheduled, None, Compaction]:
+        base: Request | None = None,
+    ) -> Work:
         """The record of a compaction, done or failed, for the caller to append.
 
-        Model, server and gate faults end in a failed record, or, where the window is
-        full, in a degraded one that code has made. A stop or an interrupt passes
-        through. The session is only read.
+        `base` is the chat's own next request; without it the summary is never asked for
+        in its place. Model, server and gate faults end in a failed record, or, where
+        the window is full, in a degraded one that code has made. A stop or an interrupt
+        passes through. The session is only read.
         """
-        writer = self._writer or provider
-        running = self._running(session, plan, writer)
+        writers = self._writers(session, provider, plan)
+        name = writers[0].name if writers else ""
+        running = self._running(session, plan, name)
         yield CompactionStarted(
             plan.trigger, plan.stop - plan.start, plan.tokens_before, running
         )
+        made = Replacement(session, plan, self.counter, self._live_variables)
         if self.policy.summarizer == "extractive":
-            outcome = self._extractive(session, plan)
-            return self._record(session, plan, running, outcome)
-        outcome = yield from write_summary(
-            writer,
-            request_for=lambda refusal: self.create_summary_request(
-                plan, refusal=refusal
-            ),
-            entry_of=lambda text: self._summary_entry(session, plan, text),
-            without_model=(lambda: self._extract(plan))
-            if plan.trigger in HARD_TRIGGERS
-            else None,
-            answers=self.answers(plan.trigger),
-            stop=stop,
-        )
+            outcome = Outcome(made.extractive_entry(), Usage(), "")
+        else:
+            is_hard = plan.trigger in HARD_TRIGGERS
+            outcome = yield from write_summary(
+                self._assignment(plan, base),
+                writers,
+                entry_of=made.entry,
+                without_model=made.extract if is_hard else None,
+                stop=stop,
+            )
         return self._record(session, plan, running, outcome)
 
     def prune(self, session: Session, *, trigger: str = "manual") -> Compaction | None:
@@ -213,7 +204,7 @@ class CompactionEngine(Gauge):
         *,
         focus: str = "",
         stop: Flag | None = None,
-    ) -> Generator[CompactionStarted | RetryScheduled, None, Compaction]:
+    ) -> Work:
         """The record of the summary in force written anew, from what it was made of.
 
         A failed one leaves the old summary in force. Raises CompactionError when there
@@ -225,48 +216,62 @@ class CompactionEngine(Gauge):
         attempt = yield from self.compact(session, provider, plan, stop=stop)
         return changes.regenerated(session, attempt, counter=self.counter)
 
-    def _summary_entry(self, session: Session, plan: Plan, text: str) -> Entry:
-        """The summary entry with its facts; raises when it would not be smaller."""
-        size = plan.tokens_covered
-        facts = self._facts(session, plan, _facts_budget(size))
-        entry = summary_entry(text, facts)
-        if self.counter.count_entry(entry) > size * LARGEST_SHARE:
-            raise CompactionError(
-                "not-smaller",
-                f"the summary has {self.counter.count_entry(entry):,} tokens, "
-                f"what it replaces has {size:,}",
-            )
-        return entry
-
-    def _facts(self, session: Session, plan: Plan, budget_tokens: int) -> list[str]:
-        lines = ledger.facts(
-            session.transcript[: plan.stop],
-            last=ledger.last_exchange(session.transcript, plan.stop),
-            budget_tokens=budget_tokens,
-            counter=self.counter,
+    def _assignment(self, plan: Plan, base: Request | None = None) -> Assignment:
+        return Assignment(
+            plan.covered,
+            tokens=plan.tokens_covered,
+            max_tokens=plan.summary_max_tokens,
+            recent=plan.recent,
+            prompt=self.summary_prompt or "",
+            focus=plan.focus,
+            base=base,
         )
-        return lines + self._variable_lines(session.transcript, plan.tokens_covered)
 
-    def _variable_lines(self, entries: Sequence[Entry], size: int) -> list[str]:
-        """What the kernel holds now, within its share of a context of some size."""
-        lines = self._live_variables(entries) if self._live_variables else []
-        room = min(VARIABLES_TOKENS, int(size * VARIABLES_SHARE))
-        kept = within(lines[:VARIABLES_LINES], room, self.counter.count)
-        return ["Variables in the kernel now:", *kept] if kept else []
+    def _writers(
+        self, session: Session, provider: Provider, plan: Plan
+    ) -> list[Writer]:
+        """Whom to ask, in order; nobody where code writes, or who has kept failing."""
+        if self.policy.summarizer == "extractive" or not self.answers(plan.trigger):
+            return []
+        return writers(
+            self._chat(session, provider, plan),
+            self.summary_model,
+            self.fallback_model,
+            self.summary_shape,
+        )
 
-    def _extractive(self, session: Session, plan: Plan) -> Outcome:
-        """The facts, and of the newest words what the room for facts has left."""
-        room = _facts_budget(plan.tokens_covered) - TAGS_TOKENS
-        facts = self._facts(session, plan, int(room * (1 - EXTRACT_SHARE)))
-        room -= self.counter.count("\n".join(facts))
-        text = extract(plan.covered, budget_tokens=room, counter=self.counter)
-        return Outcome(summary_entry(text, facts), Usage())
+    def _chat(self, session: Session, provider: Provider, plan: Plan) -> Chat:
+        usage = self._last_usage(session)
+        return Chat(
+            provider,
+            self.info,
+            self.counter,
+            plan.trigger,
+            self.failures,
+            usage,
+            self._count_error(session, usage),
+        )
 
-    def _extract(self, plan: Plan) -> str:
-        budget = plan.summary_max_tokens
-        return extract(plan.covered, budget_tokens=budget, counter=self.counter)
+    def _count_error(self, session: Session, usage: Usage | None) -> float:
+        """By what the server counts more than is counted here, as it last reported.
 
-    def _running(self, session: Session, plan: Plan, writer: Provider) -> Compaction:
+        Where it is more than ever measured, something else was counted, too.
+        """
+        if usage is None or usage.is_estimated:
+            return COUNT_ERROR
+        counted = self.floor_tokens + self.counter.count_entries(session.history)
+        share = self.context_tokens(session) / max(counted, 1)
+        return min(max(1.0, share) * COUNT_MARGIN, COUNT_ERROR)
+
+    def _last_usage(self, session: Session) -> Usage | None:
+        """The usage of the last answer, if the model still sees what it saw then."""
+        records = (each for each in session.compactions if each.status != "failed")
+        changed = max((record.committed_at for record in records), default=0)
+        if not session.usages or session.usages[-1][0] <= changed:
+            return None
+        return session.usages[-1][1]
+
+    def _running(self, session: Session, plan: Plan, model: str) -> Compaction:
         """The record of a compaction that begins."""
         return Compaction(
             id=plan.id,
@@ -275,7 +280,7 @@ class CompactionEngine(Gauge):
             summary="",
             tokens_before=plan.tokens_before,
             cost=changes.paid(session, plan.id),
-            model=writer.name,
+            model=model,
             trigger=plan.trigger,
             policy=self.policy.name,
             status="running",
@@ -296,6 +301,8 @@ class CompactionEngine(Gauge):
             status=outcome.status,
             reason=outcome.reason,
             code=outcome.code,
+            note=outcome.note,
+            model=outcome.model or running.model,
         )
 
     def _tokens_after(self, session: Session, plan: Plan, entry: Entry) -> int:
@@ -311,8 +318,3 @@ class CompactionEngine(Gauge):
         """
         before = self.floor_tokens + self.counter.count_entries(session.history)
         return round(tokens_before * (before - saved) / max(before, 1))
-
-
-def _facts_budget(covered_tokens: int) -> int:
-    share = int(covered_tokens * FACTS_SHARE)
-    return max(covered_tokens // 10, min(FACTS_TOKENS, share))

@@ -4,13 +4,13 @@ import re
 from collections.abc import Iterable
 
 from nbchat.history import Entry
+from nbchat.providers.wire import user_text
 
 _TAGS = re.compile(
-    r"<(?=/?(?:summary|facts|transcript|conversation_summary|previous_summary|user|"
-    r"assistant|tool_call|call|result)\b|\|)",
+    r"<(?=/?(?:summary|facts|transcript|recent|conversation_summary|previous_summary|"
+    r"user|assistant|tool_call|call|result)\b|\|)",
     re.IGNORECASE,
 )
-_SUMMARY = re.compile(r"<summary>(.*?)</summary>", re.DOTALL)
 
 
 def escape(text: str) -> str:
@@ -23,6 +23,11 @@ def transcript(entries: Iterable[Entry]) -> str:
     return "\n".join(map(_element, entries))
 
 
+def element(tag: str, text: str) -> str:
+    """A text between our tags; empty for an empty one."""
+    return f"<{tag}>\n{text}\n</{tag}>" if text else ""
+
+
 def summary_entry(text: str, facts: Iterable[str]) -> Entry:
     """The entry that stands in for all that was covered: the story and the facts."""
     lines = ["<summary>", escape(text), "</summary>"]
@@ -33,8 +38,9 @@ def summary_entry(text: str, facts: Iterable[str]) -> Entry:
 
 def story(content: str) -> str:
     """The text inside a summary entry's tags, without the facts that code adds."""
-    found = _SUMMARY.search(content)
-    return found.group(1).strip() if found else content
+    _, opened, rest = content.partition("<summary>")
+    text, closed, _ = rest.partition("</summary>")
+    return text.strip() if opened and closed else content
 
 
 def _element(entry: Entry) -> str:
@@ -43,7 +49,7 @@ def _element(entry: Entry) -> str:
     if entry.role == "tool":
         return f'<result tool="{_name(entry)}">{escape(entry.content)}</result>'
     if entry.role == "user" and entry.tool_name:
-        return f"<user>[{_name(entry)}] {escape(entry.content)}</user>"
+        return f"<user>[{_name(entry)}] {escape(user_text(entry))}</user>"
     role = "assistant" if entry.role == "thinking" else entry.role
     return f"<{role}>{escape(entry.content)}</{role}>"
 

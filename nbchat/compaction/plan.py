@@ -35,6 +35,8 @@ class Plan:
     skip: str = ""
     id: str = field(default_factory=lambda: uuid.uuid4().hex[:12], compare=False)
     """The id of all records of this compaction, from its beginning to its undoing."""
+    recent: tuple[Entry, ...] = ()
+    """Entries of the history after the covered ones, which stay."""
 
     @property
     def tokens_after(self) -> int:
@@ -78,6 +80,7 @@ def make_plan(
         size,
         min(budget, policy.summary_max_tokens),
         focus,
+        recent=tuple(history[cut:]),
     )
 
 

@@ -51,8 +51,18 @@ def body(request: Request, said: Sequence[Json] | None = None) -> Json:
             }
             for tool in request.tools
         ]
-        fields["tool_choice"] = _tool_choice(request.tool_choice)
+        fields["tool_choice"] = _tool_choice(_cached_choice(request))
     return fields
+
+
+def _cached_choice(request: Request) -> str:
+    """The choice of tools; a summary's request keeps that of the chat it continues.
+
+    Any other would drop the cached messages (Anthropic's docs, "Prompt caching", what
+    invalidates the cache), and a call in an answer to it is refused here.
+    """
+    is_summary = request.answer_tag and request.tool_choice == "none"
+    return "auto" if is_summary else request.tool_choice
 
 
 OPENING: Json = {

@@ -15,6 +15,7 @@ from nbchat.events import (
     Compacted,
     CompactionChanged,
     CompactionFailed,
+    CompactionProgress,
     CompactionSkipped,
     CompactionStarted,
     CompactionUndone,
@@ -39,6 +40,7 @@ from nbchat.render import (
     entry_html,
     note_html,
     notice_html,
+    progress_text,
 )
 from nbchat.worker import (
     AgentReady,
@@ -110,6 +112,7 @@ class Screen:
                 shown = self._add(notice_html(event))
             case (
                 CompactionStarted()
+                | CompactionProgress()
                 | Compacted()
                 | CompactionUndone()
                 | CompactionChanged()
@@ -235,6 +238,7 @@ class Screen:
     def _fold_compaction(
         self,
         event: CompactionStarted
+        | CompactionProgress
         | Compacted
         | CompactionUndone
         | CompactionChanged
@@ -246,6 +250,8 @@ class Screen:
                 shown = self._add(notice_html(event))
                 self._running_banner = self._next_key - 1
                 return [*shown, *self._set(activity="Compacting")]
+            case CompactionProgress():
+                return self._set(activity=f"Compacting, {progress_text(event)}")
             case Compacted(compaction):
                 shown = self._add_banner(compaction)
             case CompactionUndone(compaction) | CompactionChanged(compaction):
