@@ -47,11 +47,11 @@ def test_what_people_and_calls_name_comes_before_what_tools_answer():
 
 
 @pytest.mark.parametrize("text", ["a", "a_", "/", "1", "@", "a.", "A", "http://", "漢"])
-def test_half_a_million_characters_without_a_space_take_no_time(text: str):
+def test_five_million_characters_without_a_space_take_no_time(text: str):
     """Searched as one piece they would take hours; a tool may well answer so."""
     began = time.process_time()
-    identifiers([Entry("tool", text * (500_000 // len(text)), "1", "read")])
-    assert time.process_time() - began < 5
+    identifiers([Entry("tool", text * (5_000_000 // len(text)), "1", "read")])
+    assert time.process_time() - began < 2
 
 
 @given(st.text(max_size=300))
