@@ -70,7 +70,7 @@ class Agent:
         self.system = system
         self.session = session or Session()
         self.engine = engine or CompactionEngine(context_token_threshold=None)
-        self.upkeep = Upkeep(self.engine)
+        self.upkeep = Upkeep(self.engine, self._tell)
         self.tool_choice = tool_choice
         self.max_steps = max_steps
         self.max_output_tokens = max_output_tokens
@@ -110,8 +110,32 @@ class Agent:
         yield from self._told(self._compact("manual", stop, focus=focus))
 
     def undo_compaction(self) -> Iterator[Event]:
-        """Take back the compaction in force; the model sees the original again."""
+        """Take back the compaction in force; the model sees what it saw before it."""
         yield from self._told(self.upkeep.undo(self.session))
+
+    def redo_compaction(self) -> Iterator[Event]:
+        """Bring back the compaction undone last, unless another one has come since."""
+        yield from self._told(self.upkeep.redo(self.session))
+
+    def edit_compaction(self, text: str) -> Iterator[Event]:
+        """Let `text` be the summary the model sees; the facts kept by code stay."""
+        yield from self._told(self.upkeep.edit(self.session, text))
+
+    def regenerate_compaction(
+        self, *, focus: str = "", stop: Flag | None = None
+    ) -> Iterator[Event]:
+        """Have the summary in force written anew; the old one stays if that fails."""
+        yield from self._told(
+            self.upkeep.regenerate(self.session, self.provider, focus=focus, stop=stop)
+        )
+
+    def pin(self, text: str) -> Iterator[Event]:
+        """Keep a rule word for word through every compaction; at most 2,000 tokens."""
+        yield from self._told(self.upkeep.pin(self.session, text))
+
+    def unpin(self, number: int) -> Iterator[Event]:
+        """Let a pinned rule go, by its number from 1."""
+        yield from self._told(self.upkeep.unpin(self.session, number))
 
     def ask(self, text: str) -> str:
         """Run a turn to its end, return the answer; raises NbchatError if it fails."""

@@ -15,11 +15,13 @@ from IPython.display import display
 
 from nbchat.events import (
     Compacted,
+    CompactionChanged,
     CompactionFailed,
     CompactionSkipped,
     CompactionUndone,
     EntryAdded,
     Event,
+    PinsChanged,
     RetryScheduled,
     SavingFailed,
     TextDelta,
@@ -132,6 +134,8 @@ def _note(event: Event) -> str:
             CompactionSkipped()
             | CompactionFailed()
             | CompactionUndone()
+            | CompactionChanged()
+            | PinsChanged()
             | SavingFailed()
         ):
             return notice_text(event)

@@ -5,6 +5,7 @@ NbchatError                   one line: what was seen, and what to do
 ├── HistoryError              entries that make no conversation
 ├── ModelFileError            the embedded model could not be fetched or loaded
 ├── StoreError                the session store could not be opened, read or written
+│   └── SessionTaken          another kernel has gone on with the session
 ├── CompactionError           a summary that was refused; carries a reason code
 ├── Stopped                   the person pressed Stop; control flow, not a fault
 └── ProviderError             the model's server
@@ -37,6 +38,10 @@ class ModelFileError(NbchatError):
 
 class StoreError(NbchatError):
     """The session store refused to open, read or write."""
+
+
+class SessionTaken(StoreError):
+    """Another kernel has gone on with the session; what is said here is not saved."""
 
 
 class CompactionError(NbchatError):

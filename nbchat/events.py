@@ -8,6 +8,7 @@ from typing import Literal
 
 from nbchat.history import Compaction, Entry, Usage
 
+Change = Literal["redone", "edited", "regenerated"]
 StopReason = Literal["end_turn", "max_tokens", "refusal", "max_steps", "stopped"]
 
 
@@ -63,11 +64,15 @@ class ToolRequested:
 
 @dataclass(frozen=True, slots=True)
 class CompactionStarted:
-    """A summary is being written; the history is still what it was."""
+    """A summary is being written; the history is still what it was.
+
+    The record is the compaction's first; another one of its id follows at its end.
+    """
 
     trigger: str
     entries: int
     tokens_before: int
+    compaction: Compaction | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +90,23 @@ class CompactionUndone:
 
 
 @dataclass(frozen=True, slots=True)
+class CompactionChanged:
+    """The history shows `compaction` again, or its summary in other words."""
+
+    compaction: Compaction
+    change: Change
+
+
+@dataclass(frozen=True, slots=True)
+class PinsChanged:
+    """A rule was pinned or let go; these hold now."""
+
+    pins: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class CompactionSkipped:
-    """A compaction was due and would not have paid; the history is unchanged."""
+    """A compaction, or a change of one, was not made; the history is unchanged."""
 
     reason: str
 
@@ -138,8 +158,10 @@ Event = (
     | CompactionStarted
     | Compacted
     | CompactionUndone
+    | CompactionChanged
     | CompactionSkipped
     | CompactionFailed
+    | PinsChanged
     | SavingFailed
     | TurnFinished
     | TurnFailed

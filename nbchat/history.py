@@ -7,23 +7,29 @@ sees, `Session.history`, is computed from both; so nothing said is ever lost.
 import hashlib
 import json
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any, Literal, NamedTuple, Self, overload
 
-from nbchat.errors import HistoryError
+from nbchat.errors import HistoryError, NbchatError
 
 ROLES = ("user", "assistant", "tool", "thinking", "summary")
 
 Status = Literal["running", "done", "degraded", "failed", "undone"]
 Kind = Literal["summary", "pruning"]
+Revision = Literal["", "edited", "regenerated"]
 
 SHOWN_LENGTH = 60
 """Characters of a wrong entry that an error shows."""
 
 INCOMPLETE = '{"incomplete": true}'
 FAILED = '{"is_error": true}'
+
+CHANGED = "the entries it covers were changed"
+NEVER_ENDED = "the kernel ended while it ran"
+"""Why a loaded compaction is not in force."""
 
 
 class Entry(NamedTuple):
@@ -84,6 +90,9 @@ class Usage:
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
     is_estimated: bool = False
+    earlier_tokens: int = 0
+    """Of rounds before the last, where a server compacted in the middle of a response:
+    billed, but no longer part of the context."""
 
     def __add__(self, other: Self) -> "Usage":
         """Sums of all figures; an estimate stays an estimate."""
@@ -93,12 +102,18 @@ class Usage:
             self.cache_read_tokens + other.cache_read_tokens,
             self.cache_write_tokens + other.cache_write_tokens,
             self.is_estimated or other.is_estimated,
+            self.earlier_tokens + other.earlier_tokens,
         )
 
     @property
     def total_tokens(self) -> int:
-        """What the context held when the response ended."""
+        """All that was billed, whatever it was billed as."""
         return self.input_tokens + self.output_tokens
+
+    @property
+    def context_tokens(self) -> int:
+        """What the context held when the response ended."""
+        return self.total_tokens - self.earlier_tokens
 
 
 def now() -> str:
@@ -113,7 +128,9 @@ class Compaction:
     `start` is where the newly folded entries begin; what lies before it came in through
     the previous summary. Token figures are of the context the model sees. A record of
     the kind "pruning" folds nothing: some entries before `stop` are seen shortened.
-    Of several records with one id the newest counts.
+
+    Records are never rewritten. Of several with one id the newest counts, and those of
+    attempts (running, failed) never count against one that succeeded.
     """
 
     id: str
@@ -123,6 +140,7 @@ class Compaction:
     tokens_before: int = 0
     tokens_after: int = 0
     cost: Usage = field(default_factory=Usage)
+    """Of all requests under this id so far, the refused ones included."""
     model: str = ""
     trigger: str = "manual"
     policy: str = "single-summary"
@@ -137,6 +155,8 @@ class Compaction:
     kind: Kind = "summary"
     replacements: tuple[tuple[int, str], ...] = ()
     """Of a pruning: places in the transcript, and the content seen there instead."""
+    revision: Revision = ""
+    """Who wrote the summary, if not the compaction: a person, or a model once more."""
 
     @property
     def entry(self) -> Entry:
@@ -148,13 +168,30 @@ class Compaction:
         """Whether the model sees this summary."""
         return self.status in ("done", "degraded")
 
+    @property
+    def is_attempt(self) -> bool:
+        """Whether this record only says that something was tried."""
+        return self.status in ("running", "failed")
 
-def prefix_hash(entries: Iterable[Entry]) -> str:
-    """A SHA-256 over entries, to notice when covered ones were changed."""
-    digest = hashlib.sha256()
-    for entry in entries:
-        digest.update(json.dumps(entry).encode())
-    return digest.hexdigest()
+
+def prefix_hash(entries: Sequence[Entry]) -> str:
+    """A SHA-256 over entries as a store keeps them, to notice that they changed."""
+    return _prefix_hashes(entries, (len(entries),))[len(entries)]
+
+
+def seen(entries: Iterable[Entry], compactions: Iterable[Compaction]) -> list[Entry]:
+    """Entries as a model sees them under the compactions in force, oldest first.
+
+    That is the summary which reaches farthest and what it does not cover, with the
+    outputs that were pruned seen shortened.
+    """
+    active, view = list(compactions), list(entries)
+    for record in active:
+        for place, content in record.replacements:
+            if place < len(view):
+                view[place] = view[place]._replace(content=content)
+    summary = _farthest_summary(active)
+    return [summary.entry, *view[summary.stop :]] if summary else view
 
 
 class Transcript(Sequence[Entry]):
@@ -198,7 +235,7 @@ class Transcript(Sequence[Entry]):
 
 
 class Session:
-    """One conversation: all that was said, and the compactions beside it."""
+    """One conversation: all that was said, and the compactions and pins beside it."""
 
     def __init__(
         self,
@@ -207,17 +244,21 @@ class Session:
         session_id: str = "",
         compactions: Iterable[Compaction] = (),
         usages: Iterable[tuple[int, Usage]] = (),
+        pins: Iterable[str] = (),
     ) -> None:
         """Begin empty, or go on from what a store has kept.
 
         Any order of entries will do: what no server would accept is repaired in what is
         sent. Raises HistoryError for what is no entry, or has a role nobody has. A
-        compaction whose covered entries were changed meanwhile is out of force.
+        compaction whose covered entries were changed meanwhile is out of force, and one
+        that never came to its end has failed; the record's `reason` says so.
         """
         self.session_id = session_id
         self.transcript = Transcript(transcript)
-        self.compactions = [_checked(each, self.transcript) for each in compactions]
+        self.compactions = _checked(_ended(compactions), self.transcript)
         self.usages = list(usages)
+        self.pins = tuple(pins)
+        """Rules that every compaction carries on byte by byte, oldest first."""
         self._view: list[Entry] = []
         self._viewed = (0, 0)
 
@@ -229,17 +270,23 @@ class Session:
         )
 
     @property
+    def decided_compactions(self) -> list[Compaction]:
+        """The newest record of every compaction there was, the first one first.
+
+        Attempts that still run or have failed are none.
+        """
+        decided = (record for record in self.compactions if not record.is_attempt)
+        return list({record.id: record for record in decided}.values())
+
+    @property
     def active_compactions(self) -> list[Compaction]:
         """The compactions in force, oldest first; the newest record of an id counts."""
-        newest = {record.id: record for record in self.compactions}
-        return [record for record in newest.values() if record.is_in_force]
+        return [record for record in self.decided_compactions if record.is_in_force]
 
     @property
     def compaction(self) -> Compaction | None:
         """The compaction whose summary the model sees now."""
-        newest_first = reversed(self.active_compactions)
-        summaries = (c for c in newest_first if c.kind == "summary")
-        return max(summaries, key=lambda c: c.stop, default=None)
+        return _farthest_summary(self.active_compactions)
 
     @property
     def history(self) -> list[Entry]:
@@ -250,18 +297,11 @@ class Session:
         """
         records, said = self._viewed
         if records != len(self.compactions):
-            self._view, said = self._viewed_anew(), len(self.transcript)
+            self._view = seen(self.transcript, self.active_compactions)
+            said = len(self.transcript)
         self._view += self.transcript[said:]
         self._viewed = (len(self.compactions), len(self.transcript))
         return self._view.copy()
-
-    def _viewed_anew(self) -> list[Entry]:
-        summary = self.compaction
-        entries = list(self.transcript)
-        for record in self.active_compactions:
-            for place, content in record.replacements:
-                entries[place] = entries[place]._replace(content=content)
-        return [summary.entry, *entries[summary.stop :]] if summary else entries
 
     @property
     def usage(self) -> Usage:
@@ -295,6 +335,73 @@ class Session:
             self.usages.append((len(self.transcript), usage))
         return len(self.transcript) - 1
 
+    def pin(self, text: str) -> None:
+        """Keep a rule through every compaction; raises NbchatError for a blank one."""
+        if not text.strip():
+            raise NbchatError("an empty text cannot be pinned")
+        if text in self.pins:
+            number = self.pins.index(text) + 1
+            raise NbchatError(f"this is pinned already, as number {number}")
+        self.pins = (*self.pins, text)
+
+    def unpin(self, number: int) -> str:
+        """Let a rule go, by its number from 1; raises NbchatError if there is none."""
+        if not 1 <= number <= len(self.pins):
+            raise NbchatError(f"there is no pin {number}; there are {len(self.pins)}")
+        text = self.pins[number - 1]
+        self.pins = (*self.pins[: number - 1], *self.pins[number:])
+        return text
+
+
+def _farthest_summary(active: Sequence[Compaction]) -> Compaction | None:
+    """Of the compactions in force the one that covers most; of equals the newest."""
+    summaries = (record for record in reversed(active) if record.kind == "summary")
+    return max(summaries, key=lambda record: record.stop, default=None)
+
+
+def _ended(compactions: Iterable[Compaction]) -> list[Compaction]:
+    """The records without the beginnings of what ended; what did not, has failed."""
+    records = list(compactions)
+    newest = {record.id: record for record in records}
+    return [
+        replace(record, status="failed", reason=NEVER_ENDED, code="interrupted")
+        if record.status == "running"
+        else record
+        for record in records
+        if record.status != "running" or record is newest[record.id]
+    ]
+
+
+def _checked(
+    records: Sequence[Compaction], transcript: Sequence[Entry]
+) -> list[Compaction]:
+    """The records, out of force where what they cover is not what they covered."""
+    stops = {each.stop for each in records if each.prefix_hash and each.is_in_force}
+    hashes = _prefix_hashes(transcript, stops)
+    return [
+        replace(record, status="undone", reason=CHANGED)
+        if _is_changed(record, hashes)
+        else record
+        for record in records
+    ]
+
+
+def _is_changed(record: Compaction, hashes: Mapping[int, str]) -> bool:
+    is_known = record.prefix_hash and record.is_in_force
+    return bool(is_known) and record.prefix_hash != hashes.get(record.stop)
+
+
+def _prefix_hashes(entries: Iterable[Entry], stops: Collection[int]) -> dict[int, str]:
+    """The hash of all entries before each of `stops`, in one pass."""
+    digest, hashes = hashlib.sha256(), {}
+    for place, entry in enumerate(chain(entries, (None,))):
+        if place in stops:
+            hashes[place] = digest.hexdigest()
+        if entry is None or len(hashes) == len(stops):
+            break
+        digest.update(json.dumps(entry).encode())
+    return hashes
+
 
 def _entry(position: int, fields: Sequence[str]) -> Entry:
     """An entry from its fields, so that a mistake shows where it is made."""
@@ -319,12 +426,3 @@ def _are_texts(values: Iterable[object]) -> bool:
 def _brief(value: object) -> str:
     shown = repr(value)
     return shown if len(shown) <= SHOWN_LENGTH else f"{shown[:SHOWN_LENGTH]}..."
-
-
-def _checked(record: Compaction, transcript: Transcript) -> Compaction:
-    """The record, out of force if what it covers is not what it covered."""
-    if not record.prefix_hash or not record.is_in_force:
-        return record
-    if record.prefix_hash == prefix_hash(transcript[: record.stop]):
-        return record
-    return replace(record, status="undone", reason="the entries it covers were changed")

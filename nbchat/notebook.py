@@ -51,10 +51,11 @@ class NotebookChat:
 
     def command(self, line: str) -> None:
         """A command, its answer printed."""
-        result = self.commands(self.agent(), line)
+        stop = threading.Event()
+        result = self.commands(self.agent(), line, stop=stop)
         if result.text:
             print(result.text)
-        show(result.events)
+        show(result.events, stop)
         self._refresh_panel()
 
     def _built(self, session: Session) -> Agent:

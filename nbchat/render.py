@@ -10,10 +10,13 @@ from html import escape
 from typing import Any, assert_never
 
 from nbchat.events import (
+    Change,
+    CompactionChanged,
     CompactionFailed,
     CompactionSkipped,
     CompactionStarted,
     CompactionUndone,
+    PinsChanged,
     SavingFailed,
     TurnFailed,
 )
@@ -38,14 +41,34 @@ CELL_STYLE = """
 """
 """The few rules of chat.css that a banner outside of the panel needs."""
 
-Notice = (
+TITLES = {
+    "summary": {
+        "running": "Compacting",
+        "done": "Compaction occurred",
+        "degraded": "Compaction occurred, degraded",
+        "undone": "Compaction undone",
+        "redone": "Compaction redone",
+        "failed": "Compaction failed",
+    },
+    "pruning": {
+        "running": "Shortening tool outputs",
+        "done": "Tool outputs shortened",
+        "degraded": "Tool outputs shortened, degraded",
+        "undone": "Tool outputs restored",
+        "redone": "Tool outputs shortened again",
+        "failed": "Tool outputs not shortened",
+    },
+}
+"""What a banner says first, by the record's kind and what became of it."""
+
+CompactionNotice = (
     CompactionStarted
     | CompactionSkipped
     | CompactionFailed
     | CompactionUndone
-    | SavingFailed
-    | TurnFailed
+    | CompactionChanged
 )
+Notice = CompactionNotice | PinsChanged | SavingFailed | TurnFailed
 
 _TAG = re.compile(r"</?(?:summary|facts)>\n?")
 
@@ -75,18 +98,20 @@ def entry_html(entry: Entry) -> str:
 
 def compaction_html(compaction: Compaction) -> str:
     """The banner of a compaction: what was folded, what it saved, and the summary."""
+    author = "summary by you" if compaction.revision == "edited" else compaction.model
     facts = [
         f"policy {compaction.policy}",
         f"trigger {compaction.trigger}",
         f"cost {compaction.cost.total_tokens:,} tokens",
-        *filter(None, [compaction.model, _time(compaction), compaction.reason]),
+        *filter(None, [author, _time(compaction), compaction.reason]),
     ]
+    summary = _summary_html(compaction.summary) if compaction.summary else ""
     return (
         f'<details class="nbc-banner" data-state="{_clean(compaction.status)}">'
         f'<summary><span class="nbc-banner-title">{_title(compaction)}</span> '
         f'<span class="nbc-banner-figures">{_clean(_figures(compaction))}</span>'
         f'</summary><div class="nbc-banner-facts">{_clean(" · ".join(facts))}</div>'
-        f"{_summary_html(compaction.summary)}</details>"
+        f"{summary}</details>"
     )
 
 
@@ -104,42 +129,58 @@ def compaction_text(compaction: Compaction) -> str:
 
 def notice_html(event: Notice) -> str:
     """An event that is worth a line of its own."""
+    text = notice_text(event)
     match event:
-        case CompactionStarted():
-            return _banner("running", notice_text(event))
-        case CompactionSkipped():
-            return _banner("skipped", notice_text(event))
-        case CompactionFailed():
-            return _banner("failed", notice_text(event))
-        case CompactionUndone():
-            return _banner("undone", notice_text(event))
-        case SavingFailed():
-            return f'<div class="nbc-notice">{_clean(notice_text(event))}</div>'
+        case PinsChanged() | SavingFailed():
+            html = f'<div class="nbc-notice">{_clean(text)}</div>'
         case TurnFailed():
-            return f'<div class="nbc-error">{_clean(notice_text(event))}</div>'
+            html = f'<div class="nbc-error">{_clean(text)}</div>'
+        case CompactionStarted():
+            html = _banner("running", text)
+        case CompactionSkipped():
+            html = _banner("skipped", text)
+        case CompactionFailed():
+            html = _banner("failed", text)
+        case CompactionUndone():
+            html = _banner("undone", text)
+        case CompactionChanged():
+            html = _banner("done", text)
         case _:
             assert_never(event)
+    return html
 
 
 def notice_text(event: Notice) -> str:
     """An event that is worth a line of its own, as plain text."""
     match event:
+        case PinsChanged(pins):
+            rules = "1 rule" if len(pins) == 1 else f"{len(pins)} rules"
+            text = f"Pinned, kept word for word: {rules}"
+        case SavingFailed(reason):
+            text = f"Not saved, the chat goes on in memory: {reason}"
+        case TurnFailed(message):
+            text = message
+        case _:
+            text = _compaction_notice(event)
+    return text
+
+
+def _compaction_notice(event: CompactionNotice) -> str:
+    match event:
         case CompactionStarted(_, entries, tokens):
-            return f"Compacting: {_counted(entries)}, {tokens:,} tokens …"
+            text = f"Compacting: {_counted(entries)}, {tokens:,} tokens …"
         case CompactionSkipped(reason):
-            return f"Compaction skipped: {reason}"
+            text = f"Compaction skipped: {reason}"
         case CompactionFailed(compaction):
             why = compaction.reason
-            return f"Compaction failed, the conversation is unchanged: {why}"
+            text = f"Compaction failed, the conversation is unchanged: {why}"
         case CompactionUndone(compaction):
-            folded = _counted(compaction.stop - compaction.start)
-            return f"Compaction undone: the model sees the original {folded} again"
-        case SavingFailed(reason):
-            return f"Not saved, the chat goes on in memory: {reason}"
-        case TurnFailed(message):
-            return message
+            text = _undone_text(compaction)
+        case CompactionChanged(compaction, change):
+            text = _changed_text(compaction, change)
         case _:
             assert_never(event)
+    return text
 
 
 def text_html(text: str) -> str:
@@ -243,19 +284,48 @@ def _banner(state: str, text: str) -> str:
 
 
 def _title(compaction: Compaction) -> str:
-    return {
-        "done": "Compaction occurred",
-        "degraded": "Compaction occurred, degraded",
-        "undone": "Compaction undone",
-        "failed": "Compaction failed",
-    }[compaction.status]
+    title = TITLES[compaction.kind][compaction.status]
+    is_changed = compaction.is_in_force and compaction.revision
+    return f"{title}, {compaction.revision}" if is_changed else title
 
 
 def _figures(compaction: Compaction) -> str:
     before, after = compaction.tokens_before, compaction.tokens_after
-    saved = f" ({after / before - 1:+.0%})".replace("-", "\u2212") if before else ""
+    if compaction.kind == "pruning":
+        outputs = _outputs(compaction)
+        return f"{outputs}, {before:,} → {after:,} tokens; no model was called"
     folded = _counted(compaction.stop - compaction.start)
+    if compaction.is_attempt:
+        return f"{folded}, {before:,} tokens"
+    saved = f" ({after / before - 1:+.0%})".replace("-", "\u2212") if before else ""
     return f"{folded} folded, {before:,} → {after:,} tokens{saved}"
+
+
+def _undone_text(compaction: Compaction) -> str:
+    if compaction.kind == "pruning":
+        again = f"the model sees {_outputs(compaction)} in full again"
+        return f"Tool outputs restored: {again}"
+    folded = _counted(compaction.stop - compaction.start)
+    return f"Compaction undone: the model sees the original {folded} again"
+
+
+def _changed_text(compaction: Compaction, change: Change) -> str:
+    match change:
+        case "redone":
+            return f"{TITLES[compaction.kind]['redone']}: {_figures(compaction)}"
+        case "edited":
+            title = "Summary edited"
+        case "regenerated":
+            title = "Summary written anew"
+        case _:
+            assert_never(change)
+    note = f" ({compaction.reason})" if compaction.reason else ""
+    return f"{title}: the context has {compaction.tokens_after:,} tokens now{note}"
+
+
+def _outputs(compaction: Compaction) -> str:
+    count = len(compaction.replacements)
+    return "1 output" if count == 1 else f"{count:,} outputs"
 
 
 def _time(compaction: Compaction) -> str:

@@ -6,29 +6,33 @@ only ever added, each in its own transaction, so a crash loses nothing acknowled
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import sqlalchemy as sa
 from jupyter_core.paths import jupyter_data_dir
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
-from nbchat.errors import HistoryError, StoreError
+from nbchat.errors import HistoryError, SessionTaken, StoreError
 from nbchat.events import (
     Compacted,
+    CompactionChanged,
     CompactionFailed,
+    CompactionStarted,
     CompactionUndone,
     EntryAdded,
     Event,
+    PinsChanged,
 )
 from nbchat.history import Compaction, Entry, Session, Usage, now
 
 BUSY_SECONDS = 5
 TITLE_LENGTH = 60
 
+PinKind = Literal["pin", "unpin"]
 ESCAPED = "\ufdd0"
 """Begins a text kept in escapes: a noncharacter, reserved for a program's own use."""
 
@@ -117,11 +121,10 @@ class SessionStore:
                 .order_by(chat_messages.c.position)
             ).all()
             snapshots = connection.execute(
-                sa.select(session_snapshots.c.content_json)
+                sa.select(session_snapshots.c.kind, session_snapshots.c.content_json)
                 .where(session_snapshots.c.session_id == session_id)
                 .order_by(session_snapshots.c.number)
-            ).scalars()
-            records = [_compaction(content) for content in snapshots]
+            ).all()
         if not rows:
             raise StoreError(
                 f"there is no session {session_id!r}; /sessions lists them"
@@ -134,7 +137,13 @@ class SessionStore:
         ]
         try:
             return Session(
-                transcript, session_id=session_id, compactions=records, usages=usages
+                transcript,
+                session_id=session_id,
+                compactions=[
+                    _compaction(r.content_json) for r in snapshots if not _is_pins(r)
+                ],
+                usages=usages,
+                pins=_pins(snapshots),
             )
         except HistoryError as error:  # written by a newer nbchat, or by others
             raise StoreError(
@@ -178,35 +187,71 @@ class SessionStore:
     ) -> None:
         """Append one entry, the first one with its session's row.
 
-        Raises StoreError, also when another kernel has taken that place.
+        To append it once more changes nothing: an interrupt may come between the commit
+        and the news of it. Raises StoreError, also when another kernel has that place.
         """
         entry = session.transcript[position]
         usage = session.usage_at(position)
         tokens = asdict(usage) if usage else {}
-        tokens.pop("is_estimated", None)
+        for name in ("is_estimated", "earlier_tokens"):  # told by the next response
+            tokens.pop(name, None)
         key = {"session_id": session.session_id, "position": position}
         texts = {name: _storable(text) for name, text in entry._asdict().items()}
         origin = {"id": session.session_id, "notebook": notebook, "model": model}
+        row = {**key, **texts, **tokens, "created_at": now()}
+        try:
+            with self._connection() as connection:
+                if position == 0:
+                    connection.execute(
+                        sessions.insert().values(**origin, created_at=now())
+                    )
+                connection.execute(chat_messages.insert().values(row))
+        except SessionTaken:
+            if not self._holds({**key, **texts}):
+                raise
+
+    def _holds(self, row: dict[str, Any]) -> bool:
+        same = sa.and_(*(chat_messages.c[name] == each for name, each in row.items()))
         with self._connection() as connection:
-            if position == 0:
-                connection.execute(sessions.insert().values(**origin, created_at=now()))
-            connection.execute(
-                chat_messages.insert().values(
-                    **key, **texts, **tokens, created_at=now()
-                )
-            )
+            found = connection.execute(sa.select(sa.exists().where(same)))
+            return bool(found.scalar())
 
     def add_compaction(self, session_id: str, compaction: Compaction) -> None:
-        """Append the record of a compaction, or of its undoing."""
+        """Append a record of a compaction: its beginning, its end, a change of it."""
+        self._add_snapshot(
+            session_id,
+            compaction.kind,
+            asdict(compaction),
+            cutoff=compaction.stop,
+            tokens=compaction.tokens_after,
+            created_at=compaction.created_at,
+        )
+
+    def add_pins(
+        self, session_id: str, pins: tuple[str, ...], *, kind: PinKind
+    ) -> None:
+        """Append the rules that hold from now on, as `kind` has changed them."""
+        self._add_snapshot(session_id, kind, pins, cutoff=0, tokens=0, created_at=now())
+
+    def _add_snapshot(
+        self,
+        session_id: str,
+        kind: str,
+        content: object,
+        *,
+        cutoff: int,
+        tokens: int,
+        created_at: str,
+    ) -> None:
         with self._connection() as connection:
             connection.execute(
                 session_snapshots.insert().values(
                     session_id=session_id,
-                    kind="summary",
-                    content_json=json.dumps(asdict(compaction)),
-                    message_cutoff_id=compaction.stop,
-                    token_count=compaction.tokens_after,
-                    created_at=compaction.created_at,
+                    kind=kind,
+                    content_json=json.dumps(content),
+                    message_cutoff_id=cutoff,
+                    token_count=tokens,
+                    created_at=created_at,
                 )
             )
 
@@ -219,7 +264,7 @@ class SessionStore:
             with self._engine.begin() as connection:
                 yield connection
         except IntegrityError as error:
-            raise StoreError(
+            raise SessionTaken(
                 "another kernel has gone on with this session; what follows is not "
                 "saved here: start another one with /new"
             ) from error
@@ -242,18 +287,27 @@ class Recorder:
         self._store = store
         self._session = session
         self._origin = {"notebook": notebook, "model": model}
-        self._saved = len(session.transcript)
+        self._entries = len(session.transcript)
+        self._records = len(session.compactions)
+        self._pins = session.pins
         self._reported = ""
 
     def __call__(self, event: Event) -> None:
         """Save an event; raises StoreError, once for as long as the reason stays."""
         try:
             match event:
-                case EntryAdded():
-                    self._save_entries()
-                case Compacted() | CompactionFailed() | CompactionUndone():
-                    session_id = self._session.session_id
-                    self._store.add_compaction(session_id, event.compaction)
+                case CompactionStarted(compaction=Compaction() as running):
+                    self._save_all()
+                    self._store.add_compaction(self._session.session_id, running)
+                case (
+                    EntryAdded()
+                    | Compacted()
+                    | CompactionFailed()
+                    | CompactionUndone()
+                    | CompactionChanged()
+                    | PinsChanged()
+                ):
+                    self._save_all()
                 case _:
                     return
         except StoreError as error:
@@ -263,10 +317,23 @@ class Recorder:
         else:
             self._reported = ""
 
-    def _save_entries(self) -> None:
-        for position in range(self._saved, len(self._session.transcript)):
+    def _save_all(self) -> None:
+        """Entries first: a session in which nothing was said is not saved."""
+        for position in range(self._entries, len(self._session.transcript)):
             self._store.add_entry(self._session, position, **self._origin)
-            self._saved = position + 1
+            self._entries = position + 1
+        if not self._entries:
+            return
+        for record in self._session.compactions[self._records :]:
+            self._store.add_compaction(self._session.session_id, record)
+            self._records += 1
+        self._save_pins(self._session.pins)
+
+    def _save_pins(self, pins: tuple[str, ...]) -> None:
+        if pins != self._pins:
+            kind: PinKind = "pin" if len(pins) > len(self._pins) else "unpin"
+            self._store.add_pins(self._session.session_id, pins, kind=kind)
+            self._pins = pins
 
 
 def default_file() -> Path:
@@ -335,6 +402,16 @@ def _usage(row: Any) -> Usage:
         row.cache_read_tokens,
         row.cache_write_tokens,
     )
+
+
+def _is_pins(snapshot: Any) -> bool:
+    return snapshot.kind in ("pin", "unpin")
+
+
+def _pins(snapshots: Sequence[Any]) -> tuple[str, ...]:
+    """The rules in the newest of their snapshots."""
+    kept = [each.content_json for each in snapshots if _is_pins(each)]
+    return tuple(json.loads(kept[-1])) if kept else ()
 
 
 def _compaction(content: str) -> Compaction:

@@ -4,30 +4,52 @@ The engine only proposes. Here, and nowhere else, its record joins the session, 
 does so in one append: before it the history is the old one, after it the new one.
 """
 
-from collections.abc import Generator
+import logging
+from collections.abc import Callable, Generator
 from contextlib import closing
+from dataclasses import replace
 from threading import Event as Flag
 
 from nbchat.compaction.engine import CompactionEngine
+from nbchat.errors import CompactionError, NbchatError, Stopped
 from nbchat.events import (
+    Change,
     Compacted,
+    CompactionChanged,
     CompactionFailed,
     CompactionSkipped,
+    CompactionStarted,
     CompactionUndone,
     Event,
+    PinsChanged,
+    RetryScheduled,
 )
 from nbchat.history import Compaction, Session
 from nbchat.providers.base import Provider
 
+logger = logging.getLogger(__name__)
+
+PIN_LIMIT = 2_000
+"""Tokens of one pin: it is in every request from now on, as a system prompt is."""
+
 Events = Generator[Event, None, None]
+Work = Generator[CompactionStarted | RetryScheduled, None, Compaction]
 
 
 class Upkeep:
-    """The compactions of one agent, as events."""
+    """The compactions of one agent and what becomes of them, as events."""
 
-    def __init__(self, engine: CompactionEngine) -> None:
-        """`engine` decides and proposes."""
+    def __init__(
+        self,
+        engine: CompactionEngine,
+        tell: Callable[[Event], object] = lambda _event: None,
+    ) -> None:
+        """`engine` decides and proposes.
+
+        `tell` hears of a compaction that is interrupted: then nobody reads events.
+        """
         self._engine = engine
+        self._tell = tell
 
     def compact_if_due(
         self, session: Session, provider: Provider, *, stop: Flag | None
@@ -50,12 +72,11 @@ class Upkeep:
         plan = self._engine.plan(session, trigger=trigger, focus=focus)
         if plan.skip:
             if trigger != "manual":
-                self._engine.cool_down(session)
+                self._engine.cool_down(session, trigger=trigger)
             yield CompactionSkipped(plan.skip)
             return
         work = self._engine.compact(session, provider, plan, stop=stop)
-        with closing(work):
-            record = yield from work
+        record = yield from self._ended(session, work)
         yield self._commit(session, record)
 
     def undo(self, session: Session) -> Events:
@@ -64,14 +85,122 @@ class Upkeep:
         if record is None:
             yield CompactionSkipped("there is no compaction to undo")
             return
-        session.compactions.append(record)
-        self._engine.reset()
+        self._append(session, record)
+        self._engine.cool_down(session)  # else a full window would compact at once
         yield CompactionUndone(record)
 
+    def redo(self, session: Session) -> Events:
+        """Bring back what was undone last."""
+        record = self._engine.redo(session)
+        if record is None:
+            yield CompactionSkipped("there is nothing to redo")
+            return
+        yield self._change(session, record, "redone")
+
+    def edit(self, session: Session, text: str) -> Events:
+        """Let a person's text tell the story."""
+        try:
+            record = self._engine.edit(session, text)
+        except CompactionError as error:
+            yield CompactionSkipped(str(error))
+            return
+        yield self._change(session, record, "edited")
+
+    def regenerate(
+        self, session: Session, provider: Provider, *, focus: str, stop: Flag | None
+    ) -> Events:
+        """Have the summary in force written anew; if that fails the old one stays."""
+        if session.compaction is None:
+            yield CompactionSkipped("there is no summary to write anew")
+            return
+        work = self._engine.regenerate(session, provider, focus=focus, stop=stop)
+        record = yield from self._ended(session, work)
+        if record.is_in_force:
+            yield self._change(session, record, "regenerated")
+        else:
+            session.compactions.append(record)
+            yield CompactionFailed(record)
+
+    def pin(self, session: Session, text: str) -> Events:
+        """Keep a rule through every compaction; raises NbchatError for a long one."""
+        size = self._engine.counter.count(text)
+        if size > PIN_LIMIT:
+            raise NbchatError(
+                f"this text has {size:,} tokens, a pin may have {PIN_LIMIT:,}: "
+                "it would be in every request from now on"
+            )
+        session.pin(text)
+        yield PinsChanged(session.pins)
+
+    def unpin(self, session: Session, number: int) -> Events:
+        """Let a pinned rule go; raises NbchatError if there is none of that number."""
+        session.unpin(number)
+        yield PinsChanged(session.pins)
+
+    def _ended(
+        self, session: Session, work: Work
+    ) -> Generator[Event, None, Compaction]:
+        """The record that work ends in, a failed one also after a fault of our own.
+
+        What is broken off, by a stop, an interrupt or a caller that leaves, joins the
+        session as failed, so that no store and no banner shows it running for ever.
+        """
+        started: list[Compaction] = []
+        try:
+            return (yield from _noting(work, started))
+        except BaseException as error:
+            if not started:
+                raise
+            record = _failed(started[0], error)
+            if isinstance(error, Exception) and not isinstance(error, Stopped):
+                logger.exception("a compaction failed; the chat goes on without")
+                return record
+            session.compactions.append(record)
+            if isinstance(error, Stopped):
+                yield CompactionFailed(record)
+            else:  # KeyboardInterrupt, or the caller left: nobody reads another event
+                self._tell(CompactionFailed(record))
+            raise
+
     def _commit(self, session: Session, record: Compaction) -> Event:
-        session.compactions.append(record)
         if not record.is_in_force:
+            session.compactions.append(record)
             self._engine.record_failure(session)
             return CompactionFailed(record)
-        self._engine.reset()
+        self._append(session, record)
         return Compacted(record)
+
+    def _change(self, session: Session, record: Compaction, change: Change) -> Event:
+        self._append(session, record)
+        return CompactionChanged(record, change)
+
+    def _append(self, session: Session, record: Compaction) -> None:
+        """Change the view; what was counted before it triggers nothing any more."""
+        session.compactions.append(record)
+        self._engine.reset(record if record.is_in_force else None)
+
+
+def _noting(work: Work, started: list[Compaction]) -> Work:
+    """The same work; `started` gets the record it begins with."""
+    with closing(work):
+        try:
+            while True:
+                event = next(work)
+                if isinstance(event, CompactionStarted) and event.compaction:
+                    started.append(event.compaction)
+                yield event
+        except StopIteration as finished:
+            record: Compaction = finished.value
+            return record
+
+
+def _failed(running: Compaction, error: BaseException) -> Compaction:
+    if isinstance(error, NbchatError):
+        return replace(running, status="failed", reason=str(error), code=_name(error))
+    if isinstance(error, Exception):
+        return replace(running, status="failed", reason=repr(error), code=_name(error))
+    return replace(running, status="failed", reason="interrupted", code="interrupted")
+
+
+def _name(error: Exception) -> str:
+    return type(error).__name__

@@ -88,7 +88,13 @@ class CommandOutcome(Protocol):
         """The events of what the command does."""
 
 
-Commands = Callable[[Agent, str], CommandOutcome]
+class Commands(Protocol):
+    """What answers a message that begins with a slash."""
+
+    def __call__(
+        self, agent: Agent, line: str, /, *, stop: threading.Event | None
+    ) -> CommandOutcome:
+        """The outcome of a command; setting `stop` ends what it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +266,7 @@ class Worker:
             yield from agent.run(text, stop=stop)
             return
         before = agent.session
-        outcome = self._commands(agent, text)
+        outcome = self._commands(agent, text, stop=stop)
         if agent.session is not before:
             yield AgentReady(agent)
         if outcome.text:

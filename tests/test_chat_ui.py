@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,16 @@ from nbchat.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.errors import ConfigError, Overloaded
 from nbchat.events import (
+    Change,
     Compacted,
+    CompactionChanged,
     CompactionFailed,
     CompactionSkipped,
     CompactionStarted,
     CompactionUndone,
     EntryAdded,
     Event,
+    PinsChanged,
     RetryScheduled,
     SavingFailed,
     TextDelta,
@@ -38,7 +42,7 @@ from nbchat.history import Compaction, Entry, Session, Usage
 from nbchat.testing import Answer, ScriptedProvider, calls, fails, says
 from nbchat.ui import ChatUI
 from nbchat.ui.screen import Screen
-from nbchat.worker import Idle, QueueChanged, TurnStarted, WorkerEvent
+from nbchat.worker import AgentReady, Idle, QueueChanged, TurnStarted, WorkerEvent
 
 FOLDER = Path(nbchat.ui.__file__).parent
 PROTOCOL = json.loads((FOLDER / "protocol.json").read_text())
@@ -146,7 +150,7 @@ def settled(panel: Panel) -> list[dict[str, Any]]:
     """Everything sent, once the answer is there and the last batch is out."""
     assert panel.wait(20)
     deadline = time.monotonic() + 10
-    while '"is_busy": false' not in json.dumps(panel.sent[-1:]):
+    while panel._feed._pending or '"is_busy": false' not in json.dumps(panel.sent[-1:]):
         assert time.monotonic() < deadline
         time.sleep(0.005)
     return panel.sent
@@ -471,6 +475,70 @@ def test_an_undone_compaction_changes_its_banner_and_says_so_below() -> None:
     assert "sees the original 2 entries again" in view.items[1]
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("redone", "Compaction redone"),
+        ("edited", "Summary edited"),
+        ("regenerated", "Summary written anew"),
+    ],
+)
+def test_a_changed_compaction_has_its_banner_redrawn_and_says_so_below(
+    change: Change, words: str
+) -> None:
+    changed = replace(RECORD, summary="<summary>T</summary>")
+    begun = [CompactionStarted("manual", 4, 900)] if change == "regenerated" else []
+    view = shown(Compacted(RECORD), *begun, CompactionChanged(changed, change))
+    assert list(view.items) == [0, 1]
+    assert "<p>T</p>" in view.items[0]
+    assert "Compaction occurred" in view.items[0]
+    assert words in view.items[1]
+    assert "running" not in view.items[1]
+    assert view.state["activity"] == ""
+
+
+def test_a_failed_rewrite_leaves_the_banner_of_the_summary_in_force() -> None:
+    failed = replace(RECORD, status="failed", reason="echo", summary="")
+    begun = CompactionStarted("manual", 4, 900, failed)
+    view = shown(Compacted(RECORD), begun, CompactionFailed(failed))
+    assert "Compaction occurred" in view.items[0]
+    assert "the conversation is unchanged" in view.items[1]
+    assert "echo" in view.items[1]
+
+
+def test_a_reloaded_session_shows_each_compaction_where_it_happened(
+    panel_with: MakePanel,
+) -> None:
+    said = [Entry("user", "one"), Entry("assistant", "two"), Entry("user", "three")]
+    records = [
+        RECORD,
+        replace(RECORD, status="failed", reason="a rewrite failed", committed_at=3),
+        replace(RECORD, status="undone", committed_at=3),
+        replace(RECORD, id="c2", stop=3, status="running", committed_at=3),
+    ]
+    panel, view = panel_with(session=Session(said, compactions=records)), View()
+    panel.view_says(type="hello")
+    assert panel.agent.session.history == said
+    panel.view_says(type="hello")
+    view.receive(panel.sent[-1])
+    shown_now = list(view.items.values())
+    assert len(shown_now) == 4
+    assert "Compaction undone" in shown_now[2]
+    assert "running" not in "".join(shown_now)
+
+
+def test_changed_pins_are_a_line_of_their_own() -> None:
+    view = shown(PinsChanged(("a",)))
+    assert "Pinned, kept word for word: 1 rule" in view.items[0]
+
+
+def test_a_session_shown_anew_forgets_the_compaction_that_was_running() -> None:
+    begun = CompactionStarted("manual", 4, 900)
+    ready = AgentReady(Agent(ScriptedProvider()))
+    view = shown(begun, ready, TurnFinished("stopped", 0))
+    assert view.items == {}
+
+
 def test_a_retry_is_counted_down_until_something_arrives() -> None:
     retry = RetryScheduled(2, 3.5, "busy \ud800")
     assert shown(retry).state["retry"] == {
@@ -532,7 +600,9 @@ def test_a_command_answers_in_the_transcript() -> None:
         text = "tokens 5"
         events = iter([Compacted(RECORD)])
 
-    panel = Panel(Agent(ScriptedProvider()), commands=lambda _agent, _line: Outcome())
+    panel = Panel(
+        Agent(ScriptedProvider()), commands=lambda _agent, _line, stop: Outcome()
+    )
     panel.view_says(type="hello")
     panel.ask("/context")
     view = View()

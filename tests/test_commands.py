@@ -1,5 +1,7 @@
 """What can be said to the chat itself."""
 
+import sqlite3
+import threading
 from pathlib import Path
 
 import pytest
@@ -7,8 +9,14 @@ import pytest
 from nbchat.agent import Agent
 from nbchat.build import recorder
 from nbchat.commands import Commands
-from nbchat.errors import ConfigError, NbchatError
-from nbchat.events import Compacted, CompactionUndone
+from nbchat.compaction.envelope import story
+from nbchat.errors import ConfigError, NbchatError, Stopped
+from nbchat.events import (
+    Compacted,
+    CompactionChanged,
+    CompactionUndone,
+    PinsChanged,
+)
 from nbchat.store import SessionStore
 from nbchat.testing import ScriptedProvider, says
 
@@ -42,6 +50,112 @@ def test_compact_and_undo_happen_as_their_events_are_read(commands):
     assert isinstance(list(commands(agent, "compact the order").events)[-1], Compacted)
     assert len(agent.session.history) == 1
     assert isinstance(list(commands(agent, "/undo").events)[-1], CompactionUndone)
+
+
+def test_a_plan_says_what_a_compaction_would_do_and_does_nothing(commands):
+    agent = agent_for(commands, says(STORY))
+    assert commands(agent, "/plan").text == (
+        "nothing would be compacted: there is nothing new to fold"
+    )
+    agent.ask("first")
+    text = commands(agent, "/plan").text
+    plan = agent.engine.plan(agent.session)
+    assert text == (
+        "2 entries would be folded into a summary, 0 would stay as they are: "
+        f"{plan.tokens_before:,} → about {plan.tokens_after:,} tokens"
+    )
+    assert agent.session.compactions == []
+    assert len(agent.provider.requests) == 1
+
+
+def test_a_compaction_is_undone_redone_edited_and_written_anew(commands):
+    lines = (
+        says(STORY),
+        says("<summary>short</summary>"),
+        says("<summary>B</summary>"),
+    )
+    agent = agent_for(commands, *lines)
+    agent.ask("first")
+    assert commands(agent, "/edit").text == "there is no summary to edit"
+    for line, told in [
+        ("/compact", "short"),
+        ("/regenerate the order", "B"),
+        ("/edit\nIn my\nwords.", "In my\nwords."),
+        ("/undo", ""),
+        ("/redo", "In my\nwords."),
+    ]:
+        events = list(commands(agent, line).events)
+        assert isinstance(events[-1], Compacted | CompactionChanged | CompactionUndone)
+        found = agent.session.history[0].content if agent.session.compaction else ""
+        assert story(found) == told
+        if told:
+            assert commands(agent, "/edit").text == told
+    assert "Pay special attention to: the order" in asked(agent)
+
+
+def asked(agent: Agent) -> str:
+    return agent.provider.requests[-1].history[0].content
+
+
+@pytest.mark.parametrize("line", ["/compact", "/regenerate"])
+def test_a_command_that_calls_the_model_can_be_stopped(commands, line):
+    agent = agent_for(commands, says(STORY), says("<summary>A</summary>"), says("x"))
+    agent.ask("first")
+    if line == "/regenerate":
+        list(agent.compact())
+    before = agent.session.history
+    stop = threading.Event()
+    stop.set()
+    events = commands(agent, line, stop=stop).events
+    with pytest.raises(Stopped):
+        list(events)
+    assert agent.session.history == before
+
+
+def test_pins_are_listed_added_and_let_go(commands):
+    agent = agent_for(commands)
+    assert commands(agent, "/pin").text == "nothing is pinned"
+    events = [*commands(agent, "/pin Never refund  over $50.").events]
+    assert events == [PinsChanged(("Never refund  over $50.",))]
+    list(commands(agent, "/pin In French.").events)
+    assert commands(agent, "/pin").text == "1  Never refund  over $50.\n2  In French."
+    assert "2 rules" in commands(agent, "/context").text
+    list(commands(agent, "/unpin 1").events)
+    assert agent.session.pins == ("In French.",)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("/unpin two", "takes a number that /pin lists, not 'two'"),
+        ("/unpin", "takes a number"),
+        ("/unpin 0", "there is no pin 0; there are 1"),
+        ("/unpin 2", "there is no pin 2; there are 1"),
+        ("/pin one", "pinned already, as number 1"),
+        ("/pin " + "word " * 3_000, r"has 3,00\d tokens, a pin may have 2,000"),
+    ],
+)
+def test_what_cannot_be_pinned_is_refused_with_the_numbers(commands, line, said):
+    agent = agent_for(commands)
+    list(commands(agent, "/pin one").events)
+    with pytest.raises(NbchatError, match=said):
+        list(commands(agent, line).events)
+    assert agent.session.pins == ("one",)
+
+
+def test_context_tells_what_became_of_the_last_compaction(commands, tmp_path):
+    agent = agent_for(commands, says(STORY), says("<summary>short</summary>"))
+    agent.ask("first")
+    assert "last compaction  none" in commands(agent, "/context").text
+    list(agent.compact())
+    assert "last compaction  Compaction occurred: 2" in commands(agent, "/context").text
+    with sqlite3.connect(tmp_path / "sessions.db") as database:
+        database.execute("UPDATE chat_messages SET content = 'x' WHERE position = 0")
+    database.close()
+    commands(agent, f"/resume {agent.session.session_id}")
+    text = commands(agent, "/context").text
+    assert "last compaction  Compaction undone: " in text
+    assert "(the entries it covers were changed)" in text
 
 
 def test_context_says_what_is_held_and_when_it_is_compacted(commands):

@@ -1,6 +1,20 @@
 """What is remembered, and what the model sees of it."""
 
-from nbchat.history import FAILED, INCOMPLETE, Compaction, Entry, Session, Usage
+import time
+
+import pytest
+
+from nbchat.errors import NbchatError
+from nbchat.history import (
+    FAILED,
+    INCOMPLETE,
+    Compaction,
+    Entry,
+    Session,
+    Usage,
+    prefix_hash,
+    seen,
+)
 
 
 def compaction(stop: int, **fields: object) -> Compaction:
@@ -85,3 +99,51 @@ def test_repr_shows_counts_and_never_what_was_said():
     assert (
         repr(Session([("user", "secret")])) == "<Session of 1 entries, 0 compactions>"
     )
+
+
+def test_an_attempt_never_counts_against_a_compaction_that_succeeded():
+    session = Session([("user", "a"), ("assistant", "b")])
+    session.compactions.append(compaction(2))
+    for status in ("running", "failed"):
+        session.compactions.append(compaction(2, status=status))
+        assert len(session.history) == 1
+    assert [record.status for record in session.decided_compactions] == ["done"]
+
+
+def test_pins_keep_their_order_and_are_known_by_number():
+    session = Session(pins=["a"])
+    session.pin("b\n")
+    session.pin("c")
+    assert session.unpin(2) == "b\n"
+    assert session.pins == ("a", "c")
+
+
+@pytest.mark.parametrize("text", ["", " \n\t", "a"])
+def test_a_blank_pin_or_one_there_is_already_is_refused(text: str):
+    session = Session(pins=["a"])
+    with pytest.raises(NbchatError, match="pinned"):
+        session.pin(text)
+    assert session.pins == ("a",)
+
+
+def test_a_shortening_beyond_the_entries_there_are_is_ignored():
+    record = compaction(9, kind="pruning", replacements=((0, "x"), (7, "y")))
+    assert seen([Entry("tool", "long", "1", "look")], [record]) == [
+        Entry("tool", "x", "1", "look")
+    ]
+
+
+def test_checking_a_long_session_reads_its_entries_once():
+    entries = [Entry("user", "x" * 1_000) for _ in range(2_000)]
+    records = [
+        compaction(stop, prefix_hash=prefix_hash(entries[:stop]))
+        for stop in range(100, 2_001, 100)
+    ]
+
+    def seconds(compactions: list[Compaction]) -> float:
+        start = time.process_time()
+        Session(entries, compactions=compactions)
+        return time.process_time() - start
+
+    few = min(seconds(records[-1:]) for _ in range(3))
+    assert min(seconds(records) for _ in range(3)) < 3 * few

@@ -157,7 +157,7 @@ def test_a_pending_call_runs_exactly_once_however_often_the_chat_is_compacted():
         return asked() if rng.random() < 0.8 else says("Done.")
 
     provider = ScriptedProvider(*[answer] * 400)
-    agent = Agent(provider, tools=[look], engine=CompactionEngine(200))
+    agent = Agent(provider, tools=[look], engine=CompactionEngine(3_000))
     compacted = 0
     while len(provider.requests) < 300:
         compacted += sum(isinstance(e, Compacted) for e in agent.run("Look."))

@@ -188,7 +188,9 @@ def test_iterations_of_server_side_compaction_are_summed(server):
     rounds = [{"input_tokens": 100, "output_tokens": 10}] * 2
     end = {"output_tokens": 10, "iterations": rounds}
     script_anthropic_usage(server, {"input_tokens": 100, "output_tokens": 1}, end)
-    assert reply_of(provider_at(server, "anthropic")).usage == Usage(200, 20)
+    assert reply_of(provider_at(server, "anthropic")).usage == Usage(
+        200, 20, earlier_tokens=110
+    )
 
 
 def test_a_later_usage_without_input_keeps_the_first(server):

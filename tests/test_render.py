@@ -1,15 +1,19 @@
 """Rendering: what is said looks right, and nothing that is said can run or fetch."""
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
 
 from nbchat.events import (
+    Change,
+    CompactionChanged,
     CompactionFailed,
     CompactionSkipped,
     CompactionStarted,
     CompactionUndone,
+    PinsChanged,
     SavingFailed,
     TurnFailed,
 )
@@ -140,6 +144,8 @@ def notices(text: str) -> list[Notice]:
         CompactionSkipped(text),
         CompactionFailed(record),
         CompactionUndone(record),
+        CompactionChanged(record, "edited"),
+        PinsChanged((text,)),
         SavingFailed(text),
         TurnFailed(text),
     ]
@@ -243,7 +249,6 @@ def test_the_banner_tells_what_was_folded_and_what_it_saved() -> None:
         ("done", "Compaction occurred"),
         ("degraded", "Compaction occurred, degraded"),
         ("undone", "Compaction undone"),
-        ("failed", "Compaction failed"),
     ],
 )
 def test_each_status_has_its_words(status: str, words: str) -> None:
@@ -252,12 +257,63 @@ def test_each_status_has_its_words(status: str, words: str) -> None:
     assert f'data-state="{status}"' in compaction_html(record)
 
 
+def test_an_attempt_claims_no_saving() -> None:
+    record = Compaction("c", 0, 3, "", 900, status="failed", reason="why")
+    assert compaction_text(record) == "Compaction failed: 3 entries, 900 tokens (why)"
+    record = Compaction("c", 0, 3, "", 900, status="running")
+    assert compaction_text(record) == "Compacting: 3 entries, 900 tokens"
+
+
+def test_an_edited_summary_says_who_wrote_it() -> None:
+    record = Compaction("c", 0, 2, "S", 900, 90, model="m:x", revision="edited")
+    assert compaction_text(record).startswith("Compaction occurred, edited: 2 entries")
+    assert "summary by you" in compaction_html(record)
+    undone = Compaction("c", 0, 2, "S", status="undone", revision="edited")
+    assert compaction_text(undone).startswith("Compaction undone: ")
+
+
+def test_shortened_tool_outputs_have_words_of_their_own() -> None:
+    places = ((1, "short"), (3, "shorter"))
+    record = Compaction("p", 0, 4, "", 900, 300, kind="pruning", replacements=places)
+    words = "Tool outputs shortened: 2 outputs, 900 → 300 tokens; no model was called"
+    assert compaction_text(record) == words
+    assert "nbc-summary-text" not in compaction_html(record)
+    undone = replace(record, status="undone")
+    assert notice_text(CompactionUndone(undone)) == (
+        "Tool outputs restored: the model sees 2 outputs in full again"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("redone", "Compaction redone: 2 entries folded, 900 → 90 tokens (\u221290%)"),
+        ("edited", "Summary edited: the context has 90 tokens now (too large)"),
+        ("regenerated", "Summary written anew: the context has 90 tokens now"),
+    ],
+)
+def test_every_change_of_a_compaction_has_its_words(change: Change, words: str) -> None:
+    reason = "too large" if change == "edited" else ""
+    event = CompactionChanged(
+        Compaction("c", 0, 2, "S", 900, 90, reason=reason), change
+    )
+    assert notice_text(event) == words
+    assert "nbc-banner" in notice_html(event)
+
+
+def test_a_change_of_the_pins_says_how_many_there_are() -> None:
+    assert notice_text(PinsChanged(("a",))) == "Pinned, kept word for word: 1 rule"
+    assert "0 rules" in notice_html(PinsChanged(()))
+
+
 def test_notices_are_sentences() -> None:
     assert [notice_text(event) for event in notices("why")] == [
         "Compacting: 1 entry, 10 tokens …",
         "Compaction skipped: why",
         "Compaction failed, the conversation is unchanged: why",
         "Compaction undone: the model sees the original 1 entry again",
+        "Summary edited: the context has 0 tokens now (why)",
+        "Pinned, kept word for word: 1 rule",
         "Not saved, the chat goes on in memory: why",
         "why",
     ]

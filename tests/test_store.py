@@ -13,7 +13,7 @@ import pytest
 from nbchat.agent import Agent
 from nbchat.build import recorder
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.errors import StoreError
+from nbchat.errors import SessionTaken, StoreError
 from nbchat.events import SavingFailed
 from nbchat.history import Entry, Session
 from nbchat.store import SessionStore, default_file
@@ -92,6 +92,69 @@ def test_a_covered_entry_that_was_changed_puts_its_summary_out_of_force(
         database.execute("UPDATE chat_messages SET content = 'x' WHERE position = 0")
     again = store.load(agent.session.session_id)
     assert again.history == again.transcript
+
+
+def test_a_chain_is_out_of_force_from_the_changed_entry_on_and_says_why(
+    store, tmp_path
+):
+    lines = (says(STORY), says("<summary>A</summary>")) * 3
+    agent = agent_in(store, *lines)
+    for question in ("first", "second", "third"):
+        agent.ask(question)
+        list(agent.compact())
+    with sqlite3.connect(tmp_path / "sessions.db") as database:
+        database.execute("UPDATE chat_messages SET content = 'x' WHERE position = 3")
+    database.close()
+    again = store.load(agent.session.session_id)
+    assert again.compaction is not None
+    assert again.compaction.stop == 2
+    assert [e.content for e in again.history[1:4]] == ["second", "x", "third"]
+    reasons = [each.reason for each in again.decided_compactions]
+    assert reasons == ["", *["the entries it covers were changed"] * 2]
+    with sqlite3.connect(tmp_path / "sessions.db") as database:
+        database.execute("DELETE FROM chat_messages WHERE position = 0")
+    database.close()
+    again = store.load(agent.session.session_id)
+    assert again.history == again.transcript
+
+
+def test_pins_come_back_in_order_and_every_change_of_them_is_kept(store, tmp_path):
+    agent = agent_in(store, says("hi"), says("ho"))
+    list(agent.pin("Never refund over $50.\n  \ud800"))
+    agent.ask("hello")
+    list(agent.pin("Close only what is solved."))
+    list(agent.pin("Answer in French."))
+    list(agent.unpin(2))
+    assert store.load(agent.session.session_id).pins == agent.session.pins
+    assert agent.session.pins == (
+        "Never refund over $50.\n  \ud800",
+        "Answer in French.",
+    )
+    with sqlite3.connect(tmp_path / "sessions.db") as database:
+        rows = database.execute("SELECT kind FROM session_snapshots ORDER BY number")
+        assert [kind for (kind,) in rows] == ["pin", "pin", "pin", "unpin"]
+    database.close()
+    again = agent_in(store, session=store.load(agent.session.session_id))
+    list(again.unpin(1))
+    assert store.load(again.session.session_id).pins == ("Answer in French.",)
+
+
+def test_a_pin_set_without_an_event_is_saved_with_the_next_one(store):
+    agent = agent_in(store, says("hi"))
+    agent.session.pin("Answer in French.")
+    agent.ask("hello")
+    assert store.load(agent.session.session_id).pins == ("Answer in French.",)
+
+
+def test_an_entry_that_is_saved_once_more_changes_nothing(store):
+    agent = agent_in(store, says("hi"))
+    agent.ask("hello")
+    for position in (0, 1):
+        store.add_entry(agent.session, position, notebook="", model="")
+    assert store.load(agent.session.session_id).transcript == agent.session.transcript
+    other = Session([("user", "other")], session_id=agent.session.session_id)
+    with pytest.raises(SessionTaken, match="another kernel"):
+        store.add_entry(other, 0, notebook="", model="")
 
 
 def test_sessions_are_listed_with_their_first_words(store):

@@ -3,10 +3,9 @@
 import pytest
 
 from nbchat.compaction.envelope import escape, summary_entry
-from nbchat.compaction.ledger import facts
 from nbchat.compaction.summary import read_summary, summary_request
 from nbchat.errors import CompactionError
-from nbchat.history import FAILED, Entry, Usage
+from nbchat.history import Entry, Usage
 from nbchat.providers.base import Reply
 from nbchat.tokens import TokenCounter
 
@@ -93,44 +92,6 @@ def test_thinking_aloud_before_the_summary_is_left_out():
         "<analysis>first <summary>no</summary></analysis><summary>They met.</summary>"
     )
     assert read_summary(reply(text)) == "They met."
-
-
-def test_facts_hold_the_open_request_a_tally_and_a_row_for_each_call():
-    said = [
-        Entry("assistant", "", "1", "close", '{"ticket": "T1"}'),
-        Entry("tool", "closed", "1", "close"),
-        Entry("assistant", "", "2", "close", '{"ticket": "T9"}'),
-        Entry("tool", "error: no T9", "2", "close", FAILED),
-    ]
-    lines = facts(said, open_request="Close T1.", budget_tokens=500, counter=COUNTER)
-    assert lines == [
-        "Open request, word for word:",
-        "Close T1.",
-        "Calls made, not to be made again: close x2 (1 failed)",
-        "- close(ticket=T1) -> closed",
-        "- close(ticket=T9) -> error: no T9",
-    ]
-
-
-def test_facts_within_a_budget_keep_the_newest_rows_and_count_the_others():
-    said = []
-    for n in range(50):
-        said.append(Entry("assistant", "", str(n), "close", f'{{"ticket": "T{n:04}"}}'))
-        said.append(Entry("tool", "closed", str(n), "close"))
-    lines = facts(said, open_request="", budget_tokens=200, counter=COUNTER)
-    assert lines[0] == "Calls made, not to be made again: close x50"
-    assert lines[1].startswith("Named so far: T00")
-    assert lines[2].endswith("earlier calls)")
-    assert lines[-1] == "- close(ticket=T0049) -> closed"
-    assert "T0049" not in lines[1]  # it stands in its row
-    assert COUNTER.count("\n".join(lines)) <= 210
-
-
-def test_without_calls_or_open_requests_there_are_no_facts():
-    entry = summary_entry(
-        "what happened", facts([], open_request="", budget_tokens=9, counter=COUNTER)
-    )
-    assert entry == ("summary", "<summary>\nwhat happened\n</summary>", "", "", "")
 
 
 def test_a_picture_is_named_to_the_summariser_and_not_spelled_out():

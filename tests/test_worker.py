@@ -13,7 +13,9 @@ from nbchat.compaction.engine import CompactionEngine
 from nbchat.errors import ConfigError, NbchatError
 from nbchat.events import (
     Compacted,
+    CompactionFailed,
     CompactionSkipped,
+    CompactionStarted,
     EntryAdded,
     Event,
     TextDelta,
@@ -247,15 +249,16 @@ def test_a_compaction_can_be_stopped(start: Start) -> None:
     worker.submit("hi")
     assert worker.wait(10)
     worker.compact()
-    recorder.await_event(TurnStarted)
+    recorder.await_event(CompactionStarted)
     worker.stop()
     assert worker.wait(10)
     assert recorder.all(Compacted) == []
-    assert worker.agent.session.compactions == []
+    assert [each.reason for each in recorder.all(CompactionFailed)] == ["stopped"]
+    assert worker.agent.session.history == worker.agent.session.transcript
 
 
 def test_lines_with_a_slash_go_to_the_commands(start: Start) -> None:
-    def commands(_agent: Agent, line: str) -> Outcome:
+    def commands(_agent: Agent, line: str, *, stop: threading.Event) -> Outcome:
         return Outcome(f"obeyed {line}", iter([CompactionSkipped("nothing to do")]))
 
     worker, recorder = start(says("an answer"), commands=commands)
@@ -268,7 +271,7 @@ def test_lines_with_a_slash_go_to_the_commands(start: Start) -> None:
 
 
 def test_a_command_that_changes_the_session_has_it_shown_anew(start: Start) -> None:
-    def commands(agent: Agent, _line: str) -> Outcome:
+    def commands(agent: Agent, _line: str, *, stop: threading.Event) -> Outcome:
         agent.session = Session()
         return Outcome("a new session")
 
@@ -293,7 +296,7 @@ def test_refreshing_tells_of_the_agent_and_may_bring_another(start: Start) -> No
 
 
 def test_a_command_may_say_nothing(start: Start) -> None:
-    worker, recorder = start(commands=lambda _agent, _line: Outcome())
+    worker, recorder = start(commands=lambda _agent, _line, stop: Outcome())
     worker.submit("/quiet")
     assert worker.wait(10)
     assert recorder.all(Noted) == []

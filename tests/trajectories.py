@@ -19,6 +19,8 @@ class Trajectory:
     name: str
     system: str
     entries: tuple[Entry, ...]
+    tools: str = ""
+    """The definitions of its tools as JSON, where the run recorded them."""
 
 
 def read_trajectories() -> list[Trajectory]:
@@ -31,7 +33,8 @@ def _trajectory(row: dict[str, Any]) -> Trajectory:
     messages = row["messages"]
     system = "".join(m["content"] for m in messages if m["role"] == "system")
     entries = [entry for message in messages for entry in _entries(message)]
-    return Trajectory(row["id"], system, tuple(entries))
+    tools = json.dumps(row["tools"]) if row.get("tools") else ""
+    return Trajectory(row["id"], system, tuple(entries), tools)
 
 
 def _entries(message: dict[str, Any]) -> Iterator[Entry]:

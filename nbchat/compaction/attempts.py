@@ -43,7 +43,7 @@ def write_summary(
     raises CompactionError, and `without_model` a text when no answer will do.
     """
     cost = Usage()
-    refusal = NbchatError("nobody was asked")
+    refusal = NbchatError("the summariser has failed before and was not asked")
     for _ in range(answers):
         reason = str(refusal) if isinstance(refusal, CompactionError) else ""
         stream = stream_with_retries(writer, request_for(reason), stop=stop)

@@ -4,12 +4,11 @@ The engine decides, plans and proposes; it never changes a session. Whoever runs
 appends the record it returns, and until then the history is what it was.
 """
 
-import uuid
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from dataclasses import replace
 from threading import Event as Flag
 
-from nbchat.compaction import ledger
+from nbchat.compaction import changes, ledger
 from nbchat.compaction.attempts import Outcome, write_summary
 from nbchat.compaction.envelope import summary_entry
 from nbchat.compaction.extract import extract
@@ -19,7 +18,7 @@ from nbchat.compaction.policies import Policy, policy_named
 from nbchat.compaction.summary import summary_request
 from nbchat.errors import CompactionError
 from nbchat.events import CompactionStarted, RetryScheduled
-from nbchat.history import Compaction, Entry, Session, prefix_hash
+from nbchat.history import Compaction, Entry, Session, Usage, prefix_hash
 from nbchat.models import ModelInfo
 from nbchat.providers.base import Provider, Request
 
@@ -31,8 +30,14 @@ HARD_TRIGGERS = ("window", "overflow")
 LARGEST_SHARE = 0.9
 """A summary entry must be at most this share of what it replaces."""
 
-FACTS_TOKENS, FACTS_SHARE = 500, 0.3
-"""Facts take a tenth of what is folded, or this many tokens, but never over 30 %."""
+FACTS_TOKENS, FACTS_SHARE = 500, 0.5
+"""Facts take a tenth of what is folded, or this many tokens, but never over half."""
+
+EXTRACT_SHARE = 0.05
+"""Of the room for facts, what an extract takes at the least when there is no story."""
+
+TAGS_TOKENS = 20
+"""Of the tags around a story and its facts."""
 
 COUNT_ERROR = 1.3
 """Local counts fall up to 28 % short of other vendors' own (measured on real usage)."""
@@ -74,6 +79,8 @@ class CompactionEngine(Gauge):
         self, session: Session, *, trigger: str = "manual", focus: str = ""
     ) -> Plan:
         """A dry run: what would be folded, or the reason to skip; calls no model."""
+        if objection := self.objection(trigger):
+            return Plan(trigger, skip=objection)
         return make_plan(
             session,
             self.policy,
@@ -118,10 +125,14 @@ class CompactionEngine(Gauge):
         full, in a degraded one that code has made. A stop or an interrupt passes
         through. The session is only read.
         """
-        yield CompactionStarted(
-            plan.trigger, plan.stop - plan.start, plan.tokens_before
-        )
         writer = self._writer or provider
+        running = self._running(session, plan, writer)
+        yield CompactionStarted(
+            plan.trigger, plan.stop - plan.start, plan.tokens_before, running
+        )
+        if self.policy.summarizer == "extractive":
+            outcome = self._extractive(session, plan)
+            return self._record(session, plan, running, outcome)
         outcome = yield from write_summary(
             writer,
             request_for=lambda refusal: self.create_summary_request(
@@ -131,28 +142,51 @@ class CompactionEngine(Gauge):
             without_model=(lambda: self._extract(plan))
             if plan.trigger in HARD_TRIGGERS
             else None,
-            answers=1 if self.failures else 2,
+            answers=self.answers(plan.trigger),
             stop=stop,
         )
-        return self._record(session, plan, writer, outcome)
+        return self._record(session, plan, running, outcome)
 
     def undo(self, session: Session) -> Compaction | None:
-        """The record that takes back the compaction in force; None if there is none."""
-        newest = session.compaction
-        if newest is None:
-            return None
-        return replace(newest, status="undone", committed_at=len(session.transcript))
+        """The record that takes back the newest compaction in force; None without."""
+        return changes.undo(session)
+
+    def redo(self, session: Session) -> Compaction | None:
+        """The record that brings back what was undone last, if nothing came after."""
+        return changes.redo(session)
+
+    def edit(self, session: Session, text: str) -> Compaction:
+        """The record in which a person's text replaces the story; the facts stay.
+
+        Raises CompactionError when there is no summary or the text cannot be one.
+        """
+        window, taken = self.info.window, self.floor_tokens + self.info.output_reserve
+        usable = None if window is None else window - taken
+        return changes.edit(session, text, counter=self.counter, usable_tokens=usable)
+
+    def regenerate(
+        self,
+        session: Session,
+        provider: Provider,
+        *,
+        focus: str = "",
+        stop: Flag | None = None,
+    ) -> Generator[CompactionStarted | RetryScheduled, None, Compaction]:
+        """The record of the summary in force written anew, from what it was made of.
+
+        A failed one leaves the old summary in force. Raises CompactionError when there
+        is none.
+        """
+        plan = changes.plan_again(
+            session, self.policy, focus=focus, counter=self.counter
+        )
+        attempt = yield from self.compact(session, provider, plan, stop=stop)
+        return changes.regenerated(session, attempt, counter=self.counter)
 
     def _summary_entry(self, session: Session, plan: Plan, text: str) -> Entry:
         """The summary entry with its facts; raises when it would not be smaller."""
-        covered = session.transcript[: plan.stop]
         size = plan.tokens_covered
-        facts = ledger.facts(
-            covered,
-            open_request=_open_request(session.transcript, plan.stop),
-            budget_tokens=max(size // 10, min(FACTS_TOKENS, int(size * FACTS_SHARE))),
-            counter=self.counter,
-        )
+        facts = self._facts(session, plan, _facts_budget(size))
         entry = summary_entry(text, facts)
         if self.counter.count_entry(entry) > size * LARGEST_SHARE:
             raise CompactionError(
@@ -162,31 +196,57 @@ class CompactionEngine(Gauge):
             )
         return entry
 
+    def _facts(self, session: Session, plan: Plan, budget_tokens: int) -> list[str]:
+        return ledger.facts(
+            session.transcript[: plan.stop],
+            last=ledger.last_exchange(session.transcript, plan.stop),
+            pins=session.pins,
+            budget_tokens=budget_tokens,
+            counter=self.counter,
+        )
+
+    def _extractive(self, session: Session, plan: Plan) -> Outcome:
+        """The facts, and of the newest words what the room for facts has left."""
+        room = _facts_budget(plan.tokens_covered) - TAGS_TOKENS
+        facts = self._facts(session, plan, int(room * (1 - EXTRACT_SHARE)))
+        room -= self.counter.count("\n".join(facts))
+        text = extract(plan.covered, budget_tokens=room, counter=self.counter)
+        return Outcome(summary_entry(text, facts), Usage())
+
     def _extract(self, plan: Plan) -> str:
         budget = plan.summary_max_tokens
         return extract(plan.covered, budget_tokens=budget, counter=self.counter)
 
-    def _record(
-        self, session: Session, plan: Plan, writer: Provider, outcome: Outcome
-    ) -> Compaction:
-        """The record of how a compaction ended."""
-        entry = outcome.entry
+    def _running(self, session: Session, plan: Plan, writer: Provider) -> Compaction:
+        """The record of a compaction that begins."""
         return Compaction(
-            id=uuid.uuid4().hex[:12],
+            id=plan.id,
             start=plan.start,
             stop=plan.stop,
-            summary=entry.content if entry else "",
+            summary="",
             tokens_before=plan.tokens_before,
-            tokens_after=self._tokens_after(session, plan, entry) if entry else 0,
-            cost=outcome.cost,
+            cost=changes.paid(session, plan.id),
             model=writer.name,
             trigger=plan.trigger,
             policy=self.policy.name,
+            status="running",
+            prefix_hash=prefix_hash(session.transcript[: plan.stop]),
+            committed_at=len(session.transcript),
+        )
+
+    def _record(
+        self, session: Session, plan: Plan, running: Compaction, outcome: Outcome
+    ) -> Compaction:
+        """The record of how a compaction ended."""
+        entry = outcome.entry
+        return replace(
+            running,
+            summary=entry.content if entry else "",
+            tokens_after=self._tokens_after(session, plan, entry) if entry else 0,
+            cost=running.cost + outcome.cost,
             status=outcome.status,
             reason=outcome.reason,
             code=outcome.code,
-            prefix_hash=prefix_hash(session.transcript[: plan.stop]),
-            committed_at=len(session.transcript),
         )
 
     def _tokens_after(self, session: Session, plan: Plan, entry: Entry) -> int:
@@ -200,11 +260,6 @@ class CompactionEngine(Gauge):
         return round(plan.tokens_before * (before - saved) / max(before, 1))
 
 
-def _open_request(transcript: Sequence[Entry], stop: int) -> str:
-    """The user's words that still wait for an answer and would be folded away."""
-    if not transcript or transcript[-1].role != "tool":
-        return ""
-    for place in range(len(transcript) - 1, -1, -1):
-        if transcript[place].role == "user":
-            return transcript[place].content if place < stop else ""
-    return ""
+def _facts_budget(covered_tokens: int) -> int:
+    share = int(covered_tokens * FACTS_SHARE)
+    return max(covered_tokens // 10, min(FACTS_TOKENS, share))

@@ -7,12 +7,9 @@ from nbchat.compaction.pruning import shorten, within
 from nbchat.history import Entry
 from nbchat.tokens import TokenCounter
 
-OPENING = (
-    "No model could write this summary. These are the words themselves, shortened, "
-    "the newest ones first to be kept."
-)
+OPENING = "(No model wrote this. The newest words themselves, shortened:)"
 
-LINE_LIMIT = 400
+LINE_LIMIT = 160
 """Characters kept of one message."""
 
 

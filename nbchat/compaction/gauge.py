@@ -1,23 +1,53 @@
 """What the meters read: how much was spent, how full the context is, how long to rest.
 
 Counts grow with what is new: the provider's last report is exact, and only what was
-said after it is estimated.
+said after it is estimated. One number says how full the context is: the guard, the
+banner, `/context` and the panel all ask `context_tokens`.
 """
 
 from dataclasses import dataclass
 
+from nbchat.compaction.breaker import Breaker
 from nbchat.compaction.meter import Decision, Reading, read_meters
 from nbchat.compaction.policies import Policy
+from nbchat.compaction.spending import EXPECTED_SUMMARY_TOKENS, RATIOS, Spending
 from nbchat.errors import ConfigError
-from nbchat.history import Session, Usage
-from nbchat.models import ModelInfo
+from nbchat.history import Compaction, Session, Usage
+from nbchat.models import ModelInfo, Prices
 from nbchat.tokens import TokenCounter
 
 WINDOW_SHARE_OF_THRESHOLD = 0.75
 """The threshold as a share of the window when none is set."""
 
 PATIENCE = 8
-"""How much longer to wait after each failure in a row, as a factor."""
+"""How much longer to wait after a failed compaction, as a factor."""
+
+GROWTH_AFTER_SUCCESS, GROWTH_AFTER_REFUSAL = 1.25, 1.10
+"""How far the context must grow before it is compacted again, or tried again."""
+
+SHRUNK_SHARE = 0.9
+"""A compaction by price has helped when it left less than this share."""
+
+ANSWERS = 2
+"""Answers a summariser may give to one compaction; fewer after failures in a row."""
+
+AUTOMATIC = ("cumulative", "auto", "window")
+"""The triggers that have a meter."""
+
+Report = tuple[int, int]
+"""A place in the transcript, and what the context held there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Where the meters stood at the last attempt, to measure the next one from."""
+
+    input_tokens: int = 0
+    reread_cost: float = 0.0
+    least_context: int = 0
+    """What the context must have grown to before any meter fires."""
+    window_limit: int = 0
+    """What it must have grown to before the window's guard does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,85 +63,105 @@ class _Sum:
 class Gauge:
     """Counts what a conversation costs and says when it is time to compact."""
 
+    shares_prefix = False
+    """Whether summary requests begin like the last request, so that its cache is read;
+    the meter *auto* needs to know."""
+
     def __init__(
         self, threshold: int | None, policy: Policy, info: ModelInfo | None
     ) -> None:
         """A threshold of None is 75 % of the model's window, or off if unknown."""
         self.policy = policy
-        self.input_tokens = 0
         self.floor_tokens = 0
         """Tokens of the system prompt and the tools, which no compaction removes."""
-        self.failures = 0
-        """Compactions that failed in a row."""
         self._threshold = threshold
-        self._anchor: tuple[int, Usage] | None = None
-        self._cooldown = (0, 0)
+        self._breaker = Breaker()
+        self._anchor: Report | None = None
+        self._first_report: Report | None = None
+        self._kept_tokens = 0
         self._sum = _Sum()
-        self.fit(info or ModelInfo("unknown"))
+        self.info = info or ModelInfo("unknown")
+        self.reset()
+        self.fit(self.info)
 
     @property
     def context_token_threshold(self) -> int | None:
         """Input tokens after which to compact; None when that meter is off."""
-        if not self.policy.is_cumulative:
+        if self.policy.meter != "cumulative":
             return None
         if self._threshold is None and self.info.window is not None:
             return int(self.info.window * WINDOW_SHARE_OF_THRESHOLD)
         return self._threshold
 
+    @property
+    def failures(self) -> int:
+        """Compactions in a row for which no summary could be had."""
+        return self._breaker.failures
+
     def set_threshold(self, tokens: int | None) -> None:
         """Compact at another sum; refused when the floor alone would exceed it."""
-        if tokens is not None and tokens <= 0:
-            raise ConfigError(
-                f"context_token_threshold {tokens} is no token count; set one above 0"
-            )
-        if tokens is not None and tokens <= self.floor_tokens:
-            raise ConfigError(
-                f"context_token_threshold {tokens:,} is not above the "
-                f"{self.floor_tokens:,} tokens of the system prompt and tools alone, "
-                f"which no compaction removes; set at least {4 * self.floor_tokens:,}"
-            )
+        self._check_threshold(tokens, self.floor_tokens)
         self._threshold = tokens
 
     def fit(self, info: ModelInfo, *, floor_tokens: int = 0) -> None:
         """Learn the model's window and what a request costs at the least."""
+        self._check_threshold(self._threshold, floor_tokens)
+        if self._anchor is not None:
+            position, tokens = self._anchor
+            self._anchor = (position, tokens + floor_tokens - self.floor_tokens)
         self.info = info
         self.counter = TokenCounter(info.encoding)
         self._sum = _Sum()
         self.floor_tokens = floor_tokens
-        self.set_threshold(self._threshold)
 
     def resume(self, session: Session) -> None:
         """Count a loaded session as if it had never been away."""
-        changes = [c for c in session.compactions if c.status != "failed"]
-        since = max((change.committed_at for change in changes), default=0)
         self.reset()
+        since = 0
+        for change in session.compactions:
+            is_over = change.status not in ("failed", "running")
+            if is_over and change.committed_at >= since:
+                since = change.committed_at
+                self.reset(change if change.is_in_force else None)
+        self._breaker.clear()
         for position, usage in session.usages:
             if position > since:
                 self.update_token_count(usage, position=position)
 
     def update_token_count(self, usage: Usage, *, position: int | None = None) -> None:
-        """Add a response's input tokens.
+        """Add a response's input tokens, and what was paid for reading old ones again.
 
         `position` is the length of the transcript when the response had joined it;
         with it the size of the context is known exactly up to there.
         """
         self.input_tokens += usage.input_tokens
+        kept_tokens = self._kept_tokens or self.floor_tokens + self._summary_tokens
+        self._spending.add(usage, self._prices, kept_tokens=kept_tokens)
         if position is not None:
-            self._anchor = (position, usage)
+            self._anchor = (position, usage.context_tokens)
+            self._first_report = self._first_report or self._anchor
 
-    def reset(self) -> None:
-        """Begin to count anew, as after a compaction."""
+    def reset(self, record: Compaction | None = None) -> None:
+        """Begin to count anew: after `record` was committed, or was taken back."""
         self.input_tokens = 0
-        self._anchor = None
-        self._cooldown = (0, 0)
-        self.failures = 0
+        self._spending = Spending()
+        self._pause = Pause()
+        self._anchor = self._first_report = None
+        self._unjudged = record
+        self._kept_tokens = 0
+        self._note_outcome(record)
+        if record is not None and record.tokens_after:
+            self._anchor = (record.committed_at, record.tokens_after)
+            self._keep(record.tokens_after)
 
     def context_tokens(self, session: Session) -> int:
-        """What the next request holds: the last report plus an estimate of the rest."""
+        """What the next request holds: the last report plus an estimate of the rest.
+
+        Right after a compaction the last report is what its record says it left.
+        """
         if self._anchor is not None:
-            position, usage = self._anchor
-            added = self.counter.count_entries(session.transcript[position:])
-            return usage.total_tokens + added
+            position, tokens = self._anchor
+            return tokens + self.counter.count_entries(session.transcript[position:])
         return self.floor_tokens + self.history_tokens(session)
 
     def history_tokens(self, session: Session) -> int:
@@ -127,33 +177,149 @@ class Gauge:
 
     def should_compact(self, session: Session) -> Decision:
         """Whether it is time, which meter says so, and why."""
-        tokens, context = self._cooldown
-        threshold = self.context_token_threshold
-        return read_meters(
-            Reading(
-                self.input_tokens,
-                None if threshold is None else tokens + threshold,
-                self.context_tokens(session),
-                self._window_limit(context),
-            )
+        if self.policy.meter == "off":
+            return Decision("", self.objection("off"))
+        settings = (self.policy, self._threshold, self.info, self.floor_tokens)
+        if self._breaker.is_new(settings):
+            self._pause = Pause()
+        self._judge(session)
+        return read_meters(self._reading(self.context_tokens(session)))
+
+    def objection(self, trigger: str) -> str:
+        """Why no automatic compaction could help here; empty when one could."""
+        if trigger == "manual":
+            return ""
+        if self.policy.meter == "off":
+            return f"the policy {self.policy.name!r} compacts only by hand"
+        if trigger == "overflow":
+            return ""
+        return self._breaker.objection(
+            trigger,
+            floor_tokens=self.floor_tokens,
+            kept_tokens=self._kept_tokens,
+            limit=self._limit(trigger),
         )
 
-    def cool_down(self, session: Session, *, thresholds: int = 1) -> None:
-        """Let the meters rest: the next try comes some thresholds' worth later."""
-        waited = (self.context_token_threshold or 0) * (thresholds - 1)
-        self._cooldown = (self.input_tokens + waited, self.context_tokens(session))
+    def answers(self, trigger: str) -> int:
+        """How many answers a summariser may give; none where it has kept failing."""
+        return ANSWERS if trigger == "manual" else max(ANSWERS - self.failures, 0)
+
+    def cool_down(
+        self, session: Session, *, thresholds: int = 1, trigger: str = ""
+    ) -> None:
+        """Let the meters rest: the next try comes some thresholds' worth later.
+
+        `trigger` names the meter for which there was too little to fold: first there
+        must be more. Where it can never help, each meter of which that is true rests
+        until something changes.
+        """
+        if trigger and self.objection(trigger):
+            self._breaker.rest(filter(self.objection, AUTOMATIC))
+            return
+        context = self.context_tokens(session)
+        grown = int(context * GROWTH_AFTER_REFUSAL)
+        waits = thresholds - 1
+        self._pause = Pause(
+            input_tokens=self.input_tokens + (self._limit("cumulative") or 0) * waits,
+            reread_cost=self._spending.reread_cost
+            + self._compaction_cost(context) * waits,
+            least_context=grown if trigger else 0,
+            window_limit=grown,
+        )
 
     def record_failure(self, session: Session) -> None:
-        """After a failed compaction: rest for eight thresholds' worth, then for 64.
+        """After a failed compaction: rest for eight thresholds' worth.
 
-        So a summariser that never succeeds costs little, and one that recovers is
-        found out.
+        After the second in a row the next is refused, so a summariser that never
+        succeeds costs three requests.
         """
-        self.failures += 1
-        self.cool_down(session, thresholds=PATIENCE**self.failures)
+        self._breaker.failures += 1
+        self.cool_down(session, thresholds=PATIENCE)
 
-    def _window_limit(self, cooldown_context: int) -> int | None:
+    def _note_outcome(self, record: Compaction | None) -> None:
+        if record is None or record.trigger == "manual":
+            self._breaker.clear()
+        elif record.status == "degraded":
+            self._breaker.failures += 1
+        elif record.kind == "summary":
+            self._breaker.failures = 0
+
+    def _keep(self, tokens: int) -> None:
+        """Know what the last compaction has left in the context."""
+        self._kept_tokens = max(tokens, self.floor_tokens)
+        least = int(self._kept_tokens * GROWTH_AFTER_SUCCESS)
+        room = self._usable_window
+        self._pause = Pause(least_context=least if room is None else min(least, room))
+
+    def _judge(self, session: Session) -> None:
+        """Tell from the first report after a compaction what it has really left."""
+        record, report = self._unjudged, self._first_report
+        if record is None or report is None:
+            return
+        self._unjudged = None
+        position, tokens = report
+        new = session.transcript[record.committed_at : position]
+        self._keep(tokens - self.counter.count_entries(new))
+        limit = self._limit(record.trigger) or record.tokens_before * SHRUNK_SHARE
+        self._breaker.judge(record.trigger, has_helped=self._kept_tokens < limit)
+
+    def _reading(self, context: int) -> Reading:
+        threshold, guard = self._limit("cumulative"), self._limit("window")
+        pause, is_auto = self._pause, self.policy.meter == "auto"
+        return Reading(
+            input_tokens=self.input_tokens,
+            threshold=None if threshold is None else threshold + pause.input_tokens,
+            context_tokens=context,
+            window_limit=None if guard is None else max(guard, pause.window_limit),
+            least_context=pause.least_context,
+            reread_cost=self._spending.reread_cost - pause.reread_cost,
+            compaction_cost=self._compaction_cost(context) if is_auto else None,
+            is_priced=self.info.prices is not None,
+            resting=self._breaker.resting,
+        )
+
+    def _limit(self, trigger: str) -> int | None:
+        """What a meter fires at and a compaction must get below; None: no such size."""
+        if trigger == "cumulative":
+            return self.context_token_threshold
+        if trigger == "window" and self._usable_window is not None:
+            return int(self._usable_window * self.policy.window_share)
+        return None
+
+    @property
+    def _usable_window(self) -> int | None:
+        """The window less what an answer needs."""
         if self.info.window is None:
             return None
-        usable = self.info.window - self.info.output_reserve
-        return max(int(usable * self.policy.window_share), cooldown_context * 11 // 10)
+        return self.info.window - self.info.output_reserve
+
+    @property
+    def _prices(self) -> Prices:
+        return self.info.prices or RATIOS
+
+    def _compaction_cost(self, context: int) -> float:
+        return self._spending.compaction_cost(
+            self._prices,
+            context_tokens=context,
+            floor_tokens=self.floor_tokens,
+            summary_tokens=self._summary_tokens,
+            shares_prefix=self.shares_prefix,
+        )
+
+    @property
+    def _summary_tokens(self) -> int:
+        return min(EXPECTED_SUMMARY_TOKENS, self.policy.summary_max_tokens)
+
+    def _check_threshold(self, tokens: int | None, floor_tokens: int) -> None:
+        if tokens is not None and tokens <= 0:
+            raise ConfigError(
+                f"context_token_threshold {tokens} is no token count; set one above 0"
+            )
+        if self.policy.meter != "cumulative" or tokens is None:
+            return
+        if tokens <= floor_tokens:
+            raise ConfigError(
+                f"context_token_threshold {tokens:,} is not above the "
+                f"{floor_tokens:,} tokens of the system prompt and tools alone, "
+                f"which no compaction removes; set at least {4 * floor_tokens:,}"
+            )

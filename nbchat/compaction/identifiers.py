@@ -1,85 +1,84 @@
-"""The names of things: ids, amounts, dates, addresses and paths that were mentioned.
+"""The names of things in what was said: ids, amounts, dates, addresses, people, titles.
 
-Found by their form alone, so nothing is understood and nothing is invented. What people
-said and what tools were called with counts more than what tools answered.
+Found by their form alone, so nothing is understood and nothing is invented. What a
+person said counts more than what the model said, and most of all counts a name that a
+person gave and nobody has used yet: that is a question still open.
 """
 
-import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Container, Iterator, Sequence
 from itertools import chain
-from typing import Any
 
+from nbchat.compaction.weights import CODE, form_weight
 from nbchat.history import Entry
 
-SHORTEST, LONGEST = 3, 60
-"""Characters of a value worth keeping; longer ones are prose."""
+SHORTEST, LONGEST = 2, 60
+"""Characters of a name; longer texts are prose."""
 
-_CHUNK = re.compile(r"[^\s\"'<>()\[\]{}|;]{1,100}")
+USER, MODEL, UNUSED, MONEY, QUOTED = 3.0, 0.5, 3.0, 8.0, 2.0
+"""How much more a name counts that a person said, or less one that only the model said;
+and more one that no call has used, that is an amount of money, or that stands in
+quotation marks."""
+
+READ_CHARACTERS = 200_000
+"""Of one message, those in which names are looked for."""
+
+_CHUNK = re.compile(r"[^\s\"'<>()\[\]{}|;*`]{1,100}")
 """Forms are looked for in short pieces: in a megabyte without a space the search would
 take a time that grows with the square of the length."""
-
-_HINT = re.compile(r"[\d/@_]|[A-Z]{3}")
-"""Every form has one of these, which prose seldom has."""
-
-SEARCHED_LIMIT = 100_000
-"""Characters of one entry that are looked through; megabytes would take a minute."""
 
 _FORMS = re.compile(
     r"""
     https?://[^\s"'<>)\]]+          # addresses of pages
     | [\w.+-]+@[\w-]+\.[\w.-]*\w    # addresses of people
     | (?:[\w.-]*/){2,}[\w.-]+       # paths
-    | [#$€£]?\w*\d[\w,.:/#-]*\w     # ids, amounts, dates, times
-    | \w+(?:_\w+)+                  # names as programs write them
-    | \b[A-Z]{3,5}\b                # codes
+    | [#$€£]?\w*\d[\w,.:/#%-]*\w    # ids, amounts, dates, times
+    | [$€£]\d | \b\d\d\b
+    | \w+(?:_\w+)+ | \w*[a-z][A-Z]\w*  # names as programs write them
+    | \b[A-Z]{2,8}\b                # codes
     """,
     re.VERBOSE,
 )
+_PEOPLE = re.compile(r"(?<=[a-z,:] )[A-Z][a-z]{1,30}(?: [A-Z][a-z]{1,30}){0,3}")
+"""Words in capitals where no sentence begins: people, places, products."""
+
+_TITLES = re.compile(r"[\"“]([^\"“”\n]{2,40})[\"”]")
 
 
-def identifiers(entries: Sequence[Entry]) -> list[str]:
-    """Every value once, the most telling first: said or used, then newest."""
-    weight: dict[str, tuple[int, int]] = {}
-    for place, entry in enumerate(entries):
-        is_ours = entry.role in ("user", "assistant")
-        for value in _values(entry):
-            used, _ = weight.get(value, (0, 0))
-            weight[value] = (used or int(is_ours), place)
-    return sorted(weight, key=lambda value: weight[value], reverse=True)
+def spoken_names(
+    entries: Sequence[Entry], *, used: Container[str] = ()
+) -> dict[str, float]:
+    """What people and the model have named, with how telling it is; newest first.
+
+    `used` holds what calls were made with: a person's name in it is no open question.
+    """
+    weights: dict[str, float] = defaultdict(float)
+    for age, entry in enumerate(reversed(entries)):
+        if entry.role not in ("user", "assistant") or entry.is_call:
+            continue
+        fresh = 1 - age / (2 * len(entries))
+        quoted = set(_TITLES.findall(entry.content[:READ_CHARACTERS]))
+        for name in dict.fromkeys(names(entry.content)):
+            weight = form_weight(name) * _factor(name, entry.role, used)
+            weight *= QUOTED if name in quoted else 1
+            weights[name] = max(weights[name], weight * fresh)
+    return weights
 
 
-def _values(entry: Entry) -> Iterator[str]:
-    pieces = _CHUNK.findall(entry.content[:SEARCHED_LIMIT])
-    chunks = filter(_HINT.search, pieces)
-    found: Iterable[str] = chain.from_iterable(map(_FORMS.findall, chunks))
-    if entry.is_call:
-        found = _leaves(entry.arguments)
-    elif entry.role == "tool":
-        found = [*found, *_leaves(_parsed(entry.content))]
-    for value in found:
-        text = value.strip(" .,:;")
-        if SHORTEST <= len(text) <= LONGEST and "\n" not in text:
-            yield text
+def names(text: str) -> Iterator[str]:
+    """The names in a text, in no order; some more than once."""
+    text = text[:READ_CHARACTERS]
+    forms = chain.from_iterable(map(_FORMS.findall, _CHUNK.findall(text)))
+    for name in chain(forms, _PEOPLE.findall(text), _TITLES.findall(text)):
+        name = name.strip(" .,:;!?-")  # noqa: PLW2901  # the same name, trimmed
+        if SHORTEST <= len(name) <= LONGEST:
+            yield name
 
 
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _leaves(value: Any) -> Iterator[str]:
-    """The texts and numbers inside a JSON value."""
-    waiting = [value]
-    while waiting:
-        current = waiting.pop()
-        if isinstance(current, dict):
-            waiting += current.values()
-        elif isinstance(current, list):
-            waiting += current
-        elif isinstance(current, str):
-            yield current
-        elif isinstance(current, int | float) and not isinstance(current, bool):
-            yield str(current)
+def _factor(name: str, role: str, used: Container[str]) -> float:
+    factor = MONEY if name[0] in "$€£" else 1.0
+    if role == "user":
+        is_open = name not in used and (form_weight(name) >= CODE or " " in name)
+        return factor * USER * (UNUSED if is_open else 1)
+    return factor * MODEL

@@ -4,90 +4,120 @@ They are read from the transcript itself at every compaction, never from an earl
 summary, so nothing is retold and nothing decays.
 """
 
-import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from nbchat.compaction.identifiers import identifiers
-from nbchat.compaction.pruning import shorten, within
+from nbchat.compaction.calls import LOOKED_UP_TITLE, call_rows, tally
+from nbchat.compaction.identifiers import spoken_names
+from nbchat.compaction.pruning import shorten
+from nbchat.compaction.records import Record, records
+from nbchat.compaction.rows import Cell, Row, block_within
+from nbchat.compaction.things import thing_rows
+from nbchat.compaction.weights import Scale
 from nbchat.history import Entry
 from nbchat.tokens import TokenCounter
 
-REQUEST_LIMIT = 4_000
-"""Characters of the open request that are kept word for word."""
+LAST_SHARE, CHARACTERS_PER_TOKEN = 0.2, 4
+"""Of the room for facts, what the last request may take, and the last answer."""
 
-ROWS_SHARE = 0.3
-"""Of the room for facts, the part that rows may take; names of things get the rest."""
+TITLE_TOKENS, SHORTEST_LAST = 15, 200
+"""Tokens of a title and of a note on what is left out, and the characters below which
+a last word would be no more than a shred: then it is left to the story."""
 
-VALUE_LIMIT = 80
-"""Characters of one argument or result in a row of the ledger."""
+PIN_TITLE = "Pinned, word for word:"
+OPEN_TITLE = "Open request, word for word:"
+ASKED_TITLE = "Last request, word for word:"
+ANSWERED_TITLE = "Last answer, word for word:"
+
+NAMED = 1.0
+"""How much the row of other names counts; as much as one of things done."""
+
+NAMED_LABEL = "Also named:"
+NO_TITLE = ""
+
+NOTE_SLACK = 2
+"""Tokens by which the note on what is not shown may grow."""
 
 
 def facts(
     transcript: Sequence[Entry],
     *,
-    open_request: str,
+    last: Iterable[tuple[str, str]] = (),
+    pins: Iterable[str] = (),
     budget_tokens: int,
     counter: TokenCounter,
 ) -> list[str]:
-    """The lines of a facts block within a budget; none when there is nothing to keep.
+    """The lines of a facts block; none when there is nothing to keep.
 
-    It holds the request still being worked on, a tally of the calls made, the names of
-    things that were mentioned, and one row a call with its outcome, the newest ones
-    when not all fit.
+    It holds the pins, word for word and beyond the budget; the last exchange; a tally
+    of the calls; one row for each thing that tools told of, one for each thing that
+    something was done to; and what else was named.
     """
-    head = []
-    if open_request:
-        head += ["Open request, word for word:", shorten(open_request, REQUEST_LIMIT)]
-    rows = call_rows(transcript)
-    if rows:
-        head.append(f"Calls made, not to be made again: {tally(transcript)}")
-    room = budget_tokens - counter.count("\n".join(head))
-    kept = _newest(rows, int(room * ROWS_SHARE), counter)
-    room -= counter.count("\n".join(kept))
-    shown = set(re.findall(r"[^\s(),=]+", "\n".join(head + kept)))
-    names = (name for name in identifiers(transcript) if name not in shown)
-    named = within(names, room, lambda name: counter.count(f", {name}"))
-    head += [f"Named so far: {', '.join(named)}"] if named else []
-    return [*head, *kept] if head else []
+    head = [line for pin in pins for line in (PIN_TITLE, pin)]
+    calls = records(transcript)
+    told = _word_for_word(last, budget_tokens)
+    told += [f"Calls made: {tally(calls)}"] if calls else []
+    room = budget_tokens - counter.count("\n".join([*told, ""]))
+    return [*head, *told, *_told(transcript, calls, room, counter)]
 
 
-def tally(transcript: Iterable[Entry]) -> str:
-    """How often each tool was called, and how often it failed."""
-    results = [entry for entry in transcript if entry.role == "tool"]
-    calls = Counter(entry.tool_name for entry in results)
-    failed = Counter(entry.tool_name for entry in results if entry.is_error)
-    return ", ".join(
-        f"{name} x{count}" + (f" ({failed[name]} failed)" if failed[name] else "")
-        for name, count in calls.items()
+def last_exchange(transcript: Sequence[Entry], stop: int) -> list[tuple[str, str]]:
+    """The last request and its answer, titled, when a cut at `stop` folds them away."""
+    asked = next(
+        (n for n in range(len(transcript) - 1, -1, -1) if transcript[n].role == "user"),
+        stop,
     )
+    if asked >= stop:
+        return []
+    is_open = transcript[-1].role == "tool"
+    last = [(OPEN_TITLE if is_open else ASKED_TITLE, transcript[asked].content)]
+    answers = (e.content for e in transcript[asked:stop] if e.role == "assistant")
+    if answer := next(filter(None, reversed(list(answers))), ""):
+        last.append((ANSWERED_TITLE, answer))
+    return last
 
 
-def call_rows(transcript: Iterable[Entry]) -> list[str]:
-    """One row a finished call: `- tool(argument=value) -> first line of its result`."""
-    waiting: dict[str, list[Entry]] = {}
-    rows = []
-    for entry in transcript:
-        if entry.is_call:
-            waiting.setdefault(entry.tool_id, []).append(entry)
-        elif entry.role == "tool" and waiting.get(entry.tool_id):
-            call = waiting[entry.tool_id].pop(0)
-            rows.append(f"- {_signature(call)} -> {_brief(entry.content)}")
-    return rows
+def _word_for_word(last: Iterable[tuple[str, str]], budget_tokens: int) -> list[str]:
+    """The last exchange within a cap; in a short conversation the open request only."""
+    limit = int((budget_tokens * LAST_SHARE - TITLE_TOKENS) * CHARACTERS_PER_TOKEN)
+    return [
+        line
+        for title, text in last
+        if limit >= SHORTEST_LAST or title == OPEN_TITLE
+        for line in (title, shorten(text, max(limit, SHORTEST_LAST)))
+    ]
 
 
-def _newest(rows: Sequence[str], room: int, counter: TokenCounter) -> list[str]:
-    kept = within(reversed(rows), room, lambda row: counter.count(row) + 1)
-    missing = len(rows) - len(kept)
-    note = [f"- ({missing} earlier calls)"] if missing else []
-    return note + kept[::-1]
+def _told(
+    transcript: Sequence[Entry],
+    calls: Sequence[Record],
+    budget_tokens: int,
+    counter: TokenCounter,
+) -> list[str]:
+    """Rows within a budget; what found no room is counted, with places to recall."""
+    scale = Scale(transcript, calls)
+    things = thing_rows(calls, transcript, scale)
+    made = call_rows(calls, scale, len(transcript))
+    named = _named_row(spoken_names(transcript, used=scale.used))
+    rows = [*things, *made, named]
+    block = block_within(rows, budget_tokens, counter)
+    if not (note := _rolled_up(block.missing)):
+        return list(block.lines)
+    room = budget_tokens - counter.count(f"\n{note}") - NOTE_SLACK
+    block = block_within(rows, room, counter)
+    return [*block.lines, _rolled_up(block.missing)] if block.lines else []
 
 
-def _signature(call: Entry) -> str:
-    values = ", ".join(f"{k}={_brief(str(v))}" for k, v in call.arguments.items())
-    return f"{call.tool_name}({values})"
+def _rolled_up(missing: Iterable[Row]) -> str:
+    """One line for rows that found no room, but for what was only looked up."""
+    optional = (LOOKED_UP_TITLE, NO_TITLE)
+    places = [row.place for row in missing if row.title not in optional]
+    if not places:
+        return ""
+    return f"{len(places)} more not shown; recall {min(places)} to {max(places)}"
 
 
-def _brief(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= VALUE_LIMIT else f"{line[: VALUE_LIMIT - 3]}..."
+def _named_row(named: dict[str, float]) -> Row:
+    row = Row(NAMED_LABEL, NAMED, NO_TITLE, limit_tokens=None)
+    row.cells = [Cell((name,), weight) for name, weight in named.items()]
+    row.breaks = set(range(len(row.cells)))
+    return row

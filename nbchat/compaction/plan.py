@@ -1,15 +1,17 @@
 """What a compaction would do: decided without a model, to be shown beforehand."""
 
+import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nbchat.compaction.policies import Policy
 from nbchat.compaction.units import open_calls, safe_cuts
 from nbchat.history import Entry, Session
 from nbchat.tokens import TokenCounter
 
-LEAST_TOKENS = 100
-"""An automatic compaction of fewer tokens than this could not pay for its request."""
+LEAST_SHARE = 0.1
+"""Part of the context an automatic compaction must be able to fold: less would break
+the prompt cache and buy nothing."""
 
 SHORTEST_SUMMARY, SUMMARY_SHARE = 200, 0.25
 """A summary may take a quarter of what it replaces, and never less than 200 tokens."""
@@ -30,6 +32,8 @@ class Plan:
     summary_max_tokens: int = 0
     focus: str = ""
     skip: str = ""
+    id: str = field(default_factory=lambda: uuid.uuid4().hex[:12], compare=False)
+    """The id of all records of this compaction, from its beginning to its undoing."""
 
     @property
     def tokens_after(self) -> int:
@@ -57,8 +61,11 @@ def make_plan(
     if not folded:
         return Plan(trigger, skip="there is nothing new to fold")
     size = counter.count_entries(covered)
-    if trigger != "manual" and size < LEAST_TOKENS:
-        return Plan(trigger, skip=f"only {size} tokens could be folded")
+    new = counter.count_entries(entry for entry in covered if entry.role != "summary")
+    if new < _least(trigger, policy, tokens_before):
+        return Plan(
+            trigger, skip=f"only {new:,} of {tokens_before:,} tokens could be folded"
+        )
     start = session.compaction.stop if session.compaction else 0
     budget = max(SHORTEST_SUMMARY, int(size * SUMMARY_SHARE))
     return Plan(
@@ -71,6 +78,15 @@ def make_plan(
         min(budget, policy.summary_max_tokens),
         focus,
     )
+
+
+def _least(trigger: str, policy: Policy, context_tokens: int) -> float:
+    """How many tokens must be new since the last summary for a compaction to pay."""
+    if trigger == "manual":
+        return 0
+    if trigger == "overflow":  # what is freed may be what was missing
+        return policy.least_tokens
+    return max(policy.least_tokens, context_tokens * LEAST_SHARE)
 
 
 def _answered(history: Sequence[Entry]) -> int:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Literal
 
@@ -239,9 +240,13 @@ def _json(value: Json) -> str:
 
 
 def _usage(fields: Json) -> Usage:
-    """The sum over the iterations where the server compacted in between."""
-    rounds = fields.get("iterations") or [fields]
-    return sum(map(_round_usage, rounds), Usage())
+    """The sum over the rounds, of which the last alone is what the context holds.
+
+    There are several where the server compacted in between.
+    """
+    *earlier, last = map(_round_usage, fields.get("iterations") or [fields])
+    gone = sum(earlier, Usage())
+    return replace(gone + last, earlier_tokens=gone.total_tokens)
 
 
 def _round_usage(fields: Json) -> Usage:

@@ -116,7 +116,9 @@ def finished_reply(
         raise ProtocolFault(f"{model} answered with nothing at all; try again")
     else:
         stop = "tool_use" if any(entry.is_call for entry in entries) else "end_turn"
-    usage = answer.usage or _estimated_usage(request, answer.entries, counter)
+    usage = answer.usage
+    if usage is None or not usage.input_tokens:  # some servers report zeros
+        usage = _estimated_usage(request, answer.entries, counter)
     return Reply(entries, usage, stop, model)
 
 

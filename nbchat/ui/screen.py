@@ -13,6 +13,7 @@ from typing import Any, assert_never
 from nbchat.agent import Agent
 from nbchat.events import (
     Compacted,
+    CompactionChanged,
     CompactionFailed,
     CompactionSkipped,
     CompactionStarted,
@@ -20,6 +21,7 @@ from nbchat.events import (
     Delta,
     EntryAdded,
     Event,
+    PinsChanged,
     RetryScheduled,
     SavingFailed,
     StopReason,
@@ -102,12 +104,15 @@ class Screen:
                 shown = self._set(activity=f"Running {displayable(call.tool_name)}")
             case UsageReported(_, tokens, threshold, context, window):
                 shown = self._measure(tokens, threshold, context=context, window=window)
-            case TurnFinished() | TurnFailed() | SavingFailed():
+            case TurnFinished() | TurnFailed():
                 shown = self._fold_end(event)
+            case PinsChanged() | SavingFailed():
+                shown = self._add(notice_html(event))
             case (
                 CompactionStarted()
                 | Compacted()
                 | CompactionUndone()
+                | CompactionChanged()
                 | CompactionSkipped()
                 | CompactionFailed()
             ):
@@ -134,12 +139,8 @@ class Screen:
             case _:
                 assert_never(event)
 
-    def _fold_end(
-        self, event: TurnFinished | TurnFailed | SavingFailed
-    ) -> list[Operation]:
+    def _fold_end(self, event: TurnFinished | TurnFailed) -> list[Operation]:
         match event:
-            case SavingFailed():
-                return self._add(notice_html(event))
             case TurnFinished(reason):
                 note = STOP_NOTES.get(reason)
                 noted = self._add(note_html(note)) if note else []
@@ -178,6 +179,7 @@ class Screen:
         gone = [{"op": "drop", "key": key} for key in self._items]
         self._items.clear()
         self._banners.clear()
+        self._running_banner = None
         shown = [
             operation
             for part in _parts(agent.session)
@@ -235,6 +237,7 @@ class Screen:
         event: CompactionStarted
         | Compacted
         | CompactionUndone
+        | CompactionChanged
         | CompactionSkipped
         | CompactionFailed,
     ) -> list[Operation]:
@@ -245,10 +248,11 @@ class Screen:
                 return [*shown, *self._set(activity="Compacting")]
             case Compacted(compaction):
                 shown = self._add_banner(compaction)
-            case CompactionUndone(compaction):
+            case CompactionUndone(compaction) | CompactionChanged(compaction):
                 banner = self._banners.get(compaction.id)
                 redrawn = self._add(compaction_html(compaction), key=banner)
-                shown = [*redrawn, *self._add(notice_html(event))]
+                notice = notice_html(event)
+                shown = [*redrawn, *self._add(notice, key=self._take_running_banner())]
             case CompactionSkipped() | CompactionFailed():
                 shown = self._add(notice_html(event), key=self._take_running_banner())
             case _:
@@ -309,10 +313,11 @@ class Screen:
 
 def _parts(session: Session) -> Iterator[Entry | Compaction]:
     """The transcript with each compaction's banner where it happened."""
-    newest = {record.id: record for record in session.compactions}
-    records = [record for record in newest.values() if record.status != "failed"]
+    records = session.decided_compactions
+    decided = (each for each in reversed(session.compactions) if not each.is_attempt)
+    began = {record.id: record.committed_at for record in decided}
     for position in range(len(session.transcript) + 1):
-        yield from (record for record in records if record.committed_at == position)
+        yield from (record for record in records if began[record.id] == position)
         yield from session.transcript[position : position + 1]
 
 

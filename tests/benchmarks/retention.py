@@ -1,120 +1,114 @@
 """How much of what later tool calls need is still readable after a compaction.
 
-    python tests/benchmarks/retention.py
+    python tests/benchmarks/retention.py              no model takes part
+    python tests/benchmarks/retention.py --embedded   the embedded model writes the story
 
-Each real conversation is cut at 25, 50 and 75 % of its tokens, on a unit boundary, and
-compacted without any model, so that the figure is of what code keeps. A value counts
-when a call after the cut uses it and it stood before the cut as a whole word: 3 to 80
-characters, not spelled out by the system prompt. "must" are those that nothing repeats
-between the cut and their first use.
+Real conversations are cut at 25, 50 and 75 % of their tokens, on a unit boundary, and
+compacted: each by itself, and as desks that interleave six of them. What is counted
+stands in `measures.py`. The size is of all that `session.history` holds afterwards, as
+a share of what is allowed: a tenth of what was covered, or 500 tokens.
 """
 
-import json
-import re
+import argparse
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from trajectories import Trajectory, read_trajectories
+from measures import COUNTER, Case, Score, desks, rows_of, singles, texts
+from tqdm import tqdm
+from trajectories import read_trajectories
 
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.units import safe_cuts
-from nbchat.errors import RequestRefused
-from nbchat.history import Compaction, Entry, Session
-from nbchat.testing import ScriptedProvider, fails
-from nbchat.tokens import TokenCounter
-
-SHARES = (0.25, 0.5, 0.75)
-COUNTER = TokenCounter()
+from nbchat.history import Compaction, Session
+from nbchat.providers.base import Provider
+from nbchat.testing import ScriptedProvider
 
 
-def texts(entries: Sequence[Entry]) -> str:
-    """All that stands in entries, calls included."""
-    return "\n".join(f"{e.content}\n{e.tool_name}\n{e.tool_args}" for e in entries)
-
-
-def has_word(text: str, value: str) -> bool:
-    """Whether a value stands in a text by itself, not inside of a longer word."""
-    return re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text) is not None
-
-
-def leaves(value: Any) -> Iterator[str]:
-    """The texts and numbers inside a JSON value."""
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, list):
-        for inner in value:
-            yield from leaves(inner)
-    elif isinstance(value, str | int | float) and not isinstance(value, bool):
-        yield str(value)
-
-
-def cut_at(entries: Sequence[Entry], share: float) -> int:
-    """The last unit boundary before a share of the tokens."""
-    limit = share * COUNTER.count_entries(entries)
-    cuts = [cut for cut in safe_cuts(entries) if cut]
-    return max(
-        (c for c in cuts if COUNTER.count_entries(entries[:c]) <= limit), default=0
-    )
-
-
-def needed(run: Trajectory, cut: int) -> Iterator[tuple[str, bool]]:
-    """Values that later calls need from before the cut, and whether nothing repeats them."""
-    before = texts(run.entries[:cut])
-    seen: set[str] = set()
-    for place in range(cut, len(run.entries)):
-        entry = run.entries[place]
-        if not entry.is_call:
-            continue
-        between = texts(run.entries[cut:place])
-        for value in leaves(json.loads(entry.tool_args or "{}")):
-            is_new = 3 <= len(value) <= 80 and value not in seen
-            if is_new and has_word(before, value) and not has_word(run.system, value):
-                seen.add(value)
-                yield value, not has_word(between, value)
-
-
-def compacted(entries: Sequence[Entry]) -> Compaction:
-    """The record of a compaction that no model took part in."""
-    session, engine = Session(entries), CompactionEngine()
+def compacted(case: Case, policy: str, provider: Provider) -> Session:
+    """The session after one compaction of all before the cut."""
+    session = Session(case.covered)
+    engine = CompactionEngine(policy=policy, info=provider.info())
     plan = engine.plan(session, trigger="window")
-    gone = ScriptedProvider(fails(RequestRefused("no model")))
-    work = engine.compact(session, gone, plan)
+    work = engine.compact(session, provider, plan)
     while True:
         try:
             next(work)
         except StopIteration as finished:
-            return finished.value
+            record: Compaction = finished.value
+            session.compactions.append(record)
+            return session
+
+
+def measured(name: str, cases: Sequence[Case], policy: str, provider: Provider) -> None:
+    """One line of the table."""
+    score, sizes, failed, seconds = Score(), [], 0, 0.0
+    for case in tqdm(cases, name, leave=False):
+        began = time.process_time()
+        session = compacted(case, policy, provider)
+        seconds += time.process_time() - began
+        failed += session.compaction is None
+        view = texts(session.history)
+        allowed = max(COUNTER.count_entries(case.covered) / 10, 500)
+        sizes.append(COUNTER.count(view) / allowed)
+        score.add(case, view, rows_of(view))
+    print(f"{name:18} {score}")
+    print(
+        f"{'':18} size {sum(sizes) / len(sizes):.0%} of what is allowed, at most "
+        f"{max(sizes):.0%}; {failed} of {len(cases)} failed; "
+        f"{1000 * seconds / len(cases):.0f} ms each"
+    )
+
+
+def raw(name: str, cases: Iterable[Case]) -> None:
+    """What the conversations themselves hold in one message."""
+    score = Score()
+    for case in cases:
+        each = [texts([entry]) for entry in case.covered]
+        score.add(case, texts(case.covered), each)
+    print(f"{name:18} {score}   (bound: in one message of any length)")
+
+
+def newest(name: str, cases: Iterable[Case], tokens: int | None) -> None:
+    """What remains when the newest tokens are kept and nothing else."""
+    score = Score()
+    for case in cases:
+        room = tokens or COUNTER.count_entries(case.covered) // 10
+        kept = []
+        for entry in reversed(case.covered):
+            room -= COUNTER.count_entry(entry)
+            if room < 0:
+                break
+            kept.append(entry)
+        score.add(case, texts(kept), rows_of(texts(kept)))
+    print(f"{name:18} {score}")
 
 
 def main() -> None:
-    """Print a line for each share and for all of them."""
-    kept = {"all": 0, "must": 0}
-    total = {"all": 0, "must": 0}
-    sizes, failures = [], 0
-    for share in SHARES:
-        for run in read_trajectories():
-            cut = cut_at(run.entries, share)
-            values = list(needed(run, cut)) if cut else []
-            if not values:
-                continue
-            record = compacted(run.entries[:cut])
-            failures += not record.is_in_force
-            view = record.summary.partition("<facts>")[2]
-            sizes.append(COUNTER.count(view) / COUNTER.count_entries(run.entries[:cut]))
-            for value, is_must in values:
-                for kind in ("all", "must") if is_must else ("all",):
-                    total[kind] += 1
-                    kept[kind] += has_word(view, value)
-    for kind, number in total.items():
-        print(
-            f"{kind:5} {kept[kind]:5} of {number:5} values kept: {kept[kind] / number:.1%}"
-        )
-    print(f"size  {sum(sizes) / len(sizes):.1%} of what was covered, on average")
-    print(f"      {max(sizes):.1%} at most; {failures} compactions failed")
+    """Print the table."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--embedded", action="store_true")
+    options = parser.parse_args()
+    runs = read_trajectories()
+    tables = {
+        "single": list(singles(runs)),
+        "desk of six": list(desks(runs, count=20)),
+        "desk, cut at half": list(desks(runs, count=40, shares=(0.5,), seed=11)),
+    }
+    if options.embedded:
+        from nbchat.providers.local import LocalProvider
+
+        some = tables["single"][::6]
+        measured("single", some, "single-summary", LocalProvider("smollm2"))
+        return
+    for name, cases in tables.items():
+        measured(name, cases, "extractive", ScriptedProvider())
+    for name, cases in tables.items():
+        raw(f"raw: {name}"[:18], cases)
+        newest("  newest 1,000", cases, 1_000)
+        newest("  newest tenth", cases, None)
 
 
 if __name__ == "__main__":

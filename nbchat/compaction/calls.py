@@ -1,0 +1,117 @@
+"""What was done, by what it was done to; what failed; and what was only looked up.
+
+Done, not to be done again:
+T3 set_category top_up_limits; set_priority normal; close_ticket
+Tried, and failed:
+find_user_id_by_email ann@example.com; Error: User not found
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from nbchat.compaction.records import Record, Value
+from nbchat.compaction.rows import Cell, Row
+from nbchat.compaction.weights import Scale, words
+
+OUTCOME_LIMIT = 60
+"""Characters of an answer in words that a row keeps."""
+
+ARGUMENTS, ARGUMENT_LIMIT = 12, 80
+"""Arguments of a call that a row keeps, and their characters."""
+
+DONE, LOOKED_UP, FAILED = 1.0, 0.6, 0.8
+"""How much rows count: of what was done, what was only looked up, and what failed."""
+
+OUTCOME, FOUND = 0.8, 3.0
+"""How much an answer in words counts; and a name that was all a call was made for."""
+
+FRESH = 0.5
+"""How much more the newest call counts than the first."""
+
+DONE_TITLE = "Done, not to be done again:"
+FAILED_TITLE = "Tried, and failed:"
+LOOKED_UP_TITLE = "Looked up:"
+
+
+def call_rows(calls: Sequence[Record], scale: Scale, length: int) -> list[Row]:
+    """Rows of calls that did something, failed, or answered in words.
+
+    `length` is that of the transcript: newer calls count more. Of equal calls there is
+    one row, at the place of the newest.
+    """
+    rows: dict[tuple[str, str], Row] = {}
+    for call, times in _last_of_each(calls):
+        freshness = 1 + FRESH * call.place / max(length, 1)
+        if call.is_action and not call.is_error:
+            label = call.subject or call.tool
+            row = rows.setdefault(("done", label), Row(label, 0, DONE_TITLE))
+            row.score = DONE * freshness
+            row.place = call.place
+            _add_deed(row, call, times, scale)
+        else:
+            rows[call.tool, str(call.place)] = _answer_row(call, freshness, scale)
+    return list(rows.values())
+
+
+def tally(calls: Iterable[Record]) -> str:
+    """How many calls were made, how often the same tool, and how often it failed."""
+    calls = list(calls)
+    made = Counter(call.tool for call in calls)
+    failed = Counter(call.tool for call in calls if call.is_error)
+    acted = {call.tool for call in calls if call.is_action}
+    shown = [
+        f"{tool} x{count}" + (f" ({failed[tool]} failed)" if failed[tool] else "")
+        for tool, count in made.items()
+        if failed[tool] or (tool in acted and count > 1)
+    ]
+    return ", ".join([f"{len(calls)} in all", *shown])
+
+
+def _last_of_each(calls: Iterable[Record]) -> Iterator[tuple[Record, int]]:
+    last: dict[tuple[object, ...], Record] = {}
+    times: Counter[tuple[object, ...]] = Counter()
+    for call in calls:
+        if call.is_action or call.is_error or call.outcome:
+            key = (call.tool, call.subject, call.asked, call.is_error)
+            last.pop(key, None)
+            last[key] = call
+            times[key] += 1
+    return ((call, times[key]) for key, call in last.items())
+
+
+def _add_deed(row: Row, call: Record, times: int, scale: Scale) -> None:
+    """What was done, with what it was done; and what the answer adds, if anything."""
+    row.breaks.add(len(row.cells))
+    asked = [value for value in _kept(call) if value.text != row.label]
+    tool = [] if call.tool == row.label else [call.tool]
+    again = [f"x{times}"] if times > 1 else []
+    texts = (*tool, *(value.text for value in asked), *again)
+    if texts:
+        weight = sum(map(scale.weight, asked)) + OUTCOME
+        row.cells.append(Cell(texts, weight, is_tie=True))
+    told = words(" ".join((row.label, call.tool, *texts)).replace("_", " "))
+    if words(call.outcome.replace("_", " ")) - told:
+        row.breaks.add(len(row.cells))
+        row.cells.append(Cell((call.outcome[:OUTCOME_LIMIT],), OUTCOME))
+
+
+def _answer_row(call: Record, freshness: float, scale: Scale) -> Row:
+    """A call that failed or looked something up: what was asked, what came back."""
+    is_name = bool(call.outcome) and call.outcome == call.subject
+    weight = FAILED if call.is_error else DONE if is_name else LOOKED_UP
+    title = FAILED_TITLE if call.is_error else LOOKED_UP_TITLE
+    row = Row(call.tool, weight * freshness, title, place=call.place)
+    asked = _kept(call)
+    if asked:
+        texts = tuple(value.text for value in asked)
+        row.cells.append(Cell(texts, sum(map(scale.weight, asked)), is_tie=True))
+    if call.outcome:
+        row.breaks.add(len(row.cells))
+        weight = FOUND if is_name else OUTCOME
+        row.cells.append(Cell((call.outcome[:OUTCOME_LIMIT],), weight))
+    return row
+
+
+def _kept(call: Record) -> list[Value]:
+    short = [value for value in call.asked if len(value.text) <= ARGUMENT_LIMIT]
+    return short[:ARGUMENTS]

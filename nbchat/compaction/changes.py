@@ -1,0 +1,169 @@
+"""How a compaction is changed afterwards: undone, redone, edited, written anew.
+
+A change is one more record of the same id, for the caller to append. The compactions in
+force are a stack: what came last is undone first, and redone last.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from nbchat.compaction.envelope import escape
+from nbchat.compaction.plan import SHORTEST_SUMMARY, SUMMARY_SHARE, Plan
+from nbchat.compaction.policies import Policy
+from nbchat.errors import CompactionError
+from nbchat.history import Compaction, Entry, Session, Usage, now, seen
+from nbchat.tokens import TokenCounter
+
+
+def undo(session: Session) -> Compaction | None:
+    """The record that takes back the newest compaction in force; None without one.
+
+    Whatever was done to it, an edit or a summary written anew, goes with it.
+    """
+    active = session.active_compactions
+    if not active:
+        return None
+    return _as_of_now(session, replace(active[-1], status="undone", reason=""))
+
+
+def redo(session: Session) -> Compaction | None:
+    """The record that brings back what was undone last; None when there is nothing.
+
+    Whatever was compacted or changed after the undo stands, and ends what can be
+    redone; turns do not. A compaction whose entries were changed cannot come back.
+    """
+    undone = _undone(session.compactions)
+    versions = (
+        record
+        for record in reversed(session.compactions)
+        if record.is_in_force and record.id == undone[-1]
+    )
+    newest = next(versions, None) if undone else None
+    return _as_of_now(session, newest) if newest else None
+
+
+def edit(
+    session: Session, text: str, *, counter: TokenCounter, usable_tokens: int | None
+) -> Compaction:
+    """The record in which a person's text tells the story; the facts block stays.
+
+    Its `reason` says so when the text is larger than what it replaces. Raises
+    CompactionError when there is no summary, the text is blank, or it would leave the
+    model nothing of the `usable_tokens` of its window.
+    """
+    record = summary_in_force(session)
+    if not text.strip():
+        raise CompactionError("empty", "the summary would be empty")
+    entry = _with_story(record.entry, text)
+    size = counter.count_entry(entry)
+    before = counter.count_entries(_covered(session, record))
+    if usable_tokens is not None and size >= usable_tokens:
+        raise CompactionError(
+            "too-long",
+            f"the summary would have {size:,} tokens, "
+            f"the model's window takes {usable_tokens:,}",
+        )
+    is_larger = size > before
+    reason = f"with {size:,} tokens larger than the {before:,} it replaces"
+    edited = replace(
+        record,
+        summary=entry.content,
+        tokens_after=_tokens_after(record, entry, counter),
+        model="",
+        status="done",
+        reason=reason if is_larger else "",
+        code="",
+        revision="edited",
+        created_at=now(),
+    )
+    return _as_of_now(session, edited)
+
+
+def plan_again(
+    session: Session, policy: Policy, *, focus: str, counter: TokenCounter
+) -> Plan:
+    """The plan to write the summary in force anew, from what its compaction saw.
+
+    Raises CompactionError when there is none.
+    """
+    record = summary_in_force(session)
+    covered = tuple(_covered(session, record))
+    size = counter.count_entries(covered)
+    budget = max(SHORTEST_SUMMARY, int(size * SUMMARY_SHARE))
+    return Plan(
+        "manual",
+        covered,
+        record.start,
+        record.stop,
+        record.tokens_before,
+        size,
+        min(budget, policy.summary_max_tokens),
+        focus,
+        id=record.id,
+    )
+
+
+def regenerated(
+    session: Session, attempt: Compaction, *, counter: TokenCounter
+) -> Compaction:
+    """The record of a summary written anew; a failed attempt changes nothing."""
+    if not attempt.is_in_force:
+        return attempt
+    record = summary_in_force(session)
+    return replace(
+        attempt,
+        tokens_before=record.tokens_before,
+        tokens_after=_tokens_after(record, attempt.entry, counter),
+        trigger=record.trigger,
+        revision="regenerated",
+    )
+
+
+def summary_in_force(session: Session) -> Compaction:
+    """The compaction whose summary is seen; raises CompactionError without one."""
+    if session.compaction is None:
+        raise CompactionError("none", "there is no summary in force")
+    return session.compaction
+
+
+def paid(session: Session, record_id: str) -> Usage:
+    """What all requests under an id have cost until now."""
+    costs = (
+        each.cost for each in reversed(session.compactions) if each.id == record_id
+    )
+    return next(costs, Usage())
+
+
+def _with_story(entry: Entry, text: str) -> Entry:
+    """A summary entry that tells another story and keeps its facts."""
+    _, _, facts = entry.content.partition("</summary>")
+    return entry._replace(content=f"<summary>\n{escape(text)}\n</summary>{facts}")
+
+
+def _covered(session: Session, record: Compaction) -> list[Entry]:
+    """What the model saw of the covered entries before this compaction."""
+    others = [each for each in session.active_compactions if each.id != record.id]
+    return seen(session.transcript[: record.stop], others)
+
+
+def _as_of_now(session: Session, record: Compaction) -> Compaction:
+    """One more record of a compaction: what was counted before it is history."""
+    return replace(
+        record, cost=paid(session, record.id), committed_at=len(session.transcript)
+    )
+
+
+def _undone(records: Sequence[Compaction]) -> list[str]:
+    """The ids that can be redone, the last one first to come."""
+    ids: list[str] = []
+    for record in records:
+        if record.status == "undone":
+            ids.append(record.id)
+        elif record.is_in_force:
+            ids = ids[:-1] if ids[-1:] == [record.id] else []
+    return ids
+
+
+def _tokens_after(record: Compaction, entry: Entry, counter: TokenCounter) -> int:
+    grown = counter.count_entry(entry) - counter.count_entry(record.entry)
+    return max(0, record.tokens_after + grown)

@@ -1,0 +1,229 @@
+"""What is known of each thing, in one row: what belongs to it, its parts, its state.
+
+    lei_wilson_4541 Lei Wilson 32255 #W3826449 #W2905754; credit_card_3677959
+    #W2905754 delivered credit_card_3677959; Laptop 3478699712; 9844888101 i7 8GB 1TB
+
+Values that a later call needs together stand together, because what one answer said of
+one thing stays in one row, with what other answers offer for it: of a catalogue, what
+people have spoken of.
+"""
+
+import heapq
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby, islice
+
+from nbchat.compaction.records import Part, Record, Value
+from nbchat.compaction.rows import Cell, Row
+from nbchat.compaction.weights import PHRASE, Scale, form_weight, words
+from nbchat.history import Entry
+
+MOST_THINGS = 500
+"""Things that rows are made for, the newest; earlier ones are in the transcript."""
+
+MANY = 6
+"""From more parts than this a choice is offered, as by a catalogue: what was spoken of
+comes in, the rest waits."""
+
+BEST, LEAST_TALK = 4, 0.3
+"""Of a choice, the parts that come in, and the least share of a part's words that one
+message must have used."""
+
+TALK_BEFORE, TALK_AFTER = 3, 30
+"""Messages before and after an answer in which people may have spoken of its parts."""
+
+TOGETHER, ADDRESS_PARTS = 3, 8
+"""Names of one part that come in together, where a longer list comes one by one, and
+the values that an address may have."""
+
+PARENTS = 2
+"""Of the things that named a thing, the newest that its row tells."""
+
+WAITING, IMPLIED, OF = 0.15, 0.2, 0.75
+"""How much less a value counts of a part that was not chosen, a name in a row that its
+own row names already, and how much it counts whom a thing belongs to."""
+
+TELLING, FRESH = 1.0, 1.0
+"""How much more a thing counts that people have spoken of, and the newest one."""
+
+KNOWN_TITLE = "Known of each thing, newest state:"
+
+
+def thing_rows(
+    records: Sequence[Record], entries: Sequence[Entry], scale: Scale
+) -> list[Row]:
+    """A row for each thing that tools told of, in its newest state."""
+    things = dict(islice(reversed(_things(records).items()), MOST_THINGS))
+    things = dict(reversed(things.items()))
+    parents = _parents(things)
+    offers = _offers(things)
+    choices = {label: _chosen_parts(each, entries) for label, each in things.items()}
+    rows = []
+    for label, record in things.items():
+        spoken = TELLING if scale.is_spoken(label) else 0
+        score = 1 + FRESH * record.place / max(len(entries), 1) + spoken
+        row = Row(label, score, _title(record), place=record.place)
+        row.implied.update(parents[label])
+        own = {value.text for value in _values(record)}
+        for parent in [each for each in parents[label] if each not in own][-PARENTS:]:
+            row.cells.append(Cell((f"of {parent}",), OF, is_tie=True))
+        _add_part(row, record.own, scale, 1.0)
+        for place, part in enumerate(record.parts):
+            _add_part(row, part, scale, 1.0 if place in choices[label] else WAITING)
+        for offer in offers[label]:
+            _add_part(row, things[offer].asked, scale, 1.0)
+            for place in sorted(choices[offer]):
+                _add_part(row, things[offer].parts[place], scale, 1.0)
+        rows.append(row)
+    return rows
+
+
+def _title(record: Record) -> str:
+    """What the numbers in a row are, where a part has several names."""
+    keys = Counter(
+        tuple(v.key for v in part if v.is_identity or v.key == "name")
+        for part in record.parts
+    )
+    names = max(keys, key=lambda each: keys[each], default=())
+    if len(set(names)) < 3 or len(record.parts) < 2:  # noqa: PLR2004  # a title and two numbers
+        return KNOWN_TITLE
+    return f"From {record.tool}, parts as {' '.join(dict.fromkeys(names))}:"
+
+
+def _things(records: Sequence[Record]) -> dict[str, Record]:
+    """What is known of each thing: of every field the newest that was answered."""
+    things: dict[str, Record] = {}
+    for record in records:
+        if record.own or record.parts:
+            asked = " ".join(value.text for value in record.asked)
+            label = record.subject or f"{record.tool} {asked}".strip()
+            things[label] = _updated(things.get(label, record), record)
+    return things
+
+
+def _updated(known: Record, newer: Record) -> Record:
+    """A record with the fields and parts of an older one that it does not tell anew."""
+    keys = {value.key for value in newer.own}
+    names = {part[0].text for part in newer.parts}
+    own = (*newer.own, *(value for value in known.own if value.key not in keys))
+    older = tuple(part for part in known.parts if part[0].text not in names)
+    is_state = len(newer.parts) >= len(known.parts) or newer.tool == known.tool
+    return replace(
+        newer, own=own, parts=newer.parts if is_state else newer.parts + older
+    )
+
+
+def _values(record: Record) -> Iterator[Value]:
+    yield from record.own
+    for part in record.parts:
+        yield from part
+
+
+def _parents(things: dict[str, Record]) -> dict[str, list[str]]:
+    """The things whose answers named a thing."""
+    parents: dict[str, list[str]] = defaultdict(list)
+    for label, record in things.items():
+        if record.subject and len(record.parts) <= MANY * 2:
+            for text in {value.text for value in _values(record)} - {label}:
+                if text in things:
+                    parents[text].append(label)
+    return parents
+
+
+def _offers(things: dict[str, Record]) -> dict[str, list[str]]:
+    """The catalogues that offer something for a thing.
+
+    An offer is about something the thing holds, or was asked for with its values.
+    """
+    holders: dict[str, set[str]] = defaultdict(set)
+    for label, record in things.items():
+        if len(record.parts) <= MANY * 2:
+            for value in _values(record):
+                holders[value.text].add(label)
+    offers: dict[str, list[str]] = defaultdict(list)
+    for label, record in things.items():
+        if record.subject and len(record.parts) <= MANY:
+            continue
+        asked = {value.text for value in record.asked} | {record.subject} - {""}
+        held = Counter(h for text in asked for h in holders[text] if h != label)
+        for holder, count in held.items():
+            if count * 2 >= len(asked):
+                offers[holder].append(label)
+    return offers
+
+
+def _chosen_parts(record: Record, entries: Sequence[Entry]) -> set[int]:
+    """The parts that people have spoken of; all of them when they are few."""
+    if len(record.parts) <= MANY:
+        return set(range(len(record.parts)))
+    part_words = [_part_words(part) for part in record.parts]
+    spread = Counter(word for each in part_words for word in each)
+    weigh = {word: math.log(1 + len(part_words) / n) for word, n in spread.items()}
+    totals = [sum(weigh[word] for word in each) or 1 for each in part_words]
+    names = [{v.text.lower() for v in p if v.is_identity} for p in record.parts]
+    best: dict[int, float] = defaultdict(float)
+    for age, said in enumerate(_talk_around(record.place, entries)):
+        for place, each in enumerate(part_words):
+            share = sum(weigh[word] for word in each & said) / totals[place]
+            if share > LEAST_TALK or names[place] & said:
+                named = bool(names[place] & said)
+                best[place] = max(best[place], share + named + age / 100)
+    return set(heapq.nlargest(BEST, best, key=lambda place: best[place]))
+
+
+def _part_words(part: Part) -> set[str]:
+    return set[str]().union(*(words(value.text) for value in part))
+
+
+def _talk_around(place: int, entries: Sequence[Entry]) -> Iterator[set[str]]:
+    """What people and the model said shortly before an answer, and after it."""
+    asked = (entries[n] for n in range(place - 1, -1, -1) if entries[n].role == "user")
+    before = reversed(list(islice(asked, TALK_BEFORE)))
+    later = (entries[n] for n in range(place + 1, len(entries)))
+    after = (e for e in later if e.role in ("user", "assistant") and not e.is_call)
+    for entry in [*before, *islice(after, TALK_AFTER)]:
+        yield words(entry.content)
+
+
+def _add_part(row: Row, part: Part, scale: Scale, factor: float) -> None:
+    """Cells for a part: its names together, then everything else it says."""
+    row.breaks.add(len(row.cells))
+    seen = {"", row.label, *(text for cell in row.cells for text in cell.texts)}
+    named = [value for value in part if value.is_identity]
+    if len(named) <= TOGETHER:
+        title = [value for value in part if value.key == "name"]
+        _add_cell(row, [*title, *named], scale, factor, seen, is_tie=bool(named))
+    for _, values in groupby(part, lambda value: value.group):
+        together = list(values)
+        if _is_one(together):
+            _add_cell(row, together, scale, factor, seen)
+        for value in together:
+            _add_cell(row, [value], scale, factor, seen, is_tie=value.is_identity)
+
+
+def _add_cell(
+    row: Row,
+    values: Sequence[Value],
+    scale: Scale,
+    factor: float,
+    seen: set[str],
+    *,
+    is_tie: bool = False,
+) -> None:
+    """A cell with what of some values the row does not have yet."""
+    new = {value.text: value for value in values if value.text not in seen}
+    if new:
+        seen.update(new)
+        weight = sum(map(scale.weight, new.values())) * factor
+        weight *= IMPLIED if row.implied.issuperset(new) else 1
+        row.cells.append(Cell(tuple(new), weight, is_tie=is_tie))
+
+
+def _is_one(values: Sequence[Value]) -> bool:
+    """Whether a description is taken as one: a name, or an address with its number."""
+    if not values[0].group or len(values) > ADDRESS_PARTS:
+        return False
+    phrases = sum(form_weight(value.text) == PHRASE for value in values)
+    return phrases > 0 or all("name" in value.key for value in values)

@@ -1,0 +1,377 @@
+"""What each way to decide on a compaction costs, in dollars and in input tokens.
+
+    python tests/benchmarks/cost.py
+
+The real agent, engine and meters replay what was recorded: the published ticket run
+(37 requests that grow from 1,537 to 9,475 tokens), the 23 real conversations, and four
+desks that serve five or six of those in turns, in one long session. Only the model is
+simulated: it says what was said, writes summaries of three quarters of the length it is
+allowed, and reports usage as a server with a prompt cache would. Every request counts,
+those for summaries too.
+
+The caches: Anthropic's holds the ends of earlier requests of 1,024 tokens and more, and
+what is not read is written to it; OpenAI's holds their beginnings in steps of 128
+tokens from 1,024 on, and writing is free. Nothing expires. Where a threshold would be
+below the system prompt it is what the error message asks for, four times that.
+"""
+
+import json
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise, zip_longest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from pydantic import BaseModel, ConfigDict
+from trajectories import Trajectory, read_trajectories
+
+from nbchat.agent import Agent
+from nbchat.compaction.engine import CompactionEngine
+from nbchat.compaction.policies import Policy
+from nbchat.events import CompactionSkipped, Event
+from nbchat.history import Entry, Usage
+from nbchat.models import MILLION, ModelInfo, model_info
+from nbchat.providers.base import Reply, ReplyStream, Request, wire_text
+from nbchat.tokens import TokenCounter
+from nbchat.tools import Tool
+
+COUNTER = TokenCounter()
+LEAST_CACHED = 1_024
+SUMMARY_SHARE = 0.75
+
+FLOOR, FIRST, LAST, REQUESTS = 1_500, 1_537, 9_475, 37
+"""The published ticket run: system and tools, first and last request, how many."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One response and the results of its calls, in order."""
+
+    said: tuple[Entry, ...]
+    results: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A person's words and the responses to them."""
+
+    text: str
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Work:
+    """A conversation to be replayed."""
+
+    system: str
+    turns: tuple[Turn, ...]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A model, and whether its prompt cache works."""
+
+    model: ModelInfo
+    is_cached: bool
+    step: int = 1
+    is_written: bool = True
+
+
+@dataclass(frozen=True)
+class Bill:
+    """What a replay came to."""
+
+    dollars: float
+    compactions: int
+    peak: int
+    notices: int
+
+
+# What is replayed.
+
+
+def ticket_run() -> Work:
+    """Requests of the published sizes: a call and its result make each next one."""
+    growth = (LAST - FIRST) / (REQUESTS - 1)
+    sizes = [round(FIRST + growth * number) for number in range(REQUESTS)]
+    added = [after - before for before, after in pairwise(sizes)]
+    call = Entry("assistant", "", "", "work", json.dumps({"x": words(60)}))
+    spoken = COUNTER.count_entry(call)
+    steps = [Step((call,), (words(size - spoken - 5),)) for size in added]
+    end = Step((Entry("assistant", words(100)),), ())
+    return Work(words(FLOOR), (Turn(words(FIRST - FLOOR - 4), (*steps, end)),))
+
+
+def words(tokens: int) -> str:
+    """A text of so many tokens."""
+    return " the" * tokens
+
+
+def conversation(run: Trajectory) -> Work:
+    """A recorded conversation, turn by turn."""
+    return Work(run.system, tuple(turns(run.entries)))
+
+
+def turns(entries: Sequence[Entry]) -> Iterator[Turn]:
+    """Entries as turns; what stands before the first words answers a greeting."""
+    text: list[str] = []
+    steps: list[Step] = []
+    for kind, run in runs(entries):
+        if kind == "user":
+            if steps:
+                yield Turn("\n".join(text) or "Hello.", tuple(steps))
+                text, steps = [], []
+            text += [entry.content for entry in run]
+        else:
+            steps.append(Step(*(tuple(part) for part in answered(run))))
+    if steps:
+        yield Turn("\n".join(text) or "Hello.", tuple(steps))
+
+
+def runs(entries: Sequence[Entry]) -> Iterator[tuple[str, list[Entry]]]:
+    """Runs of a person's words, and responses each with the results of its calls."""
+    run: list[Entry] = []
+    for entry in entries:
+        kind = "user" if entry.role == "user" else "model"
+        before = run[-1].role if run else entry.role
+        is_next = before == "tool" and entry.role != "tool"
+        if run and (is_next or kind != ("user" if before == "user" else "model")):
+            yield ("user" if before == "user" else "model"), run
+            run = []
+        run.append(entry)
+    if run:
+        yield ("user" if run[-1].role == "user" else "model"), run
+
+
+def answered(run: list[Entry]) -> tuple[list[Entry], list[str]]:
+    """What the model said, and the results in the order of its calls."""
+    results = {entry.tool_id: entry.content for entry in run if entry.role == "tool"}
+    said = [entry for entry in run if entry.role != "tool"]
+    calls = [entry for entry in said if entry.is_call]
+    return said, [results.get(call.tool_id, "") for call in calls]
+
+
+def desk(works: Sequence[Work]) -> Work:
+    """Several conversations in one session, a turn of each at a time."""
+    rounds = zip_longest(*(work.turns for work in works))
+    mixed = (turn for each in rounds for turn in each if turn is not None)
+    return Work(works[0].system, tuple(mixed))
+
+
+# The model.
+
+
+class PrefixCache:
+    """What a server remembers of earlier requests."""
+
+    def __init__(self, scene: Scene) -> None:
+        """Remember nothing."""
+        self._scene = scene
+        self._known: set[int] = set()
+
+    def usage(self, blocks: Sequence[tuple[object, int]], output_tokens: int) -> Usage:
+        """The usage of a request made of blocks, which is remembered from now on."""
+        sizes = list(accumulate(size for _, size in blocks))
+        chain = list(
+            accumulate((hash(k) for k, _ in blocks), lambda a, b: hash((a, b)))
+        )
+        total = sizes[-1]
+        if not self._scene.is_cached or total < LEAST_CACHED:
+            return Usage(total, output_tokens)
+        pairs = zip(sizes, chain, strict=True)
+        found = max((size for size, link in pairs if link in self._known), default=0)
+        read = found // self._scene.step * self._scene.step
+        read = read if read >= LEAST_CACHED else 0
+        # Anthropic keeps what ends where a request ended, OpenAI every beginning.
+        self._known |= {chain[-1]} if self._scene.is_written else set(chain)
+        written = total - read if self._scene.is_written else 0
+        return Usage(total, output_tokens, read, written)
+
+
+class Replay:
+    """Says what was said, reports what it would have cost."""
+
+    name = "replay:model"
+
+    def __init__(self, work: Work, scene: Scene, window: int | None) -> None:
+        """Replay `work`, billed as in `scene`."""
+        self._steps = deque(step for turn in work.turns for step in turn.steps)
+        self.results: deque[str] = deque()
+        self._scene, self._window = scene, window
+        self._cache = PrefixCache(scene)
+        self.dollars, self.peak = 0.0, 0
+
+    def info(self) -> ModelInfo:
+        """The model of the scene."""
+        return self._scene.model.with_window(self._window)
+
+    def stream(self, request: Request, *, stop: object = None) -> ReplyStream:
+        """The next recorded response, or a summary."""
+        yield from ()
+        if request.answer_tag:
+            size = int((request.max_output_tokens or 0) * SUMMARY_SHARE)
+            said: tuple[Entry, ...] = (
+                Entry("assistant", f"<summary>{words(size)}</summary>"),
+            )
+            usage = self._bill(request, said)
+            return Reply(said, usage, "end_turn", self.name)
+        step = self._steps.popleft()
+        self.results.extend(step.results)
+        usage = self._bill(request, step.said)
+        self.peak = max(self.peak, usage.input_tokens)
+        ended = "tool_use" if step.results else "end_turn"
+        return Reply(step.said, usage, ended, self.name)
+
+    def _bill(self, request: Request, said: Sequence[Entry]) -> Usage:
+        fixed = COUNTER.count(request.system)
+        sent = (entry._replace(content=wire_text(entry)) for entry in request.history)
+        blocks = [
+            (request.system, fixed),
+            *((entry, COUNTER.count_entry(entry)) for entry in sent),
+        ]
+        usage = self._cache.usage(blocks, COUNTER.count_entries(said))
+        self.dollars += self._scene.model.cost(usage) or 0.0
+        return usage
+
+
+class AnyArguments(BaseModel):
+    """Whatever a recorded call brought."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+def tools(work: Work, replay: Replay) -> list[Tool]:
+    """Tools that give the recorded results; their schemas are in no request."""
+    said = (entry for turn in work.turns for step in turn.steps for entry in step.said)
+    names = dict.fromkeys(entry.tool_name for entry in said if entry.is_call)
+    return [Tool(n, "", {}, replay.results.popleft, AnyArguments) for n in names]
+
+
+# The meters.
+
+Make = Callable[[Work], tuple[int | None, Policy]]
+
+
+def by_sum(threshold: int) -> Make:
+    """The cumulative meter."""
+
+    def make(work: Work) -> tuple[int | None, Policy]:
+        floor = COUNTER.count(work.system) + 200
+        return (threshold if threshold > floor else 4 * floor), Policy("sum")
+
+    return make
+
+
+def by_context(tokens: int) -> Make:
+    """A context of so many tokens, far from the end of the window."""
+    share = tokens / 100_000
+    return lambda _: (None, Policy("context", "window", window_share=share))
+
+
+def by_policy(policy: Policy) -> Make:
+    """A policy as it is."""
+    return lambda _: (None, policy)
+
+
+FIXED: dict[str, tuple[Make, int | None]] = {
+    "none": (by_policy(Policy("off", "off")), None),
+    "cumulative 5k": (by_sum(5_000), None),
+    "cumulative 20k": (by_sum(20_000), None),
+    "cumulative 60k": (by_sum(60_000), None),
+    "window 16k, 50 %": (by_policy(Policy("w", "window", window_share=0.5)), 16_000),
+    "window 16k, 80 %": (by_policy(Policy("w", "window", window_share=0.8)), 16_000),
+    "window 32k, 50 %": (by_policy(Policy("w", "window", window_share=0.5)), 32_000),
+    "window 32k, 80 %": (by_policy(Policy("w", "window", window_share=0.8)), 32_000),
+    "context 4k": (by_context(4_000), 104_096),
+    "context 8k": (by_context(8_000), 104_096),
+}
+METERS = {**FIXED, "auto": (by_policy(Policy("auto", "auto")), None)}
+
+
+def replay(work: Work, scene: Scene, meter: str) -> Bill:
+    """One conversation under one meter, with the real agent."""
+    make, window = METERS[meter]
+    threshold, policy = make(work)
+    model = Replay(work, scene, window)
+    engine = CompactionEngine(threshold, policy=policy)
+    agent = Agent(model, tools=tools(work, model), system=work.system, engine=engine)
+    events: list[Event] = []
+    for turn in work.turns:
+        agent.max_steps = len(
+            turn.steps
+        )  # some end with a call: nobody was asked again
+        events += agent.run(turn.text)
+    return Bill(
+        model.dollars,
+        len({record.id for record in agent.session.active_compactions}),
+        model.peak,
+        sum(isinstance(event, CompactionSkipped) for event in events),
+    )
+
+
+# The tables.
+
+SCENES = {
+    f"{name}, {'cache' if is_cached else 'no cache'}": Scene(
+        model_info(name, provider=provider), is_cached, step, is_written
+    )
+    for name, provider, step, is_written in (
+        ("claude-sonnet-4-5", "anthropic", 1, True),
+        ("gpt-5-mini", "openai", 128, False),
+    )
+    for is_cached in (False, True)
+}
+
+
+def workloads() -> dict[str, list[Work]]:
+    """What is replayed, by name."""
+    single = [conversation(run) for run in read_trajectories()]
+    desks = [desk(single[start::4][:6]) for start in range(4)]
+    return {"ticket run": [ticket_run()], "23 conversations": single, "4 desks": desks}
+
+
+def table(works: Sequence[Work], scene: Scene) -> dict[str, list[Bill]]:
+    """The bills of all meters."""
+    return {meter: [replay(work, scene, meter) for work in works] for meter in METERS}
+
+
+def show(name: str, scene_name: str, bills: dict[str, list[Bill]]) -> None:
+    """Print one table, and how far `auto` is from the best in hindsight."""
+    price = SCENES[scene_name].model.prices
+    totals = {meter: sum(b.dollars for b in each) for meter, each in bills.items()}
+    print(f"\n{name}: {scene_name}")
+    print(
+        f"{'meter':18}{'dollars':>9}{'vs none':>9}{'input eq.':>11}{'made':>6}{'peak':>8}"
+    )
+    for meter, each in bills.items():
+        equivalent = totals[meter] / (price.input if price else 1) * MILLION
+        change = totals[meter] / totals["none"] - 1
+        print(
+            f"{meter:18}{totals[meter]:9.4f}{change:+9.0%}{equivalent:11,.0f}"
+            f"{sum(b.compactions for b in each):6}{max(b.peak for b in each):8,}"
+        )
+    best = min(FIXED, key=totals.__getitem__)
+    each_best = [
+        min(bills[m][n].dollars for m in FIXED) for n in range(len(bills["auto"]))
+    ]
+    ratios = [b.dollars / low for b, low in zip(bills["auto"], each_best, strict=True)]
+    print(
+        f"auto costs {totals['auto'] / totals[best]:.2f} of the best fixed setting "
+        f"({best}); of the best for each conversation {sum(ratios) / len(ratios):.2f} on "
+        f"average, {max(ratios):.2f} at worst; "
+        f"{sum(b.notices for b in bills['auto'])} notices"
+    )
+
+
+def main() -> None:
+    """Print a table for each workload, model and cache."""
+    for name, works in workloads().items():
+        for scene_name, scene in SCENES.items():
+            show(name, scene_name, table(works, scene))
+
+
+if __name__ == "__main__":
+    main()
