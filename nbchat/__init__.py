@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from nbchat.compaction.engine import CompactionEngine
     from nbchat.compaction.policies import Policy
     from nbchat.config import settings
-    from nbchat.history import Compaction, Entry, Session, Usage
+    from nbchat.history import Compaction, Entry, Usage
     from nbchat.providers import connect
+    from nbchat.session import Session
     from nbchat.store import SessionStore
     from nbchat.tools import tool
     from nbchat.ui.chat_ui import ChatUI
@@ -54,7 +55,7 @@ _HOMES = {
     "CompactionEngine": "nbchat.compaction.engine",
     "Entry": "nbchat.history",
     "Policy": "nbchat.compaction.policies",
-    "Session": "nbchat.history",
+    "Session": "nbchat.session",
     "SessionStore": "nbchat.store",
     "Usage": "nbchat.history",
     "build_agent": "nbchat.build",

@@ -25,11 +25,12 @@ from nbchat.events import (
     TurnFinished,
     UsageReported,
 )
-from nbchat.history import INCOMPLETE, Entry, Session, Usage
+from nbchat.history import INCOMPLETE, Entry, Usage
 from nbchat.providers import connect
 from nbchat.providers.base import Provider, Reply, Request
 from nbchat.providers.retry import stream_with_retries
 from nbchat.recall import recall_tool
+from nbchat.session import Session
 from nbchat.tools import as_tools, failed_result, run_tool
 from nbchat.upkeep import Upkeep
 

@@ -9,10 +9,11 @@ from nbchat.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.config import NbChat, settings
 from nbchat.errors import StoreError
-from nbchat.history import Entry, Session
+from nbchat.history import Entry
 from nbchat.providers import connect
 from nbchat.providers.base import Provider
 from nbchat.recorder import Recorder
+from nbchat.session import Session
 from nbchat.store import SessionStore
 from nbchat.variables import reader
 

@@ -22,9 +22,9 @@ from tqdm import tqdm
 
 from nbchat.config import settings
 from nbchat.errors import ConfigError, NbchatError
-from nbchat.history import Session
 from nbchat.providers import EMBEDDED_MODEL, default_model
 from nbchat.providers.weights import is_fetched, model_file
+from nbchat.session import Session
 from nbchat.store import SessionStore
 
 NOTEBOOKS = ("ticket_triage", "quickstart")

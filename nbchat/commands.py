@@ -9,9 +9,9 @@ from nbchat.build import recorder
 from nbchat.compaction.envelope import story
 from nbchat.errors import ConfigError, NbchatError
 from nbchat.events import Event
-from nbchat.history import Session
 from nbchat.providers import connect
 from nbchat.render import compaction_text
+from nbchat.session import Session
 from nbchat.store import SessionStore
 
 

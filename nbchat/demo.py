@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nbchat.errors import NbchatError
-from nbchat.history import Session
+from nbchat.session import Session
 
 Category = Literal[
     "age_limit",

@@ -13,7 +13,7 @@ from nbchat.cell import show
 from nbchat.commands import Commands
 from nbchat.config import NbChat
 from nbchat.errors import NbchatError
-from nbchat.history import Session
+from nbchat.session import Session
 from nbchat.store import SessionStore
 from nbchat.ui.chat_ui import ChatUI
 

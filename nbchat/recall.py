@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # history builds on this module
-    from nbchat.history import Entry, Session
+from nbchat.history import Entry
+
+if TYPE_CHECKING:  # session builds on this module
+    from nbchat.session import Session
 
 TOOL_NAME = "recall"
 

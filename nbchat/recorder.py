@@ -11,7 +11,8 @@ from nbchat.events import (
     Event,
     PinsChanged,
 )
-from nbchat.history import Compaction, Session
+from nbchat.history import Compaction
+from nbchat.session import Session
 from nbchat.store import PinKind, SessionStore
 
 

@@ -17,7 +17,8 @@ from jupyter_core.paths import jupyter_data_dir
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from nbchat.errors import HistoryError, SessionTaken, StoreError
-from nbchat.history import Compaction, Entry, Session, Usage, now
+from nbchat.history import Compaction, Entry, Usage, now
+from nbchat.session import Session
 
 BUSY_SECONDS = 5
 TITLE_LENGTH = 60

@@ -23,8 +23,9 @@ from nbchat.events import (
     Event,
     PinsChanged,
 )
-from nbchat.history import Compaction, Session
+from nbchat.history import Compaction
 from nbchat.providers.base import Provider, Request
+from nbchat.session import Session
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,9 @@ import nbchat
 PACKAGE = Path(nbchat.__file__).parent
 
 LAYERS = [
-    {"errors", "history", "recall"},
+    {"errors", "history"},
+    {"recall"},
+    {"session"},
     {"events", "models", "tokens", "tools", "config", "variables"},
     {"providers.base", "providers.pump"},
     {

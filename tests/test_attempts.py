@@ -45,12 +45,13 @@ from nbchat.events import (
     Event,
     RetryScheduled,
 )
-from nbchat.history import Compaction, Entry, Session, Usage
+from nbchat.history import Compaction, Entry, Usage
 from nbchat.models import ModelInfo
 from nbchat.providers import anthropic_wire, openai_wire, retry
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Provider, Request
 from nbchat.providers.openai import OpenAIProvider
+from nbchat.session import Session
 from nbchat.testing import Answer, Line, ScriptedProvider, calls, fails, says
 from nbchat.tokens import TokenCounter
 

@@ -20,8 +20,9 @@ from nbchat.events import (
     CompactionSkipped,
     Event,
 )
-from nbchat.history import Compaction, Entry, Session, prefix_hash
+from nbchat.history import Compaction, Entry, prefix_hash
 from nbchat.providers.base import Request
+from nbchat.session import Session
 from nbchat.store import SessionStore
 from nbchat.testing import Answer, Line, ScriptedProvider, fails, says
 

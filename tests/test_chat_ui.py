@@ -39,7 +39,8 @@ from nbchat.events import (
     TurnFinished,
     UsageReported,
 )
-from nbchat.history import Compaction, Entry, Session, Usage
+from nbchat.history import Compaction, Entry, Usage
+from nbchat.session import Session
 from nbchat.testing import Answer, ScriptedProvider, calls, fails, says
 from nbchat.ui import ChatUI
 from nbchat.ui.screen import Screen

@@ -26,8 +26,8 @@ from nbchat.events import (
     SavingFailed,
     TurnFinished,
 )
-from nbchat.history import Session
 from nbchat.providers.base import ReplyStream, Request
+from nbchat.session import Session
 from nbchat.store import SessionStore
 from nbchat.testing import Answer, ScriptedProvider, fails, says
 

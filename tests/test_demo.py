@@ -5,7 +5,7 @@ import pytest
 from nbchat.agent import Agent
 from nbchat.demo import SYSTEM, TASK, Desk, read_articles, read_tickets
 from nbchat.errors import NbchatError
-from nbchat.history import Session
+from nbchat.session import Session
 from nbchat.testing import ScriptedProvider, calls, says
 
 WORK = [

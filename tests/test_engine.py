@@ -8,8 +8,9 @@ from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import Policy
 from nbchat.errors import ConfigError, ModelFileError, Overloaded, RequestRefused
 from nbchat.events import Event
-from nbchat.history import Compaction, Entry, Session, Usage
+from nbchat.history import Compaction, Entry, Usage
 from nbchat.models import ModelInfo
+from nbchat.session import Session
 from nbchat.testing import Line, ScriptedProvider, calls, fails, says
 
 LONG = "The customer asks about order W100 and its parcel. " * 20

@@ -18,9 +18,10 @@ from nbchat.events import (
     Event,
     TurnFailed,
 )
-from nbchat.history import Compaction, Entry, Session, Usage
+from nbchat.history import Compaction, Entry, Usage
 from nbchat.models import ModelInfo
 from nbchat.providers.base import Request
+from nbchat.session import Session
 from nbchat.testing import Line, ScriptedProvider, fails, says
 from nbchat.tokens import TokenCounter
 

@@ -5,16 +5,8 @@ import time
 import pytest
 
 from nbchat.errors import NbchatError
-from nbchat.history import (
-    FAILED,
-    INCOMPLETE,
-    Compaction,
-    Entry,
-    Session,
-    Usage,
-    prefix_hash,
-    seen,
-)
+from nbchat.history import FAILED, INCOMPLETE, Compaction, Entry, Usage, prefix_hash
+from nbchat.session import Session, seen
 
 
 def compaction(stop: int, **fields: object) -> Compaction:

@@ -17,12 +17,13 @@ from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.units import Projection, legal, safe_cuts
 from nbchat.errors import HistoryError
 from nbchat.events import Compacted, TurnFinished
-from nbchat.history import FAILED, Compaction, Entry, Session
+from nbchat.history import FAILED, Compaction, Entry
 from nbchat.providers import anthropic_wire, openai_wire
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Request
 from nbchat.providers.openai import OpenAIProvider
 from nbchat.providers.written import Written
+from nbchat.session import Session
 from nbchat.store import SessionStore
 from nbchat.testing import Line, ScriptedProvider, says
 

@@ -20,11 +20,12 @@ from nbchat.compaction.pruning import make_pruning, prune_text
 from nbchat.compaction.structure import outline, parsed
 from nbchat.compaction.units import legal
 from nbchat.events import Compacted, CompactionUndone
-from nbchat.history import FAILED, Compaction, Entry, Session
+from nbchat.history import FAILED, Compaction, Entry
 from nbchat.models import ModelInfo
 from nbchat.providers import anthropic_wire, openai_wire
 from nbchat.providers.base import Request
 from nbchat.render import compaction_html, compaction_text
+from nbchat.session import Session
 from nbchat.store import SessionStore
 from nbchat.testing import Line, ScriptedProvider, calls, says
 from nbchat.tokens import TokenCounter

@@ -12,8 +12,9 @@ from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import Policy
 from nbchat.config import settings
 from nbchat.errors import ConfigError
-from nbchat.history import Compaction, Entry, Session
+from nbchat.history import Compaction, Entry
 from nbchat.recall import BUDGET_TOKENS, TOOL_NAME, find, hidden, partners
+from nbchat.session import Session
 from nbchat.store import SessionStore
 from nbchat.testing import ScriptedProvider, calls, says
 from nbchat.tokens import TokenCounter

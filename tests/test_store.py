@@ -15,7 +15,8 @@ from nbchat.build import recorder
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.errors import SessionTaken, StoreError
 from nbchat.events import SavingFailed
-from nbchat.history import Entry, Session
+from nbchat.history import Entry
+from nbchat.session import Session
 from nbchat.store import SessionStore, default_file
 from nbchat.testing import Line, ScriptedProvider, calls, says
 
@@ -211,12 +212,13 @@ def test_any_text_comes_back_from_the_store_as_it_was(store, text):
     assert loaded.transcript[0].content == text
 
 
-def test_no_row_holds_what_a_database_refuses(store, tmp_path):
-    agent_in(store, says("ok")).ask("null \x00 and half a pair \ud83d")
+@pytest.mark.parametrize("text", ["null \x00", "half a pair \ud83d"], ids=ascii)
+def test_no_row_holds_what_a_database_refuses(store, tmp_path, text):
+    agent_in(store, says("ok")).ask(text)
     with sqlite3.connect(tmp_path / "sessions.db") as connection:
         rows = connection.execute("SELECT content FROM chat_messages").fetchall()
     assert "\0" not in rows[0][0]
-    assert store.sessions()[0].title == "null \x00 and half a pair \ud83d"
+    assert store.sessions()[0].title == text
 
 
 def test_a_session_with_entries_of_a_later_version_is_refused_in_one_line(

@@ -61,8 +61,8 @@ def hostile_texts() -> dict[str, str]:
         "a million spaces": " " * 1_000_000,
         "special": "<|endoftext|>" * 1_000,
         "surrogates": "\ud800" * 100_000,
-        "five megabytes of letters": "qzjx" * 1_250_000,
-        "five megabytes of spaces": " " * 5_000_000,
+        "ten megabytes of letters": "qzjx" * 2_500_000,
+        "ten megabytes of spaces": " " * 10_000_000,
     }
 
 

@@ -8,10 +8,11 @@ from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import Policy
 from nbchat.compaction.units import legal, open_calls, safe_cuts
 from nbchat.errors import RequestRefused
-from nbchat.history import Compaction, Session
+from nbchat.history import Compaction
 from nbchat.models import ModelInfo
 from nbchat.providers import anthropic_wire, openai_wire
 from nbchat.providers.base import Request
+from nbchat.session import Session
 from nbchat.testing import ScriptedProvider, fails, says
 
 TRAJECTORIES = read_trajectories()

@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from nbchat.compaction.engine import CompactionEngine
+from nbchat.compaction.summary import Assignment
 from nbchat.errors import NbchatError, Stopped
 from nbchat.events import (
     Compacted,
@@ -16,7 +17,7 @@ from nbchat.events import (
     Event,
     PinsChanged,
 )
-from nbchat.history import Entry, Session
+from nbchat.session import Session
 from nbchat.testing import Line, ScriptedProvider, says
 from nbchat.upkeep import Upkeep
 
@@ -100,7 +101,7 @@ def test_an_interrupt_is_told_to_who_saves_since_nobody_reads_events_then():
 
 def test_a_fault_of_ours_fails_the_compaction_and_not_the_chat():
     class Broken(CompactionEngine):
-        def _summary_entry(self, *_rest: object) -> Entry:
+        def _assignment(self, *_rest: object) -> Assignment:
             raise ZeroDivisionError
 
     kept, engine = session(), Broken()

@@ -13,8 +13,9 @@ from test_kernel import Kernel
 
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.config import NbChat
-from nbchat.history import Entry, Session
+from nbchat.history import Entry
 from nbchat.notebook import NotebookChat
+from nbchat.session import Session
 from nbchat.testing import ScriptedProvider, says
 from nbchat.variables import describe_variables, mentioned, reader
 

@@ -22,7 +22,8 @@ from nbchat.events import (
     TurnFailed,
     TurnFinished,
 )
-from nbchat.history import Entry, Session
+from nbchat.history import Entry
+from nbchat.session import Session
 from nbchat.testing import Answer, ScriptedProvider, calls, says
 from nbchat.worker import (
     AgentReady,

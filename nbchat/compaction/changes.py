@@ -11,7 +11,8 @@ from nbchat.compaction.envelope import escape
 from nbchat.compaction.plan import SHORTEST_SUMMARY, SUMMARY_SHARE, Plan
 from nbchat.compaction.policies import Policy
 from nbchat.errors import CompactionError
-from nbchat.history import Compaction, Entry, Session, Usage, now, seen
+from nbchat.history import Compaction, Entry, Usage, now
+from nbchat.session import Session, seen
 from nbchat.tokens import TokenCounter
 
 

@@ -30,9 +30,10 @@ from nbchat.compaction.writers import (
 )
 from nbchat.errors import CompactionError
 from nbchat.events import CompactionStarted
-from nbchat.history import Compaction, Entry, Session, Usage, prefix_hash
+from nbchat.history import Compaction, Entry, Usage, prefix_hash
 from nbchat.models import ModelInfo
 from nbchat.providers.base import Provider, Request
+from nbchat.session import Session
 
 DEFAULT_THRESHOLD = 5_000
 
@@ -84,6 +85,8 @@ class CompactionEngine(Gauge):
         self, session: Session, *, trigger: str = "manual", focus: str = ""
     ) -> Plan:
         """A dry run: what would be folded, or the reason to skip; calls no model."""
+        if objection := self.objection(trigger):
+            return Plan(trigger, skip=objection)
         return make_plan(
             session,
             self.policy,

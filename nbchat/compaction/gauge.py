@@ -12,8 +12,9 @@ from nbchat.compaction.meter import Decision, Reading, read_meters
 from nbchat.compaction.policies import Policy
 from nbchat.compaction.spending import EXPECTED_SUMMARY_TOKENS, RATIOS, Spending
 from nbchat.errors import ConfigError
-from nbchat.history import Compaction, Session, Usage
+from nbchat.history import Compaction, Usage
 from nbchat.models import ModelInfo, Prices
+from nbchat.session import Session
 from nbchat.tokens import TokenCounter
 
 WINDOW_SHARE_OF_THRESHOLD = 0.75

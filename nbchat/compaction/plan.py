@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from nbchat.compaction.policies import Policy
 from nbchat.compaction.units import open_calls, safe_cuts
-from nbchat.history import Entry, Session
+from nbchat.history import Entry
+from nbchat.session import Session
 from nbchat.tokens import TokenCounter
 
 LEAST_SHARE = 0.1

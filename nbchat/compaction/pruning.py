@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from nbchat.compaction.outputs import SMALL_TOKENS, shortened
 from nbchat.compaction.units import safe_cuts
-from nbchat.history import Entry, Session
+from nbchat.history import Entry
+from nbchat.session import Session
 from nbchat.tokens import TokenCounter
 
 UNTOUCHED_UNITS = 3

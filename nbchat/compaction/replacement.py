@@ -9,7 +9,8 @@ from nbchat.compaction.extract import extract
 from nbchat.compaction.fitting import within
 from nbchat.compaction.gates import LARGEST_STORY_SHARE, check_size
 from nbchat.compaction.plan import Plan
-from nbchat.history import Entry, Session
+from nbchat.history import Entry
+from nbchat.session import Session
 from nbchat.tokens import TokenCounter
 
 FACTS_TOKENS, FACTS_SHARE = 500, 0.5

@@ -16,8 +16,8 @@ import anywidget
 from traitlets import Enum, Int, Unicode
 
 from nbchat.agent import Agent
-from nbchat.history import Session
 from nbchat.markdown import pygments_css
+from nbchat.session import Session
 from nbchat.ui.feed import Feed
 from nbchat.ui.screen import Screen
 from nbchat.worker import Commands, Worker

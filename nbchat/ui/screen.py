@@ -33,7 +33,7 @@ from nbchat.events import (
     TurnFinished,
     UsageReported,
 )
-from nbchat.history import Compaction, Entry, Session
+from nbchat.history import Compaction, Entry
 from nbchat.markdown import displayable, markdown_html
 from nbchat.render import (
     compaction_html,
@@ -42,6 +42,7 @@ from nbchat.render import (
     notice_html,
     progress_text,
 )
+from nbchat.session import Session
 from nbchat.worker import (
     AgentReady,
     Idle,

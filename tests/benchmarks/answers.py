@@ -21,7 +21,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from measures import COUNTER, has_word, texts
 
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.history import Entry, Session
+from nbchat.history import Entry
+from nbchat.session import Session
 from nbchat.testing import ScriptedProvider
 
 DATA = Path(__file__).parents[1] / "data"

@@ -22,8 +22,9 @@ from tqdm import tqdm
 from trajectories import read_trajectories
 
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.history import Compaction, Session
+from nbchat.history import Compaction
 from nbchat.providers.base import Provider
+from nbchat.session import Session
 from nbchat.testing import ScriptedProvider
 
 
