@@ -342,7 +342,7 @@ def ticket_run(*, is_cached: bool, policy: str | Policy = "auto") -> list[int]:
 def test_auto_compacts_early_without_a_cache_and_late_or_never_with_one():
     without, cached = ticket_run(is_cached=False), ticket_run(is_cached=True)
     assert 5 <= without[0] <= 20
-    assert cached == []
+    assert cached[:1] >= [25] or cached == []
 
 
 def test_what_a_response_reads_for_the_first_time_is_not_reread():

@@ -18,9 +18,9 @@ HARD_TRIGGERS = ("window", "overflow")
 """Causes for which a failed summary would leave a conversation that cannot go on."""
 
 SOFT_REFUSALS, MOST_REFUSALS = 2, 4
-"""Answers of one writer that may be refused where the conversation can go on without a
-summary, and where a person asked for one or the window is full: each shape, and each
-once more. The first is one after a failure, and for a second model."""
+"""Answers of one writer that may be refused where nobody waits for a summary, and where
+a person asked for one: each shape, and each once more. The first is one after a
+failure, and for a second model, so that a writer who always fails costs little."""
 
 SMALL_WINDOW = 16_000
 """Tokens; models with less are small ones. In the chat's place they tend to go on with
@@ -63,9 +63,9 @@ class Chat:
     """By what the server counts more than is counted here."""
 
     @property
-    def is_soft(self) -> bool:
-        """Whether the conversation can go on as it is, and nobody asked."""
-        return self.trigger not in ("manual", *HARD_TRIGGERS)
+    def is_asked_for(self) -> bool:
+        """Whether a person waits for this summary."""
+        return self.trigger == "manual"
 
 
 def writer(chat: Chat, model: Model, shape: ShapeChoice = "auto") -> Writer:
@@ -81,13 +81,14 @@ def writer(chat: Chat, model: Model, shape: ShapeChoice = "auto") -> Writer:
 def writers(
     chat: Chat, summary_model: Model, fallback_model: Model, shape: ShapeChoice
 ) -> list[Writer]:
-    """Whom to ask, in order; a full window and a person's wish try harder."""
+    """Whom to ask, in order; for a person it is tried harder."""
     soft = 1 if chat.failures else SOFT_REFUSALS
     first = writer(chat, summary_model, shape)
-    asked = [replace(first, refusals=soft if chat.is_soft else MOST_REFUSALS)]
+    asked = [replace(first, refusals=MOST_REFUSALS if chat.is_asked_for else soft)]
     if fallback_model is not None:
         second = writer(chat, fallback_model)
-        asked.append(replace(second, refusals=1 if chat.is_soft else SOFT_REFUSALS))
+        last = SOFT_REFUSALS if chat.is_asked_for else 1
+        asked.append(replace(second, refusals=last))
     return asked
 
 
