@@ -21,14 +21,14 @@ from trajectories import Trajectory, read_trajectories
 from wire_rules import anthropic_faults, openai_faults
 
 from nbchat.agent import Agent
-from nbchat.compaction.attempts import MOST_ANSWERS, write_summary
-from nbchat.compaction.chunks import MOST_PARTS, split
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.envelope import escape
 from nbchat.compaction.policies import Policy
-from nbchat.compaction.sizes import Sizes
-from nbchat.compaction.summary import OPERATION, RULES, Assignment
-from nbchat.compaction.writers import Writer
+from nbchat.compaction.story.attempts import MOST_ANSWERS, write_summary
+from nbchat.compaction.story.chunks import MOST_PARTS, split
+from nbchat.compaction.story.sizes import Sizes
+from nbchat.compaction.story.summary import OPERATION, RULES, Assignment
+from nbchat.compaction.story.writers import Writer
 from nbchat.errors import (
     AuthenticationFailed,
     CompactionError,

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbchat.compaction.gates import Source, check_size, check_story, read_summary
-from nbchat.compaction.summary import DEFAULT_PROMPT, RULES
+from nbchat.compaction.story.gates import Source, check_size, check_story, read_summary
+from nbchat.compaction.story.summary import DEFAULT_PROMPT, RULES
 from nbchat.errors import CompactionError
 from nbchat.history import Entry, Usage
 from nbchat.providers.base import Reply

@@ -8,8 +8,8 @@ import pytest
 from nbchat.agent import Agent
 from nbchat.commands import _threshold
 from nbchat.compaction.engine import CompactionEngine
+from nbchat.compaction.meters.spending import RATIOS, Spending, reread_cost
 from nbchat.compaction.policies import Policy
-from nbchat.compaction.spending import RATIOS, Spending, reread_cost
 from nbchat.errors import ConfigError, ContextOverflow
 from nbchat.events import (
     Compacted,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbchat.compaction.identifiers import names, spoken_names
+from nbchat.compaction.facts.identifiers import names, spoken_names
 from nbchat.history import Entry
 
 

@@ -6,7 +6,7 @@ from itertools import count
 
 from trajectories import read_trajectories
 
-from nbchat.compaction.ledger import facts, last_exchange
+from nbchat.compaction.facts.ledger import facts, last_exchange
 from nbchat.history import FAILED, Entry
 from nbchat.tokens import TokenCounter
 

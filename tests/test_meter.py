@@ -2,7 +2,7 @@
 
 import pytest
 
-from nbchat.compaction.meter import Reading, read_meters
+from nbchat.compaction.meters.meter import Reading, read_meters
 from nbchat.compaction.policies import PRESETS, Policy, policy_named
 from nbchat.errors import ConfigError
 

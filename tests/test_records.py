@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbchat.compaction.records import NOTHING, Record, records
+from nbchat.compaction.facts.records import NOTHING, Record, records
 from nbchat.history import FAILED, Entry
 
 JSON = st.recursive(

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from nbchat.compaction.drafts import make_draft
 from nbchat.compaction.envelope import escape, summary_entry
-from nbchat.compaction.sizes import Sizes
-from nbchat.compaction.summary import SYSTEM, Assignment
+from nbchat.compaction.story.drafts import make_draft
+from nbchat.compaction.story.sizes import Sizes
+from nbchat.compaction.story.summary import SYSTEM, Assignment
 from nbchat.history import Entry
 from nbchat.models import ModelInfo
 from nbchat.providers.base import Request

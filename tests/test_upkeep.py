@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.summary import Assignment
+from nbchat.compaction.story.summary import Assignment
 from nbchat.errors import NbchatError, Stopped
 from nbchat.events import (
     Compacted,

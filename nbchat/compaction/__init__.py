@@ -1,8 +1,7 @@
 """When a conversation is compacted, what is folded, and what is kept of it.
 
-meter (when) -> units (where) -> plan (what exactly) -> pruning (smaller, by no model)
--> summary (the story, by a model: sizes, chunks, drafts, writers, gates) or extract (by
-none), attempts (in which order)
--> ledger, identifiers (the facts, by code) -> envelope (as data) -> engine (all of it)
--> changes (what a person makes of it).
+meters (when) -> units (where) -> plan (what exactly) -> pruning (shorter, by no model)
+-> story (by a model), facts (by code), as data (envelope) within a budget (fitting)
+-> replacement (the entry that stands in) -> engine (all of it), changes (what a person
+makes of it); policies (presets).
 """

@@ -10,17 +10,16 @@ from dataclasses import replace
 from threading import Event as Flag
 
 from nbchat.compaction import changes
-from nbchat.compaction.attempts import Heard, Outcome, write_summary
-from nbchat.compaction.drafts import make_draft
-from nbchat.compaction.gauge import Gauge
+from nbchat.compaction.meters.gauge import Gauge
 from nbchat.compaction.plan import Plan, make_plan
 from nbchat.compaction.policies import Policy, policy_named
-from nbchat.compaction.pruning import TARGET_SHARE, make_pruning
+from nbchat.compaction.pruning.choice import TARGET_SHARE, make_pruning
 from nbchat.compaction.replacement import LiveVariables, Replacement
-from nbchat.compaction.sizes import COUNT_ERROR, COUNT_MARGIN, Sizes
-from nbchat.compaction.summary import Assignment
-from nbchat.compaction.units import open_calls
-from nbchat.compaction.writers import (
+from nbchat.compaction.story.attempts import Heard, Outcome, write_summary
+from nbchat.compaction.story.drafts import make_draft
+from nbchat.compaction.story.sizes import COUNT_ERROR, COUNT_MARGIN, Sizes
+from nbchat.compaction.story.summary import Assignment
+from nbchat.compaction.story.writers import (
     HARD_TRIGGERS,
     Chat,
     Model,
@@ -28,6 +27,7 @@ from nbchat.compaction.writers import (
     Writer,
     writers,
 )
+from nbchat.compaction.units import open_calls
 from nbchat.errors import CompactionError
 from nbchat.events import CompactionStarted
 from nbchat.history import Compaction, Entry, Usage, prefix_hash

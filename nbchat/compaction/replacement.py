@@ -3,12 +3,12 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from nbchat.compaction import ledger
 from nbchat.compaction.envelope import summary_entry
-from nbchat.compaction.extract import extract
+from nbchat.compaction.facts import ledger
 from nbchat.compaction.fitting import within
-from nbchat.compaction.gates import LARGEST_STORY_SHARE, check_size
 from nbchat.compaction.plan import Plan
+from nbchat.compaction.story.extract import extract
+from nbchat.compaction.story.gates import LARGEST_STORY_SHARE, check_size
 from nbchat.history import Entry
 from nbchat.session import Session
 from nbchat.tokens import TokenCounter

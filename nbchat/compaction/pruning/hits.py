@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from nbchat.compaction.fitting import within
-from nbchat.compaction.structure import outline
+from nbchat.compaction.pruning.structure import outline
 from nbchat.tokens import TokenCounter
 
 SNIPPET_LENGTH, TITLE_LENGTH = 160, 120

@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from nbchat.compaction.outputs import SMALL_TOKENS, shortened
+from nbchat.compaction.pruning.outputs import SMALL_TOKENS, shortened
 from nbchat.compaction.units import safe_cuts
 from nbchat.history import Entry
 from nbchat.session import Session

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from nbchat.compaction.sizes import COUNT_ERROR, Sizes
+from nbchat.compaction.story.sizes import COUNT_ERROR, Sizes
 from nbchat.history import Usage
 from nbchat.models import ModelInfo
 from nbchat.providers.base import Provider

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from threading import Event as Flag
 from typing import TypeVar, assert_never
 
-from nbchat.compaction.chunks import MOST_PARTS
-from nbchat.compaction.drafts import LEAST_ROOM, Draft, make_draft, shared_draft
-from nbchat.compaction.gates import Source, check_story, read_summary
-from nbchat.compaction.summary import Assignment, instruction
-from nbchat.compaction.writers import (
+from nbchat.compaction.story.chunks import MOST_PARTS
+from nbchat.compaction.story.drafts import LEAST_ROOM, Draft, make_draft, shared_draft
+from nbchat.compaction.story.gates import Source, check_story, read_summary
+from nbchat.compaction.story.summary import Assignment, instruction
+from nbchat.compaction.story.writers import (
     MOST_REFUSALS,
     SOFT_REFUSALS,
     Shape,

@@ -9,9 +9,9 @@ find_user_id_by_email ann@example.com; Error: User not found
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from nbchat.compaction.records import Record, Value
-from nbchat.compaction.rows import Cell, Row
-from nbchat.compaction.weights import Scale, words
+from nbchat.compaction.facts.records import Record, Value
+from nbchat.compaction.facts.rows import Cell, Row
+from nbchat.compaction.facts.weights import Scale, words
 
 OUTCOME_LIMIT = 60
 """Characters of an answer in words that a row keeps."""

@@ -6,13 +6,13 @@ summary, so nothing is retold and nothing decays.
 
 from collections.abc import Iterable, Sequence
 
-from nbchat.compaction.calls import LOOKED_UP_TITLE, call_rows, tally
+from nbchat.compaction.facts.calls import LOOKED_UP_TITLE, call_rows, tally
+from nbchat.compaction.facts.identifiers import spoken_names
+from nbchat.compaction.facts.records import Record, records
+from nbchat.compaction.facts.rows import Cell, Row, block_within
+from nbchat.compaction.facts.things import thing_rows
+from nbchat.compaction.facts.weights import Scale
 from nbchat.compaction.fitting import shorten
-from nbchat.compaction.identifiers import spoken_names
-from nbchat.compaction.records import Record, records
-from nbchat.compaction.rows import Cell, Row, block_within
-from nbchat.compaction.things import thing_rows
-from nbchat.compaction.weights import Scale
 from nbchat.history import Entry
 from nbchat.recall import TOOL_NAME
 from nbchat.tokens import TokenCounter

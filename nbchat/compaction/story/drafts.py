@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from nbchat.compaction.chunks import MOST_PARTS, Part, shortened, split
-from nbchat.compaction.gates import LARGEST_STORY_SHARE
-from nbchat.compaction.sizes import SHORTER, Sizes
-from nbchat.compaction.summary import (
+from nbchat.compaction.story.chunks import MOST_PARTS, Part, shortened, split
+from nbchat.compaction.story.gates import LARGEST_STORY_SHARE
+from nbchat.compaction.story.sizes import SHORTER, Sizes
+from nbchat.compaction.story.summary import (
     Assignment,
     Order,
     plain_request,

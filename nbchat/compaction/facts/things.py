@@ -15,9 +15,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby, islice
 
-from nbchat.compaction.records import Part, Record, Value
-from nbchat.compaction.rows import Cell, Row
-from nbchat.compaction.weights import PHRASE, Scale, form_weight, words
+from nbchat.compaction.facts.records import Part, Record, Value
+from nbchat.compaction.facts.rows import Cell, Row
+from nbchat.compaction.facts.weights import PHRASE, Scale, form_weight, words
 from nbchat.history import Entry
 
 MOST_THINGS = 500

@@ -8,7 +8,7 @@ matters.
 import re
 from collections.abc import Iterable, Sequence
 
-from nbchat.compaction.records import Record, Value
+from nbchat.compaction.facts.records import Record, Value
 from nbchat.history import Entry
 
 NAME = 1.0

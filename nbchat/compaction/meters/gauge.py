@@ -7,10 +7,10 @@ banner, `/context` and the panel all ask `context_tokens`.
 
 from dataclasses import dataclass
 
-from nbchat.compaction.breaker import Breaker
-from nbchat.compaction.meter import Decision, Reading, read_meters
+from nbchat.compaction.meters.breaker import Breaker
+from nbchat.compaction.meters.meter import Decision, Reading, read_meters
+from nbchat.compaction.meters.spending import EXPECTED_SUMMARY_TOKENS, RATIOS, Spending
 from nbchat.compaction.policies import Policy
-from nbchat.compaction.spending import EXPECTED_SUMMARY_TOKENS, RATIOS, Spending
 from nbchat.errors import ConfigError
 from nbchat.history import Compaction, Usage
 from nbchat.models import ModelInfo, Prices

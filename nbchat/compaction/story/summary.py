@@ -8,9 +8,9 @@ the provider reads the conversation from its prompt cache. The rules are in both
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from nbchat.compaction.chunks import Part, shortened
 from nbchat.compaction.envelope import element, escape, story, transcript
 from nbchat.compaction.fitting import shorten
+from nbchat.compaction.story.chunks import Part, shortened
 from nbchat.history import Entry
 from nbchat.providers.base import Request
 from nbchat.tokens import TokenCounter

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterator, Sequence
 from itertools import chain
 
-from nbchat.compaction.weights import CODE, form_weight
+from nbchat.compaction.facts.weights import CODE, form_weight
 from nbchat.history import Entry
 
 SHORTEST, LONGEST = 2, 60
