@@ -4,9 +4,11 @@ import logging
 import os
 import uuid
 from collections.abc import Callable, Iterable, Mapping
+from typing import cast
 
 from nbchat.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
+from nbchat.compaction.story.writers import ShapeChoice
 from nbchat.config import NbChat, settings
 from nbchat.errors import StoreError
 from nbchat.history import Entry
@@ -65,19 +67,24 @@ def build_engine(
     namespace: Callable[[], Mapping[str, object]] | None = None,
 ) -> CompactionEngine:
     """The engine the settings describe."""
-    writer: str | Provider | None = config.summary_model or None
-    if ":" in config.summary_model:
-        same = config.summary_model == provider.name
-        writer = provider if same else connect(config.summary_model)
     variables = reader(namespace) if namespace and config.live_variables else None
     return CompactionEngine(
         config.context_token_threshold,
         config.summary_prompt or None,
-        writer,
+        _model(config.summary_model, provider),
         config.policy,
         info=provider.info(),
+        fallback_model=_model(config.fallback_model, provider),
+        summary_shape=cast("ShapeChoice", config.summary_shape),  # an Enum trait
         live_variables=variables,
     )
+
+
+def _model(name: str, provider: Provider) -> str | Provider | None:
+    """A model that writes summaries: another one of the same provider goes by name."""
+    if ":" not in name:
+        return name or None
+    return provider if name == provider.name else connect(name)
 
 
 def _offers_recall(config: NbChat, provider: Provider) -> bool:

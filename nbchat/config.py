@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_core.paths import jupyter_config_path
-from traitlets import Bool, Int, TraitError, Unicode
+from traitlets import Bool, Enum, Int, TraitError, Unicode
 from traitlets.config import Config, Configurable
 from traitlets.config.loader import DeferredConfigString
 
@@ -43,12 +43,24 @@ class NbChat(Configurable):
         "is compacted. None: 75 % of the model's window.",
     ).tag(config=True)
     policy = Unicode(
-        "single-summary", help="How to compact: the name of a preset."
+        "single-summary",
+        help="How to compact: single-summary, auto (by price), extractive (no model "
+        "writes) or off (only by hand).",
     ).tag(config=True)
     summary_model = Unicode(
         "",
         help="Model that writes summaries, as provider:name or, of the same provider, "
         "the name alone. Empty: the chat's own.",
+    ).tag(config=True)
+    fallback_model = Unicode(
+        "", help="Model that is asked for a summary when the first one has failed."
+    ).tag(config=True)
+    summary_shape = Enum(
+        ["auto", "shared", "plain"],
+        "auto",
+        help="How a summary is asked for: as the chat's own next message, which the "
+        "provider's prompt cache makes cheap (shared), or with the conversation "
+        "written down anew (plain). auto: shared where the cache was hit.",
     ).tag(config=True)
     summary_prompt = Unicode(
         "", help="What to ask of a summary; empty: the built-in prompt."

@@ -25,7 +25,7 @@ from nbchat.history import Entry
 from nbchat.providers import connect
 
 COMPACTIONS = 10
-AT_ONCE = 1_500
+AT_ONCE = 6_000
 """Characters typed in one turn."""
 
 
@@ -42,7 +42,7 @@ def main() -> None:
     runs = read_trajectories()
     typed = letters(interleaved(runs, random.Random(5)))
     engine = CompactionEngine(policy=Policy("guarded", "window"))
-    agent = Agent(connect("local:smollm2"), engine=engine, max_output_tokens=60)
+    agent = Agent(connect("local:smollm2"), engine=engine, max_output_tokens=30)
     began, made, overflows, failed = time.monotonic(), 0, 0, 0
     for turn, text in enumerate(typed, 1):
         for event in agent.run(text):
