@@ -18,6 +18,8 @@ from nbchat.history import Entry
         ("it was 59.90 euros", "59.90"),
         ("a fee of $7", "$7"),
         ("on 2026-11-21 at 14:30", "2026-11-21"),
+        ("it came on May 3, at last", "May 3"),
+        ("since 21 November 2026", "21 November 2026"),
         ("see /var/log/app/error.log now", "/var/log/app/error.log"),
         ("see https://example.com/a?b=1 now", "https://example.com/a?b=1"),
         ("I am mei_kovacs_8020", "mei_kovacs_8020"),

@@ -43,6 +43,16 @@ _FORMS = re.compile(
 _PEOPLE = re.compile(r"(?<=[a-z,:] )[A-Z][a-z]{1,30}(?: [A-Z][a-z]{1,30}){0,3}")
 """Words in capitals where no sentence begins: people, places, products."""
 
+_MONTHS = (
+    "January|February|March|April|May|June|July|August|September|October|November|"
+    "December|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept|Sep|Oct|Nov|Dec"
+)
+_DAYS = re.compile(
+    rf"\b(?:(?:{_MONTHS})\.? \d{{1,2}}(?:st|nd|rd|th)?(?:,? \d{{4}})?\b"
+    rf"|\d{{1,2}}\.? (?:{_MONTHS})\b(?: \d{{4}})?)"
+)
+"""Days as people write them in English; other forms have digits and signs alone."""
+
 _TITLES = re.compile(r"[\"“]([^\"“”\n]{2,40})[\"”]")
 
 
@@ -70,7 +80,8 @@ def names(text: str) -> Iterator[str]:
     """The names in a text, in no order; some more than once."""
     text = text[:READ_CHARACTERS]
     forms = chain.from_iterable(map(_FORMS.findall, _CHUNK.findall(text)))
-    for name in chain(forms, _PEOPLE.findall(text), _TITLES.findall(text)):
+    people = (each for each in _PEOPLE.findall(text) if each not in _MONTHS.split("|"))
+    for name in chain(forms, people, _DAYS.findall(text), _TITLES.findall(text)):
         name = name.strip(" .,:;!?-")  # noqa: PLW2901  # the same name, trimmed
         if SHORTEST <= len(name) <= LONGEST:
             yield name
