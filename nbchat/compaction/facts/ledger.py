@@ -111,7 +111,9 @@ def _rolled_up(missing: Iterable[Row]) -> str:
     places = [row.place for row in missing if row.title not in optional]
     if not places:
         return ""
-    return f"{len(places)} more not shown; recall {min(places)} to {max(places)}"
+    first, last = min(places), max(places)
+    span = f"{first} to {last}" if first < last else f"{first}"
+    return f"{len(places)} more not shown; recall {span}"
 
 
 def _named_row(named: dict[str, float]) -> Row:

@@ -17,7 +17,7 @@ ROW_TOKENS = 110
 MOST_CELLS = 400
 """Cells of one row that are considered at all."""
 
-KIN, AGAIN = 0.75, 0.05
+KIN, AGAIN = 0.7, 0.05
 """How much less a value counts that stands somewhere already, when it is a name that
 ties rows together, and when it is not."""
 

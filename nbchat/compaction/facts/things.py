@@ -17,7 +17,14 @@ from itertools import groupby, islice
 
 from nbchat.compaction.facts.records import Part, Record, Value
 from nbchat.compaction.facts.rows import Cell, Row
-from nbchat.compaction.facts.weights import PHRASE, Scale, form_weight, words
+from nbchat.compaction.facts.weights import (
+    DATE,
+    PHRASE,
+    WORD,
+    Scale,
+    form_weight,
+    words,
+)
 from nbchat.history import Entry
 
 MOST_THINGS = 500
@@ -27,7 +34,7 @@ MANY = 6
 """From more parts than this a choice is offered, as by a catalogue: what was spoken of
 comes in, the rest waits."""
 
-BEST, LEAST_TALK = 4, 0.3
+BEST, LEAST_TALK = 3, 0.3
 """Of a choice, the parts that come in, and the least share of a part's words that one
 message must have used."""
 
@@ -38,14 +45,18 @@ TOGETHER, ADDRESS_PARTS = 3, 8
 """Names of one part that come in together, where a longer list comes one by one, and
 the values that an address may have."""
 
+OFFER_FORMS, OFFER_VALUES, OFFER_WORDS = (WORD, PHRASE, DATE), 6, 0.5
+"""Of something offered, what describes it (words and dates, no amounts), how much of
+it, and what that counts beside its names."""
+
 PARENTS = 2
 """Of the things that named a thing, the newest that its row tells."""
 
-WAITING, IMPLIED, OF = 0.15, 0.2, 0.75
+WAITING, IMPLIED, OF = 0.3, 0.2, 0.7
 """How much less a value counts of a part that was not chosen, a name in a row that its
 own row names already, and how much it counts whom a thing belongs to."""
 
-TELLING, FRESH = 1.0, 1.0
+TELLING, FRESH = 1.0, 0.5
 """How much more a thing counts that people have spoken of, and the newest one."""
 
 KNOWN_TITLE = "Known of each thing, newest state:"
@@ -59,6 +70,7 @@ def thing_rows(
     things = dict(reversed(things.items()))
     parents = _parents(things)
     offers = _offers(things)
+    offered = {offer for each in offers.values() for offer in each}
     choices = {label: _chosen_parts(each, entries) for label, each in things.items()}
     rows = []
     for label, record in things.items():
@@ -70,12 +82,13 @@ def thing_rows(
         for parent in [each for each in parents[label] if each not in own][-PARENTS:]:
             row.cells.append(Cell((f"of {parent}",), OF, is_tie=True))
         _add_part(row, record.own, scale, 1.0)
+        chosen = () if label in offered else choices[label]
         for place, part in enumerate(record.parts):
-            _add_part(row, part, scale, 1.0 if place in choices[label] else WAITING)
+            _add_part(row, part, scale, 1.0 if place in chosen else WAITING)
         for offer in offers[label]:
             _add_part(row, things[offer].asked, scale, 1.0)
             for place in sorted(choices[offer]):
-                _add_part(row, things[offer].parts[place], scale, 1.0)
+                _add_offer(row, things[offer].parts[place], scale)
         rows.append(row)
     return rows
 
@@ -201,6 +214,20 @@ def _add_part(row: Row, part: Part, scale: Scale, factor: float) -> None:
             _add_cell(row, together, scale, factor, seen)
         for value in together:
             _add_cell(row, [value], scale, factor, seen, is_tie=value.is_identity)
+
+
+def _add_offer(row: Row, part: Part, scale: Scale) -> None:
+    """One cell for what is offered: a bare number would be nothing to choose by."""
+    row.breaks.add(len(row.cells))
+    named = [value for value in part if value.is_identity]
+    told = [value for value in part if form_weight(value.text) in OFFER_FORMS]
+    held = {text for cell in row.cells for text in cell.texts}
+    if not named or not held.issuperset(value.text for value in named):
+        texts = dict.fromkeys(v.text for v in [*named, *told[:OFFER_VALUES]])
+        weight = sum(map(scale.weight, named)) + OFFER_WORDS * sum(
+            map(scale.weight, told[:OFFER_VALUES])
+        )
+        row.cells.append(Cell(tuple(texts), weight, is_tie=True))
 
 
 def _add_cell(
