@@ -9,12 +9,9 @@ import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from nbchat.history import Entry
-
-if TYPE_CHECKING:  # session builds on this module
-    from nbchat.session import Session
 
 TOOL_NAME = "recall"
 
@@ -44,11 +41,23 @@ def about(text: str) -> int:
     return len(text) // 4 + 1
 
 
+class Conversation(Protocol):
+    """What can be searched: a session."""
+
+    @property
+    def transcript(self) -> Sequence[Entry]:
+        """Every entry ever said."""
+
+    @property
+    def hidden_places(self) -> Collection[int]:
+        """Places in the transcript that the model sees shortened, or no more."""
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Recollection:
     """Entries with their places in the transcript, the best match first."""
 
-    found: tuple[tuple[int, "Entry"], ...] = ()
+    found: tuple[tuple[int, Entry], ...] = ()
     missing: int = 0
     """Entries that match as well and are not among them."""
     place: int | None = None
@@ -81,7 +90,7 @@ class Recollection:
             shown.append(f"[{missing:,} more entries match; more words find fewer]")
         return "\n\n".join(shown) or "nothing was found"
 
-    def _drawn(self, place: int, entry: "Entry", limit: int, count: Count) -> str:
+    def _drawn(self, place: int, entry: Entry, limit: int, count: Count) -> str:
         """One entry under its heading; of a long one the part that matters."""
         text = said(entry)
         size = count(text)
@@ -100,7 +109,7 @@ class Recollection:
 
 
 def find(
-    entries: Sequence["Entry"],
+    entries: Sequence[Entry],
     query: int | str,
     *,
     among: Collection[int] | None = None,
@@ -133,23 +142,12 @@ def find(
     )
 
 
-def hidden(session: "Session") -> set[int]:
-    """Places in the transcript that the model sees shortened, or no more."""
-    covered = session.compaction.stop if session.compaction else 0
-    shortened = {
-        place
-        for record in session.active_compactions
-        for place, _ in record.replacements
-    }
-    return shortened | set(range(covered))
-
-
 def recall_tool(
-    session: Callable[[], "Session"], *, count: Count = about
+    conversation: Callable[[], Conversation], *, count: Count = about
 ) -> Callable[[str], str]:
     """A tool that lets a model look up what left its context.
 
-    `session` tells which conversation counts now, `count` measures tokens.
+    `conversation` tells which one counts now, `count` measures tokens.
     """
 
     def recall(query: str) -> str:
@@ -160,16 +158,16 @@ def recall_tool(
                 words that stood in what you look for.
 
         """
-        now = session()
-        places = hidden(now)
-        if not places:
+        now = conversation()
+        if not now.hidden_places:
             return "nothing was left out: all that was said is in front of you"
-        return find(now.transcript, query, among=places).text(count=count)
+        found = find(now.transcript, query, among=now.hidden_places)
+        return found.text(count=count)
 
     return recall
 
 
-def partners(entries: Iterable["Entry"]) -> dict[int, tuple[int, ...]]:
+def partners(entries: Iterable[Entry]) -> dict[int, tuple[int, ...]]:
     """The places of a call's result and of a result's call, each by the other's place.
 
     An id that is used again ties the n-th call to the n-th result.
@@ -185,13 +183,13 @@ def partners(entries: Iterable["Entry"]) -> dict[int, tuple[int, ...]]:
     return pairs
 
 
-def said(entry: "Entry") -> str:
+def said(entry: Entry) -> str:
     """The words of an entry: its text, or what a call was made with."""
     return entry.tool_args if entry.is_call else entry.content
 
 
 def _matches(
-    entries: Sequence["Entry"], phrase: str, among: Collection[int] | None
+    entries: Sequence[Entry], phrase: str, among: Collection[int] | None
 ) -> list[int]:
     words = phrase.split()
     ranked = []
@@ -213,7 +211,7 @@ def _first(text: str, phrase: str) -> int:
     return min(next((place for place in places if place >= 0), 0), len(text))
 
 
-def _heading(place: int, entry: "Entry") -> str:
+def _heading(place: int, entry: Entry) -> str:
     if entry.is_call:
         return f"[{place}] call of {entry.tool_name}:"
     if entry.role == "tool":

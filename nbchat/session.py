@@ -165,6 +165,14 @@ class Session:
                 answer.append(entry.content)
         return "\n".join(reversed(answer))
 
+    @property
+    def hidden_places(self) -> set[int]:
+        """Places in the transcript that the model sees shortened, or no more."""
+        covered = self.compaction.stop if self.compaction else 0
+        records = self.active_compactions
+        shortened = {place for each in records for place, _ in each.replacements}
+        return shortened | set(range(covered))
+
     def recall(self, query: int | str) -> Recollection:
         """What was said at a place of the transcript, or wherever all words occur."""
         return find(self.transcript, query)

@@ -13,7 +13,7 @@ from nbchat.compaction.policies import Policy
 from nbchat.config import settings
 from nbchat.errors import ConfigError
 from nbchat.history import Compaction, Entry
-from nbchat.recall import BUDGET_TOKENS, TOOL_NAME, find, hidden, partners
+from nbchat.recall import BUDGET_TOKENS, TOOL_NAME, find, partners
 from nbchat.session import Session
 from nbchat.store import SessionStore
 from nbchat.testing import ScriptedProvider, calls, says
@@ -134,13 +134,13 @@ def test_a_recollection_shows_itself_and_nothing_in_it_runs():
 
 def test_hidden_is_what_a_summary_covers_or_a_pruning_shortens():
     kept = Session(TALK)
-    assert hidden(kept) == set()
+    assert kept.hidden_places == set()
     kept.compactions.append(
         Compaction("p", 2, 3, "", kind="pruning", replacements=((2, "short"),))
     )
-    assert hidden(kept) == {2}
+    assert kept.hidden_places == {2}
     kept.compactions.append(Compaction("s", 0, 5, "<summary>x</summary>"))
-    assert hidden(kept) == {0, 1, 2, 3, 4}
+    assert kept.hidden_places == {0, 1, 2, 3, 4}
 
 
 def read() -> str:
