@@ -10,6 +10,7 @@ in messages only, as `protocol.json` describes.
 
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import anywidget
@@ -20,7 +21,7 @@ from nbchat.markdown import pygments_css
 from nbchat.session import Session
 from nbchat.ui.feed import Feed
 from nbchat.ui.screen import Screen
-from nbchat.worker import Commands, Worker
+from nbchat.worker import CommandOutcome, Commands, Worker
 
 PROTOCOL = 1
 """Version of the messages between kernel and view; a view refuses another one."""
@@ -56,14 +57,15 @@ class ChatUI(anywidget.AnyWidget):
     ) -> None:
         """Without an agent `build` makes one when the panel is first seen or asked.
 
-        `commands` obeys messages that begin with a slash; without it they are messages.
+        `commands` obeys messages that begin with a slash; without it those that the
+        notebook's chat knows, on the sessions of the settings' store.
         """
         super().__init__(height=height, theme=theme)
         self._feed = Feed(Screen(), self.send)
         self._worker = Worker(
             (lambda: agent) if agent is not None else build or _default_agent,
             self._feed.put,
-            commands=commands,
+            commands=commands or _default_commands,
         )
         self.on_msg(_receive)
 
@@ -151,3 +153,12 @@ def _default_agent() -> Agent:
     from nbchat.build import build_agent  # noqa: PLC0415
 
     return build_agent()
+
+
+def _default_commands(
+    agent: Agent, line: str, *, stop: Event | None = None
+) -> CommandOutcome:
+    from nbchat import commands, config, store  # noqa: PLC0415  # late, as above
+
+    known = commands.Commands(store.SessionStore(config.settings().store_url))
+    return known(agent, line, stop=stop)

@@ -171,6 +171,32 @@ def test_a_compaction_shows_its_banner_and_folds_the_meter(
     screenshot("banner")
 
 
+def test_a_person_takes_a_compaction_back_rewrites_it_and_pins_a_rule(
+    open_notebook: OpenNotebook, screenshot: Screenshot
+) -> None:
+    script = f"calls('look_up', ticket=42), says('It is offline.'), says({STORY!r})"
+    panel = panel_of(chat_notebook(open_notebook, script, "tools=[look_up]"))
+    say(panel, "Tell me about the printer of ticket 42, please. " * 20)
+    log = panel.locator(".nbc-log")
+    expect(log).to_contain_text("It is offline.")
+    say(panel, "/compact")
+    banner = panel.locator(".nbc-banner").first
+    expect(banner).to_contain_text("Compaction occurred")
+    say(panel, "/undo")
+    expect(banner).to_contain_text("Compaction undone")
+    say(panel, "/redo")
+    expect(banner).to_contain_text("Compaction occurred")
+    say(panel, "/edit The printer of Ann needs toner.")
+    banner.locator("summary").click()
+    expect(banner).to_contain_text("The printer of Ann needs toner.")
+    say(panel, "/pin Never promise a date.")
+    expect(log).to_contain_text("kept word for word: 1 rule")
+    say(panel, "/recall printer is offline")
+    expect(log.locator(".nbc-note").last).to_contain_text("Ticket 42")
+    banner.scroll_into_view_if_needed()
+    screenshot("changed")
+
+
 def test_when_the_kernel_is_gone_the_transcript_stays_readable(
     open_notebook: OpenNotebook, screenshot: Screenshot
 ) -> None:
