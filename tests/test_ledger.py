@@ -115,7 +115,7 @@ def test_what_was_done_stands_by_what_it_was_done_to_and_is_counted():
     )
     assert "Calls made: 4 in all, close_ticket x3 (1 failed)" in lines
     done = lines.index("Done, not to be done again:")
-    assert lines[done + 1] == "T3 set_category top_up; close_ticket; T3: closed"
+    assert lines[done + 1] == "T3 set_category top_up; close_ticket"
     failed = lines.index("Tried, and failed:")
     assert lines[failed + 1] == "close_ticket error: no ticket is open"
 

@@ -90,7 +90,8 @@ def _add_deed(row: Row, call: Record, times: int, scale: Scale) -> None:
         weight = sum(map(scale.weight, asked)) + OUTCOME
         row.cells.append(Cell(texts, weight, is_tie=True))
     told = words(" ".join((row.label, call.tool, *texts)).replace("_", " "))
-    if words(call.outcome.replace("_", " ")) - told:
+    is_news = bool(words(call.outcome.replace("_", " ")) - told)
+    if is_news and not call.outcome.startswith(row.label):  # else it only confirms
         row.breaks.add(len(row.cells))
         row.cells.append(Cell((call.outcome[:OUTCOME_LIMIT],), OUTCOME))
 
