@@ -39,9 +39,16 @@ def test_plain_words_are_no_names():
     assert spoken_names([Entry("user", text)]) == {}
 
 
-def test_what_tools_answer_is_not_spoken():
-    said = [Entry("tool", "row A0001", "1", "list"), Entry("assistant", "It is B22.")]
-    assert list(spoken_names(said)) == ["B22"]
+def test_an_answer_in_words_is_searched_and_one_in_json_is_not():
+    said = [
+        Entry("tool", "/src/cli.pony:12: class Parser", "1", "grep"),
+        Entry("tool", '{"row": "A0001"}', "2", "list"),
+        Entry("assistant", "It is B22."),
+    ]
+    weights = spoken_names(said)
+    assert next(iter(weights)) == "B22"
+    assert "A0001" not in weights
+    assert 0 < weights["/src/cli.pony"] < weights["B22"]
 
 
 def test_a_name_nobody_has_used_yet_counts_most_and_the_models_own_least():

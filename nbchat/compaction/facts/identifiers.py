@@ -16,13 +16,13 @@ from nbchat.history import Entry
 SHORTEST, LONGEST = 2, 60
 """Characters of a name; longer texts are prose."""
 
-USER, MODEL, UNUSED, MONEY, QUOTED = 3.0, 0.5, 3.0, 8.0, 2.0
-"""How much more a name counts that a person said, or less one that only the model said;
-and more one that no call has used, that is an amount of money, or that stands in
-quotation marks."""
+USER, MODEL, TOOL, UNUSED, MONEY, QUOTED = 3.0, 0.5, 0.25, 3.0, 8.0, 2.0
+"""How much more a name counts that a person said, or less one that only the model or
+a tool said; and more one that no call has used, that is an amount of money, or that
+stands in quotation marks."""
 
-READ_CHARACTERS = 200_000
-"""Of one message, those in which names are looked for."""
+READ_CHARACTERS, READ_OF_TOOLS = 200_000, 4_000
+"""Of one message, those in which names are looked for; of an answer in words, those."""
 
 _CHUNK = re.compile(r"[^\s\"'<>()\[\]{}|;*`]{1,100}")
 """Forms are looked for in short pieces: in a megabyte without a space the search would
@@ -59,26 +59,32 @@ _TITLES = re.compile(r"[\"“]([^\"“”\n]{2,40})[\"”]")
 def spoken_names(
     entries: Sequence[Entry], *, used: Container[str] = ()
 ) -> dict[str, float]:
-    """What people and the model have named, with how telling it is; newest first.
+    """What people, the model and answers in words have named, and how telling it is.
 
     `used` holds what calls were made with: a person's name in it is no open question.
     """
     weights: dict[str, float] = defaultdict(float)
     for age, entry in enumerate(reversed(entries)):
-        if entry.role not in ("user", "assistant") or entry.is_call:
-            continue
+        text = _words_of(entry)
         fresh = 1 - age / (2 * len(entries))
-        quoted = set(_TITLES.findall(entry.content[:READ_CHARACTERS]))
-        for name in dict.fromkeys(names(entry.content)):
+        quoted = set(_TITLES.findall(text))
+        for name in dict.fromkeys(names(text)):
             weight = form_weight(name) * _factor(name, entry.role, used)
             weight *= QUOTED if name in quoted else 1
             weights[name] = max(weights[name], weight * fresh)
     return weights
 
 
+def _words_of(entry: Entry) -> str:
+    """What is searched of an entry; a JSON answer is read as records, not as words."""
+    if entry.role in ("user", "assistant") and not entry.is_call:
+        return entry.content[:READ_CHARACTERS]
+    is_words = entry.role == "tool" and entry.content[:1] not in ("{", "[")
+    return entry.content[:READ_OF_TOOLS] if is_words else ""
+
+
 def names(text: str) -> Iterator[str]:
     """The names in a text, in no order; some more than once."""
-    text = text[:READ_CHARACTERS]
     forms = chain.from_iterable(map(_FORMS.findall, _CHUNK.findall(text)))
     people = (each for each in _PEOPLE.findall(text) if each not in _MONTHS.split("|"))
     for name in chain(forms, people, _DAYS.findall(text), _TITLES.findall(text)):
@@ -92,4 +98,4 @@ def _factor(name: str, role: str, used: Container[str]) -> float:
     if role == "user":
         is_open = name not in used and (form_weight(name) >= CODE or " " in name)
         return factor * USER * (UNUSED if is_open else 1)
-    return factor * MODEL
+    return factor * (MODEL if role == "assistant" else TOOL)
