@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterator, Sequence
 from itertools import chain
 
-from nbchat.compaction.facts.weights import CODE, form_weight
+from nbchat.compaction.facts.weights import CODE, NUMBER, form_weight
 from nbchat.history import Entry
 
 SHORTEST, LONGEST = 2, 60
@@ -69,6 +69,8 @@ def spoken_names(
         fresh = 1 - age / (2 * len(entries))
         quoted = set(_TITLES.findall(text))
         for name in dict.fromkeys(names(text)):
+            if entry.role == "tool" and form_weight(name) <= NUMBER:
+                continue  # line numbers, sizes: a name is what may be needed again
             weight = form_weight(name) * _factor(name, entry.role, used)
             weight *= QUOTED if name in quoted else 1
             weights[name] = max(weights[name], weight * fresh)
