@@ -13,8 +13,8 @@ from nbchat.history import Entry
 from nbchat.session import Session
 from nbchat.tokens import TokenCounter
 
-FACTS_TOKENS, FACTS_SHARE = 500, 0.5
-"""Facts take a tenth of what is folded, or this many tokens, but never over half."""
+FACTS_TOKENS, FACTS_SHARE = 500, 0.4
+"""Facts take a tenth of what is folded, or this many tokens, but never over 40 %."""
 
 EXTRACT_SHARE, EXTRACT_SLACK = 0.05, 0.9
 """Of the room for facts, what an extract takes at the least when there is no story; and
