@@ -16,9 +16,9 @@ from nbchat.tokens import TokenCounter
 FACTS_TOKENS, FACTS_SHARE = 500, 0.4
 """Facts take a tenth of what is folded, or this many tokens, but never over 40 %."""
 
-EXTRACT_SHARE, EXTRACT_SLACK = 0.05, 0.9
-"""Of the room for facts, what an extract takes at the least when there is no story; and
-how nearly it may come to the length at which a story is refused."""
+EXTRACT_TOKENS, EXTRACT_SLACK = 26, 0.9
+"""What an extract takes at the least when there is no story: its opening and a count;
+and how nearly it may come to the length at which a story is refused."""
 
 TAGS_TOKENS = 20
 """Of the tags around a story and its facts."""
@@ -59,7 +59,7 @@ class Replacement:
     def extractive_entry(self) -> Entry:
         """The facts, and of the newest words what the room for facts has left."""
         room = self._facts_tokens - TAGS_TOKENS
-        facts = self._facts(int(room * (1 - EXTRACT_SHARE)))
+        facts = self._facts(room - EXTRACT_TOKENS)
         room -= self.counter.count("\n".join(facts))
         story = extract(self.plan.covered, budget_tokens=room, counter=self.counter)
         return summary_entry(story, facts)

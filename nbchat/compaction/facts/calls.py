@@ -45,9 +45,9 @@ def call_rows(calls: Sequence[Record], scale: Scale, length: int) -> list[Row]:
         if call.is_action and not call.is_error:
             label = call.subject or call.tool
             row = rows.setdefault(("done", label), Row(label, 0, DONE_TITLE))
-            row.score = DONE * freshness
+            row.score = DONE  # each deed is as fresh as it is, not as the newest
             row.place = call.place
-            _add_deed(row, call, times, scale)
+            _add_deed(row, call, times, scale, freshness=freshness)
         else:
             rows[call.tool, str(call.place)] = _answer_row(call, freshness, scale)
     return list(rows.values())
@@ -79,7 +79,9 @@ def _last_of_each(calls: Iterable[Record]) -> Iterator[tuple[Record, int]]:
     return ((call, times[key]) for key, call in last.items())
 
 
-def _add_deed(row: Row, call: Record, times: int, scale: Scale) -> None:
+def _add_deed(
+    row: Row, call: Record, times: int, scale: Scale, *, freshness: float
+) -> None:
     """What was done, with what it was done; and what the answer adds, if anything."""
     row.breaks.add(len(row.cells))
     asked = [value for value in _kept(call) if value.text != row.label]
@@ -87,13 +89,13 @@ def _add_deed(row: Row, call: Record, times: int, scale: Scale) -> None:
     again = [f"x{times}"] if times > 1 else []
     texts = (*tool, *(value.text for value in asked), *again)
     if texts:
-        weight = sum(map(scale.weight, asked)) + OUTCOME
+        weight = (sum(map(scale.weight, asked)) + OUTCOME) * freshness
         row.cells.append(Cell(texts, weight, is_tie=True))
     told = words(" ".join((row.label, call.tool, *texts)).replace("_", " "))
     is_news = bool(words(call.outcome.replace("_", " ")) - told)
     if is_news and not call.outcome.startswith(row.label):  # else it only confirms
         row.breaks.add(len(row.cells))
-        row.cells.append(Cell((call.outcome[:OUTCOME_LIMIT],), OUTCOME))
+        row.cells.append(Cell((call.outcome[:OUTCOME_LIMIT],), OUTCOME * freshness))
 
 
 def _answer_row(call: Record, freshness: float, scale: Scale) -> Row:

@@ -17,7 +17,7 @@ from nbchat.history import Entry
 from nbchat.recall import TOOL_NAME
 from nbchat.tokens import TokenCounter
 
-LAST_SHARE, CHARACTERS_PER_TOKEN = 0.2, 4
+LAST_SHARE, CHARACTERS_PER_TOKEN = 0.15, 4
 """Of the room for facts, what the last request may take, and the last answer."""
 
 TITLE_TOKENS, SHORTEST_LAST = 15, 200
