@@ -102,7 +102,7 @@ class Session:
         self.compactions = _checked(_ended(compactions), self.transcript)
         self.usages = list(usages)
         self.pins = tuple(pins)
-        """Rules that every compaction carries on byte by byte, oldest first."""
+        """Rules that go with every request, byte by byte, oldest first."""
         self._view: list[Entry] = []
         self._viewed = (0, 0)
 

@@ -301,3 +301,11 @@ def test_passing_faults_of_the_summariser_are_waited_out():
         says("<summary>Short.</summary>"),
     )
     assert compact(CompactionEngine(), kept, *lines).status == "done"
+
+
+def test_an_extract_that_is_no_smaller_is_refused_too():
+    kept = session("W100?", "W100 is in Lisbon.")
+    record = compact(CompactionEngine(policy="extractive"), kept)
+    assert (record.status, record.code) == ("failed", "not-smaller")
+    kept.compactions.append(record)
+    assert kept.history == kept.transcript

@@ -131,20 +131,19 @@ class CompactionEngine(Gauge):
         the window is full, in a degraded one that code has made. A stop or an interrupt
         passes through. The session is only read.
         """
-        writers = self._writers(session, provider, plan)
-        name = writers[0].name if writers else ""
-        running = self._running(session, plan, name)
+        asked = self._writers(session, provider, plan)
+        running = self._running(session, plan, asked[0].name if asked else "")
         yield CompactionStarted(
             plan.trigger, plan.stop - plan.start, plan.tokens_before, running
         )
         made = Replacement(session, plan, self.counter, self._live_variables)
         if self.policy.summarizer == "extractive":
-            outcome = Outcome(made.extractive_entry(), Usage(), "")
+            outcome = _without_model(made)
         else:
             is_hard = plan.trigger in HARD_TRIGGERS
             outcome = yield from write_summary(
                 self._assignment(plan, base),
-                writers,
+                asked,
                 entry_of=made.entry,
                 without_model=made.extract if is_hard else None,
                 stop=stop,
@@ -321,3 +320,10 @@ class CompactionEngine(Gauge):
         """
         before = self.floor_tokens + self.counter.count_entries(session.history)
         return round(tokens_before * (before - saved) / max(before, 1))
+
+
+def _without_model(made: Replacement) -> Outcome:
+    try:
+        return Outcome(made.extractive_entry(), Usage(), "")
+    except CompactionError as error:
+        return Outcome(None, Usage(), "", "failed", str(error), error.reason)

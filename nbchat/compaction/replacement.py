@@ -43,11 +43,7 @@ class Replacement:
 
     def entry(self, story: str) -> Entry:
         """The entry with its facts; raises CompactionError when it would not pay."""
-        size = self.plan.tokens_covered
-        entry = summary_entry(story, self._facts(self._facts_tokens))
-        count = self.counter.count
-        check_size(count(story), count(entry.content), replaced_tokens=size)
-        return entry
+        return self._checked(story, self._facts(self._facts_tokens))
 
     def extract(self) -> str:
         """A story by no model, as long as one may be."""
@@ -57,12 +53,21 @@ class Replacement:
         return extract(self.plan.covered, budget_tokens=budget, counter=self.counter)
 
     def extractive_entry(self) -> Entry:
-        """The facts, and of the newest words what the room for facts has left."""
+        """The facts, and of the newest words what the room for facts has left.
+
+        Raises CompactionError when it would not pay.
+        """
         room = self._facts_tokens - TAGS_TOKENS
         facts = self._facts(room - EXTRACT_TOKENS)
         room -= self.counter.count("\n".join(facts))
         story = extract(self.plan.covered, budget_tokens=room, counter=self.counter)
-        return summary_entry(story, facts)
+        return self._checked(story, facts)
+
+    def _checked(self, story: str, facts: list[str]) -> Entry:
+        entry, count = summary_entry(story, facts), self.counter.count
+        replaced = self.plan.tokens_covered
+        check_size(count(story), count(entry.content), replaced_tokens=replaced)
+        return entry
 
     @property
     def _facts_tokens(self) -> int:
