@@ -323,7 +323,7 @@ def test_undo_takes_back_the_newest_change_also_when_it_shortened_outputs():
         assert kept.history == view
 
 
-def test_a_rewrite_sees_shortened_outputs_as_the_compaction_saw_them():
+def test_a_rewrite_sees_pruned_outputs_whole_as_every_compaction_does():
     said = [
         ("user", "q"),
         ("assistant", "", "1", "look", "{}"),
@@ -335,7 +335,7 @@ def test_a_rewrite_sees_shortened_outputs_as_the_compaction_saw_them():
     provider = ScriptedProvider(summary("T"))
     list(CompactionEngine().regenerate(kept, provider))
     prompt = provider.requests[0].history[0].content
-    assert '<result tool="look">short</result>' in prompt
+    assert f'<result tool="look">{LONG}</result>' in prompt
 
 
 def test_twenty_compactions_leave_the_transcript_byte_equal(store):

@@ -85,15 +85,17 @@ def plan_again(
 ) -> Plan:
     """The plan to write the summary in force anew, from what its compaction saw.
 
+    As in every plan, outputs that were pruned are whole in it.
     Raises CompactionError when there is none.
     """
     record = summary_in_force(session)
-    covered = tuple(_covered(session, record))
+    covered = _covered(session, record)
+    earlier = [entry for entry in covered if entry.role == "summary"]
     size = counter.count_entries(covered)
     budget = max(SHORTEST_SUMMARY, int(size * SUMMARY_SHARE))
     return Plan(
         "manual",
-        covered,
+        (*earlier, *session.transcript[record.start : record.stop]),
         record.start,
         record.stop,
         record.tokens_before,
