@@ -6,12 +6,13 @@ data of a bounded size that says what it leaves out.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Protocol
 
 from nbchat.history import Entry
+from nbchat.ties import calls_by_result
 
 TOOL_NAME = "recall"
 
@@ -121,11 +122,12 @@ def find(
     its call. What an earlier recall brought back is not found again. A text is looked
     for `among` some places, when they are given.
     """
-    pairs = partners(entries)
+    calls = calls_by_result(entries)
+    pairs = calls | {call: result for result, call in calls.items()}
     asked = _PLACE.fullmatch(str(query).strip())
     if asked and int(asked[1]) < len(entries):
         place = int(asked[1])
-        found = [place, *pairs.get(place, ())]
+        found = list(dict.fromkeys([place, pairs.get(place, place)]))
         return Recollection(
             tuple((each, entries[each]) for each in found),
             place=place,
@@ -134,7 +136,7 @@ def find(
     phrase = " ".join(str(query)[:LONGEST_QUERY].casefold().split())
     matches = _matches(entries, phrase, among)
     best = matches[:MOST_ENTRIES]
-    found = list(dict.fromkeys(e for m in best for e in sorted({m, *pairs.get(m, ())})))
+    found = list(dict.fromkeys(e for m in best for e in sorted({m, pairs.get(m, m)})))
     return Recollection(
         tuple((each, entries[each]) for each in found),
         missing=len(set(matches) - set(found)),
@@ -165,22 +167,6 @@ def recall_tool(
         return found.text(count=count)
 
     return recall
-
-
-def partners(entries: Iterable[Entry]) -> dict[int, tuple[int, ...]]:
-    """The places of a call's result and of a result's call, each by the other's place.
-
-    An id that is used again ties the n-th call to the n-th result.
-    """
-    waiting: dict[str, list[int]] = {}
-    pairs: dict[int, tuple[int, ...]] = {}
-    for place, entry in enumerate(entries):
-        if entry.is_call:
-            waiting.setdefault(entry.tool_id, []).append(place)
-        elif entry.role == "tool" and waiting.get(entry.tool_id):
-            call = waiting[entry.tool_id].pop(0)
-            pairs[call], pairs[place] = (place,), (call,)
-    return pairs
 
 
 def said(entry: Entry) -> str:

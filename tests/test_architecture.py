@@ -11,6 +11,7 @@ PACKAGE = Path(nbchat.__file__).parent
 
 LAYERS = [
     {"errors", "history"},
+    {"ties"},
     {"recall"},
     {"session"},
     {"events", "models", "tokens", "tools", "config", "variables"},

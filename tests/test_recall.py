@@ -13,7 +13,7 @@ from nbchat.compaction.policies import Policy
 from nbchat.config import settings
 from nbchat.errors import ConfigError
 from nbchat.history import Compaction, Entry
-from nbchat.recall import BUDGET_TOKENS, TOOL_NAME, find, partners
+from nbchat.recall import BUDGET_TOKENS, TOOL_NAME, find
 from nbchat.session import Session
 from nbchat.store import SessionStore
 from nbchat.testing import ScriptedProvider, calls, says
@@ -47,12 +47,6 @@ def test_a_call_comes_with_its_result_and_a_result_with_its_call():
     assert places(kept.recall(1)) == [1, 2]
     assert places(kept.recall(2)) == [2, 1]
     assert places(kept.recall('{"order": "w100"}')) == [1, 2]
-
-
-def test_an_id_that_is_used_again_ties_the_nth_call_to_the_nth_result():
-    call, result = Entry("assistant", "", "1", "f", "{}"), Entry("tool", "", "1", "f")
-    pairs = partners([call, call, result, result, result])
-    assert pairs == {0: (2,), 2: (0,), 1: (3,), 3: (1,)}
 
 
 def test_a_text_finds_the_entries_that_hold_all_its_words():

@@ -3,23 +3,17 @@
 An atomic unit is a user message with its attachments, or an assistant's text, thinking
 and calls with all their results. Cuts fall only between units, so signed thinking goes
 back with its whole message or not at all.
-
-Calls and results are tied by `tool_id` and nothing else; of several calls with one id
-the first that waits is answered. A call is open as long as nobody has spoken after it;
-then it counts as dead, and only a result that comes late can bring it back.
 """
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from nbchat.history import Entry
 from nbchat.providers.base import wire_name
+from nbchat.ties import SPOKEN, Ties, begins_message
 from nbchat.tools import failed_result
 
 INTERRUPTED = "interrupted, the result is unknown"
-
-SPOKEN = ("assistant", "thinking")
-"""The roles of what a model says."""
 
 LONGEST_ID = 40
 """Letters of a call's id: OpenAI refuses more, other servers make longer ones."""
@@ -33,7 +27,7 @@ ANY_ID = "call"
 
 def open_calls(history: Iterable[Entry]) -> list[Entry]:
     """The calls of the newest message that have no result yet, in order."""
-    ties = _Ties()
+    ties = Ties()
     entries = list(history)
     for entry in entries:
         ties.tie(entry)
@@ -42,7 +36,7 @@ def open_calls(history: Iterable[Entry]) -> list[Entry]:
 
 def safe_cuts(history: Sequence[Entry]) -> list[int]:
     """Indices between units, the end included: no call waits there for its result."""
-    ties = _Ties()
+    ties = Ties()
     ends = {ties.tie(entry): place for place, entry in enumerate(history)}
     ends |= dict.fromkeys(ties.open_places(), len(history))
     cuts, last_end = [], -1
@@ -84,12 +78,12 @@ class Projection:
         self._message: list[Entry] = []
         self._results: dict[int, Entry] = {}
         self._given_up: dict[int, int] = {}
-        self._ties = _Ties()
+        self._ties = Ties()
         self._ids = _Ids()
 
     def _add(self, entry: Entry) -> None:
         place = len(self._seen)
-        if _begins_message(entry, self._seen[-1] if self._seen else None):
+        if begins_message(entry, self._seen[-1] if self._seen else None):
             self._end_message()
         self._seen.append(entry)
         answered = self._ties.tie(entry)
@@ -127,39 +121,6 @@ class Projection:
         return [*self._message, *self._results.values()] if says_something else []
 
 
-class _Ties:
-    """Which call each result answers, told entry by entry."""
-
-    def __init__(self) -> None:
-        self._waiting: dict[str, deque[int]] = defaultdict(deque)
-        self._dead: dict[str, deque[int]] = defaultdict(deque)
-        self._previous: Entry | None = None
-        self._place = -1
-
-    def tie(self, entry: Entry) -> int | None:
-        """The place of the call that the next entry answers; None if it answers none.
-
-        A call still open comes before a dead one, the latest of which comes first.
-        """
-        self._place += 1
-        if _begins_message(entry, self._previous):
-            for tool_id, places in self._waiting.items():
-                self._dead[tool_id] += places
-            self._waiting.clear()
-        self._previous = entry
-        if entry.is_call:
-            self._waiting[entry.tool_id].append(self._place)
-        elif entry.role == "tool" and self._waiting.get(entry.tool_id):
-            return self._waiting[entry.tool_id].popleft()
-        elif entry.role == "tool" and self._dead.get(entry.tool_id):
-            return self._dead[entry.tool_id].pop()
-        return None
-
-    def open_places(self) -> list[int]:
-        """Where the calls stand that wait for a result, in order."""
-        return sorted(place for places in self._waiting.values() for place in places)
-
-
 class _Ids:
     """Gives out ids that both APIs take: none twice, none empty, none too long."""
 
@@ -180,13 +141,6 @@ class _Ids:
 
 def _with_id(entry: Entry, tool_id: str) -> Entry:
     return entry if entry.tool_id == tool_id else entry._replace(tool_id=tool_id)
-
-
-def _begins_message(entry: Entry, previous: Entry | None) -> bool:
-    """Whether somebody speaks anew, so that open calls before it are dead."""
-    if entry.role == "tool":
-        return False
-    return entry.role not in SPOKEN or previous is None or previous.role not in SPOKEN
 
 
 def _continues(history: Sequence[Entry], place: int) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from nbchat.history import Entry
+from nbchat.ties import calls_by_result
 
 MOST_PARTS = 2_000
 """Objects looked at in one answer; what comes after them is only in the transcript."""
@@ -81,15 +82,10 @@ class Record:
 
 def records(entries: Sequence[Entry]) -> list[Record]:
     """A record for every finished call, oldest first."""
-    waiting: dict[str, deque[Entry]] = {}
-    found = []
-    for place, entry in enumerate(entries):
-        if entry.is_call:
-            waiting.setdefault(entry.tool_id, deque()).append(entry)
-        elif entry.role == "tool" and waiting.get(entry.tool_id):
-            call = waiting[entry.tool_id].popleft()
-            found.append(_record(call, entry, place))
-    return found
+    return [
+        _record(entries[call], entries[place], place)
+        for place, call in calls_by_result(entries).items()
+    ]
 
 
 def plain_values(value: Any, key: str = "") -> Iterator[Value]:
