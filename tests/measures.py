@@ -15,8 +15,13 @@ from typing import Any
 
 from trajectories import Trajectory
 
+from nbchat.agent import Agent
+from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.units import safe_cuts
 from nbchat.history import Entry
+from nbchat.providers.base import Provider
+from nbchat.session import Session
+from nbchat.testing import ScriptedProvider
 from nbchat.tokens import TokenCounter
 
 COUNTER = TokenCounter()
@@ -212,3 +217,16 @@ def _renamed(entry: Entry, number: int) -> Entry:
     if not entry.tool_id:
         return entry
     return entry._replace(tool_id=f"{number}_{entry.tool_id}")
+
+
+def compacted(
+    said: Sequence[Entry],
+    *,
+    policy: str = "extractive",
+    provider: Provider | None = None,
+) -> Session:
+    """What was said, after one compaction of it by hand; by default by no model."""
+    engine = CompactionEngine(policy=policy)
+    agent = Agent(provider or ScriptedProvider(), session=Session(said), engine=engine)
+    list(agent.compact())
+    return agent.session

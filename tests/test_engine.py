@@ -1,13 +1,11 @@
 """When the engine compacts, what it proposes, and that it never harms a history."""
 
-from collections.abc import Generator
-
 import pytest
+from driving import finished
 
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import Policy
 from nbchat.errors import ConfigError, ModelFileError, Overloaded, RequestRefused
-from nbchat.events import Event
 from nbchat.history import Compaction, Entry, Usage
 from nbchat.models import ModelInfo
 from nbchat.session import Session
@@ -26,15 +24,6 @@ def compact(
 ) -> Compaction:
     plan = engine.plan(kept, trigger=trigger)
     return finished(engine.compact(kept, ScriptedProvider(*lines), plan))
-
-
-def finished(work: Generator[Event, None, Compaction]) -> Compaction:
-    try:
-        while True:
-            next(work)
-    except StopIteration as end:
-        record: Compaction = end.value
-        return record
 
 
 def test_input_tokens_add_up_until_the_threshold_is_reached():

@@ -1,6 +1,7 @@
 """Ten compactions in a row over real conversations: nothing breaks, nothing is lost."""
 
 import pytest
+from driving import finished
 from trajectories import Trajectory, read_trajectories
 from wire_rules import anthropic_faults, openai_faults
 
@@ -8,7 +9,6 @@ from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import Policy
 from nbchat.compaction.units import legal, open_calls, safe_cuts
 from nbchat.errors import RequestRefused
-from nbchat.history import Compaction
 from nbchat.models import ModelInfo
 from nbchat.providers import anthropic_wire, openai_wire
 from nbchat.providers.base import Request
@@ -24,14 +24,9 @@ def compacted(session: Session, engine: CompactionEngine, provider, trigger: str
     plan = engine.plan(session, trigger=trigger)
     if plan.skip:
         return None
-    work = engine.compact(session, provider, plan)
-    while True:
-        try:
-            next(work)
-        except StopIteration as finished:
-            record: Compaction = finished.value
-            session.compactions.append(record)
-            return record
+    record = finished(engine.compact(session, provider, plan))
+    session.compactions.append(record)
+    return record
 
 
 def wire_faults(session: Session, system: str) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 import pytest
+from driving import finished
 from IPython.core.interactiveshell import InteractiveShell
 from test_kernel import Kernel
 
@@ -172,12 +173,7 @@ def test_modules_functions_classes_and_hidden_names_are_no_variables():
 
 def summary(engine: CompactionEngine, kept: Session) -> str:
     provider = ScriptedProvider(says("<summary>A parcel is late.</summary>"))
-    work = engine.compact(kept, provider, engine.plan(kept))
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            return str(end.value.summary)
+    return finished(engine.compact(kept, provider, engine.plan(kept))).summary
 
 
 def talk(*words: str, length: int = 6) -> Session:

@@ -18,12 +18,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from measures import COUNTER, has_word, texts
+from measures import COUNTER, compacted, has_word, texts
 
-from nbchat.compaction.engine import CompactionEngine
 from nbchat.history import Entry
-from nbchat.session import Session
-from nbchat.testing import ScriptedProvider
 
 DATA = Path(__file__).parents[1] / "data"
 CHATS = 10
@@ -83,23 +80,11 @@ def chats() -> Iterator[Exam]:
         yield Exam(f"chats {start}", tuple(said), tuple(asked))
 
 
-def view(exam: Exam) -> str:
-    """All that is readable after one compaction."""
-    session, engine = Session(exam.said), CompactionEngine(policy="extractive")
-    work = engine.compact(session, ScriptedProvider(), engine.plan(session))
-    while True:
-        try:
-            next(work)
-        except StopIteration as finished:
-            session.compactions.append(finished.value)
-            return texts(session.history)
-
-
 def main() -> None:
     """Print a line for each session, and one for all."""
     kept = total = 0
     for exam in [*meetings(), *chats()]:
-        after, spans = view(exam), exam.spans
+        after, spans = texts(compacted(exam.said).history), exam.spans
         found = sum(has_word(after, span) for span in spans)
         share = COUNTER.count(after) / COUNTER.count_entries(exam.said)
         kept, total = kept + found, total + len(spans)

@@ -17,30 +17,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from measures import COUNTER, Case, Score, desks, rows_of, singles, texts
+from measures import COUNTER, Case, Score, compacted, desks, rows_of, singles, texts
 from tqdm import tqdm
 from trajectories import read_trajectories
 
-from nbchat.compaction.engine import CompactionEngine
-from nbchat.history import Compaction
 from nbchat.providers.base import Provider
-from nbchat.session import Session
 from nbchat.testing import ScriptedProvider
-
-
-def compacted(case: Case, policy: str, provider: Provider) -> Session:
-    """The session after one compaction of all before the cut."""
-    session = Session(case.covered)
-    engine = CompactionEngine(policy=policy, info=provider.info())
-    plan = engine.plan(session, trigger="window")
-    work = engine.compact(session, provider, plan)
-    while True:
-        try:
-            next(work)
-        except StopIteration as finished:
-            record: Compaction = finished.value
-            session.compactions.append(record)
-            return session
 
 
 def measured(name: str, cases: Sequence[Case], policy: str, provider: Provider) -> None:
@@ -48,7 +30,7 @@ def measured(name: str, cases: Sequence[Case], policy: str, provider: Provider) 
     score, sizes, failed, seconds = Score(), [], 0, 0.0
     for case in tqdm(cases, name, leave=False):
         began = time.process_time()
-        session = compacted(case, policy, provider)
+        session = compacted(case.covered, policy=policy, provider=provider)
         seconds += time.process_time() - began
         failed += session.compaction is None
         view = texts(session.history)
