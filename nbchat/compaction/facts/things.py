@@ -168,18 +168,22 @@ def _offers(things: dict[str, Record]) -> dict[str, list[str]]:
 
 
 def _chosen_parts(record: Record, entries: Sequence[Entry]) -> set[int]:
-    """The parts that people have spoken of; all of them when they are few."""
+    """The parts that people have spoken of; all of them when they are few.
+
+    The sums are exact (`fsum`), so that the order of a set, another one in every
+    process, does not decide between parts that are nearly as good.
+    """
     if len(record.parts) <= MANY:
         return set(range(len(record.parts)))
     part_words = [_part_words(part) for part in record.parts]
     spread = Counter(word for each in part_words for word in each)
     weigh = {word: math.log(1 + len(part_words) / n) for word, n in spread.items()}
-    totals = [sum(weigh[word] for word in each) or 1 for each in part_words]
+    totals = [math.fsum(weigh[word] for word in each) or 1 for each in part_words]
     names = [{v.text.lower() for v in p if v.is_identity} for p in record.parts]
     best: dict[int, float] = defaultdict(float)
     for age, said in enumerate(_talk_around(record.place, entries)):
         for place, each in enumerate(part_words):
-            share = sum(weigh[word] for word in each & said) / totals[place]
+            share = math.fsum(weigh[word] for word in each & said) / totals[place]
             if share > LEAST_TALK or names[place] & said:
                 named = bool(names[place] & said)
                 best[place] = max(best[place], share + named + age / 100)
