@@ -10,10 +10,10 @@ from nbchat.providers.base import Request
 from nbchat.providers.sdk import (
     CONNECTIONS,
     QUESTION_TIMEOUT_SECONDS,
-    Json,
     SdkProvider,
     WireStream,
 )
+from nbchat.providers.written import Json
 
 
 class AnthropicProvider(SdkProvider):

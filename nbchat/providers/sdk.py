@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, closing
 from threading import Event as Flag
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 import httpx2
 
@@ -24,7 +24,7 @@ from nbchat.providers.faults import (
 )
 from nbchat.providers.pump import pump
 from nbchat.providers.wire import Answer, estimated_tokens, finished_reply
-from nbchat.providers.written import Format, Written
+from nbchat.providers.written import Format, Json, Written
 from nbchat.tokens import TokenCounter
 
 logger = logging.getLogger(__name__)
@@ -45,8 +45,6 @@ WINDOW_FIELDS = (
     "max_input_tokens",  # Anthropic
 )
 """What servers call a model's window in their list of models."""
-
-Json = dict[str, Any]
 
 
 class WireItem(Protocol):

@@ -12,9 +12,8 @@ from uuid import uuid4
 from nbchat.errors import ProtocolFault
 from nbchat.history import Entry, Usage
 from nbchat.providers.base import Reply, ReplyStop, Request, wire_text
+from nbchat.providers.written import Json
 from nbchat.tokens import IMAGE_TOKENS, TokenCounter
-
-Json = dict[str, Any]
 
 NOTHING_SAID = "(nothing was written)"
 """Stands for a user's message without any text, which the APIs refuse."""
