@@ -14,10 +14,11 @@ from wire_rules import anthropic_faults, openai_faults
 from nbchat.agent import Agent
 from nbchat.build import recorder
 from nbchat.compaction.engine import CompactionEngine
+from nbchat.compaction.json_text import parsed
 from nbchat.compaction.policies import Policy
 from nbchat.compaction.pruning.choice import make_pruning, prune_text
 from nbchat.compaction.pruning.outputs import ANSWER_TOKENS, shortened
-from nbchat.compaction.pruning.structure import outline, parsed
+from nbchat.compaction.pruning.structure import outline
 from nbchat.compaction.units import legal
 from nbchat.events import Compacted, CompactionUndone
 from nbchat.history import FAILED, Compaction, Entry

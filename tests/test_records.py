@@ -52,6 +52,11 @@ def test_objects_with_a_name_of_their_own_become_parts_and_an_address_does_not()
     ]
 
 
+def test_numbers_keep_the_digits_they_were_written_with():
+    found = record('\n{"order_id": 10000000000000000001, "total": 54.50}')
+    assert [value.text for value in found.own] == ["10000000000000000001", "54.50"]
+
+
 def test_the_keys_of_a_dictionary_of_things_are_their_names():
     found = record({"variants": {"899": {"price": 5}, "221": {"price": 7}}})
     assert [part[0].text for part in found.parts] == ["899", "221"]

@@ -1,16 +1,17 @@
 """What tools answered, as records: a subject, what belongs to it, and where it stood.
 
 A JSON answer is taken apart into objects: plain values stay with the object they stand
-in, objects inside it become its parts. Nothing is understood: only the form counts.
+in, objects inside it become its parts, numbers keep the digits they were written with.
+Nothing is understood: only the form counts.
 """
 
-import json
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from nbchat.compaction.json_text import parsed
 from nbchat.history import Entry
 from nbchat.ties import calls_by_result
 
@@ -97,14 +98,15 @@ def plain_values(value: Any, key: str = "") -> Iterator[Value]:
             waiting += reversed(list(current.items()))
         elif isinstance(current, list):
             waiting += [(name, inner) for inner in reversed(current)]
-        elif _is_plain(current) and str(current).strip():
-            yield Value(name, " ".join(str(current).split()))
+        elif isinstance(current, str) and current.strip():
+            yield Value(name, " ".join(current.split()))
 
 
 def _record(call: Entry, result: Entry, place: int) -> Record:
-    asked = tuple(plain_values(call.arguments))
-    answer = _parsed(result.content)
-    if not isinstance(answer, dict | list) or not answer:
+    asked = tuple(plain_values(parsed(call.tool_args)))
+    is_short = len(result.content) <= LONGEST_JSON
+    answer = parsed(result.content) if is_short else None
+    if not answer:
         outcome = " ".join(result.content[:LONGEST_OUTCOME].split())
         outcome = outcome if answer is None else NOTHING
         is_name = _is_one_name(outcome)
@@ -148,8 +150,8 @@ def _open(name: str, node: Any, values: list[Value]) -> Iterator[tuple[str, Any]
     for key, value in pairs:
         if isinstance(value, dict | list):
             yield key, value
-        elif _is_plain(value) and str(value).strip():
-            text = " ".join(str(value).split())
+        elif isinstance(value, str) and value.strip():
+            text = " ".join(value.split())
             group = name if isinstance(node, dict) and _is_attribute(node) else ""
             values.append(Value(key, text, isinstance(node, list), group))
 
@@ -189,16 +191,3 @@ def _is_one_name(text: str) -> bool:
         and " " not in text
         and any(map(str.isdigit, text))
     )
-
-
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, str | int | float) and not isinstance(value, bool)
-
-
-def _parsed(text: str) -> Any:
-    if len(text) > LONGEST_JSON or text[:1].strip() not in ("{", "["):
-        return None
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None

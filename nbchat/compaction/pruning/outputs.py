@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from nbchat.compaction.fitting import shorten
+from nbchat.compaction.json_text import parsed
 from nbchat.compaction.pruning import hits
-from nbchat.compaction.pruning.structure import SAMPLE_ROWS, TABLE_ROWS, outline, parsed
+from nbchat.compaction.pruning.structure import SAMPLE_ROWS, TABLE_ROWS, outline
 from nbchat.tokens import TokenCounter
 
 SMALL_TOKENS, SMALL_STRUCTURE_TOKENS = 200, 500

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from nbchat.compaction.json_text import Number
 from nbchat.tokens import TokenCounter
 
 TABLE_ROWS = 100
@@ -42,12 +43,6 @@ Path = tuple[str | int, ...]
 Containers = dict[Path, dict[str, Any] | list[Any]]
 
 
-class Number(str):
-    """A number with the digits it was written with."""
-
-    __slots__ = ()
-
-
 class Leaf(NamedTuple):
     """One value at the end of a path, as JSON; the lower its rank, the sooner kept."""
 
@@ -56,19 +51,6 @@ class Leaf(NamedTuple):
     place: int
     path: Path
     text: str
-
-
-def parsed(text: str) -> dict[str, Any] | list[Any] | None:
-    """The JSON object or list a text is, numbers as written; None if it is neither."""
-    if text.lstrip()[:1] not in ("{", "["):
-        return None
-    try:
-        value = json.loads(
-            text, parse_int=Number, parse_float=Number, parse_constant=Number
-        )
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict | list) else None
 
 
 def outline(
