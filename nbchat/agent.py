@@ -4,7 +4,6 @@ The agent is the only one who changes a session. It knows no widget and no datab
 listener is told every event before the caller sees it.
 """
 
-import json
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -29,6 +28,7 @@ from nbchat.history import INCOMPLETE, Entry, Usage
 from nbchat.providers import connect
 from nbchat.providers.base import Provider, Reply, Request
 from nbchat.providers.retry import stream_with_retries
+from nbchat.providers.wire import fixed_tokens
 from nbchat.recall import recall_tool
 from nbchat.session import Session
 from nbchat.tools import as_tools, failed_result, run_tool
@@ -103,6 +103,7 @@ class Agent:
     ) -> None:
         """Go on in another session, whose events go to `listener`."""
         self.session, self.listener = session, listener
+        self.engine.set_floor(self._floor_tokens())
         self.engine.resume(session)
 
     def run(self, text: str, *, stop: Flag | None = None) -> Iterator[Event]:
@@ -139,11 +140,12 @@ class Agent:
 
     def pin(self, text: str) -> Iterator[Event]:
         """Keep a rule word for word through every compaction; at most 2,000 tokens."""
-        yield from self._told(self.upkeep.pin(self.session, text))
+        yield from self._told(self._weighed(self.upkeep.pin(self.session, text)))
 
     def unpin(self, number: int) -> Iterator[Event]:
         """Let a pinned rule go, by its number from 1."""
-        yield from self._told(self.upkeep.unpin(self.session, number))
+        changes = self.upkeep.unpin(self.session, number)
+        yield from self._told(self._weighed(changes))
 
     def ask(self, text: str) -> str:
         """Run a turn to its end, return the answer; raises NbchatError if it fails."""
@@ -307,10 +309,15 @@ class Agent:
             return SavingFailed(str(error))
         return None
 
+    def _weighed(self, events: Events) -> Events:
+        """The events of a change of pins, which every request begins with."""
+        try:
+            yield from events
+        finally:
+            self.engine.set_floor(self._floor_tokens())
+
     def _floor_tokens(self) -> int:
-        schemas = [[t.name, t.description, t.parameters] for t in self.tools]
-        text = self.system + (json.dumps(schemas) if schemas else "")
-        return self.engine.counter.count(text) if text else 0
+        return fixed_tokens(self._instructions(), self.tools, self.engine.counter)
 
 
 @contextmanager

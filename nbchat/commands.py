@@ -94,7 +94,7 @@ def _context(agent: Agent, _argument: str, _stop: Stop) -> CommandResult:
     rows = {
         "model": agent.provider.name,
         "context": _of(engine.context_tokens(session), engine.info.window, "tokens"),
-        "  fixed": f"{engine.floor_tokens:,} tokens: system prompt and tools",
+        "  fixed": f"{engine.floor_tokens:,} tokens: system prompt, pins and tools",
         "since compaction": _of(
             engine.input_tokens, engine.context_token_threshold, "input tokens"
         ),

@@ -48,6 +48,8 @@ from nbchat.worker import AgentReady, Idle, QueueChanged, TurnStarted, WorkerEve
 
 FOLDER = Path(nbchat.ui.__file__).parent
 PROTOCOL = json.loads((FOLDER / "protocol.json").read_text())
+THREADS = ("nbchat-worker", "nbchat-feed")
+
 SLOW = says("word " * 1_000, delay_seconds=0.005)
 
 RECORD = Compaction("c1", 0, 2, "<summary>S</summary>", 5_000, 500, committed_at=2)
@@ -360,12 +362,13 @@ def test_interrupting_wait_stops_the_answer(panel_with: MakePanel) -> None:
 
 
 def test_close_ends_both_threads(panel_with: MakePanel) -> None:
+    others = set(threading.enumerate())
     panel = panel_with(SLOW)
     panel.ask("Talk.")
     panel.await_operation("text")
     panel.close()
     deadline = time.monotonic() + 5
-    while any(each.name.startswith("nbchat-") for each in threading.enumerate()):
+    while {t.name for t in set(threading.enumerate()) - others} & {*THREADS}:
         assert time.monotonic() < deadline
         time.sleep(0.01)
 

@@ -252,6 +252,25 @@ def test_a_system_prompt_that_grows_is_part_of_the_context_at_once():
     assert engine.context_tokens(kept) == 1_150
 
 
+def test_what_is_pinned_is_part_of_the_context_at_once():
+    agent = Agent(ScriptedProvider(says("Hi.", tokens=800)))
+    turns(agent, 1)
+    before = agent.engine.context_tokens(agent.session)
+    next(agent.pin("word " * 1_000))
+    grown = agent.engine.context_tokens(agent.session) - before
+    assert 1_000 <= grown == agent.engine.floor_tokens <= 1_050
+    list(agent.unpin(1))
+    assert agent.engine.context_tokens(agent.session) == before
+
+
+def test_another_session_brings_its_own_pins():
+    agent = Agent(ScriptedProvider())
+    agent.switch(Session(pins=["word " * 1_000]))
+    assert agent.engine.floor_tokens >= 1_000
+    agent.switch(Session())
+    assert agent.engine.floor_tokens == 0
+
+
 def test_a_compaction_that_was_cut_short_is_no_new_beginning():
     cut = Compaction("c", 0, 2, "", status="running", committed_at=2)
     kept = Session(

@@ -27,7 +27,7 @@ Json = dict[str, Any]
 STORY = "The customer asks about order W100 and its parcel. " * 40
 COUNTED = TokenCounter().count_entry(Entry("user", "Hi"))
 SAID = TokenCounter().count_entry(Entry("assistant", STORY))
-GUESS = Usage(COUNTED + 1, SAID, is_estimated=True)  # + 1: an empty list of tools
+GUESS = Usage(COUNTED, SAID, is_estimated=True)
 HUGE = 10**15
 
 OPENAI: dict[str, tuple[Json | None, Usage, int]] = {

@@ -4,7 +4,7 @@ What goes out is JSON that any server can read, whatever the history holds.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
@@ -14,6 +14,7 @@ from nbchat.history import Entry, Usage
 from nbchat.providers.base import Reply, ReplyStop, Request, wire_text
 from nbchat.providers.written import Json
 from nbchat.tokens import IMAGE_TOKENS, TokenCounter
+from nbchat.tools import Tool
 
 NOTHING_SAID = "(nothing was written)"
 """Stands for a user's message without any text, which the APIs refuse."""
@@ -92,9 +93,14 @@ def new_call_id() -> str:
 
 def estimated_tokens(request: Request, counter: TokenCounter) -> int:
     """Input tokens of a request by the local counter; thinking is not sent again."""
-    schemas = [[each.name, each.description, each.parameters] for each in request.tools]
-    fixed = counter.count(request.system) + counter.count(json.dumps(schemas))
+    fixed = fixed_tokens(request.system, request.tools, counter)
     return fixed + sum(_entry_tokens(entry, counter) for entry in request.history)
+
+
+def fixed_tokens(system: str, tools: Sequence[Tool], counter: TokenCounter) -> int:
+    """Tokens that every request of a chat begins with: the system prompt, the tools."""
+    schemas = [[each.name, each.description, each.parameters] for each in tools]
+    return counter.count(system) + (counter.count(json.dumps(schemas)) if tools else 0)
 
 
 def finished_reply(

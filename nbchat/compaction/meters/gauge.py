@@ -74,7 +74,7 @@ class Gauge:
         """A threshold of None is 75 % of the model's window, or off if unknown."""
         self.policy = policy
         self.floor_tokens = 0
-        """Tokens of the system prompt and the tools, which no compaction removes."""
+        """Tokens of the system prompt, the pins and the tools: none can be removed."""
         self._threshold = threshold
         self._breaker = Breaker()
         self._anchor: Report | None = None
@@ -107,13 +107,17 @@ class Gauge:
     def fit(self, info: ModelInfo, *, floor_tokens: int = 0) -> None:
         """Learn the model's window and what a request costs at the least."""
         self._check_threshold(self._threshold, floor_tokens)
-        if self._anchor is not None:
-            position, tokens = self._anchor
-            self._anchor = (position, tokens + floor_tokens - self.floor_tokens)
         self.info = info
         self.counter = TokenCounter(info.encoding)
         self._sum = _Sum()
-        self.floor_tokens = floor_tokens
+        self.set_floor(floor_tokens)
+
+    def set_floor(self, tokens: int) -> None:
+        """Learn what the system prompt, the tools and the pins take now."""
+        if self._anchor is not None:
+            position, known = self._anchor
+            self._anchor = (position, known + tokens - self.floor_tokens)
+        self.floor_tokens = tokens
 
     def resume(self, session: Session) -> None:
         """Count a loaded session as if it had never been away."""
