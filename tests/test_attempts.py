@@ -232,7 +232,7 @@ def test_a_transcript_refused_twice_is_asked_for_in_the_chats_place():
 def test_a_shared_request_is_legal_on_both_wires(each: Trajectory, keep: int):
     """Modes 12 and 25: calls come with tools, and a user speaks last."""
     provider = ScriptedProvider(GOOD)
-    policy = Policy("test", keep_entries=keep)
+    policy = Policy("test", keep=keep)
     engine = CompactionEngine(None, policy=policy, summary_shape="shared")
     agent = Agent(
         provider, tools=[lookup], engine=engine, session=Session(each.entries)
@@ -566,12 +566,15 @@ def test_where_even_the_words_themselves_would_not_pay_nothing_changes():
     def entry_of(text: str) -> Entry:
         raise CompactionError("not-smaller", f"{text} is too long")
 
+    def words_themselves() -> Entry:
+        return entry_of("what they said")
+
     said = (Entry("user", LONG), Entry("assistant", LONG))
     work = write_summary(
         Assignment(said, tokens=500, max_tokens=200),
         [Writer(ScriptedProvider(GOOD), Sizes(ModelInfo("m"), COUNTER), refusals=1)],
         entry_of=entry_of,
-        without_model=lambda: "what they said",
+        without_model=[words_themselves],
         stop=None,
     )
     with pytest.raises(StopIteration) as finished:

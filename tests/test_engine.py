@@ -105,7 +105,7 @@ def test_the_newest_entries_stay_when_the_policy_keeps_them_in_whole_units():
         [("user", LONG), ("assistant", LONG), ("user", "and now?")]
         + [("assistant", "", "1", "look", "{}"), ("tool", "found", "1", "look")]
     )
-    engine = CompactionEngine(policy=Policy("tail", keep_entries=1))
+    engine = CompactionEngine(policy=Policy("tail", keep=1))
     plan = engine.plan(kept)
     assert plan.stop == 3
 
@@ -269,7 +269,7 @@ def test_undo_is_one_more_record_that_gives_the_original_view_back():
         (lambda: CompactionEngine(0), "0 is no token count"),
         (lambda: CompactionEngine(policy="tierd"), "no policy 'tierd'; choose one of"),
         (lambda: Policy("x", window_share=80), "between 0 and 1"),
-        (lambda: Policy("x", keep_entries=-1), "negative"),
+        (lambda: Policy("x", keep=-1), "negative"),
     ],
 )
 def test_settings_that_cannot_work_are_refused_when_set(make, said: str):

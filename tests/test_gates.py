@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nbchat.compaction.story.gates import Source, check_size, check_story, read_summary
-from nbchat.compaction.story.summary import DEFAULT_PROMPT, RULES
+from nbchat.compaction.story.styles import PROMPTS
+from nbchat.compaction.story.summary import RULES
 from nbchat.errors import CompactionError
 from nbchat.history import Entry, Usage
 from nbchat.providers.base import Reply
@@ -23,7 +24,7 @@ STORY = (
     "The user waits for order W100. It is in Lisbon and should arrive on Tuesday; if "
     "not, the user wants the 59.90 back on the card."
 )
-SOURCE = Source(2_000, newest=MESSAGE, instruction=f"{DEFAULT_PROMPT}\n{RULES}")
+SOURCE = Source(2_000, newest=MESSAGE, instruction=f"{PROMPTS['general']}\n{RULES}")
 
 
 def reply(text: str, stop_reason: str = "end_turn", *more: Entry) -> Reply:
@@ -92,7 +93,7 @@ def test_code_inside_a_summary_stays_and_its_tags_do_not_count():
         ("...", "too-short"),
         (MESSAGE, "copy"),
         (f"So far: {MESSAGE}", "copy"),
-        (f"{DEFAULT_PROMPT} {RULES}", "echo"),
+        (f"{PROMPTS['general']} {RULES}", "echo"),
         (f"{RULES} They met.", "echo"),
         ("I'm sorry, but I can't summarize this conversation.", "refusal"),
         ("I cannot help with that.", "refusal"),
@@ -153,8 +154,11 @@ def test_a_copy_is_known_in_languages_without_spaces_too(language: str):
     ("story", "entry", "code"), [(400, 901, "not-smaller"), (501, 700, "too-long")]
 )
 def test_a_summary_that_would_not_pay_is_refused(story: int, entry: int, code: str):
-    assert code_of(check_size, story, entry, replaced_tokens=1_000) == code
-    check_size(500, 900, replaced_tokens=1_000)
+    assert (
+        code_of(check_size, story, entry, replaced_tokens=1_000, largest_share=0.9)
+        == code
+    )
+    check_size(500, 900, replaced_tokens=1_000, largest_share=0.9)
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def test_the_reason_says_how_far_each_meter_is():
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: Policy("x", meter="windwo"), "no meter 'windwo'; choose one of cum"),
+        (lambda: Policy("x", meter="windwo"), "no meter 'windwo'; choose cumulative"),
         (lambda: Policy("x", least_tokens=-1), "least_tokens -1 is negative"),
         (lambda: policy_named("atuo"), "choose one of single-summary, "),
     ],
@@ -79,6 +79,10 @@ def test_the_presets_differ_in_what_triggers_them():
     meters = {name: policy.meter for name, policy in PRESETS.items()}
     assert meters == {
         "single-summary": "cumulative",
+        "tiered": "window",
+        "recent-messages": "window",
+        "early": "window",
+        "token-window": "window",
         "extractive": "cumulative",
         "auto": "auto",
         "off": "off",

@@ -46,7 +46,7 @@ def test_ten_compactions_keep_the_wire_legal_and_the_transcript_whole(
     run: Trajectory, keep: int
 ):
     provider = ScriptedProvider(*[says("<summary>It went on.</summary>")] * 99)
-    engine = CompactionEngine(policy=Policy("test", keep_entries=keep))
+    engine = CompactionEngine(policy=Policy("test", keep=keep))
     session = Session()
     size = max(1, len(run.entries) // COMPACTIONS)
     done, is_due = 0, False

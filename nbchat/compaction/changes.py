@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nbchat.compaction.envelope import escape
-from nbchat.compaction.plan import SHORTEST_SUMMARY, SUMMARY_SHARE, Plan
+from nbchat.compaction.plan import Plan, budget_for
 from nbchat.compaction.policies import Policy
 from nbchat.errors import CompactionError
 from nbchat.history import Compaction, Entry, Usage, now
@@ -92,7 +92,6 @@ def plan_again(
     covered = _covered(session, record)
     earlier = [entry for entry in covered if entry.role == "summary"]
     size = counter.count_entries(covered)
-    budget = max(SHORTEST_SUMMARY, int(size * SUMMARY_SHARE))
     return Plan(
         "manual",
         (*earlier, *session.transcript[record.start : record.stop]),
@@ -100,7 +99,7 @@ def plan_again(
         record.stop,
         record.tokens_before,
         size,
-        min(budget, policy.summary_max_tokens),
+        budget_for(policy, size),
         focus,
         id=record.id,
     )

@@ -5,7 +5,7 @@ appends the record it returns, and until then the history is what it was.
 """
 
 import uuid
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from threading import Event as Flag
 
@@ -18,6 +18,7 @@ from nbchat.compaction.replacement import LiveVariables, Replacement
 from nbchat.compaction.story.attempts import Heard, Outcome, write_summary
 from nbchat.compaction.story.drafts import make_draft
 from nbchat.compaction.story.sizes import COUNT_ERROR, COUNT_MARGIN, Sizes
+from nbchat.compaction.story.styles import prompt_of
 from nbchat.compaction.story.summary import Assignment
 from nbchat.compaction.story.writers import (
     HARD_TRIGGERS,
@@ -82,9 +83,17 @@ class CompactionEngine(Gauge):
         )
 
     def plan(
-        self, session: Session, *, trigger: str = "manual", focus: str = ""
+        self,
+        session: Session,
+        *,
+        trigger: str = "manual",
+        focus: str = "",
+        keep: int | None = None,
     ) -> Plan:
-        """A dry run: what would be folded, or the reason to skip; calls no model."""
+        """A dry run: what would be folded, or the reason to skip; calls no model.
+
+        `keep` is how many of the newest tokens stay, whatever the policy says.
+        """
         if objection := self.objection(trigger):
             return Plan(trigger, skip=objection)
         return make_plan(
@@ -94,6 +103,8 @@ class CompactionEngine(Gauge):
             focus=focus,
             counter=self.counter,
             tokens_before=self.context_tokens(session),
+            keep_tokens=keep,
+            goal_tokens=self._goal,
         )
 
     def create_summary_request(self, plan: Plan, *, refusal: str = "") -> Request:
@@ -136,16 +147,17 @@ class CompactionEngine(Gauge):
         yield CompactionStarted(
             plan.trigger, plan.stop - plan.start, plan.tokens_before, running
         )
-        made = Replacement(session, plan, self.counter, self._live_variables)
+        made = Replacement(
+            session, plan, self.policy, self.counter, self._live_variables
+        )
         if self.policy.summarizer == "extractive":
             outcome = _without_model(made)
         else:
-            is_hard = plan.trigger in HARD_TRIGGERS
             outcome = yield from write_summary(
                 self._assignment(plan, base),
                 asked,
                 entry_of=made.entry,
-                without_model=made.extract if is_hard else None,
+                without_model=self._stand_ins(plan, made),
                 stop=stop,
             )
         return self._record(session, plan, running, outcome)
@@ -222,12 +234,19 @@ class CompactionEngine(Gauge):
         return Assignment(
             plan.covered,
             tokens=plan.tokens_covered,
-            max_tokens=plan.summary_max_tokens,
+            max_tokens=plan.budget.summary,
             recent=plan.recent,
-            prompt=self.summary_prompt or "",
+            prompt=prompt_of(self.policy, self.summary_prompt or ""),
+            is_structured=self.policy.summarizer == "structured",
             focus=plan.focus,
             base=base,
         )
+
+    def _stand_ins(self, plan: Plan, made: Replacement) -> list[Callable[[], Entry]]:
+        """What code can put in a summary's place, the best first; none if it waits."""
+        is_hard = plan.trigger in HARD_TRIGGERS
+        waits = plan.trigger == "window" and self.policy.on_failure == "wait"
+        return [made.stand_in, made.cut_off] if is_hard and not waits else []
 
     def _writers(
         self, session: Session, provider: Provider, plan: Plan
@@ -303,7 +322,7 @@ class CompactionEngine(Gauge):
             status=outcome.status,
             reason=outcome.reason,
             code=outcome.code,
-            note=outcome.note,
+            note="; ".join(filter(None, (outcome.note, plan.note))),
             model=outcome.model or running.model,
         )
 

@@ -4,7 +4,8 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from nbchat.compaction.policies import Policy
+from nbchat.compaction.policies import LENGTHS, Policy
+from nbchat.compaction.retention import answered_part, count_messages, kept_start
 from nbchat.compaction.units import open_calls, safe_cuts
 from nbchat.history import Entry
 from nbchat.session import Session
@@ -14,8 +15,28 @@ LEAST_SHARE = 0.1
 """Part of the context an automatic compaction must be able to fold: less would break
 the prompt cache and buy nothing."""
 
-SHORTEST_SUMMARY, SUMMARY_SHARE = 200, 0.25
-"""A summary may take a quarter of what it replaces, and never less than 200 tokens."""
+SHORTEST_SUMMARY = 200
+"""Tokens that a summary may always take, however little it replaces."""
+
+FACTS_TOKENS, MOST_FACTS = 500, 4 / 9
+"""Tokens that facts may take where their share is less, but never over this part of
+what summary and facts may take together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Tokens that what stands in for folded entries may take."""
+
+    summary: int
+    facts: int
+    room: int | None = None
+    """Of summary and facts together, so that the context gets small enough; None is no
+    limit beside the share of what they replace."""
+
+    @property
+    def entry(self) -> int:
+        """The size to expect of a summary entry."""
+        return self.summary + self.facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +52,20 @@ class Plan:
     """The newly folded part of the transcript."""
     tokens_before: int = 0
     tokens_covered: int = 0
-    summary_max_tokens: int = 0
+    budget: Budget = Budget(0, 0)
     focus: str = ""
     skip: str = ""
     id: str = field(default_factory=lambda: uuid.uuid4().hex[:12], compare=False)
     """The id of all records of this compaction, from its beginning to its undoing."""
     recent: tuple[Entry, ...] = ()
     """Entries of the history after the covered ones, which stay."""
+    note: str = ""
+    """What is not as the policy says: less was kept than it wants."""
 
     @property
     def tokens_after(self) -> int:
         """The estimate of the context after, with a summary of full length."""
-        return self.tokens_before - self.tokens_covered + self.summary_max_tokens
+        return self.tokens_before - self.tokens_covered + self.budget.summary
 
 
 def make_plan(
@@ -53,13 +76,20 @@ def make_plan(
     focus: str,
     counter: TokenCounter,
     tokens_before: int,
+    keep_tokens: int | None = None,
+    goal_tokens: int | None = None,
 ) -> Plan:
-    """The plan for a session under a policy; `tokens_before` is the context now."""
+    """The plan for a session under a policy; `tokens_before` is the context now.
+
+    `keep_tokens` is what a person wants kept instead of what the policy says, and
+    `goal_tokens` what the context must come down to: if need be less is kept.
+    """
     history = session.history
     if open_calls(history):
         return Plan(trigger, skip="a tool call still waits for its result")
-    newest = min(_answered(history), len(history) - policy.keep_entries)
-    cut = max((place for place in safe_cuts(history) if place <= newest), default=0)
+    frame = _Frame(history, policy, counter, tokens_before, goal_tokens)
+    wanted = frame.cut(trigger, keep_tokens)
+    cut = frame.shrunk(wanted)
     earlier = [entry for entry in history[:cut] if entry.role == "summary"]
     folded = cut - len(earlier)
     if not folded:
@@ -71,7 +101,6 @@ def make_plan(
             trigger, skip=f"only {new:,} of {tokens_before:,} tokens could be folded"
         )
     start = session.compaction.stop if session.compaction else 0
-    budget = max(SHORTEST_SUMMARY, int(size * SUMMARY_SHARE))
     return Plan(
         trigger,
         (*earlier, *session.transcript[start : start + folded]),
@@ -79,10 +108,82 @@ def make_plan(
         start + folded,
         tokens_before,
         size,
-        min(budget, policy.summary_max_tokens),
+        frame.budget(cut),
         focus,
         recent=tuple(history[cut:]),
+        note=_note(history, wanted, cut),
     )
+
+
+def budget_for(policy: Policy, tokens_covered: int) -> Budget:
+    """What a policy allows to stand in for so many tokens."""
+    wanted = min(int(tokens_covered * policy.summary_share), policy.summary_max_tokens)
+    summary = max(SHORTEST_SUMMARY, int(wanted * LENGTHS[policy.detail]))
+    most = int(tokens_covered * policy.largest_share * MOST_FACTS)
+    facts = max(int(tokens_covered * policy.facts_share), min(FACTS_TOKENS, most))
+    return Budget(summary, facts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """Where a history can be cut, and what would be left."""
+
+    history: Sequence[Entry]
+    policy: Policy
+    counter: TokenCounter
+    tokens_before: int
+    goal_tokens: int | None
+
+    def cut(self, trigger: str, keep_tokens: int | None) -> int:
+        """Where the policy, or the person, wants the newest to begin."""
+        by_tokens = keep_tokens is not None
+        start = kept_start(
+            self.history,
+            self._cuts,
+            self.policy.kept(trigger) if keep_tokens is None else keep_tokens,
+            "tokens" if by_tokens else self.policy.keep_unit,
+            self.counter.count_entries,
+        )
+        newest = min(start, answered_part(self.history))
+        return max((place for place in self._cuts if place <= newest), default=0)
+
+    def shrunk(self, cut: int) -> int:
+        """The same cut, or the first later one that frees enough."""
+        if self.goal_tokens is None:
+            return cut
+        newest = answered_part(self.history)
+        later = [place for place in self._cuts if cut <= place <= newest] or [cut]
+        freeing = (place for place in later if self._left(place) <= self.goal_tokens)
+        return next(freeing, later[-1])
+
+    def budget(self, cut: int) -> Budget:
+        """What may stand in for all before a cut; tighter where there is less room."""
+        covered = self.counter.count_entries(self.history[:cut])
+        budget = budget_for(self.policy, covered)
+        if self.goal_tokens is None:
+            return budget
+        room = self.goal_tokens - (self.tokens_before - covered)
+        if room < SHORTEST_SUMMARY:  # it cannot get small enough, whatever is written
+            return Budget(SHORTEST_SUMMARY, min(budget.facts, SHORTEST_SUMMARY))
+        facts = min(budget.facts, room // 3)
+        return Budget(min(budget.summary, room - facts), facts, room)
+
+    def _left(self, cut: int) -> int:
+        covered = self.counter.count_entries(self.history[:cut])
+        budget = budget_for(self.policy, covered)
+        return self.tokens_before - covered + min(budget.entry, covered)
+
+    @property
+    def _cuts(self) -> list[int]:
+        return safe_cuts(self.history)
+
+
+def _note(history: Sequence[Entry], wanted: int, cut: int) -> str:
+    """A warning where less is kept than was wanted."""
+    if cut == wanted:
+        return ""
+    kept, asked = count_messages(history[cut:]), count_messages(history[wanted:])
+    return f"only {kept} of {asked} newest messages kept: with more it would not fit"
 
 
 def _least(trigger: str, policy: Policy, context_tokens: int) -> float:
@@ -92,11 +193,3 @@ def _least(trigger: str, policy: Policy, context_tokens: int) -> float:
     if trigger == "overflow":  # what is freed may be what was missing
         return policy.least_tokens
     return max(policy.least_tokens, context_tokens * LEAST_SHARE)
-
-
-def _answered(history: Sequence[Entry]) -> int:
-    """How much of a history somebody has reacted to; the newest request never folds."""
-    end = len(history)
-    while end and history[end - 1].role == "user":
-        end -= 1
-    return end

@@ -5,16 +5,19 @@ from dataclasses import dataclass
 
 from nbchat.compaction.envelope import summary_entry
 from nbchat.compaction.facts import ledger
+from nbchat.compaction.facts.sections import kept_sections
 from nbchat.compaction.fitting import within
 from nbchat.compaction.plan import Plan
+from nbchat.compaction.policies import Policy
 from nbchat.compaction.story.extract import extract
-from nbchat.compaction.story.gates import LARGEST_STORY_SHARE, check_size
+from nbchat.compaction.story.gates import (
+    LARGEST_STORY_SHARE,
+    check_room,
+    check_size,
+)
 from nbchat.history import Entry
 from nbchat.session import Session
 from nbchat.tokens import TokenCounter
-
-FACTS_TOKENS, FACTS_SHARE = 500, 0.4
-"""Facts take a tenth of what is folded, or this many tokens, but never over 40 %."""
 
 EXTRACT_TOKENS, EXTRACT_SLACK = 26, 0.9
 """What an extract takes at the least when there is no story: its opening and a count;
@@ -22,6 +25,14 @@ and how nearly it may come to the length at which a story is refused."""
 
 TAGS_TOKENS = 20
 """Of the tags around a story and its facts."""
+
+CUT_OFF = (
+    "(The conversation was cut here to make room: {count} earlier entries are left "
+    "out, and no summary of them could be had. All of them are kept.)"
+)
+"""What a conversation says that had to be cut: about 35 tokens."""
+
+CUT_OFF_TOKENS = 60
 
 VARIABLES_TOKENS, VARIABLES_SHARE, VARIABLES_LINES = 300, 0.1, 20
 """Live variables take a tenth of what is folded, at most so many tokens and lines."""
@@ -38,51 +49,76 @@ class Replacement:
 
     session: Session
     plan: Plan
+    policy: Policy
     counter: TokenCounter
     live_variables: LiveVariables | None = None
 
     def entry(self, story: str) -> Entry:
         """The entry with its facts; raises CompactionError when it would not pay."""
-        return self._checked(story, self._facts(self._facts_tokens))
+        return self._checked(story, self._facts(self.plan.budget.facts))
 
-    def extract(self) -> str:
-        """A story by no model, as long as one may be."""
-        share = LARGEST_STORY_SHARE * EXTRACT_SLACK
-        budget = int(self.plan.tokens_covered * share)
-        budget = min(self.plan.summary_max_tokens, budget)
-        return extract(self.plan.covered, budget_tokens=budget, counter=self.counter)
+    def stand_in(self) -> Entry:
+        """The entry with a story by no model, as long as one may be."""
+        share = min(LARGEST_STORY_SHARE * EXTRACT_SLACK, self.policy.largest_share / 2)
+        budget = min(self.plan.budget.summary, int(self._covered * share))
+        return self.entry(self._extract(budget))
 
     def extractive_entry(self) -> Entry:
         """The facts, and of the newest words what the room for facts has left.
 
         Raises CompactionError when it would not pay.
         """
-        room = self._facts_tokens - TAGS_TOKENS
+        room = self.plan.budget.facts - TAGS_TOKENS
         facts = self._facts(room - EXTRACT_TOKENS)
         room -= self.counter.count("\n".join(facts))
-        story = extract(self.plan.covered, budget_tokens=room, counter=self.counter)
-        return self._checked(story, facts)
+        return self._checked(self._extract(room), facts)
+
+    def cut_off(self) -> Entry:
+        """The last resort: a line that says what is missing, and what facts fit.
+
+        Raises CompactionError when even that would not pay.
+        """
+        count = self.plan.stop - self.plan.start
+        share = min(self.policy.largest_share, LARGEST_STORY_SHARE)
+        room = int(self._covered * share)
+        if self.plan.budget.room is not None:
+            room = min(room, self.plan.budget.room)
+        facts = self._facts(min(room - CUT_OFF_TOKENS, self.plan.budget.facts))
+        return self._checked(CUT_OFF.format(count=f"{count:,}"), facts)
+
+    @property
+    def _covered(self) -> int:
+        return self.plan.tokens_covered
+
+    def _extract(self, budget_tokens: int) -> str:
+        return extract(
+            self.plan.covered, budget_tokens=budget_tokens, counter=self.counter
+        )
 
     def _checked(self, story: str, facts: list[str]) -> Entry:
         entry, count = summary_entry(story, facts), self.counter.count
-        replaced = self.plan.tokens_covered
-        check_size(count(story), count(entry.content), replaced_tokens=replaced)
+        check_size(
+            count(story),
+            count(entry.content),
+            replaced_tokens=self._covered,
+            largest_share=self.policy.largest_share,
+        )
+        check_room(count(entry.content), self.plan.budget.room)
         return entry
-
-    @property
-    def _facts_tokens(self) -> int:
-        covered = self.plan.tokens_covered
-        return max(covered // 10, min(FACTS_TOKENS, int(covered * FACTS_SHARE)))
 
     def _facts(self, budget_tokens: int) -> list[str]:
         transcript, stop = self.session.transcript, self.plan.stop
+        sections = kept_sections(
+            transcript[:stop], self.policy, budget_tokens, self.counter
+        )
+        taken = self.counter.count("\n".join(sections)) if sections else 0
         lines = ledger.facts(
             transcript[:stop],
             last=ledger.last_exchange(transcript, stop),
-            budget_tokens=budget_tokens,
+            budget_tokens=budget_tokens - taken,
             counter=self.counter,
         )
-        return lines + self._variables()
+        return [*sections, *lines, *self._variables()]
 
     def _variables(self) -> list[str]:
         if self.live_variables is None:

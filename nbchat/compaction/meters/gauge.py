@@ -287,9 +287,25 @@ class Gauge:
         """What a meter fires at and a compaction must get below; None: no such size."""
         if trigger == "cumulative":
             return self.context_token_threshold
-        if trigger == "window" and self._usable_window is not None:
-            return int(self._usable_window * self.policy.window_share)
-        return None
+        return self._window_limit if trigger == "window" else None
+
+    @property
+    def _window_limit(self) -> int | None:
+        """What the context may hold at most before the guard fires."""
+        usable, policy = self._usable_window, self.policy
+        if self.info.window is None or usable is None:
+            return None
+        whole = self.info.window if policy.share_of == "window" else usable
+        share = min(int(whole * policy.window_share), usable)
+        return share - int(self.info.window * policy.margin_share)
+
+    @property
+    def _goal(self) -> int | None:
+        """What a compaction must bring the context down to; None: no such size."""
+        policy, window = self.policy, self.info.window
+        if policy.target_share is not None and window is not None:
+            return int(window * policy.target_share)
+        return self._window_limit if policy.keep else None
 
     @property
     def _usable_window(self) -> int | None:

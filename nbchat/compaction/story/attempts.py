@@ -18,6 +18,7 @@ from typing import TypeVar, assert_never
 from nbchat.compaction.story.chunks import MOST_PARTS
 from nbchat.compaction.story.drafts import LEAST_ROOM, Draft, make_draft, shared_draft
 from nbchat.compaction.story.gates import Source, check_story, read_summary
+from nbchat.compaction.story.structured import rendered
 from nbchat.compaction.story.summary import Assignment, instruction
 from nbchat.compaction.story.writers import (
     MOST_REFUSALS,
@@ -69,13 +70,13 @@ def write_summary(
     writers: Sequence[Writer],
     *,
     entry_of: Callable[[str], Entry],
-    without_model: Callable[[], str] | None,
+    without_model: Sequence[Callable[[], Entry]],
     stop: Flag | None,
 ) -> Generator[Heard, None, Outcome]:
     """The summary entry by whatever means; raises nothing but Stopped and interrupts.
 
-    `entry_of` makes the entry from a text or raises CompactionError, and
-    `without_model` makes a text when no answer will do.
+    `entry_of` makes the entry from a text or raises CompactionError. When no answer
+    will do, the first of `without_model` that does not raise makes it.
     """
     work = _Work(assignment, entry_of, stop)
     name, refusal = (
@@ -91,11 +92,11 @@ def write_summary(
             raise
         except NbchatError as error:
             refusal = error
-    if without_model is not None:
+    why = refusal
+    for made in without_model:
         try:
-            entry = entry_of(without_model())
-            told = str(refusal), _code(refusal)
-            return Outcome(entry, work.cost, name, "degraded", *told)
+            told = str(why), _code(why)
+            return Outcome(made(), work.cost, name, "degraded", *told)
         except CompactionError as error:
             refusal = error
     return Outcome(None, work.cost, name, "failed", str(refusal), _code(refusal))
@@ -246,7 +247,9 @@ class _Work:
         self._refusal = refusal
 
     def _judged(self, reply: Reply) -> str:
-        text = read_summary(reply)
+        is_structured = self._assignment.is_structured
+        text = read_summary(reply, is_structured=is_structured)
+        text = rendered(text) if is_structured else text
         check_story(text, self._source)
         return text
 

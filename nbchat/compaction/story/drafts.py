@@ -26,7 +26,7 @@ NOTES_TOKENS = 100
 CUT = ("max-tokens", "unclosed")
 """Reasons for which the next answer may be longer before it is cut."""
 
-TOO_LONG = (*CUT, "too-long", "not-smaller")
+TOO_LONG = (*CUT, "too-long", "not-smaller", "too-full")
 """Reasons for which a shorter summary is asked for."""
 
 _EMPTY = Part(" ", 1, 0)

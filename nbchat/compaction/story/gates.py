@@ -13,7 +13,8 @@
     copy          repeats one of the newest messages and leaves out the rest
     continuation  goes on with the conversation: a tool's syntax, a role, a reply
     too-long      is more than half as long as what it tells
-    not-smaller   would, facts included, save less than a tenth
+    not-smaller   would, facts included, save less than the policy wants
+    too-full      would, facts included, leave the context too large
 
 The checks on what is said are few and blind to all that is not certain: a summary that
 is refused for nothing costs a request, a weak one costs little beside the facts.
@@ -25,9 +26,6 @@ from dataclasses import dataclass
 
 from nbchat.errors import CompactionError
 from nbchat.providers.base import Reply
-
-LARGEST_SHARE = 0.9
-"""A summary entry, facts included, must be at most this share of what it replaces."""
 
 LARGEST_STORY_SHARE = 0.5
 """The story alone must be at most this share of what it tells."""
@@ -91,8 +89,11 @@ class Source:
     instruction: str = ""
 
 
-def read_summary(reply: Reply) -> str:
-    """The text inside the tags; raises CompactionError with the gate's code."""
+def read_summary(reply: Reply, *, is_structured: bool = False) -> str:
+    """The text inside the tags; raises CompactionError with the gate's code.
+
+    A JSON object needs no tags where one was asked for.
+    """
     if reply.calls:
         raise CompactionError("tool-call", "the summariser called a tool")
     if reply.stop_reason != "end_turn":
@@ -101,6 +102,8 @@ def read_summary(reply: Reply) -> str:
             f"the summariser did not finish: {reply.stop_reason}",
         )
     text = _unfenced(_without_thinking(reply.text))
+    if is_structured and "<summary>" not in text and "{" in text:
+        return text
     story = _inside(text, _without_code(text))
     if not story:
         raise CompactionError("empty", "the summary was empty")
@@ -126,9 +129,18 @@ def check_story(story: str, source: Source) -> None:
     _check_copies(words, source)
 
 
-def check_size(story_tokens: int, entry_tokens: int, *, replaced_tokens: int) -> None:
-    """Raise CompactionError where a summary would not pay for what it replaces."""
-    if entry_tokens > replaced_tokens * LARGEST_SHARE:
+def check_size(
+    story_tokens: int,
+    entry_tokens: int,
+    *,
+    replaced_tokens: int,
+    largest_share: float,
+) -> None:
+    """Raise CompactionError where a summary would not pay for what it replaces.
+
+    With its facts it must be at most `largest_share` of that.
+    """
+    if entry_tokens > replaced_tokens * largest_share:
         raise CompactionError(
             "not-smaller",
             f"the summary has {entry_tokens:,} tokens, "
@@ -139,6 +151,16 @@ def check_size(story_tokens: int, entry_tokens: int, *, replaced_tokens: int) ->
             "too-long",
             f"the summary has {story_tokens:,} tokens, "
             f"more than half of the {replaced_tokens:,} it tells",
+        )
+
+
+def check_room(entry_tokens: int, room_tokens: int | None) -> None:
+    """Raise CompactionError where a summary would leave the context too large."""
+    if room_tokens is not None and entry_tokens > room_tokens:
+        raise CompactionError(
+            "too-full",
+            f"the summary has {entry_tokens:,} tokens with its facts, "
+            f"there is room for {room_tokens:,}",
         )
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from nbchat.compaction.envelope import element, escape, story, transcript
 from nbchat.compaction.fitting import shorten
 from nbchat.compaction.story.chunks import Part, shortened
+from nbchat.compaction.story.styles import PROMPTS
 from nbchat.history import Entry
 from nbchat.providers.base import Request
 from nbchat.tokens import TokenCounter
@@ -32,12 +33,6 @@ RULES = (
 
 SYSTEM = f"{ROLE} {RULES}"
 """The rules stand here and not below the transcript, or a small model repeats them."""
-
-DEFAULT_PROMPT = (
-    "Summarize the conversation above so that it can go on from the summary alone: "
-    "what the user wants and asked to be respected, what was decided and why, what was "
-    "found out, what is done, what is open, what comes next."
-)
 
 CLOSING = "At most {length}, inside <summary></summary>."
 
@@ -84,7 +79,9 @@ class Assignment:
     """The longest summary wanted."""
     recent: tuple[Entry, ...] = ()
     """The entries after them, which stay."""
-    prompt: str = ""
+    prompt: str = PROMPTS["general"]
+    is_structured: bool = False
+    """Whether the answer is JSON, to be made readable."""
     focus: str = ""
     base: Request | None = None
     """The chat's own request as it would be sent now."""
@@ -182,14 +179,14 @@ def shared_request(assignment: Assignment, base: Request, order: Order) -> Reque
 
 def instruction(assignment: Assignment) -> str:
     """All that a writer is told, to know an echo of it by."""
-    return f"{SYSTEM}\n{OPERATION}\n{assignment.prompt or DEFAULT_PROMPT}"
+    return f"{SYSTEM}\n{OPERATION}\n{assignment.prompt}"
 
 
 def _asked(assignment: Assignment, order: Order, notes: Sequence[str]) -> list[str]:
     """What is asked for; length and tags come last, whatever the prompt says."""
     focus = escape(shorten(assignment.focus, FOCUS_LIMIT))
     return [
-        assignment.prompt or DEFAULT_PROMPT,
+        assignment.prompt,
         *notes,
         f"Pay special attention to: {focus}" if focus else "",
         REFUSED.format(refusal=escape(order.refusal)) if order.refusal else "",
