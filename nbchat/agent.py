@@ -114,9 +114,18 @@ class Agent:
         """
         yield from self._told(self._turn(Entry("user", text), stop))
 
-    def compact(self, *, focus: str = "", stop: Flag | None = None) -> Iterator[Event]:
-        """Compact now, whatever the meters say; `focus` names what matters most."""
-        yield from self._told(self._compact("manual", stop, focus=focus))
+    def compact(
+        self, *, focus: str = "", keep: int | None = None, stop: Flag | None = None
+    ) -> Iterator[Event]:
+        """Compact now, whatever the meters say; `focus` names what matters most.
+
+        `keep` is how many of the newest tokens stay word for word, instead of what the
+        policy says.
+        """
+        compacted = self.upkeep.compact(
+            self.session, self.provider, "manual", stop=stop, focus=focus, keep=keep
+        )
+        yield from self._told(compacted)
 
     def undo_compaction(self) -> Iterator[Event]:
         """Take back the compaction in force; the model sees what it saw before it."""
@@ -195,7 +204,9 @@ class Agent:
             return (yield from self._ask(stop))
         except ContextOverflow:
             before = self.session.compaction
-            yield from self._compact("overflow", stop)
+            yield from self.upkeep.compact(
+                self.session, self.provider, "overflow", stop=stop
+            )
             if self.session.compaction is before:
                 raise
         return (yield from self._ask(stop))
@@ -270,6 +281,7 @@ class Agent:
                 yield self._remember(failed_result(call, "denied by the user"))
             else:
                 yield self._remember(run_tool(self.tools, call))
+                yield from self.upkeep.shorten(self.session)
 
     def _answer_open_calls(self, reason: str) -> Events:
         """Answer every call that will not run, so that the history stays legal."""
@@ -278,11 +290,6 @@ class Agent:
 
     def _compact_if_due(self, stop: Flag | None) -> Events:
         yield from self.upkeep.compact_if_due(self.session, self.provider, stop=stop)
-
-    def _compact(self, trigger: str, stop: Flag | None, *, focus: str = "") -> Events:
-        yield from self.upkeep.compact(
-            self.session, self.provider, trigger, stop=stop, focus=focus
-        )
 
     def _remember(self, entry: Entry, usage: Usage | None = None) -> Event:
         position = self.session.append(entry, usage)

@@ -15,6 +15,9 @@ Status = Literal["running", "done", "degraded", "failed", "undone"]
 Kind = Literal["summary", "pruning"]
 Revision = Literal["", "edited", "regenerated"]
 
+RETRIEVAL = "retrieval"
+"""The trigger of a pruning that was made when the output came."""
+
 INCOMPLETE = '{"incomplete": true}'
 FAILED = '{"is_error": true}'
 
@@ -156,6 +159,11 @@ class Compaction:
     def is_in_force(self) -> bool:
         """Whether the model sees this summary."""
         return self.status in ("done", "degraded")
+
+    @property
+    def is_immediate(self) -> bool:
+        """Whether this shortened an output before the model first saw it."""
+        return self.kind == "pruning" and self.trigger == RETRIEVAL
 
     @property
     def is_attempt(self) -> bool:

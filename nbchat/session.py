@@ -139,13 +139,22 @@ class Session:
         Where outputs were pruned they are seen shortened. Costs what is new, not what
         there is.
         """
+        self._refresh()
+        return self._view.copy()
+
+    def _refresh(self) -> None:
         records, said = self._viewed
         if records != len(self.compactions):
             self._view = seen(self.transcript, self.active_compactions)
             said = len(self.transcript)
         self._view += self.transcript[said:]
         self._viewed = (len(self.compactions), len(self.transcript))
-        return self._view.copy()
+
+    def newest(self, position: int) -> list[Entry]:
+        """What the model sees of the entries from a place of the transcript on."""
+        self._refresh()
+        count = len(self.transcript) - position
+        return self._view[-count:] if count else []
 
     @property
     def usage(self) -> Usage:

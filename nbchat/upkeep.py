@@ -56,6 +56,7 @@ class Upkeep:
         self, session: Session, provider: Provider, *, stop: Flag | None
     ) -> Events:
         """Compact when a meter says so; without a model where pruning is enough."""
+        self._count_exactly(session, provider)
         decision = self._engine.should_compact(session)
         if not decision:
             return
@@ -73,9 +74,10 @@ class Upkeep:
         *,
         stop: Flag | None,
         focus: str = "",
+        keep: int | None = None,
     ) -> Events:
         """Plan, compact, commit; or say why not."""
-        plan = self._engine.plan(session, trigger=trigger, focus=focus)
+        plan = self._engine.plan(session, trigger=trigger, focus=focus, keep=keep)
         if plan.skip:
             if trigger != "manual":
                 self._engine.cool_down(session, trigger=trigger)
@@ -85,6 +87,13 @@ class Upkeep:
         work = self._engine.compact(session, provider, plan, stop=stop, base=base)
         record = yield from self._ended(session, work)
         yield self._commit(session, record)
+
+    def shorten(self, session: Session) -> Events:
+        """Shorten the output that has just come, where the policy wants it."""
+        record = self._engine.shorten(session)
+        if record is not None:
+            session.compactions.append(record)
+            yield Compacted(record)
 
     def undo(self, session: Session) -> Events:
         """Take back the compaction in force."""
@@ -168,6 +177,17 @@ class Upkeep:
             else:  # KeyboardInterrupt, or the caller left: nobody reads another event
                 self._tell(CompactionFailed(record))
             raise
+
+    def _count_exactly(self, session: Session, provider: Provider) -> None:
+        """Let the provider count the next request where a policy wants it exact."""
+        if self._base is None or not self._engine.wants_exact_count(session):
+            return
+        try:
+            tokens = provider.count_tokens(self._base())
+        except NbchatError as error:
+            logger.warning("counting here, %s cannot: %s", provider.name, error)
+        else:
+            self._engine.set_context(session, tokens)
 
     def _commit(self, session: Session, record: Compaction) -> Event:
         if not record.is_in_force:

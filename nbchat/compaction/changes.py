@@ -21,7 +21,7 @@ def undo(session: Session) -> Compaction | None:
 
     Whatever was done to it, an edit or a summary written anew, goes with it.
     """
-    active = session.active_compactions
+    active = [each for each in session.active_compactions if not each.is_immediate]
     if not active:
         return None
     return _as_of_now(session, replace(active[-1], status="undone", reason=""))

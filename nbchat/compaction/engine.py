@@ -13,7 +13,11 @@ from nbchat.compaction import changes
 from nbchat.compaction.meters.gauge import Gauge
 from nbchat.compaction.plan import Plan, make_plan
 from nbchat.compaction.policies import Policy, policy_named
-from nbchat.compaction.pruning.choice import TARGET_SHARE, make_pruning
+from nbchat.compaction.pruning.choice import (
+    TARGET_SHARE,
+    make_pruning,
+    prune_text,
+)
 from nbchat.compaction.replacement import LiveVariables, Replacement
 from nbchat.compaction.story.attempts import Heard, Outcome, write_summary
 from nbchat.compaction.story.drafts import make_draft
@@ -31,7 +35,7 @@ from nbchat.compaction.story.writers import (
 from nbchat.compaction.units import open_calls
 from nbchat.errors import CompactionError
 from nbchat.events import CompactionStarted
-from nbchat.history import Compaction, Entry, Usage, prefix_hash
+from nbchat.history import RETRIEVAL, Compaction, Entry, Usage, prefix_hash
 from nbchat.models import ModelInfo
 from nbchat.providers.base import Provider, Request
 from nbchat.session import Session
@@ -104,7 +108,7 @@ class CompactionEngine(Gauge):
             counter=self.counter,
             tokens_before=self.context_tokens(session),
             keep_tokens=keep,
-            goal_tokens=self._goal,
+            goal_tokens=self.limits.goal,
         )
 
     def create_summary_request(self, plan: Plan, *, refusal: str = "") -> Request:
@@ -168,7 +172,7 @@ class CompactionEngine(Gauge):
         None when the policy does not prune and when a summary would still be due: too
         little would come free, or the window would stay too full.
         """
-        if not self.policy.prunes or open_calls(session.history):
+        if not self._may_shorten(self.policy.prunes) or open_calls(session.history):
             return None
         pruning = make_pruning(
             session, self.counter, protected=self.policy.protected_tools
@@ -178,20 +182,48 @@ class CompactionEngine(Gauge):
         limit = self._limit("window")
         if not pruning.pays(before) or (limit and after > limit * TARGET_SHARE):
             return None
-        stop = pruning.replacements[-1][0] + 1
+        record = self._pruned(session, pruning.replacements, trigger)
+        return replace(record, tokens_before=before, tokens_after=after)
+
+    def shorten(self, session: Session) -> Compaction | None:
+        """The record that shortens the newest output before the model first sees it.
+
+        None where the policy leaves outputs alone, and for one that should stay whole:
+        small, an error, or of a protected tool.
+        """
+        place, entry = len(session.transcript) - 1, session.transcript[-1]
+        is_protected = entry.tool_name in self.policy.protected_tools
+        if not self._may_shorten(self.policy.shortens_at_once) or is_protected:
+            return None
+        text = prune_text(entry, self.counter, position=place)
+        if text == entry.content:
+            return None
+        record = self._pruned(session, ((place, text),), RETRIEVAL)
+        short = entry._replace(content=text)
+        before, after = map(self.counter.count_entry, (entry, short))
+        return replace(record, tokens_before=before, tokens_after=after)
+
+    def _may_shorten(self, wanted: bool) -> bool:  # noqa: FBT001  # a policy's field
+        return wanted and self.policy.verbosity != "debug"
+
+    def _pruned(
+        self,
+        session: Session,
+        replacements: tuple[tuple[int, str], ...],
+        trigger: str,
+    ) -> Compaction:
+        stop = replacements[-1][0] + 1
         return Compaction(
             id=uuid.uuid4().hex[:12],
-            start=pruning.replacements[0][0],
+            start=replacements[0][0],
             stop=stop,
             summary="",
-            tokens_before=before,
-            tokens_after=after,
             trigger=trigger,
             policy=self.policy.name,
             prefix_hash=prefix_hash(session.transcript[:stop]),
             committed_at=len(session.transcript),
             kind="pruning",
-            replacements=pruning.replacements,
+            replacements=replacements,
         )
 
     def undo(self, session: Session) -> Compaction | None:
@@ -286,7 +318,11 @@ class CompactionEngine(Gauge):
 
     def _last_usage(self, session: Session) -> Usage | None:
         """The usage of the last answer, if the model still sees what it saw then."""
-        records = (each for each in session.compactions if each.status != "failed")
+        records = (
+            each
+            for each in session.compactions
+            if each.status != "failed" and not each.is_immediate
+        )
         changed = max((record.committed_at for record in records), default=0)
         if not session.usages or session.usages[-1][0] <= changed:
             return None

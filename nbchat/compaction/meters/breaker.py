@@ -12,6 +12,9 @@ STRIKES = 2
 """Compactions in a row without success after which there is no third (opencode's users
 report 35 in a row)."""
 
+MOST_DOUBLINGS = 6
+"""After that it stays at 64 requests between two tries."""
+
 UNTIL = (
     "automatic compaction rests until the threshold, the policy or the model changes, "
     "or someone compacts by hand or undoes a compaction"
@@ -31,12 +34,31 @@ class Breaker:
         self.resting: frozenset[str] = frozenset()
         """The meters that stay silent until something changes; people were told why."""
         self._settings: Hashable = None
+        self.waits_for = 0
+        """Requests to let pass before the next try."""
 
     def clear(self) -> None:
         """Something has changed: all may try again."""
         self.failures = 0
         self._in_vain.clear()
         self.resting = frozenset()
+        self.waits_for = 0
+
+    @property
+    def waiting(self) -> str:
+        """Why nothing is tried now."""
+        return (
+            f"no summary could be had {self.failures} times in a row; "
+            f"the next try comes after {self.waits_for} more requests"
+        )
+
+    def back_off(self) -> None:
+        """Let twice as many requests pass as after the last failure, one at first."""
+        self.waits_for = 2 ** min(self.failures - 1, MOST_DOUBLINGS)
+
+    def count_request(self) -> None:
+        """One more request was answered."""
+        self.waits_for = max(0, self.waits_for - 1)
 
     def is_new(self, settings: Hashable) -> bool:
         """Whether the settings changed since the last look; all may try again then."""

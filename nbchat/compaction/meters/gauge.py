@@ -8,17 +8,14 @@ banner, `/context` and the panel all ask `context_tokens`.
 from dataclasses import dataclass
 
 from nbchat.compaction.meters.breaker import Breaker
+from nbchat.compaction.meters.limits import Limits
 from nbchat.compaction.meters.meter import Decision, Reading, read_meters
 from nbchat.compaction.meters.spending import EXPECTED_SUMMARY_TOKENS, RATIOS, Spending
-from nbchat.compaction.policies import Policy
-from nbchat.errors import ConfigError
+from nbchat.compaction.policies import Policy, policy_named
 from nbchat.history import Compaction, Usage
 from nbchat.models import ModelInfo, Prices
 from nbchat.session import Session
 from nbchat.tokens import TokenCounter
-
-WINDOW_SHARE_OF_THRESHOLD = 0.75
-"""The threshold as a share of the window when none is set."""
 
 PATIENCE = 8
 """How much longer to wait after a failed compaction, as a factor."""
@@ -31,6 +28,10 @@ SHRUNK_SHARE = 0.9
 
 ANSWERS = 2
 """Answers a summariser may give to one compaction; fewer after failures in a row."""
+
+NEAR = 0.7
+"""Share of the guard's limit from which an exact count is worth its request: local
+counts are up to 28 % short of a provider's own."""
 
 AUTOMATIC = ("cumulative", "auto", "window")
 """The triggers that have a meter."""
@@ -88,11 +89,12 @@ class Gauge:
     @property
     def context_token_threshold(self) -> int | None:
         """Input tokens after which to compact; None when that meter is off."""
-        if self.policy.meter != "cumulative":
-            return None
-        if self._threshold is None and self.info.window is not None:
-            return int(self.info.window * WINDOW_SHARE_OF_THRESHOLD)
-        return self._threshold
+        return self.limits.threshold
+
+    @property
+    def limits(self) -> Limits:
+        """What the policy allows for this model."""
+        return Limits(self.policy, self.info, self._threshold)
 
     @property
     def failures(self) -> int:
@@ -101,12 +103,23 @@ class Gauge:
 
     def set_threshold(self, tokens: int | None) -> None:
         """Compact at another sum; refused when the floor alone would exceed it."""
-        self._check_threshold(tokens, self.floor_tokens)
+        Limits(self.policy, self.info, tokens).check(self.floor_tokens)
         self._threshold = tokens
+
+    def use_policy(self, policy: str | Policy) -> None:
+        """Go on under another policy; raises ConfigError for one that cannot work."""
+        policy = policy_named(policy)
+        limits = Limits(policy, self.info, self._threshold)
+        limits.check(self.floor_tokens)
+        limits.check_guard(self.floor_tokens)
+        self.policy = policy
 
     def fit(self, info: ModelInfo, *, floor_tokens: int = 0) -> None:
         """Learn the model's window and what a request costs at the least."""
-        self._check_threshold(self._threshold, floor_tokens)
+        limits = Limits(self.policy, info, self._threshold)
+        limits.check(floor_tokens)
+        if self.policy.meter == "window":
+            limits.check_guard(floor_tokens)
         self.info = info
         self.counter = TokenCounter(info.encoding)
         self._sum = _Sum()
@@ -124,8 +137,9 @@ class Gauge:
         self.reset()
         since = 0
         for change in session.compactions:
-            is_over = change.status not in ("failed", "running")
-            if is_over and change.committed_at >= since:
+            if change.is_attempt or change.is_immediate:
+                continue
+            if change.committed_at >= since:
                 since = change.committed_at
                 self.reset(change if change.is_in_force else None)
         self._breaker.clear()
@@ -140,6 +154,7 @@ class Gauge:
         with it the size of the context is known exactly up to there.
         """
         self.input_tokens += usage.input_tokens
+        self._breaker.count_request()
         kept_tokens = self._kept_tokens or self.floor_tokens + self._summary_tokens
         self._spending.add(usage, self._prices, kept_tokens=kept_tokens)
         if position is not None:
@@ -166,19 +181,34 @@ class Gauge:
         """
         if self._anchor is not None:
             position, tokens = self._anchor
-            return tokens + self.counter.count_entries(session.transcript[position:])
+            return tokens + self.counter.count_entries(session.newest(position))
         return self.floor_tokens + self.history_tokens(session)
 
     def history_tokens(self, session: Session) -> int:
         """Tokens of all that the model sees; only what is new is looked at."""
         known, said = self._sum, len(session.transcript)
         if known.session is session and known.records == len(session.compactions):
-            new = session.transcript[known.said :]
+            new = session.newest(known.said)
             tokens = known.tokens + self.counter.count_entries(new)
         else:
             tokens = self.counter.count_entries(session.history)
         self._sum = _Sum(session, len(session.compactions), said, tokens)
         return tokens
+
+    def wants_exact_count(self, session: Session) -> bool:
+        """Whether the provider should count what is about to be sent."""
+        if not self.policy.counts_exactly or self.limits.guard is None:
+            return False
+        is_known = self._anchor is not None and self._anchor[0] == len(
+            session.transcript
+        )
+        near = self.context_tokens(session) >= self.limits.guard * NEAR
+        return near and not is_known
+
+    def set_context(self, session: Session, tokens: int) -> None:
+        """Learn what the next request holds, as the provider counts it."""
+        self._anchor = (len(session.transcript), tokens)
+        self._first_report = self._first_report or self._anchor
 
     def should_compact(self, session: Session) -> Decision:
         """Whether it is time, which meter says so, and why."""
@@ -187,6 +217,8 @@ class Gauge:
         settings = (self.policy, self._threshold, self.info, self.floor_tokens)
         if self._breaker.is_new(settings):
             self._pause = Pause()
+        if self._breaker.waits_for:
+            return Decision("", self._breaker.waiting)
         self._judge(session)
         return read_meters(self._reading(self.context_tokens(session)))
 
@@ -207,7 +239,8 @@ class Gauge:
 
     def answers(self, trigger: str) -> int:
         """How many answers a summariser may give; none where it has kept failing."""
-        return ANSWERS if trigger == "manual" else max(ANSWERS - self.failures, 0)
+        is_patient = trigger == "manual" or self.policy.on_failure == "wait"
+        return ANSWERS if is_patient else max(ANSWERS - self.failures, 0)
 
     def cool_down(
         self, session: Session, *, thresholds: int = 1, trigger: str = ""
@@ -236,9 +269,13 @@ class Gauge:
         """After a failed compaction: rest for eight thresholds' worth.
 
         After the second in a row the next is refused, so a summariser that never
-        succeeds costs three requests.
+        succeeds costs three requests. A policy that waits tries again after one more
+        request, then two, then four.
         """
         self._breaker.failures += 1
+        if self.policy.on_failure == "wait":
+            self._breaker.back_off()
+            return
         self.cool_down(session, thresholds=PATIENCE)
 
     def _note_outcome(self, record: Compaction | None) -> None:
@@ -253,7 +290,7 @@ class Gauge:
         """Know what the last compaction has left in the context."""
         self._kept_tokens = max(tokens, self.floor_tokens)
         least = int(self._kept_tokens * GROWTH_AFTER_SUCCESS)
-        room = self._usable_window
+        room = self.limits.usable_window
         self._pause = Pause(least_context=least if room is None else min(least, room))
 
     def _judge(self, session: Session) -> None:
@@ -284,35 +321,7 @@ class Gauge:
         )
 
     def _limit(self, trigger: str) -> int | None:
-        """What a meter fires at and a compaction must get below; None: no such size."""
-        if trigger == "cumulative":
-            return self.context_token_threshold
-        return self._window_limit if trigger == "window" else None
-
-    @property
-    def _window_limit(self) -> int | None:
-        """What the context may hold at most before the guard fires."""
-        usable, policy = self._usable_window, self.policy
-        if self.info.window is None or usable is None:
-            return None
-        whole = self.info.window if policy.share_of == "window" else usable
-        share = min(int(whole * policy.window_share), usable)
-        return share - int(self.info.window * policy.margin_share)
-
-    @property
-    def _goal(self) -> int | None:
-        """What a compaction must bring the context down to; None: no such size."""
-        policy, window = self.policy, self.info.window
-        if policy.target_share is not None and window is not None:
-            return int(window * policy.target_share)
-        return self._window_limit if policy.keep else None
-
-    @property
-    def _usable_window(self) -> int | None:
-        """The window less what an answer needs."""
-        if self.info.window is None:
-            return None
-        return self.info.window - self.info.output_reserve
+        return self.limits.of(trigger)
 
     @property
     def _prices(self) -> Prices:
@@ -330,17 +339,3 @@ class Gauge:
     @property
     def _summary_tokens(self) -> int:
         return min(EXPECTED_SUMMARY_TOKENS, self.policy.summary_max_tokens)
-
-    def _check_threshold(self, tokens: int | None, floor_tokens: int) -> None:
-        if tokens is not None and tokens <= 0:
-            raise ConfigError(
-                f"context_token_threshold {tokens} is no token count; set one above 0"
-            )
-        if self.policy.meter != "cumulative" or tokens is None:
-            return
-        if tokens <= floor_tokens:
-            raise ConfigError(
-                f"context_token_threshold {tokens:,} is not above the "
-                f"{floor_tokens:,} tokens of the system prompt and tools alone, "
-                f"which no compaction removes; set at least {4 * floor_tokens:,}"
-            )
