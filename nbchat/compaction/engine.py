@@ -4,7 +4,6 @@ The engine decides, plans and proposes; it never changes a session. Whoever runs
 appends the record it returns, and until then the history is what it was.
 """
 
-import uuid
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from threading import Event as Flag
@@ -13,11 +12,8 @@ from nbchat.compaction import changes
 from nbchat.compaction.meters.gauge import Gauge
 from nbchat.compaction.plan import Plan, make_plan
 from nbchat.compaction.policies import Policy, policy_named
-from nbchat.compaction.pruning.choice import (
-    TARGET_SHARE,
-    make_pruning,
-    prune_text,
-)
+from nbchat.compaction.pruning.choice import TARGET_SHARE, make_pruning
+from nbchat.compaction.pruning.proposals import newest_shortened, record_of
 from nbchat.compaction.replacement import LiveVariables, Replacement
 from nbchat.compaction.story.attempts import Heard, Outcome, write_summary
 from nbchat.compaction.story.drafts import make_draft
@@ -35,7 +31,7 @@ from nbchat.compaction.story.writers import (
 from nbchat.compaction.units import open_calls
 from nbchat.errors import CompactionError
 from nbchat.events import CompactionStarted
-from nbchat.history import RETRIEVAL, Compaction, Entry, Usage, prefix_hash
+from nbchat.history import Compaction, Entry, Usage, prefix_hash
 from nbchat.models import ModelInfo
 from nbchat.providers.base import Provider, Request
 from nbchat.session import Session
@@ -172,7 +168,8 @@ class CompactionEngine(Gauge):
         None when the policy does not prune and when a summary would still be due: too
         little would come free, or the window would stay too full.
         """
-        if not self._may_shorten(self.policy.prunes) or open_calls(session.history):
+        may_prune = self.policy.prunes and self.policy.verbosity != "debug"
+        if not may_prune or open_calls(session.history):
             return None
         pruning = make_pruning(
             session, self.counter, protected=self.policy.protected_tools
@@ -182,49 +179,12 @@ class CompactionEngine(Gauge):
         limit = self._limit("window")
         if not pruning.pays(before) or (limit and after > limit * TARGET_SHARE):
             return None
-        record = self._pruned(session, pruning.replacements, trigger)
+        record = record_of(session, pruning, self.policy, trigger=trigger)
         return replace(record, tokens_before=before, tokens_after=after)
 
     def shorten(self, session: Session) -> Compaction | None:
-        """The record that shortens the newest output before the model first sees it.
-
-        None where the policy leaves outputs alone, and for one that should stay whole:
-        small, an error, or of a protected tool.
-        """
-        place, entry = len(session.transcript) - 1, session.transcript[-1]
-        is_protected = entry.tool_name in self.policy.protected_tools
-        if not self._may_shorten(self.policy.shortens_at_once) or is_protected:
-            return None
-        text = prune_text(entry, self.counter, position=place)
-        if text == entry.content:
-            return None
-        record = self._pruned(session, ((place, text),), RETRIEVAL)
-        short = entry._replace(content=text)
-        before, after = map(self.counter.count_entry, (entry, short))
-        return replace(record, tokens_before=before, tokens_after=after)
-
-    def _may_shorten(self, wanted: bool) -> bool:  # noqa: FBT001  # a policy's field
-        return wanted and self.policy.verbosity != "debug"
-
-    def _pruned(
-        self,
-        session: Session,
-        replacements: tuple[tuple[int, str], ...],
-        trigger: str,
-    ) -> Compaction:
-        stop = replacements[-1][0] + 1
-        return Compaction(
-            id=uuid.uuid4().hex[:12],
-            start=replacements[0][0],
-            stop=stop,
-            summary="",
-            trigger=trigger,
-            policy=self.policy.name,
-            prefix_hash=prefix_hash(session.transcript[:stop]),
-            committed_at=len(session.transcript),
-            kind="pruning",
-            replacements=replacements,
-        )
+        """The record that shortens an output that just came; None where none should."""
+        return newest_shortened(session, self.policy, self.counter)
 
     def undo(self, session: Session) -> Compaction | None:
         """The record that takes back the newest compaction in force; None without."""
