@@ -11,6 +11,7 @@ from threading import Event as Flag
 from threading import Lock
 
 from nbchat.compaction.engine import CompactionEngine
+from nbchat.compaction.meters.context import ContextUsage, context_usage
 from nbchat.compaction.units import Projection, open_calls
 from nbchat.errors import ContextOverflow, NbchatError, Stopped, StoreError
 from nbchat.events import (
@@ -150,6 +151,22 @@ class Agent:
     def pin(self, text: str) -> Iterator[Event]:
         """Keep a rule word for word through every compaction; at most 2,000 tokens."""
         yield from self._told(self._weighed(self.upkeep.pin(self.session, text)))
+
+    def checkpoint(self, text: str) -> Iterator[Event]:
+        """Keep the state of the work word for word, until the next checkpoint."""
+        changes = self.upkeep.checkpoint(self.session, text)
+        yield from self._told(self._weighed(changes))
+
+    def import_summary(self, other: Session) -> Iterator[Event]:
+        """Go on from another session's summary; raises NbchatError if it has none."""
+        compaction = other.compaction
+        if compaction is None:
+            raise NbchatError(f"{other!r} has no summary to import; compact it first")
+        yield from self._told(self._added(compaction.entry))
+
+    def context_usage(self) -> ContextUsage:
+        """What the next request holds, part by part."""
+        return context_usage(self.session, self.engine, self.system, self.tools)
 
     def unpin(self, number: int) -> Iterator[Event]:
         """Let a pinned rule go, by its number from 1."""
@@ -315,6 +332,9 @@ class Agent:
         except StoreError as error:
             return SavingFailed(str(error))
         return None
+
+    def _added(self, entry: Entry) -> Events:
+        yield self._remember(entry)
 
     def _weighed(self, events: Events) -> Events:
         """The events of a change of pins, which every request begins with."""

@@ -19,6 +19,9 @@ RETRIEVAL = "retrieval"
 """The trigger of a pruning that was made when the output came."""
 
 INCOMPLETE = '{"incomplete": true}'
+TEXT_TYPES = ("text/", "application/json", "application/xml", "application/yaml")
+"""Media types whose content is text."""
+
 FAILED = '{"is_error": true}'
 
 
@@ -55,6 +58,19 @@ class Entry(NamedTuple):
         except (ValueError, RecursionError):  # a hundred thousand brackets
             return {}
         return value if isinstance(value, dict) else {}
+
+    @property
+    def is_attachment(self) -> bool:
+        """Whether this is a picture or a file that a person brought."""
+        return self.role == "user" and bool(self.tool_name)
+
+    @property
+    def is_text_file(self) -> bool:
+        """Whether this is a file whose text is sent to the model."""
+        media_type = self.arguments.get("media_type", "text/plain")
+        is_file = self.is_attachment and self.tool_name != "image"
+        has_text = isinstance(self.arguments.get("data"), str)
+        return is_file and has_text and str(media_type).startswith(TEXT_TYPES)
 
     @property
     def is_error(self) -> bool:
@@ -143,6 +159,8 @@ class Compaction:
     """Length of the transcript at commit; usage reported before is history."""
     created_at: str = field(default_factory=now)
     kind: Kind = "summary"
+    summary_tokens: int = 0
+    """Of the summary entry alone, facts included."""
     replacements: tuple[tuple[int, str], ...] = ()
     """Of a pruning: places in the transcript, and the content seen there instead."""
     revision: Revision = ""
@@ -154,6 +172,11 @@ class Compaction:
     def entry(self) -> Entry:
         """The entry that stands in for everything covered."""
         return Entry("summary", self.summary)
+
+    @property
+    def replaced_tokens(self) -> int:
+        """What the summary stands in for, as the context shrank by it."""
+        return self.tokens_before - self.tokens_after + self.summary_tokens
 
     @property
     def is_in_force(self) -> bool:

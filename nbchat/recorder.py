@@ -73,6 +73,6 @@ class Recorder:
 
     def _save_pins(self, pins: tuple[str, ...]) -> None:
         if pins != self._pins:
-            kind: PinKind = "pin" if len(pins) > len(self._pins) else "unpin"
+            kind: PinKind = "pin" if len(pins) >= len(self._pins) else "unpin"
             self._store.add_pins(self._session.session_id, pins, kind=kind)
             self._pins = pins

@@ -15,6 +15,9 @@ from nbchat.recall import Recollection, find
 
 ROLES = ("user", "assistant", "tool", "thinking", "summary")
 
+CHECKPOINT = "Checkpoint: "
+"""How the pin begins that holds the state of the work."""
+
 SHOWN_LENGTH = 60
 """Characters of a wrong entry that an error shows."""
 
@@ -208,6 +211,13 @@ class Session:
             number = self.pins.index(text) + 1
             raise NbchatError(f"this is pinned already, as number {number}")
         self.pins = (*self.pins, text)
+
+    def checkpoint(self, text: str) -> None:
+        """Keep the state of the work; the newest checkpoint replaces the one before."""
+        if not text.strip():
+            raise NbchatError("an empty text is no checkpoint")
+        rules = (each for each in self.pins if not each.startswith(CHECKPOINT))
+        self.pins = (*rules, f"{CHECKPOINT}{text}")
 
     def unpin(self, number: int) -> str:
         """Let a rule go, by its number from 1; raises NbchatError if there is none."""

@@ -5,71 +5,31 @@ only ever added, each in its own transaction, so a crash loses nothing acknowled
 """
 
 import json
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import sqlalchemy as sa
-from jupyter_core.paths import jupyter_data_dir
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
+from nbchat.database import (
+    chat_messages,
+    default_file,
+    open_database,
+    session_snapshots,
+    sessions,
+    settings,
+)
 from nbchat.errors import HistoryError, SessionTaken, StoreError
 from nbchat.history import Compaction, Entry, Usage, now
 from nbchat.session import Session
 
-BUSY_SECONDS = 5
 TITLE_LENGTH = 60
 
 PinKind = Literal["pin", "unpin"]
 ESCAPED = "\ufdd0"
 """Begins a text kept in escapes: a noncharacter, reserved for a program's own use."""
-
-metadata = sa.MetaData()
-
-sessions = sa.Table(
-    "sessions",
-    metadata,
-    sa.Column("id", sa.String(64), primary_key=True),
-    sa.Column("notebook", sa.Text, nullable=False, default=""),
-    sa.Column("model", sa.Text, nullable=False, default=""),
-    sa.Column("created_at", sa.String(32), nullable=False),
-)
-
-chat_messages = sa.Table(
-    "chat_messages",
-    metadata,
-    sa.Column("session_id", sa.ForeignKey("sessions.id"), primary_key=True),
-    sa.Column("position", sa.Integer, primary_key=True),
-    *(
-        sa.Column(name, sa.Text, nullable=False)
-        for name in ("role", "content", "tool_id", "tool_name", "tool_args")
-    ),
-    *(
-        sa.Column(name, sa.Integer)
-        for name in (
-            "input_tokens",
-            "output_tokens",
-            "cache_read_tokens",
-            "cache_write_tokens",
-        )
-    ),
-    sa.Column("created_at", sa.String(32), nullable=False),
-)
-
-session_snapshots = sa.Table(
-    "session_snapshots",
-    metadata,
-    sa.Column("number", sa.Integer, primary_key=True, autoincrement=True),
-    sa.Column("session_id", sa.ForeignKey("sessions.id"), nullable=False, index=True),
-    sa.Column("kind", sa.String(16), nullable=False),
-    sa.Column("content_json", sa.Text, nullable=False),
-    sa.Column("message_cutoff_id", sa.Integer, nullable=False),
-    sa.Column("token_count", sa.Integer, nullable=False),
-    sa.Column("created_at", sa.String(32), nullable=False),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,9 +166,9 @@ class SessionStore:
         self._add_snapshot(
             session_id,
             compaction.kind,
-            asdict(compaction),
-            cutoff=compaction.stop,
-            tokens=compaction.tokens_after,
+            snapshot(session_id, compaction),
+            cutoff=compaction.stop - 1,
+            tokens=compaction.summary_tokens,
             created_at=compaction.created_at,
         )
 
@@ -217,6 +177,31 @@ class SessionStore:
     ) -> None:
         """Append the rules that hold from now on, as `kind` has changed them."""
         self._add_snapshot(session_id, kind, pins, cutoff=0, tokens=0, created_at=now())
+
+    def set_setting(self, scope: str, name: str, value: object) -> None:
+        """Keep a setting for all models (an empty scope), a provider or a model.
+
+        None takes it back.
+        """
+        row = {"scope": scope, "name": name, "value_json": json.dumps(value)}
+        with self._connection() as connection:
+            connection.execute(settings.insert().values(**row, created_at=now()))
+
+    def settings(self, scopes: Sequence[str]) -> dict[str, tuple[str, Any]]:
+        """The settings kept for some scopes, by name, with the scope they come from.
+
+        Of scopes with the same setting the last one counts.
+        """
+        query = sa.select(settings).order_by(settings.c.number)
+        with self._connection() as connection:
+            rows = connection.execute(query).all()
+        kept = {(r.scope, r.name): json.loads(r.value_json) for r in rows}
+        return {
+            name: (scope, value)
+            for wanted in scopes
+            for (scope, name), value in kept.items()
+            if scope == wanted and value is not None
+        }
 
     def _add_snapshot(
         self,
@@ -245,7 +230,7 @@ class SessionStore:
         """A transaction; database faults come out as StoreError."""
         try:
             if self._engine is None:
-                self._engine = _open(self.url)
+                self._engine = open_database(self.url)
             with self._engine.begin() as connection:
                 yield connection
         except IntegrityError as error:
@@ -259,33 +244,26 @@ class SessionStore:
             ) from error
 
 
-def default_file() -> Path:
-    """The SQLite file used when no URL is set."""
-    return Path(jupyter_data_dir()) / "nbchat" / "sessions.db"
+def snapshot(session_id: str, compaction: Compaction) -> dict[str, Any]:
+    """A compaction as it is kept: what others may want to read, and the record itself.
 
-
-def _open(url: str) -> sa.Engine:
-    if not url:
-        file = default_file()
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
-        url = f"sqlite:///{file}"
-    engine = sa.create_engine(url)
-    if engine.dialect.name == "sqlite":
-        sa.event.listen(engine, "connect", _tune_sqlite)
-    metadata.create_all(engine)
-    return engine
-
-
-def _tune_sqlite(connection: Any, _record: object) -> None:
-    """WAL with full sync: one fsync a commit, and nothing acknowledged is lost."""
-    for pragma in (
-        f"busy_timeout={BUSY_SECONDS * 1000}",
-        "journal_mode=WAL",
-        "synchronous=FULL",
-        "foreign_keys=ON",
-    ):
-        connection.execute(f"PRAGMA {pragma}")
+    The fields are those of seed 004, FR-4.2.1; a message's id is its session's and its
+    place.
+    """
+    is_manual = compaction.trigger == "manual"
+    return {
+        "summaryText": compaction.summary,
+        "messageRange": {
+            "firstMessageId": f"{session_id}:0",
+            "lastMessageId": f"{session_id}:{compaction.stop - 1}",
+        },
+        "compressionTimestamp": compaction.created_at,
+        "compressionType": "manual" if is_manual else "auto",
+        "originalTokenCount": compaction.replaced_tokens,
+        "summaryTokenCount": compaction.summary_tokens,
+        "messagesIncluded": compaction.stop,
+        "record": asdict(compaction),
+    }
 
 
 def _storable(text: str) -> str:
@@ -339,6 +317,7 @@ def _pins(snapshots: Sequence[Any]) -> tuple[str, ...]:
 
 def _compaction(content: str) -> Compaction:
     fields = json.loads(content)
+    fields = fields.get("record", fields)  # bare in databases of version 0.1.0
     fields["cost"] = Usage(**fields["cost"])
     fields["replacements"] = tuple(map(tuple, fields.get("replacements", ())))
     return Compaction(**fields)

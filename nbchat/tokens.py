@@ -8,6 +8,7 @@ import base64
 import gzip
 import hashlib
 import importlib.util
+import json
 import logging
 import re
 from collections.abc import Iterable
@@ -20,6 +21,9 @@ import tiktoken
 from nbchat.history import Entry
 
 logger = logging.getLogger(__name__)
+
+CHARACTERS = "characters"
+"""The name of no encoding: a token is four characters, and a margin of 20 %."""
 
 ENTRY_OVERHEAD = 4
 """Tokens of role markers around an entry (OpenAI cookbook, token counting: 3 + 1)."""
@@ -97,6 +101,10 @@ class TokenCounter:
         """Tokens of a run of entries."""
         return sum(map(self.count_entry, entries))
 
+    def estimate_response(self, text: str) -> int:
+        """Tokens to expect of an answer: half of what was asked (seed 002)."""
+        return self.count(text) // 2
+
     def _remember(self, entry: Entry, size: int) -> None:
         self._remembered += sum(map(len, entry))
         if self._remembered > REMEMBERED_LIMIT:
@@ -105,10 +113,24 @@ class TokenCounter:
         self._sizes[entry] = size
 
     def _count_parts(self, entry: Entry) -> int:
-        if entry.role == "user" and entry.tool_name == "image":
-            return IMAGE_TOKENS + self.count(entry.content)
+        if entry.is_attachment:
+            return self._count_attachment(entry)
         parts = filter(None, (entry.content, entry.tool_name, entry.tool_args))
         return sum(map(self.count, parts))
+
+    def _count_attachment(self, entry: Entry) -> int:
+        """What is sent of a picture or a file, with its name, type and size.
+
+        A text goes out whole; of all other files the model learns no more than that.
+        """
+        size = len(str(entry.arguments.get("data") or ""))
+        described = {**entry.arguments, "data": size}
+        known = self.count(entry.content) + self.count(json.dumps(described))
+        if entry.tool_name == "image":
+            return IMAGE_TOKENS + known
+        return known + (
+            self.count(entry.arguments["data"]) if entry.is_text_file else 0
+        )
 
     def _count_slice(self, text: str) -> int:
         if self._tokenizer is None:
@@ -117,6 +139,8 @@ class TokenCounter:
 
     @cached_property
     def _tokenizer(self) -> tiktoken.Encoding | None:
+        if self.encoding == CHARACTERS:
+            return None
         try:
             return load_encoding(self.encoding)
         except (OSError, ValueError, KeyError) as error:

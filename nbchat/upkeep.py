@@ -139,19 +139,28 @@ class Upkeep:
 
     def pin(self, session: Session, text: str) -> Events:
         """Keep a rule through every compaction; raises NbchatError for a long one."""
-        size = self._engine.counter.count(text)
-        if size > PIN_LIMIT:
-            raise NbchatError(
-                f"this text has {size:,} tokens, a pin may have {PIN_LIMIT:,}: "
-                "it would be in every request from now on"
-            )
+        self._check_pin(text)
         session.pin(text)
+        yield PinsChanged(session.pins)
+
+    def checkpoint(self, session: Session, text: str) -> Events:
+        """Keep the state of the work in the place of the last checkpoint."""
+        self._check_pin(text)
+        session.checkpoint(text)
         yield PinsChanged(session.pins)
 
     def unpin(self, session: Session, number: int) -> Events:
         """Let a pinned rule go; raises NbchatError if there is none of that number."""
         session.unpin(number)
         yield PinsChanged(session.pins)
+
+    def _check_pin(self, text: str) -> None:
+        size = self._engine.counter.count(text)
+        if size > PIN_LIMIT:
+            raise NbchatError(
+                f"this text has {size:,} tokens, a pin may have {PIN_LIMIT:,}: "
+                "it would be in every request from now on"
+            )
 
     def _ended(
         self, session: Session, work: Work

@@ -253,7 +253,8 @@ class Tracer:
 def statuses(store: SessionStore, agent: Agent) -> list[str]:
     """Of every record in the database, in the order in which they were saved."""
     query = "SELECT content_json FROM session_snapshots ORDER BY number"
-    return [json.loads(content)["status"] for (content,) in in_database(store, query)]
+    rows = in_database(store, query)
+    return [json.loads(content)["record"]["status"] for (content,) in rows]
 
 
 def in_database(store: SessionStore, statement: str) -> list[tuple[str, ...]]:

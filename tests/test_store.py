@@ -13,11 +13,12 @@ import pytest
 from nbchat.agent import Agent
 from nbchat.build import recorder
 from nbchat.compaction.engine import CompactionEngine
+from nbchat.database import default_file
 from nbchat.errors import SessionTaken, StoreError
 from nbchat.events import SavingFailed
 from nbchat.history import Entry
 from nbchat.session import Session
-from nbchat.store import SessionStore, default_file
+from nbchat.store import SessionStore
 from nbchat.testing import Line, ScriptedProvider, calls, says
 
 STORY = "The customer asks about order W100 and its parcel. " * 20

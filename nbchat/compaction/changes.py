@@ -70,6 +70,7 @@ def edit(
         record,
         summary=entry.content,
         tokens_after=_tokens_after(record, entry, counter),
+        summary_tokens=size,
         model="",
         status="done",
         reason=reason if is_larger else "",
@@ -90,7 +91,8 @@ def plan_again(
     """
     record = summary_in_force(session)
     covered = _covered(session, record)
-    earlier = [entry for entry in covered if entry.role == "summary"]
+    has_earlier = record.start and covered[0].role == "summary"
+    earlier = covered[:1] if has_earlier else []
     size = counter.count_entries(covered)
     return Plan(
         "manual",

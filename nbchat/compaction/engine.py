@@ -314,6 +314,7 @@ class CompactionEngine(Gauge):
             running,
             summary=entry.content if entry else "",
             tokens_after=self._tokens_after(session, plan, entry) if entry else 0,
+            summary_tokens=self.counter.count_entry(entry) if entry else 0,
             cost=running.cost + outcome.cost,
             status=outcome.status,
             reason=outcome.reason,

@@ -90,7 +90,7 @@ def make_plan(
     frame = _Frame(history, policy, counter, tokens_before, goal_tokens)
     wanted = frame.cut(trigger, keep_tokens)
     cut = frame.shrunk(wanted)
-    earlier = [entry for entry in history[:cut] if entry.role == "summary"]
+    earlier = history[:1] if session.compaction and cut else []
     folded = cut - len(earlier)
     if not folded:
         return Plan(trigger, skip="there is nothing new to fold")

@@ -23,8 +23,6 @@ SPARE_DEPTH = 100
 """Brackets that may stand around a value, and frames around the call that writes it;
 Python writes JSON of less than a thousand."""
 
-TEXT_TYPES = ("text/", "application/json", "application/xml", "application/yaml")
-
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -43,8 +41,8 @@ def user_text(entry: Entry) -> str:
     content = f"[a file of type {media_type}, which is not text]"
     if entry.tool_name == "image":
         content = "" if image_of(entry) else "[a picture that cannot be read]"
-    elif media_type.startswith(TEXT_TYPES):
-        content = str(entry.arguments.get("data", ""))
+    elif entry.is_text_file:
+        content = entry.arguments["data"]
     return "\n\n".join(filter(None, (entry.content, content)))
 
 

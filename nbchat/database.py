@@ -1,0 +1,94 @@
+"""The tables in which sessions and settings are kept, and how a database is opened."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from jupyter_core.paths import jupyter_data_dir
+
+BUSY_SECONDS = 5
+
+metadata = sa.MetaData()
+
+sessions = sa.Table(
+    "sessions",
+    metadata,
+    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("notebook", sa.Text, nullable=False, default=""),
+    sa.Column("model", sa.Text, nullable=False, default=""),
+    sa.Column("created_at", sa.String(32), nullable=False),
+)
+
+chat_messages = sa.Table(
+    "chat_messages",
+    metadata,
+    sa.Column("session_id", sa.ForeignKey("sessions.id"), primary_key=True),
+    sa.Column("position", sa.Integer, primary_key=True),
+    *(
+        sa.Column(name, sa.Text, nullable=False)
+        for name in ("role", "content", "tool_id", "tool_name", "tool_args")
+    ),
+    *(
+        sa.Column(name, sa.Integer)
+        for name in (
+            "input_tokens",
+            "output_tokens",
+            "cache_read_tokens",
+            "cache_write_tokens",
+        )
+    ),
+    sa.Column("created_at", sa.String(32), nullable=False),
+)
+
+settings = sa.Table(
+    "settings",
+    metadata,
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("scope", sa.String(200), nullable=False),
+    sa.Column("name", sa.String(64), nullable=False),
+    sa.Column("value_json", sa.Text, nullable=False),
+    sa.Column("created_at", sa.String(32), nullable=False),
+)
+
+session_snapshots = sa.Table(
+    "session_snapshots",
+    metadata,
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("session_id", sa.ForeignKey("sessions.id"), nullable=False, index=True),
+    sa.Column("kind", sa.String(16), nullable=False),
+    sa.Column("content_json", sa.Text, nullable=False),
+    sa.Column("message_cutoff_id", sa.Integer, nullable=False),
+    sa.Column("token_count", sa.Integer, nullable=False),
+    sa.Column("created_at", sa.String(32), nullable=False),
+)
+
+
+def default_file() -> Path:
+    """The SQLite file used when no URL is set."""
+    return Path(jupyter_data_dir()) / "nbchat" / "sessions.db"
+
+
+def open_database(url: str) -> sa.Engine:
+    """The database at a URL, its tables made; an empty one is the default file."""
+    if not url:
+        file = default_file()
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
+        url = f"sqlite:///{file}"
+    engine = sa.create_engine(url)
+    if engine.dialect.name == "sqlite":
+        sa.event.listen(engine, "connect", _tune_sqlite)
+    metadata.create_all(engine)
+    return engine
+
+
+def _tune_sqlite(connection: Any, _record: object) -> None:
+    """WAL with full sync: one fsync a commit, and nothing acknowledged is lost."""
+    for pragma in (
+        f"busy_timeout={BUSY_SECONDS * 1000}",
+        "journal_mode=WAL",
+        "synchronous=FULL",
+        "foreign_keys=ON",
+    ):
+        connection.execute(f"PRAGMA {pragma}")
