@@ -4,22 +4,39 @@ import logging
 import os
 import uuid
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import cast
 
 from nbchat.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
+from nbchat.compaction.policies import Policy, policy_named
 from nbchat.compaction.story.writers import ShapeChoice
 from nbchat.config import NbChat, settings
 from nbchat.errors import StoreError
 from nbchat.history import Entry
+from nbchat.preferences import with_preferences
 from nbchat.providers import connect
 from nbchat.providers.base import Provider
 from nbchat.recorder import Recorder
 from nbchat.session import Session
 from nbchat.store import SessionStore
+from nbchat.tokens import CHARACTERS
 from nbchat.variables import reader
 
 logger = logging.getLogger(__name__)
+
+POLICY_FIELDS = (
+    "window_share",
+    "target_share",
+    "keep",
+    "keep_unit",
+    "bullets",
+    "least_tokens",
+    "summarizer",
+    "prunes",
+    "verbosity",
+)
+"""Fields of a policy that are settings, too."""
 
 RECALLING_HOSTS = ("api.openai.com", "api.anthropic.com")
 """Servers all of whose chat models call tools; others refuse a request that has any."""
@@ -42,6 +59,8 @@ def build_agent(
     setting cannot work.
     """
     config = config or settings()
+    store = store or SessionStore(config.store_url)
+    config = with_preferences(config, store)
     provider = connect(config.model, base_url=config.base_url, window=config.window)
     session = session or Session()
     agent = Agent(
@@ -56,7 +75,7 @@ def build_agent(
         approve=approve,
         recall=_offers_recall(config, provider),
     )
-    agent.listener = recorder(store or SessionStore(config.store_url), session, agent)
+    agent.listener = recorder(store, session, agent)
     return agent
 
 
@@ -72,12 +91,32 @@ def build_engine(
         config.context_token_threshold,
         config.summary_prompt or None,
         _model(config.summary_model, provider),
-        config.policy,
+        policy_of(config),
         info=provider.info(),
         fallback_model=_model(config.fallback_model, provider),
         summary_shape=cast("ShapeChoice", config.summary_shape),  # an Enum trait
         live_variables=variables,
+        encoding=CHARACTERS if config.tokenizer == CHARACTERS else "",
     )
+
+
+def apply_settings(agent: Agent, config: NbChat) -> None:
+    """Let a running chat compact as the settings say; raises ConfigError."""
+    engine = agent.engine
+    engine.use_policy(policy_of(config))
+    engine.set_threshold(config.context_token_threshold)
+    engine.summary_prompt = config.summary_prompt or None
+    engine.summary_model = _model(config.summary_model, agent.provider)
+    engine.fallback_model = _model(config.fallback_model, agent.provider)
+
+
+def policy_of(config: NbChat) -> Policy:
+    """The policy with the fields that are set for themselves."""
+    fields = {each: getattr(config, each) for each in POLICY_FIELDS}
+    fields |= {"style": config.summary_style, "detail": config.summary_detail}
+    fields |= {} if config.automatic else {"meter": "off"}
+    given = {name: value for name, value in fields.items() if value is not None}
+    return replace(policy_named(config.policy), **given)
 
 
 def _model(name: str, provider: Provider) -> str | Provider | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_core.paths import jupyter_config_path
-from traitlets import Bool, Enum, Int, TraitError, Unicode
+from traitlets import Bool, Enum, Float, Int, TraitError, Unicode
 from traitlets.config import Config, Configurable
 from traitlets.config.loader import DeferredConfigString
 
@@ -20,6 +20,9 @@ from nbchat.errors import ConfigError
 
 class NbChat(Configurable):
     """Settings of the notebook chat; `%config NbChat` shows them."""
+
+    explicit: frozenset[str] = frozenset()
+    """What the environment, IPython's configuration or code has set."""
 
     model = Unicode(
         "",
@@ -44,8 +47,84 @@ class NbChat(Configurable):
     ).tag(config=True)
     policy = Unicode(
         "single-summary",
-        help="How to compact: single-summary, auto (by price), extractive (no model "
-        "writes) or off (only by hand).",
+        help="How to compact: single-summary, tiered, recent-messages, early, "
+        "token-window, auto (by price), extractive (no model writes) or off (only by "
+        "hand). The settings below change single fields of it; None: as it says.",
+    ).tag(config=True)
+    automatic = Bool(
+        True, help="Whether it compacts by itself; if not, only by hand."
+    ).tag(config=True)
+    window_share = Float(
+        None,
+        allow_none=True,
+        help="Share of the window, from 0 to 1, at which the policy's guard fires.",
+    ).tag(config=True)
+    target_share = Float(
+        None,
+        allow_none=True,
+        help="Share of the window to come down to; below window_share.",
+    ).tag(config=True)
+    keep = Int(
+        None,
+        allow_none=True,
+        min=0,
+        help="How much of the newest stays word for word, in keep_unit.",
+    ).tag(config=True)
+    keep_unit = Enum(
+        ["messages", "exchanges", "tokens"],
+        None,
+        allow_none=True,
+        help="What keep counts.",
+    ).tag(config=True)
+    bullets = Int(
+        None,
+        allow_none=True,
+        min=0,
+        help="Newest folded exchanges of which code keeps a line each.",
+    ).tag(config=True)
+    least_tokens = Int(
+        None,
+        allow_none=True,
+        min=0,
+        help="Fewest tokens that an automatic compaction must fold.",
+    ).tag(config=True)
+    summarizer = Enum(
+        ["prose", "structured", "hybrid", "extractive"],
+        None,
+        allow_none=True,
+        help="Who tells the story: a model in prose, as JSON (structured), with files, "
+        "commands and errors listed by code (hybrid), or no model (extractive).",
+    ).tag(config=True)
+    summary_style = Enum(
+        ["general", "technical", "code"],
+        None,
+        allow_none=True,
+        help="What a summary looks for.",
+    ).tag(config=True)
+    summary_detail = Enum(
+        ["normal", "detailed", "concise"],
+        None,
+        allow_none=True,
+        help="How much a summary tells.",
+    ).tag(config=True)
+    prunes = Bool(
+        None,
+        allow_none=True,
+        help="Whether old tool outputs are shortened before a model is asked.",
+    ).tag(config=True)
+    verbosity = Enum(
+        ["normal", "debug"],
+        None,
+        allow_none=True,
+        help="With debug no tool output is ever shortened.",
+    ).tag(config=True)
+    tokenizer = Enum(
+        ["tiktoken", "characters"],
+        "tiktoken",
+        help="How tokens are counted: by tiktoken, or as characters / 4 plus 20 %.",
+    ).tag(config=True)
+    notifications = Bool(
+        True, help="Whether the panel shows a banner when it compacted by itself."
     ).tag(config=True)
     summary_model = Unicode(
         "",
@@ -103,6 +182,7 @@ def settings(config: Config | None = None, **arguments: Any) -> NbChat:
     """The settings in force, all layers merged; raises ConfigError naming a bad one."""
     layers = Config({"NbChat": _site_settings() | _environment()})
     layers.merge(config or Config())
+    layered = (config or Config()).get("NbChat", {})
     unknown = set(arguments) - set(NbChat.class_trait_names(config=True))
     if unknown:
         raise ConfigError(
@@ -110,11 +190,13 @@ def settings(config: Config | None = None, **arguments: Any) -> NbChat:
             f"{', '.join(sorted(NbChat.class_trait_names(config=True)))}"
         )
     try:
-        return NbChat(config=layers, **arguments)
+        found = NbChat(config=layers, **arguments)
     except (TraitError, ValueError) as error:
         raise ConfigError(
             f"a setting cannot be: {' '.join(str(error).split())}"
         ) from error
+    found.explicit = frozenset({*_environment(), *layered, *arguments})
+    return found
 
 
 def _environment() -> dict[str, DeferredConfigString]:

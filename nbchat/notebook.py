@@ -26,7 +26,7 @@ class NotebookChat:
         self.config = config
         self._shell = shell
         self.store = SessionStore(config.store_url)
-        self.commands = Commands(self.store)
+        self.commands = Commands(self.store, config)
         self._agent: Agent | None = None
         self._panel: ChatUI | None = None
         self._building = threading.Lock()
@@ -70,11 +70,12 @@ class NotebookChat:
             namespace=partial(_variables, self._shell) if self._shell else None,
         )
 
-    def _apply_settings(self, _change: object) -> None:
+    def _apply_settings(self, change: Mapping[str, str]) -> None:
         """Go on with the changed settings; the conversation stays.
 
         A fault becomes a UsageError, which `%config` shows as one line.
         """
+        self.config.explicit |= {change["name"]}
         if self._agent is None:
             return
         if self._panel is not None and self._panel.is_busy:

@@ -60,7 +60,7 @@ def test_later_site_files_count_more(site):
     [
         ({"max_steps": 0}, "max_steps"),
         ({"context_token_threshold": "many"}, "context_token_threshold"),
-        ({"modell": "x"}, "no setting modell; there are base_url"),
+        ({"modell": "x"}, "no setting modell; there are automatic, base_url"),
     ],
 )
 def test_a_bad_setting_is_named_in_one_line(values, said):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from nbchat.agent import Agent
-from nbchat.commands import _context
+from nbchat.commands.compacting import _context
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import Policy
 from nbchat.events import Compacted, UsageReported

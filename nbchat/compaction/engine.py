@@ -56,6 +56,7 @@ class CompactionEngine(Gauge):
         fallback_model: Model = None,
         summary_shape: ShapeChoice = "auto",
         live_variables: LiveVariables | None = None,
+        encoding: str = "",
     ) -> None:
         """A threshold of None is 75 % of the model's window, or off if that is unknown.
 
@@ -65,9 +66,10 @@ class CompactionEngine(Gauge):
         request, "plain" writes the conversation down anew, and "auto" shares where the
         last answer was read from the provider's cache. `info` is told by the agent when
         it is left out here. `live_variables` is asked for lines on what the kernel
-        holds of what entries mention.
+        holds of what entries mention. `encoding` is what to count with instead of the
+        model's: a tiktoken vocabulary, or "characters" (divided by 4, plus 20 %).
         """
-        super().__init__(context_token_threshold, policy_named(policy), info)
+        super().__init__(context_token_threshold, policy_named(policy), info, encoding)
         self.summary_prompt = summary_prompt
         self.summary_model = summary_model
         self.fallback_model = fallback_model

@@ -43,6 +43,12 @@ def story(content: str) -> str:
     return text.strip() if opened and closed else content
 
 
+def facts_of(content: str) -> list[str]:
+    """The lines that code has kept in a summary entry."""
+    _, _, rest = content.partition("</summary>\n<facts>\n")
+    return rest.removesuffix("\n</facts>").splitlines()
+
+
 def _element(entry: Entry) -> str:
     if entry.is_call:
         return f'<call tool="{_name(entry)}">{escape(entry.tool_args)}</call>'

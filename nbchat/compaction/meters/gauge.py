@@ -70,10 +70,15 @@ class Gauge:
     the meter *auto* needs to know."""
 
     def __init__(
-        self, threshold: int | None, policy: Policy, info: ModelInfo | None
+        self,
+        threshold: int | None,
+        policy: Policy,
+        info: ModelInfo | None,
+        encoding: str = "",
     ) -> None:
         """A threshold of None is 75 % of the model's window, or off if unknown."""
         self.policy = policy
+        self._encoding = encoding
         self.floor_tokens = 0
         """Tokens of the system prompt, the pins and the tools: none can be removed."""
         self._threshold = threshold
@@ -121,7 +126,7 @@ class Gauge:
         if self.policy.meter == "window":
             limits.check_guard(floor_tokens)
         self.info = info
-        self.counter = TokenCounter(info.encoding)
+        self.counter = TokenCounter(self._encoding or info.encoding)
         self._sum = _Sum()
         self.set_floor(floor_tokens)
 

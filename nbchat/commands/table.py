@@ -1,0 +1,145 @@
+"""The commands by their names, with the store and the settings that some need."""
+
+from pathlib import Path
+
+from nbchat.agent import Agent
+from nbchat.build import apply_settings, recorder
+from nbchat.commands.compacting import TABLE
+from nbchat.commands.result import Command, CommandResult, Stop
+from nbchat.config import NbChat, settings
+from nbchat.errors import ConfigError, NbchatError
+from nbchat.preferences import (
+    TAKEN_BACK,
+    listed,
+    parsed,
+    scopes_of,
+    with_preferences,
+)
+from nbchat.providers import connect
+from nbchat.session import Session
+from nbchat.session_log import session_log, write_session_log
+from nbchat.store import SessionStore
+
+
+class Commands:
+    """The commands of one chat."""
+
+    def __init__(self, store: SessionStore, config: NbChat | None = None) -> None:
+        """Sessions and preferences are kept in `store`; `config` is under the latter.
+
+        Without a `config` the settings are read when a command first needs them.
+        """
+        self._store = store
+        self._given_config = config
+        self.table: dict[str, tuple[Command, str]] = {
+            "help": (self._help, "this list"),
+            **TABLE,
+            "log": (_log, "[file]  what became of the context, as Markdown"),
+            "import": (self._import, "id  go on from the summary of another session"),
+            "settings": (
+                self._settings,
+                "what can be set, and where its value is from",
+            ),
+            "set": (self._set, "name value [for model or provider]  set it for good"),
+            "model": (self._model, "[provider:name]  show or change the model"),
+            "new": (self._new, "begin another session; this one is kept"),
+            "sessions": (self._sessions, "list the sessions"),
+            "resume": (self._resume, "id  go on with a session"),
+        }
+
+    def __call__(self, agent: Agent, line: str, *, stop: Stop = None) -> CommandResult:
+        """Run `/name argument`; raises NbchatError saying what there is.
+
+        `stop` ends what a command makes the model do.
+        """
+        name, *argument = line.strip().removeprefix("/").split(maxsplit=1) or [""]
+        if name not in self.table:
+            raise ConfigError(f"there is no command /{name}; there are {self._names()}")
+        return self.table[name][0](agent, "".join(argument), stop)
+
+    @property
+    def _config(self) -> NbChat:
+        if self._given_config is None:
+            self._given_config = settings()
+        return self._given_config
+
+    def _names(self) -> str:
+        return ", ".join(f"/{name}" for name in self.table)
+
+    def _help(self, _agent: Agent, _argument: str, _stop: Stop) -> CommandResult:
+        lines = [f"/{name} {text}" for name, (_, text) in self.table.items()]
+        return CommandResult("\n".join(lines))
+
+    def _new(self, agent: Agent, _argument: str, _stop: Stop) -> CommandResult:
+        self._switch(agent, Session())
+        return CommandResult("a new session; /sessions lists the earlier ones")
+
+    def _sessions(self, _agent: Agent, _argument: str, _stop: Stop) -> CommandResult:
+        found = self._store.sessions()
+        lines = [f"{s.id}  {s.used_at[:16]}  {s.entries:4}  {s.title}" for s in found]
+        return CommandResult("\n".join(lines) or "there is no session yet")
+
+    def _resume(self, agent: Agent, session_id: str, _stop: Stop) -> CommandResult:
+        self._switch(agent, self._store.load(session_id))
+        return CommandResult(f"back in {agent.session!r}")
+
+    def _switch(self, agent: Agent, session: Session) -> None:
+        agent.switch(session, recorder(self._store, session, agent))
+
+    def _import(self, agent: Agent, session_id: str, _stop: Stop) -> CommandResult:
+        return CommandResult(events=agent.import_summary(self._store.load(session_id)))
+
+    def _model(self, agent: Agent, name: str, _stop: Stop) -> CommandResult:
+        if name:
+            agent.use(connect(name))
+            apply_settings(agent, self._in_force(agent))
+        return CommandResult(agent.provider.name)
+
+    def _settings(self, agent: Agent, _argument: str, _stop: Stop) -> CommandResult:
+        found = listed(self._config, self._store, agent.provider.name)
+        lines = [f"{s.name:24}{s.value or '-':20}{s.origin}" for s in found]
+        return CommandResult("\n".join(lines))
+
+    def _set(self, agent: Agent, argument: str, _stop: Stop) -> CommandResult:
+        """Keep a setting, and use it now if it is this model's; or refuse it whole."""
+        text, _, scope = argument.partition(" for ")
+        name, _, text = text.strip().partition(" ")
+        scope, text = scope.strip(), text.strip()
+        if not text:
+            raise NbchatError(
+                "/set takes a name, a value and, if not for all models, for whom: "
+                f"/set keep 5 for {agent.provider.name}"
+            )
+        value = parsed(name, text)
+        if scope in scopes_of(agent.provider.name):
+            self._try(agent, name, value)
+        self._store.set_setting(scope, name, value)
+        apply_settings(agent, self._in_force(agent))
+        whom = scope or "all models"
+        done = "is taken back" if text == TAKEN_BACK else f"is {text}"
+        if name in self._config.explicit:
+            done += "; the environment, configuration or code counts more now"
+        return CommandResult(f"{name} {done} for {whom}")
+
+    def _try(self, agent: Agent, name: str, value: object) -> None:
+        """Raise ConfigError where a setting cannot work with this chat."""
+        before = self._in_force(agent)
+        wanted = with_preferences(self._config, self._store, agent.provider.name)
+        default = wanted.traits()[name].default_value
+        setattr(wanted, name, default if value is None else value)
+        try:
+            apply_settings(agent, wanted)
+        except ConfigError:
+            apply_settings(agent, before)
+            raise
+
+    def _in_force(self, agent: Agent) -> NbChat:
+        return with_preferences(self._config, self._store, agent.provider.name)
+
+
+def _log(agent: Agent, file: str, _stop: Stop) -> CommandResult:
+    window = agent.engine.info.window
+    if not file:
+        return CommandResult(session_log(agent.session, window))
+    write_session_log(agent.session, Path(file), window)
+    return CommandResult(f"written to {Path(file).resolve()}")

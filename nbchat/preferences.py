@@ -1,0 +1,161 @@
+"""What a person has set for good: for all models, for a provider's, or for one model.
+
+They count more than defaults and site files, and less than the environment, IPython's
+configuration and code; they are kept in the database beside the sessions.
+"""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from traitlets import Bool, CInt, Enum, Float, Int, TraitError, TraitType
+
+from nbchat.compaction.policies import PRESETS
+from nbchat.config import NbChat
+from nbchat.errors import ConfigError, StoreError
+from nbchat.providers import default_model
+from nbchat.store import SessionStore
+
+logger = logging.getLogger(__name__)
+
+SETTABLE = (
+    "policy",
+    "automatic",
+    "context_token_threshold",
+    "window_share",
+    "target_share",
+    "keep",
+    "keep_unit",
+    "bullets",
+    "least_tokens",
+    "summarizer",
+    "summary_style",
+    "summary_detail",
+    "summary_model",
+    "fallback_model",
+    "summary_prompt",
+    "prunes",
+    "verbosity",
+    "notifications",
+    "window",
+    "max_output_tokens",
+)
+"""What may differ from model to model and be changed while a chat runs, or before the
+next one (window, max_output_tokens)."""
+
+TAKEN_BACK = "default"
+"""The word that takes a preference back."""
+
+KINDS = ((Enum, "choice"), (Bool, "bool"), ((Int, CInt), "int"), (Float, "float"))
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting as a person sees it."""
+
+    name: str
+    value: str
+    help: str
+    kind: str
+    """How it is entered: choice, bool, int, float or text."""
+    origin: str
+    """Where the value comes from."""
+    choices: tuple[str, ...] = ()
+
+
+def scopes_of(model: str) -> tuple[str, str, str]:
+    """Whose preferences count for a model: those of all, of its provider, its own."""
+    return ("", model.partition(":")[0], model)
+
+
+def with_preferences(config: NbChat, store: SessionStore, model: str = "") -> NbChat:
+    """The settings for a model with what was set for good.
+
+    A store that cannot be read changes nothing.
+    """
+    changed = NbChat(**_values(config))
+    changed.explicit = config.explicit
+    for name, (_, value) in _kept(config, store, model).items():
+        try:
+            setattr(changed, name, value)
+        except TraitError as error:  # of another version of nbchat
+            logger.warning(
+                "the setting %s kept in the store cannot be: %s", name, error
+            )
+    return changed
+
+
+def listed(config: NbChat, store: SessionStore, model: str = "") -> list[Setting]:
+    """Everything that can be set, with its value for a model and where that is from."""
+    kept = _kept(config, store, model)
+    found = with_preferences(config, store, model)
+    return [
+        _setting(name, found, kept[name][0] if name in kept else None)
+        for name in SETTABLE
+    ]
+
+
+def parsed(name: str, text: str) -> Any:
+    """A setting's value from what a person wrote; raises ConfigError.
+
+    None is what "default" means.
+    """
+    if name not in SETTABLE:
+        raise ConfigError(
+            f"there is no setting {name!r}; there are {', '.join(SETTABLE)}"
+        )
+    trait = NbChat.class_traits()[name]
+    if text == TAKEN_BACK:
+        return None
+    try:
+        value = trait.from_string(text)
+        return trait._validate(NbChat(), value)  # noqa: SLF001  # the only way to ask
+    except (TraitError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"{name} cannot be {text!r}: {reason}") from error
+
+
+def _kept(
+    config: NbChat, store: SessionStore, model: str
+) -> dict[str, tuple[str, Any]]:
+    try:
+        kept = store.settings(scopes_of(model or config.model or default_model()))
+    except StoreError as error:
+        logger.warning("settings kept in the store cannot be read: %s", error)
+        return {}
+    names = set(SETTABLE) - config.explicit
+    return {name: found for name, found in kept.items() if name in names}
+
+
+def _setting(name: str, config: NbChat, scope: str | None) -> Setting:
+    trait = config.traits()[name]
+    value = getattr(config, name)
+    return Setting(
+        name,
+        "" if value is None else str(value),
+        str(trait.help),
+        next((kind for type_, kind in KINDS if isinstance(trait, type_)), "text"),
+        _origin(name, config, scope),
+        tuple(_choices(name, trait)),
+    )
+
+
+def _origin(name: str, config: NbChat, scope: str | None) -> str:
+    if scope is not None:
+        return f"set for {scope or 'all models'}"
+    if name in config.explicit:
+        return "environment, configuration or code"
+    is_default = getattr(config, name) == config.traits()[name].default_value
+    return "default" if is_default else "site file"
+
+
+def _choices(name: str, trait: TraitType[Any, Any]) -> Iterator[str]:
+    if name == "policy":
+        yield from PRESETS
+    elif isinstance(trait, Enum):
+        yield from map(str, trait.values or ())
+
+
+def _values(config: NbChat) -> dict[str, Any]:
+    return {name: getattr(config, name) for name in config.traits(config=True)}
