@@ -26,6 +26,7 @@ LAYERS = [
         "markdown",
         "render",
         "testing",
+        "replay",
     },
     {"upkeep", "recorder", "session_log", "preferences"},
     {"agent", "demo"},

@@ -18,7 +18,7 @@ below the system prompt it is what the error message asks for, four times that.
 import json
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise, zip_longest
 from pathlib import Path
@@ -35,6 +35,7 @@ from nbchat.events import CompactionSkipped, Event
 from nbchat.history import Entry, Usage
 from nbchat.models import MILLION, ModelInfo, model_info
 from nbchat.providers.base import Reply, ReplyStream, Request, wire_text
+from nbchat.replay import Step, Turn, turns_of
 from nbchat.tokens import TokenCounter
 from nbchat.tools import Tool
 
@@ -44,22 +45,6 @@ SUMMARY_SHARE = 0.75
 
 FLOOR, FIRST, LAST, REQUESTS = 1_500, 1_537, 9_475, 37
 """The published ticket run: system and tools, first and last request, how many."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """One response and the results of its calls, in order."""
-
-    said: tuple[Entry, ...]
-    results: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Turn:
-    """A person's words and the responses to them."""
-
-    text: str
-    steps: tuple[Step, ...]
 
 
 @dataclass(frozen=True)
@@ -112,46 +97,7 @@ def words(tokens: int) -> str:
 
 def conversation(run: Trajectory) -> Work:
     """A recorded conversation, turn by turn."""
-    return Work(run.system, tuple(turns(run.entries)))
-
-
-def turns(entries: Sequence[Entry]) -> Iterator[Turn]:
-    """Entries as turns; what stands before the first words answers a greeting."""
-    text: list[str] = []
-    steps: list[Step] = []
-    for kind, run in runs(entries):
-        if kind == "user":
-            if steps:
-                yield Turn("\n".join(text) or "Hello.", tuple(steps))
-                text, steps = [], []
-            text += [entry.content for entry in run]
-        else:
-            steps.append(Step(*(tuple(part) for part in answered(run))))
-    if steps:
-        yield Turn("\n".join(text) or "Hello.", tuple(steps))
-
-
-def runs(entries: Sequence[Entry]) -> Iterator[tuple[str, list[Entry]]]:
-    """Runs of a person's words, and responses each with the results of its calls."""
-    run: list[Entry] = []
-    for entry in entries:
-        kind = "user" if entry.role == "user" else "model"
-        before = run[-1].role if run else entry.role
-        is_next = before == "tool" and entry.role != "tool"
-        if run and (is_next or kind != ("user" if before == "user" else "model")):
-            yield ("user" if before == "user" else "model"), run
-            run = []
-        run.append(entry)
-    if run:
-        yield ("user" if run[-1].role == "user" else "model"), run
-
-
-def answered(run: list[Entry]) -> tuple[list[Entry], list[str]]:
-    """What the model said, and the results in the order of its calls."""
-    results = {entry.tool_id: entry.content for entry in run if entry.role == "tool"}
-    said = [entry for entry in run if entry.role != "tool"]
-    calls = [entry for entry in said if entry.is_call]
-    return said, [results.get(call.tool_id, "") for call in calls]
+    return Work(run.system, tuple(turns_of(run.entries)))
 
 
 def desk(works: Sequence[Work]) -> Work:
