@@ -20,6 +20,7 @@ from nbchat.providers.faults import (
     provider_error,
     refusal_in,
     refused,
+    unlisted,
     wrong_body,
 )
 from nbchat.providers.pump import pump
@@ -213,7 +214,7 @@ class SdkProvider(ABC):
     def _fault_in(self, response: httpx2.Response, request: Request) -> NbchatError:
         response.read()
         try:
-            body = response.json()
+            body = unlisted(response.json())
         except ValueError:
             return wrong_body(response.text, self.endpoint)
         if not (isinstance(body, dict) and body.get("error")):
