@@ -26,8 +26,9 @@ class NbChat(Configurable):
 
     model = Unicode(
         "",
-        help="Model as provider:name: anthropic:..., openai:..., local:smollm2. Empty: "
-        "a key in the environment chooses, else the embedded model.",
+        help="Model as provider:name: anthropic:..., openai:..., gemini:..., "
+        "local:smollm2. Empty: a key in the environment chooses, else the embedded "
+        "model.",
     ).tag(config=True)
     base_url = Unicode(
         "",

@@ -11,8 +11,19 @@ import pytest
 from nbchat.providers.llama_server import LocalServer
 from nbchat.providers.weights import model_file
 
-KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_AUTH_TOKEN")
-SETTINGS = ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "JPY_SESSION_NAME")
+KEYS = (
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "GEMINI_API_KEY",
+    "GOOGLE_API_KEY",
+    "OPENAI_API_KEY",
+)
+SETTINGS = (
+    "ANTHROPIC_BASE_URL",
+    "GEMINI_BASE_URL",
+    "OPENAI_BASE_URL",
+    "JPY_SESSION_NAME",
+)
 
 
 class NetworkClosedError(RuntimeError):

@@ -3,7 +3,7 @@
     server.script(openai.text("Hello"), failure(529))
     server.requests[0].body["messages"]
 
-A dialect (`OpenAIDialect`, `AnthropicDialect`) writes whole streams in its wire format;
+A dialect (`OpenAIDialect`, `GeminiDialect`, `AnthropicDialect`) writes whole streams in its wire format;
 `after`, `cut`, `plus` and another `ending` turn them into faulty ones.
 """
 
@@ -64,7 +64,7 @@ def failure(status: int, error: Json | None = None, **headers: str) -> Response:
     return answer({"error": error or {}}, status, **named)
 
 
-def answer(body: Json, status: int = 200, **headers: str) -> Response:
+def answer(body: Json | list[Json], status: int = 200, **headers: str) -> Response:
     """A plain JSON response."""
     content_type = {"Content-Type": "application/json"}
     return Response((json.dumps(body).encode(),), status, {**content_type, **headers})
@@ -169,6 +169,7 @@ class OpenAIDialect:
     """Streams as OpenAI writes them; usage is (input, output, cached)."""
 
     kind = "openai"
+    wire = "openai"
     stops: ClassVar = {
         "end_turn": "stop",
         "max_tokens": "length",
@@ -203,10 +204,51 @@ class OpenAIDialect:
         return sse({"error": {"type": kind, "message": message}})
 
 
+class GeminiDialect(OpenAIDialect):
+    """Streams of Gemini's compatible endpoint, which differ from OpenAI's."""
+
+    kind = "gemini"
+    stops: ClassVar = {"end_turn": "stop", "max_tokens": "length", "tool_use": "stop"}
+    codes: ClassVar = {
+        "invalid_request_error": (400, "INVALID_ARGUMENT"),
+        "x": (400, "INVALID_ARGUMENT"),
+        "authentication_error": (401, "UNAUTHENTICATED"),
+        "rate_limit_error": (429, "RESOURCE_EXHAUSTED"),
+        "server_error": (503, "UNAVAILABLE"),
+        "503": (503, "UNAVAILABLE"),
+    }
+
+    def calls(self, *calls: tuple[str, str, str], **options: Any) -> Response:
+        """Calls (id, name, arguments), each whole and without an index."""
+        options.setdefault("stop", "tool_use")
+        pieces = [gemini_call(*call) for call in calls]
+        return self.stream(*({"tool_calls": [piece]} for piece in pieces), **options)
+
+    def error_event(self, kind: str, message: str = "no") -> bytes:
+        """An error after HTTP 200."""
+        code, status = self.codes[kind]
+        return sse({"error": {"code": code, "message": message, "status": status}})
+
+
+def gemini_call(call_id: str, name: str, arguments: str, signature: str = "") -> Json:
+    """A call as Gemini streams it, with its thought signature if it has one."""
+    function = {"name": name, "arguments": arguments}
+    call: Json = {"id": call_id, "type": "function", "function": function}
+    google = {"google": {"thought_signature": signature}}
+    return {**call, "extra_content": google} if signature else call
+
+
+def gemini_failure(status: int, message: str, *details: Json) -> Response:
+    """An error of the compatible endpoint: a list of one."""
+    error = {"code": status, "message": message, "status": "X", "details": details}
+    return answer([{"error": error}], status)
+
+
 class AnthropicDialect:
     """Streams as Anthropic writes them; usage is (input, output, cached)."""
 
     kind = "anthropic"
+    wire = "anthropic"
 
     def stream(
         self,

@@ -102,6 +102,8 @@ def test_without_a_key_the_embedded_model_is_chosen_and_with_one_its_provider(
     monkeypatch,
 ):
     assert build_agent().provider.name == "local:smollm2"
+    monkeypatch.setenv("GEMINI_API_KEY", "test")
+    assert build_agent().provider.name.startswith("gemini:")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     assert build_agent().provider.name.startswith("openai:")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-test")
@@ -137,6 +139,7 @@ def test_a_summary_model_may_be_of_another_provider_or_just_a_name(monkeypatch):
         ({"model": "local:/no/such/file.gguf"}, "no model file"),
         ({"model": "openai:gpt-5"}, "OPENAI_API_KEY"),
         ({"model": "anthropic:claude-haiku-4-5"}, "ANTHROPIC_API_KEY"),
+        ({"model": "gemini:gemini-2.5-flash"}, "GEMINI_API_KEY"),
         ({"policy": "tierd"}, "no policy 'tierd'"),
         ({"context_token_threshold": 5}, "system prompt and tools alone"),
     ],

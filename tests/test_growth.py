@@ -11,7 +11,7 @@ from nbchat.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.units import legal
 from nbchat.history import Compaction, Entry
-from nbchat.providers import anthropic_wire, openai_wire
+from nbchat.providers import anthropic_wire, gemini_wire, openai_wire
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Request
 from nbchat.providers.openai import OpenAIProvider
@@ -20,7 +20,7 @@ from nbchat.session import Session
 from nbchat.testing import ScriptedProvider, says
 
 DIALECTS = {"openai": OpenAIDialect(), "anthropic": AnthropicDialect()}
-FORMS = [openai_wire.FORMAT, anthropic_wire.FORMAT]
+FORMS = [openai_wire.FORMAT, gemini_wire.FORMAT, anthropic_wire.FORMAT]
 SUMMARY = "<summary>\nIt went on.\n</summary>"
 
 
@@ -105,7 +105,7 @@ def test_the_sum_that_runs_along_is_the_sum_of_all_that_is_seen():
     assert is_exact()
 
 
-@pytest.mark.parametrize("form", FORMS, ids=["openai", "anthropic"])
+@pytest.mark.parametrize("form", FORMS, ids=["openai", "gemini", "anthropic"])
 def test_the_next_request_of_a_long_chat_is_not_written_from_scratch(form: Format):
     history = tuple(chat(4_000))
     known = Written().grown(history, form)
@@ -114,7 +114,7 @@ def test_the_next_request_of_a_long_chat_is_not_written_from_scratch(form: Forma
     assert again < fresh / 5
 
 
-@pytest.mark.parametrize("form", FORMS, ids=["openai", "anthropic"])
+@pytest.mark.parametrize("form", FORMS, ids=["openai", "gemini", "anthropic"])
 def test_messages_once_written_are_the_same_objects_and_never_change(form: Format):
     first = Written().grown(tuple(chat(40)), form)
     kept = copy.deepcopy(first.messages)

@@ -9,7 +9,7 @@ import pytest
 from fault_server import AnthropicDialect, FaultServer, OpenAIDialect
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from wire_rules import Json, anthropic_faults, openai_faults
+from wire_rules import Json, anthropic_faults, gemini_faults, openai_faults
 
 from nbchat.agent import Agent
 from nbchat.build import recorder
@@ -18,7 +18,7 @@ from nbchat.compaction.units import Projection, legal, safe_cuts
 from nbchat.errors import HistoryError
 from nbchat.events import Compacted, TurnFinished
 from nbchat.history import FAILED, Compaction, Entry
-from nbchat.providers import anthropic_wire, openai_wire
+from nbchat.providers import anthropic_wire, gemini_wire, openai_wire
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Request
 from nbchat.providers.openai import OpenAIProvider
@@ -56,6 +56,7 @@ def random_entry(rng: random.Random) -> Entry:
         Entry("assistant", rng.choice(["answer", "", "answer"])),
         Entry("thinking", "hm", "", "anthropic", THOUGHT),
         Entry("thinking", "hm", "", "openai", "{}"),
+        Entry("thinking", "", "", "gemini", '{"extra_content": {"google": {}}}'),
     ]
     return rng.choice(kinds)
 
@@ -73,14 +74,21 @@ def edited_thoughts(messages: list[Json]) -> list[str]:
 
 
 def wire_faults(history: list[Entry]) -> list[str]:
-    """What either API would refuse in the next request."""
+    """What any API would refuse in the next request."""
     request = Request(tuple(legal([*history, Entry("user", "Go on.")])))
     theirs = anthropic_wire.wire_messages(request)
     ours = openai_wire.body(request)["messages"]
-    return openai_faults(ours) + anthropic_faults(theirs) + edited_thoughts(theirs)
+    signed = list(Written().grown(request.history, gemini_wire.FORMAT).messages)
+    return [
+        *openai_faults(ours),
+        *openai_faults(signed),
+        *gemini_faults(gemini_wire.native_request(request, "m")["contents"]),
+        *anthropic_faults(theirs),
+        *edited_thoughts(theirs),
+    ]
 
 
-def test_any_history_with_any_compaction_is_legal_on_both_wires():
+def test_any_history_with_any_compaction_is_legal_on_every_wire():
     rng = random.Random(10)
     for _ in range(HISTORIES):
         history = random_history(rng)
@@ -114,8 +122,8 @@ steps = st.lists(
 def test_what_is_sent_of_a_growing_chat_is_what_would_be_made_from_scratch(steps):
     """Appends are seeds of random entries; compactions fold up to a random cut."""
     session, projection = Session(), Projection()
-    forms = [openai_wire.FORMAT, anthropic_wire.FORMAT]
-    written = [Written(), Written()]
+    forms = [openai_wire.FORMAT, gemini_wire.FORMAT, anthropic_wire.FORMAT]
+    written = [Written(), Written(), Written()]
     for number, step in enumerate(steps):
         match step:
             case "compact":

@@ -6,7 +6,8 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from enum import Enum
+from typing import Any, Literal
 
 import anthropic
 import openai
@@ -14,12 +15,17 @@ import pytest
 from fault_server import (
     AnthropicDialect,
     FaultServer,
+    GeminiDialect,
     OpenAIDialect,
     Response,
     answer,
     failure,
+    gemini_call,
+    gemini_failure,
     page,
+    sse,
 )
+from pydantic import BaseModel, Field
 
 from nbchat.compaction.units import legal
 from nbchat.errors import (
@@ -40,14 +46,24 @@ from nbchat.history import FAILED, Entry, Usage
 from nbchat.providers import connect
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Reply, ReplyStream, Request
+from nbchat.providers.gemini import GeminiProvider
 from nbchat.providers.openai import OpenAIProvider
 from nbchat.providers.retry import stream_with_retries
 from nbchat.providers.sdk import SdkProvider
 from nbchat.tools import tool
 
 KEY = "sk-canary-5up3rs3cr3t-0123456789"
-PROVIDERS = {"openai": OpenAIProvider, "anthropic": AnthropicProvider}
-DIALECTS = {"openai": OpenAIDialect(), "anthropic": AnthropicDialect()}
+PROVIDERS = {
+    "openai": OpenAIProvider,
+    "gemini": GeminiProvider,
+    "anthropic": AnthropicProvider,
+}
+PATHS = {"openai": "/v1", "gemini": "/v1beta/openai", "anthropic": ""}
+DIALECTS = {
+    "openai": OpenAIDialect(),
+    "gemini": GeminiDialect(),
+    "anthropic": AnthropicDialect(),
+}
 HELLO = Request((Entry("user", "Hello"),))
 
 Dialect = OpenAIDialect | AnthropicDialect
@@ -67,7 +83,7 @@ def server() -> Iterator[FaultServer]:
     server.close()
 
 
-@pytest.fixture(params=["openai", "anthropic"])
+@pytest.fixture(params=DIALECTS)
 def dialect(request: pytest.FixtureRequest) -> Dialect:
     """Each wire format in turn."""
     return DIALECTS[request.param]
@@ -80,8 +96,7 @@ def provider(dialect: Dialect, server: FaultServer) -> SdkProvider:
 
 
 def provider_at(server: FaultServer, kind: str, **options: Any) -> SdkProvider:
-    path = "/v1" if kind == "openai" else ""
-    options = {"base_url": server.url + path, "api_key": lambda: KEY, **options}
+    options = {"base_url": server.url + PATHS[kind], "api_key": lambda: KEY, **options}
     return PROVIDERS[kind]("model-x", **options)
 
 
@@ -242,7 +257,7 @@ def test_without_a_reported_usage_tokens_are_counted_here(server, provider, dial
 def test_stop_reasons_are_told_in_one_language(
     server, provider, dialect, reasons, expected
 ):
-    server.script(dialect.text("hm", stop=reasons[dialect.kind]))
+    server.script(dialect.text("hm", stop=reasons[dialect.wire]))
     assert reply_of(provider).stop_reason == expected
 
 
@@ -270,7 +285,7 @@ def test_thinking_of_compatible_servers_is_shown(server):
 
 
 def test_what_is_unknown_in_a_stream_is_passed_over(server, dialect, provider):
-    if dialect.kind == "openai":
+    if dialect.wire == "openai":
         nameless = {"tool_calls": [{"index": 0, "id": "c1", "function": {}}]}
         response = dialect.stream({"audio": {}}, nameless, {"content": "Hi"})
     else:
@@ -319,7 +334,7 @@ def test_anthropic_thinking_goes_back_verbatim(server):
 
 
 def test_thinking_goes_only_to_who_thought_it(server, provider, dialect):
-    other = {"openai": "anthropic", "anthropic": "openai"}[dialect.kind]
+    other = "anthropic" if dialect.kind == "openai" else "openai"
     block = json.dumps({"type": "thinking", "thinking": "secret", "signature": "x"})
     history = (
         *HELLO.history,
@@ -470,7 +485,7 @@ def test_the_body_is_what_the_anthropic_sdk_itself_would_send(server):
 def test_tool_choice_in_each_api(server, provider, dialect, choice, expected):
     request = Request(HELLO.history, tools=(add,), tool_choice=choice)
     body = sent_body(server, provider, request)
-    assert body["tool_choice"] == expected[dialect.kind]
+    assert body["tool_choice"] == expected[dialect.wire]
 
 
 def test_without_tools_nothing_is_said_of_tools(server, provider):
@@ -496,7 +511,7 @@ def test_pictures_and_files_travel_with_their_captions(server, provider, dialect
         text_block("notes.csv\n\na,b\n1,2"),
         text_block("[a file of type video/mp4, which is not text]"),
     ]
-    if dialect.kind == "openai":
+    if dialect.wire == "openai":
         assert content == [text_block("What is this?"), uri, uri, *files]
     else:
         picture = {"type": "image", "source": source}
@@ -512,7 +527,7 @@ def test_blank_texts_make_no_illegal_blocks(server, provider, dialect):
         Entry("tool", "", "c1", "add"),
     )
     body = sent_body(server, provider, Request(history))
-    if dialect.kind == "openai":
+    if dialect.wire == "openai":
         contents = [message["content"] for message in body["messages"]]
         assert contents == ["Hello", None, ""]
     else:
@@ -579,18 +594,18 @@ def test_the_limit_has_the_name_its_server_knows(base_url, field):
 
 def overloaded(dialect: Dialect) -> bytes:
     names = {"openai": "server_error", "anthropic": "overloaded_error"}
-    return dialect.error_event(names[dialect.kind], f"Overloaded {KEY}")
+    return dialect.error_event(names[dialect.wire], f"Overloaded {KEY}")
 
 
 def too_long(dialect: Dialect) -> Response:
-    if dialect.kind == "openai":
+    if dialect.wire == "openai":
         return failure(400, {"code": "context_length_exceeded", "message": "too long"})
     message = "prompt is too long: 210000 tokens > 200000 maximum"
     return failure(400, {"type": "invalid_request_error", "message": message})
 
 
 def no_credit(dialect: Dialect) -> Response:
-    if dialect.kind == "openai":
+    if dialect.wire == "openai":
         return failure(429, {"type": "insufficient_quota", "message": "quota"})
     details = {"error_code": "enforced_spend_limit_reached"}
     return failure(429, {"type": "rate_limit_error", "details": details})
@@ -757,7 +772,7 @@ def test_every_fault_becomes_one_clear_line_without_the_key(server, dialect, nam
 
 def begun(dialect: Dialect) -> Response:
     """An answer that has only just said Hello."""
-    return dialect.text("Hello").after(1 if dialect.kind == "openai" else 4)
+    return dialect.text("Hello").after(1 if dialect.wire == "openai" else 4)
 
 
 MID_STREAM: dict[str, tuple[Callable[[Dialect, Response], Response], Any]] = {
@@ -800,7 +815,7 @@ def test_a_stream_cut_anywhere_is_never_taken_for_a_whole_one(
         replies += 1
         assert reply.calls == [Entry("assistant", "", "c1", "add", '{"a": 1, "b": 2}')]
     # OpenAI's finish reason comes before usage and [DONE]; what follows may be missing.
-    assert replies <= (10 if dialect.kind == "openai" else 0)
+    assert replies <= (10 if dialect.wire == "openai" else 0)
 
 
 def test_where_nobody_listens_the_error_names_the_address(server, dialect):
@@ -880,13 +895,13 @@ def test_a_wait_may_be_told_as_a_date(server, provider):
     assert raised.value.retry_after > 1e9
 
 
-@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+@pytest.mark.parametrize("kind", PROVIDERS)
 def test_a_missing_key_says_what_to_set_and_what_works_without(kind):
     with pytest.raises(ConfigError, match=f"{kind.upper()}_API_KEY.*local:smollm2"):
         connect(f"{kind}:model-x")
 
 
-@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+@pytest.mark.parametrize("kind", PROVIDERS)
 def test_the_key_comes_from_the_environment(server, monkeypatch, kind):
     monkeypatch.setenv(f"{kind.upper()}_API_KEY", f" {KEY}\n")
     provider = provider_at(server, kind, api_key=None)
@@ -906,7 +921,7 @@ def test_a_compatible_server_needs_no_key(server, monkeypatch):
 )
 def test_an_unusable_key_is_named_but_not_shown(server, dialect, key):
     provider = provider_at(server, dialect.kind, api_key=lambda: key)
-    if not key and dialect.kind == "openai":
+    if not key and dialect.wire == "openai":
         assert sent_body(server, provider, HELLO)
         return
     with pytest.raises(ConfigError) as raised:
@@ -1001,7 +1016,11 @@ def test_a_window_that_is_set_wins(server, dialect):
 
 
 def test_known_models_have_their_window_without_asking():
-    models = ("openai:gpt-5-mini", "anthropic:claude-haiku-4-5")
+    models = (
+        "openai:gpt-5-mini",
+        "gemini:gemini-2.5-flash",
+        "anthropic:claude-haiku-4-5",
+    )
     windows = [connect(name, api_key=lambda: KEY).info().window for name in models]
     assert all(window and window >= 200_000 for window in windows)
 
@@ -1035,3 +1054,352 @@ def test_openai_counts_here_and_takes_pictures_for_what_they_cost(server):
     assert 100 < bare < 400
     assert provider.count_tokens(Request(seen)) < bare + 1_100
     assert server.requests == []
+
+
+NATIVE = "/v1beta/models/model-x"
+SIGNATURE = "EjQKMgEMOdbHJChLX75QUCJjyYlm+/8="
+SIGNED = {"google": {"thought_signature": SIGNATURE}}
+MARK = json.dumps({"extra_content": SIGNED})
+
+
+def test_a_thought_signature_goes_back_verbatim_with_its_call(server):
+    first = gemini_call("c1", "add", '{"a": 1}', SIGNATURE)
+    second = gemini_call("c2", "add", '{"a": 2}')
+    deltas = ({"content": "I add."}, {"tool_calls": [first]}, {"tool_calls": [second]})
+    server.script(DIALECTS["gemini"].stream(*deltas))
+    provider = provider_at(server, "gemini")
+    reply = reply_of(provider)
+    assert reply.entries == (
+        Entry("assistant", "I add."),
+        Entry("thinking", "", "", "gemini", MARK),
+        Entry("assistant", "", "c1", "add", '{"a": 1}'),
+        Entry("assistant", "", "c2", "add", '{"a": 2}'),
+    )
+    results = [Entry("tool", "3", each, "add") for each in ("c1", "c2")]
+    history = legal([*HELLO.history, *reply.entries, *results])
+    body = sent_body(server, provider, Request(tuple(history)))
+    _, assistant, *answers = body["messages"]
+    assert assistant["content"] == "I add."
+    assert assistant["tool_calls"] == [first, second]
+    assert answers == [
+        {"role": "tool", "tool_call_id": each, "content": "3", "name": "add"}
+        for each in ("c1", "c2")
+    ]
+
+
+def test_a_signature_stays_with_its_call_when_the_call_gets_another_id(server):
+    long = [
+        Entry("thinking", "", "", "gemini", MARK),
+        Entry("assistant", "", "c" * 99, "add", "{}"),
+        Entry("tool", "3", "c" * 99, "add"),
+    ]
+    history = legal([*HELLO.history, *long])
+    body = sent_body(server, provider_at(server, "gemini"), Request(tuple(history)))
+    [call] = body["messages"][1]["tool_calls"]
+    assert (call["id"], call["extra_content"]) == ("c" * 40, SIGNED)
+
+
+@pytest.mark.parametrize(
+    ("thinker", "block"),
+    [
+        ("gemini", ""),
+        ("gemini", "{}"),
+        ("gemini", "not JSON"),
+        ("gemini", '{"id": "c9"}'),
+        ("gemini", '{"extra_content": "\\ud800"}'),
+        ("openai", MARK),
+    ],
+)
+def test_what_is_no_signature_of_gemini_is_not_sent_with_a_call(server, thinker, block):
+    thought = Entry("thinking", "", "", thinker, block)
+    call = Entry("assistant", "", "c1", "add", "{}")
+    history = (*HELLO.history, thought, call, Entry("tool", "3", "c1", "add"))
+    body = sent_body(server, provider_at(server, "gemini"), Request(history))
+    assert body["messages"][1]["tool_calls"] == [openai_call("c1", "{}")]
+
+
+def test_only_gemini_gets_its_signatures_back(server):
+    call = Entry("assistant", "", "c1", "add", "{}")
+    thought = Entry("thinking", "", "", "gemini", MARK)
+    history = (*HELLO.history, thought, call, Entry("tool", "3", "c1", "add"))
+    for kind in ("openai", "anthropic"):
+        body = sent_body(server, provider_at(server, kind), Request(history))
+        assert SIGNATURE not in json.dumps(body)
+
+
+@pytest.mark.parametrize(("total", "output_tokens"), [(2_496, 1_027), (None, 744)])
+def test_gemini_thinking_counts_as_output(server, total, output_tokens):
+    """As gemini-2.5-flash reports it: the total is more than its two parts."""
+    usage = {"prompt_tokens": 1_469, "completion_tokens": 744, "total_tokens": total}
+    details = {"prompt_tokens_details": {"cached_tokens": 1_024}}
+    whole = DIALECTS["gemini"].text("ok", usage=(-1, -2, 0))
+    said, finish, _, done = whole.events
+    reported = sse({"choices": [], "usage": {**usage, **details}})
+    server.script(replace(whole, events=(said, finish, reported, done)))
+    assert reply_of(provider_at(server, "gemini")).usage == Usage(
+        1_469, output_tokens, 1_024
+    )
+
+
+class Side(Enum):
+    LEFT = "left"
+
+
+class Node(BaseModel):
+    side: Side
+    size: int = Field(gt=0, le=9)
+    children: list["Node"] = []
+
+
+@tool
+def place(node: Node, kind: Literal["leaf"], note: str | None = None) -> str:
+    """Place a node."""
+    return f"{node}{kind}{note}"
+
+
+@tool
+def now() -> str:
+    """The time."""
+    return "noon"
+
+
+def test_gemini_gets_schemas_in_the_words_it_knows(server):
+    provider = provider_at(server, "gemini")
+    body = sent_body(server, provider, Request(HELLO.history, tools=(place, now)))
+    functions = [each["function"] for each in body["tools"]]
+    side = {"type": "string", "enum": ["left"]}
+    children = {"type": "array", "items": {"type": "object"}}
+    size = {"type": "integer", "maximum": 9}
+    node = {
+        "type": "object",
+        "properties": {"side": side, "size": size, "children": children},
+        "required": ["side", "size"],
+    }
+    properties = {
+        "node": node,
+        "kind": {"type": "string", "enum": ["leaf"]},
+        "note": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+    }
+    assert functions == [
+        {
+            "name": "place",
+            "description": "Place a node.",
+            "parameters": {
+                "type": "object",
+                "properties": properties,
+                "required": ["node", "kind"],
+            },
+        },
+        {"name": "now", "description": "The time."},
+    ]
+    assert body["tool_choice"] == "auto"
+
+
+BAD_KEY = {"@type": "type.googleapis.com/google.rpc.ErrorInfo"}
+RETRY = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34.5s"}
+GEMINI_FAULTS: dict[str, tuple[Response, type[ProviderError], str]] = {
+    "bad key": (
+        gemini_failure(
+            400, "Please renew it.", {**BAD_KEY, "reason": "API_KEY_INVALID"}
+        ),
+        AuthenticationFailed,
+        "GEMINI_API_KEY",
+    ),
+    "bad key without a reason": (
+        gemini_failure(400, "API key not valid. Please pass a valid API key."),
+        AuthenticationFailed,
+        "GEMINI_API_KEY",
+    ),
+    "too long": (
+        gemini_failure(
+            400,
+            "The input token count (1200293) exceeds the maximum number of tokens "
+            "allowed (1048576).",
+        ),
+        ContextOverflow,
+        "compact",
+    ),
+    "no signature": (
+        gemini_failure(400, "Function call is missing a thought_signature"),
+        RequestRefused,
+        "missing a thought_signature",
+    ),
+    "unknown model": (
+        gemini_failure(404, "models/model-x is not found for API version v1main"),
+        RequestRefused,
+        "has no model 'model-x'",
+    ),
+    "too many": (
+        gemini_failure(429, "You exceeded your current quota, check billing", RETRY),
+        RateLimited,
+        "wait 34.5 s",
+    ),
+    "no credit": (
+        gemini_failure(429, "Your prepayment credits are depleted."),
+        QuotaExhausted,
+        "credit",
+    ),
+    "overloaded": (
+        gemini_failure(503, "The model is overloaded."),
+        Overloaded,
+        "503: The model is overloaded.",
+    ),
+    "an error as a 200": (
+        answer([{"error": {"code": 503, "message": "busy"}}]),
+        Overloaded,
+        "503",
+    ),
+    "an empty list": (answer([], 400), RequestRefused, "no reason"),
+}
+
+
+@pytest.mark.parametrize("name", GEMINI_FAULTS)
+def test_an_error_in_a_list_becomes_one_clear_line(server, name):
+    response, error_class, words = GEMINI_FAULTS[name]
+    server.script(response)
+    with pytest.raises(ProviderError) as raised:
+        reply_of(provider_at(server, "gemini"))
+    assert type(raised.value) is error_class
+    assert words in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_gemini_counts_on_its_own_api(server):
+    image = Entry("user", "Look", "", "image", json.dumps({"data": "aGk="}))
+    thought = Entry("thinking", "", "", "gemini", MARK)
+    history = (*CONVERSATION[:4], thought, *CONVERSATION[4:], image)
+    server.script(answer({"totalTokens": 42, "promptTokensDetails": []}))
+    provider = provider_at(server, "gemini")
+    assert provider.count_tokens(replace(REQUEST, history=history)) == 42
+    [request] = server.requests
+    assert request.path == f"{NATIVE}:countTokens"
+    headers = {name.lower(): value for name, value in request.headers.items()}
+    assert headers["x-goog-api-key"] == KEY
+    assert "authorization" not in headers  # Gemini refuses two
+    asked = request.body["generateContentRequest"]
+    summary, *questions = asked["contents"][0]["parts"]
+    assert summary["text"].startswith("<conversation_summary>\n")
+    assert questions == [{"text": "Add 1 and 2,"}, {"text": "and 3 and 4."}]
+    first = {"functionCall": {"name": "add", "args": {"a": 1, "b": 2}}}
+    assert asked["contents"][1] == {
+        "role": "model",
+        "parts": [
+            {"text": "I will."},
+            {**first, "thoughtSignature": SIGNATURE},
+            {"functionCall": {"name": "add", "args": {}}},
+        ],
+    }
+    failed = {"error": "error: bad arguments"}
+    assert asked["contents"][2] == {
+        "role": "user",
+        "parts": [
+            {"functionResponse": {"name": "add", "response": {"output": "3"}}},
+            {"functionResponse": {"name": "add", "response": failed}},
+            {"text": "Thanks."},
+            {"inlineData": {"mimeType": "image/png", "data": "aGk="}},
+            {"text": "Look"},
+        ],
+    }
+    parameters = {
+        word: each for word, each in SCHEMA.items() if word != "additionalProperties"
+    }
+    function = {"name": "add", "description": "Add two numbers."}
+    assert asked["systemInstruction"] == {"parts": [{"text": "Be brief."}]}
+    assert asked["tools"] == [
+        {"functionDeclarations": [{**function, "parameters": parameters}]}
+    ]
+    assert asked["model"] == "models/model-x"
+    assert len(asked["contents"]) == 3
+    assert set(request.body) == {"generateContentRequest"}
+
+
+def test_gemini_counts_for_the_model_a_request_names(server):
+    blank = (Entry("user", " "), Entry("assistant", ""), Entry("user", "a\ud800"))
+    server.script(answer({"totalTokens": 7}))
+    request = Request(blank, model="gemini:models/model-y")
+    assert provider_at(server, "gemini").count_tokens(request) == 7
+    assert server.requests[0].path == "/v1beta/models/model-y:countTokens"
+    asked = server.requests[0].body["generateContentRequest"]
+    said = [turn["parts"] for turn in asked["contents"]]
+    assert said == [[{"text": "(nothing was written)"}], [{"text": "a\ufffd"}]]
+    assert set(asked) == {"model", "contents"}
+
+
+COUNT_FAULTS: dict[str, tuple[Response, type[ProviderError], str]] = {
+    "bad key": (
+        failure(400, {"message": f"API key not valid: {KEY}", "code": 400}),
+        AuthenticationFailed,
+        "GEMINI_API_KEY",
+    ),
+    "overloaded": (failure(503), Overloaded, "503"),
+    "a page": (
+        Response((b"<html>Bad Gateway</html>",), 502),
+        Overloaded,
+        "Bad Gateway",
+    ),
+    "another JSON": (answer({"total": 1}), ProtocolFault, "cannot be read"),
+    "no JSON": (page(f"login {KEY}"), ProtocolFault, "cannot be read"),
+    "the line breaks": (Response(ending="drop"), ConnectionFailed, "broke"),
+    "silence": (Response(ending="silence"), ConnectionFailed, "silent"),
+}
+
+
+@pytest.mark.parametrize("name", COUNT_FAULTS)
+def test_a_count_of_gemini_that_fails_is_one_clear_line_without_the_key(server, name):
+    response, error_class, words = COUNT_FAULTS[name]
+    server.script(response)
+    provider = provider_at(server, "gemini", read_timeout_seconds=0.3)
+    with pytest.raises(ProviderError) as raised:
+        provider.count_tokens(HELLO)
+    assert type(raised.value) is error_class
+    assert words in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert KEY not in texts_of(raised.value)
+
+
+def test_a_server_that_only_speaks_openais_api_is_not_asked_for_geminis_count(server):
+    provider = provider_at(server, "gemini", base_url=f"{server.url}/v1")
+    assert 100 < provider.count_tokens(REQUEST) < 400
+    assert server.requests == []
+
+
+def test_the_first_key_that_is_set_is_geminis(server, monkeypatch):
+    monkeypatch.setenv("GOOGLE_API_KEY", KEY)
+    for first, used in (("", KEY), ("sk-first", "sk-first")):
+        monkeypatch.setenv("GEMINI_API_KEY", first)
+        sent_body(server, provider_at(server, "gemini", api_key=None), HELLO)
+        assert f"Bearer {used}" in server.requests[-1].headers.values()
+
+
+def test_an_error_names_the_variable_the_key_came_from(server, monkeypatch):
+    monkeypatch.setenv("GOOGLE_API_KEY", KEY)
+    server.script(gemini_failure(400, "API key not valid"))
+    with pytest.raises(AuthenticationFailed, match="check GOOGLE_API_KEY"):
+        reply_of(provider_at(server, "gemini", api_key=None))
+
+
+def test_geminis_address_comes_from_the_environment(server, monkeypatch):
+    monkeypatch.setenv("GEMINI_BASE_URL", f"{server.url}/v1beta/openai/")
+    provider = GeminiProvider("model-x", api_key=lambda: KEY)
+    sent_body(server, provider, HELLO)
+    assert server.requests[0].path == "/v1beta/openai/chat/completions"
+    server.script(answer({"totalTokens": 1}))
+    assert provider.count_tokens(HELLO) == 1
+    assert server.requests[1].path == f"{NATIVE}:countTokens"
+
+
+def test_gemini_itself_tells_the_window_of_a_model_that_is_not_listed(server):
+    class Home(GeminiProvider):
+        default_url = f"{server.url}/v1beta/openai"
+
+    server.script(answer({"name": "models/model-x", "inputTokenLimit": 1_048_576}))
+    assert Home("model-x", api_key=lambda: KEY).info().window == 1_048_576
+    assert server.requests[0].path == NATIVE
+    listed = Home("gemini-2.5-flash", api_key=lambda: KEY).info()
+    assert (listed.window, listed.prices is None) == (1_048_576, False)
+    assert len(server.requests) == 1
+
+
+def test_gemini_tells_its_models_by_the_names_they_have_here(server):
+    server.script(answer({"data": [{"id": "models/gemini-2.5-flash"}]}))
+    assert provider_at(server, "gemini").models() == ["gemini-2.5-flash"]

@@ -1,4 +1,4 @@
-"""What the two APIs demand of a list of messages, as their servers check it."""
+"""What the APIs demand of a list of messages, as their servers check it."""
 
 import json
 import re
@@ -41,6 +41,21 @@ def openai_call_faults(calls: list[Json]) -> Iterator[str]:
             yield f"a tool named {function['name']!r}"
         if not isinstance(json.loads(function["arguments"]), dict):
             yield f"arguments that are no object: {function['arguments'][:80]}"
+
+
+def gemini_faults(contents: list[Json]) -> list[str]:
+    """Turns that alternate and say something, as many results as calls before them."""
+    faults, calls = [], 0
+    for place, turn in enumerate(contents):
+        if place and turn["role"] == contents[place - 1]["role"]:
+            faults.append(f"{place}: {turn['role']} twice")
+        if not turn["parts"] or any(part.get("text") == "" for part in turn["parts"]):
+            faults.append(f"{place}: an empty part")
+        results = sum("functionResponse" in part for part in turn["parts"])
+        if results != calls:
+            faults.append(f"{place}: {results} results for {calls} calls")
+        calls = sum("functionCall" in part for part in turn["parts"])
+    return faults
 
 
 def anthropic_faults(messages: list[Json]) -> list[str]:

@@ -14,6 +14,7 @@ from nbchat.providers.base import Provider
 KINDS = {
     "anthropic": "AnthropicProvider",
     "openai": "OpenAIProvider",
+    "gemini": "GeminiProvider",
     "local": "LocalProvider",
 }
 
@@ -21,6 +22,7 @@ KINDS = {
 DEFAULT_MODELS = {
     "ANTHROPIC_API_KEY": "anthropic:claude-haiku-4-5",
     "OPENAI_API_KEY": "openai:gpt-5-mini",
+    "GEMINI_API_KEY": "gemini:gemini-2.5-flash",
 }
 EMBEDDED_MODEL = "local:smollm2"
 

@@ -22,7 +22,7 @@ class AnthropicProvider(SdkProvider):
     kind = "anthropic"
     default_url = "https://api.anthropic.com"
     url_variable = "ANTHROPIC_BASE_URL"
-    key_variable = "ANTHROPIC_API_KEY"
+    key_variables = ("ANTHROPIC_API_KEY",)
     sdk_error = anthropic.AnthropicError
     format = anthropic_wire.FORMAT
 

@@ -1,7 +1,7 @@
 """Where a model is served and with which key; the key shows in nothing printed."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from urllib.parse import urlsplit
@@ -79,6 +79,11 @@ def find_endpoint(
     if api_key is None and needs_key and not read_key().strip():
         raise missing_key(kind, key_variable)
     return Endpoint(kind, address, key_variable, read_key, needs_key)
+
+
+def set_variable(names: Sequence[str]) -> str:
+    """The first of these environment variables that is set; the first if none is."""
+    return next((name for name in names if os.environ.get(name, "").strip()), names[0])
 
 
 def missing_key(kind: str, key_variable: str) -> ConfigError:

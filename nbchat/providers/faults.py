@@ -38,14 +38,21 @@ FOREIGN = (
 
 OVERFLOW = re.compile(
     r"context_length_exceeded|exceed_context_size|request_too_large|prompt is too long"
-    r"|maximum context length|exceed\w* (the |model's )*(available )?context",
+    r"|maximum context length|exceed\w* (the |model's )*(available )?context"
+    r"|input token count .*exceeds",  # Gemini
     re.IGNORECASE,
 )
 QUOTA = re.compile(
     r"insufficient_quota|billing_|spend.?limit|credit balance"
-    r"|insufficient (credit|balance|funds)",
+    r"|insufficient (credit|balance|funds)|credits are depleted",
     re.IGNORECASE,
 )
+
+BAD_KEY = re.compile(r"API_KEY_INVALID|API key not valid", re.IGNORECASE)
+"""Gemini's words; its status is 400."""
+
+CODE_FIELDS = ("error_code", "reason")
+"""Where details of an error name its kind: Anthropic, Gemini."""
 
 STATUS_OF_TYPE = {
     "invalid_request_error": 400,
@@ -95,6 +102,8 @@ class Refusal:
         by_status = ERROR_OF_STATUS.get(self.status)
         if by_status in (None, ContextOverflow) and OVERFLOW.search(words):
             return ContextOverflow
+        if by_status is None and BAD_KEY.search(words):
+            return AuthenticationFailed
         if self.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             return Overloaded
         has_term = self.retry_after is not None and "insufficient_quota" not in words
@@ -141,17 +150,24 @@ def _not_found(refusal: Refusal, endpoint: Endpoint, model: str) -> RequestRefus
 
 def refusal_in(status: int, body: object, headers: Mapping[str, str]) -> Refusal:
     """A refusal read from an error's body, which may be of any shape."""
-    told = body.get("error", body) if isinstance(body, dict) else body
+    told = unlisted(body)
+    told = told.get("error", told) if isinstance(told, dict) else told
     if not isinstance(told, dict):
         told = {"message": told if isinstance(told, str) else ""}
-    details = told.get("details")
-    codes = [told.get("type"), told.get("code")]
-    codes += [details.get("error_code")] if isinstance(details, dict) else []
+    details = _details(told)
+    codes = [told.get("type"), told.get("code"), told.get("status")]
+    codes += [detail.get(name) for detail in details for name in CODE_FIELDS]
     types = tuple(str(code) for code in codes if code)
     message = str(told.get("message") or told.get("detail") or "")
     if not _is_error(status):
         status = _honest_status(types)
-    return Refusal(status, types, message, retry_after(headers))
+    wait = retry_after(headers)
+    return Refusal(status, types, message, _delay(details) if wait is None else wait)
+
+
+def unlisted(body: object) -> object:
+    """A body out of the list in which Gemini's compatible endpoint sends errors."""
+    return body[0] if isinstance(body, list) and body else body
 
 
 def wrong_body(text: str, endpoint: Endpoint) -> ProtocolFault:
@@ -180,12 +196,36 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 def _refusal_of(error: Exception) -> Refusal | None:
     """SDK errors carry `body`, and status and response unless the status was 200."""
+    if isinstance(error, httpx2.HTTPStatusError):
+        return _refusal_of_response(error.response)
     body: Any = getattr(error, "body", None)
     status = getattr(error, "status_code", 0)
     if body is None and not status:
         return None
     response = getattr(error, "response", None)
     return refusal_in(status, body, response.headers if response is not None else {})
+
+
+def _refusal_of_response(response: httpx2.Response) -> Refusal:
+    try:
+        body = response.json()
+    except ValueError:
+        body = response.text
+    return refusal_in(response.status_code, body, response.headers)
+
+
+def _details(told: dict[str, Any]) -> list[dict[str, Any]]:
+    """What is told beside the message: one object by Anthropic, a list by Gemini."""
+    found = told.get("details")
+    each = found if isinstance(found, list) else [found]
+    return [detail for detail in each if isinstance(detail, dict)]
+
+
+def _delay(details: list[dict[str, Any]]) -> float | None:
+    """Seconds to wait by Gemini's `"retryDelay": "34s"`, which has no header."""
+    told = (str(detail.get("retryDelay", "")) for detail in details)
+    found = (re.fullmatch(r"(\d+(?:\.\d+)?)s", text) for text in told)
+    return next((float(match[1]) for match in found if match), None)
 
 
 def _is_error(status: int) -> bool:
@@ -202,7 +242,9 @@ def _honest_status(types: tuple[str, ...]) -> int:
 
 
 def _unanswered(error: Exception, endpoint: Endpoint) -> ConnectionFailed:
-    cause = error.__cause__ or error  # the SDKs wrap some of httpx2's errors, not all
+    # The SDKs wrap some of httpx2's errors, not all; httpx2 itself wraps others.
+    is_ours = isinstance(error, httpx2.HTTPError)
+    cause = error if is_ours else error.__cause__ or error
     match cause:
         case httpx2.ConnectError() | httpx2.ConnectTimeout():
             return ConnectionFailed(

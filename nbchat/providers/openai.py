@@ -1,6 +1,7 @@
 """OpenAI's chat completions, and every server that speaks them."""
 
 from functools import cached_property
+from typing import ClassVar
 from weakref import finalize
 
 import openai
@@ -25,7 +26,7 @@ class OpenAIProvider(SdkProvider):
     kind = "openai"
     default_url = "https://api.openai.com/v1"
     url_variable = "OPENAI_BASE_URL"
-    key_variable = "OPENAI_API_KEY"
+    key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
     sdk_error = openai.OpenAIError
     format = openai_wire.FORMAT
 

@@ -1,7 +1,7 @@
 """OpenAI's wire format: a request as a body, a stream of chunks as an answer."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from json import dumps
 
@@ -108,13 +108,14 @@ def _tool_call(call: Entry) -> Json:
 
 
 @dataclass(slots=True)
-class _Call:
-    """A call while its pieces arrive."""
+class Call:
+    """A call while its pieces arrive; `extra_content` is what Gemini adds to it."""
 
     index: int | None
     id: str = ""
     name: str = ""
     arguments: str = ""
+    extra_content: Json = field(default_factory=dict)
 
 
 class ChunkReader:
@@ -124,7 +125,7 @@ class ChunkReader:
         """Begin with nothing said."""
         self._text: list[str] = []
         self._thinking: list[str] = []
-        self._calls: list[_Call] = []
+        self._calls: list[Call] = []
         self._finish_reason = ""
         self._is_refusal = False
         self._usage: Json = {}
@@ -162,13 +163,14 @@ class ChunkReader:
         function = piece.get("function") or {}
         call.name += function.get("name") or ""
         call.arguments += function.get("arguments") or ""
+        call.extra_content = piece.get("extra_content") or call.extra_content
 
-    def _call(self, index: int | None, call_id: str) -> _Call:
+    def _call(self, index: int | None, call_id: str) -> Call:
         """The call a piece belongs to; some servers number all parallel calls 0."""
         for call in reversed(self._calls):
             if call.index == index and call_id in ("", call.id):
                 return call
-        self._calls.append(_Call(index, call_id))
+        self._calls.append(Call(index, call_id))
         return self._calls[-1]
 
     def _entries(self) -> Iterator[Entry]:
@@ -180,8 +182,11 @@ class ChunkReader:
             yield Entry("assistant", text)
         for call in self._calls:
             if call.name:
-                call_id = call.id or new_call_id()
-                yield Entry("assistant", "", call_id, call.name, call.arguments or "{}")
+                yield from self._call_entries(call)
+
+    def _call_entries(self, call: Call) -> Iterator[Entry]:
+        call_id = call.id or new_call_id()
+        yield Entry("assistant", "", call_id, call.name, call.arguments or "{}")
 
     def _stop_reason(self) -> ReplyStop | None:
         if not self._finish_reason:

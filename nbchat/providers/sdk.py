@@ -14,12 +14,13 @@ from nbchat.errors import ConnectionFailed, NbchatError, ProviderError
 from nbchat.events import Delta
 from nbchat.models import ModelInfo, model_info
 from nbchat.providers.base import ReplyStream, Request
-from nbchat.providers.endpoint import find_endpoint
+from nbchat.providers.endpoint import find_endpoint, set_variable
 from nbchat.providers.faults import (
     FOREIGN,
     provider_error,
     refusal_in,
     refused,
+    unlisted,
     wrong_body,
 )
 from nbchat.providers.pump import pump
@@ -76,7 +77,7 @@ class SdkProvider(ABC):
     kind: ClassVar[str]
     default_url: ClassVar[str]
     url_variable: ClassVar[str]
-    key_variable: ClassVar[str]
+    key_variables: ClassVar[tuple[str, ...]]
     sdk_error: ClassVar[type[Exception]]
     format: ClassVar[Format]
 
@@ -99,7 +100,7 @@ class SdkProvider(ABC):
         self.endpoint = find_endpoint(
             self.kind,
             address,
-            key_variable=self.key_variable,
+            key_variable=set_variable(self.key_variables),
             api_key=api_key,
             needs_key=self._needs_key(address),
         )
@@ -213,7 +214,7 @@ class SdkProvider(ABC):
     def _fault_in(self, response: httpx2.Response, request: Request) -> NbchatError:
         response.read()
         try:
-            body = response.json()
+            body = unlisted(response.json())
         except ValueError:
             return wrong_body(response.text, self.endpoint)
         if not (isinstance(body, dict) and body.get("error")):
