@@ -27,7 +27,7 @@ from nbchat.providers.weights import is_fetched, model_file
 from nbchat.session import Session
 from nbchat.store import SessionStore
 
-NOTEBOOKS = ("ticket_triage", "quickstart")
+NOTEBOOKS = ("ticket_triage", "quickstart", "policies")
 FOLDER = "nbchat-demo"
 LOOK_SECONDS = 0.5
 CELL_TIMEOUT_SECONDS = 1_800

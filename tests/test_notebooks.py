@@ -37,7 +37,11 @@ def text_of(cell: dict) -> str:
 
 
 def test_the_demo_notebooks_are_there():
-    assert [notebook.stem for notebook in NOTEBOOKS] == ["quickstart", "ticket_triage"]
+    assert [notebook.stem for notebook in NOTEBOOKS] == [
+        "policies",
+        "quickstart",
+        "ticket_triage",
+    ]
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)

@@ -20,16 +20,25 @@ READ_CHARACTERS = 20_000
 """Of one message, those in which rules are looked for."""
 
 _RULE = re.compile(
-    r"\b(?:must(?:n['\u2019]t| not)?|never|always|do not|don['\u2019]t|cannot"
-    r"|should not|shouldn['\u2019]t|may not|only (?:if|when|use|the|with|in|after|ever)"
-    r"|at (?:most|least)|no more than|no less than|make sure|under no circumstances"
-    r"|without (?:asking|my)|is forbidden|not allowed|is required|require that"
-    r"|keep in mind|from now on|avoid|budget of|limit(?:ed)? to|deadline|by no means"
-    r"|niemals|nie|immer|muss|müssen|darf nicht|dürfen nicht|auf keinen Fall|höchstens"
-    r"|mindestens|nur wenn|ab jetzt|jamais|toujours|ne [^.]{1,20}\bpas|il faut|doit"
-    r"|uniquement|nunca|siempre|debe|no debes|solo si|como máximo)\b",
+    r"\b(?:must(?:n['\u2019]t| not)?|make sure|at (?:most|least)|no more than"
+    r"|no less than|under no circumstances|by no means|without (?:asking|my)"
+    r"|is forbidden|not allowed|is required|require that|from now on|keep in mind"
+    r"|budget (?:of|is)|limit(?:ed)? (?:to|is)|deadline|only (?:if|when|after)"
+    r"|should (?:not|never|always)|may not|niemals|auf keinen Fall|höchstens"
+    r"|mindestens|nur wenn|ab jetzt|darf nicht|dürfen nicht|muss|müssen|jamais"
+    r"|ne [^.]{1,20}\bpas|il faut|uniquement|nunca|debe|no debes|solo si|como máximo)\b"
+    r"|(?:^|[,;:\u2013\u2014-] ?|\b(?:please|but|and|so|to|you) )"
+    r"(?:do not|don['\u2019]t|never(?! mind)|always|avoid|only|keep|immer|nie|siempre"
+    r"|toujours)\b",
     re.IGNORECASE,
 )
+_ABOUT_ONESELF = re.compile(
+    r"\b(?:I|we) (?:\w+ ){0,3}?(?:do(?:n['\u2019]t| not)|ca(?:n['\u2019]t|nnot)|never"
+    r"|always|only|must)\b|^(?:sorry|thanks|thank you)\b",
+    re.IGNORECASE,
+)
+"""What tells how things are with the speaker, and asks for nothing."""
+
 _SENTENCE_END = re.compile(r"(?<=[!.?])\s+|(?<=[\u3002\uff01\uff1f])|\n+")
 
 
@@ -56,6 +65,11 @@ def _rules(entries: Sequence[Entry]) -> Iterator[str]:
 def rules_in(text: str) -> Iterator[str]:
     """The sentences of a text that state a rule, as they stand."""
     for sentence in map(str.strip, _SENTENCE_END.split(text)):
-        is_rule = SHORTEST <= len(sentence) <= LONGEST and _RULE.search(sentence)
-        if is_rule and not sentence.endswith(("?", "\uff1f")):
+        if SHORTEST <= len(sentence) <= LONGEST and _is_rule(sentence):
             yield sentence
+
+
+def _is_rule(sentence: str) -> bool:
+    if sentence.endswith(("?", "\uff1f")) or _ABOUT_ONESELF.search(sentence):
+        return False
+    return _RULE.search(sentence) is not None
