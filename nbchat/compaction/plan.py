@@ -93,7 +93,7 @@ def make_plan(
     earlier = history[:1] if session.compaction and cut else []
     folded = cut - len(earlier)
     if not folded:
-        return Plan(trigger, skip="there is nothing new to fold")
+        return Plan(trigger, skip=_nothing_to_fold(policy, trigger, keep_tokens))
     size = counter.count_entries(history[:cut])
     new = size - counter.count_entries(earlier)
     if new < _least(trigger, policy, tokens_before):
@@ -176,6 +176,16 @@ class _Frame:
     @property
     def _cuts(self) -> list[int]:
         return safe_cuts(self.history)
+
+
+def _nothing_to_fold(policy: Policy, trigger: str, keep_tokens: int | None) -> str:
+    kept = policy.kept(trigger)
+    if not kept or keep_tokens is not None:
+        return "there is nothing new to fold"
+    return (
+        f"there is nothing new to fold: {policy.name!r} keeps the newest "
+        f"{kept:,} {policy.keep_unit} (/compact keep=0 folds them, too)"
+    )
 
 
 def _note(history: Sequence[Entry], wanted: int, cut: int) -> str:

@@ -22,10 +22,7 @@ def kept_start(
     """
     answered = answered_part(history)
     if unit == "tokens":
-        fitting = (
-            c for c in cuts if c >= answered or size(history[c:answered]) <= keep
-        )
-        return min(fitting, default=len(history))
+        return _fitting(history, cuts, keep, answered, size)
     starts = (
         _messages(history) if unit == "messages" else _exchanges(history[:answered])
     )
@@ -50,6 +47,23 @@ def exchanges(entries: Sequence[Entry]) -> list[Sequence[Entry]]:
     """Entries in exchanges: what a person says, and all that follows from it."""
     starts = _exchanges(entries)
     return [entries[a:b] for a, b in pairwise([*starts, len(entries)])]
+
+
+def _fitting(
+    history: Sequence[Entry],
+    cuts: Sequence[int],
+    keep: int,
+    answered: int,
+    size: Callable[[Sequence[Entry]], int],
+) -> int:
+    """The first cut after which what was answered is no longer than `keep` tokens."""
+    fitting = answered
+    for cut in reversed([cut for cut in cuts if cut < answered]):
+        keep -= size(history[cut:fitting])
+        if keep < 0:
+            break
+        fitting = cut
+    return fitting
 
 
 def _messages(entries: Sequence[Entry]) -> list[int]:
