@@ -26,13 +26,8 @@ and how nearly it may come to the length at which a story is refused."""
 TAGS_TOKENS = 20
 """Of the tags around a story and its facts."""
 
-CUT_OFF = (
-    "(The conversation was cut here to make room: {count} earlier entries are left "
-    "out, and no summary of them could be had. All of them are kept.)"
-)
-"""What a conversation says that had to be cut: about 35 tokens."""
-
-CUT_OFF_TOKENS = 60
+CUT_OFF = "({count} earlier entries are left out to make room; all are kept.)"
+"""What a conversation says that had to be cut: 17 tokens."""
 
 VARIABLES_TOKENS, VARIABLES_SHARE, VARIABLES_LINES = 300, 0.1, 20
 """Live variables take a tenth of what is folded, at most so many tokens and lines."""
@@ -74,17 +69,12 @@ class Replacement:
         return self._checked(self._extract(room), facts)
 
     def cut_off(self) -> Entry:
-        """The last resort: a line that says what is missing, and what facts fit.
+        """The last resort, where not even facts fit: a line on what is missing.
 
         Raises CompactionError when even that would not pay.
         """
         count = self.plan.stop - self.plan.start
-        share = min(self.policy.largest_share, LARGEST_STORY_SHARE)
-        room = int(self._covered * share)
-        if self.plan.budget.room is not None:
-            room = min(room, self.plan.budget.room)
-        facts = self._facts(min(room - CUT_OFF_TOKENS, self.plan.budget.facts))
-        return self._checked(CUT_OFF.format(count=f"{count:,}"), facts)
+        return self._checked(CUT_OFF.format(count=f"{count:,}"), [])
 
     @property
     def _covered(self) -> int:
