@@ -117,9 +117,9 @@ class Commands:
         apply_settings(agent, self._in_force(agent))
         whom = scope or "all models"
         done = "is taken back" if text == TAKEN_BACK else f"is {text}"
-        if name in self._config.explicit:
-            done += "; the environment, configuration or code counts more now"
-        return CommandResult(f"{name} {done} for {whom}")
+        is_hidden = name in self._config.explicit
+        more = "; the environment, configuration or code counts more now"
+        return CommandResult(f"{name} {done} for {whom}{more * is_hidden}")
 
     def _try(self, agent: Agent, name: str, value: object) -> None:
         """Raise ConfigError where a setting cannot work with this chat."""

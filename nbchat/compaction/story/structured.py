@@ -4,6 +4,7 @@ Models wrap their JSON, forget a bracket or answer in prose; whatever says somet
 kept, and only where nothing can be read is the answer left as it is.
 """
 
+import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -43,17 +44,24 @@ def rendered(text: str) -> str:
 
 def _fields(text: str) -> dict[str, Any] | None:
     """The JSON object in a text, repaired; None when there is none of this form."""
-    start, end = text.find("{"), text.rfind("}")
-    if start < 0:
-        return None
-    try:
-        value = json_repair.loads(text[start : end + 1 if end > start else None])
-    except (ValueError, RecursionError):
-        return None
+    start = text.find("{")
+    value = _read(text[start:]) if start >= 0 else None
     if not isinstance(value, dict):
         return None
     named = {ALIASES.get(str(name), str(name)): part for name, part in value.items()}
     return named if {"overview", "entities", *LISTS} & set(named) else None
+
+
+def _read(text: str) -> object:
+    """The value that begins a text, whatever is wrong with it or follows it."""
+    try:
+        return json.JSONDecoder().raw_decode(text)[0]
+    except (ValueError, RecursionError):
+        pass
+    try:
+        return json_repair.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _section(heading: str, items: Iterable[str]) -> str:

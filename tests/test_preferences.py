@@ -1,0 +1,135 @@
+"""What is set for good: for whom, above which layers, and never what cannot work."""
+
+from pathlib import Path
+
+import pytest
+
+from nbchat.build import build_agent
+from nbchat.commands import Commands
+from nbchat.config import settings
+from nbchat.errors import ConfigError, NbchatError
+from nbchat.preferences import listed, with_preferences
+from nbchat.store import SessionStore
+
+KEY = {"OPENAI_API_KEY": "sk-none"}
+MODEL = "openai:gpt-5-mini"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SessionStore:
+    return SessionStore(f"sqlite:///{tmp_path / 'kept.db'}")
+
+
+@pytest.fixture
+def chat(store, monkeypatch):
+    """A running chat and its commands."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
+    config = settings(model=MODEL)
+    return build_agent(config, store=store), Commands(store, config)
+
+
+def again(store: SessionStore, model: str = MODEL):
+    """An agent built anew, as after a restart."""
+    return build_agent(settings(model=model), store=store)
+
+
+def test_a_setting_holds_now_and_after_a_restart(chat, store):
+    agent, obey = chat
+    assert obey(agent, "/set policy tiered").text == "policy is tiered for all models"
+    assert agent.engine.policy.name == "tiered"
+    assert again(store).engine.policy.name == "tiered"
+
+
+def test_what_is_set_for_a_model_counts_more_than_for_its_provider(chat, store):
+    agent, obey = chat
+    obey(agent, "/set keep 3")
+    obey(agent, "/set keep 4 for openai")
+    obey(agent, f"/set keep 5 for {MODEL}")
+    obey(agent, "/set keep 6 for anthropic")
+    assert agent.engine.policy.keep == 5
+    assert again(store).engine.policy.keep == 5
+    assert again(store, "openai:gpt-4o").engine.policy.keep == 4
+    assert again(store, "local:smollm2").engine.policy.keep == 3
+
+
+def test_default_takes_a_setting_back(chat, store):
+    agent, obey = chat
+    obey(agent, "/set keep 3")
+    assert obey(agent, "/set keep default").text.startswith("keep is taken back")
+    assert agent.engine.policy.keep == 0
+    assert again(store).engine.policy.keep == 0
+
+
+def test_the_environment_counts_more_and_the_answer_says_so(chat, store, monkeypatch):
+    monkeypatch.setenv("NBCHAT_POLICY", "early")
+    config = settings(model=MODEL)
+    agent = build_agent(config, store=store)
+    said = Commands(store, config)(agent, "/set policy tiered").text
+    assert said.endswith("the environment, configuration or code counts more now")
+    assert agent.engine.policy.name == "early"
+
+
+def test_changing_the_model_brings_its_settings(chat, store):
+    agent, obey = chat
+    obey(agent, "/set policy early for openai:gpt-4o")
+    assert agent.engine.policy.name == "single-summary"
+    obey(agent, "/model openai:gpt-4o")
+    assert agent.engine.policy.name == "early"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("/set keep", "/set takes a name, a value"),
+        ("/set colour red", "no setting 'colour'; there are policy, "),
+        ("/set keep many", "keep cannot be 'many'"),
+        ("/set keep -1", "keep cannot be '-1'"),
+        ("/set policy teired", "no policy 'teired'; choose one of single-summary, ti"),
+        ("/set target_share 0.95", "target_share 0.95 is not below the trigger"),
+        ("/set summarizer poet", "summarizer cannot be 'poet'"),
+    ],
+)
+def test_what_cannot_be_is_refused_and_not_kept(chat, store, line, said):
+    agent, obey = chat
+    before = agent.engine.policy
+    with pytest.raises(NbchatError, match=said) as refused:
+        obey(agent, line)
+    assert "\n" not in str(refused.value)
+    assert agent.engine.policy == before
+    assert again(store).engine.policy == before
+
+
+def test_settings_are_listed_with_where_they_come_from(chat, store, monkeypatch):
+    agent, obey = chat
+    obey(agent, "/set keep 3 for openai")
+    monkeypatch.setenv("NBCHAT_BULLETS", "7")
+    found = {each.name: each for each in listed(settings(), store, MODEL)}
+    assert (found["keep"].value, found["keep"].origin) == ("3", "set for openai")
+    assert found["bullets"].origin == "environment, configuration or code"
+    assert found["window_share"].origin == "default"
+    assert "tiered" in found["policy"].choices
+    assert (found["prunes"].kind, found["window_share"].kind) == ("bool", "float")
+    assert all(each.help for each in found.values())
+    assert "set for openai" in obey(agent, "/settings").text
+
+
+def test_a_store_that_cannot_be_read_changes_nothing(tmp_path):
+    (tmp_path / "folder.db").mkdir()
+    broken = SessionStore(f"sqlite:///{tmp_path / 'folder.db'}")
+    config = settings(policy="early")
+    assert with_preferences(config, broken).policy == "early"
+
+
+def test_a_value_of_another_version_is_left_out(store):
+    store.set_setting("", "verbosity", "chatty")
+    store.set_setting("", "forgotten", 1)
+    assert with_preferences(settings(), store).verbosity is None
+
+
+def test_a_policy_chosen_for_this_chat_alone_is_not_kept(chat, store):
+    agent, obey = chat
+    assert obey(agent, "policy tiered").text.startswith("tiered: ")
+    assert agent.engine.policy.name == "tiered"
+    assert again(store).engine.policy.name == "single-summary"
+    with pytest.raises(ConfigError, match="no policy 'x'"):
+        obey(agent, "policy x")
