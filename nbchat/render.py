@@ -6,9 +6,10 @@ Markdown, made safe in `markdown.py`; everything else is escaped.
 
 import json
 import re
-from html import escape
+from html import escape, unescape
 from typing import Any, assert_never
 
+from nbchat.compaction.envelope import story
 from nbchat.events import (
     Change,
     CompactionChanged,
@@ -30,6 +31,9 @@ OUTPUT_LIMIT = 20_000
 HINT_LIMIT = 90
 """Characters of a call's arguments shown on its folded card."""
 
+PREVIEW_LIMIT = 200
+"""Characters of a summary's story shown on its folded banner."""
+
 CELL_STYLE = """
 .nbc-cell > .nbc-banner { margin: 4px 0; padding: 6px 12px; border-radius: 6px;
   border: 1px solid var(--jp-info-color2, #90caf9);
@@ -37,6 +41,8 @@ CELL_STYLE = """
   font: 13px/1.5 var(--jp-ui-font-family, system-ui, sans-serif); }
 .nbc-cell summary { cursor: pointer; }
 .nbc-cell .nbc-banner-title { font-weight: 600; margin-right: 8px; }
+.nbc-cell .nbc-banner-preview { display: block; }
+.nbc-cell details[open] .nbc-banner-preview { display: none; }
 .nbc-cell .nbc-banner-facts { color: var(--jp-ui-font-color2, #555); margin: 6px 0; }
 .nbc-cell pre { white-space: pre-wrap; }
 """
@@ -72,6 +78,8 @@ CompactionNotice = (
 Notice = CompactionNotice | PinsChanged | SavingFailed | TurnFailed
 
 _TAG = re.compile(r"</?(?:summary|facts)>\n?")
+_INLINE_MARK = re.compile(r"</?(?:a|code|em|s|span|strong)\b[^>]*>")
+_MARK = re.compile(r"<[^>]+>")
 
 
 def entry_html(entry: Entry) -> str:
@@ -91,7 +99,7 @@ def entry_html(entry: Entry) -> str:
         case "thinking":
             html = _thinking_html(entry)
         case "summary":
-            html = _folded("summary", "Summary", _summary_html(entry.content))
+            html = _folded("summary", "Summary", summary_html(entry.content))
         case _:
             html = _article("other", entry.role, text_html(entry.content))
     return html
@@ -107,12 +115,13 @@ def compaction_html(compaction: Compaction) -> str:
         *filter(None, [author, _time(compaction)]),
         *filter(None, [compaction.reason, compaction.note]),
     ]
-    summary = _summary_html(compaction.summary) if compaction.summary else ""
+    summary = summary_html(compaction.summary) if compaction.summary else ""
     return (
         f'<details class="nbc-banner" data-state="{_clean(compaction.status)}">'
         f'<summary><span class="nbc-banner-title">{_title(compaction)}</span> '
         f'<span class="nbc-banner-figures">{_clean(_figures(compaction))}</span>'
-        f'</summary><div class="nbc-banner-facts">{_clean(" · ".join(facts))}</div>'
+        f"{_preview(compaction)}</summary>"
+        f'<div class="nbc-banner-facts">{_clean(" · ".join(facts))}</div>'
         f"{summary}</details>"
     )
 
@@ -189,6 +198,17 @@ def _compaction_notice(event: CompactionNotice) -> str:
 def progress_text(event: CompactionProgress) -> str:
     """How far a compaction in parts has come."""
     return f"part {event.done + 1} of {event.total}"
+
+
+def summary_html(summary: str) -> str:
+    """The story as Markdown, and below it the facts that code has kept."""
+    prose, _, facts = summary.partition("<facts>")
+    told = markdown_html(_TAG.sub("", prose).strip())
+    kept = _TAG.sub("", facts).strip()
+    return (
+        f'<div class="nbc-summary-text"><div class="nbc-md">{told}</div>'
+        f"{_part('Facts kept by code', kept) if kept else ''}</div>"
+    )
 
 
 def text_html(text: str) -> str:
@@ -291,6 +311,17 @@ def _banner(state: str, text: str) -> str:
     )
 
 
+def _preview(compaction: Compaction) -> str:
+    """How the summary begins, without its Markdown."""
+    told = markdown_html(story(compaction.summary))
+    text = unescape(_MARK.sub(" ", _INLINE_MARK.sub("", told)))
+    text = " ".join(text.split())
+    if not text:
+        return ""
+    shown = text if len(text) <= PREVIEW_LIMIT else f"{text[:PREVIEW_LIMIT]}…"
+    return f'<span class="nbc-banner-preview">{_clean(shown)}</span>'
+
+
 def _title(compaction: Compaction) -> str:
     title = TITLES[compaction.kind][compaction.status]
     is_changed = compaction.is_in_force and compaction.revision
@@ -342,14 +373,3 @@ def _time(compaction: Compaction) -> str:
 
 def _counted(entries: int) -> str:
     return "1 entry" if entries == 1 else f"{entries:,} entries"
-
-
-def _summary_html(summary: str) -> str:
-    """The story as Markdown, and below it the facts that code has kept."""
-    story, _, facts = summary.partition("<facts>")
-    told = markdown_html(_TAG.sub("", story).strip())
-    kept = _TAG.sub("", facts).strip()
-    return (
-        f'<div class="nbc-summary-text"><div class="nbc-md">{told}</div>'
-        f"{_part('Facts kept by code', kept) if kept else ''}</div>"
-    )
