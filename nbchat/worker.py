@@ -153,11 +153,17 @@ class Worker:
         """Answer a message, or obey a command, after those that wait already."""
         self._enqueue(Job(text, partial(self._answer, text)))
 
-    def compact(self, focus: str = "") -> None:
-        """Compact the conversation after the messages that wait already."""
+    def compact(self, focus: str = "", keep: int | None = None) -> None:
+        """Compact the conversation after the messages that wait already.
+
+        `keep` is how many tokens of the newest messages stay word for word.
+        """
         label = f"/compact {focus}".strip()
         self._enqueue(
-            Job(label, lambda agent, stop: agent.compact(focus=focus, stop=stop))
+            Job(
+                label,
+                lambda agent, stop: agent.compact(focus=focus, keep=keep, stop=stop),
+            )
         )
 
     def warm_up(self) -> None:
