@@ -7,6 +7,9 @@ const NEAR_BOTTOM_PIXELS = 40;
 const INPUT_LIMIT_PIXELS = 180;
 const RETRY_MILLISECONDS = 3000; // ask again for a snapshot that does not come
 const SILENCE_MILLISECONDS = 10000; // a busy kernel says something more often than this
+const TYPING_MILLISECONDS = 250; // ask when the person has paused
+const WARNING_SHARE = 0.8;
+const ALARM_SHARE = 0.95;
 
 function render({ model, el }) {
   const panel = new Panel(model, el);
@@ -29,6 +32,9 @@ class Panel {
     this.isKernelSlow = false; // no answer yet: it may be running a cell
     this.lastHeard = Date.now();
     this.undo = [];
+    this.wish = { focus: "", keep: null }; // of the compaction asked for last
+    this.wantedPolicy = null; // chosen, and not in force yet
+    this.dialogs = [new CompactDialog(this), new SettingsDialog(this), new HistoryView(this)];
     host.append(this.parts.root);
     this.listenToModel();
     this.listenToPerson();
@@ -73,6 +79,7 @@ class Panel {
     this.setGone(false);
     if (message.type === "snapshot") this.restore(message);
     if (message.type === "events") this.advance(message);
+    if (message.token) this.dialogs.forEach((dialog) => dialog.hear(message));
   }
 
   restore(snapshot) {
@@ -138,6 +145,8 @@ class Panel {
   setItem({ key, html }) {
     const fresh = fromHtml(html);
     addCopyButtons(fresh);
+    addRetryButton(fresh);
+    this.dialogs.forEach((dialog) => dialog.see(fresh));
     const call = fresh.classList.contains("nbc-tool-result") && this.openCall(fresh);
     if (call) {
       call.dataset.state = fresh.dataset.state;
@@ -189,7 +198,14 @@ class Panel {
   setState(changes) {
     this.state = { ...this.state, ...changes };
     if (changes.is_busy === false || changes.queue?.length) this.isFrozen = false;
+    if (changes.is_busy === false) this.rest();
     if (changes.retry) this.retryAt = Date.now() + 1000 * changes.retry.seconds;
+  }
+
+  // What was asked for is done
+  rest() {
+    this.wantedPolicy = null;
+    this.dialogs.forEach((dialog) => dialog.refresh());
   }
 
   setGone(isGone) {
@@ -208,6 +224,8 @@ class Panel {
 
   draw() {
     this.drawHeader();
+    this.drawPolicies();
+    this.drawSummary();
     this.drawStatus();
     this.drawQueue();
     this.drawButtons();
@@ -216,6 +234,7 @@ class Panel {
     this.parts.log.setAttribute("aria-busy", String(this.live.size > 0));
     this.parts.gone.hidden = !this.isGone;
     this.parts.root.classList.toggle("nbc-is-gone", this.isGone);
+    this.dialogs.forEach((dialog) => dialog.draw());
     this.keepAtBottom();
   }
 
@@ -230,6 +249,28 @@ class Panel {
         ? "busy"
         : (phase ?? "starting");
     if (meter) drawMeter(this.parts, meter);
+  }
+
+  drawPolicies() {
+    const { policy } = this.parts;
+    const { policy: inForce = "", policies = [] } = this.state;
+    const names = [...new Set([...policies, inForce])].filter(Boolean);
+    const known = [...policy.options].map((option) => option.value);
+    if (names.join("\n") !== known.join("\n")) policy.replaceChildren(...options(names));
+    const shown = this.wantedPolicy ?? inForce;
+    if (policy.value !== shown) policy.value = shown;
+    policy.hidden = !inForce;
+  }
+
+  drawSummary() {
+    const { summarized, badge, told } = this.parts;
+    const { summary } = this.state;
+    summarized.hidden = !summary;
+    if (!summary || summary.html === this.shownSummary) return;
+    this.shownSummary = summary.html;
+    badge.textContent = `${plural(summary.messages, "message")} summarized`;
+    told.replaceChildren(fromHtml(summary.html));
+    addCopyButtons(told);
   }
 
   drawStatus() {
@@ -262,15 +303,18 @@ class Panel {
   }
 
   drawButtons() {
-    const { input, send, stop, compact } = this.parts;
+    const { input, send, stop, compact, history, gear, policy } = this.parts;
     const isBusy = this.state.is_busy;
+    const isReady = this.state.phase === "ready" && !this.isGone;
     const hasText = input.value.trim() !== "";
     stop.hidden = !isBusy;
     stop.disabled = this.isFrozen || this.isGone;
     send.hidden = isBusy && !hasText;
     send.disabled = !hasText || this.isGone;
     send.textContent = isBusy ? "Queue" : "Send";
-    compact.disabled = isBusy || this.isGone || this.state.phase !== "ready";
+    compact.disabled = isBusy || !isReady;
+    history.disabled = gear.disabled = policy.disabled = !isReady;
+    gear.hidden = !this.state.has_settings;
     input.disabled = this.isGone;
   }
 
@@ -283,7 +327,7 @@ class Panel {
   // The person
 
   listenToPerson() {
-    const { root, form, input, stop, compact, scroller, jump } = this.parts;
+    const { root, form, input, stop, scroller, jump, policy } = this.parts;
     for (const name of ["keydown", "keypress", "keyup"]) {
       root.addEventListener(name, (event) => event.stopPropagation());
     }
@@ -294,10 +338,14 @@ class Panel {
       this.submit();
     });
     stop.addEventListener("click", () => this.stop());
-    compact.addEventListener("click", () => this.compact());
+    policy.addEventListener("change", () => this.choosePolicy(policy.value));
+    [this.parts.compact, this.parts.gear, this.parts.history].forEach((opener, place) => {
+      opener.addEventListener("click", () => this.dialogs[place].open(opener));
+    });
     scroller.addEventListener("scroll", () => this.onScroll());
     jump.addEventListener("click", () => this.jump());
     root.addEventListener("click", (event) => copyClicked(event));
+    root.addEventListener("click", (event) => this.retryClicked(event));
     const resized = new ResizeObserver(() => this.keepAtBottom());
     resized.observe(scroller);
     resized.observe(this.parts.content);
@@ -338,13 +386,30 @@ class Panel {
     if (!text || this.isGone) return;
     input.value = "";
     this.onInput();
+    this.say(text);
+  }
+
+  say(text) {
     this.expectTurn(text);
     this.send({ type: "send", text });
   }
 
-  compact() {
-    this.expectTurn("/compact");
-    this.send({ type: "compact" });
+  choosePolicy(name) {
+    this.wantedPolicy = name;
+    this.say(`/policy ${name}`);
+  }
+
+  // The buttons that lead here are disabled or gone a moment later: keep the focus.
+  compact(wish) {
+    this.wish = wish;
+    this.expectTurn(`/compact ${wish.focus}`.trim());
+    this.send({ type: "compact", ...wish });
+    this.parts.input.focus();
+  }
+
+  retryClicked(event) {
+    const isRetry = event.target.closest?.(".nbc-retry");
+    if (isRetry && !this.state.is_busy && !this.isGone) this.compact(this.wish);
   }
 
   // Show Stop from the first moment; the kernel's own state follows.
@@ -370,7 +435,334 @@ class Panel {
   }
 }
 
+// A dialog over the panel, whose other parts are inert while it is open
+
+class Dialog {
+  constructor(panel, { title, className, note = "" }) {
+    this.panel = panel;
+    this.token = null; // of the question that waits for its answer
+    this.content = tag("div", "nbc-dialog-content");
+    this.status = tag("div", "nbc-dialog-status", { role: "status" });
+    this.footer = tag("div", "nbc-dialog-footer", {}, this.status);
+    const close = button("nbc-dialog-close", "×", "Close");
+    close.setAttribute("aria-label", "Close");
+    const heading = tag("h2", "nbc-dialog-title", {}, title, tag("small", "", {}, note));
+    const header = tag("div", "nbc-dialog-header", {}, heading, close);
+    const attributes = { role: "dialog", "aria-modal": "true", tabindex: "-1" };
+    attributes["aria-label"] = `${title}${note}`;
+    const parts = [header, this.content, this.footer];
+    this.box = tag("div", `nbc-dialog ${className}`, attributes, ...parts);
+    this.overlay = tag("div", "nbc-overlay", { hidden: "" }, this.box);
+    this.overlay.addEventListener("keydown", (event) => this.onKey(event));
+    close.addEventListener("click", () => this.close());
+    panel.parts.root.append(this.overlay);
+  }
+
+  get isOpen() {
+    return !this.overlay.hidden;
+  }
+
+  open(opener) {
+    this.opener = opener;
+    this.status.textContent = "";
+    this.setOpen(true);
+    this.draw();
+    (this.box.querySelector("[data-first]") ?? this.box).focus();
+  }
+
+  close() {
+    this.token = null;
+    this.setOpen(false);
+    this.opener?.focus();
+    if (document.activeElement !== this.opener) this.panel.parts.input.focus();
+  }
+
+  setOpen(isOpen) {
+    this.overlay.hidden = !isOpen;
+    for (const part of this.panel.parts.root.children) {
+      if (part !== this.overlay) part.inert = isOpen;
+    }
+  }
+
+  // Make a token for a question, whose answer all views will hear
+  newToken() {
+    this.token = Math.random().toString(36).slice(2);
+    return this.token;
+  }
+
+  hear(message) {
+    if (message.token !== this.token) return;
+    this.token = null;
+    this.keepFocus(() => {
+      if (message.type === "refused") this.status.textContent = message.reason;
+      else this.answered(message);
+      this.draw();
+    });
+  }
+
+  // A key pressed where nothing has the focus would be a command to the notebook.
+  keepFocus(step) {
+    const hadFocus = this.box.contains(document.activeElement);
+    step();
+    if (hadFocus && !this.box.contains(document.activeElement)) this.box.focus();
+  }
+
+  onKey(event) {
+    if (event.isComposing) return;
+    if (event.key === "Escape") {
+      event.preventDefault();
+      this.close();
+    }
+    if (event.key === "Tab") this.keepTabInside(event);
+  }
+
+  keepTabInside(event) {
+    const stops = [...this.box.querySelectorAll(FOCUSABLE)].filter(isReachable);
+    const [from, to] = event.shiftKey ? [stops[0], stops.at(-1)] : [stops.at(-1), stops[0]];
+    const { activeElement } = document;
+    if (activeElement !== from && !(event.shiftKey && activeElement === this.box)) return;
+    event.preventDefault();
+    to?.focus();
+  }
+
+  draw() {}
+  refresh() {}
+  answered(_message) {}
+  see(_item) {}
+}
+
+class CompactDialog extends Dialog {
+  constructor(panel) {
+    super(panel, { title: "Summarize conversation history", className: "nbc-compacting" });
+    this.plan = null;
+    this.figures = tag("dl", "nbc-figures");
+    this.warning = tag("div", "nbc-dialog-warning", { role: "status" });
+    const hint = { type: "text", placeholder: "open questions, decisions …", "data-first": "" };
+    this.focus = tag("input", "", hint);
+    const amount = { type: "number", min: "0", step: "any", placeholder: "as the policy says" };
+    this.keep = tag("input", "", amount);
+    this.confirm = button("nbc-primary", "Summarize", "Summarize now", "submit");
+    const cancel = button("", "Cancel", "Change nothing");
+    this.footer.append(cancel, this.confirm);
+    this.form = tag("form", "nbc-fields", {}, this.figures, this.warning);
+    this.form.append(
+      field("What matters most", this.focus),
+      field("Keep the newest … tokens word for word", this.keep),
+      this.footer,
+    );
+    this.content.append(this.form);
+    cancel.addEventListener("click", () => this.close());
+    this.keep.addEventListener("input", later(() => this.isOpen && this.ask()));
+    this.form.addEventListener("submit", (event) => this.submit(event));
+  }
+
+  open(opener) {
+    this.plan = null;
+    this.figures.replaceChildren();
+    this.focus.value = this.keep.value = "";
+    super.open(opener);
+    this.ask();
+  }
+
+  ask() {
+    this.panel.send({ type: "plan", keep: this.wish().keep, token: this.newToken() });
+    this.draw();
+  }
+
+  wish() {
+    const keep = this.keep.value === "" ? null : Math.max(0, Math.round(this.keep.value));
+    return { focus: this.focus.value.trim(), keep };
+  }
+
+  answered(plan) {
+    this.plan = plan;
+    this.status.textContent = "";
+    const rows = planRows(plan).map(([name, text]) => [tag("dt", "", {}, name), tag("dd", "", {}, text)]);
+    this.figures.replaceChildren(...rows.flat());
+  }
+
+  draw() {
+    if (!this.isOpen) return;
+    const isWaiting = this.token !== null;
+    const { skip = "", warning = "" } = this.plan ?? {};
+    if (isWaiting && !this.plan) this.status.textContent = "Looking at the conversation …";
+    this.figures.setAttribute("aria-busy", String(isWaiting));
+    const text = skip ? `Nothing can be summarized now: ${skip}.` : warning;
+    this.warning.hidden = !text;
+    if (this.warning.textContent !== text) this.warning.textContent = text;
+    const isBlocked = this.panel.isGone || this.panel.state.is_busy;
+    this.keepFocus(() => (this.confirm.disabled = !this.plan || Boolean(skip) || isBlocked));
+  }
+
+  refresh() {
+    if (this.isOpen) this.ask();
+  }
+
+  submit(event) {
+    event.preventDefault();
+    if (this.confirm.disabled) return;
+    this.close();
+    this.panel.compact(this.wish());
+  }
+}
+
+class SettingsDialog extends Dialog {
+  constructor(panel) {
+    super(panel, { title: "Settings", className: "nbc-settings" });
+    this.rows = new Map();
+    this.isSaving = false;
+  }
+
+  open(opener) {
+    this.rows.clear();
+    this.content.replaceChildren();
+    this.isSaving = false;
+    super.open(opener);
+    this.status.textContent = "Looking up what can be set …";
+    this.refresh();
+  }
+
+  refresh() {
+    if (this.isOpen) this.panel.send({ type: "settings", token: this.newToken() });
+  }
+
+  answered({ settings, provider, model }) {
+    if (!this.rows.size) this.status.textContent = "";
+    const scopes = [
+      ["", "all models"],
+      [provider, `this provider (${provider})`],
+      [model, `this model (${model})`],
+    ];
+    for (const setting of settings) {
+      const row = this.rows.get(setting.name) ?? this.addRow(setting);
+      row.update(setting, scopes);
+    }
+  }
+
+  addRow(setting) {
+    const row = new SettingRow(setting, (text) => this.save(text));
+    this.rows.set(setting.name, row);
+    this.content.append(row.root);
+    return row;
+  }
+
+  save(text) {
+    if (this.panel.isGone) return;
+    this.isSaving = true;
+    this.status.textContent = "Saving …";
+    this.panel.say(text);
+  }
+
+  // The command's answer goes to the transcript, which the dialog covers.
+  see(item) {
+    if (!this.isOpen || !this.isSaving || !item.matches(".nbc-note, .nbc-error")) return;
+    this.isSaving = false;
+    this.status.textContent = item.textContent;
+  }
+}
+
+class SettingRow {
+  constructor(setting, save) {
+    this.kind = setting.kind;
+    this.name = setting.name;
+    this.known = null; // the value it was told last: what differs is being edited
+    this.input = settingInput(setting);
+    this.input.setAttribute("aria-label", setting.name);
+    this.scope = tag("select", "", { "aria-label": `Scope of ${setting.name}` });
+    this.origin = tag("span", "nbc-setting-origin");
+    this.help = tag("span", "nbc-setting-help");
+    const name = tag("span", "nbc-setting-name", {}, setting.name);
+    const told = tag("div", "nbc-setting-told", {}, name, this.origin, this.help);
+    const submit = button("", "Save", `Save ${setting.name}`, "submit");
+    const controls = tag("div", "nbc-setting-controls", {}, this.input, this.scope, submit);
+    this.root = tag("form", "nbc-setting", {}, told, controls);
+    this.root.addEventListener("submit", (event) => {
+      event.preventDefault();
+      if (!this.value.trim()) return;
+      this.known = this.value;
+      save(this.command());
+    });
+  }
+
+  get value() {
+    return this.kind === "bool" ? String(this.input.checked) : this.input.value;
+  }
+
+  command() {
+    const scope = this.scope.value;
+    return `/set ${this.name} ${this.value.trim()}${scope ? ` for ${scope}` : ""}`;
+  }
+
+  update({ value, origin, help }, scopes) {
+    this.origin.textContent = origin;
+    this.help.textContent = help;
+    if (this.known === null || this.known === this.value) this.show(value);
+    const chosen = Math.max(this.scope.selectedIndex, 0);
+    this.scope.replaceChildren(...scopes.map(([name, text]) => option(name, text)));
+    this.scope.selectedIndex = chosen;
+  }
+
+  show(value) {
+    if (this.kind === "bool") this.input.checked = TRUE.has(value.toLowerCase());
+    else this.input.value = value;
+    this.known = this.value;
+  }
+}
+
+class HistoryView extends Dialog {
+  constructor(panel) {
+    const note = ": everything said, not what the model sees";
+    super(panel, { title: "Full history", className: "nbc-history", note });
+    const typing = { type: "search", placeholder: "Search for words", "data-first": "" };
+    this.search = tag("input", "", { ...typing, "aria-label": "Search the history" });
+    this.earlier = button("nbc-earlier", "Earlier", "Show earlier messages");
+    this.list = tag("div", "nbc-history-list");
+    const scrolling = { tabindex: "0", role: "region", "aria-label": "Messages" };
+    this.scroller = tag("div", "nbc-history-scroller", scrolling, this.earlier, this.list);
+    this.content.append(tag("div", "nbc-search", {}, this.search, this.status), this.scroller);
+    this.footer.remove();
+    this.search.addEventListener("input", later(() => this.isOpen && this.ask(null)));
+    this.earlier.addEventListener("click", () => this.ask(this.first));
+  }
+
+  open(opener) {
+    this.search.value = "";
+    super.open(opener);
+    this.ask(null);
+  }
+
+  close() {
+    super.close();
+    this.list.replaceChildren();
+    this.earlier.hidden = true;
+  }
+
+  ask(before) {
+    this.before = before;
+    const query = this.search.value.trim();
+    this.status.textContent = "Looking …";
+    this.panel.send({ type: "history", query, before, token: this.newToken() });
+  }
+
+  answered({ items, total, has_more: hasMore }) {
+    const isSearch = this.search.value.trim() !== "";
+    const rows = items.map((item) => historyRow(item, isSearch));
+    const below = this.scroller.scrollHeight - this.scroller.scrollTop;
+    if (this.before === null) this.list.replaceChildren(...rows);
+    else this.list.prepend(...rows);
+    this.first = items.find((item) => item.place !== null)?.place ?? 0;
+    this.earlier.hidden = !hasMore;
+    const height = this.scroller.scrollHeight;
+    this.scroller.scrollTop = this.before === null ? height : height - below;
+    this.status.textContent = plural(total, isSearch ? "match" : "message");
+  }
+}
+
 // Pieces of the page
+
+const FOCUSABLE = "button, input, select, summary, a[href], [tabindex='0']";
+const TRUE = new Set(["true", "1", "yes", "on"]);
+const SEEN = { summarized: "in the summary", shortened: "seen shortened" };
 
 const GONE =
   "The kernel is gone. The conversation stays readable; run the cell again to go on.";
@@ -389,17 +781,26 @@ function headParts() {
   const dot = tag("span", "nbc-dot", { "aria-hidden": "true" });
   const model = tag("span", "nbc-model");
   const meterText = tag("span", "nbc-meter-text");
+  const meterWindow = tag("span", "nbc-meter-window");
   const meterFill = tag("span", "nbc-meter-fill");
   const meter = tag(
     "div",
     "nbc-meter",
     { role: "progressbar", "aria-label": "Tokens" },
     meterText,
+    meterWindow,
     tag("span", "nbc-meter-bar", {}, meterFill),
   );
-  const compact = button("nbc-compact", "Compact", "Compact the conversation now");
-  const header = tag("header", "nbc-header", {}, dot, model, meter, compact);
-  return { header, dot, model, meter, meterText, meterFill, compact };
+  const choosing = { "aria-label": "Compaction policy", title: "Compaction policy" };
+  const policy = tag("select", "nbc-policy", { ...choosing, hidden: "" });
+  const history = button("nbc-open-history", "History", "Everything said, to read and search");
+  const compact = button("nbc-compact", "Compact", "Summarize the conversation …");
+  const gear = button("nbc-gear", "\u2699\ufe0e", "Settings"); // as text, not as an emoji
+  gear.setAttribute("aria-label", "Settings");
+  const buttons = tag("div", "nbc-header-buttons", {}, policy, history, compact, gear);
+  const header = tag("header", "nbc-header", {}, dot, model, meter, buttons);
+  const meters = { meter, meterText, meterWindow, meterFill };
+  return { header, dot, model, ...meters, policy, history, compact, gear };
 }
 
 function middleParts() {
@@ -419,8 +820,12 @@ function middleParts() {
   const scrolling = { tabindex: "0", role: "region", "aria-label": "Transcript" };
   const scroller = tag("div", "nbc-scroller", scrolling, content);
   const jump = button("nbc-jump", "Latest", "Jump to the latest message");
-  const middle = tag("div", "nbc-middle", {}, scroller, jump);
-  return { middle, scroller, content, empty, log, live, status, statusText, jump };
+  const badge = tag("span", "nbc-badge");
+  const told = tag("div", "nbc-told");
+  const title = tag("summary", "", {}, tag("span", "nbc-summarized-title", {}, "Summary"), badge);
+  const summarized = tag("details", "nbc-summarized", { hidden: "" }, title, told);
+  const middle = tag("div", "nbc-middle", {}, summarized, scroller, jump);
+  return { middle, summarized, badge, told, scroller, content, empty, log, live, status, statusText, jump };
 }
 
 function footParts() {
@@ -448,24 +853,101 @@ function streamOf(kind) {
   return { root, blocks, text };
 }
 
-function drawMeter({ meter, meterText, meterFill }, figures) {
+function drawMeter({ meter, meterText, meterWindow, meterFill }, figures) {
   const { tokens, threshold, context, window: limit } = figures;
-  const share = threshold ? Math.min(1, tokens / threshold) : 0;
-  const text = threshold
+  const spent = threshold ? tokens / threshold : 0;
+  const held = limit ? context / limit : 0;
+  const share = Math.min(1, Math.max(spent, held));
+  meterText.textContent = threshold
     ? `${count(tokens)} / ${count(threshold)} tokens`
     : `${count(context)} tokens`;
-  const held = `The model sees ${count(context)}${limit ? ` of ${count(limit)}` : ""} tokens.`;
-  const due = "The meter adds up input tokens since the last compaction; when full, the next is due.";
-  meterText.textContent = text;
+  meterWindow.textContent = limit ? `window ${percent(held)}` : "";
   meterFill.style.width = `${100 * share}%`;
-  meter.dataset.level = share >= 0.9 ? "high" : share >= 0.7 ? "medium" : "low";
-  meter.classList.toggle("nbc-has-threshold", Boolean(threshold));
-  meter.title = threshold ? `${held} ${due}` : held;
-  const most = threshold ?? limit ?? Math.max(context, 1);
+  meter.dataset.level = share >= ALARM_SHARE ? "high" : share >= WARNING_SHARE ? "medium" : "low";
+  meter.classList.toggle("nbc-has-bar", Boolean(threshold || limit));
+  const text = meterLines(figures, spent, held).join(" ");
+  meter.title = text;
   meter.setAttribute("aria-valuetext", text);
   meter.setAttribute("aria-valuemin", "0");
-  meter.setAttribute("aria-valuemax", String(most));
-  meter.setAttribute("aria-valuenow", String(Math.min(threshold ? tokens : context, most)));
+  meter.setAttribute("aria-valuemax", "100");
+  meter.setAttribute("aria-valuenow", String(Math.round(100 * share)));
+}
+
+function meterLines({ tokens, threshold, context, window: limit }, spent, held) {
+  const seen = limit
+    ? `The model sees ${count(context)} of ${count(limit)} tokens of its window (${percent(held)}).`
+    : `The model sees ${count(context)} tokens.`;
+  if (!threshold) return [seen];
+  const of = `${count(tokens)} of ${count(threshold)} input tokens (${percent(spent)})`;
+  return [`Since the last compaction: ${of}; when full, the next is due.`, seen];
+}
+
+function planRows(plan) {
+  const { tokens_before: before, tokens_after: after } = plan;
+  const messages = ["Messages in total", count(plan.messages)];
+  const known = plan.summarized ? [["Summarized before", count(plan.summarized)]] : [];
+  const now = ["Tokens now", count(before)];
+  if (plan.skip) return [messages, ...known, now];
+  const saved = after < before ? ` (−${percent(1 - after / before)})` : "";
+  return [
+    messages,
+    ...known,
+    ["To be summarized", count(plan.folded)],
+    ["Stay as they are", count(plan.kept)],
+    now,
+    ["Tokens after, at most about", `${count(after)}${saved}`],
+  ];
+}
+
+function historyRow({ place, label, seen, html }, isSearch) {
+  const content = fromHtml(html) ?? tag("div");
+  if (isSearch && content.matches("details")) content.open = true;
+  addCopyButtons(content);
+  if (place === null) return tag("div", "nbc-row nbc-row-wide", {}, content);
+  const number = tag("span", "nbc-row-place", {}, `#${place}`);
+  const mark = SEEN[seen] ? [tag("span", "nbc-chip", {}, SEEN[seen])] : [];
+  const gutter = tag("div", "nbc-row-gutter", {}, label, " ", number, ...mark);
+  return tag("div", "nbc-row", { "data-seen": seen }, gutter, content);
+}
+
+function settingInput({ kind, choices }) {
+  if (kind === "choice") {
+    const select = tag("select");
+    select.append(...options(choices));
+    return select;
+  }
+  const types = { bool: "checkbox", int: "number", float: "number" };
+  const step = kind === "int" ? "1" : "any";
+  return tag("input", "", { type: types[kind] ?? "text", step });
+}
+
+function field(label, input) {
+  return tag("label", "nbc-field", {}, tag("span", "", {}, label), input);
+}
+
+function options(names) {
+  return names.map((name) => option(name, name));
+}
+
+function option(value, text) {
+  return tag("option", "", { value }, text);
+}
+
+function isReachable(element) {
+  return !element.disabled && element.getClientRects().length > 0;
+}
+
+function later(react) {
+  let timer = null;
+  return () => {
+    clearTimeout(timer);
+    timer = setTimeout(react, TYPING_MILLISECONDS);
+  };
+}
+
+function addRetryButton(banner) {
+  if (!banner.matches(".nbc-banner[data-state='failed']")) return;
+  banner.append(button("nbc-retry", "Retry", "Try to compact once more"));
 }
 
 function addCopyButtons(root) {
@@ -525,4 +1007,13 @@ function tag(name, className = "", attributes = {}, ...children) {
 
 function count(number) {
   return number.toLocaleString("en-US");
+}
+
+function percent(share) {
+  return `${Math.round(100 * share)} %`;
+}
+
+function plural(number, noun) {
+  const ending = noun.endsWith("ch") ? "es" : "s";
+  return `${count(number)} ${noun}${number === 1 ? "" : ending}`;
 }

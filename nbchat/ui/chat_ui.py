@@ -9,18 +9,23 @@ in messages only, as `protocol.json` describes.
 """
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any
 
 import anywidget
-from traitlets import Enum, Int, Unicode
+from traitlets import Bool, Enum, Int, Unicode, observe
 
 from nbchat.agent import Agent
 from nbchat.markdown import pygments_css
 from nbchat.session import Session
+from nbchat.ui.answers import Answers, Question
 from nbchat.ui.feed import Feed
+from nbchat.ui.history import history_page
+from nbchat.ui.planning import planned
 from nbchat.ui.screen import Screen
+from nbchat.ui.settings import Settings, settings_list
 from nbchat.worker import CommandOutcome, Commands, Worker
 
 PROTOCOL = 1
@@ -45,6 +50,10 @@ class ChatUI(anywidget.AnyWidget):
         help="Colours of the panel; auto follows the notebook's.",
     ).tag(sync=True)
     protocol = Int(PROTOCOL, help="Version of the panel's messages.").tag(sync=True)
+    notifies = Bool(
+        default_value=True,
+        help="Whether automatic compactions have a banner; one that fails always has.",
+    )
 
     def __init__(
         self,
@@ -52,21 +61,27 @@ class ChatUI(anywidget.AnyWidget):
         *,
         build: Callable[[], Agent] | None = None,
         commands: Commands | None = None,
+        settings: Settings | None = None,
         height: str = "480px",
         theme: str = "auto",
+        notifies: bool = True,
     ) -> None:
         """Without an agent `build` makes one when the panel is first seen or asked.
 
         `commands` obeys messages that begin with a slash; without it those that the
-        notebook's chat knows, on the sessions of the settings' store.
+        notebook's chat knows, on the sessions of the settings' store. `settings` tells
+        what the gear offers; without it there is no gear.
         """
         super().__init__(height=height, theme=theme)
-        self._feed = Feed(Screen(), self.send)
+        self._settings = settings
+        self._feed = Feed(Screen(has_settings=settings is not None), self.send)
         self._worker = Worker(
             (lambda: agent) if agent is not None else build or _default_agent,
             self._feed.put,
             commands=commands or _default_commands,
         )
+        self._answers = Answers(lambda: self.agent, self.send)
+        self.notifies = notifies
         self.on_msg(_receive)
 
     def __repr__(self) -> str:
@@ -92,9 +107,13 @@ class ChatUI(anywidget.AnyWidget):
         """Say something; the answer streams into the panel while this returns."""
         self._worker.submit(text)
 
-    def compact(self, focus: str = "") -> None:
-        """Compact the conversation; `focus` names what matters most."""
-        self._worker.compact(focus)
+    def compact(self, focus: str = "", keep: int | None = None) -> None:
+        """Compact the conversation; `focus` names what matters most.
+
+        `keep` is how many tokens of the newest messages stay word for word; None leaves
+        that to the policy.
+        """
+        self._worker.compact(focus, keep)
 
     def stop(self) -> None:
         """End the answer under way; what has arrived is kept."""
@@ -140,8 +159,35 @@ class ChatUI(anywidget.AnyWidget):
                 self._worker.submit(text)
             case {"type": "stop"}:
                 self._worker.stop()
-            case {"type": "compact"}:
-                self._worker.compact()
+            case {"type": "compact", **details}:
+                self._worker.compact(*_wish(details))
+            case {"type": str(name), "token": str(token)}:
+                if question := self._question(name, content):
+                    self._answers.ask(token, question)
+
+    def _question(self, name: str, content: dict[str, Any]) -> Question | None:
+        """What a view wants to know; None for what the protocol does not know."""
+        match name, content:
+            case "plan", {"keep": None | int() as keep}:
+                return partial(planned, keep=keep)
+            case "history", {"query": str(query), "before": None | int() as before}:
+                return lambda agent: history_page(agent.session, query, before=before)
+            case "settings", _ if self._settings is not None:
+                return partial(settings_list, settings=self._settings)
+        return None
+
+    @observe("notifies")
+    def _tell_notifies(self, _change: object) -> None:
+        self._feed.change(lambda screen: screen.set_notifies(notifies=self.notifies))
+
+
+def _wish(details: dict[str, Any]) -> tuple[str, int | None]:
+    """Focus and tokens to keep, as far as a view has said them."""
+    focus, keep = details.get("focus"), details.get("keep")
+    return (
+        focus if isinstance(focus, str) else "",
+        keep if isinstance(keep, int) and keep >= 0 else None,
+    )
 
 
 def _receive(panel: ChatUI, content: dict[str, Any], _buffers: object) -> None:

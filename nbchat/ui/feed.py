@@ -35,8 +35,12 @@ class Feed:
 
     def put(self, event: Event | WorkerEvent) -> None:
         """Show an event in every view, soon."""
+        self.change(lambda screen: screen.fold(event))
+
+    def change(self, step: Callable[[Screen], list[Operation]]) -> None:
+        """Change the screen, and every view soon after."""
         with self._changed:
-            for operation in self._screen.fold(event):
+            for operation in step(self._screen):
                 self._append(operation)
             if self._thread is None and not self._closed.is_set():
                 self._thread = threading.Thread(

@@ -7,10 +7,10 @@ gets all of it at once. `fold` answers with the operations that bring a view up 
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
 from typing import Any, assert_never
 
 from nbchat.agent import Agent
+from nbchat.compaction.policies import PRESETS
 from nbchat.events import (
     Compacted,
     CompactionChanged,
@@ -41,8 +41,10 @@ from nbchat.render import (
     note_html,
     notice_html,
     progress_text,
+    summary_html,
 )
 from nbchat.session import Session
+from nbchat.ui.history import parts
 from nbchat.worker import (
     AgentReady,
     Idle,
@@ -70,7 +72,7 @@ _FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 class Screen:
     """The items of the transcript, the answer being written, and the panel's state."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_settings: bool = False) -> None:
         """An empty panel whose agent is still to come."""
         self._items: dict[int, str] = {}
         self._live: dict[str, dict[str, str]] = {}
@@ -82,6 +84,11 @@ class Screen:
             "queue": [],
             "retry": None,
             "meter": {"tokens": 0, "threshold": None, "context": 0, "window": None},
+            "policy": "",
+            "policies": list(PRESETS),
+            "summary": None,
+            "notifies": True,
+            "has_settings": has_settings,
         }
         self._agent: Agent | None = None
         self._banners: dict[str, int] = {}
@@ -124,6 +131,10 @@ class Screen:
             case _:
                 shown = self._fold_worker(event)
         return shown
+
+    def set_notifies(self, *, notifies: bool) -> list[Operation]:
+        """From now on automatic compactions have a banner, or have none."""
+        return self._set(notifies=notifies)
 
     def _fold_delta(self, event: Delta) -> list[Operation]:
         match event:
@@ -186,7 +197,7 @@ class Screen:
         self._running_banner = None
         shown = [
             operation
-            for part in _parts(agent.session)
+            for _, part in parts(agent.session)
             for operation in self._add_part(part)
         ]
         return [*gone, *shown, *self._set(phase="ready"), *self._measure_agent()]
@@ -230,11 +241,7 @@ class Screen:
         thought = self._live.get("thinking", {"text": ""})["text"]
         kept = self._add(entry_html(Entry("thinking", thought))) if thought else []
         settled = [op for kind in list(self._live) for op in self._settle(kind)]
-        running = self._take_running_banner()
-        if running is None:
-            return [*settled, *kept]
-        self._items.pop(running)
-        return [*settled, *kept, {"op": "drop", "key": running}]
+        return [*settled, *kept, *self._drop_running_banner()]
 
     def _fold_compaction(
         self,
@@ -247,17 +254,15 @@ class Screen:
         | CompactionFailed,
     ) -> list[Operation]:
         match event:
-            case CompactionStarted():
-                shown = self._add(notice_html(event))
-                self._running_banner = self._next_key - 1
+            case CompactionStarted(trigger):
+                shown = [] if self._is_quiet(trigger) else self._begin_banner(event)
                 return [*shown, *self._set(activity="Compacting")]
             case CompactionProgress():
                 return self._set(activity=f"Compacting, {progress_text(event)}")
             case Compacted(compaction):
                 shown = self._add_banner(compaction)
             case CompactionUndone(compaction) | CompactionChanged(compaction):
-                banner = self._banners.get(compaction.id)
-                redrawn = self._add(compaction_html(compaction), key=banner)
+                redrawn = self._redraw_banner(compaction)
                 notice = notice_html(event)
                 shown = [*redrawn, *self._add(notice, key=self._take_running_banner())]
             case CompactionSkipped() | CompactionFailed():
@@ -266,11 +271,39 @@ class Screen:
                 assert_never(event)
         return [*shown, *self._measure_agent(), *self._set(activity="")]
 
+    def _is_quiet(self, trigger: str) -> bool:
+        """Whether a compaction with this trigger is none of the person's business."""
+        return trigger != "manual" and not self._state["notifies"]
+
+    def _begin_banner(self, event: CompactionStarted) -> list[Operation]:
+        shown = self._add(notice_html(event))
+        self._running_banner = self._next_key - 1
+        return shown
+
     def _add_banner(self, compaction: Compaction) -> list[Operation]:
-        """The banner takes the place of the one that said it was under way."""
+        """The banner takes the place of the one that said it was under way.
+
+        Where no model could be had somebody should know, so that is never quiet.
+        """
+        if self._is_quiet(compaction.trigger) and compaction.status != "degraded":
+            return self._drop_running_banner()
         key = self._take_running_banner()
         self._banners[compaction.id] = self._next_key if key is None else key
         return self._add(compaction_html(compaction), key=key)
+
+    def _redraw_banner(self, compaction: Compaction) -> list[Operation]:
+        """The banner as the compaction is now, unless it has had none on purpose."""
+        key = self._banners.get(compaction.id)
+        if key is None and self._is_quiet(compaction.trigger):
+            return []
+        return self._add(compaction_html(compaction), key=key)
+
+    def _drop_running_banner(self) -> list[Operation]:
+        key = self._take_running_banner()
+        if key is None:
+            return []
+        del self._items[key]
+        return [{"op": "drop", "key": key}]
 
     def _take_running_banner(self) -> int | None:
         key, self._running_banner = self._running_banner, None
@@ -286,11 +319,15 @@ class Screen:
         return [{"op": "item", "key": key, "html": html}]
 
     def _measure_agent(self) -> list[Operation]:
-        """Model and meter as they are now; commands change both."""
+        """Model, policy, summary and meter as they are now; commands change them."""
         if self._agent is None:
             return []
         engine = self._agent.engine
-        named = self._set(model=displayable(self._agent.provider.name))
+        named = self._set(
+            model=displayable(self._agent.provider.name),
+            policy=displayable(engine.policy.name),
+            summary=_summary(self._agent.session),
+        )
         measured = self._measure(
             engine.input_tokens,
             engine.context_token_threshold,
@@ -318,14 +355,12 @@ class Screen:
         return [{"op": "state", "state": news}] if news else []
 
 
-def _parts(session: Session) -> Iterator[Entry | Compaction]:
-    """The transcript with each compaction's banner where it happened."""
-    records = session.decided_compactions
-    decided = (each for each in reversed(session.compactions) if not each.is_attempt)
-    began = {record.id: record.committed_at for record in decided}
-    for position in range(len(session.transcript) + 1):
-        yield from (record for record in records if began[record.id] == position)
-        yield from session.transcript[position : position + 1]
+def _summary(session: Session) -> dict[str, Any] | None:
+    """What stands in for the beginning of a session, and for how much of it."""
+    record = session.compaction
+    if record is None:
+        return None
+    return {"messages": record.stop, "html": summary_html(record.summary)}
 
 
 def _block_end(text: str) -> int:
