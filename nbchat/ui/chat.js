@@ -7,6 +7,7 @@ const NEAR_BOTTOM_PIXELS = 40;
 const INPUT_LIMIT_PIXELS = 180;
 const RETRY_MILLISECONDS = 3000; // ask again for a snapshot that does not come
 const SILENCE_MILLISECONDS = 10000; // a busy kernel says something more often than this
+const MOST_TOKENS = 1e9;
 const TYPING_MILLISECONDS = 250; // ask when the person has paused
 const WARNING_SHARE = 0.8;
 const ALARM_SHARE = 0.95;
@@ -452,8 +453,11 @@ class Dialog {
     attributes["aria-label"] = `${title}${note}`;
     const parts = [header, this.content, this.footer];
     this.box = tag("div", `nbc-dialog ${className}`, attributes, ...parts);
-    this.overlay = tag("div", "nbc-overlay", { hidden: "" }, this.box);
+    const [before, after] = [tag("span", "", { tabindex: "0" }), tag("span", "", { tabindex: "0" })];
+    this.overlay = tag("div", "nbc-overlay", { hidden: "" }, before, this.box, after);
     this.overlay.addEventListener("keydown", (event) => this.onKey(event));
+    before.addEventListener("focus", () => this.stops().at(-1).focus());
+    after.addEventListener("focus", () => this.stops()[0].focus());
     close.addEventListener("click", () => this.close());
     panel.parts.root.append(this.overlay);
   }
@@ -467,7 +471,8 @@ class Dialog {
     this.status.textContent = "";
     this.setOpen(true);
     this.draw();
-    (this.box.querySelector("[data-first]") ?? this.box).focus();
+    (this.box.querySelector("[data-first]") ?? this.box).focus({ preventScroll: true });
+    this.overlay.scrollIntoView({ block: "nearest" });
   }
 
   close() {
@@ -508,21 +513,13 @@ class Dialog {
   }
 
   onKey(event) {
-    if (event.isComposing) return;
-    if (event.key === "Escape") {
-      event.preventDefault();
-      this.close();
-    }
-    if (event.key === "Tab") this.keepTabInside(event);
+    if (event.key !== "Escape" || event.isComposing) return;
+    event.preventDefault();
+    this.close();
   }
 
-  keepTabInside(event) {
-    const stops = [...this.box.querySelectorAll(FOCUSABLE)].filter(isReachable);
-    const [from, to] = event.shiftKey ? [stops[0], stops.at(-1)] : [stops.at(-1), stops[0]];
-    const { activeElement } = document;
-    if (activeElement !== from && !(event.shiftKey && activeElement === this.box)) return;
-    event.preventDefault();
-    to?.focus();
+  stops() {
+    return [...this.box.querySelectorAll(FOCUSABLE)].filter(isReachable);
   }
 
   draw() {}
@@ -570,8 +567,8 @@ class CompactDialog extends Dialog {
   }
 
   wish() {
-    const keep = this.keep.value === "" ? null : Math.max(0, Math.round(this.keep.value));
-    return { focus: this.focus.value.trim(), keep };
+    const tokens = Math.min(Math.max(0, Math.round(this.keep.value)), MOST_TOKENS);
+    return { focus: this.focus.value.trim(), keep: this.keep.value === "" ? null : tokens };
   }
 
   answered(plan) {
@@ -668,17 +665,17 @@ class SettingRow {
     this.known = null; // the value it was told last: what differs is being edited
     this.input = settingInput(setting);
     this.input.setAttribute("aria-label", setting.name);
-    this.scope = tag("select", "", { "aria-label": `Scope of ${setting.name}` });
+    this.scope = tag("select", "nbc-setting-scope", { "aria-label": `Scope of ${setting.name}` });
     this.origin = tag("span", "nbc-setting-origin");
     this.help = tag("span", "nbc-setting-help");
     const name = tag("span", "nbc-setting-name", {}, setting.name);
     const told = tag("div", "nbc-setting-told", {}, name, this.origin, this.help);
     const submit = button("", "Save", `Save ${setting.name}`, "submit");
+    submit.setAttribute("aria-label", submit.title);
     const controls = tag("div", "nbc-setting-controls", {}, this.input, this.scope, submit);
     this.root = tag("form", "nbc-setting", {}, told, controls);
     this.root.addEventListener("submit", (event) => {
       event.preventDefault();
-      if (!this.value.trim()) return;
       this.known = this.value;
       save(this.command());
     });
@@ -917,8 +914,10 @@ function settingInput({ kind, choices }) {
     return select;
   }
   const types = { bool: "checkbox", int: "number", float: "number" };
-  const step = kind === "int" ? "1" : "any";
-  return tag("input", "", { type: types[kind] ?? "text", step });
+  const input = tag("input", "", { type: types[kind] ?? "text" });
+  if (kind === "float") input.step = "any";
+  input.required = kind !== "bool"; // there is no command for an empty value
+  return input;
 }
 
 function field(label, input) {
@@ -1010,7 +1009,7 @@ function count(number) {
 }
 
 function percent(share) {
-  return `${Math.round(100 * share)} %`;
+  return `${Math.round(100 * share)}%`;
 }
 
 function plural(number, noun) {

@@ -1,0 +1,292 @@
+"""The panel's controls for compaction in a real JupyterLab, by mouse and by keyboard."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from labkit import Notebook
+from playwright.sync_api import Locator, Page, expect
+
+OpenNotebook = Callable[..., Notebook]
+Screenshot = Callable[[str], Path]
+
+SETUP = """
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from nbchat.agent import Agent
+from nbchat.compaction.engine import CompactionEngine
+from nbchat.compaction.policies import PRESETS
+from nbchat.errors import AuthenticationFailed
+from nbchat.events import TurnFailed
+from nbchat.testing import ScriptedProvider, calls, fails, says
+from nbchat.ui.chat_ui import ChatUI
+
+def look_up(ticket: int) -> str:
+    "Read a ticket."
+    return f"Ticket {ticket}: the printer of Ann is offline."
+
+@dataclass
+class Setting:
+    name: str
+    value: str
+    help: str
+    kind: str
+    origin: str = "default"
+    choices: tuple = ()
+
+known = {each.name: each for each in (
+    Setting("policy", "single-summary", "How a conversation is compacted.",
+            "choice", choices=tuple(PRESETS)),
+    Setting("context_token_threshold", "2000", "Compact after so many input tokens.",
+            "int", "NBCHAT_CONTEXT_TOKEN_THRESHOLD"),
+    Setting("window_share", "0.8", "How full the window may become.", "float"),
+    Setting("recall", "true", "Whether the model may look up what was folded.", "bool"),
+    Setting("summary_model", "", "Who writes summaries.", "text"),
+)}
+
+def commands(agent, line, *, stop):
+    "What a person says to the chat itself; the real commands know more."
+    name, *rest = line.split()
+    if name == "/policy":
+        agent.engine.policy = PRESETS[rest[0]]
+        return SimpleNamespace(text=f"the policy is {rest[0]}", events=iter(()))
+    old = known[rest[0]]
+    known[rest[0]] = replace(old, value=rest[1], origin=" ".join(rest[2:]) or "set")
+    return SimpleNamespace(text=f"{rest[0]} is {rest[1]}", events=iter(()))
+
+def settings(agent):
+    return list(known.values())
+"""
+
+STORY = (
+    "<summary>**Ann** works at `DESK-7`. Her printer is offline since Monday, ticket 42 "
+    "is open, and nobody has looked at the cable yet. She wants to know by Friday whether "
+    "a new one is coming, because the quarterly report must be printed and signed, and "
+    "the printer on the second floor is reserved.</summary>"
+)
+
+SEE_ALL = "The printer of Ann is offline. "
+
+LUMINANCE = """element => {
+    const context = document.createElement('canvas').getContext('2d');
+    const drawn = colour => {
+        context.fillStyle = colour; context.fillRect(0, 0, 1, 1);
+        return [...context.getImageData(0, 0, 1, 1).data].slice(0, 3).map(value =>
+            value / 255 <= 0.04045 ? value / 3294.6 : ((value / 255 + 0.055) / 1.055) ** 2.4);
+    };
+    const light = colour => {
+        const [red, green, blue] = drawn(colour);
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+    };
+    const ground = light(getComputedStyle(element.closest('.nbc')).backgroundColor);
+    const text = light(getComputedStyle(element).color);
+    return (Math.max(ground, text) + 0.05) / (Math.min(ground, text) + 0.05);
+}"""
+
+
+def open_panel(
+    open_notebook: OpenNotebook, script: str, options: str = "", look: str = ""
+) -> Locator:
+    """A panel on a scripted model, once its agent is ready."""
+    notebook = open_notebook(
+        f"{SETUP}\nui = ChatUI(Agent(ScriptedProvider({script}), {options}), "
+        f"commands=commands, settings=settings, {look})\nui",
+        "1 + 1",
+    )
+    panel = notebook.run(0).locator(".nbc")
+    expect(panel.locator(".nbc-model")).to_have_text("scripted:model")
+    return panel
+
+
+def say(panel: Locator, text: str) -> None:
+    """Type a message, press Enter, and wait until the answer is there."""
+    asked = panel.locator(".nbc-log .nbc-user")
+    before = asked.count()
+    panel.locator(".nbc-input").fill(text)
+    panel.locator(".nbc-input").press("Enter")
+    expect(asked).to_have_count(before + 1)
+    expect(panel.get_by_role("button", name="Stop")).to_be_hidden()
+
+
+def open_dialog(panel: Locator) -> Locator:
+    """The dialog that asks before a compaction, with its figures."""
+    panel.get_by_role("button", name="Compact").click()
+    dialog = panel.get_by_role("dialog")
+    expect(dialog).to_contain_text("Messages in total")
+    return dialog
+
+
+def test_a_person_sees_the_plan_cancels_and_confirms(
+    open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+) -> None:
+    script = f"calls('look_up', ticket=42), says('It is offline.'), says({STORY!r})"
+    panel = open_panel(open_notebook, script, "tools=[look_up]")
+    say(panel, SEE_ALL * 60)
+    dialog = open_dialog(panel)
+    expect(dialog).to_have_accessible_name("Summarize conversation history")
+    expect(dialog.get_by_label("What matters most")).to_be_focused()
+    expect(dialog.locator(".nbc-figures")).to_contain_text("To be summarized4")
+    screenshot("plan")
+    page.keyboard.type("dd")
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    expect(panel.get_by_role("button", name="Compact")).to_be_focused()
+    open_dialog(panel).get_by_role("button", name="Cancel").click()
+    expect(panel.locator(".nbc-banner")).to_have_count(0)
+    expect(page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell")).to_have_count(2)
+
+    dialog = open_dialog(panel)
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        expect(dialog.locator(":focus")).to_have_count(1)
+    dialog.get_by_label("Keep the newest").fill("50")
+    dialog.get_by_label("What matters most").fill("printers")
+    dialog.get_by_label("What matters most").press("Enter")
+    banner = panel.locator(".nbc-banner")
+    expect(banner).to_contain_text("Compaction occurred")
+    preview = banner.locator(".nbc-banner-preview")
+    expect(preview).to_contain_text("Ann works at DESK-7. Her printer")
+    assert len(preview.inner_text()) == 201
+    expect(panel.locator(".nbc-input")).to_be_focused()
+    expect(panel.locator(".nbc-badge")).to_have_text("4 messages summarized")
+    screenshot("banner")
+    panel.locator(".nbc-summarized > summary").click()
+    expect(panel.locator(".nbc-told strong")).to_have_text("Ann")
+    screenshot("summary")
+
+
+def test_a_small_conversation_is_warned_about_and_a_failure_can_be_retried(
+    open_notebook: OpenNotebook, screenshot: Screenshot
+) -> None:
+    script = (
+        "says('Hello, Ann.'), fails(AuthenticationFailed('the key is wrong')), "
+        "fails(AuthenticationFailed('the key is still wrong')), says('Still here.')"
+    )
+    panel = open_panel(open_notebook, script)
+    dialog = open_dialog(panel)
+    expect(dialog).to_contain_text("nothing new to fold")
+    expect(dialog.get_by_role("button", name="Summarize")).to_be_disabled()
+    dialog.get_by_role("button", name="Cancel").click()
+    say(panel, "Hello.")
+    dialog = open_dialog(panel)
+    expect(dialog).to_contain_text("tokens would be folded")
+    screenshot("warning")
+    dialog.get_by_role("button", name="Summarize").click()
+    failed = panel.locator(".nbc-banner[data-state=failed]")
+    expect(failed).to_contain_text("the key is wrong")
+    panel.get_by_role("button", name="Retry").click()
+    expect(failed.last).to_contain_text("the key is still wrong")
+    expect(panel.get_by_role("button", name="Retry")).to_have_count(1)
+    screenshot("failed")
+    say(panel, "Are you there?")
+    expect(panel.locator(".nbc-log .nbc-assistant").last).to_have_text("Still here.")
+
+
+def test_a_policy_and_a_setting_are_chosen_in_the_panel(
+    open_notebook: OpenNotebook, screenshot: Screenshot
+) -> None:
+    panel = open_panel(open_notebook, "says('Hello.')")
+    policy = panel.get_by_label("Compaction policy")
+    expect(policy).to_have_value("single-summary")
+    policy.select_option("extractive")
+    expect(panel.locator(".nbc-note")).to_have_text("the policy is extractive")
+    expect(policy).to_have_value("extractive")
+    panel.get_by_role("button", name="Settings").click()
+    dialog = panel.get_by_role("dialog")
+    share = dialog.get_by_label("window_share", exact=True)
+    expect(share).to_have_value("0.8")
+    expect(dialog.get_by_label("recall", exact=True)).to_be_checked()
+    screenshot("settings")
+    share.fill("0.5")
+    dialog.get_by_label("Scope of window_share").select_option("scripted:model")
+    share.press("Enter")
+    expect(dialog.locator(".nbc-dialog-status")).to_have_text("window_share is 0.5")
+    expect(dialog).to_contain_text("for scripted:model")
+    dialog.get_by_label("recall", exact=True).uncheck()
+    dialog.get_by_role("button", name="Save recall").click()
+    expect(dialog.locator(".nbc-dialog-status")).to_have_text("recall is false")
+    expect(share).to_have_value("0.5")
+    screenshot("saved")
+    share.press("Escape")
+    expect(dialog).to_be_hidden()
+
+
+def test_all_that_was_said_can_be_searched_after_a_compaction(
+    open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+) -> None:
+    script = (
+        f"calls('look_up', ticket=42), says('It is **offline**.'), says({STORY!r}), "
+        "says('<img src=x onerror=window.nbchatRan=1> Goodbye.')"
+    )
+    panel = open_panel(open_notebook, script, "tools=[look_up]")
+    say(panel, SEE_ALL * 60)
+    open_dialog(panel).get_by_role("button", name="Summarize").click()
+    expect(panel.locator(".nbc-banner")).to_contain_text("Compaction occurred")
+    say(panel, "Thank you, <b>goodbye</b>.")
+    panel.get_by_role("button", name="History").click()
+    view = panel.get_by_role("dialog")
+    expect(view).to_contain_text("everything said, not what the model sees")
+    expect(view.locator(".nbc-row[data-seen=summarized]")).to_have_count(4)
+    expect(view.locator(".nbc-row[data-seen=whole]")).to_have_count(2)
+    expect(view.locator(".nbc-banner")).to_have_count(1)
+    expect(view.get_by_role("status")).to_have_text("6 messages")
+    screenshot("all")
+    page.keyboard.type("ANN printer 42")
+    expect(view.get_by_role("status")).to_have_text("1 match")
+    expect(view.locator(".nbc-row")).to_contain_text("the printer of Ann is offline")
+    screenshot("found")
+    page.keyboard.press("Escape")
+    expect(view).to_be_hidden()
+    assert page.evaluate("() => window.nbchatRan") is None
+
+
+def test_a_long_history_comes_in_pages(open_notebook: OpenNotebook) -> None:
+    said = "[('user', f'question {n}') for n in range(250)]"
+    options = f"session=__import__('nbchat').Session({said})"
+    panel = open_panel(open_notebook, "says('Hello.')", options)
+    panel.get_by_role("button", name="History").click()
+    rows = panel.get_by_role("dialog").locator(".nbc-row")
+    expect(rows).to_have_count(100)
+    expect(rows.last).to_contain_text("question 249")
+    for count in (200, 250):
+        panel.get_by_role("button", name="Earlier").click()
+        expect(rows).to_have_count(count)
+    expect(rows.first).to_contain_text("question 0")
+    expect(panel.get_by_role("button", name="Earlier")).to_be_hidden()
+    expect(panel.get_by_role("dialog")).to_be_focused()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(("tokens", "level"), [(1_600, "medium"), (1_900, "high")])
+def test_a_meter_that_fills_turns_orange_and_red_and_can_be_read(
+    open_notebook: OpenNotebook,
+    screenshot: Screenshot,
+    page: Page,
+    theme: str,
+    tokens: int,
+    level: str,
+) -> None:
+    name = f"JupyterLab {theme.capitalize()}"
+    panel = open_panel(
+        open_notebook, f"says('Hello.', tokens={tokens})", "engine=CompactionEngine(2_000)"
+    )
+    page.evaluate(
+        """async theme => { await window.jupyterapp.commands.execute(
+            'apputils:change-theme', {theme}) }""",
+        name,
+    )
+    say(panel, "Hello.")
+    meter = panel.locator(".nbc-meter")
+    expect(meter).to_have_attribute("data-level", level)
+    expect(meter).to_contain_text(f"{tokens:,} / 2,000 tokens")
+    expect(meter).to_contain_text("window 2%")
+    expect(meter).to_have_attribute("title", f"{meter.get_attribute('aria-valuetext')}")
+    expect(page.locator(f"body[data-jp-theme-name='{name}']")).to_have_count(1)
+    open_dialog(panel)
+    screenshot("dialog")
+    page.keyboard.press("Escape")
+    assert meter.evaluate(LUMINANCE) >= 4.5
+    page.evaluate(
+        """async () => { await window.jupyterapp.commands.execute(
+            'apputils:change-theme', {theme: 'JupyterLab Light'}) }"""
+    )
