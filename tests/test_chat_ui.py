@@ -18,6 +18,7 @@ from jsonschema import Draft202012Validator
 import nbchat.ui
 from nbchat.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
+from nbchat.compaction.policies import Policy
 from nbchat.errors import ConfigError, Overloaded
 from nbchat.events import (
     Change,
@@ -40,8 +41,9 @@ from nbchat.events import (
     UsageReported,
 )
 from nbchat.history import Compaction, Entry, Usage
+from nbchat.providers.base import Request
 from nbchat.session import Session
-from nbchat.testing import Answer, ScriptedProvider, calls, fails, says
+from nbchat.testing import Answer, Line, ScriptedProvider, calls, fails, says
 from nbchat.ui import ChatUI
 from nbchat.ui.screen import Screen
 from nbchat.worker import AgentReady, Idle, QueueChanged, TurnStarted, WorkerEvent
@@ -76,6 +78,17 @@ class Panel(ChatUI):
     def view_says(self, **content: Any) -> None:
         """What arrives when a view sends a message."""
         self._handle_custom_msg(content, [])
+
+    def answer_to(self, **question: Any) -> dict[str, Any]:
+        """What all views hear after one of them has asked."""
+        self.view_says(**question, token="t1")
+        deadline = time.monotonic() + 10
+        while not (heard := [each for each in self.sent if "token" in each]):
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+        assert is_valid(heard[-1], "kernel_to_view")
+        assert heard[-1].pop("token") == "t1"
+        return heard[-1]
 
     def await_operation(self, name: str) -> None:
         """Block until a batch had an operation of this name."""
@@ -160,9 +173,10 @@ def settled(panel: Panel) -> list[dict[str, Any]]:
     return panel.sent
 
 
-def shown(*events: Event | WorkerEvent) -> View:
+def shown(*events: Event | WorkerEvent, notifies: bool = True) -> View:
     """What a view shows after these events."""
     screen, view = Screen(), View()
+    screen.set_notifies(notifies=notifies)
     view.receive({"type": "snapshot", "seq": 0, **screen.snapshot()})
     for event in events:
         for operation in screen.fold(event):
@@ -336,6 +350,76 @@ def test_compact_from_a_view_and_from_python(panel_with: MakePanel) -> None:
     assert len(panel.session.compactions) == 2
 
 
+def test_a_compaction_from_a_view_carries_its_focus(panel_with: MakePanel) -> None:
+    asked: list[str] = []
+
+    def summarize(request: Request) -> Line:
+        asked.append(request.history[-1].content)
+        return says("<summary>S</summary>")
+
+    panel = panel_with(says("hello " * 300), summarize)
+    panel.ask("hi")
+    panel.view_says(type="compact", focus="the printers", keep=0)
+    settled(panel)
+    assert "the printers" in asked[0]
+    assert len(panel.session.active_compactions) == 1
+
+
+@pytest.mark.parametrize("keep", [True, -1, "many", 2.5, None])
+def test_a_view_that_asks_to_keep_nonsense_gets_the_policys_way(
+    panel_with: MakePanel, keep: object
+) -> None:
+    panel = panel_with(says("hello " * 300), says("<summary>S</summary>"))
+    panel.ask("hi")
+    panel.view_says(type="compact", focus=5, keep=keep)
+    settled(panel)
+    assert len(panel.session.active_compactions) == 1
+
+
+def test_views_are_answered_by_the_token_of_the_one_that_asked(
+    panel_with: MakePanel,
+) -> None:
+    panel = panel_with(says("hello"))
+    panel.ask("hi")
+    settled(panel)
+    assert panel.answer_to(type="plan", keep=None)["messages"] == 2
+    page = panel.answer_to(type="history", query="HI", before=None)
+    assert "hi" in page["items"][0]["html"]
+
+
+def test_history_can_be_read_while_an_answer_streams(panel_with: MakePanel) -> None:
+    panel = panel_with(SLOW)
+    panel.ask("Talk.")
+    panel.await_operation("text")
+    assert panel.answer_to(type="history", query="", before=None)["total"] == 1
+    assert panel.is_busy
+
+
+def test_a_question_that_cannot_be_answered_gets_the_reason() -> None:
+    def build() -> Agent:
+        raise ConfigError("no key; set OPENAI_API_KEY")
+
+    panel = Panel(build=build)
+    answer = panel.answer_to(type="plan", keep=None)
+    assert answer == {"type": "refused", "reason": "no key; set OPENAI_API_KEY"}
+    panel.close()
+
+
+def test_settings_are_offered_where_somebody_knows_them(panel_with: MakePanel) -> None:
+    def broken(_agent: Agent) -> list[Any]:
+        raise ValueError("<b>")
+
+    assert shown().state["has_settings"] is False
+    panel = Panel(Agent(ScriptedProvider()), settings=broken)
+    assert panel.answer_to(type="settings")["reason"] == "ValueError: <b>"
+    panel.view_says(type="hello")
+    assert panel.sent[-1]["state"]["has_settings"] is True
+    panel.close()
+    panel = Panel(Agent(ScriptedProvider()), settings=lambda _agent: [])
+    assert panel.answer_to(type="settings")["settings"] == []
+    panel.close()
+
+
 def test_messages_the_protocol_does_not_know_are_ignored(panel_with: MakePanel) -> None:
     panel = panel_with()
     for content in (
@@ -344,6 +428,10 @@ def test_messages_the_protocol_does_not_know_are_ignored(panel_with: MakePanel) 
         {"type": "send", "text": 5},
         {"type": "eval", "text": "1"},
         {"type": "resync"},
+        {"type": "plan", "keep": "all", "token": "t"},
+        {"type": "history", "query": "", "before": "x", "token": "t"},
+        {"type": "settings", "token": "t"},
+        {"type": "plan", "keep": None},
         {},
     ):
         panel.view_says(**content)
@@ -479,6 +567,95 @@ def test_a_compaction_in_parts_says_how_far_it_has_come() -> None:
     assert view.state["activity"] == "Compacting, part 2 of 5"
     view = shown(started, CompactionProgress(1, 5), Compacted(RECORD))
     assert view.state["activity"] == ""
+
+
+AUTOMATIC = replace(RECORD, trigger="cumulative")
+
+
+def test_a_panel_that_does_not_notify_shows_no_banner_of_an_automatic_compaction() -> (
+    None
+):
+    started = CompactionStarted("cumulative", 4, 900)
+    view = shown(started, CompactionProgress(0, 2), notifies=False)
+    assert view.items == {}
+    assert view.state["activity"] == "Compacting, part 1 of 2"
+    view = shown(started, Compacted(AUTOMATIC), notifies=False)
+    assert view.items == {}
+    assert view.state["activity"] == ""
+    assert len(shown(started, Compacted(AUTOMATIC)).items) == 1
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        (CompactionStarted("manual", 4, 900), Compacted(RECORD)),
+        (Compacted(replace(AUTOMATIC, status="degraded")),),
+        (
+            CompactionStarted("window", 4, 900),
+            CompactionFailed(replace(AUTOMATIC, status="failed", reason="echo")),
+        ),
+        (
+            Compacted(AUTOMATIC),
+            CompactionUndone(replace(AUTOMATIC, status="undone")),
+        ),
+    ],
+)
+def test_what_a_person_did_and_what_failed_is_told_without_notifications(
+    events: tuple[Event, ...],
+) -> None:
+    assert len(shown(*events, notifies=False).items) == 1
+
+
+def test_notifications_can_be_turned_off_later_and_hold_for_a_reloaded_session() -> (
+    None
+):
+    session = Session([("user", "q"), ("assistant", "a")], compactions=[AUTOMATIC])
+    panel, view = Panel(Agent(ScriptedProvider(), session=session)), View()
+    assert panel.notifies
+    panel.notifies = False
+    panel.view_says(type="hello")
+    panel.await_operation("item")
+    panel.view_says(type="hello")
+    view.receive(panel.sent[-1])
+    assert view.state["notifies"] is False
+    assert len(view.items) == 2
+    assert view.state["summary"]["messages"] == 2
+    assert "Compaction" in str(panel.answer_to(type="history", query="", before=None))
+    panel.close()
+    panel = Panel(Agent(ScriptedProvider()), notifies=False)
+    assert panel.notifies is False
+    panel.close()
+
+
+def test_the_summary_in_force_stands_by_itself_until_it_is_undone(
+    panel_with: MakePanel,
+) -> None:
+    panel = panel_with(says("hello " * 300), says("<summary>**S**</summary>"))
+    view = View()
+    panel.view_says(type="hello")
+    panel.ask("hi")
+    panel.compact()
+    seen = len(settled(panel))
+    for message in panel.sent:
+        view.receive(message)
+    assert view.state["summary"]["messages"] == 2
+    assert "<strong>S</strong>" in view.state["summary"]["html"]
+    panel.ask("/undo")
+    for message in settled(panel)[seen:]:
+        view.receive(message)
+    assert view.state["summary"] is None
+
+
+def test_the_policy_in_force_is_told_even_if_it_is_ones_own() -> None:
+    engine = CompactionEngine(policy=Policy("mine", meter="off"))
+    view = shown(AgentReady(Agent(ScriptedProvider(), engine=engine)))
+    assert view.state["policy"] == "mine"
+    assert view.state["policies"] == ["single-summary", "extractive", "auto", "off"]
+    engine = CompactionEngine(policy="off")
+    assert (
+        shown(AgentReady(Agent(ScriptedProvider(), engine=engine))).state["policy"]
+        == "off"
+    )
 
 
 def test_an_undone_compaction_changes_its_banner_and_says_so_below() -> None:

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from html import unescape
 from html.parser import HTMLParser
 
 import pytest
@@ -21,6 +22,7 @@ from nbchat.history import FAILED, INCOMPLETE, Compaction, Entry, Usage
 from nbchat.markdown import _host, displayable, markdown_html, pygments_css
 from nbchat.render import (
     OUTPUT_LIMIT,
+    PREVIEW_LIMIT,
     Notice,
     compaction_html,
     compaction_text,
@@ -28,6 +30,7 @@ from nbchat.render import (
     note_html,
     notice_html,
     notice_text,
+    summary_html,
     text_html,
 )
 
@@ -115,6 +118,32 @@ def test_nothing_runs_or_is_fetched_whatever_a_model_writes(payload: str) -> Non
     assert_harmless(markdown_html(payload))
     assert_harmless(text_html(payload))
     assert_harmless(note_html(payload))
+
+
+def test_a_folded_banner_begins_with_the_first_words_of_the_story() -> None:
+    story = "**Ann** has a `DESK-7`.\n\n- printers &lt;facts> " + "word " * 100
+    summary = f"<summary>\n{story}\n</summary>\n<facts>\nseat 4\n</facts>"
+    html = compaction_html(Compaction("c", 0, 2, summary))
+    preview = html.partition('"nbc-banner-preview">')[2].partition("</span>")[0]
+    assert preview.startswith("Ann has a DESK-7. printers &lt;facts&gt; word word")
+    assert len(unescape(preview)) == PREVIEW_LIMIT + 1
+    assert "seat 4" not in preview
+
+
+def test_a_banner_without_a_story_has_no_preview() -> None:
+    pruning = Compaction("c", 0, 2, "", kind="pruning")
+    for record in (pruning, Compaction("c", 0, 2, "", status="failed")):
+        assert "nbc-banner-preview" not in compaction_html(record)
+
+
+@pytest.mark.parametrize("payload", HOSTILE, ids=range(len(HOSTILE)))
+def test_nothing_runs_in_the_preview_of_a_summary(payload: str) -> None:
+    assert_harmless(
+        compaction_html(Compaction("c", 0, 2, f"<summary>{payload}</summary>"))
+    )
+    assert_harmless(
+        summary_html(f"<summary>{payload}</summary><facts>{payload}</facts>")
+    )
 
 
 @pytest.mark.parametrize("role", ROLES)

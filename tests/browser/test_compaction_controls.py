@@ -1,10 +1,11 @@
 """The panel's controls for compaction in a real JupyterLab, by mouse and by keyboard."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from labkit import Notebook
+from labkit import Lab, Notebook
 from playwright.sync_api import Locator, Page, expect
 
 OpenNotebook = Callable[..., Notebook]
@@ -67,7 +68,7 @@ STORY = (
 
 SEE_ALL = "The printer of Ann is offline. "
 
-LUMINANCE = """element => {
+CONTRAST = """element => {
     const context = document.createElement('canvas').getContext('2d');
     const drawn = colour => {
         context.fillStyle = colour; context.fillRect(0, 0, 1, 1);
@@ -133,7 +134,9 @@ def test_a_person_sees_the_plan_cancels_and_confirms(
     expect(panel.get_by_role("button", name="Compact")).to_be_focused()
     open_dialog(panel).get_by_role("button", name="Cancel").click()
     expect(panel.locator(".nbc-banner")).to_have_count(0)
-    expect(page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell")).to_have_count(2)
+    expect(
+        page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell")
+    ).to_have_count(2)
 
     dialog = open_dialog(panel)
     for _ in range(12):
@@ -256,37 +259,44 @@ def test_a_long_history_comes_in_pages(open_notebook: OpenNotebook) -> None:
     expect(panel.get_by_role("dialog")).to_be_focused()
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize(("tokens", "level"), [(1_600, "medium"), (1_900, "high")])
+def load_lab(page: Page, lab: Lab, theme: str) -> None:
+    """Load JupyterLab in a theme; one that is changed while shown faults now and then."""
+    settings = f"{lab.url}/lab/api/settings/@jupyterlab/apputils-extension:themes"
+    page.request.put(settings, data={"raw": f'{{"theme": "JupyterLab {theme}"}}'})
+    page.goto(f"{lab.url}/lab?reset")
+    page.wait_for_function("() => window.jupyterapp?.shell")
+    page.evaluate("async () => { await window.jupyterapp.restored }")
+    name = f"body[data-jp-theme-name='JupyterLab {theme}']"
+    expect(page.locator(name)).to_have_count(1)
+
+
+@pytest.fixture(params=["Light", "Dark"])
+def theme(page: Page, lab: Lab, request: pytest.FixtureRequest) -> Iterator[str]:
+    """One of JupyterLab's themes, and afterwards the usual one."""
+    load_lab(page, lab, request.param)
+    yield request.param
+    if request.param != "Light":
+        load_lab(page, lab, "Light")
+
+
 def test_a_meter_that_fills_turns_orange_and_red_and_can_be_read(
-    open_notebook: OpenNotebook,
-    screenshot: Screenshot,
-    page: Page,
-    theme: str,
-    tokens: int,
-    level: str,
+    theme: str, open_notebook: OpenNotebook, screenshot: Screenshot
 ) -> None:
-    name = f"JupyterLab {theme.capitalize()}"
-    panel = open_panel(
-        open_notebook, f"says('Hello.', tokens={tokens})", "engine=CompactionEngine(2_000)"
-    )
-    page.evaluate(
-        """async theme => { await window.jupyterapp.commands.execute(
-            'apputils:change-theme', {theme}) }""",
-        name,
-    )
-    say(panel, "Hello.")
+    script = "says('One.', tokens=1_600), says('Two.', tokens=300)"
+    panel = open_panel(open_notebook, script, "engine=CompactionEngine(2_000)")
     meter = panel.locator(".nbc-meter")
-    expect(meter).to_have_attribute("data-level", level)
-    expect(meter).to_contain_text(f"{tokens:,} / 2,000 tokens")
-    expect(meter).to_contain_text("window 2%")
-    expect(meter).to_have_attribute("title", f"{meter.get_attribute('aria-valuetext')}")
-    expect(page.locator(f"body[data-jp-theme-name='{name}']")).to_have_count(1)
+    for spent, level in (("1,600", "medium"), ("1,900", "high")):
+        say(panel, "Hello.")
+        expect(meter).to_have_attribute("data-level", level)
+        expect(meter).to_contain_text(f"{spent} / 2,000 tokens")
+        expect(meter).to_contain_text(re.compile(r"window \d%"))
+        told = re.compile(f"{spent} of 2,000 input tokens.*sees .* of 100,000 tokens")
+        expect(meter).to_have_attribute("title", told)
+        screenshot(level)
+        assert meter.evaluate(CONTRAST) >= 4.5
     open_dialog(panel)
-    screenshot("dialog")
-    page.keyboard.press("Escape")
-    assert meter.evaluate(LUMINANCE) >= 4.5
-    page.evaluate(
-        """async () => { await window.jupyterapp.commands.execute(
-            'apputils:change-theme', {theme: 'JupyterLab Light'}) }"""
-    )
+    screenshot("plan")
+    panel.get_by_role("button", name="Cancel").click()
+    panel.get_by_role("button", name="History").click()
+    expect(panel.locator(".nbc-row")).to_have_count(4)
+    screenshot("history")
