@@ -544,7 +544,7 @@ class CompactDialog extends Dialog {
     this.form = tag("form", "nbc-fields", {}, this.figures, this.warning);
     this.form.append(
       field("What matters most", this.focus),
-      field("Keep the newest … tokens word for word", this.keep),
+      field("Tokens of the newest messages to keep word for word", this.keep),
       this.footer,
     );
     this.content.append(this.form);

@@ -142,7 +142,7 @@ def test_a_person_sees_the_plan_cancels_and_confirms(
     for _ in range(12):
         page.keyboard.press("Tab")
         expect(dialog.locator(":focus")).to_have_count(1)
-    dialog.get_by_label("Keep the newest").fill("50")
+    dialog.get_by_label("Tokens of the newest messages").fill("50")
     dialog.get_by_label("What matters most").fill("printers")
     dialog.get_by_label("What matters most").press("Enter")
     banner = panel.locator(".nbc-banner")
@@ -292,6 +292,7 @@ def test_a_meter_that_fills_turns_orange_and_red_and_can_be_read(
         expect(meter).to_contain_text(re.compile(r"window \d%"))
         told = re.compile(f"{spent} of 2,000 input tokens.*sees .* of 100,000 tokens")
         expect(meter).to_have_attribute("title", told)
+        meter.scroll_into_view_if_needed()
         screenshot(level)
         assert meter.evaluate(CONTRAST) >= 4.5
     open_dialog(panel)
