@@ -168,9 +168,10 @@ class ChatUI(anywidget.AnyWidget):
     def _question(self, name: str, content: dict[str, Any]) -> Question | None:
         """What a view wants to know; None for what the protocol does not know."""
         match name, content:
-            case "plan", {"keep": None | int() as keep}:
-                return partial(planned, keep=keep)
-            case "history", {"query": str(query), "before": None | int() as before}:
+            case "plan", {"keep": keep}:
+                return partial(planned, keep=_amount(keep))
+            case "history", {"query": str(query), "before": place}:
+                before = _amount(place)
                 return lambda agent: history_page(agent.session, query, before=before)
             case "settings", _ if self._settings is not None:
                 return partial(settings_list, settings=self._settings)
@@ -183,11 +184,15 @@ class ChatUI(anywidget.AnyWidget):
 
 def _wish(details: dict[str, Any]) -> tuple[str, int | None]:
     """Focus and tokens to keep, as far as a view has said them."""
-    focus, keep = details.get("focus"), details.get("keep")
-    return (
-        focus if isinstance(focus, str) else "",
-        keep if isinstance(keep, int) and keep >= 0 else None,
-    )
+    focus = details.get("focus")
+    return focus if isinstance(focus, str) else "", _amount(details.get("keep"))
+
+
+def _amount(value: object) -> int | None:
+    """What a view gave as a number, if it can be a number of anything."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    return None
 
 
 def _receive(panel: ChatUI, content: dict[str, Any], _buffers: object) -> None:

@@ -85,18 +85,27 @@ CONTRAST = """element => {
 }"""
 
 
-def open_panel(
-    open_notebook: OpenNotebook, script: str, options: str = "", look: str = ""
-) -> Locator:
-    """A panel on a scripted model, once its agent is ready."""
-    notebook = open_notebook(
+def panel_notebook(
+    open_notebook: OpenNotebook, script: str, options: str = ""
+) -> Notebook:
+    """A notebook with two views of a panel on a scripted model."""
+    return open_notebook(
         f"{SETUP}\nui = ChatUI(Agent(ScriptedProvider({script}), {options}), "
-        f"commands=commands, settings=settings, {look})\nui",
-        "1 + 1",
+        "commands=commands, settings=settings)\nui",
+        "ui",
     )
-    panel = notebook.run(0).locator(".nbc")
+
+
+def panel_of(notebook: Notebook, index: int = 0) -> Locator:
+    """The panel a cell shows, once its agent is ready."""
+    panel = notebook.run(index).locator(".nbc")
     expect(panel.locator(".nbc-model")).to_have_text("scripted:model")
     return panel
+
+
+def open_panel(open_notebook: OpenNotebook, script: str, options: str = "") -> Locator:
+    """A panel on a scripted model."""
+    return panel_of(panel_notebook(open_notebook, script, options))
 
 
 def say(panel: Locator, text: str) -> None:
@@ -243,20 +252,25 @@ def test_all_that_was_said_can_be_searched_after_a_compaction(
     assert page.evaluate("() => window.nbchatRan") is None
 
 
-def test_a_long_history_comes_in_pages(open_notebook: OpenNotebook) -> None:
+def test_a_long_history_comes_in_pages_to_the_view_that_asked(
+    open_notebook: OpenNotebook,
+) -> None:
     said = "[('user', f'question {n}') for n in range(250)]"
     options = f"session=__import__('nbchat').Session({said})"
-    panel = open_panel(open_notebook, "says('Hello.')", options)
-    panel.get_by_role("button", name="History").click()
-    rows = panel.get_by_role("dialog").locator(".nbc-row")
+    notebook = panel_notebook(open_notebook, "says('Hello.')", options)
+    first, second = panel_of(notebook, 0), panel_of(notebook, 1)
+    for panel in (first, second):
+        panel.get_by_role("button", name="History").click()
+    rows = first.get_by_role("dialog").locator(".nbc-row")
     expect(rows).to_have_count(100)
     expect(rows.last).to_contain_text("question 249")
     for count in (200, 250):
-        panel.get_by_role("button", name="Earlier").click()
+        first.get_by_role("button", name="Earlier").click()
         expect(rows).to_have_count(count)
     expect(rows.first).to_contain_text("question 0")
-    expect(panel.get_by_role("button", name="Earlier")).to_be_hidden()
-    expect(panel.get_by_role("dialog")).to_be_focused()
+    expect(first.get_by_role("button", name="Earlier")).to_be_hidden()
+    expect(first.get_by_role("dialog")).to_be_focused()
+    expect(second.locator(".nbc-row")).to_have_count(100)
 
 
 def load_lab(page: Page, lab: Lab, theme: str) -> None:
