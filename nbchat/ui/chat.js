@@ -453,7 +453,8 @@ class Dialog {
     attributes["aria-label"] = `${title}${note}`;
     const parts = [header, this.content, this.footer];
     this.box = tag("div", `nbc-dialog ${className}`, attributes, ...parts);
-    const [before, after] = [tag("span", "", { tabindex: "0" }), tag("span", "", { tabindex: "0" })];
+    // Tab from the last stop or back from the first reaches one of these, and goes on.
+    const [before, after] = [1, 2].map(() => tag("span", "", { tabindex: "0" }));
     this.overlay = tag("div", "nbc-overlay", { hidden: "" }, before, this.box, after);
     this.overlay.addEventListener("keydown", (event) => this.onKey(event));
     before.addEventListener("focus", () => this.stops().at(-1).focus());
@@ -491,7 +492,7 @@ class Dialog {
 
   // Make a token for a question, whose answer all views will hear
   newToken() {
-    this.token = Math.random().toString(36).slice(2);
+    this.token = `q${Math.random().toString(36).slice(2)}`;
     return this.token;
   }
 
@@ -574,8 +575,8 @@ class CompactDialog extends Dialog {
   answered(plan) {
     this.plan = plan;
     this.status.textContent = "";
-    const rows = planRows(plan).map(([name, text]) => [tag("dt", "", {}, name), tag("dd", "", {}, text)]);
-    this.figures.replaceChildren(...rows.flat());
+    const row = ([name, text]) => [tag("dt", "", {}, name), tag("dd", "", {}, text)];
+    this.figures.replaceChildren(...planRows(plan).flatMap(row));
   }
 
   draw() {
@@ -822,7 +823,8 @@ function middleParts() {
   const title = tag("summary", "", {}, tag("span", "nbc-summarized-title", {}, "Summary"), badge);
   const summarized = tag("details", "nbc-summarized", { hidden: "" }, title, told);
   const middle = tag("div", "nbc-middle", {}, summarized, scroller, jump);
-  return { middle, summarized, badge, told, scroller, content, empty, log, live, status, statusText, jump };
+  const bar = { summarized, badge, told };
+  return { middle, ...bar, scroller, content, empty, log, live, status, statusText, jump };
 }
 
 function footParts() {
