@@ -9,7 +9,7 @@ from typing import cast
 
 from nbchat.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.policies import Policy, policy_named
+from nbchat.compaction.policies import PRESETS, Policy, policy_named
 from nbchat.compaction.story.writers import ShapeChoice
 from nbchat.config import NbChat, settings
 from nbchat.errors import StoreError
@@ -100,23 +100,41 @@ def build_engine(
     )
 
 
-def apply_settings(agent: Agent, config: NbChat) -> None:
-    """Let a running chat compact as the settings say; raises ConfigError."""
+def apply_setting(agent: Agent, config: NbChat, name: str) -> None:
+    """Let a running chat follow one setting; raises ConfigError if it cannot."""
     engine = agent.engine
-    engine.use_policy(policy_of(config))
-    engine.set_threshold(config.context_token_threshold)
-    engine.summary_prompt = config.summary_prompt or None
-    engine.summary_model = _model(config.summary_model, agent.provider)
-    engine.fallback_model = _model(config.fallback_model, agent.provider)
+    match name:
+        case "context_token_threshold":
+            engine.set_threshold(config.context_token_threshold)
+        case "summary_prompt":
+            engine.summary_prompt = config.summary_prompt or None
+        case "summary_model":
+            engine.summary_model = _model(config.summary_model, agent.provider)
+        case "fallback_model":
+            engine.fallback_model = _model(config.fallback_model, agent.provider)
+        case "window":
+            info = agent.provider.info().with_window(config.window)
+            engine.fit(info, floor_tokens=engine.floor_tokens)
+        case "max_output_tokens":
+            agent.max_output_tokens = config.max_output_tokens
+        case "policy":
+            engine.use_policy(policy_of(config))
+        case _:
+            engine.use_policy(policy_of(config, engine.policy))
 
 
-def policy_of(config: NbChat) -> Policy:
-    """The policy with the fields that are set for themselves."""
+def policy_of(config: NbChat, base: Policy | None = None) -> Policy:
+    """The policy with the fields that are set for themselves.
+
+    `base` is the one in force, to go on with it instead of the one that is set.
+    """
     fields = {each: getattr(config, each) for each in POLICY_FIELDS}
     fields |= {"style": config.summary_style, "detail": config.summary_detail}
     fields |= {} if config.automatic else {"meter": "off"}
     given = {name: value for name, value in fields.items() if value is not None}
-    return replace(policy_named(config.policy), **given)
+    if base is None:
+        return replace(policy_named(config.policy), **given)
+    return replace(PRESETS.get(base.name, base), **given)
 
 
 def _model(name: str, provider: Provider) -> str | Provider | None:

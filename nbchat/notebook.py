@@ -10,9 +10,10 @@ from IPython.core.interactiveshell import InteractiveShell
 from nbchat.agent import Agent
 from nbchat.build import build_agent, newest_session
 from nbchat.cell import show
-from nbchat.commands import Commands
+from nbchat.commands import CommandResult, Commands
 from nbchat.config import NbChat
 from nbchat.errors import NbchatError
+from nbchat.preferences import Setting, listed, with_preferences
 from nbchat.session import Session
 from nbchat.store import SessionStore
 from nbchat.ui.chat_ui import ChatUI
@@ -42,7 +43,12 @@ class NotebookChat:
     def panel(self) -> ChatUI:
         """The panel, on the one conversation of this kernel."""
         if self._panel is None:
-            self._panel = ChatUI(build=self.agent, commands=self.commands)
+            self._panel = ChatUI(
+                build=self.agent,
+                commands=self._obey,
+                settings=self._listed_settings,
+                notifies=self._in_force.notifications,
+            )
         return self._panel
 
     def say(self, text: str) -> None:
@@ -56,11 +62,29 @@ class NotebookChat:
     def command(self, line: str) -> None:
         """A command, its answer printed."""
         stop = threading.Event()
-        result = self.commands(self.agent(), line, stop=stop)
+        result = self._obey(self.agent(), line, stop=stop)
         if result.text:
             print(result.text)
         show(result.events, stop)
         self._refresh_panel()
+
+    def _obey(
+        self, agent: Agent, line: str, *, stop: threading.Event | None = None
+    ) -> CommandResult:
+        """A command's answer; the panel follows what it has set."""
+        result = self.commands(agent, line, stop=stop)
+        if self._panel is not None:
+            self._panel.notifies = self._in_force.notifications
+        return result
+
+    @property
+    def _in_force(self) -> NbChat:
+        """The settings with what was set for good."""
+        model = self._agent.provider.name if self._agent else ""
+        return with_preferences(self.config, self.store, model)
+
+    def _listed_settings(self, agent: Agent) -> list[Setting]:
+        return listed(self.config, self.store, agent.provider.name)
 
     def _built(self, session: Session) -> Agent:
         return build_agent(

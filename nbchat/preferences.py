@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from traitlets import Bool, CInt, Enum, Float, Int, TraitError, TraitType
+from traitlets import Bool, Enum, Float, Int, TraitError, TraitType
 
 from nbchat.compaction.policies import PRESETS
 from nbchat.config import NbChat
@@ -47,7 +47,7 @@ next one (window, max_output_tokens)."""
 TAKEN_BACK = "default"
 """The word that takes a preference back."""
 
-KINDS = ((Enum, "choice"), (Bool, "bool"), ((Int, CInt), "int"), (Float, "float"))
+KINDS = ((Bool, "bool"), (Int, "int"), (Float, "float"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +131,18 @@ def _kept(
 def _setting(name: str, config: NbChat, scope: str | None) -> Setting:
     trait = config.traits()[name]
     value = getattr(config, name)
+    choices = tuple(_choices(name, trait))
+    kinds = (kind for type_, kind in KINDS if isinstance(trait, type_))
+    text = TAKEN_BACK if value is None and choices else ""
+    if value is not None:
+        text = str(value).lower() if isinstance(value, bool) else str(value)
     return Setting(
         name,
-        "" if value is None else str(value),
+        text,
         str(trait.help),
-        next((kind for type_, kind in KINDS if isinstance(trait, type_)), "text"),
+        "choice" if choices else next(kinds, "text"),
         _origin(name, config, scope),
-        tuple(_choices(name, trait)),
+        choices,
     )
 
 
@@ -154,7 +159,9 @@ def _choices(name: str, trait: TraitType[Any, Any]) -> Iterator[str]:
     if name == "policy":
         yield from PRESETS
     elif isinstance(trait, Enum):
-        yield from map(str, trait.values or ())
+        yield from (*map(str, trait.values or ()), TAKEN_BACK)
+    elif isinstance(trait, Bool) and trait.allow_none:
+        yield from ("true", "false", TAKEN_BACK)
 
 
 def _values(config: NbChat) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from jsonschema import Draft202012Validator
 import nbchat.ui
 from nbchat.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.policies import Policy
+from nbchat.compaction.policies import PRESETS, Policy
 from nbchat.errors import ConfigError, Overloaded
 from nbchat.events import (
     Change,
@@ -647,7 +647,7 @@ def test_the_policy_in_force_is_told_even_if_it_is_ones_own() -> None:
     engine = CompactionEngine(policy=Policy("mine", meter="off"))
     view = shown(AgentReady(Agent(ScriptedProvider(), engine=engine)))
     assert view.state["policy"] == "mine"
-    assert view.state["policies"] == ["single-summary", "extractive", "auto", "off"]
+    assert view.state["policies"] == list(PRESETS)
     engine = CompactionEngine(policy="off")
     assert (
         shown(AgentReady(Agent(ScriptedProvider(), engine=engine))).state["policy"]

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from nbchat.agent import Agent
-from nbchat.commands import _threshold
+from nbchat.commands.compacting import _threshold
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.meters.spending import RATIOS, Spending, reread_cost
 from nbchat.compaction.policies import Policy

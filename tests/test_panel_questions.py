@@ -62,7 +62,7 @@ def places(page: dict[str, Any]) -> list[int | None]:
 
 
 def test_a_plan_tells_what_would_be_folded_and_what_stays() -> None:
-    engine = CompactionEngine(policy=Policy("mine", keep_entries=2))
+    engine = CompactionEngine(policy=Policy("mine", keep=2))
     plan = known(planned(agent_that_said(LONG, LONG, LONG, engine=engine), None))
     assert plan["messages"] == 6
     assert (plan["summarized"], plan["folded"], plan["kept"]) == (0, 4, 2)

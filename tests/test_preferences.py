@@ -4,12 +4,15 @@ from pathlib import Path
 
 import pytest
 
+from nbchat.agent import Agent
 from nbchat.build import build_agent
 from nbchat.commands import Commands
+from nbchat.compaction.engine import CompactionEngine
 from nbchat.config import settings
 from nbchat.errors import ConfigError, NbchatError
 from nbchat.preferences import listed, with_preferences
 from nbchat.store import SessionStore
+from nbchat.testing import ScriptedProvider
 
 KEY = {"OPENAI_API_KEY": "sk-none"}
 MODEL = "openai:gpt-5-mini"
@@ -86,6 +89,8 @@ def test_changing_the_model_brings_its_settings(chat, store):
         ("/set keep -1", "keep cannot be '-1'"),
         ("/set policy teired", "no policy 'teired'; choose one of single-summary, ti"),
         ("/set target_share 0.95", "target_share 0.95 is not below the trigger"),
+        ("/set policy teired for anthropic", "no policy 'teired'"),
+        ("/set target_share 0.95 for anthropic", "not below the trigger"),
         ("/set summarizer poet", "summarizer cannot be 'poet'"),
     ],
 )
@@ -108,7 +113,9 @@ def test_settings_are_listed_with_where_they_come_from(chat, store, monkeypatch)
     assert found["bullets"].origin == "environment, configuration or code"
     assert found["window_share"].origin == "default"
     assert "tiered" in found["policy"].choices
-    assert (found["prunes"].kind, found["window_share"].kind) == ("bool", "float")
+    assert (found["automatic"].kind, found["window_share"].kind) == ("bool", "float")
+    assert found["prunes"].choices == ("true", "false", "default")
+    assert (found["prunes"].value, found["automatic"].value) == ("default", "true")
     assert all(each.help for each in found.values())
     assert "set for openai" in obey(agent, "/settings").text
 
@@ -124,6 +131,23 @@ def test_a_value_of_another_version_is_left_out(store):
     store.set_setting("", "verbosity", "chatty")
     store.set_setting("", "forgotten", 1)
     assert with_preferences(settings(), store).verbosity is None
+
+
+def test_a_setting_goes_together_with_the_policy_chosen_for_this_chat(chat):
+    agent, obey = chat
+    obey(agent, "/policy tiered")
+    obey(agent, "/set keep 5")
+    assert (agent.engine.policy.name, agent.engine.policy.keep) == ("tiered", 5)
+    obey(agent, "/set automatic false")
+    assert (agent.engine.policy.name, agent.engine.policy.meter) == ("tiered", "off")
+
+
+def test_choosing_a_policy_leaves_the_rest_of_an_engine_alone(store):
+    engine = CompactionEngine(300, summary_prompt="Be brief.")
+    agent = Agent(ScriptedProvider(), engine=engine)
+    Commands(store)(agent, "/policy extractive")
+    assert engine.policy.name == "extractive"
+    assert (engine.context_token_threshold, engine.summary_prompt) == (300, "Be brief.")
 
 
 def test_a_policy_chosen_for_this_chat_alone_is_not_kept(chat, store):

@@ -120,13 +120,12 @@ def _checkpoint(agent: Agent, text: str, _stop: Stop) -> CommandResult:
     return CommandResult(events=agent.checkpoint(text))
 
 
-def _policy(agent: Agent, name: str, _stop: Stop) -> CommandResult:
+def policy_text(agent: Agent) -> str:
+    """The policy in force, when it compacts next, and which others there are."""
     engine = agent.engine
-    if name:
-        engine.use_policy(name)
     others = ", ".join(each for each in PRESETS if each != engine.policy.name)
     due = engine.should_compact(agent.session).reason
-    return CommandResult(f"{engine.policy.name}: {due}\nothers: {others}")
+    return f"{engine.policy.name}: {due}\nothers: {others}"
 
 
 def _threshold(agent: Agent, tokens: str, _stop: Stop) -> CommandResult:
@@ -150,7 +149,6 @@ def _threshold(agent: Agent, tokens: str, _stop: Stop) -> CommandResult:
 
 TABLE: dict[str, tuple[Command, str]] = {
     "context": (_context, "what the context holds, and when it is compacted"),
-    "policy": (_policy, "[name]  show or change how this chat is compacted"),
     "compact": (_compact, "[keep=N] [focus]  compact now; keep the newest N tokens"),
     "summarize": (_compact, "[keep=N] [focus]  the same"),
     "plan": (_plan, "[keep=N]  what a compaction would do now; calls no model"),

@@ -1,11 +1,13 @@
 """The commands by their names, with the store and the settings that some need."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from nbchat.agent import Agent
-from nbchat.build import apply_settings, recorder
-from nbchat.commands.compacting import TABLE
+from nbchat.build import apply_setting, policy_of, recorder
+from nbchat.commands.compacting import TABLE, policy_text
 from nbchat.commands.result import Command, CommandResult, Stop
+from nbchat.compaction.policies import policy_named
 from nbchat.config import NbChat, settings
 from nbchat.errors import ConfigError, NbchatError
 from nbchat.preferences import (
@@ -34,6 +36,10 @@ class Commands:
         self.table: dict[str, tuple[Command, str]] = {
             "help": (self._help, "this list"),
             **TABLE,
+            "policy": (
+                self._policy,
+                "[name]  show or change how this chat is compacted",
+            ),
             "log": (_log, "[file]  what became of the context, as Markdown"),
             "import": (self._import, "id  go on from the summary of another session"),
             "settings": (
@@ -91,9 +97,17 @@ class Commands:
 
     def _model(self, agent: Agent, name: str, _stop: Stop) -> CommandResult:
         if name:
+            before = self._kept(agent)
             agent.use(connect(name))
-            apply_settings(agent, self._in_force(agent))
+            self._follow(agent, {*before, *self._kept(agent)})
         return CommandResult(agent.provider.name)
+
+    def _policy(self, agent: Agent, name: str, _stop: Stop) -> CommandResult:
+        """Choose for this chat alone; `/set policy` is for good."""
+        if name:
+            base = policy_named(name)
+            agent.engine.use_policy(policy_of(self._in_force(agent), base))
+        return CommandResult(policy_text(agent))
 
     def _settings(self, agent: Agent, _argument: str, _stop: Stop) -> CommandResult:
         found = listed(self._config, self._store, agent.provider.name)
@@ -111,27 +125,36 @@ class Commands:
                 f"/set keep 5 for {agent.provider.name}"
             )
         value = parsed(name, text)
-        if scope in scopes_of(agent.provider.name):
-            self._try(agent, name, value)
+        is_hidden = name in self._config.explicit
+        wanted = self._wanted(agent, name, value)
+        policy_of(wanted)  # refuses what could not work for any model
+        if scope in scopes_of(agent.provider.name) and not is_hidden:
+            apply_setting(agent, wanted, name)
         self._store.set_setting(scope, name, value)
-        apply_settings(agent, self._in_force(agent))
+        if not is_hidden:
+            self._follow(agent, [name])
         whom = scope or "all models"
         done = "is taken back" if text == TAKEN_BACK else f"is {text}"
-        is_hidden = name in self._config.explicit
         more = "; the environment, configuration or code counts more now"
         return CommandResult(f"{name} {done} for {whom}{more * is_hidden}")
 
-    def _try(self, agent: Agent, name: str, value: object) -> None:
-        """Raise ConfigError where a setting cannot work with this chat."""
-        before = self._in_force(agent)
-        wanted = with_preferences(self._config, self._store, agent.provider.name)
+    def _wanted(self, agent: Agent, name: str, value: object) -> NbChat:
+        """The settings as they would be."""
+        wanted = self._in_force(agent)
         default = wanted.traits()[name].default_value
         setattr(wanted, name, default if value is None else value)
-        try:
-            apply_settings(agent, wanted)
-        except ConfigError:
-            apply_settings(agent, before)
-            raise
+        return wanted
+
+    def _follow(self, agent: Agent, names: Iterable[str]) -> None:
+        """Let a chat follow what is in force for its model."""
+        config = self._in_force(agent)
+        for name in names:
+            apply_setting(agent, config, name)
+
+    def _kept(self, agent: Agent) -> list[str]:
+        """What was set for good for the agent's model."""
+        found = listed(self._config, self._store, agent.provider.name)
+        return [each.name for each in found if each.origin.startswith("set for")]
 
     def _in_force(self, agent: Agent) -> NbChat:
         return with_preferences(self._config, self._store, agent.provider.name)

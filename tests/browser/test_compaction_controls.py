@@ -315,3 +315,32 @@ def test_a_meter_that_fills_turns_orange_and_red_and_can_be_read(
     panel.get_by_role("button", name="History").click()
     expect(panel.locator(".nbc-row")).to_have_count(4)
     screenshot("history")
+
+
+def test_the_notebooks_own_panel_keeps_what_is_set_in_it(
+    open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+) -> None:
+    notebook = open_notebook(
+        "import os\n"
+        "os.environ['NBCHAT_MODEL'] = 'openai:no-model'\n"
+        "os.environ['OPENAI_BASE_URL'] = 'http://127.0.0.1:9/v1'\n"
+        "%load_ext nbchat\n%chat",
+        "agent = %chat agent\nagent.engine.policy.name, agent.engine.policy.keep",
+        "%reload_ext nbchat\n%chat /settings",
+    )
+    panel = notebook.run(0).locator(".nbc")
+    expect(panel.locator(".nbc-model")).to_have_text("openai:no-model")
+    panel.get_by_label("Policy").select_option("tiered")
+    expect(panel.get_by_role("log")).to_contain_text(
+        "tiered: the model's window is not known"
+    )
+    panel.get_by_role("button", name="Settings").click()
+    dialog = panel.get_by_role("dialog")
+    keep = dialog.locator(".nbc-setting", has_text="How much of the newest stays").first
+    keep.locator("input").fill("5")
+    keep.get_by_role("button", name="Save").click()
+    expect(keep).to_contain_text("set for all models")
+    screenshot("own-settings")
+    page.keyboard.press("Escape")
+    expect(notebook.run(1)).to_contain_text("('tiered', 5)")
+    expect(notebook.run(2)).to_contain_text("set for all models")

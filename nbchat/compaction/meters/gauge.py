@@ -33,6 +33,11 @@ NEAR = 0.7
 """Share of the guard's limit from which an exact count is worth its request: local
 counts are up to 28 % short of a provider's own."""
 
+WINDOW_UNKNOWN = (
+    "the model's window is not known, so only a request refused as too long is "
+    "compacted; set the window (/set window 128000)"
+)
+
 AUTOMATIC = ("cumulative", "auto", "window")
 """The triggers that have a meter."""
 
@@ -219,6 +224,8 @@ class Gauge:
         """Whether it is time, which meter says so, and why."""
         if self.policy.meter == "off":
             return Decision("", self.objection("off"))
+        if self.policy.meter == "window" and self.limits.guard is None:
+            return Decision("", WINDOW_UNKNOWN)
         settings = (self.policy, self._threshold, self.info, self.floor_tokens)
         if self._breaker.is_new(settings):
             self._pause = Pause()
