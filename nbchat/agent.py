@@ -26,6 +26,7 @@ from nbchat.events import (
     UsageReported,
 )
 from nbchat.history import INCOMPLETE, Entry, Usage
+from nbchat.models import ModelInfo
 from nbchat.providers import connect
 from nbchat.providers.base import Provider, Reply, Request
 from nbchat.providers.retry import stream_with_retries
@@ -96,7 +97,7 @@ class Agent:
 
     def use(self, provider: Provider) -> None:
         """Go on with another model; its window counts from now on."""
-        self.engine.fit(provider.info(), floor_tokens=self._floor_tokens())
+        self.engine.fit(self._info(provider), floor_tokens=self._floor_tokens())
         self.provider = provider
 
     def switch(
@@ -342,6 +343,12 @@ class Agent:
             yield from events
         finally:
             self.engine.set_floor(self._floor_tokens())
+
+    def _info(self, provider: Provider) -> ModelInfo:
+        """The model, with room for the longest answer it may be asked for here."""
+        info = provider.info()
+        longest = max(info.output_limit, self.max_output_tokens or 0)
+        return replace(info, output_limit=longest)
 
     def _floor_tokens(self) -> int:
         return fixed_tokens(self._instructions(), self.tools, self.engine.counter)
