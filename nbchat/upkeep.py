@@ -195,6 +195,7 @@ class Upkeep:
             tokens = provider.count_tokens(self._base())
         except NbchatError as error:
             logger.warning("counting here, %s cannot: %s", provider.name, error)
+            self._engine.set_context_cautiously(session)
         else:
             self._engine.set_context(session, tokens)
 

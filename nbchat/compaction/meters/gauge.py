@@ -6,6 +6,7 @@ banner, `/context` and the panel all ask `context_tokens`.
 """
 
 from dataclasses import dataclass
+from math import ceil
 
 from nbchat.compaction.meters.breaker import Breaker
 from nbchat.compaction.meters.limits import Limits
@@ -37,6 +38,9 @@ WINDOW_UNKNOWN = (
     "the model's window is not known, so only a request refused as too long is "
     "compacted; set the window (/set window 128000)"
 )
+
+CAUTION = 1.3
+"""By what new text counts more where the provider was asked and could not count it."""
 
 AUTOMATIC = ("cumulative", "auto", "window")
 """The triggers that have a meter."""
@@ -219,6 +223,12 @@ class Gauge:
         """Learn what the next request holds, as the provider counts it."""
         self._anchor = (len(session.transcript), tokens)
         self._first_report = self._first_report or self._anchor
+
+    def set_context_cautiously(self, session: Session) -> None:
+        """Take what came since the last report for as large as it might be."""
+        known = 0 if self._anchor is None else self._anchor[1]
+        new = self.context_tokens(session) - known
+        self._anchor = (len(session.transcript), known + ceil(new * CAUTION))
 
     def should_compact(self, session: Session) -> Decision:
         """Whether it is time, which meter says so, and why."""
