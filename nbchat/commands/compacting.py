@@ -63,10 +63,11 @@ def _plan(agent: Agent, argument: str, _stop: Stop) -> CommandResult:
     plan = agent.engine.plan(agent.session, keep=keep)
     if plan.skip:
         return CommandResult(f"nothing would be compacted: {plan.skip}")
+    note = f" ({plan.note})" if plan.note else ""
     return CommandResult(
         f"{plan.stop - plan.start} entries would be folded into a summary, "
         f"{len(agent.session.transcript) - plan.stop} would stay as they are: "
-        f"{plan.tokens_before:,} → about {plan.tokens_after:,} tokens"
+        f"{plan.tokens_before:,} → about {plan.tokens_after:,} tokens{note}"
     )
 
 

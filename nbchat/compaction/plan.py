@@ -1,7 +1,7 @@
 """What a compaction would do: decided without a model, to be shown beforehand."""
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from nbchat.compaction.policies import LENGTHS, Policy
@@ -111,7 +111,7 @@ def make_plan(
         frame.budget(cut),
         focus,
         recent=tuple(history[cut:]),
-        note=_note(history, wanted, cut),
+        note="; ".join(frame.notes(trigger, wanted, cut, new)),
     )
 
 
@@ -168,6 +168,25 @@ class _Frame:
         facts = min(budget.facts, room // 3)
         return Budget(min(budget.summary, room - facts), facts, room)
 
+    def notes(self, trigger: str, wanted: int, cut: int, new: int) -> Iterator[str]:
+        """Warnings: little is folded, less is kept than wanted, it does not suffice."""
+        if trigger == "manual" and new < self.policy.least_tokens:
+            yield f"only {new:,} tokens were folded, which saves little"
+        if cut != wanted:
+            kept, asked = map(
+                count_messages, (self.history[cut:], self.history[wanted:])
+            )
+            yield (
+                f"only {kept} of {asked} newest messages kept: "
+                "with more it would not fit"
+            )
+        stays = self.tokens_before - self.counter.count_entries(self.history[:cut])
+        if self.goal_tokens is not None and stays + SHORTEST_SUMMARY > self.goal_tokens:
+            yield (
+                f"the context is nearly full: what cannot be folded takes {stays:,} "
+                f"of {self.goal_tokens:,} tokens"
+            )
+
     def _left(self, cut: int) -> int:
         covered = self.counter.count_entries(self.history[:cut])
         budget = budget_for(self.policy, covered)
@@ -186,14 +205,6 @@ def _nothing_to_fold(policy: Policy, trigger: str, keep_tokens: int | None) -> s
         f"there is nothing new to fold: {policy.name!r} keeps the newest "
         f"{kept:,} {policy.keep_unit} (/compact keep=0 folds them, too)"
     )
-
-
-def _note(history: Sequence[Entry], wanted: int, cut: int) -> str:
-    """A warning where less is kept than was wanted."""
-    if cut == wanted:
-        return ""
-    kept, asked = count_messages(history[cut:]), count_messages(history[wanted:])
-    return f"only {kept} of {asked} newest messages kept: with more it would not fit"
 
 
 def _least(trigger: str, policy: Policy, context_tokens: int) -> float:
