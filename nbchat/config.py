@@ -97,7 +97,7 @@ class NbChat(Configurable):
         "commands and errors listed by code (hybrid), or no model (extractive).",
     ).tag(config=True)
     summary_style = Enum(
-        ["general", "technical", "code"],
+        ["general", "complete", "technical", "code"],
         None,
         allow_none=True,
         help="What a summary looks for.",

@@ -11,7 +11,7 @@ from nbchat.errors import ConfigError
 
 Meter = Literal["cumulative", "window", "auto", "off"]
 Summarizer = Literal["prose", "structured", "hybrid", "extractive"]
-Style = Literal["general", "technical", "code"]
+Style = Literal["general", "complete", "technical", "code"]
 Detail = Literal["normal", "detailed", "concise"]
 KeepUnit = Literal["messages", "exchanges", "tokens"]
 
@@ -174,6 +174,7 @@ PRESETS = {
             keep=1_000,
             keep_unit="tokens",
             keep_by_hand=0,
+            style="complete",
             summary_share=0.06,
             facts_share=0.03,
             least_tokens=2_000,

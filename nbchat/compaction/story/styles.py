@@ -1,4 +1,4 @@
-"""What a summary is asked to look for: general, technical or code, long or short."""
+"""What a summary is asked to look for: general, complete, technical or code."""
 
 from nbchat.compaction.policies import Detail, Policy, Style
 
@@ -7,6 +7,13 @@ PROMPTS: dict[Style, str] = {
         "Summarize the conversation above so that it can go on from the summary alone: "
         "what the user wants and asked to be respected, what was decided and why, what "
         "was found out, what is done, what is open, what comes next."
+    ),
+    "complete": (
+        "Write a record of the conversation above, so that it can go on from the "
+        "record alone: what it is about and what the user asked to be respected; key "
+        "facts; decisions and why; important events in the order in which they "
+        "happened; technical details and code that matter; calls of tools and what "
+        "they gave; questions that are open. Be concise and leave out pleasantries."
     ),
     "technical": (
         "Write structured notes on the conversation above, so that work can go on from "
