@@ -28,8 +28,9 @@ _RULE = re.compile(
     r"|mindestens|nur wenn|ab jetzt|darf nicht|dürfen nicht|muss|müssen|jamais"
     r"|ne [^.]{1,20}\bpas|il faut|uniquement|nunca|debe|no debes|solo si|como máximo)\b"
     r"|(?:^|[,;:\u2013\u2014-] ?|\b(?:please|but|and|so|to|you) )"
-    r"(?:do not|don['\u2019]t|never(?! mind)|always|avoid|only|keep|immer|nie|siempre"
-    r"|toujours)\b",
+    r"(?:do not|don['\u2019]t|never(?! mind)|always|avoid|only|keep|use only|stick to"
+    r"|immer|nie|siempre|toujours)\b"
+    r"|\b(?:requirement|constraint)s?:",
     re.IGNORECASE,
 )
 _ABOUT_ONESELF = re.compile(
