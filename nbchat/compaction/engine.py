@@ -107,6 +107,7 @@ class CompactionEngine(Gauge):
             tokens_before=self.context_tokens(session),
             keep_tokens=keep,
             goal_tokens=self.limits.goal,
+            fit_tokens=self.limits.fit(trigger),
         )
 
     def create_summary_request(self, plan: Plan, *, refusal: str = "") -> Request:

@@ -78,16 +78,18 @@ def make_plan(
     tokens_before: int,
     keep_tokens: int | None = None,
     goal_tokens: int | None = None,
+    fit_tokens: int | None = None,
 ) -> Plan:
     """The plan for a session under a policy; `tokens_before` is the context now.
 
-    `keep_tokens` is what a person wants kept instead of what the policy says, and
-    `goal_tokens` what the context must come down to: if need be less is kept.
+    `keep_tokens` is what a person wants kept instead of what the policy says.
+    `goal_tokens` is what the context should come down to, by a shorter summary, and
+    `fit_tokens` what it must fit into: if need be less is kept.
     """
     history = session.history
     if open_calls(history):
         return Plan(trigger, skip="a tool call still waits for its result")
-    frame = _Frame(history, policy, counter, tokens_before, goal_tokens)
+    frame = _Frame(history, policy, counter, tokens_before, goal_tokens, fit_tokens)
     wanted = frame.cut(trigger, keep_tokens)
     cut = frame.shrunk(wanted)
     earlier = history[:1] if session.compaction and cut else []
@@ -133,6 +135,7 @@ class _Frame:
     counter: TokenCounter
     tokens_before: int
     goal_tokens: int | None
+    fit_tokens: int | None
 
     def cut(self, trigger: str, keep_tokens: int | None) -> int:
         """Where the policy, or the person, wants the newest to begin."""
@@ -149,20 +152,23 @@ class _Frame:
 
     def shrunk(self, cut: int) -> int:
         """The same cut, or the first later one that frees enough."""
-        if self.goal_tokens is None:
+        if self.fit_tokens is None:
             return cut
         newest = answered_part(self.history)
         later = [place for place in self._cuts if cut <= place <= newest] or [cut]
-        freeing = (place for place in later if self._left(place) <= self.goal_tokens)
+        freeing = (place for place in later if self._left(place) <= self.fit_tokens)
         return next(freeing, later[-1])
 
     def budget(self, cut: int) -> Budget:
         """What may stand in for all before a cut; tighter where there is less room."""
         covered = self.counter.count_entries(self.history[:cut])
         budget = budget_for(self.policy, covered)
-        if self.goal_tokens is None:
+        if self.goal_tokens is None or self.fit_tokens is None:
             return budget
-        room = self.goal_tokens - (self.tokens_before - covered)
+        kept = self.tokens_before - covered
+        room = self.goal_tokens - kept
+        if room < SHORTEST_SUMMARY:
+            room = self.fit_tokens - kept
         if room < SHORTEST_SUMMARY:  # it cannot get small enough, whatever is written
             return Budget(SHORTEST_SUMMARY, min(budget.facts, SHORTEST_SUMMARY))
         facts = min(budget.facts, room // 3)

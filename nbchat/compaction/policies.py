@@ -48,6 +48,9 @@ class Policy:
     tokens as many whole units are kept as fit."""
     keep_by_hand: int | None = None
     """The same for a compaction that a person asked for; None: no difference."""
+    keeps_always: bool = False
+    """Whether what is kept gives way only to the window itself; else to the guard's
+    limit, too."""
     summarizer: Summarizer = "prose"
     """Who tells the story: a model in prose, or as JSON with fields of its own
     (structured); a model, with files, commands and errors listed by code (hybrid); or
@@ -163,6 +166,7 @@ PRESETS = {
             window_share=0.50,
             share_of="window",
             keep=3,
+            keeps_always=True,
             keeps_rules=True,
             shortens_at_once=True,
         ),

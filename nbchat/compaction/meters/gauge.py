@@ -25,7 +25,8 @@ GROWTH_AFTER_SUCCESS, GROWTH_AFTER_REFUSAL = 1.25, 1.10
 """How far the context must grow before it is compacted again, or tried again."""
 
 SHRUNK_SHARE = 0.9
-"""A compaction by price has helped when it left less than this share."""
+"""A compaction by price, or one that must keep more than the limit, has helped when it
+left less than this share."""
 
 ANSWERS = 2
 """Answers a summariser may give to one compaction; fewer after failures in a row."""
@@ -324,7 +325,10 @@ class Gauge:
         position, tokens = report
         new = session.transcript[record.committed_at : position]
         self._keep(tokens - self.counter.count_entries(new))
-        limit = self._limit(record.trigger) or record.tokens_before * SHRUNK_SHARE
+        shrunk = record.tokens_before * SHRUNK_SHARE
+        limit = self._limit(record.trigger) or shrunk
+        if self.policy.keeps_always:  # what is kept may be more than the limit
+            limit = max(limit, shrunk)
         self._breaker.judge(record.trigger, has_helped=self._kept_tokens < limit)
 
     def _reading(self, context: int) -> Reading:

@@ -51,7 +51,19 @@ class Limits:
         policy, window = self.policy, self.info.window
         if policy.target_share is not None and window is not None:
             return min(int(window * policy.target_share), self.guard or window)
-        return self.guard if policy.keep else None
+        if not policy.keep:
+            return None
+        return self.usable_window if policy.keeps_always else self.guard
+
+    def fit(self, trigger: str) -> int | None:
+        """What the kept part must fit into, or less is kept; None: it always stays.
+
+        A target is no reason to keep less, a request that was refused is one.
+        """
+        goal, guard = self.goal, self.guard
+        if goal is None or guard is None:
+            return goal
+        return min(goal, guard) if trigger == "overflow" else max(goal, guard)
 
     def of(self, trigger: str) -> int | None:
         """What a trigger fires at and a compaction must get below."""
