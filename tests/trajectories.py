@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nbchat.history import Entry
+from nbchat.history import Entry, Usage
 
 FILE = Path(__file__).parent / "data" / "trajectories.jsonl.gz"
 
@@ -21,6 +21,9 @@ class Trajectory:
     entries: tuple[Entry, ...]
     tools: str = ""
     """The definitions of its tools as JSON, where the run recorded them."""
+    model: str = ""
+    usages: tuple[tuple[int, int, Usage], ...] = ()
+    """Of each response that was counted: where its entries begin and end."""
 
 
 def read_trajectories() -> list[Trajectory]:
@@ -34,7 +37,25 @@ def _trajectory(row: dict[str, Any]) -> Trajectory:
     system = "".join(m["content"] for m in messages if m["role"] == "system")
     entries = [entry for message in messages for entry in _entries(message)]
     tools = json.dumps(row["tools"]) if row.get("tools") else ""
-    return Trajectory(row["id"], system, tuple(entries), tools)
+    usages = tuple(_usage(messages, counted) for counted in row.get("usage") or ())
+    return Trajectory(
+        row["id"], system, tuple(entries), tools, row.get("model") or "", usages
+    )
+
+
+def _usage(
+    messages: list[dict[str, Any]], counted: dict[str, int]
+) -> tuple[int, int, Usage]:
+    place = counted["message"]
+    before, after = (
+        sum(len([*_entries(message)]) for message in messages[:stop])
+        for stop in (place, place + 1)
+    )
+    return (
+        before,
+        after,
+        Usage(counted["prompt_tokens"], counted["completion_tokens"]),
+    )
 
 
 def _entries(message: dict[str, Any]) -> Iterator[Entry]:
