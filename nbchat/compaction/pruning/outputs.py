@@ -11,7 +11,12 @@ from itertools import pairwise
 from nbchat.compaction.fitting import shorten
 from nbchat.compaction.json_text import parsed
 from nbchat.compaction.pruning import hits
-from nbchat.compaction.pruning.structure import SAMPLE_ROWS, TABLE_ROWS, outline
+from nbchat.compaction.pruning.structure import (
+    SAMPLE_ROWS,
+    TABLE_ROWS,
+    is_result_set,
+    outline,
+)
 from nbchat.tokens import TokenCounter
 
 SMALL_TOKENS, SMALL_STRUCTURE_TOKENS = 200, 500
@@ -77,6 +82,8 @@ def _shortened(text: str, size: int, words: set[str], counter: TokenCounter) -> 
         return text
     is_search = bool(words & SEARCH_WORDS)
     found = hits.shortened_value(value, counter, is_search=is_search)
+    if found is None and size < WHOLE_TOKENS and is_result_set(value):
+        return text
     return found or outline(value, ANSWER_TOKENS, counter)
 
 

@@ -53,6 +53,19 @@ class Leaf(NamedTuple):
     text: str
 
 
+def is_result_set(value: dict[str, Any] | list[Any]) -> bool:
+    """Whether this is rows of short values under the same columns, not too many.
+
+    They may stand in an object, beside nothing but short values.
+    """
+    inner = [value] if isinstance(value, list) else list(value.values())
+    lists = [each for each in inner if isinstance(each, list)]
+    beside = [each for each in inner if not isinstance(each, list)]
+    if len(lists) != 1 or not 1 < len(lists[0]) <= TABLE_ROWS:
+        return False
+    return all(map(_is_short, beside)) and _has_columns(lists[0])
+
+
 def outline(
     value: dict[str, Any] | list[Any], budget_tokens: int, counter: TokenCounter
 ) -> str:
@@ -68,6 +81,20 @@ def outline(
         else:
             too_many = middle
     return _drawn(leaves[:fitting], containers)
+
+
+def _has_columns(rows: Sequence[Any]) -> bool:
+    first = rows[0]
+    return all(
+        isinstance(row, dict)
+        and row.keys() == first.keys()
+        and all(map(_is_short, row.values()))
+        for row in rows
+    )
+
+
+def _is_short(value: Any) -> bool:
+    return not isinstance(value, dict | list) and len(str(value)) <= LONG_TEXT
 
 
 def _leaves(value: Any, containers: Containers) -> Iterator[Leaf]:
