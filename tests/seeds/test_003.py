@@ -1,0 +1,623 @@
+"""Document 003, context compression: the policy `early`.
+
+Not taken over, and why:
+- "[SUMMARY]: ..." as a message of the assistant: a summary stands as material between
+  tags, so that the model does not take it for words of its own;
+- a file or a page told by a model right after retrieval: no request is worth it then;
+  its first and last lines and the range between stay, and `recall` brings back the rest;
+- `context.verbosity=debug` as one dotted name: the setting is called `verbosity`;
+- requirements in words that no rule is made of, and lists below "Requirements:": nobody
+  can tell them from other wishes, so a person pins them;
+- the documents it names beside itself (`context-trimming.md`, `health-monitoring.md`).
+"""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from trajectories import read_trajectories
+
+from nbchat.agent import Agent
+from nbchat.build import build_engine, recorder
+from nbchat.commands import Commands
+from nbchat.compaction.engine import CompactionEngine
+from nbchat.compaction.envelope import facts_of, story
+from nbchat.compaction.meters.context import context_state
+from nbchat.compaction.retention import count_messages
+from nbchat.config import settings
+from nbchat.events import Compacted, CompactionFailed
+from nbchat.history import Compaction, Entry, Usage
+from nbchat.models import ModelInfo
+from nbchat.providers.base import Request
+from nbchat.session import Session
+from nbchat.session_log import monitoring, session_log
+from nbchat.store import SessionStore
+from nbchat.testing import Line, ScriptedProvider, calls, says
+from nbchat.tokens import TokenCounter
+from nbchat.tools import Tool, tool
+
+POLICY = "early"
+WINDOW, TRIGGER = 20_000, 10_000
+
+PERSONA = "You are Ida, analyst of the sales desk.\r\nYou answer in  two sentences."
+LONG = "The sales of the northern region grew slowly, quarter by quarter. " * 25
+"""About 320 tokens."""
+
+TOLD = "The user has sales analysed; Q3 grew by 15 %, Q2 is next."
+RULE = "Never share names of customers with the press."
+COUNT = TokenCounter().count
+
+
+def chatting(request: Request) -> Line:
+    """A long answer, or the summary."""
+    return says(f"<summary>{TOLD}</summary>" if request.answer_tag else LONG)
+
+
+def agent_with(*lines, session: Session | None = None, **options) -> Agent:
+    provider = ScriptedProvider(*(lines or [chatting] * 400), window=WINDOW)
+    engine = CompactionEngine(policy=POLICY)
+    return Agent(provider, system=PERSONA, engine=engine, session=session, **options)
+
+
+def until_compacted(agent: Agent, *, times: int = 1) -> list[Compaction]:
+    """The records of so many compactions by themselves; nothing is said after the last."""
+    made: list[Compaction] = []
+    for _ in range(400):
+        turn = agent.run(f"And item {len(agent.session.transcript)}?")
+        for event in turn:
+            if isinstance(event, Compacted):
+                made.append(event.compaction)
+                if len(made) == times:
+                    turn.close()
+                    return made
+    raise AssertionError(f"only {len(made)} compactions")
+
+
+def chat(messages: int, text: str = LONG) -> list[tuple[str, str]]:
+    roles = ["user", "assistant"] * messages
+    return [(role, f"{n}. {text}") for n, role in enumerate(roles[:messages])]
+
+
+def summary_requests(agent: Agent) -> list[Request]:
+    return [each for each in agent.provider.requests if each.answer_tag]
+
+
+def chat_requests(agent: Agent) -> list[Request]:
+    return [each for each in agent.provider.requests if not each.answer_tag]
+
+
+def tool_giving(name: str, output: Callable[[], str]) -> Tool:
+    def run() -> str:
+        """Give what was asked for."""
+        return output()
+
+    run.__name__ = name
+    return tool(run)
+
+
+def fetched(name: str, output: str, *, verbosity: str = "normal") -> Agent:
+    """An agent that has just called a tool, and seen its output once."""
+    provider = ScriptedProvider(calls(name), says("Thanks."), window=WINDOW * 10)
+    engine = build_engine(settings(policy=POLICY, verbosity=verbosity), provider)
+    tools = [tool_giving(name, lambda: output)]
+    agent = Agent(provider, tools=tools, engine=engine)
+    list(agent.run("Please look."))
+    return agent
+
+
+def seen(name: str, output: str, *, verbosity: str = "normal") -> str:
+    """What the model saw of a tool's output, the very first time."""
+    agent = fetched(name, output, verbosity=verbosity)
+    return agent.provider.requests[1].history[-1].content
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SessionStore:
+    return SessionStore(f"sqlite:///{tmp_path / 'sessions.db'}")
+
+
+# Auto-summarization
+
+
+@pytest.mark.parametrize(("tokens", "is_due"), [(9_999, False), (10_000, True)])
+def test_trigger_is_half_of_the_token_budget(tokens, is_due):
+    session = Session(chat(10))
+    engine = CompactionEngine(policy=POLICY, info=ModelInfo("m", window=WINDOW))
+    engine.update_token_count(Usage(tokens, 0), position=len(session.transcript))
+    assert bool(engine.should_compact(session)) is is_due
+
+
+def test_trigger_keeps_every_request_far_from_the_emergency_at_80_percent():
+    agent = agent_with()
+    for number in range(120):
+        list(agent.run(f"And item {number}?"))
+    sizes = [agent.provider.count_tokens(each) for each in chat_requests(agent)]
+    assert len(agent.session.active_compactions) >= 2
+    assert max(sizes) < WINDOW * 0.55
+
+
+def test_strategy_1_messages_and_results_are_told_but_no_prompt_and_no_schema():
+    session = Session([
+        ("user", f"Analyze the sales. {LONG}"),
+        ("assistant", "", "1", "database_query", '{"quarter": 3}'),
+        ("tool", "Q3: 412 rows", "1", "database_query"),
+        ("assistant", "Q3 grew."),
+        *chat(3),
+    ])  # fmt: skip
+    query = tool_giving("database_query", lambda: "")
+    agent = agent_with(session=session, tools=[query])
+    list(agent.compact())
+    (asked,) = summary_requests(agent)
+    text = asked.history[0].content
+    for told in ("Analyze the sales.", "Q3: 412 rows", "Q3 grew."):
+        assert told in text
+    for left_out in (PERSONA, PERSONA.split("\r\n", maxsplit=1)[0], query.description):
+        assert left_out not in text + asked.system
+    assert asked.tools == ()
+
+
+def test_strategy_2_one_request_asks_for_decisions_open_issues_and_the_state():
+    agent = agent_with()
+    until_compacted(agent)
+    (asked,) = summary_requests(agent)
+    prompt = asked.history[0].content.rpartition("</recent>")[2]
+    assert "what was decided" in prompt
+    assert "what is open" in prompt
+    assert "what is done" in prompt
+    assert re.search(r"At most \d+ words", prompt)
+
+
+def test_strategy_2_a_concise_summary_can_be_asked_for():
+    provider = ScriptedProvider(chatting, window=WINDOW)
+    engine = build_engine(settings(policy=POLICY, summary_detail="concise"), provider)
+    agent = Agent(provider, engine=engine, session=Session(chat(20)))
+    list(agent.compact())
+    assert "Be concise" in provider.requests[0].history[0].content
+
+
+def test_strategy_3_the_summary_comes_first_and_the_last_three_messages_stay():
+    agent = agent_with()
+    until_compacted(agent)
+    history = agent.session.history
+    assert history[0].role == "summary"
+    assert story(history[0].content) == TOLD
+    assert history[1:] == agent.session.transcript[-3:]
+
+
+def test_strategy_4_the_action_is_logged_with_messages_and_savings():
+    agent = agent_with()
+    (record,) = until_compacted(agent)
+    messages = len(agent.session.transcript) - 3
+    saved = record.tokens_before - record.tokens_after
+    line = f"Summarized {messages} messages → 1 summary (saved ~{saved:,} tokens)"
+    assert line in session_log(agent.session, WINDOW)
+
+
+# Protection rules
+
+
+def test_protection_rules_system_prompt_and_persona_are_in_every_request():
+    agent = agent_with()
+    until_compacted(agent, times=3)
+    list(agent.run("Go on."))
+    assert {each.system for each in chat_requests(agent)} == {PERSONA}
+
+
+def test_protection_rules_the_last_three_messages_stay_though_they_fill_the_budget():
+    newest = chat(3, LONG * 11)
+    session = Session([*chat(8), *newest])
+    agent = agent_with(session=session)
+    assert agent.engine.should_compact(session).trigger == "window"
+    list(agent.run("And now?"))
+    first = agent.session.compactions[-1]
+    assert first.note == ""
+    kept = agent.session.transcript[first.stop : first.committed_at]
+    assert count_messages(kept) == 3
+    assert kept == [Entry(*each) for each in [*newest[1:], ("user", "And now?")]]
+
+
+def test_protection_rules_three_large_messages_do_not_end_the_automatic():
+    agent = agent_with(*[
+        lambda request: says(
+            f"<summary>{TOLD}</summary>" if request.answer_tag else LONG * 14
+        )
+    ] * 40)  # fmt: skip
+    for number in range(12):
+        list(agent.run(f"And item {number}? {LONG}"))
+    made = [each for each in agent.session.compactions if each.is_in_force]
+    assert len(made) >= 4
+    sizes = [agent.provider.count_tokens(each) for each in chat_requests(agent)]
+    assert max(sizes) < WINDOW - 4_096
+
+
+def test_protection_rules_the_session_log_is_never_told_to_a_model(store):
+    agent = agent_with()
+    until_compacted(agent)
+    assert "SESSION_LOG" in Commands(store)(agent, "/log").text
+    until_compacted(agent)
+    sent = "".join(str(each) for each in agent.provider.requests)
+    assert "SESSION_LOG" not in sent
+    assert "Token Usage @" not in sent
+
+
+def test_protection_rules_the_active_checkpoint_stays_and_replaces_the_last(store):
+    agent, run = agent_with(), Commands(store)
+    list(run(agent, "/checkpoint Step 1 of 3: fetch Q3").events)
+    list(run(agent, "/checkpoint Step 2 of 3: compare  with Q2").events)
+    until_compacted(agent, times=3)
+    list(agent.run("Go on."))
+    system = chat_requests(agent)[-1].system
+    assert "Checkpoint: Step 2 of 3: compare  with Q2" in system
+    assert "Step 1 of 3" not in system
+    assert all(
+        "Step 2" not in each.history[0].content for each in summary_requests(agent)
+    )
+
+
+def test_protection_rules_what_a_user_asked_to_be_respected_stays_word_for_word():
+    rules = [
+        RULE,
+        "The report must not exceed two pages!",
+        "Requirements: CSV, semicolons, no quotes.",
+        "Use only figures that were audited.",
+        "Constraint: the run takes at most 30 minutes.",
+    ]
+    agent = agent_with()
+    list(agent.run(f"Analyse the sales. {' '.join(rules)} Then tell me."))
+    until_compacted(agent, times=5)
+    lines = facts_of(agent.session.history[0].content)
+    for rule in rules:
+        assert f"- {rule}" in lines
+    list(agent.run("Go on."))
+    assert RULE in chat_requests(agent)[-1].history[0].content
+
+
+def test_protection_rules_no_model_has_to_be_reached_for_them_to_stay():
+    agent = agent_with(*[says("no summary")] * 9)
+    session = Session([("user", f"{RULE} Now analyse."), *chat(40)[1:]])
+    agent.switch(session)
+    list(agent.run("And?"))
+    assert session.compaction.status == "degraded"
+    assert f"- {RULE}" in facts_of(session.history[0].content)
+
+
+# Selective tool post-processing
+
+HITS = [
+    {
+        "title": f"Result {n}",
+        "url": f"https://example.com/{n}",
+        "snippet": f"What page {n} says.",
+        "html": f"<html><body>{'<p>sales sales sales</p>' * 60}</body></html>",
+    }
+    for n in range(8)
+]
+ROWS = [
+    {"id": n, "region": f"R{n % 7}", "quarter": n % 4 + 1, "amount": n * 137}
+    for n in range(1_000)
+]
+
+
+def test_compress_a_web_search_keeps_titles_snippets_and_addresses():
+    text = seen("web_search", json.dumps({"results": HITS}))
+    for hit in HITS:
+        assert {hit["title"], hit["url"], hit["snippet"]} <= {
+            line.strip().removeprefix(f"{HITS.index(hit) + 1}. ")
+            for line in text.splitlines()
+        }
+    assert "<p>" not in text
+    assert COUNT(text) < 250
+
+
+def lines_of_code(count: int) -> str:
+    return "\n".join(f"    value_{n} = compute({n})" for n in range(1, count + 1))
+
+
+def test_compress_a_file_of_more_than_500_lines_to_its_ends_and_the_range_between():
+    text = seen("read_file", lines_of_code(501))
+    assert "[lines 21 to 491 of 501 left out]" in text
+    assert "    value_20 = compute(20)\n" in text
+    assert "\n    value_492 = compute(492)" in text
+    assert "value_300 " not in text
+    assert seen("read_file", lines_of_code(500)) == lines_of_code(500)
+
+
+@pytest.mark.parametrize(
+    "wrap", [list, lambda rows: {"rows": rows}], ids=["bare", "in"]
+)
+def test_compress_a_query_of_more_than_100_rows_to_their_count_and_samples(wrap):
+    text = seen("database_query", json.dumps(wrap(ROWS)))
+    assert "of 1,000 rows" in text
+    assert '"id": 0, "region": "R0", "quarter": 1, "amount": 0' in text
+    assert '"id": 500' not in text
+    assert COUNT(text) < 250
+    whole = json.dumps(wrap(ROWS[:100]))
+    assert COUNT(whole) > 2_000
+    assert seen("database_query", whole) == whole
+    assert "of 101 rows" in seen("database_query", json.dumps(wrap(ROWS[:101])))
+
+
+def test_compress_a_query_that_came_as_a_table_just_so():
+    table = [
+        "id,region,quarter,amount",
+        *(",".join(map(str, r.values())) for r in ROWS),
+    ]
+    assert seen("run_sql", "\n".join(table[:101])) == "\n".join(table[:101])
+    text = seen("run_sql", "\n".join(table[:102]))
+    assert text.startswith("id,region,quarter,amount\n0,R0,1,0\n")
+    assert "[96 of 101 rows left out]" in text
+
+
+def test_compress_an_api_answer_to_its_status_and_key_fields():
+    answer = {
+        "headers": {f"x-meta-{n}": "nobody reads this header, " * 4 for n in range(40)},
+        "status": "shipped",
+        "id": "ord_991",
+        "total": 412.5,
+        "customer": {"name": "Ada", "email": "ada@example.com"},
+    }
+    text = seen("get_order", json.dumps(answer))
+    for kept in ('"status": "shipped"', '"id": "ord_991"', '"total": 412.5', '"Ada"'):
+        assert kept in text
+    assert COUNT(text) < COUNT(json.dumps(answer)) / 2
+
+
+def test_compress_immediately_before_the_model_first_sees_it_and_never_again():
+    agent = fetched("database_query", json.dumps(ROWS))
+    (record,) = agent.session.compactions
+    assert (record.kind, record.trigger) == ("pruning", "retrieval")
+    first = agent.provider.requests[1].history[-1]
+    list(agent.run("And now?"))
+    assert agent.provider.requests[2].history[2] == first
+    assert len(agent.session.compactions) == 1
+
+
+def test_compress_loses_nothing_the_whole_output_comes_back():
+    agent = fetched("database_query", json.dumps(ROWS))
+    text = agent.session.history[2].content
+    assert "recall(2) brings them back" in text
+    assert agent.session.transcript[2].content == json.dumps(ROWS)
+    assert '"id": 20' in agent.session.recall(2).text()
+    assert '"id": 500' in agent.session.recall('"id": 500').text()
+
+
+def test_compress_is_the_same_view_after_a_restart(store):
+    agent = agent_with(
+        calls("database_query"),
+        chatting,
+        tools=[tool_giving("database_query", lambda: json.dumps(ROWS))],
+    )
+    agent.listener = recorder(store, agent.session, agent)
+    list(agent.run("Fetch the sales."))
+    again = store.load(agent.session.session_id)
+    assert again.history == agent.session.history
+    assert again.history != again.transcript
+
+
+def test_preserve_tool_errors_whole_however_long():
+    trace = "".join(f'  File "sales.py", line {n}, in fetch\n' for n in range(900))
+
+    def fail() -> str:
+        raise ValueError(trace)
+
+    provider = ScriptedProvider(calls("query"), says("Oh."), window=WINDOW * 10)
+    agent = Agent(
+        provider,
+        tools=[tool_giving("query", fail)],
+        engine=CompactionEngine(policy=POLICY),
+    )
+    list(agent.run("Please look."))
+    assert trace in provider.requests[1].history[-1].content
+    told = "Traceback (most recent call last):\n" + trace[:20_000]
+    assert COUNT(told) > 5_000
+    assert seen("read_file", told) == told
+
+
+def test_preserve_results_below_200_tokens():
+    small = json.dumps(HITS[:1])
+    page = "<p>sales</p>\n" * 30
+    assert 100 < COUNT(page) < 200
+    assert seen("web_search", page) == page
+    assert COUNT(small) > 200
+    assert seen("web_search", small) != small
+
+
+@pytest.mark.parametrize("kind", ["json", "yaml"])
+def test_preserve_structured_results_below_500_tokens(kind: str):
+    def structure(count: int) -> str:
+        fields = {f"key_{n}": {"value": f"number {n}"} for n in range(count)}
+        if kind == "json":
+            return json.dumps(fields)
+        return "\n".join(f"key_{n}: value number {n}" for n in range(count))
+
+    small, large = structure(26 if kind == "json" else 50), structure(150)
+    assert 300 < COUNT(small) < 500 < COUNT(large)
+    assert seen("get_config", small) == small
+    assert seen("get_config", large) != large
+
+
+@pytest.mark.parametrize(
+    ("name", "output"),
+    [
+        ("web_search", json.dumps({"results": HITS})),
+        ("read_file", lines_of_code(900)),
+        ("database_query", json.dumps(ROWS)),
+    ],
+)
+def test_preserve_everything_with_debug_verbosity(name: str, output: str):
+    assert seen(name, output, verbosity="debug") == output
+    assert seen(name, output) != output
+
+
+def test_preserve_debug_verbosity_can_be_set_in_a_running_chat(store):
+    config = settings(policy=POLICY)
+    provider = ScriptedProvider(
+        *[calls("database_query"), says("Thanks.")] * 2, window=WINDOW * 10
+    )
+    agent = Agent(
+        provider,
+        tools=[tool_giving("database_query", lambda: json.dumps(ROWS))],
+        engine=build_engine(config, provider),
+    )
+    list(agent.run("Fetch."))
+    list(Commands(store, config)(agent, "/set verbosity debug").events)
+    list(agent.run("Again."))
+    shown = [each.content for each in agent.session.history if each.role == "tool"]
+    assert [text == json.dumps(ROWS) for text in shown] == [False, True]
+
+
+# Example, pseudocode, best practices
+
+
+def test_example_the_sales_chat_shrinks_by_two_thirds_and_more():
+    rows = [json.dumps(ROWS), json.dumps(ROWS[:300])]
+    provider = ScriptedProvider(
+        calls("database_query"),
+        says(f"Here's the analysis: {LONG * 3}"),
+        calls("database_query"),
+        says("Q3 shows growth of 15 %."),
+        says("I'll fetch Q2 data..."),
+        chatting,
+        window=WINDOW,
+    )
+    agent = Agent(
+        provider,
+        tools=[tool_giving("database_query", lambda: rows.pop(0))],
+        engine=CompactionEngine(policy=POLICY),
+    )
+    asked = "Can you analyze the latest sales data?"
+    for text in (asked, "What about Q3 specifically?", "Compare to Q2?"):
+        list(agent.run(text))
+    events = list(agent.compact())
+    record = events[-1].compaction
+    assert record.tokens_after < record.tokens_before / 3
+    kept = [entry.content for entry in agent.session.history[1:]]
+    assert kept[-2:] == ["Compare to Q2?", "I'll fetch Q2 data..."]
+    assert "reduction)" in session_log(agent.session)
+
+
+def test_pseudocode_below_half_nothing_is_done_and_no_model_is_asked():
+    agent = agent_with(session=Session(chat(10)))
+    list(agent.run("And?"))
+    assert summary_requests(agent) == []
+    assert agent.session.compactions == []
+    assert agent.session.history == agent.session.transcript
+
+
+def test_pseudocode_tokens_saved_are_what_the_context_shrank_by():
+    agent = agent_with()
+    (record,) = until_compacted(agent)
+    after = context_state(agent.session, agent.engine).total_tokens
+    assert record.tokens_before >= TRIGGER
+    assert record.tokens_after == after
+    counted = agent.engine.counter.count_entries(agent.session.history)
+    assert after == pytest.approx(counted + agent.engine.floor_tokens, rel=0.02)
+
+
+def test_best_practice_2_the_kept_messages_are_shown_to_the_summarizer_as_such():
+    agent = agent_with()
+    until_compacted(agent)
+    (asked,) = summary_requests(agent)
+    told, _, recent = asked.history[0].content.partition("<recent>")
+    newest = next(
+        each.content
+        for each in reversed(agent.session.transcript)
+        if each.role == "user"
+    )
+    assert newest in recent
+    assert newest not in told
+
+
+def test_best_practice_3_every_action_is_in_the_log_failed_and_undone_ones_too():
+    agent = agent_with(
+        calls("database_query"),
+        chatting,
+        chatting,
+        *[says("no summary")] * 4,
+        session=Session(chat(20)),
+        tools=[tool_giving("database_query", lambda: json.dumps(ROWS))],
+    )
+    list(agent.run("Fetch the sales."))
+    list(agent.compact())
+    list(agent.undo_compaction())
+    assert isinstance(list(agent.compact())[-1], CompactionFailed)
+    log = session_log(agent.session, WINDOW)
+    told = [part.splitlines()[1] for part in log.split("## Token Usage @ ")[1:]]
+    assert len(told) == 4
+    assert told[0].startswith("Shortened 1 tool outputs (places 22) (saved ~")
+    assert told[1].startswith("Summarized 21 messages → 1 summary (saved ~")
+    assert told[2].startswith("Undone: summarized")
+    assert told[3].startswith("Failed, the history is unchanged: summarized")
+
+
+def test_best_practice_5_real_conversations_are_untouched_in_debug_mode():
+    for run in read_trajectories()[:6]:
+        provider = ScriptedProvider(window=WINDOW * 10)
+        config = settings(policy=POLICY, verbosity="debug")
+        engine = build_engine(config, provider)
+        session = Session()
+        for entry in run.entries:
+            session.append(entry)
+            assert entry.role != "tool" or engine.shorten(session) is None
+
+
+# Monitoring
+
+
+def test_monitoring_gives_pre_post_and_savings_as_the_document_shows_them():
+    record = Compaction(
+        "c",
+        0,
+        8,
+        "<summary>\nx\n</summary>",
+        tokens_before=4_200,
+        tokens_after=2_800,
+        created_at="2025-11-09T10:35:22.120+00:00",
+        policy=POLICY,
+    )
+    session = Session(chat(11), compactions=[record])
+    assert session_log(session, 8_000).startswith(
+        "# SESSION_LOG\n\n"
+        "## Token Usage @ 2025-11-09T10:35:22\n"
+        "Summarized 8 messages → 1 summary (saved ~1,400 tokens)\n"
+        "- Pre-summarization: 4,200 / 8,000 (52.5%)\n"
+        "- Post-summarization: 2,800 / 8,000 (35.0%)\n"
+        "- Savings: 1,400 tokens (33% reduction)\n"
+    )
+
+
+def test_monitoring_sums_up_what_was_made_saved_and_paid():
+    agent = agent_with(
+        calls("database_query"),
+        *[chatting] * 200,
+        tools=[tool_giving("database_query", lambda: json.dumps(ROWS))],
+    )
+    made = until_compacted(agent, times=3)
+    figures = monitoring(agent.session)
+    assert (figures.compactions, figures.outputs_shortened) == (2, 1)
+    assert (figures.failed, figures.degraded, figures.success_share) == (0, 0, 1)
+    saved = [each.tokens_before - each.tokens_after for each in made]
+    assert figures.tokens_saved == sum(saved)
+    count = agent.provider.count_tokens
+    asked = [count(each) for each in summary_requests(agent)]
+    assert figures.cost.input_tokens == sum(asked)
+    log = session_log(agent.session)
+    assert "- Compactions: 2 (0 degraded, 0 failed; 100% successful)" in log
+    assert "- Tool outputs shortened: 1" in log
+
+
+def test_monitoring_writes_the_log_to_a_file_that_a_restart_does_not_change(
+    store, tmp_path
+):
+    agent = agent_with()
+    agent.listener = recorder(store, agent.session, agent)
+    until_compacted(agent, times=2)
+    file = tmp_path / "SESSION_LOG.md"
+    said = Commands(store)(agent, f"/log {file}").text
+    assert said == f"written to {file}"
+    text = file.read_text(encoding="utf-8")
+    assert text == Commands(store)(agent, "/log").text
+    assert text.count("## Token Usage @ ") == 2
+    assert session_log(store.load(agent.session.session_id), WINDOW) == text
