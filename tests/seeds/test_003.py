@@ -206,7 +206,7 @@ def test_protection_rules_system_prompt_and_persona_are_in_every_request():
 
 
 def test_protection_rules_the_last_three_messages_stay_though_they_fill_the_budget():
-    newest = chat(3, LONG * 11)
+    newest = chat(3, LONG * 15)
     session = Session([*chat(8), *newest])
     agent = agent_with(session=session)
     assert agent.engine.should_compact(session).trigger == "window"
@@ -225,7 +225,7 @@ def test_protection_rules_three_large_messages_do_not_end_the_automatic():
         )
     ] * 40)  # fmt: skip
     for number in range(12):
-        list(agent.run(f"And item {number}? {LONG}"))
+        list(agent.run(f"And item {number}? {LONG * 9}"))
     made = [each for each in agent.session.compactions if each.is_in_force]
     assert len(made) >= 4
     sizes = [agent.provider.count_tokens(each) for each in chat_requests(agent)]
