@@ -7,7 +7,7 @@
     no-tags       has no <summary></summary> outside of code
     unclosed      opens the tag and does not close it
     several       has more than one pair of tags
-    empty         has nothing between the tags
+    empty         has no word between the tags, or in the fields of its JSON
     too-short     says almost nothing about a long conversation
     echo          repeats the instruction
     copy          repeats one of the newest messages and leaves out the rest
@@ -119,6 +119,8 @@ def check_story(story: str, source: Source) -> None:
     letters = sum(map(str.isalnum, story))
     if source.tokens >= LONG_CONVERSATION and letters < FEWEST_LETTERS:
         raise CompactionError("too-short", "the summary told almost nothing")
+    if not letters:
+        raise CompactionError("empty", "the summary was empty")
     if _SYNTAX.search(story) or _CALL.search(story):
         raise CompactionError("continuation", "the summary went on with the chat")
     words = _words(story)

@@ -4,8 +4,7 @@ Models wrap their JSON, forget a bracket or answer in prose; whatever says somet
 kept, and only where nothing can be read is the answer left as it is.
 """
 
-import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import json_repair
@@ -30,38 +29,54 @@ MOST_ITEMS, ITEM_LIMIT = 60, 600
 
 
 def rendered(text: str) -> str:
-    """The story that a text holds as JSON; the text itself when it holds none."""
+    """The story that a text holds as JSON; the text itself when it holds none.
+
+    Empty when all of its fields are.
+    """
     fields = _fields(text)
-    if fields is None:
+    if not fields:
         return text
     parts = [_text(fields.get("overview", ""))]
     for name, heading in LISTS.items():
         parts.append(_section(heading, _items(fields.get(name))))
         if name == "decisions":
             parts.append(_section("Entities", _entities(fields.get("entities"))))
-    return "\n\n".join(filter(None, parts)) or text
+    return "\n\n".join(filter(None, parts))
 
 
-def _fields(text: str) -> dict[str, Any] | None:
-    """The JSON object in a text, repaired; None when there is none of this form."""
-    start = text.find("{")
-    value = _read(text[start:]) if start >= 0 else None
-    if not isinstance(value, dict):
-        return None
-    named = {ALIASES.get(str(name), str(name)): part for name, part in value.items()}
-    return named if {"overview", "entities", *LISTS} & set(named) else None
+def _fields(text: str) -> dict[str, Any]:
+    """The fields of the JSON object in a text, repaired; none when there is none.
+
+    Read to its last bracket and to its end: words may follow, brackets be forgotten.
+    """
+    start, end = text.find("{"), text.rfind("}")
+    if start < 0:
+        return {}
+    readings = (_read(text[start : end + 1]), _read(text[start:]))
+    objects = (each for value in readings for each in _objects(value))
+    return max(map(_known, objects), key=len, default={})
 
 
 def _read(text: str) -> object:
-    """The value that begins a text, whatever is wrong with it or follows it."""
-    try:
-        return json.JSONDecoder().raw_decode(text)[0]
-    except (ValueError, RecursionError):
-        pass
     try:
         return json_repair.loads(text)
     except (ValueError, RecursionError):
         return None
+
+
+def _objects(value: object) -> Iterator[dict[str, Any]]:
+    """The object that was read, and those right inside of it or beside it."""
+    parts = list(value.values()) if isinstance(value, dict) else value
+    for each in [value, *(parts if isinstance(parts, list) else [])]:
+        if isinstance(each, dict):
+            yield each
+
+
+def _known(value: dict[str, Any]) -> dict[str, Any]:
+    """What an object has of the fields, by their names here."""
+    named = {ALIASES.get(str(name), str(name)): part for name, part in value.items()}
+    fields = {"overview", "entities", *LISTS}
+    return {name: part for name, part in named.items() if name in fields}
 
 
 def _section(heading: str, items: Iterable[str]) -> str:
