@@ -147,6 +147,7 @@ PRESETS = {
             bullets=40,
             summarizer="structured",
             summary_share=0.15,
+            facts_share=0.175,
             largest_share=0.4,
         ),
         Policy(
