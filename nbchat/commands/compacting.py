@@ -4,6 +4,7 @@ import re
 
 from nbchat.agent import Agent
 from nbchat.commands.result import Command, CommandResult, Stop
+from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.envelope import story
 from nbchat.compaction.meters.context import ContextUsage
 from nbchat.compaction.policies import PRESETS
@@ -21,7 +22,7 @@ def _context(agent: Agent, _argument: str, _stop: Stop) -> CommandResult:
     rows = {
         "model": agent.provider.name,
         "policy": engine.policy.name,
-        "context": _context_size(held),
+        "context": _context_size(held) + _trigger(engine),
         **{f"  {name}": f"{tokens:,} tokens" for name, tokens in held.parts.items()},
         "since compaction": _of(
             engine.input_tokens, engine.context_token_threshold, "input tokens"
@@ -40,6 +41,14 @@ def _context(agent: Agent, _argument: str, _stop: Stop) -> CommandResult:
 def _context_size(held: ContextUsage) -> str:
     size = _of(held.total, held.window, "tokens")
     return size if held.share is None else f"{size} ({held.share:.1%})"
+
+
+def _trigger(engine: CompactionEngine) -> str:
+    """At what size it compacts, whether or not it rests now."""
+    guard = engine.limits.guard
+    if guard is None or engine.policy.meter == "off":
+        return ""
+    return f"; compacts at {guard:,}"
 
 
 def _last(session: Session) -> str:
