@@ -7,6 +7,7 @@ Deliberately not taken over:
 - CHATBOT_MAX_HISTORY and the trimming to 100 (8.2, 11.3): nothing said is ever lost.
 - CHATBOT_TOKEN_THRESHOLD as a number (8.2): a share of the window, so that it holds for
   every model; with NBCHAT_WINDOW it comes to any number.
+- CHATBOT_FALLBACK_TO_CHAR_COUNT (8.2): without a vocabulary it always falls back.
 - `token_savings` told by the model (6.1): models cannot count; the record's figures do.
 - 20 tokens more for each exchange (11.1): timestamps and labels are not sent here.
 - "messages" of 200 characters (1.1): the document itself calls it a truncation risk.
@@ -55,6 +56,7 @@ from nbchat.history import FAILED, Compaction, Entry
 from nbchat.models import ModelInfo, model_info
 from nbchat.providers import anthropic_wire, connect, openai_wire
 from nbchat.providers.base import Request
+from nbchat.providers.retry import _wait_seconds
 from nbchat.render import compaction_text
 from nbchat.session import Session
 from nbchat.store import SessionStore
@@ -782,6 +784,13 @@ def test_8_1_a_failing_server_is_asked_again_after_a_visible_wait():
     events = list(agent.run("Hello?"))
     assert RetryScheduled(1, 0.0, "busy") in events
     assert [record.status for record in records(events)] == ["done"]
+
+
+def test_8_1_the_longest_wait_doubles_from_try_to_try():
+    busy = Overloaded("busy")
+    for attempt, limit in ((1, 1.0), (2, 2.0), (3, 4.0)):
+        waits = [_wait_seconds(busy, attempt) for _ in range(500)]
+        assert 0.8 * limit < max(waits) <= limit
 
 
 @pytest.mark.parametrize("kind", ["openai", "anthropic"])
