@@ -87,11 +87,18 @@ def build_engine(
 ) -> CompactionEngine:
     """The engine the settings describe."""
     variables = reader(namespace) if namespace and config.live_variables else None
+    policy = policy_of(config)
+    if config.context_token_threshold is not None and policy.meter != "cumulative":
+        logger.warning(
+            "context_token_threshold is not used: policy %r goes by the %s",
+            policy.name,
+            policy.meter,
+        )
     return CompactionEngine(
         config.context_token_threshold,
         config.summary_prompt or None,
         _model(config.summary_model, provider),
-        policy_of(config),
+        policy,
         info=provider.info(),
         fallback_model=_model(config.fallback_model, provider),
         summary_shape=cast("ShapeChoice", config.summary_shape),  # an Enum trait

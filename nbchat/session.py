@@ -153,6 +153,16 @@ class Session:
         self._view += self.transcript[said:]
         self._viewed = (len(self.compactions), len(self.transcript))
 
+    def first_seen(self, start: int, stop: int) -> list[Entry]:
+        """Entries as the model saw them first: some outputs came shortened."""
+        entries = self.transcript[start:stop]
+        for record in self.active_compactions:
+            for place, content in record.replacements if record.is_immediate else ():
+                if start <= place < stop:
+                    entry = entries[place - start]
+                    entries[place - start] = entry._replace(content=content)
+        return entries
+
     def newest(self, position: int) -> list[Entry]:
         """What the model sees of the entries from a place of the transcript on."""
         self._refresh()

@@ -76,6 +76,7 @@ def _action(session: Session, record: Compaction, window: int | None) -> str:
     lines = [f"## Token Usage @ {record.created_at[:19]}", _told(session, record)]
     if record.is_in_force:
         saved = before - after
+        window = None if record.is_immediate else window  # sizes of one output
         share = f" ({saved / before:.0%} reduction)" if before else ""
         lines += [
             f"- Pre-summarization: {_size(before, window)}",

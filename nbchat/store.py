@@ -254,14 +254,14 @@ def snapshot(session_id: str, compaction: Compaction) -> dict[str, Any]:
     return {
         "summaryText": compaction.summary,
         "messageRange": {
-            "firstMessageId": f"{session_id}:0",
+            "firstMessageId": f"{session_id}:{compaction.start}",
             "lastMessageId": f"{session_id}:{compaction.stop - 1}",
         },
         "compressionTimestamp": compaction.created_at,
         "compressionType": "manual" if is_manual else "auto",
         "originalTokenCount": compaction.replaced_tokens,
         "summaryTokenCount": compaction.summary_tokens,
-        "messagesIncluded": compaction.stop,
+        "messagesIncluded": compaction.stop - compaction.start,
         "record": asdict(compaction),
     }
 

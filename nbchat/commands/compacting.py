@@ -55,7 +55,8 @@ def _last(session: Session) -> str:
     """What became of the newest compaction, and why, when it is not in force."""
     if not session.compactions:
         return "none"
-    return compaction_text(session.compactions[-1])
+    newest = session.compactions[-1]
+    return f"{compaction_text(newest)}, at {newest.created_at[:19]}"
 
 
 def _of(amount: int, limit: int | None, unit: str) -> str:

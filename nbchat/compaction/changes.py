@@ -96,7 +96,7 @@ def plan_again(
     size = counter.count_entries(covered)
     return Plan(
         "manual",
-        (*earlier, *session.transcript[record.start : record.stop]),
+        (*earlier, *session.first_seen(record.start, record.stop)),
         record.start,
         record.stop,
         record.tokens_before,

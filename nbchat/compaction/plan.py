@@ -95,7 +95,9 @@ def make_plan(
     earlier = history[:1] if session.compaction and cut else []
     folded = cut - len(earlier)
     if not folded:
-        return Plan(trigger, skip=_nothing_to_fold(policy, trigger, keep_tokens))
+        is_kept = answered_part(history) > bool(session.compaction)
+        hint = _hint(policy, trigger) if is_kept and keep_tokens is None else ""
+        return Plan(trigger, skip=f"there is nothing new to fold{hint}")
     size = counter.count_entries(history[:cut])
     new = size - counter.count_entries(earlier)
     if new < _least(trigger, policy, tokens_before):
@@ -105,7 +107,7 @@ def make_plan(
     start = session.compaction.stop if session.compaction else 0
     return Plan(
         trigger,
-        (*earlier, *session.transcript[start : start + folded]),
+        (*earlier, *session.first_seen(start, start + folded)),
         start,
         start + folded,
         tokens_before,
@@ -203,13 +205,14 @@ class _Frame:
         return safe_cuts(self.history)
 
 
-def _nothing_to_fold(policy: Policy, trigger: str, keep_tokens: int | None) -> str:
+def _hint(policy: Policy, trigger: str) -> str:
+    """Why what could be folded is not, and how it can be; empty where none is kept."""
     kept = policy.kept(trigger)
-    if not kept or keep_tokens is not None:
-        return "there is nothing new to fold"
+    if not kept:
+        return ""
     return (
-        f"there is nothing new to fold: {policy.name!r} keeps the newest "
-        f"{kept:,} {policy.keep_unit} (/compact keep=0 folds them, too)"
+        f": {policy.name!r} keeps the newest {kept:,} {policy.keep_unit} "
+        "(/compact keep=0 folds them, too)"
     )
 
 

@@ -861,7 +861,7 @@ def test_8_1_after_a_truncation_the_newest_words_are_whole_and_nothing_is_lost()
     before = list(session.transcript)
     refused = fails(RequestRefused("no such model"))
     record = compact(engine_of(live_variables=many_variables), session, refused)
-    assert "was cut here" in record.summary
+    assert "are left out to make room" in record.summary
     assert session.history[1:] == before[record.stop :]
     assert session.transcript == before
 
@@ -1088,7 +1088,7 @@ def test_11_1_counter_an_exchange_is_question_and_answer_with_calls():
 def test_11_2_summarizer_with_ten_exchanges_or_fewer_there_is_nothing_to_do():
     agent = agent_of(says("Yes."), session=Session(said(9)))
     agent.ask("Hello?")
-    assert agent.engine.plan(agent.session).skip == "there is nothing new to fold"
+    assert "keeps the newest 10 exchanges" in agent.engine.plan(agent.session).skip
     assert [type(e).__name__ for e in agent.compact()] == ["CompactionSkipped"]
     assert len(sent(agent)) == 1
 

@@ -365,7 +365,8 @@ def test_summarize_and_compress_shows_the_summarizer_only_what_is_folded():
 def test_summarize_and_compress_changes_nothing_where_all_messages_are_recent():
     agent = agent_with(session=chat(10))
     events = list(agent.compact())
-    assert events == [CompactionSkipped("there is nothing new to fold")]
+    assert [type(event) for event in events] == [CompactionSkipped]
+    assert "keeps the newest 10 messages" in events[0].reason
     assert agent.session.history == agent.session.transcript
     assert agent.provider.requests == []
 

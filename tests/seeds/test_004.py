@@ -42,7 +42,7 @@ from fault_server import AnthropicDialect, FaultServer, OpenAIDialect, answer, f
 from trajectories import read_trajectories
 
 from nbchat.agent import Agent
-from nbchat.build import apply_settings, build_agent, recorder
+from nbchat.build import apply_setting, build_agent, recorder
 from nbchat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.envelope import story
@@ -829,10 +829,10 @@ def test_fr_3_1_1_a_chat_without_automatic_compression_never_compacts_by_itself(
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("automatic", "False"),
+        ("automatic", "false"),
         ("window_share", "0.7"),
         ("keep", "500"),
-        ("notifications", "False"),
+        ("notifications", "false"),
     ],
 )
 def test_fr_3_1_1_to_3_1_3_settings_are_listed_and_kept_in_the_database(
@@ -1480,6 +1480,6 @@ def test_phase_2_another_model_brings_its_own_settings(store: SessionStore):
     config: NbChat = settings(policy="token-window")
     set_for_good(store, agent, "/set keep 500 for scripted:small")
     agent.use(ScriptedProvider(name="scripted:small", window=10_000))
-    apply_settings(agent, with_preferences(config, store, "scripted:small"))
+    apply_setting(agent, with_preferences(config, store, "scripted:small"), "keep")
     assert agent.engine.policy.keep == 500
     assert agent.engine.limits.guard == int((10_000 - 2_500) * 0.95) - 500
