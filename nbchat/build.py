@@ -161,8 +161,11 @@ def _offers_recall(config: NbChat, provider: Provider) -> bool:
 
 def recorder(store: SessionStore, session: Session, agent: Agent) -> Recorder:
     """What saves a session's events; a session that is new gets its identity here."""
+    is_saved = bool(session.session_id)
     session.session_id = session.session_id or uuid.uuid4().hex[:12]
-    return Recorder(store, session, notebook_name(), agent.provider.name)
+    return Recorder(
+        store, session, notebook_name(), agent.provider.name, is_saved=is_saved
+    )
 
 
 def notebook_name() -> str:

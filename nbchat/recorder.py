@@ -23,15 +23,21 @@ class Recorder:
     """
 
     def __init__(
-        self, store: SessionStore, session: Session, notebook: str, model: str
+        self,
+        store: SessionStore,
+        session: Session,
+        notebook: str,
+        model: str,
+        *,
+        is_saved: bool = True,
     ) -> None:
-        """What the session holds already came from the store."""
+        """What the session holds already came from the store, if it `is_saved`."""
         self._store = store
         self._session = session
         self._origin = {"notebook": notebook, "model": model}
-        self._entries = len(session.transcript)
-        self._records = len(session.compactions)
-        self._pins = session.pins
+        self._entries = len(session.transcript) if is_saved else 0
+        self._records = len(session.compactions) if is_saved else 0
+        self._pins = session.pins if is_saved else ()
         self._reported = ""
 
     def __call__(self, event: Event) -> None:

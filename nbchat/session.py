@@ -213,6 +213,38 @@ class Session:
             self.usages.append((len(self.transcript), usage))
         return len(self.transcript) - 1
 
+    def branch(self, position: int) -> "Session":
+        """A new session that is this one up to a place, to go on another way.
+
+        Raises NbchatError when nothing a person said stands there.
+        """
+        if not self._is_prompt(position):
+            raise NbchatError(
+                f"at {position} there is nothing that a person said; "
+                f"the last such place is {self.last_prompt}"
+            )
+        return Session(
+            self.transcript[:position],
+            compactions=[r for r in self.compactions if r.committed_at <= position],
+            usages=[each for each in self.usages if each[0] <= position],
+            pins=self.pins,
+        )
+
+    @property
+    def last_prompt(self) -> int:
+        """Where a person spoke last; raises NbchatError when nobody has."""
+        places = range(len(self.transcript) - 1, -1, -1)
+        found = next(filter(self._is_prompt, places), None)
+        if found is None:
+            raise NbchatError("nobody has said anything yet")
+        return found
+
+    def _is_prompt(self, position: int) -> bool:
+        if not 0 <= position < len(self.transcript):
+            return False
+        entry = self.transcript[position]
+        return entry.role == "user" and not entry.is_attachment
+
     def pin(self, text: str) -> None:
         """Keep a rule through every compaction; raises NbchatError for a blank one."""
         if not text.strip():

@@ -201,3 +201,72 @@ def test_the_model_can_be_changed_in_mid_conversation(commands):
     with pytest.raises(ConfigError, match="names no known provider"):
         commands(agent, "/model gpt")
     assert agent.provider.name == "local:smollm2"
+
+
+def test_an_answer_is_written_anew_and_the_old_one_stays_in_its_session(commands):
+    agent = agent_for(commands, says("one"), says("two"), says("other two"))
+    agent.ask("first")
+    agent.ask("second")
+    old = agent.session
+    result = commands(agent, "/again")
+    assert f"a branch of session {old.session_id}" in result.text
+    list(result.events)
+    assert [e.content for e in agent.session.transcript] == [
+        "first",
+        "one",
+        "second",
+        "other two",
+    ]
+    assert old.transcript[-1].content == "two"
+    again = commands._store.load(agent.session.session_id)
+    assert again.transcript == agent.session.transcript
+    commands(agent, f"/resume {old.session_id}")
+    assert agent.session.last_answer == "two"
+
+
+def test_an_earlier_message_is_put_otherwise_and_the_chat_goes_on_from_there(commands):
+    agent = agent_for(commands, says("one"), says("two"), says("another"))
+    list(agent.pin("Be brief."))
+    agent.ask("first")
+    agent.ask("second")
+    list(commands(agent, "/branch 0 something else").events)
+    assert [e.content for e in agent.session.transcript] == [
+        "something else",
+        "another",
+    ]
+    assert agent.session.pins == ("Be brief.",)
+    assert agent.engine.context_tokens(agent.session) == (
+        agent.session.usages[-1][1].context_tokens
+    )
+    assert commands._store.load(agent.session.session_id).pins == ("Be brief.",)
+
+
+def test_a_branch_from_before_a_compaction_sees_what_was_folded(commands):
+    lines = says(STORY), says(STORY), says("<summary>short</summary>"), says("new")
+    agent = agent_for(commands, *lines)
+    agent.ask("first")
+    agent.ask("second")
+    list(agent.compact())
+    list(commands(agent, "/branch 2").events)
+    assert [e.role for e in agent.session.history] == ["user", "assistant"] * 2
+    assert agent.session.history == agent.session.transcript
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("/branch", "/branch takes the place of one of your messages"),
+        ("/branch 1 text", "at 1 there is nothing that a person said; the last such"),
+        ("/branch 99", "at 99 there is nothing"),
+        ("/branch -1", "not '-1'"),
+    ],
+)
+def test_a_place_that_is_none_changes_nothing(commands, line, said):
+    agent = agent_for(commands, says("one"))
+    agent.ask("first")
+    before = agent.session
+    with pytest.raises(NbchatError, match=said):
+        commands(agent, line)
+    assert agent.session is before
+    with pytest.raises(NbchatError, match="nobody has said anything"):
+        commands(agent_for(commands), "/again")

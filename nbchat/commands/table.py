@@ -40,6 +40,8 @@ class Commands:
                 self._policy,
                 "[name]  show or change how this chat is compacted",
             ),
+            "again": (self._again, "[text]  answer the last message anew, or another"),
+            "branch": (self._branch, "place text  go on from an earlier message"),
             "log": (_log, "[file]  what became of the context, as Markdown"),
             "import": (self._import, "id  go on from the summary of another session"),
             "settings": (
@@ -91,6 +93,29 @@ class Commands:
 
     def _switch(self, agent: Agent, session: Session) -> None:
         agent.switch(session, recorder(self._store, session, agent))
+
+    def _again(self, agent: Agent, text: str, stop: Stop) -> CommandResult:
+        place = agent.session.last_prompt
+        return self._branched(agent, place, text, stop)
+
+    def _branch(self, agent: Agent, argument: str, stop: Stop) -> CommandResult:
+        place, _, text = argument.partition(" ")
+        if not place.isdecimal():
+            raise NbchatError(
+                "/branch takes the place of one of your messages, as /recall and the "
+                f"history show it, and other words for it, not {place!r}"
+            )
+        return self._branched(agent, int(place), text, stop)
+
+    def _branched(
+        self, agent: Agent, place: int, text: str, stop: Stop
+    ) -> CommandResult:
+        """Another way from a place on; the session as it was stays among the others."""
+        old = agent.session
+        new, said = old.branch(place), text.strip() or old.transcript[place].content
+        self._switch(agent, new)
+        told = f"a branch of session {old.session_id}, which /resume brings back"
+        return CommandResult(told, agent.run(said, stop=stop))
 
     def _import(self, agent: Agent, session_id: str, _stop: Stop) -> CommandResult:
         return CommandResult(events=agent.import_summary(self._store.load(session_id)))

@@ -8,7 +8,9 @@ HERE = Path(__file__).parent
 
 
 def test_the_readme_lists_every_requirement_and_its_test():
-    written = re.findall(r"^- `(test_\w+)`$", (HERE / "README.md").read_text(), re.MULTILINE)
+    written = re.findall(
+        r"^- `(test_\w+)`$", (HERE / "README.md").read_text(), re.MULTILINE
+    )
     trees = (ast.parse(file.read_text()) for file in sorted(HERE.glob("test_00*.py")))
     found = [
         node.name
