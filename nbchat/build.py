@@ -14,7 +14,7 @@ from nbchat.compaction.story.writers import ShapeChoice
 from nbchat.config import NbChat, settings
 from nbchat.errors import StoreError
 from nbchat.history import Entry
-from nbchat.preferences import with_preferences
+from nbchat.preferences import POLICY_FIELDS, with_preferences
 from nbchat.providers import connect
 from nbchat.providers.base import Provider
 from nbchat.recorder import Recorder
@@ -24,19 +24,6 @@ from nbchat.tokens import CHARACTERS
 from nbchat.variables import reader
 
 logger = logging.getLogger(__name__)
-
-POLICY_FIELDS = (
-    "window_share",
-    "target_share",
-    "keep",
-    "keep_unit",
-    "bullets",
-    "least_tokens",
-    "summarizer",
-    "prunes",
-    "verbosity",
-)
-"""Fields of a policy that are settings, too."""
 
 RECALLING_HOSTS = ("api.openai.com", "api.anthropic.com")
 """Servers all of whose chat models call tools; others refuse a request that has any."""

@@ -19,10 +19,7 @@ from nbchat.store import SessionStore
 
 logger = logging.getLogger(__name__)
 
-SETTABLE = (
-    "policy",
-    "automatic",
-    "context_token_threshold",
+POLICY_FIELDS = (
     "window_share",
     "target_share",
     "keep",
@@ -30,13 +27,21 @@ SETTABLE = (
     "bullets",
     "least_tokens",
     "summarizer",
+    "prunes",
+    "verbosity",
+)
+"""Fields of a policy that are settings, too."""
+
+SETTABLE = (
+    "policy",
+    "automatic",
+    "context_token_threshold",
+    *POLICY_FIELDS,
     "summary_style",
     "summary_detail",
     "summary_model",
     "fallback_model",
     "summary_prompt",
-    "prunes",
-    "verbosity",
     "notifications",
     "window",
     "max_output_tokens",

@@ -19,7 +19,6 @@ import gzip
 import json
 import logging
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -163,18 +162,6 @@ def compact(
     record = finished(engine.compact(session, ScriptedProvider(*lines), plan))
     session.compactions.append(record)
     return record
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> SessionStore:
-    return SessionStore(f"sqlite:///{tmp_path / 'sessions.db'}")
-
-
-@pytest.fixture
-def server() -> Iterator[FaultServer]:
-    server = FaultServer()
-    yield server
-    server.close()
 
 
 # 1 and 3: what is counted

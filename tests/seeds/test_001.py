@@ -19,9 +19,6 @@ Deliberately not taken over:
 - unittest.mock (8): a scripted model and real servers on this machine say more.
 """
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from driving import finished
 from fault_server import AnthropicDialect, FaultServer, Json, OpenAIDialect
@@ -86,18 +83,6 @@ def compact(engine: CompactionEngine, session: Session, *lines: Line) -> Request
     record = finished(engine.compact(session, provider, engine.plan(session)))
     session.compactions.append(record)
     return provider.requests[0]
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> SessionStore:
-    return SessionStore(f"sqlite:///{tmp_path / 'sessions.db'}")
-
-
-@pytest.fixture
-def server() -> Iterator[FaultServer]:
-    server = FaultServer()
-    yield server
-    server.close()
 
 
 @pytest.fixture(params=["openai", "anthropic"])

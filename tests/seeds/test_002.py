@@ -15,10 +15,8 @@ Not taken over, and why:
 """
 
 import time
-from collections.abc import Iterator
 from dataclasses import FrozenInstanceError
 from datetime import datetime
-from pathlib import Path
 from statistics import mean
 
 import pytest
@@ -52,7 +50,6 @@ from nbchat.providers.openai import OpenAIProvider
 from nbchat.providers.sdk import SdkProvider
 from nbchat.render import compaction_text
 from nbchat.session import Session
-from nbchat.store import SessionStore
 from nbchat.testing import Line, ScriptedProvider, calls, says
 from nbchat.tokens import TokenCounter
 
@@ -103,18 +100,6 @@ def said(messages: int, text: str = LONG) -> list[tuple[str, str]]:
 
 def chat(messages: int) -> Session:
     return Session(said(messages))
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> SessionStore:
-    return SessionStore(f"sqlite:///{tmp_path / 'sessions.db'}")
-
-
-@pytest.fixture
-def server() -> Iterator[FaultServer]:
-    server = FaultServer()
-    yield server
-    server.close()
 
 
 def provider_at(server: FaultServer, kind: str) -> SdkProvider:

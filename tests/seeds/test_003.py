@@ -14,7 +14,6 @@ Not taken over, and why:
 import json
 import re
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from trajectories import read_trajectories
@@ -33,7 +32,6 @@ from nbchat.models import ModelInfo
 from nbchat.providers.base import Request
 from nbchat.session import Session
 from nbchat.session_log import monitoring, session_log
-from nbchat.store import SessionStore
 from nbchat.testing import Line, ScriptedProvider, calls, says
 from nbchat.tokens import TokenCounter
 from nbchat.tools import Tool, tool
@@ -111,11 +109,6 @@ def seen(name: str, output: str, *, verbosity: str = "normal") -> str:
     """What the model saw of a tool's output, the very first time."""
     agent = fetched(name, output, verbosity=verbosity)
     return agent.provider.requests[1].history[-1].content
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> SessionStore:
-    return SessionStore(f"sqlite:///{tmp_path / 'sessions.db'}")
 
 
 # Auto-summarization

@@ -98,13 +98,6 @@ def store(file: Path) -> Iterator[SessionStore]:
     store.close()
 
 
-@pytest.fixture
-def server() -> Iterator[FaultServer]:
-    server = FaultServer()
-    yield server
-    server.close()
-
-
 def text(tokens: int, word: str = "word") -> str:
     """A text whose entry has exactly so many tokens."""
     return " ".join([word] * (tokens - ENTRY_OVERHEAD))
