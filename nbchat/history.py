@@ -96,9 +96,9 @@ class Usage:
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
     is_estimated: bool = False
-    earlier_tokens: int = 0
-    """Of rounds before the last, where a server compacted in the middle of a response:
-    billed, but no longer part of the context."""
+    dropped_tokens: int = 0
+    """Billed, but no part of the context any more: hidden reasoning, and rounds before
+    the last where a server compacted in the middle of a response."""
 
     def __add__(self, other: Self) -> "Usage":
         """Sums of all figures; an estimate stays an estimate."""
@@ -108,7 +108,7 @@ class Usage:
             self.cache_read_tokens + other.cache_read_tokens,
             self.cache_write_tokens + other.cache_write_tokens,
             self.is_estimated or other.is_estimated,
-            self.earlier_tokens + other.earlier_tokens,
+            self.dropped_tokens + other.dropped_tokens,
         )
 
     @property
@@ -119,7 +119,7 @@ class Usage:
     @property
     def context_tokens(self) -> int:
         """What the context held when the response ended."""
-        return self.total_tokens - self.earlier_tokens
+        return self.total_tokens - self.dropped_tokens
 
 
 def now() -> str:

@@ -138,7 +138,7 @@ class SessionStore:
         entry = session.transcript[position]
         usage = session.usage_at(position)
         tokens = asdict(usage) if usage else {}
-        for name in ("is_estimated", "earlier_tokens"):  # told by the next response
+        for name in ("is_estimated", "dropped_tokens"):  # told by the next response
             tokens.pop(name, None)
         key = {"session_id": session.session_id, "position": position}
         texts = {name: _storable(text) for name, text in entry._asdict().items()}

@@ -125,13 +125,18 @@ def _recorded(row: Json) -> Recorded:
 
 
 def _usage(fields: Json) -> Usage:
-    """Input and output, whatever they are called."""
+    """Input and output, whatever they are called.
+
+    Chat APIs never get their reasoning back; others may.
+    """
     read = ("input_tokens", "prompt_tokens", "promptTokenCount")
     cached = ("cache_creation_input_tokens", "cache_read_input_tokens")
     said = ("output_tokens", "completion_tokens", "candidatesTokenCount")
+    details = fields.get("completion_tokens_details") or {}
     return Usage(
         sum(fields.get(name) or 0 for name in (*read, *cached)),
         sum(fields.get(name) or 0 for name in (*said, "thoughtsTokenCount")),
+        dropped_tokens=details.get("reasoning_tokens") or 0,
     )
 
 

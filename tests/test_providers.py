@@ -204,7 +204,7 @@ def test_iterations_of_server_side_compaction_are_summed(server):
     end = {"output_tokens": 10, "iterations": rounds}
     script_anthropic_usage(server, {"input_tokens": 100, "output_tokens": 1}, end)
     assert reply_of(provider_at(server, "anthropic")).usage == Usage(
-        200, 20, earlier_tokens=110
+        200, 20, dropped_tokens=110
     )
 
 

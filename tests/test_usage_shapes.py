@@ -87,8 +87,8 @@ OPENAI: dict[str, tuple[Json | None, Usage, int]] = {
             "completion_tokens": 300,
             "completion_tokens_details": {"reasoning_tokens": 250},
         },
-        Usage(900, 300),
-        1_200,
+        Usage(900, 300, dropped_tokens=250),
+        950,
     ),
     "unknown fields": (
         {"prompt_tokens": 900, "completion_tokens": 50, "cost": 0.1, "is_byok": False},
@@ -153,7 +153,7 @@ ANTHROPIC: dict[str, tuple[Json | None, Usage, int]] = {
     ),
     "compacted by the server": (
         {"input_tokens": 10, "output_tokens": 50, "iterations": [ROUND, LAST]},
-        Usage(1_110, 140, 200, 100, earlier_tokens=890),
+        Usage(1_110, 140, 200, 100, dropped_tokens=890),
         360,
     ),
     "huge": ({"input_tokens": HUGE, "output_tokens": 1}, Usage(HUGE, 1), HUGE + 1),

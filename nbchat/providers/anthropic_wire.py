@@ -256,7 +256,7 @@ def _usage(fields: Json) -> Usage:
     """
     *earlier, last = map(_round_usage, fields.get("iterations") or [fields])
     gone = sum(earlier, Usage())
-    return replace(gone + last, earlier_tokens=gone.total_tokens)
+    return replace(gone + last, dropped_tokens=gone.total_tokens)
 
 
 def _round_usage(fields: Json) -> Usage:

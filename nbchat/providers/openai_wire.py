@@ -197,11 +197,18 @@ class ChunkReader:
 
 
 def _usage(fields: Json) -> Usage:
-    """OpenAI's prompt tokens hold the cached ones already."""
+    """OpenAI's prompt tokens hold the cached ones already, the output its reasoning.
+
+    That is never sent again. Some servers say it is more than all they wrote.
+    """
     details = fields.get("prompt_tokens_details") or {}
+    written = fields.get("completion_tokens") or 0
+    more = fields.get("completion_tokens_details") or {}
+    reasoning = more.get("reasoning_tokens") or 0
     return Usage(
         fields.get("prompt_tokens") or 0,
-        fields.get("completion_tokens") or 0,
+        written,
         details.get("cached_tokens") or 0,
         details.get("cache_write_tokens") or 0,
+        dropped_tokens=min(reasoning, written),
     )
