@@ -2,6 +2,7 @@
 
 It is parsed without raw HTML and then cleaned by an allow-list. Images become links,
 because a model that is told to can leak a conversation through an image's address.
+Formulas become MathML.
 """
 
 import re
@@ -22,6 +23,9 @@ from pygments.lexers import get_lexer_by_name
 from pygments.token import STANDARD_TYPES
 from pygments.util import ClassNotFound
 
+from nbchat import mathml
+from nbchat.formulas import formulas_plugin
+
 HIGHLIGHT_LIMIT = 50_000
 """Characters of one code block that are coloured, about 50 ms of work."""
 
@@ -34,12 +38,14 @@ _ATTRIBUTES = {
     "span": {"class"},
     "td": {"style"},
     "th": {"style"},
+    **{tag: set(mathml.ATTRIBUTES) for tag in mathml.TAGS},
 }
 
 _TAGS = {
     *("a", "blockquote", "br", "code", "em", "hr", "p", "pre", "s", "span", "strong"),
     *("h1", "h2", "h3", "h4", "h5", "h6", "li", "ol", "ul"),
     *("table", "tbody", "td", "th", "thead", "tr"),
+    *mathml.TAGS,
 }
 
 _VALUES = {
@@ -50,6 +56,7 @@ _VALUES = {
 _SHAPES = {
     "data-language": re.compile(r"[\w+#.-]{1,20}"),
     "start": re.compile(r"\d{1,9}"),
+    **mathml.ATTRIBUTES,
 }
 
 # Pairs for light and dark, each at least 4.5:1 on the panel's code background; the
@@ -67,7 +74,7 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 def markdown_html(text: str) -> str:
-    """Markdown with tables and coloured code, as HTML that is safe to insert."""
+    """Markdown with tables, code and formulas, as HTML that is safe to insert."""
     return nh3.clean(
         _parser().render(displayable(text)),
         tags=_TAGS,
@@ -96,6 +103,7 @@ def displayable(text: str) -> str:
 def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False, "highlight": _highlighted})
     parser.enable(["table", "strikethrough"])
+    parser.use(formulas_plugin)
     parser.add_render_rule("image", _image_as_link)
     return parser
 

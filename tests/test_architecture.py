@@ -23,7 +23,9 @@ LAYERS = [
         "compaction.*",
         "database",
         "store",
+        "formulas",
         "markdown",
+        "mathml",
         "render",
         "testing",
         "replay",
@@ -49,6 +51,7 @@ OUTSIDE = {
     "xllamacpp": {"providers.llama_server"},
     "tiktoken": {"tokens"},
     "nbclient": {"cli"},
+    "latex2mathml": {"mathml"},
 }
 """Who may import a heavy package."""
 
