@@ -118,7 +118,7 @@ def compaction_html(compaction: Compaction) -> str:
     summary = summary_html(compaction.summary) if compaction.summary else ""
     return (
         f'<details class="nbc-banner" data-state="{_clean(compaction.status)}">'
-        f'<summary><span class="nbc-banner-title">{_title(compaction)}</span> '
+        f'<summary><span class="nbc-banner-title">{_clean(_title(compaction))}</span> '
         f'<span class="nbc-banner-figures">{_clean(_figures(compaction))}</span>'
         f"{_preview(compaction)}</summary>"
         f'<div class="nbc-banner-facts">{_clean(" · ".join(facts))}</div>'

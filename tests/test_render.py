@@ -307,6 +307,13 @@ def test_an_edited_summary_says_who_wrote_it() -> None:
     assert compaction_text(undone).startswith("Compaction undone: ")
 
 
+def test_a_stored_record_that_was_tampered_with_runs_nothing() -> None:
+    forged = "<img src=x onerror=alert(1)>"
+    html = compaction_html(Compaction("c", 0, 2, "S", revision=forged))  # type: ignore[arg-type]
+    assert "<img" not in html
+    assert "onerror" in html
+
+
 def test_shortened_tool_outputs_have_words_of_their_own() -> None:
     places = ((1, "short"), (3, "shorter"))
     record = Compaction("p", 0, 4, "", 900, 300, kind="pruning", replacements=places)
