@@ -72,7 +72,8 @@ class Recollection:
         return f"<Recollection of {len(self.found)} entries, {self.missing} more>"
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape(self.text())}</pre>"
+        shown = self.text().encode(errors="replace").decode()  # no lone surrogates
+        return f"<pre>{escape(shown)}</pre>"
 
     def text(self, *, budget_tokens: int = BUDGET_TOKENS, count: Count = about) -> str:
         """What was found, within a budget; a long entry says how to get more of it."""

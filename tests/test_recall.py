@@ -126,6 +126,12 @@ def test_a_recollection_shows_itself_and_nothing_in_it_runs():
     assert "&lt;script&gt;alert(1)&lt;/script&gt; hello" in found._repr_html_()
 
 
+def test_what_was_recalled_can_be_displayed_whatever_it_holds() -> None:
+    html = find([Entry("user", "half a \ud83d pair")], 0)._repr_html_()
+    assert "half a ? pair" in html
+    html.encode()
+
+
 def test_hidden_is_what_a_summary_covers_or_a_pruning_shortens():
     kept = Session(TALK)
     assert kept.hidden_places == set()
