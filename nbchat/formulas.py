@@ -71,7 +71,7 @@ def _inline_formula(state: StateInline, silent: bool) -> bool:  # noqa: FBT001  
 def _block_formula(state: StateBlock, start: int, stop: int, silent: bool) -> bool:  # noqa: FBT001  # as above
     begin = state.bMarks[start] + state.tShift[start]
     opener = _opener(state.src, begin)
-    if opener not in ("$$", r"\[") or state.is_code_block(start):
+    if opener not in ("$$", r"\["):
         return False
     end = _closing(state.src, begin, opener, len(state.src))
     last = start + state.src.count("\n", begin, max(begin, end))
