@@ -23,8 +23,8 @@ LENGTH = re.compile(r"-?(?:\d(?:\.\d{1,3})?|\.\d{1,3}|[1-9]\d)(?:em|ex|pt|px)|0"
 """Widths and heights that a formula may ask for, up to 99 of a unit."""
 
 TAGS = {
-    *("math", "merror", "mfrac", "mi", "mmultiscripts", "mn", "mo", "mover"),
-    *("mpadded", "mphantom", "mroot", "mrow", "ms", "mspace", "msqrt", "mstyle"),
+    *("math", "mfrac", "mi", "mn", "mo", "mover", "mpadded", "mphantom"),
+    *("mroot", "mrow", "mspace", "msqrt", "mstyle"),
     *("menclose", "msub", "msubsup", "msup", "mtable", "mtd", "mtext", "mtr"),
     *("munder", "munderover"),
 }

@@ -177,6 +177,7 @@ def assert_harmless(html: str) -> None:
         for name, value in attributes.items():
             assert name in ATTRIBUTES
             assert re.fullmatch(ATTRIBUTES[name], value, re.DOTALL), (name, value)
+        assert tag == "a" or "href" not in attributes
         if tag == "a":
             assert set(attributes) <= {"href", "rel", "target"}
             assert {"rel", "target"} <= set(attributes)

@@ -1,4 +1,4 @@
-"""Rendering: what is said looks right; that it is harmless is in `test_hostile.py`."""
+"""Rendering: what is said looks right; `test_hostile_texts.py`: it does no harm."""
 
 import re
 from dataclasses import replace

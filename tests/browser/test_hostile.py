@@ -1,0 +1,346 @@
+"""Hostile texts in a real JupyterLab: nothing runs, nothing is fetched, nothing is kept."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import nbformat
+import pytest
+from fault_server import FaultServer, OpenAIDialect
+from hostile import ATTRIBUTES, PAYLOADS, TAGS
+from labkit import REPOSITORY, Lab, Notebook
+from nbclient import NotebookClient
+from playwright.sync_api import Dialog, Locator, Page, expect
+
+OpenNotebook = Callable[..., Notebook]
+Screenshot = Callable[[str], Path]
+
+PANEL = {
+    *("section", "header", "footer", "form", "textarea", "button"),
+    *TAGS,
+}
+"""Elements of the panel, its own controls included."""
+
+OWN_ATTRIBUTES = {
+    *("aria-atomic", "aria-busy", "aria-controls", "aria-expanded", "aria-hidden"),
+    *("aria-live", "aria-valuemax", "aria-valuemin", "aria-valuenow"),
+    *("aria-valuetext", "data-level", "data-lm-suppress-shortcuts", "data-theme"),
+    *("disabled", "hidden", "open", "placeholder", "role", "rows", "tabindex"),
+    *("title", "type"),
+}
+"""Attributes of the panel's own controls, and of what a person has unfolded."""
+
+SETUP = f"""
+import json, sys
+sys.path.insert(0, {str(REPOSITORY / "tests")!r})
+from hostile import MARKDOWN, PAYLOADS, banner, notices
+from IPython.display import HTML, display
+from nbchat.agent import Agent
+from nbchat.cell import Banner, show
+from nbchat.commands import Commands
+from nbchat.errors import AuthenticationFailed
+from nbchat.events import RetryScheduled, ToolRequested
+from nbchat.history import FAILED, INCOMPLETE, Compaction, Entry
+from nbchat.recall import find
+from nbchat.session import Session
+from nbchat.store import SessionStore
+from nbchat.testing import ScriptedProvider, calls, fails, says
+from nbchat.ui.chat_ui import ChatUI
+from nbchat.worker import Noted, QueueChanged, Returned
+
+texts = list(PAYLOADS.values())
+"""
+
+SESSION = """
+def entries(number, text):
+    yield Entry("user", text)
+    yield Entry("user", "see", "", text, json.dumps({"media_type": text}))
+    yield Entry("thinking", text, "", text, "{}")
+    yield Entry("assistant", "", f"c{number}", text, json.dumps({text: text}))
+    yield Entry("tool", text, f"c{number}", text, FAILED if number % 2 else "")
+    yield Entry("assistant", text, tool_args=INCOMPLETE if number % 2 else "")
+    yield Entry("summary", f"<summary>{text}</summary><facts>{text}</facts>")
+
+said = [entry for pair in enumerate(texts) for entry in entries(*pair)]
+told = [
+    Compaction(f"k{number}", 0, 1, f"<summary>{text}</summary><facts>{text}</facts>",
+               model=text, trigger=text, policy=text, reason=text, note=text,
+               created_at=text, revision=text, committed_at=number)
+    for number, text in enumerate(texts)
+]
+session = Session(said, compactions=told)
+ui = ChatUI(Agent(ScriptedProvider(), session=session), height="800px")
+ui
+"""
+
+NOTICES = """
+store = SessionStore("sqlite:///hostile.db")
+for number, text in enumerate(texts):
+    begun = Session([Entry("user", text)], session_id=f"s{number}")
+    store.add_entry(begun, 0, notebook="n", model="m")
+listed = Commands(store)(ui.agent, "/sessions", stop=None).text
+put = ui._feed.put
+put(Noted(listed))
+for number, text in enumerate(texts):
+    put(Noted(text))
+    for event in notices(text):
+        put(event)
+    put(RetryScheduled(number, 9.0, text))
+    put(ToolRequested(Entry("assistant", "", "c", text, "{}")))
+    put(QueueChanged((text,)))
+put(QueueChanged(tuple(texts)))
+put(Returned(tuple(texts)))
+put(Noted("all notices are shown"))
+"""
+
+STREAM = """
+whole = "\\n\\n".join(texts)
+ui = ChatUI(Agent(ScriptedProvider(
+    says(whole, delay_seconds=0.0005),
+    calls(texts[0], **{text: text for text in texts}),
+    says("the stream is over"),
+    fails(AuthenticationFailed(whole)),
+    name=texts[1] + " the name", window=10_000_000,
+)), height="800px")
+ui
+"""
+
+ASK = "ui.ask(whole); ui.wait(); ui.ask('again'); ui.wait(); ui.ask('again'); ui.wait()"
+
+CONTEXTS = """
+places = [
+    Entry("assistant", template.replace("{}", text))
+    for template in MARKDOWN for text in texts if len(text) < 1_000
+]
+ui = ChatUI(Agent(ScriptedProvider(), session=Session(places)), height="800px")
+ui
+"""
+
+OUTPUTS = """
+shown = [[Banner(banner(text)), find([Entry("user", text)], 0)] for text in texts]
+display(HTML("".join(each._repr_html_() for pair in shown for each in pair)))
+show(Agent(ScriptedProvider(says("\\n\\n".join(texts)))).run("go"))
+"""
+
+VIOLATIONS = """
+(roots, [tags, attributes]) => roots.flatMap(root => [...root.querySelectorAll("*")])
+    .flatMap(element => {
+        const tag = element.localName;
+        const found = tags.includes(tag) ? [] : [`<${tag}>`];
+        for (const { name, value } of element.attributes) {
+            const isStyle = name === "style" && element.closest(".nbc-log, .nbc-live")
+                && !/^text-align:(left|center|right)$/.test(value);
+            const isOwn = attributes.includes(name) && !isStyle;
+            if (!isOwn) found.push(`<${tag} ${name}=${value}>`);
+        }
+        if (tag === "a" && !["http:", "https:", "mailto:"].includes(element.protocol)) {
+            found.push(element.outerHTML);
+        }
+        return found;
+    })
+"""
+
+
+class Watch:
+    """What the page did since the watch began: requests, dialogs, popups, complaints."""
+
+    def __init__(self, page: Page, lab: Lab) -> None:
+        """Begin to watch."""
+        self.page = page
+        self._own = (lab.url, lab.url.replace("http", "ws", 1), "blob:", "data:")
+        self.requests: list[str] = []
+        self.others: list[str] = []
+        page.context.on("request", lambda request: self.requests.append(request.url))
+        page.on("websocket", lambda socket: self.requests.append(socket.url))
+        page.on("dialog", self._dismiss)
+        page.on("popup", lambda popup: self.others.append(popup.url))
+        page.on("download", lambda download: self.others.append(download.url))
+        page.on("console", lambda message: self._listen(message.text))
+
+    def assert_quiet(self) -> None:
+        """Nothing ran in any frame, and nobody but the server was asked for anything."""
+        marks = [frame.evaluate("window.nbchatPwned") for frame in self.page.frames]
+        assert set(marks) == {None}
+        assert self.others == []
+        assert [
+            url
+            for url in self.requests
+            if not url.startswith(self._own) or "evil" in url or "Pwned" in url
+        ] == []
+
+    def _dismiss(self, dialog: Dialog) -> None:
+        self.others.append(dialog.message)
+        dialog.dismiss()
+
+    def _listen(self, text: str) -> None:
+        if "Content Security Policy" in text or "evil.example" in text:
+            self.others.append(text)
+
+
+@pytest.fixture
+def watch(lab: Lab, page: Page, open_notebook: OpenNotebook) -> Watch:
+    """A watch on the page, once JupyterLab is there."""
+    return Watch(page, lab)
+
+
+def violations(roots: Locator) -> list[str]:
+    """What stands in the page and is not on the lists."""
+    known = [sorted(PANEL), sorted({*ATTRIBUTES, *OWN_ATTRIBUTES})]
+    found: list[str] = roots.evaluate_all(VIOLATIONS, known)
+    return found
+
+
+def await_count(root: Locator, selector: str, count: int) -> None:
+    """Wait for that many elements; `expect` would print a page of hostile text."""
+    found = -1
+    for _ in range(240):
+        found = root.locator(selector).count()
+        if found >= count:
+            break
+        root.page.wait_for_timeout(250)
+    assert found == count
+
+
+def unfold(page: Page, root: Locator) -> None:
+    """Open all that is folded, and pass the mouse and the focus over the page."""
+    root.evaluate(
+        """async root => {
+            for (const part of root.querySelectorAll("details")) part.open = true;
+            for (const part of root.querySelectorAll("a, summary, pre, math, td")) {
+                for (const name of ["mouseover", "pointerenter", "focus"]) {
+                    part.dispatchEvent(new Event(name, { bubbles: true }));
+                }
+            }
+            await new Promise(done => setTimeout(done, 500));
+        }"""
+    )
+    page.mouse.move(300, 300)
+    page.mouse.wheel(0, -100_000)
+
+
+def test_every_hostile_text_in_every_place_runs_nothing_and_asks_nobody(
+    open_notebook: OpenNotebook, watch: Watch, page: Page, screenshot: Screenshot
+) -> None:
+    notebook = open_notebook(SETUP + SESSION, NOTICES)
+    panel = notebook.run(0).locator(".nbc")
+    log = panel.locator(".nbc-log")
+    await_count(log, ".nbc-user", 2 * len(PAYLOADS))
+    await_count(log, ".nbc-banner", len(PAYLOADS))
+    notebook.run(1)
+    await_count(log, ".nbc-note:has-text('all notices are shown')", 1)
+    await_count(log, ".nbc-error", len(PAYLOADS))
+    unfold(page, panel)
+    screenshot("places")
+    assert violations(panel) == []
+    watch.assert_quiet()
+
+
+def test_hostile_texts_that_stream_in_run_nothing_and_ask_nobody(
+    open_notebook: OpenNotebook, watch: Watch, page: Page, screenshot: Screenshot
+) -> None:
+    notebook = open_notebook(SETUP + STREAM, ASK)
+    panel = notebook.run(0).locator(".nbc")
+    expect(panel.locator(".nbc-model")).to_contain_text("the name")
+    notebook.start(1)
+    expect(panel.locator(".nbc-live .nbc-md > *").nth(50)).to_be_attached()
+    assert violations(panel) == []
+    notebook.join()
+    await_count(panel, ".nbc-log .nbc-error", 1)
+    await_count(panel, ".nbc-log .nbc-assistant", 2)
+    unfold(page, panel)
+    screenshot("streamed")
+    assert violations(panel) == []
+    watch.assert_quiet()
+
+
+def test_hostile_texts_in_every_place_of_markdown_run_nothing_and_ask_nobody(
+    open_notebook: OpenNotebook, watch: Watch, page: Page
+) -> None:
+    panel = open_notebook(SETUP + CONTEXTS).run(0).locator(".nbc")
+    count = 20 * sum(len(text) < 1_000 for text in PAYLOADS.values())
+    await_count(panel, ".nbc-assistant", count)
+    unfold(page, panel)
+    assert violations(panel) == []
+    watch.assert_quiet()
+
+
+def test_hostile_texts_in_a_cells_output_run_nothing_and_ask_nobody(
+    open_notebook: OpenNotebook, watch: Watch, page: Page
+) -> None:
+    outputs = open_notebook(SETUP + OUTPUTS).run(0)
+    await_count(outputs, ".nbc-cell", len(PAYLOADS))
+    unfold(page, page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)"))
+    assert violations(outputs.locator(".nbc-banner")) == []
+    assert outputs.locator("script, img, iframe, object, embed, base").count() == 0
+    watch.assert_quiet()
+
+
+KEY, PROMPT, ANSWER = "sk-canary-4711", "the canary sings at", "half past seven"
+SECRETS = (KEY, PROMPT, ANSWER)
+
+OPEN = """
+import os
+from pathlib import Path
+from nbchat.agent import Agent
+from nbchat.ui.chat_ui import ChatUI
+os.environ["OPENAI_API_KEY"] = Path("key.txt").read_text()
+os.environ["OPENAI_BASE_URL"] = Path("address.txt").read_text()
+ui = ChatUI(Agent("openai:gpt-4o"))
+ui
+"""
+
+
+@pytest.fixture
+def model_server() -> Iterator[FaultServer]:
+    """A model on this machine that gives the secret answer."""
+    server = FaultServer()
+    server.script(*[OpenAIDialect().text(f"At {ANSWER}.")] * 3)
+    yield server
+    server.close()
+
+
+def hide(folder: Path, server: FaultServer) -> None:
+    """Leave key, address and prompt where a cell finds them without naming them."""
+    (folder / "key.txt").write_text(KEY)
+    (folder / "address.txt").write_text(f"{server.url}/v1")
+    (folder / "prompt.txt").write_text(f"When does {PROMPT}?")
+
+
+def test_a_notebook_that_jupyterlab_saves_keeps_nothing_of_the_chat(
+    open_notebook: OpenNotebook, lab: Lab, model_server: FaultServer
+) -> None:
+    hide(lab.root, model_server)
+    notebook = open_notebook(OPEN, "ui")
+    panel = notebook.run(0).locator(".nbc")
+    box = panel.get_by_role("textbox")
+    box.fill(f"When does {PROMPT}?")
+    box.press("Enter")
+    expect(panel.locator(".nbc-log .nbc-assistant")).to_have_text(f"At {ANSWER}.")
+    notebook.run(1)
+    notebook.execute("@jupyter-widgets/jupyterlab-manager:saveWidgetState")
+    notebook.save()
+    saved = (lab.root / notebook.name).read_text(encoding="utf-8")
+    assert "widget-state" in saved
+    assert "ChatUI()" in saved
+    assert [secret for secret in SECRETS if secret in saved] == []
+    sent = model_server.requests[-1]
+    assert PROMPT in json.dumps(sent.body)
+    assert KEY in str(sent.headers)
+
+
+def test_a_notebook_that_nbclient_runs_keeps_nothing_of_the_chat(
+    tmp_path: Path, model_server: FaultServer
+) -> None:
+    hide(tmp_path, model_server)
+    cells = [OPEN, "ui.ask(Path('prompt.txt').read_text()); ui.wait()", "ui.session"]
+    notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(source) for source in cells],
+        metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}},
+    )
+    resources = {"metadata": {"path": str(tmp_path)}}
+    NotebookClient(notebook, timeout=120, resources=resources).execute()
+    saved = nbformat.writes(notebook)
+    assert "widget-state" in saved
+    assert "Session of 2 entries" in saved
+    assert [secret for secret in SECRETS if secret in saved] == []
+    assert PROMPT in json.dumps(model_server.requests[-1].body)
