@@ -133,7 +133,8 @@ VIOLATIONS = """
             const isOwn = attributes.includes(name) && !isStyle;
             if (!isOwn) found.push(`<${tag} ${name}=${value}>`);
         }
-        if (tag === "a" && !["http:", "https:", "mailto:"].includes(element.protocol)) {
+        const isLink = element.hasAttribute("href");
+        if (isLink && !["http:", "https:", "mailto:"].includes(element.protocol)) {
             found.push(element.outerHTML);
         }
         return found;
@@ -187,7 +188,7 @@ def violations(roots: Locator) -> list[str]:
     """What stands in the page and is not on the lists."""
     known = [sorted(PANEL), sorted({*ATTRIBUTES, *OWN_ATTRIBUTES})]
     found: list[str] = roots.evaluate_all(VIOLATIONS, known)
-    return found
+    return sorted(set(found))
 
 
 def await_count(root: Locator, selector: str, count: int) -> None:
