@@ -129,7 +129,9 @@ def compaction_html(compaction: Compaction) -> str:
 def compaction_cell_html(compaction: Compaction) -> str:
     """The banner for a cell's output, where the panel's stylesheet does not reach."""
     banner = compaction_html(compaction)
-    return f'<div class="nbc-cell"><style>{CELL_STYLE}</style>{banner}</div>'
+    # JupyterLab lets MathJax read a cell's HTML, and its \href takes any address.
+    style = f"<style>{CELL_STYLE}</style>"
+    return f'<div class="nbc-cell mathjax_ignore">{style}{banner}</div>'
 
 
 def compaction_text(compaction: Compaction) -> str:

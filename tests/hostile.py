@@ -121,7 +121,7 @@ LENGTH = r"-?\d{0,2}(\.\d{1,3})?(em|ex|pt|px)?"
 
 ATTRIBUTES = {
     "aria-label": ".*",
-    "class": r"(nbc-(?!send|stop|input|copy|code(box|bar))[a-z-]+ ?)+|[a-z]{1,3}\d?",
+    "class": r"nbc-cell mathjax_ignore|(nbc-(?!send|stop|input|copy|code(box|bar))[a-z-]+ ?)+|[a-z]{1,3}\d?",
     "data-call": ".*",
     "data-language": WORD,
     "data-state": "[a-z]+",

@@ -36,7 +36,7 @@ sys.path.insert(0, {str(REPOSITORY / "tests")!r})
 from hostile import MARKDOWN, PAYLOADS, banner, notices
 from IPython.display import HTML, display
 from nbchat.agent import Agent
-from nbchat.cell import Banner, show
+from nbchat.cell import Banner
 from nbchat.commands import Commands
 from nbchat.errors import AuthenticationFailed
 from nbchat.events import RetryScheduled, ToolRequested
@@ -119,7 +119,6 @@ ui
 OUTPUTS = """
 shown = [[Banner(banner(text)), find([Entry("user", text)], 0)] for text in texts]
 display(HTML("".join(each._repr_html_() for pair in shown for each in pair)))
-show(Agent(ScriptedProvider(says("\\n\\n".join(texts)))).run("go"))
 """
 
 VIOLATIONS = """
