@@ -30,6 +30,7 @@ from nbchat.render import (
     entry_html,
     note_html,
     notice_html,
+    summary_html,
     text_html,
 )
 
@@ -64,6 +65,9 @@ PLACES: dict[str, Callable[[str], str]] = {
     "a summary": lambda text: entry_html(Entry("summary", text)),
     "a story": lambda text: compaction_html(
         Compaction("c", 0, 1, f"<summary>\n{text}\n</summary>\n<facts>\nx\n</facts>")
+    ),
+    "the bar with the summary": lambda text: summary_html(
+        f"<summary>\n{text}\n</summary>\n<facts>\n{text}\n</facts>"
     ),
     "facts": lambda text: compaction_html(
         Compaction("c", 0, 1, f"<summary>\nx\n</summary>\n<facts>\n{text}\n</facts>")
