@@ -11,7 +11,7 @@ from nbchat.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import PRESETS, Policy, policy_named
 from nbchat.compaction.story.writers import ShapeChoice
-from nbchat.config import NbChat, settings
+from nbchat.config import NbChat, refuse_locked, settings
 from nbchat.errors import StoreError
 from nbchat.history import Entry
 from nbchat.preferences import POLICY_FIELDS, with_preferences
@@ -43,17 +43,20 @@ def build_agent(
     """An agent as the settings say, its session saved event by event.
 
     `namespace` gives the variables that summaries may list. Raises ConfigError when a
-    setting cannot work.
+    setting cannot work, or is not what a site file locks.
     """
     config = config or settings()
     store = store or SessionStore(config.store_url)
     config = with_preferences(config, store)
+    system = config.system_prompt if system is None else system
+    values = {name: getattr(config, name) for name in config.traits(config=True)}
+    refuse_locked(**values | {"system_prompt": system})
     provider = connect(config.model, base_url=config.base_url, window=config.window)
     session = session or Session()
     agent = Agent(
         provider,
         tools=tools,
-        system=config.system_prompt if system is None else system,
+        system=system,
         engine=build_engine(config, provider, namespace=namespace),
         session=session,
         tool_choice=tool_choice,

@@ -2,20 +2,23 @@
 
 Packaged default < site files (`nbchat_config.d/*.json` in Jupyter's config folders) <
 `NBCHAT_*` environment variables < IPython's configuration and `%config NbChat.x = ...`
-< arguments in code.
+< arguments in code. What a site file locks nothing above it changes.
 """
 
-import json
+import logging
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jupyter_core.paths import jupyter_config_path
 from traitlets import Bool, Enum, Float, Int, TraitError, Unicode
 from traitlets.config import Config, Configurable
 from traitlets.config.loader import DeferredConfigString
 
 from nbchat.errors import ConfigError
+from nbchat.site_files import Site, read_site
+
+logger = logging.getLogger(__name__)
 
 
 class NbChat(Configurable):
@@ -23,6 +26,10 @@ class NbChat(Configurable):
 
     explicit: frozenset[str] = frozenset()
     """What the environment, IPython's configuration or code has set."""
+    origins: Mapping[str, str] = {}
+    """Where a value comes from that is no packaged default, in words."""
+    locks: Mapping[str, Path] = {}
+    """What cannot be changed, and the site file that says so."""
 
     model = Unicode(
         "",
@@ -178,52 +185,106 @@ class NbChat(Configurable):
         "the Jupyter data folder.",
     ).tag(config=True)
 
+    def __setattr__(self, name: str, value: object) -> None:
+        """Refuse to change what is locked; `%config` shows the TraitError's line."""
+        if name in self.locks and value != getattr(self, name):
+            raise TraitError(_locked_line(name, getattr(self, name), self.locks[name]))
+        super().__setattr__(name, value)
+
 
 def settings(config: Config | None = None, **arguments: Any) -> NbChat:
     """The settings in force, all layers merged; raises ConfigError naming a bad one."""
-    layers = Config({"NbChat": _site_settings() | _environment()})
+    names = set(NbChat.class_trait_names(config=True))
+    if unknown := set(arguments) - names:
+        raise ConfigError(_unknown_line(unknown))
+    site = read_site()
+    _refuse_unknown_locks(site, names)
+    environment, layered = _environment(), dict((config or Config()).get("NbChat", {}))
+    layers = Config({"NbChat": {**site.values, **environment}})
     layers.merge(config or Config())
-    layered = (config or Config()).get("NbChat", {})
-    unknown = set(arguments) - set(NbChat.class_trait_names(config=True))
-    if unknown:
-        raise ConfigError(
-            f"there is no setting {', '.join(sorted(unknown))}; there are "
-            f"{', '.join(sorted(NbChat.class_trait_names(config=True)))}"
-        )
+    layers["NbChat"] = Config(_with_locks(dict(layers["NbChat"]), site))
+    found = _made(layers, arguments)
+    _refuse_locked(site, arguments)
+    found.explicit = frozenset({*environment, *layered, *arguments} - {*site.locks})
+    found.origins = _origins(site, environment, layered, arguments)
+    found.locks = site.locks
+    return found
+
+
+def refuse_locked(**values: Any) -> None:
+    """Raise ConfigError, naming the file, where a site locks another value."""
+    _refuse_locked(read_site(), values)
+
+
+def _refuse_locked(site: Site, values: Mapping[str, Any]) -> None:
+    locked = {name: path for name, path in site.locks.items() if name in values}
+    if not locked:
+        return
+    in_force = _made(Config({"NbChat": dict(site.values)}), {})
+    for name, path in locked.items():
+        if values[name] != getattr(in_force, name):
+            raise ConfigError(_locked_line(name, getattr(in_force, name), path))
+
+
+def _refuse_unknown_locks(site: Site, names: set[str]) -> None:
+    """A slip in a lock's name would leave open what somebody believes locked."""
+    for name, path in site.locks.items():
+        if name not in names:
+            raise ConfigError(f"{path} locks {name!r}: {_unknown_line({name})}")
+
+
+def _made(layers: Config, arguments: Mapping[str, Any]) -> NbChat:
     try:
-        found = NbChat(config=layers, **arguments)
+        return NbChat(config=layers, **arguments)
     except (TraitError, ValueError) as error:
         raise ConfigError(
             f"a setting cannot be: {' '.join(str(error).split())}"
         ) from error
-    found.explicit = frozenset({*_environment(), *layered, *arguments})
-    return found
 
 
 def _environment() -> dict[str, DeferredConfigString]:
     names = NbChat.class_trait_names(config=True)
-    found = {name: os.environ.get(f"NBCHAT_{name.upper()}") for name in names}
+    found = {name: os.environ.get(variable_of(name)) for name in names}
     return {name: DeferredConfigString(text) for name, text in found.items() if text}
 
 
-def _site_settings() -> dict[str, Any]:
-    """Merged site files in the order of their names, whatever folder they are in.
-
-    Of two files with one name, that in the folder Jupyter lists first counts more.
-    """
-    folders = [Path(folder, "nbchat_config.d") for folder in jupyter_config_path()]
-    files = [file for folder in reversed(folders) for file in folder.glob("*.json")]
-    merged: dict[str, Any] = {}
-    for file in sorted(files, key=lambda file: file.name):
-        merged |= _read(file)
-    return merged
+def variable_of(name: str) -> str:
+    """The environment variable of a setting."""
+    return f"NBCHAT_{name.upper()}"
 
 
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-        return dict(found.get("NbChat", {}))
-    except (OSError, ValueError, AttributeError, TypeError) as error:
-        raise ConfigError(
-            f'{file} is not JSON of the form {{"NbChat": {{...}}}}: {error}'
-        ) from error
+def _with_locks(values: dict[str, Any], site: Site) -> dict[str, Any]:
+    """Values without those that a lock forbids; a line in the log names each."""
+    for name, path in site.locks.items():
+        if name in values and values[name] != site.values.get(name):
+            logger.warning("another value of %s has no effect: %s locks it", name, path)
+        values.pop(name, None)
+    return values | {n: v for n, v in site.values.items() if n in site.locks}
+
+
+def _origins(
+    site: Site,
+    environment: Mapping[str, object],
+    layered: Mapping[str, object],
+    arguments: Mapping[str, object],
+) -> dict[str, str]:
+    """The layer of each setting that has one, the later ones counting more."""
+    found = (
+        {name: f"site file {path}" for name, path in site.origins.items()}
+        | {name: f"environment variable {variable_of(name)}" for name in environment}
+        | dict.fromkeys(layered, "IPython's configuration")
+        | dict.fromkeys(arguments, "code")
+    )
+    setters = {**site.locks, **site.origins}
+    return found | {name: f"site file {setters[name]}" for name in site.locks}
+
+
+def _locked_line(name: str, value: object, path: Path) -> str:
+    return f"{name} is locked to {value!r} by {path}; it cannot be changed here"
+
+
+def _unknown_line(names: set[str]) -> str:
+    return (
+        f"there is no setting {', '.join(sorted(names))}; there are "
+        f"{', '.join(sorted(NbChat.class_trait_names(config=True)))}"
+    )

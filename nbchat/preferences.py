@@ -1,7 +1,8 @@
 """What a person has set for good: for all models, for a provider's, or for one model.
 
 They count more than defaults and site files, and less than the environment, IPython's
-configuration and code; they are kept in the database beside the sessions.
+configuration and code; what a site locks they do not change. They are kept in the
+database beside the sessions.
 """
 
 import logging
@@ -12,7 +13,7 @@ from typing import Any
 from traitlets import Bool, Enum, Float, Int, TraitError, TraitType
 
 from nbchat.compaction.policies import PRESETS
-from nbchat.config import NbChat
+from nbchat.config import NbChat, refuse_locked
 from nbchat.errors import ConfigError, StoreError
 from nbchat.providers import default_model
 from nbchat.store import SessionStore
@@ -80,15 +81,22 @@ def with_preferences(config: NbChat, store: SessionStore, model: str = "") -> Nb
     A store that cannot be read changes nothing.
     """
     changed = NbChat(**_values(config))
-    changed.explicit = config.explicit
-    for name, (_, value) in _kept(config, store, model).items():
+    changed.explicit, origins = config.explicit, dict(config.origins)
+    for name, (scope, value) in _kept(config, store, model).items():
         try:
             setattr(changed, name, value)
+            origins[name] = origin_of(scope)
         except TraitError as error:  # of another version of nbchat
             logger.warning(
                 "the setting %s kept in the store cannot be: %s", name, error
             )
+    changed.origins, changed.locks = origins, config.locks
     return changed
+
+
+def origin_of(scope: str) -> str:
+    """Where a preference is from, in words."""
+    return f"set for {scope or 'all models'}"
 
 
 def listed(config: NbChat, store: SessionStore, model: str = "") -> list[Setting]:
@@ -102,7 +110,7 @@ def listed(config: NbChat, store: SessionStore, model: str = "") -> list[Setting
 
 
 def parsed(name: str, text: str) -> Any:
-    """A setting's value from what a person wrote; raises ConfigError.
+    """A setting's value from what a person wrote; raises ConfigError, also when locked.
 
     None is what "default" means.
     """
@@ -112,13 +120,16 @@ def parsed(name: str, text: str) -> Any:
         )
     trait = NbChat.class_traits()[name]
     if text == TAKEN_BACK:
+        refuse_locked(**{name: trait.default_value})
         return None
     try:
         value = trait.from_string(text)
-        return trait._validate(NbChat(), value)  # noqa: SLF001  # the only way to ask
+        value = trait._validate(NbChat(), value)  # noqa: SLF001  # the only way to ask
     except (TraitError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise ConfigError(f"{name} cannot be {text!r}: {reason}") from error
+    refuse_locked(**{name: value})
+    return value
 
 
 def _kept(
@@ -129,7 +140,7 @@ def _kept(
     except StoreError as error:
         logger.warning("settings kept in the store cannot be read: %s", error)
         return {}
-    names = set(SETTABLE) - config.explicit
+    names = set(SETTABLE) - config.explicit - config.locks.keys()
     return {name: found for name, found in kept.items() if name in names}
 
 
@@ -153,7 +164,9 @@ def _setting(name: str, config: NbChat, scope: str | None) -> Setting:
 
 def _origin(name: str, config: NbChat, scope: str | None) -> str:
     if scope is not None:
-        return f"set for {scope or 'all models'}"
+        return origin_of(scope)
+    if name in config.locks:
+        return f"locked by {config.locks[name]}"
     if name in config.explicit:
         return "environment, configuration or code"
     is_default = getattr(config, name) == config.traits()[name].default_value

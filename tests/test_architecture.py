@@ -14,6 +14,7 @@ LAYERS = [
     {"ties"},
     {"recall"},
     {"session"},
+    {"site_files"},
     {"events", "models", "tokens", "tools", "config", "variables"},
     {"providers.base", "providers.pump"},
     {
