@@ -81,3 +81,8 @@ def load_ipython_extension(shell: "InteractiveShell") -> None:
 def unload_ipython_extension(shell: "InteractiveShell") -> None:
     """Leave no trace in the shell."""
     import_module("nbchat.magics").unload(shell)
+
+
+def _jupyter_server_extension_points() -> list[dict[str, str]]:
+    """Where Jupyter Server finds the routes under `nbchat/`."""
+    return [{"module": "nbchat.server"}]

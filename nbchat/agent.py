@@ -84,7 +84,7 @@ class Agent:
         self.tool_choice = tool_choice
         self.max_steps = max_steps
         self.max_output_tokens = max_output_tokens
-        self._approve = approve
+        self.approve = approve
         self.listener = listener
         self._is_running = Lock()
         self._projection = Projection()
@@ -295,7 +295,7 @@ class Agent:
             if stop is not None and stop.is_set():
                 raise Stopped("stopped")
             yield ToolRequested(call)
-            if self._approve is not None and not self._approve(call):
+            if self.approve is not None and not self.approve(call):
                 yield self._remember(failed_result(call, "denied by the user"))
             else:
                 yield self._remember(run_tool(self.tools, call))

@@ -5,7 +5,9 @@ NbchatError                   one line: what was seen, and what to do
 ├── HistoryError              entries that make no conversation
 ├── ModelFileError            the embedded model could not be fetched or loaded
 ├── StoreError                the session store could not be opened, read or written
-│   └── SessionTaken          another kernel has gone on with the session
+│   ├── SessionTaken          another kernel has gone on with the session
+│   └── SessionNotFound       there is no session of that id
+├── ChatUnreachable           no chat listens in that kernel
 ├── CompactionError           a summary that was refused; carries a reason code
 ├── Stopped                   the person pressed Stop; control flow, not a fault
 └── ProviderError             the model's server
@@ -42,6 +44,14 @@ class StoreError(NbchatError):
 
 class SessionTaken(StoreError):
     """Another kernel has gone on with the session; what is said here is not saved."""
+
+
+class SessionNotFound(StoreError):
+    """There is no session of that id."""
+
+
+class ChatUnreachable(NbchatError):
+    """No chat listens in a kernel: none has begun there, or it is elsewhere."""
 
 
 class CompactionError(NbchatError):

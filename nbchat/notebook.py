@@ -8,10 +8,12 @@ from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 
 from nbchat.agent import Agent
+from nbchat.approvals import Approvals, room_of
 from nbchat.build import build_agent, newest_session
 from nbchat.cell import show
 from nbchat.commands import CommandResult, Commands
 from nbchat.config import NbChat
+from nbchat.door import Door
 from nbchat.errors import NbchatError
 from nbchat.preferences import Setting, listed, with_preferences
 from nbchat.session import Session
@@ -31,6 +33,8 @@ class NotebookChat:
         self._agent: Agent | None = None
         self._panel: ChatUI | None = None
         self._building = threading.Lock()
+        self._stop = threading.Event()
+        self._door = Door(self._stop_cell, self._approvals)
         config.observe(self._apply_settings, names=list(config.traits(config=True)))
 
     def agent(self) -> Agent:
@@ -53,7 +57,7 @@ class NotebookChat:
 
     def say(self, text: str) -> None:
         """One turn in the cell that called it."""
-        stop = threading.Event()
+        stop = self._begin()
         try:
             show(self.agent().run(text, stop=stop), stop)
         finally:
@@ -61,7 +65,7 @@ class NotebookChat:
 
     def command(self, line: str) -> None:
         """A command, its answer printed."""
-        stop = threading.Event()
+        stop = self._begin()
         result = self._obey(self.agent(), line, stop=stop)
         if result.text:
             print(result.text)
@@ -85,6 +89,22 @@ class NotebookChat:
 
     def _listed_settings(self, agent: Agent) -> list[Setting]:
         return listed(self.config, self.store, agent.provider.name)
+
+    def _begin(self) -> threading.Event:
+        """What ends the turn of the cell that runs: its interrupt, or the server."""
+        agent, self._stop = self.agent(), threading.Event()
+        self._door.open()
+        if (approvals := self._approvals()) is not None:
+            approvals.begin(agent.session, self._stop)
+        return self._stop
+
+    def _stop_cell(self) -> None:
+        self._stop.set()
+        if (approvals := self._approvals()) is not None:
+            approvals.wake()
+
+    def _approvals(self) -> Approvals | None:
+        return room_of(self._agent.approve) if self._agent is not None else None
 
     def _built(self, session: Session) -> Agent:
         return build_agent(
@@ -119,6 +139,7 @@ class NotebookChat:
         """End the panel's thread and let the database go."""
         if self._panel is not None:
             self._panel.close()
+        self._door.close()
         self.config.unobserve_all()
         self.store.close()
 

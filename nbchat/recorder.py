@@ -16,6 +16,23 @@ from nbchat.session import Session
 from nbchat.store import PinKind, SessionStore
 
 
+def save_session(
+    store: SessionStore, session: Session, *, notebook: str = "", model: str = ""
+) -> None:
+    """Save a whole session that is in no store yet; raises StoreError.
+
+    One in which nothing was said cannot be kept, and is none to miss.
+    """
+    if not session.transcript:
+        return
+    for position in range(len(session.transcript)):
+        store.add_entry(session, position, notebook=notebook, model=model)
+    for record in session.compactions:
+        store.add_compaction(session.session_id, record)
+    if session.pins:
+        store.add_pins(session.session_id, session.pins, kind="pin")
+
+
 class Recorder:
     """Saves one session, event by event.
 

@@ -21,7 +21,7 @@ from nbchat.database import (
     sessions,
     settings,
 )
-from nbchat.errors import HistoryError, SessionTaken, StoreError
+from nbchat.errors import HistoryError, SessionNotFound, SessionTaken, StoreError
 from nbchat.history import Compaction, Entry, Usage, now
 from nbchat.session import Session
 
@@ -58,7 +58,7 @@ class SessionStore:
         return f"<SessionStore {url!r}>"
 
     def load(self, session_id: str) -> Session:
-        """A session as it was; raises StoreError when there is none of that id."""
+        """A session as it was; raises SessionNotFound if there is none of that id."""
         with self._connection() as connection:
             rows = connection.execute(
                 sa.select(chat_messages)
@@ -71,7 +71,7 @@ class SessionStore:
                 .order_by(session_snapshots.c.number)
             ).all()
         if not rows:
-            raise StoreError(
+            raise SessionNotFound(
                 f"there is no session {session_id!r}; /sessions lists them"
             )
         transcript = list(map(_entry, rows))

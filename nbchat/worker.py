@@ -18,6 +18,8 @@ from functools import partial
 from typing import Protocol
 
 from nbchat.agent import Agent
+from nbchat.approvals import Approvals, room_of
+from nbchat.door import Door
 from nbchat.errors import NbchatError, Stopped
 from nbchat.events import Event, TurnFailed, TurnFinished
 
@@ -133,6 +135,7 @@ class Worker:
         self._is_working = False
         self._is_warm_up_due = False
         self._is_closed = False
+        self._door = Door(self.stop, lambda: self.approvals)
 
     @property
     def agent(self) -> Agent:
@@ -148,6 +151,11 @@ class Worker:
         """Whether a turn runs or waits."""
         with self._changed:
             return self._is_working or bool(self._waiting)
+
+    @property
+    def approvals(self) -> Approvals | None:
+        """Where the agent's tool calls wait for a person, if its `approve` is such."""
+        return room_of(self._agent.approve) if self._agent is not None else None
 
     def submit(self, text: str) -> None:
         """Answer a message, or obey a command, after those that wait already."""
@@ -187,6 +195,7 @@ class Worker:
                 self._stop.set()
                 self._tell(Stopping())
             self._return_waiting()
+        self._wake_approvals()
 
     def wait(self, timeout_seconds: float | None = None) -> bool:
         """Block until nothing runs or waits; False when the time was up before."""
@@ -200,6 +209,8 @@ class Worker:
             self._waiting.clear()
             self._stop.set()
             self._changed.notify_all()
+        self._wake_approvals()
+        self._door.close()
         if self._thread not in (None, threading.current_thread()):
             self._thread.join(timeout_seconds)
 
@@ -257,6 +268,9 @@ class Worker:
             return job
 
     def _play(self, job: Job) -> None:
+        self._door.open()
+        if self.approvals is not None:
+            self.approvals.begin(self.agent.session, self._stop)
         try:
             for event in job.play(self.agent, self._stop):
                 self._tell(event)
@@ -278,6 +292,10 @@ class Worker:
         if outcome.text:
             yield Noted(outcome.text)
         yield from outcome.events
+
+    def _wake_approvals(self) -> None:
+        if self.approvals is not None:
+            self.approvals.wake()
 
     def _return_all(self) -> None:
         with self._changed:

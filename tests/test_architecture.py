@@ -16,6 +16,8 @@ LAYERS = [
     {"session"},
     {"site_files"},
     {"events", "models", "tokens", "tools", "config", "variables"},
+    {"approvals"},
+    {"door"},
     {"providers.base", "providers.pump"},
     {
         "providers",
@@ -30,14 +32,15 @@ LAYERS = [
         "render",
         "testing",
         "replay",
+        "export",
     },
     {"upkeep", "recorder", "session_log", "preferences"},
     {"agent", "demo"},
     {"build"},
     {"worker", "commands", "commands.*", "cell"},
     {"ui", "ui.*"},
-    {"notebook"},
-    {"magics", "cli"},
+    {"notebook", "doctor"},
+    {"magics", "server", "cli"},
     {""},
 ]
 """From the ground up: a module imports from its own layer or from below, never above."""
@@ -53,6 +56,8 @@ OUTSIDE = {
     "tiktoken": {"tokens"},
     "nbclient": {"cli"},
     "latex2mathml": {"mathml"},
+    "jupyter_server": {"server", "doctor"},
+    "tornado": {"server"},
 }
 """Who may import a heavy package."""
 

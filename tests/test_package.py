@@ -45,6 +45,7 @@ def wheel_files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         "nbchat/data/LICENSES.md",
         "nbchat/data/smollm2.jinja",
         "etc/jupyter/nbchat_config.d/10-defaults.json",
+        "etc/jupyter/jupyter_server_config.d/nbchat.json",
     ],
 )
 def test_the_wheel_holds_what_the_product_needs(wheel_files: list[str], file: str):
