@@ -3,10 +3,12 @@
 import argparse
 import asyncio
 import os
+import re
 import shutil
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -21,9 +23,12 @@ from nbconvert.preprocessors import CoalesceStreamsPreprocessor
 from tqdm import tqdm
 
 from nbchat.config import settings
+from nbchat.doctor import examine
 from nbchat.errors import ConfigError, NbchatError
+from nbchat.export import FORMATS, exported, imported
 from nbchat.providers import EMBEDDED_MODEL, default_model
 from nbchat.providers.weights import is_fetched, model_file
+from nbchat.recorder import save_session
 from nbchat.session import Session
 from nbchat.store import SessionStore
 
@@ -32,6 +37,8 @@ FOLDER = "nbchat-demo"
 LOOK_SECONDS = 0.5
 CELL_TIMEOUT_SECONDS = 1_800
 MOST_TICKETS = 30
+SESSION_ID = re.compile(r"[\w-]{1,64}", re.ASCII)
+"""What an imported session may be called; others get a name of ours."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -51,7 +58,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="nbchat", description=__doc__)
-    commands = parser.add_subparsers(required=True, metavar="demo | lab | sessions")
+    commands = parser.add_subparsers(
+        required=True, metavar="demo | lab | sessions | export | import | doctor"
+    )
     demo = commands.add_parser(
         "demo", help="triage real tickets in a notebook, headless"
     )
@@ -67,6 +76,20 @@ def _parser() -> argparse.ArgumentParser:
     )
     sessions = commands.add_parser("sessions", help="list the sessions kept here")
     sessions.set_defaults(command=_sessions)
+    export = commands.add_parser("export", help="write a session as a file")
+    export.add_argument("session", metavar="ID", help="as nbchat sessions lists it")
+    export.add_argument("--to", choices=FORMATS, required=True)
+    export.add_argument("--output", type=Path, help="a file; else it is printed")
+    export.set_defaults(command=_export)
+    importing = commands.add_parser(
+        "import", help="keep a session from a json or ipynb that export wrote"
+    )
+    importing.add_argument("file", type=Path)
+    importing.set_defaults(command=_import)
+    doctor = commands.add_parser(
+        "doctor", help="every setting and its origin, keys, store, versions"
+    )
+    doctor.set_defaults(command=_doctor)
     return parser
 
 
@@ -106,8 +129,51 @@ def _lab(options: argparse.Namespace) -> None:
 
 def _sessions(_options: argparse.Namespace) -> None:
     """One line a session, the newest first."""
-    for info in SessionStore(os.environ.get("NBCHAT_STORE_URL", "")).sessions():
+    for info in _store().sessions():
         print(f"{info.id}  {info.used_at[:16]}  {info.entries:5}  {info.title}")
+
+
+def _export(options: argparse.Namespace) -> None:
+    """A session in a file, or on the screen."""
+    text = exported(_store().load(options.session), options.to)
+    if options.output is None:
+        sys.stdout.buffer.write(text.encode())
+        return
+    try:
+        options.output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise NbchatError(f"cannot write {options.output}: {error.strerror}") from error
+
+
+def _import(options: argparse.Namespace) -> None:
+    """A session into the store, under a new id where its own is taken."""
+    try:
+        session = imported(options.file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise NbchatError(f"cannot read {options.file}: {reason}") from error
+    if not session.transcript:
+        raise NbchatError(f"{options.file} holds a session in which nothing was said")
+    store = _store()
+    taken = {info.id for info in store.sessions()}
+    if not SESSION_ID.fullmatch(session.session_id) or session.session_id in taken:
+        session.session_id = uuid.uuid4().hex[:12]
+    save_session(store, session)
+    print(f"{session.session_id}  {len(session.transcript)} entries")
+
+
+def _doctor(_options: argparse.Namespace) -> None:
+    """The whole report, and a fault when something would not work."""
+    findings = examine()
+    print(findings.text)
+    if findings.problems:
+        more = len(findings.problems) - 1
+        rest = f" (and {more} more, see above)" if more else ""
+        raise NbchatError(f"something would not work: {findings.problems[0]}{rest}")
+
+
+def _store() -> SessionStore:
+    return SessionStore(settings().store_url)
 
 
 def _prepared_model() -> str:

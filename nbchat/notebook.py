@@ -92,8 +92,9 @@ class NotebookChat:
 
     def _begin(self) -> threading.Event:
         """What ends the turn of the cell that runs: its interrupt, or the server."""
-        agent, self._stop = self.agent(), threading.Event()
+        self._stop = threading.Event()
         self._door.open()
+        agent = self.agent()
         if (approvals := self._approvals()) is not None:
             approvals.begin(agent.session, self._stop)
         return self._stop

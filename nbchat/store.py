@@ -57,6 +57,16 @@ class SessionStore:
         url = sa.make_url(self.url) if self.url else default_file()
         return f"<SessionStore {url!r}>"
 
+    @property
+    def place(self) -> str:
+        """Where it is, without a password; raises StoreError for what is no URL."""
+        if not self.url:
+            return str(default_file())
+        try:
+            return str(sa.make_url(self.url))
+        except SQLAlchemyError as error:
+            raise StoreError(f"the session store failed: {error}") from error
+
     def load(self, session_id: str) -> Session:
         """A session as it was; raises SessionNotFound if there is none of that id."""
         with self._connection() as connection:
@@ -120,6 +130,13 @@ class SessionStore:
             query = query.where(sessions.c.notebook == notebook)
         with self._connection() as connection:
             return [_info(row) for row in connection.execute(query)]
+
+    def check_writable(self) -> None:
+        """Write and take it back; raises StoreError where that cannot be done."""
+        row = {"scope": "", "name": "", "value_json": "null", "created_at": now()}
+        with self._connection() as connection:
+            connection.execute(settings.insert().values(row))
+            connection.rollback()
 
     def close(self) -> None:
         """Let the database go."""
@@ -238,7 +255,7 @@ class SessionStore:
                 "another kernel has gone on with this session; what follows is not "
                 "saved here: start another one with /new"
             ) from error
-        except (SQLAlchemyError, OSError) as error:
+        except (SQLAlchemyError, OSError, ImportError) as error:  # no driver
             raise StoreError(
                 f"the session store failed: {_first_line(error)}"
             ) from error

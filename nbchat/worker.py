@@ -215,6 +215,7 @@ class Worker:
             self._thread.join(timeout_seconds)
 
     def _enqueue(self, job: Job) -> None:
+        self._door.open()  # before the agent is built: that may take seconds
         with self._changed:
             if self._is_closed:
                 raise NbchatError("this chat was closed; make a new one to go on")
@@ -268,7 +269,6 @@ class Worker:
             return job
 
     def _play(self, job: Job) -> None:
-        self._door.open()
         if self.approvals is not None:
             self.approvals.begin(self.agent.session, self._stop)
         try:

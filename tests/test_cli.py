@@ -1,5 +1,6 @@
 """The command line: the demo for real, and one line for what cannot be."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,10 @@ import pytest
 
 from nbchat.cli import _copied, main, require
 from nbchat.errors import ConfigError
+from nbchat.export import exported
+from nbchat.recorder import save_session
+from nbchat.session import Session
+from nbchat.store import SessionStore
 
 
 def nbchat(*arguments: str, folder: Path) -> "subprocess.CompletedProcess[str]":
@@ -85,3 +90,81 @@ def test_a_command_is_needed(capsys):
     with pytest.raises(SystemExit):
         main([])
     assert "demo" in capsys.readouterr().err
+
+
+def kept(*said: tuple[str, str], session_id: str) -> Session:
+    session = Session(said, session_id=session_id, pins=["Be kind."])
+    save_session(SessionStore(), session)
+    return session
+
+
+def test_a_session_is_exported_and_imported_under_another_id(tmp_path, capsysbinary):
+    session = kept(("user", "hi \ud800"), ("assistant", "ho"), session_id="s1")
+    for form in ("json", "ipynb"):
+        file = tmp_path / f"session.{form}"
+        assert main(["export", "s1", "--to", form, "--output", str(file)]) == 0
+        assert main(["import", str(file)]) == 0
+        new_id = capsysbinary.readouterr().out.split()[0].decode()
+        assert new_id != "s1"
+        again = SessionStore().load(new_id)
+        assert (again.transcript, again.pins) == (session.transcript, session.pins)
+    assert len(SessionStore().sessions()) == 3
+
+
+def test_an_imported_session_keeps_its_id_where_it_is_free(
+    tmp_path, monkeypatch, capsys
+):
+    kept(("user", "hi"), session_id="s1")
+    file = tmp_path / "session.json"
+    assert main(["export", "s1", "--to", "json", "--output", str(file)]) == 0
+    monkeypatch.setenv("NBCHAT_STORE_URL", f"sqlite:///{tmp_path / 'other.db'}")
+    assert main(["import", str(file)]) == 0
+    assert capsys.readouterr().out == "s1  1 entries\n"
+    hostile = json.loads(file.read_text()) | {"session_id": "../../x"}
+    file.write_text(json.dumps(hostile))
+    assert main(["import", str(file)]) == 0
+    assert ".." not in capsys.readouterr().out
+
+
+def test_an_export_without_a_file_is_printed(tmp_path, capsysbinary):
+    kept(("user", "hi"), ("assistant", "**ho**"), session_id="s1")
+    assert main(["export", "s1", "--to", "md"]) == 0
+    shown = capsysbinary.readouterr().out.decode()
+    assert shown == "# hi\n\n## You\n\nhi\n\n## Assistant\n\n**ho**\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["export", "s2", "--to", "md"], "there is no session 's2'"),
+        (["export", "s1", "--to", "md", "--output", "/dev/null/x"], "cannot write"),
+        (["import", "no-such-file.json"], "cannot read no-such-file.json: No such"),
+        (["import", "binary.json"], "cannot read binary.json: it is not UTF-8"),
+        (["import", "other.json"], "this is no exported session"),
+        (["import", "empty.json"], "a session in which nothing was said"),
+    ],
+)
+def test_what_cannot_be_exported_or_imported_is_one_line(
+    tmp_path, monkeypatch, capsys, command, said
+):
+    monkeypatch.chdir(tmp_path)
+    Path("binary.json").write_bytes(b"\xff\xfe")
+    Path("other.json").write_text("{}")
+    Path("empty.json").write_text(exported(Session(), "json"))
+    kept(("user", "hi"), session_id="s1")
+    assert main(command) == 1
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+
+
+def test_sessions_are_those_of_the_store_that_a_site_names(
+    tmp_path, monkeypatch, capsys
+):
+    folder = tmp_path / "jupyter-config" / "nbchat_config.d"
+    folder.mkdir(parents=True)
+    url = f"sqlite:///{tmp_path / 'hub.db'}"
+    (folder / "50-hub.json").write_text(json.dumps({"NbChat": {"store_url": url}}))
+    save_session(SessionStore(url), Session([("user", "hello hub")], session_id="h1"))
+    assert main(["sessions"]) == 0
+    assert "hello hub" in capsys.readouterr().out
