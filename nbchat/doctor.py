@@ -64,7 +64,8 @@ class Findings:
         """Add a part; a fault in it is a problem, and the next part is made, too."""
         self.lines += ["", title] if self.lines else [title]
         try:
-            self.lines += [f"  {row}".rstrip() for row in rows]
+            for row in rows:  # one by one: those before a fault are kept
+                self.lines.append(f"  {row}".rstrip())
         except (NbchatError, ImportError) as error:
             self.problem(str(error))
 

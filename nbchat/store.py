@@ -63,7 +63,7 @@ class SessionStore:
         if not self.url:
             return str(default_file())
         try:
-            return str(sa.make_url(self.url))
+            return sa.make_url(self.url).render_as_string(hide_password=True)
         except SQLAlchemyError as error:
             raise StoreError(f"the session store failed: {error}") from error
 

@@ -1,6 +1,8 @@
 """The routes of a real Jupyter Server, and chats in kernels that it started."""
 
+import contextlib
 import json
+import socket
 import stat
 import time
 from collections.abc import Iterator
@@ -21,6 +23,7 @@ WITHIN_SECONDS = 1.0
 CHAT = """
 from nbchat import Agent, ChatUI
 from nbchat.approvals import Approvals
+from nbchat.events import TurnFinished
 from nbchat.testing import ScriptedProvider, calls, says
 import time
 
@@ -29,7 +32,15 @@ def refund(order: str) -> str:
     return f"{order} refunded"
 
 approvals = Approvals()
-agent = Agent(ScriptedProvider(LINES), tools=[refund], approve=approvals)
+ends = []
+
+def listener(event):
+    if isinstance(event, TurnFinished):
+        ends.append(time.time())
+
+agent = Agent(
+    ScriptedProvider(LINES), tools=[refund], approve=approvals, listener=listener
+)
 chat = ChatUI(agent)
 
 def await_that(condition):
@@ -76,14 +87,6 @@ def stopped_at(shown: str) -> float:
 
 def test_stop_ends_an_answer_within_a_second_while_a_cell_runs(kernel):
     kernel.run(CHAT.replace("LINES", SLOW))
-    kernel.run(
-        "from nbchat.events import TurnFinished\nends = []\n"
-        "put = chat._feed.put\n"
-        "def watched(event):\n"
-        "    if isinstance(event, TurnFinished): ends.append(time.time())\n"
-        "    put(event)\n"
-        "chat._worker._listener = watched"
-    )
     cell = kernel.start(
         f"chat.ask('go')\n{AWAIT_TEXT}\nprint('begun', flush=True)\n"
         "await_that(lambda: ends)\n"
@@ -228,6 +231,97 @@ def test_what_is_no_address_at_all_is_passed_over(kernel):
     for number, content in enumerate(foreign):
         (runtime / f"nbchat-{kernel.id}-foreign{number}.json").write_bytes(content)
     asked_to_stop(kernel)
+
+
+def test_a_turn_in_a_cell_waits_for_the_servers_word_too(kernel):
+    kernel.run("%load_ext nbchat")
+    kernel.run(CHAT.replace("LINES", ""))
+    kernel.run(
+        "inner = %chat agent\nfrom nbchat.tools import as_tools\n"
+        "inner.tools = as_tools([refund])\ninner.approve = approvals\n"
+        "approvals._listener = lambda waiting: print('waits', len(waiting), flush=True)\n"
+        "lines = [calls('refund', order=f'W{n}') for n in (1, 2)]\n"
+        "inner.use(ScriptedProvider(*lines))"
+    )
+    cell = kernel.start("%%chat\nrefund both")
+    kernel.await_output(cell, "waits 1")
+    body = {"kernel_id": kernel.id, "call_id": "call_1_0"}
+    assert kernel.server.ask("nbchat/approve", body).status == 200
+    kernel.await_output(cell, "waits 1")
+    asked_to_stop(kernel)
+    kernel.join(cell)
+    results = "[e.content for e in inner.session.transcript if e.role == 'tool']"
+    shown = kernel.run(results)
+    assert shown == "['W1 refunded', 'error: stopped before it ran']"
+
+
+def test_stop_counts_while_the_agent_is_still_being_built(kernel):
+    kernel.run(CHAT.replace("LINES", "says('hi')"))
+    cell = kernel.start(
+        "def build():\n    time.sleep(2)\n    return agent\n"
+        "slow = ChatUI(build=build)\nslow.ask('go')\nprint('asked', flush=True)\n"
+        "slow.wait(30)\nprint(len(agent.session.transcript), 'entries')"
+    )
+    kernel.await_output(cell, "asked")
+    asked_to_stop(kernel)
+    assert "0 entries" in kernel.join(cell)
+
+
+def test_unloading_the_extension_closes_the_door(kernel):
+    kernel.run("%load_ext nbchat")
+    kernel.run("agent = %chat agent\n" + CHAT.split("ends = []", maxsplit=1)[0])
+    kernel.run("agent.use(ScriptedProvider(says('hi')))")
+    kernel.run("%%chat\ngo")
+    assert len(doors(kernel)) == 1
+    kernel.run("%unload_ext nbchat")
+    assert doors(kernel) == []
+
+
+def test_a_forked_process_that_ends_leaves_the_door_open(kernel):
+    kernel.run(CHAT.replace("LINES", "says('hi')") + "chat.ask('go')\nchat.wait(30)")
+    kernel.run(
+        "import os\nchild = os.fork()\n"
+        "if not child:\n    chat._worker._door.close()\n    os._exit(0)\n"
+        "os.waitpid(child, 0)"
+    )
+    assert len(doors(kernel)) == 1
+    asked_to_stop(kernel)
+
+
+def knocked(kernel: ServerKernel, line: bytes) -> bytes:
+    """What a door answers to a line of somebody who found its port."""
+    port = json.loads(doors(kernel)[0].read_text())["port"]
+    with socket.create_connection(("127.0.0.1", port), 5) as visitor:
+        visitor.sendall(line)
+        with contextlib.suppress(ConnectionResetError):
+            return visitor.makefile("rb").readline()
+    return b""
+
+
+def test_who_does_not_know_the_secret_stops_nothing(kernel):
+    kernel.run(CHAT.replace("LINES", SLOW))
+    kernel.run(f"chat.ask('go')\n{AWAIT_TEXT}")
+    secret = json.loads(doors(kernel)[0].read_text())["secret"]
+    for wrong in ("", "guess", secret[:-1], secret + "x", "\ud800"):
+        line = json.dumps({"secret": wrong, "action": "stop"}).encode() + b"\n"
+        assert knocked(kernel, line) == b'{"error": "the secret is wrong"}\n'
+    for nonsense in (b"\n", b"[]\n", b"{}\n", b"\xff\n", b"[" * 60_000 + b"\n"):
+        assert knocked(kernel, nonsense) == b'{"error": "this is no request"}\n'
+    knocked(kernel, b"x" * 1_000_000)
+    line = json.dumps({"secret": secret, "action": "close"}).encode() + b"\n"
+    assert b"no action 'close'" in knocked(kernel, line)
+    assert kernel.run("chat.is_busy") == "True"
+    asked_to_stop(kernel)
+    assert kernel.run("chat.wait(5)") == "True"
+
+
+def test_a_visitor_who_says_nothing_keeps_nobody_waiting(kernel):
+    kernel.run(CHAT.replace("LINES", SLOW))
+    kernel.run(f"chat.ask('go')\n{AWAIT_TEXT}")
+    port = json.loads(doors(kernel)[0].read_text())["port"]
+    with socket.create_connection(("127.0.0.1", port), 5):
+        asked_to_stop(kernel)
+        assert kernel.run("chat.wait(5)") == "True"
 
 
 POSTS = ("nbchat/stop", "nbchat/approve", "nbchat/deny")
