@@ -5,7 +5,6 @@ import json
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -86,9 +85,7 @@ def _encoded(body: object) -> bytes:
 @contextlib.contextmanager
 def jupyter_server(folder: Path, **environment: str) -> Iterator[Server]:
     """A server that finds its settings, sessions and runtime files in `folder`."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    token = secrets.token_hex(16)
     places = {
         "JUPYTER_CONFIG_DIR": str(folder / "config"),
         "JUPYTER_CONFIG_PATH": str(REPOSITORY / "jupyter-config"),
@@ -102,15 +99,14 @@ def jupyter_server(folder: Path, **environment: str) -> Iterator[Server]:
         **environment,
     }
     _install_server_config(folder / "config")
-    server = Server(f"http://127.0.0.1:{port}", secrets.token_hex(16), places)
     log = folder / "server.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "jupyter_server", "--no-browser"),
-                *("--allow-root", "--ip=127.0.0.1", f"--port={port}"),
-                *("--ServerApp.port_retries=0", f"--ServerApp.root_dir={folder}"),
-                f"--IdentityProvider.token={server.token}",
+                *("--allow-root", "--ip=127.0.0.1", "--port=0"),
+                f"--ServerApp.root_dir={folder}",
+                f"--IdentityProvider.token={token}",
             ],
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -118,8 +114,8 @@ def jupyter_server(folder: Path, **environment: str) -> Iterator[Server]:
             start_new_session=True,
         )
     try:
-        _await(server, process, log)
-        yield server
+        url = _await_address(folder / "runtime", process, log)
+        yield Server(url, token, places)
     finally:
         process.send_signal(signal.SIGTERM)  # ends its kernels, too
         try:
@@ -136,12 +132,15 @@ def _install_server_config(folder: Path) -> None:
     (target / "nbchat.json").write_text(packaged.read_text())
 
 
-def _await(server: Server, process: "subprocess.Popen[bytes]", log: Path) -> None:
+def _await_address(runtime: Path, process: "subprocess.Popen[bytes]", log: Path) -> str:
+    """Where the server listens, as it tells when it does."""
+    file = runtime / f"jpserver-{process.pid}.json"
     deadline = time.monotonic() + START_SECONDS
     while process.poll() is None and time.monotonic() < deadline:
-        with contextlib.suppress(OSError):
-            server.ask("api/status")
-            return
+        with contextlib.suppress(OSError, ValueError):
+            url: str = json.loads(file.read_text())["url"].rstrip("/")
+            urllib.request.urlopen(f"{url}/api", timeout=5).close()
+            return url
         time.sleep(0.05)
     raise AssertionError(f"the server did not start:\n{log.read_text()}")
 

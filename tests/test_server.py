@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+import os
+import signal
 import socket
 import stat
 import time
@@ -206,7 +208,7 @@ def test_a_killed_kernels_file_is_harmless_and_its_successor_takes_it_away(kerne
     kernel.run(CHAT.replace("LINES", "says('hi')"))
     kernel.run("chat.ask('go')\nchat.wait(30)")
     (stale,) = doors(kernel)
-    kernel.start("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    os.kill(int(kernel.run("import os; os.getpid()")), signal.SIGKILL)
     kernel.server.ask(f"api/kernels/{kernel.id}/restart", {})
     kernel.client.kernel_info(reply=True, timeout=60)
     assert stale.exists()
