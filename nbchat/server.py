@@ -113,7 +113,6 @@ class Export(Route):
         text: str = await self.off_loop(lambda: _exported(session_id, name))
         file = f"nbchat-{session_id}.{name}"
         self.set_header("Content-Disposition", f'attachment; filename="{file}"')
-        self.set_header("X-Content-Type-Options", "nosniff")
         media_type = f"{MEDIA_TYPES[name]}; charset=utf-8"
         self.finish(text, set_content_type=media_type)
 

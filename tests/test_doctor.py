@@ -1,8 +1,10 @@
 """nbchat doctor, in processes and environments of its own."""
 
+import contextlib
 import json
 import os
 import re
+import sqlite3
 import subprocess
 import sys
 import sysconfig
@@ -164,7 +166,10 @@ def test_a_store_that_can_only_be_read_is_told(tmp_path):
 def test_examining_a_store_leaves_nothing_in_it():
     assert doctor().returncode == 0
     store = SessionStore()
-    assert (store.sessions(), store.settings([""])) == ([], {})
+    with contextlib.closing(sqlite3.connect(store.place)) as database:
+        tables = ("sessions", "chat_messages", "session_snapshots", "settings")
+        rows = [database.execute(f"SELECT * FROM {t}").fetchall() for t in tables]
+    assert rows == [[], [], [], []]
 
 
 def test_whether_the_embedded_model_is_there_is_told(tmp_path):
