@@ -101,12 +101,8 @@ def origin_of(scope: str) -> str:
 
 def listed(config: NbChat, store: SessionStore, model: str = "") -> list[Setting]:
     """Everything that can be set, with its value for a model and where that is from."""
-    kept = _kept(config, store, model)
     found = with_preferences(config, store, model)
-    return [
-        _setting(name, found, kept[name][0] if name in kept else None)
-        for name in SETTABLE
-    ]
+    return [_setting(name, found) for name in SETTABLE]
 
 
 def parsed(name: str, text: str) -> Any:
@@ -144,7 +140,7 @@ def _kept(
     return {name: found for name, found in kept.items() if name in names}
 
 
-def _setting(name: str, config: NbChat, scope: str | None) -> Setting:
+def _setting(name: str, config: NbChat) -> Setting:
     trait = config.traits()[name]
     value = getattr(config, name)
     choices = tuple(_choices(name, trait))
@@ -157,20 +153,15 @@ def _setting(name: str, config: NbChat, scope: str | None) -> Setting:
         text,
         str(trait.help),
         "choice" if choices else next(kinds, "text"),
-        _origin(name, config, scope),
+        _origin(name, config),
         choices,
     )
 
 
-def _origin(name: str, config: NbChat, scope: str | None) -> str:
-    if scope is not None:
-        return origin_of(scope)
+def _origin(name: str, config: NbChat) -> str:
     if name in config.locks:
         return f"locked by {config.locks[name]}"
-    if name in config.explicit:
-        return "environment, configuration or code"
-    is_default = getattr(config, name) == config.traits()[name].default_value
-    return "default" if is_default else "site file"
+    return config.origins.get(name, "default")
 
 
 def _choices(name: str, trait: TraitType[Any, Any]) -> Iterator[str]:

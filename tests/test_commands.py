@@ -1,5 +1,6 @@
 """What can be said to the chat itself."""
 
+import json
 import sqlite3
 import threading
 from pathlib import Path
@@ -270,3 +271,20 @@ def test_a_place_that_is_none_changes_nothing(commands, line, said):
     assert agent.session is before
     with pytest.raises(NbchatError, match="nobody has said anything"):
         commands(agent_for(commands), "/again")
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["/policy tiered", "/threshold 300", "/model local:smollm2", "/set policy off"],
+)
+def test_what_a_site_locks_no_command_changes(commands, tmp_path, line):
+    folder = tmp_path / "jupyter-config" / "nbchat_config.d"
+    folder.mkdir(parents=True)
+    values = {"policy": "early", "context_token_threshold": 9_000, "model": "openai:x"}
+    site = {"NbChat": values, "locked": list(values)}
+    (folder / "50-site.json").write_text(json.dumps(site))
+    agent = agent_for(commands)
+    with pytest.raises(ConfigError, match=r"is locked to .* by .*50-site.json"):
+        commands(agent, line)
+    assert agent.engine.policy.name == "single-summary"
+    assert agent.provider.name == "scripted:model"

@@ -110,7 +110,7 @@ def test_settings_are_listed_with_where_they_come_from(chat, store, monkeypatch)
     monkeypatch.setenv("NBCHAT_BULLETS", "7")
     found = {each.name: each for each in listed(settings(), store, MODEL)}
     assert (found["keep"].value, found["keep"].origin) == ("3", "set for openai")
-    assert found["bullets"].origin == "environment, configuration or code"
+    assert found["bullets"].origin == "environment variable NBCHAT_BULLETS"
     assert found["window_share"].origin == "default"
     assert "tiered" in found["policy"].choices
     assert (found["automatic"].kind, found["window_share"].kind) == ("bool", "float")

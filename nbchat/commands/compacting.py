@@ -8,6 +8,7 @@ from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.envelope import story
 from nbchat.compaction.meters.context import ContextUsage
 from nbchat.compaction.policies import PRESETS
+from nbchat.config import refuse_locked
 from nbchat.errors import NbchatError
 from nbchat.render import compaction_text
 from nbchat.session import Session
@@ -147,11 +148,13 @@ def _threshold(agent: Agent, tokens: str, _stop: Stop) -> CommandResult:
         )
     if tokens:
         try:
-            agent.engine.set_threshold(int(tokens.replace(",", "").replace("_", "")))
+            wanted = int(tokens.replace(",", "").replace("_", ""))
         except ValueError:
             raise NbchatError(
                 f"/threshold takes a number of tokens, not {tokens!r}"
             ) from None
+        refuse_locked(context_token_threshold=wanted)
+        agent.engine.set_threshold(wanted)
     threshold = agent.engine.context_token_threshold
     if threshold is None:
         return CommandResult("no threshold: the model's window is not known")

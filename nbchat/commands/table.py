@@ -8,7 +8,7 @@ from nbchat.build import apply_setting, policy_of, recorder
 from nbchat.commands.compacting import TABLE, policy_text
 from nbchat.commands.result import Command, CommandResult, Stop
 from nbchat.compaction.policies import policy_named
-from nbchat.config import NbChat, settings
+from nbchat.config import NbChat, refuse_locked, settings
 from nbchat.errors import ConfigError, NbchatError
 from nbchat.preferences import (
     TAKEN_BACK,
@@ -122,6 +122,7 @@ class Commands:
 
     def _model(self, agent: Agent, name: str, _stop: Stop) -> CommandResult:
         if name:
+            refuse_locked(model=name)
             before = self._kept(agent)
             agent.use(connect(name))
             self._follow(agent, {*before, *self._kept(agent)})
@@ -131,6 +132,7 @@ class Commands:
         """Choose for this chat alone; `/set policy` is for good."""
         if name:
             base = policy_named(name)
+            refuse_locked(policy=name)
             agent.engine.use_policy(policy_of(self._in_force(agent), base))
         return CommandResult(policy_text(agent))
 
