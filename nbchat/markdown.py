@@ -9,6 +9,8 @@ import re
 from collections.abc import Sequence
 from functools import cache
 from html import escape
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,8 +18,6 @@ import nh3
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
-from pygments import highlight
-from pygments.formatters import HtmlFormatter
 from pygments.lexer import Lexer
 from pygments.lexers import get_lexer_by_name
 from pygments.token import STANDARD_TYPES
@@ -30,6 +30,19 @@ HIGHLIGHT_LIMIT = 50_000
 """Characters of one code block that are coloured, about 50 ms of work."""
 
 LINK_SCHEMES = ("http://", "https://", "mailto:")
+
+# Pairs for light and dark, each at least 4.5:1 on the panel's code background; the
+# browser picks one by the panel's `color-scheme`.
+_COLOURS = {
+    "light-dark(#a3176f, #ff8fc7)": "k kc kd kn kp kr kt ow",
+    "light-dark(#0f6b3a, #8ddb9f)": "s s1 s2 sa sb sc dl sd se sh si sx sr ss",
+    "light-dark(#0550ae, #8ec5ff)": "m mb mf mh mi mo il",
+    "light-dark(#5c3bb8, #cdb4ff)": "nf fm nc nn nd bp nb nt ne",
+    "light-dark(#57606a, #a3abb5)": "c c1 ch cm cp cpf cs",
+    "light-dark(#9a3412, #ffb38a)": "na no gd gr err",
+}
+
+_COLOURED = {name for names in _COLOURS.values() for name in names.split()}
 
 _ATTRIBUTES = {
     "a": {"href"},
@@ -49,7 +62,7 @@ _TAGS = {
 }
 
 _VALUES = {
-    "class": {"nbc-code", *STANDARD_TYPES.values()},
+    "class": {"nbc-code", *_COLOURED},
     "style": {f"text-align:{side}" for side in ("left", "center", "right")},
 }
 
@@ -57,17 +70,6 @@ _SHAPES = {
     "data-language": re.compile(r"[\w+#.-]{1,20}"),
     "start": re.compile(r"\d{1,9}"),
     **mathml.ATTRIBUTES,
-}
-
-# Pairs for light and dark, each at least 4.5:1 on the panel's code background; the
-# browser picks one by the panel's `color-scheme`.
-_COLOURS = {
-    "light-dark(#a3176f, #ff8fc7)": "k kc kd kn kp kr kt ow",
-    "light-dark(#0f6b3a, #8ddb9f)": "s s1 s2 sa sb sc dl sd se sh si sx sr ss",
-    "light-dark(#0550ae, #8ec5ff)": "m mb mf mh mi mo il",
-    "light-dark(#5c3bb8, #cdb4ff)": "nf fm nc nn nd bp nb nt ne",
-    "light-dark(#57606a, #a3abb5)": "c c1 ch cm cp cpf cs",
-    "light-dark(#9a3412, #ffb38a)": "na no gd gr err",
 }
 
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
@@ -116,11 +118,22 @@ def _parser() -> MarkdownIt:
 def _highlighted(code: str, language: str, _attributes: str) -> str:
     """A fenced block; markdown-it keeps what begins with `<pre` as it is."""
     lexer = _lexer(language) if len(code) <= HIGHLIGHT_LIMIT else None
-    inside = (
-        highlight(code, lexer, HtmlFormatter(nowrap=True)) if lexer else escape(code)
-    )
+    inside = _coloured(code, lexer) if lexer else escape(code)
     name = escape(language.lower())
     return f'<pre class="nbc-code" data-language="{name}"><code>{inside}</code></pre>'
+
+
+def _coloured(code: str, lexer: Lexer) -> str:
+    """Spans for what has a colour only: others double the size of most code."""
+    classes = (
+        (STANDARD_TYPES.get(kind), text) for kind, text in lexer.get_tokens(code)
+    )
+    named = ((name if name in _COLOURED else "", text) for name, text in classes)
+    runs = groupby(named, key=itemgetter(0))
+    joined = ((name, escape("".join(text for _, text in run))) for name, run in runs)
+    return "".join(
+        f'<span class="{name}">{text}</span>' if name else text for name, text in joined
+    )
 
 
 def _lexer(language: str) -> Lexer | None:

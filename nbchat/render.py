@@ -34,6 +34,9 @@ HINT_LIMIT = 90
 PREVIEW_LIMIT = 200
 """Characters of a summary's story shown on its folded banner."""
 
+MARKDOWN_START = '<div class="nbc-md">'
+"""What stands before the blocks of an answer."""
+
 CELL_STYLE = """
 .nbc-cell > .nbc-banner { margin: 4px 0; padding: 6px 12px; border-radius: 6px;
   border: 1px solid var(--jp-info-color2, #90caf9);
@@ -251,7 +254,7 @@ def _user_html(entry: Entry) -> str:
 
 def _answer_html(entry: Entry) -> str:
     cut = '<div class="nbc-cut">stopped here</div>'
-    answer = f'<div class="nbc-md">{markdown_html(entry.content)}</div>'
+    answer = f"{MARKDOWN_START}{markdown_html(entry.content)}</div>"
     return answer + (cut if entry.is_incomplete else "")
 
 

@@ -126,7 +126,12 @@ class View:
     def apply(self, operation: dict[str, Any]) -> None:
         match operation:
             case {"op": "item", "key": key, "html": html}:
-                self.items[key] = html
+                kind = operation.get("streamed")
+                streamed = self.live[kind]["html"] if kind else ""
+                start, begins, rest = html.partition('<div class="nbc-md">')
+                self.items[key] = f"{start}{begins}{streamed}{rest}"
+            case {"op": "restart", "items": items}:
+                self.items = {item["key"]: item["html"] for item in items}
             case {"op": "drop", "key": key}:
                 del self.items[key]
             case {"op": "text", "kind": kind, "text": text}:
@@ -198,7 +203,8 @@ def test_every_message_is_one_the_protocol_knows_and_has_no_id(
         """Add one."""
         return a + 1
 
-    panel = panel_with(calls("add", a=1), says("# Two\n\nis it"), tools=[add])
+    two = says("# Two\n\nis it", delay_seconds=0.05)
+    panel = panel_with(calls("add", a=1), two, tools=[add])
     panel.view_says(type="hello")
     panel.view_says(type="send", text="1 + 1?")
     for message in settled(panel):
@@ -472,7 +478,7 @@ def test_a_session_that_was_there_before_is_shown_with_its_banner() -> None:
         Agent(ScriptedProvider(), session=Session(transcript, compactions=[RECORD]))
     )
     panel.view_says(type="hello")
-    panel.await_operation("item")
+    panel.await_operation("restart")
     view = View()
     panel.view_says(type="hello")
     view.receive(panel.sent[-1])
@@ -611,7 +617,7 @@ def test_notifications_can_be_turned_off_later_and_hold_for_a_reloaded_session()
     assert panel.notifies
     panel.notifies = False
     panel.view_says(type="hello")
-    panel.await_operation("item")
+    panel.await_operation("restart")
     panel.view_says(type="hello")
     view.receive(panel.sent[-1])
     assert view.state["notifies"] is False

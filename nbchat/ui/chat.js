@@ -4,6 +4,7 @@
 
 const PROTOCOL = 1;
 const NEAR_BOTTOM_PIXELS = 40;
+const NEAR_TOP_PIXELS = 800; // where earlier messages are asked for
 const INPUT_LIMIT_PIXELS = 180;
 const RETRY_MILLISECONDS = 3000; // ask again for a snapshot that does not come
 const SILENCE_MILLISECONDS = 10000; // a busy kernel says something more often than this
@@ -25,6 +26,8 @@ class Panel {
     this.parts = frame();
     this.sequence = null; // null until a snapshot came
     this.items = new Map();
+    this.before = null; // the key below which there is more
+    this.earlierToken = null; // of the question for it
     this.live = new Map();
     this.state = { queue: [], is_busy: false, retry: null };
     this.isPinned = true; // to the bottom
@@ -80,17 +83,16 @@ class Panel {
     this.setGone(false);
     if (message.type === "snapshot") this.restore(message);
     if (message.type === "events") this.advance(message);
+    if (message.type === "earlier_page") this.addEarlier(message);
     if (message.token) this.dialogs.forEach((dialog) => dialog.hear(message));
   }
 
   restore(snapshot) {
     if (this.sequence === snapshot.seq) return;
     this.sequence = snapshot.seq;
-    this.items.clear();
     this.live.clear();
-    this.parts.log.replaceChildren();
     this.parts.live.replaceChildren();
-    snapshot.items.forEach((item) => this.setItem(item));
+    this.restart(snapshot);
     for (const [kind, { html, text }] of Object.entries(snapshot.live)) {
       this.addBlock({ kind, html, text });
     }
@@ -113,10 +115,11 @@ class Panel {
 
   apply(operation) {
     const steps = {
+      restart: () => this.restart(operation),
       item: () => this.setItem(operation),
       drop: () => this.dropItem(operation.key),
       text: () => this.isFrozen || this.addText(operation),
-      block: () => this.isFrozen || this.addBlock(operation),
+      block: () => this.addBlock(operation),
       settle: () => this.settle(operation.kind),
       state: () => this.setState(operation.state),
       draft: () => this.offerDraft(operation.text),
@@ -143,26 +146,67 @@ class Panel {
 
   // The transcript
 
-  setItem({ key, html }) {
-    const fresh = fromHtml(html);
-    addCopyButtons(fresh);
-    addRetryButton(fresh);
-    this.dialogs.forEach((dialog) => dialog.see(fresh));
-    const call = fresh.classList.contains("nbc-tool-result") && this.openCall(fresh);
-    if (call) {
-      call.dataset.state = fresh.dataset.state;
-      call.append(fresh);
-    } else if (this.items.has(key)) {
-      this.items.get(key).replaceWith(fresh);
-    } else {
-      this.parts.log.append(fresh);
-    }
+  restart({ items, before }) {
+    this.items.clear();
+    this.parts.log.replaceChildren();
+    this.before = before;
+    this.earlierToken = null;
+    items.forEach((item) => this.setItem(item));
+  }
+
+  setItem({ key, html, streamed }) {
+    if (key < this.before) return; // it is not here yet
+    const { log } = this.parts;
+    const fresh = this.itemOf(html, streamed);
+    if (this.items.has(key)) this.items.get(key).replaceWith(fresh);
+    else if (!this.foldResult(fresh, log)) log.append(fresh);
     this.items.set(key, fresh);
   }
 
-  openCall(result) {
-    const cards = [...this.parts.log.querySelectorAll(".nbc-tool:not([data-state])")];
-    return cards.find((card) => card.dataset.call === result.dataset.call);
+  itemOf(html, streamed) {
+    const fresh = fromHtml(html);
+    if (streamed) fresh.querySelector(".nbc-md").prepend(...this.blocksOf(streamed));
+    addCopyButtons(fresh);
+    addRetryButton(fresh);
+    this.dialogs.forEach((dialog) => dialog.see(fresh));
+    return fresh;
+  }
+
+  // A call's result is the second half of its card.
+  foldResult(result, place) {
+    if (!result.matches(".nbc-tool-result")) return false;
+    const cards = [...place.querySelectorAll(".nbc-tool:not([data-state])")];
+    const call = cards.find((card) => card.dataset.call === result.dataset.call);
+    if (!call) return false;
+    call.dataset.state = result.dataset.state;
+    call.append(result);
+    return true;
+  }
+
+  askEarlier() {
+    const { scroller } = this.parts;
+    const isFar = scroller.scrollTop > NEAR_TOP_PIXELS || !scroller.clientHeight;
+    if (this.before === null || this.earlierToken || isFar) return;
+    this.earlierToken = newToken();
+    this.send({ type: "earlier", before: this.before, token: this.earlierToken });
+  }
+
+  addEarlier({ items, before, token }) {
+    if (token !== this.earlierToken) return;
+    const { log, scroller } = this.parts;
+    const below = scroller.scrollHeight - scroller.scrollTop;
+    const page = tag("div");
+    for (const { key, html } of items) {
+      const fresh = this.itemOf(html);
+      if (!this.foldResult(fresh, page)) page.append(fresh);
+      this.items.set(key, fresh);
+    }
+    log.querySelectorAll(":scope > .nbc-tool-result").forEach((r) => this.foldResult(r, page));
+    log.prepend(...page.childNodes);
+    scroller.scrollTop = scroller.scrollHeight - below;
+    this.before = before;
+    this.earlierToken = null;
+    this.draw();
   }
 
   dropItem(key) {
@@ -174,10 +218,16 @@ class Panel {
     this.stream(kind).text.appendData(text);
   }
 
+  // The item will need the blocks that nobody shall see after Stop was pressed.
   addBlock({ kind, html, text }) {
-    const stream = this.stream(kind);
-    stream.blocks.insertAdjacentHTML("beforeend", html);
-    stream.text.data = text;
+    const { blocks, unseen, text: open } = this.stream(kind);
+    (this.isFrozen ? unseen : blocks).insertAdjacentHTML("beforeend", html);
+    if (!this.isFrozen) open.data = text;
+  }
+
+  blocksOf(kind) {
+    const { blocks, unseen } = this.stream(kind);
+    return [...blocks.childNodes, ...unseen.childNodes];
   }
 
   stream(kind) {
@@ -323,6 +373,7 @@ class Panel {
     const { scroller, jump } = this.parts;
     if (this.isPinned) scroller.scrollTop = scroller.scrollHeight;
     jump.hidden = this.isPinned;
+    this.askEarlier();
   }
 
   // The person
@@ -373,6 +424,7 @@ class Panel {
     const below = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight;
     this.isPinned = below < NEAR_BOTTOM_PIXELS;
     this.parts.jump.hidden = this.isPinned;
+    this.askEarlier();
   }
 
   jump() {
@@ -492,7 +544,7 @@ class Dialog {
 
   // Make a token for a question, whose answer all views will hear
   newToken() {
-    this.token = `q${Math.random().toString(36).slice(2)}`;
+    this.token = newToken();
     return this.token;
   }
 
@@ -849,7 +901,7 @@ function streamOf(kind) {
       ? tag("details", "nbc-entry nbc-thinking", { open: "" }, tag("summary", "", {}, "Thinking"))
       : tag("article", "nbc-entry nbc-assistant", { "aria-label": "Assistant" });
   root.append(blocks, open);
-  return { root, blocks, text };
+  return { root, blocks, text, unseen: tag("div") };
 }
 
 function drawMeter({ meter, meterText, meterWindow, meterFill }, figures) {
@@ -986,6 +1038,10 @@ function copyBySelection(text) {
   const isCopied = document.execCommand("copy");
   area.remove();
   return isCopied;
+}
+
+function newToken() {
+  return `q${Math.random().toString(36).slice(2)}`;
 }
 
 function fromHtml(html) {

@@ -162,8 +162,14 @@ class ChatUI(anywidget.AnyWidget):
             case {"type": "compact", **details}:
                 self._worker.compact(*_wish(details))
             case {"type": str(name), "token": str(token)}:
-                if question := self._question(name, content):
-                    self._answers.ask(token, question)
+                self._take_question(token, name, content)
+
+    def _take_question(self, token: str, name: str, content: dict[str, Any]) -> None:
+        match name, content:
+            case "earlier", {"before": int(before)}:
+                self._feed.show_earlier(token, before)
+            case _ if question := self._question(name, content):
+                self._answers.ask(token, question)
 
     def _question(self, name: str, content: dict[str, Any]) -> Question | None:
         """What a view wants to know; None for what the protocol does not know."""

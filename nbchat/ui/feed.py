@@ -1,8 +1,9 @@
-"""From the screen to the views: numbered batches, at most 25 a second.
+"""From the screen to the views: numbered batches, at most 30 a second.
 
 A message per token would be dropped by the Jupyter server above 1,000 a second, and a
-view that lost one shows half an answer for ever. So operations are batched (the first
-at once, the rest every 40 ms) and numbered; a view that misses one asks for all.
+view that lost one shows half an answer for ever. So operations are batched and
+numbered; a view that misses one asks for all. The first goes at once; while there is
+always more they go less often, for Jupyter wraps each in 600 bytes of its own.
 """
 
 import threading
@@ -14,7 +15,10 @@ from nbchat.events import Event
 from nbchat.ui.screen import Operation, Screen
 from nbchat.worker import WorkerEvent
 
-INTERVAL_SECONDS = 0.04
+SHORTEST_SECONDS = 0.034
+LONGEST_SECONDS = 0.1
+GROWTH = 1.2
+"""Of the pause between batches, which half a second of text takes to its longest."""
 
 Send = Callable[[dict[str, Any]], None]
 
@@ -28,6 +32,7 @@ class Feed:
         self._send = send
         self._changed = threading.Condition()
         self._pending: list[Operation] = []
+        self._asked: list[tuple[str, int]] = []
         self._sequence = 0
         self._context = copy_context()
         self._thread: threading.Thread | None = None
@@ -42,12 +47,13 @@ class Feed:
         with self._changed:
             for operation in step(self._screen):
                 self._append(operation)
-            if self._thread is None and not self._closed.is_set():
-                self._thread = threading.Thread(
-                    target=self._loop, name="nbchat-feed", daemon=True
-                )
-                self._thread.start()
-            self._changed.notify()
+            self._wake()
+
+    def show_earlier(self, token: str, before: int) -> None:
+        """Answer, soon, a view that asks for the items before its oldest one."""
+        with self._changed:
+            self._asked.append((token, before))
+            self._wake()
 
     def answer_here(self) -> None:
         """From now on batches answer to the message that is being handled.
@@ -73,23 +79,39 @@ class Feed:
             self._flush()
             self._changed.notify()
 
+    def _wake(self) -> None:
+        if self._thread is None and not self._closed.is_set():
+            self._thread = threading.Thread(
+                target=self._loop, name="nbchat-feed", daemon=True
+            )
+            self._thread.start()
+        self._changed.notify()
+
     def _append(self, operation: Operation) -> None:
         """Neighbouring pieces of one text travel as one."""
         last = self._pending[-1] if self._pending else {}
-        if operation["op"] == "text" == last.get("op") and (
-            operation["kind"] == last["kind"]
-        ):
-            joined = last["text"] + operation["text"]
-            self._pending[-1] = {**operation, "text": joined}
-        else:
-            self._pending.append(operation)
+        match last.get("kind") == operation.get("kind") and operation["op"]:
+            case "text" if last["op"] in ("text", "block"):
+                joined = last["text"] + operation["text"]
+                self._pending[-1] = {**last, "text": joined}
+            case "block" if last["op"] in ("text", "block"):
+                joined = last.get("html", "") + operation["html"]
+                self._pending[-1] = {**operation, "html": joined}
+            case _:
+                self._pending.append(operation)
 
     def _loop(self) -> None:
+        pause = SHORTEST_SECONDS
         while not self._closed.is_set():
             with self._changed:
-                self._changed.wait_for(lambda: self._pending or self._closed.is_set())
+                longer = min(pause * GROWTH, LONGEST_SECONDS)
+                pause = longer if self._pending else SHORTEST_SECONDS
+                self._changed.wait_for(self._is_due)
                 self._flush()
-            self._closed.wait(INTERVAL_SECONDS)
+            self._closed.wait(pause)
+
+    def _is_due(self) -> bool:
+        return bool(self._pending or self._asked or self._closed.is_set())
 
     def _flush(self) -> None:
         if self._pending:
@@ -97,3 +119,7 @@ class Feed:
             events, self._pending = self._pending, []
             batch = {"type": "events", "seq": self._sequence, "events": events}
             self._context.run(self._send, batch)
+        while self._asked:  # here, so that no batch overtakes what it changes
+            token, before = self._asked.pop(0)
+            page = {"type": "earlier_page", **self._screen.page(before), "token": token}
+            self._context.run(self._send, page)

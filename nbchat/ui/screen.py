@@ -36,6 +36,7 @@ from nbchat.events import (
 from nbchat.history import Compaction, Entry
 from nbchat.markdown import displayable, markdown_html
 from nbchat.render import (
+    MARKDOWN_START,
     compaction_html,
     entry_html,
     note_html,
@@ -45,6 +46,7 @@ from nbchat.render import (
 )
 from nbchat.session import Session
 from nbchat.ui.history import parts
+from nbchat.ui.transcript import Transcript
 from nbchat.worker import (
     AgentReady,
     Idle,
@@ -65,7 +67,7 @@ STOP_NOTES: dict[StopReason, str] = {
 }
 
 # A blank line ends a block, unless a list, quote or indented part goes on after it.
-_BLOCK_END = re.compile(r"(?<!\n)\n{2,}+(?=\S)(?![-*+>|]|\d+[.)])")
+_BLOCK_END = re.compile(r"(?<!\n)\n{2,}+(?=\S)(?![-*+>|]|\d+(?:[.)]|\Z))")
 _FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 
 
@@ -74,7 +76,7 @@ class Screen:
 
     def __init__(self, *, has_settings: bool = False) -> None:
         """An empty panel whose agent is still to come."""
-        self._items: dict[int, str] = {}
+        self._items = Transcript()
         self._live: dict[str, dict[str, str]] = {}
         self._state: dict[str, Any] = {
             "phase": "starting",
@@ -93,12 +95,11 @@ class Screen:
         self._agent: Agent | None = None
         self._banners: dict[str, int] = {}
         self._running_banner: int | None = None
-        self._next_key = 0
 
     def snapshot(self) -> dict[str, Any]:
         """Everything a view needs to begin."""
         return {
-            "items": [{"key": key, "html": html} for key, html in self._items.items()],
+            **self._items.page(),
             "live": {kind: dict(parts) for kind, parts in self._live.items()},
             "state": dict(self._state),
         }
@@ -131,6 +132,10 @@ class Screen:
             case _:
                 shown = self._fold_worker(event)
         return shown
+
+    def page(self, before: int) -> dict[str, Any]:
+        """Items that are older than a view's, and the key to go on before."""
+        return self._items.page(before)
 
     def set_notifies(self, *, notifies: bool) -> list[Operation]:
         """From now on automatic compactions have a banner, or have none."""
@@ -191,27 +196,26 @@ class Screen:
     def _restore(self, agent: Agent) -> list[Operation]:
         """Show the agent's session instead of whatever was shown before."""
         self._agent = agent
-        gone = [{"op": "drop", "key": key} for key in self._items]
         self._items.clear()
         self._banners.clear()
         self._running_banner = None
-        shown = [
-            operation
-            for _, part in parts(agent.session)
-            for operation in self._add_part(part)
-        ]
-        return [*gone, *shown, *self._set(phase="ready"), *self._measure_agent()]
+        for _, part in parts(agent.session):
+            self._restore_part(part)
+        shown = {"op": "restart", **self._items.page()}
+        return [shown, *self._set(phase="ready"), *self._measure_agent()]
 
-    def _add_part(self, part: Entry | Compaction) -> list[Operation]:
-        if isinstance(part, Compaction):
-            return self._add_banner(part)
-        return self._add(entry_html(part))
+    def _restore_part(self, part: Entry | Compaction) -> None:
+        """An item whose HTML is made when a view comes to it."""
+        if not isinstance(part, Compaction):
+            self._items.add(part)
+        elif not self._is_silent(part):
+            self._banners[part.id] = self._items.add(part)
 
     def _stream_answer(self, text: str) -> list[Operation]:
         """More of an answer; its finished blocks become HTML while it goes on."""
         appended = self._stream("assistant", displayable(text))
         live = self._live["assistant"]
-        cut = _block_end(live["text"])
+        cut = _block_end(live["text"]) if "\n" in live["text"][-len(text) - 3 :] else 0
         if not cut:
             return appended
         html, rest = markdown_html(live["text"][:cut]), live["text"][cut:]
@@ -225,10 +229,12 @@ class Screen:
 
     def _add_entry(self, entry: Entry) -> list[Operation]:
         """A finished entry takes the place of what was streamed of it."""
-        settled = self._settle(entry.role)
+        streamed = self._live.get(entry.role, {"html": ""})["html"]
         added = self._add(entry_html(entry))
+        shown = [_without(streamed, each, entry.role) for each in added]
+        settled = self._settle(entry.role)
         activity = "Waiting for the model" if entry.role in ("user", "tool") else ""
-        return [*settled, *added, *self._set(retry=None, activity=activity)]
+        return [*shown, *settled, *self._set(retry=None, activity=activity)]
 
     def _settle(self, kind: str) -> list[Operation]:
         """The stream of a kind is over; its element goes, the entry has come."""
@@ -277,19 +283,20 @@ class Screen:
 
     def _begin_banner(self, event: CompactionStarted) -> list[Operation]:
         shown = self._add(notice_html(event))
-        self._running_banner = self._next_key - 1
+        self._running_banner = shown[0]["key"]
         return shown
 
     def _add_banner(self, compaction: Compaction) -> list[Operation]:
-        """The banner takes the place of the one that said it was under way.
-
-        Where no model could be had somebody should know, so that is never quiet.
-        """
-        if self._is_quiet(compaction.trigger) and compaction.status != "degraded":
+        """The banner takes the place of the one that said it was under way."""
+        if self._is_silent(compaction):
             return self._drop_running_banner()
-        key = self._take_running_banner()
-        self._banners[compaction.id] = self._next_key if key is None else key
-        return self._add(compaction_html(compaction), key=key)
+        shown = self._add(compaction_html(compaction), key=self._take_running_banner())
+        self._banners[compaction.id] = shown[0]["key"]
+        return shown
+
+    def _is_silent(self, compaction: Compaction) -> bool:
+        """Where no model could be had somebody should know, so that is never quiet."""
+        return self._is_quiet(compaction.trigger) and compaction.status != "degraded"
 
     def _redraw_banner(self, compaction: Compaction) -> list[Operation]:
         """The banner as the compaction is now, unless it has had none on purpose."""
@@ -302,7 +309,7 @@ class Screen:
         key = self._take_running_banner()
         if key is None:
             return []
-        del self._items[key]
+        self._items.drop(key)
         return [{"op": "drop", "key": key}]
 
     def _take_running_banner(self) -> int | None:
@@ -313,10 +320,7 @@ class Screen:
         """A new item, or a new face of an old one; nothing for empty HTML."""
         if not html:
             return []
-        if key is None:
-            key, self._next_key = self._next_key, self._next_key + 1
-        self._items[key] = html
-        return [{"op": "item", "key": key, "html": html}]
+        return [{"op": "item", "key": self._items.add(html, key=key), "html": html}]
 
     def _measure_agent(self) -> list[Operation]:
         """Model, policy, summary and meter as they are now; commands change them."""
@@ -361,6 +365,18 @@ def _summary(session: Session) -> dict[str, Any] | None:
     if record is None:
         return None
     return {"messages": record.stop, "html": summary_html(record.summary)}
+
+
+def _without(streamed: str, item: Operation, kind: str) -> Operation:
+    """An item without the blocks that a view has, if it does begin with them.
+
+    It need not: a block may refer to a link that is defined further down.
+    """
+    start, begins, rest = item["html"].partition(MARKDOWN_START)
+    if not (streamed and begins and rest.startswith(streamed)):
+        return item
+    html = f"{start}{begins}{rest[len(streamed) :]}"
+    return {**item, "html": html, "streamed": kind}
 
 
 def _block_end(text: str) -> int:

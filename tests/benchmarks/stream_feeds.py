@@ -1,8 +1,8 @@
 """What streaming.py measures, run in a notebook's kernel: one answer on one surface.
 
-    feed = Feed("nbchat", 8_000, 200)
-    feed.surface   # as a cell's last line
-    feed.play()    # in the next cell; returns the figures as JSON
+feed = Feed("nbchat", 8_000, 200)
+feed.surface   # as a cell's last line
+feed.play()    # in the next cell; returns the figures as JSON
 """
 
 import gzip
@@ -61,9 +61,7 @@ def _answers() -> list[str]:
 def _functions() -> list[str]:
     """Short Python functions, of this project."""
     sources = sorted((ROOT / "nbchat").glob("*.py"))
-    found = [
-        f for each in sources for f in _FUNCTION.findall(each.read_text("utf-8"))
-    ]
+    found = [f for each in sources for f in _FUNCTION.findall(each.read_text("utf-8"))]
     return [function for function in found if 200 < len(function) < 1_200]
 
 
@@ -141,7 +139,9 @@ class Feed:
         time.sleep(0.3)  # the last batch
         spent = time.process_time() - began
         figures = {"first": self.first, "last": self.last, "sent": self.sent}
-        return json.dumps({**figures, "cpu": spent, "parts": self.text.count("## Part")})
+        return json.dumps(
+            {**figures, "cpu": spent, "parts": self.text.count("## Part")}
+        )
 
     def pieces(self) -> Iterator[str]:
         """The pieces in their time, after the server's latency."""

@@ -141,7 +141,12 @@ def streamed(lab: Lab, page: Page, feed: tuple[str, int, float]) -> Row:
     with contextlib.suppress(Exception):
         page.wait_for_function("() => nbchatDone", timeout=1_000 * LIMIT_SECONDS)
     seen = area.evaluate(READ)
-    row = {**seen, **kernel, "shown": seen["first"], "busy": busy_seconds(client) - busy}
+    row = {
+        **seen,
+        **kernel,
+        "shown": seen["first"],
+        "busy": busy_seconds(client) - busy,
+    }
     row["lost"] = max(0, kernel["sent"] - seen["frames"])
     row["seen"] = seen["parts"]
     notebook.close()

@@ -1,0 +1,59 @@
+"""The items of the transcript: all of them by key, as HTML only what a view has needed.
+
+A conversation of a thousand entries takes seconds to render. So what was said before
+waits as it is, and views get the newest page first and earlier ones as they ask.
+"""
+
+from typing import Any
+
+from nbchat.history import Compaction, Entry
+from nbchat.render import compaction_html, entry_html
+
+PAGE_ITEMS = 30
+
+PAGE_CHARACTERS = 100_000
+"""Of HTML, after which a page ends early: a browser takes 50 ms for about as much."""
+
+
+class Transcript:
+    """Items by key; keys only grow, so an older item has a smaller one."""
+
+    def __init__(self) -> None:
+        """Nothing was said yet."""
+        self._items: dict[int, str | Entry | Compaction] = {}
+        self._next_key = 0
+
+    def add(self, item: str | Entry | Compaction, *, key: int | None = None) -> int:
+        """A new item, or a new face of an old one; its key."""
+        if key is None:
+            key, self._next_key = self._next_key, self._next_key + 1
+        self._items[key] = item
+        return key
+
+    def drop(self, key: int) -> None:
+        """Forget an item."""
+        del self._items[key]
+
+    def clear(self) -> None:
+        """Forget all items; their keys do not come again."""
+        self._items.clear()
+
+    def page(self, before: int | None = None) -> dict[str, Any]:
+        """The newest items before a key, oldest first, and the key to go on before."""
+        page: list[dict[str, Any]] = []
+        size = 0
+        for key in [key for key in self._items if before is None or key < before][::-1]:
+            if len(page) == PAGE_ITEMS or size > PAGE_CHARACTERS:
+                return {"items": page[::-1], "before": page[-1]["key"]}
+            if html := self._html(key):
+                page.append({"key": key, "html": html})
+                size += len(html)
+        return {"items": page[::-1], "before": None}
+
+    def _html(self, key: int) -> str:
+        item = self._items[key]
+        if isinstance(item, Entry):
+            item = self._items[key] = entry_html(item)
+        elif isinstance(item, Compaction):
+            item = self._items[key] = compaction_html(item)
+        return item
