@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -42,10 +43,12 @@ from nbchat.events import (
 )
 from nbchat.history import Compaction, Entry, Usage
 from nbchat.providers.base import Request
+from nbchat.render import entry_html
 from nbchat.session import Session
 from nbchat.testing import Answer, Line, ScriptedProvider, calls, fails, says
 from nbchat.ui import ChatUI
 from nbchat.ui.chat_ui import _wish
+from nbchat.ui.feed import Feed
 from nbchat.ui.screen import Screen
 from nbchat.worker import AgentReady, Idle, QueueChanged, TurnStarted, WorkerEvent
 
@@ -282,6 +285,83 @@ def test_deltas_travel_in_batches_of_at_most_thirty_a_second(
     assert sizes < 6 * len("word " * 400)
 
 
+def test_a_long_stream_goes_in_fewer_batches_and_the_first_piece_at_once(
+    panel_with: MakePanel,
+) -> None:
+    panel = panel_with(says("word " * 600, delay_seconds=0.005))
+    panel.ask("Talk.")
+    messages = settled(panel)
+    texts = [
+        moment
+        for moment, message in zip(panel.times, messages, strict=True)
+        if "text" in operations([message])
+    ]
+    pauses = [after - before for before, after in pairwise(texts)]
+    assert pauses[0] < 0.08
+    assert sum(pauses[-6:-1]) > 5 * 0.095
+
+
+@pytest.mark.parametrize("size", [1, 3, 4, 7, 1_000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# One\n\nTwo\n\n```py\nx = 1\n\ny\n```\n\n- a\n\n- b\n\nEnd.",
+        "1. one\n\n2. two\n\n   more\n\n10. ten\n\nText\n\n12 apples\n\nEnd",
+        "See [this].\n\nMore.\n\n[this]: https://example.org\n\nEnd.",
+        "| a |\n|---|\n| 1 |\n\n> quote\n\n> more\n\n~~~\n\nopen",
+    ],
+)
+def test_however_an_answer_is_cut_its_item_reads_as_if_it_had_come_whole(
+    text: str, size: int
+) -> None:
+    pieces = [text[start : start + size] for start in range(0, len(text), size)]
+    entry = Entry("assistant", text)
+    view = shown(*map(TextDelta, pieces), EntryAdded(0, entry))
+    assert view.items == {0: entry_html(entry)}
+    assert view.live == {}
+
+
+def test_blocks_that_were_streamed_are_not_sent_again() -> None:
+    text = "".join(f"Paragraph {number} of many.\n\n" for number in range(200))
+    screen = Screen()
+    pieces = [text[start : start + 4] for start in range(0, len(text), 4)]
+    streamed = [op for piece in pieces for op in screen.fold(TextDelta(piece))]
+    assert sum(operation["op"] == "block" for operation in streamed) > 100
+    added = screen.fold(EntryAdded(0, Entry("assistant", text)))
+    assert [operation["op"] for operation in added[:2]] == ["item", "settle"]
+    assert len(json.dumps(added)) < 500
+
+
+def test_text_that_became_a_block_in_the_same_batch_travels_as_html_only() -> None:
+    sent: list[dict[str, Any]] = []
+    feed = Feed(Screen(), sent.append)
+    feed.change(lambda screen: screen.fold(TextDelta("first ")))
+    while not sent:
+        time.sleep(0.001)
+    for piece in ("one\n\n", "two", "\n\n", "three", " four"):
+        feed.put(TextDelta(piece))
+    feed.close()
+    news = sent[-1]["events"]
+    assert [operation["op"] for operation in news] == ["block"]
+    assert news[0]["html"] == "<p>first one</p>\n<p>two</p>\n"
+    assert news[0]["text"] == "three four"
+
+
+def test_a_long_session_is_shown_from_its_end_and_earlier_pages_on_demand() -> None:
+    said = [Entry("user", f"message {number}") for number in range(100)]
+    panel = Panel(Agent(ScriptedProvider(), session=Session(said)))
+    panel.view_says(type="hello")
+    panel.await_operation("restart")
+    panel.view_says(type="hello")
+    newest = panel.sent[-1]
+    assert is_valid(newest, "kernel_to_view")
+    assert "message 99" in newest["items"][-1]["html"]
+    earlier = panel.answer_to(type="earlier", before=newest["before"])
+    assert 0 < len(earlier["items"]) < 100
+    assert earlier["items"][-1]["key"] == newest["before"] - 1
+    panel.close()
+
+
 def test_only_look_and_protocol_are_synced_and_no_text_is(
     panel_with: MakePanel,
 ) -> None:
@@ -432,6 +512,8 @@ def test_messages_the_protocol_does_not_know_are_ignored(panel_with: MakePanel) 
         {"type": "eval", "text": "1"},
         {"type": "resync"},
         {"type": "plan", "token": "t"},
+        {"type": "earlier", "token": "t"},
+        {"type": "earlier", "before": None, "token": "t"},
         {"type": "history", "query": 5, "before": None, "token": "t"},
         {"type": "settings", "token": "t"},
         {"type": "plan", "keep": None},

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -67,6 +68,44 @@ print(json.dumps([spent, heavy]))
     )
     assert found[1] == []
     assert found[0] < 0.1
+
+
+@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+def test_all_that_is_heavy_is_loaded_while_the_person_types(kind, tmp_path):
+    """Gate P9: the first message waits for the server and not for imports."""
+    found = json.loads(
+        run_in_a_fresh_python(f"""
+import json, os, sys, time
+os.environ |= {{"NBCHAT_STORE_URL": "sqlite:///{tmp_path}/chat.db",
+    "OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}}
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from fault_server import AnthropicDialect, FaultServer, OpenAIDialect
+from IPython.core.interactiveshell import InteractiveShell
+dialect = OpenAIDialect() if {kind!r} == "openai" else AnthropicDialect()
+server = FaultServer()
+server.script(dialect.text("Hello."))
+shell = InteractiveShell.instance()
+for line in ("load_ext nbchat", "config NbChat.model = '{kind}:m'",
+        "config NbChat.window = 100_000",
+        f"config NbChat.base_url = '{{server.url}}/v1'"):
+    shell.run_line_magic(*line.split(" ", 1))
+panel = shell.run_line_magic("chat", "")
+lean = [name for name in {HEAVY} if name in sys.modules]
+panel.receive({{"type": "hello"}})
+panel.wait()
+while panel._feed._screen._agent is None or panel.is_busy:
+    time.sleep(0.01)
+before = set(sys.modules)
+panel.ask("Hello?")
+panel.wait()
+late = [name for name in {HEAVY} if name in set(sys.modules) - before]
+print(json.dumps([panel.session.transcript[-1].content, lean, late]))
+os._exit(sys.stdout.flush() or 0)
+""")
+    )
+    assert found[0] == "Hello."
+    assert kind not in found[1]
+    assert found[2] == []
 
 
 def test_importing_nbchat_opens_nothing_and_loads_no_sdk():

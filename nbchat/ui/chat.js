@@ -5,6 +5,7 @@
 const PROTOCOL = 1;
 const NEAR_BOTTOM_PIXELS = 40;
 const NEAR_TOP_PIXELS = 800; // where earlier messages are asked for
+const MANY_BLOCKS = 50; // of which those out of sight get no layout each by itself
 const INPUT_LIMIT_PIXELS = 180;
 const RETRY_MILLISECONDS = 3000; // ask again for a snapshot that does not come
 const SILENCE_MILLISECONDS = 10000; // a busy kernel says something more often than this
@@ -165,7 +166,9 @@ class Panel {
 
   itemOf(html, streamed) {
     const fresh = fromHtml(html);
-    if (streamed) fresh.querySelector(".nbc-md").prepend(...this.blocksOf(streamed));
+    const text = fresh.querySelector(".nbc-md");
+    if (streamed) text.prepend(...this.blocksOf(streamed));
+    text?.classList.toggle("nbc-long", text.childElementCount > MANY_BLOCKS);
     addCopyButtons(fresh);
     addRetryButton(fresh);
     this.dialogs.forEach((dialog) => dialog.see(fresh));

@@ -9,7 +9,7 @@ from typing import Any
 from nbchat.history import Compaction, Entry
 from nbchat.render import compaction_html, entry_html
 
-PAGE_ITEMS = 30
+PAGE_ITEMS = 20
 
 PAGE_CHARACTERS = 100_000
 """Of HTML, after which a page ends early: a browser takes 50 ms for about as much."""

@@ -34,6 +34,9 @@ HERTZ = 20
 LATENCY_SECONDS = 1.0
 """Before the first piece, as a server takes some time."""
 
+LOADED = time.process_time()
+"""CPU of the kernel when this was imported."""
+
 _FUNCTION = re.compile(r"^def .*?(?=^\S(?!\)))", re.MULTILINE | re.DOTALL)
 
 
@@ -52,7 +55,8 @@ def answer_text(size: int) -> str:
 
 
 def _answers() -> list[str]:
-    chats = [json.loads(line) for line in gzip.open(CHATS, "rt", encoding="utf-8")]
+    lines = gzip.decompress(CHATS.read_bytes()).decode().splitlines()
+    chats = [json.loads(line) for line in lines]
     said = [each for chat in chats for each in chat["messages"]]
     texts = [each["content"] for each in said if each["role"] == "assistant"]
     return [text for text in texts if "```" not in text and 300 < len(text) < 1_500]
@@ -250,3 +254,8 @@ def long_chat(messages: int) -> ChatUI:
     answer = answer_text(2_000)
     model = Paced(200, *[answer] * 20)
     return ChatUI(build=partial(Agent, model, session=long_session(messages)))
+
+
+def spent() -> float:
+    """Seconds of the kernel's CPU since this was imported."""
+    return round(time.process_time() - LOADED, 2)

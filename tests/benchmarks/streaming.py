@@ -27,11 +27,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent / "browser"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "browser"))
 
 from labkit import CHROMIUM, CHROMIUM_ARGUMENTS, Lab, Notebook, lab_server
 from playwright.sync_api import CDPSession, Page, sync_playwright
+
+HERE = Path(__file__).parent
 
 LIMIT_SECONDS = 150
 """After the last piece; what the page does not show by then it is said to lose."""
@@ -93,6 +94,32 @@ READ = """(root) => ({ bytes: nbchatBytes, frames: nbchatFrames, tasks: nbchatTa
   first: nbchatFirst, done: nbchatDone,
   parts: new Set(root.textContent.match(/Part \\d{4}/g)).size })"""
 
+# Tasks count from the frame after the one that shows the newest message.
+PAINTED = """() => {
+  window.nbchatPainted = null;
+  const look = () => {
+    if (!document.querySelector('.nbc-log > *')) return requestAnimationFrame(look);
+    requestAnimationFrame(() => { nbchatPainted = Date.now(); nbchatTasks = [] });
+  };
+  look();
+}"""
+
+# Goes up a screen at each frame, as a person who drags the scroll bar.
+SCROLL_UP = """async (scroller) => {
+  const first = () => scroller.querySelector('.nbc-log > *').textContent;
+  const end = Date.now() + 60000;
+  while (!first().startsWith('Question 0:') && Date.now() < end) {
+    scroller.scrollTop -= scroller.clientHeight;
+    await new Promise(requestAnimationFrame);
+  }
+}"""
+
+# As little work as can be: it is asked at each frame.
+ANSWERED = """() => document.querySelector('.nbc-log')?.lastElementChild
+  ?.querySelector('.nbc-md')?.lastElementChild?.textContent.includes('THE-END')"""
+
+LONG = 1_000
+
 Row = dict[str, Any]
 
 
@@ -124,7 +151,9 @@ def streamed(lab: Lab, page: Page, feed: tuple[str, int, float]) -> Row:
     """The figures of one answer."""
     method, size, speed = feed
     name = f"{method.replace(' ', '-')}-{size}-{speed:g}.ipynb"
-    notebook = Notebook(page, lab, name, cells(f"feed = Feed{feed}\nfeed.surface"))
+    notebook = Notebook(
+        page, lab, name, cells(f"feed = Feed{feed}\nfeed.surface", "feed.play()")
+    )
     notebook.open()
     outputs = notebook.run(0)
     outputs.first.wait_for(state="attached")
@@ -153,10 +182,10 @@ def streamed(lab: Lab, page: Page, feed: tuple[str, int, float]) -> Row:
     return row
 
 
-def cells(first: str) -> tuple[str, str]:
+def cells(first: str, second: str) -> tuple[str, str]:
     """The two cells of a measurement."""
     importing = f"import sys\nsys.path.insert(0, {str(HERE)!r})\n"
-    return f"{importing}from stream_feeds import *\n{first}", "feed.play()"
+    return f"{importing}from stream_feeds import *\n{first}", second
 
 
 def row_cells(feed: tuple[str, int, float], row: Row) -> list[str]:
@@ -181,6 +210,42 @@ def print_row(row: list[str]) -> None:
     print("  ".join(padded), flush=True)
 
 
+def long_chat(lab: Lab, page: Page) -> None:
+    """Print what a long conversation costs to open, scroll, type in and stream."""
+    opening = f"panel = long_chat({LONG})\npanel"
+    notebook = Notebook(page, lab, "long.ipynb", cells(opening, "spent()"))
+    notebook.open()
+    page.evaluate(RESET)
+    page.evaluate(PAINTED)
+    began = time.time()
+    panel = notebook.run(0).locator(".nbc")
+    page.wait_for_function("() => nbchatPainted")
+    painted = page.evaluate("() => nbchatPainted / 1000")
+    time.sleep(1)
+    told(page, "opened", f"{1e3 * (painted - began):.0f} ms to the newest message")
+    kernel = notebook.run(1).inner_text()
+    began = time.time()
+    panel.locator(".nbc-scroller").evaluate(SCROLL_UP)
+    items = panel.locator(".nbc-log > *").count()
+    took = f"{time.time() - began:.1f} s to the first of {items} items"
+    told(page, "scrolled", took)
+    box = panel.get_by_role("textbox")
+    box.press_sequentially("Is it still as quick as a chat that has just begun?")
+    told(page, "typed", "51 characters")
+    box.press("Enter")
+    page.wait_for_function(ANSWERED)
+    told(page, "streamed", "2 KB")
+    print(f"kernel CPU until the newest message showed: {kernel} s")
+    notebook.close()
+
+
+def told(page: Page, did: str, figures: str) -> None:
+    """One line, with the tasks since the last one; the page's own are not counted."""
+    tasks = page.evaluate("() => nbchatTasks.splice(0)")
+    longest = f"{max(tasks):.0f} ms ({len(tasks)})" if tasks else "none of 50 ms"
+    print(f"{LONG:,} entries {did:9} {figures:36} longest task {longest}", flush=True)
+
+
 def main() -> None:
     """Measure all that was asked for, and print it row by row."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -188,6 +253,7 @@ def main() -> None:
     parser.add_argument("--speeds", type=float, nargs="*", default=[200, 2_000])
     parser.add_argument("--methods", nargs="*", default=METHODS)
     parser.add_argument("--all", action="store_true", help="also what takes minutes")
+    parser.add_argument("--no-long-chat", action="store_true")
     wanted = parser.parse_args()
     feeds = [
         (method, int(1_000 * size), speed)
@@ -200,6 +266,8 @@ def main() -> None:
     with jupyter_lab() as (lab, page):
         for feed in feeds:
             print_row(row_cells(feed, streamed(lab, page, feed)))
+        if not wanted.no_long_chat:
+            long_chat(lab, page)
 
 
 if __name__ == "__main__":

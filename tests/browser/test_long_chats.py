@@ -1,0 +1,124 @@
+"""A chat of a thousand entries in a real JupyterLab stays as quick as a short one."""
+
+from collections.abc import Callable
+
+from labkit import REPOSITORY, Notebook
+from playwright.sync_api import Locator, Page, expect
+
+OpenNotebook = Callable[..., Notebook]
+
+ENTRIES = 1_000
+
+LONGEST_MILLISECONDS = 150
+"""Of one task of the page's main thread, on two cores that others use as well; alone
+there is none of 50, see benchmarks/streaming.py."""
+
+SETUP = f"""
+import sys
+sys.path.insert(0, {str(REPOSITORY / "tests" / "benchmarks")!r})
+from stream_feeds import long_chat
+panel = long_chat({ENTRIES})
+panel
+"""
+
+# Notes every long task that begins after the panel has first shown a message.
+OBSERVE = """() => {
+  window.nbchatTasks = [];
+  let painted = Infinity;
+  const look = () => {
+    if (!document.querySelector('.nbc-log > *')) return requestAnimationFrame(look);
+    requestAnimationFrame(() => { painted = performance.now() });
+  };
+  look();
+  new PerformanceObserver((list) => {
+    for (const { startTime, duration } of list.getEntries())
+      if (startTime > painted) window.nbchatTasks.push(Math.round(duration));
+  }).observe({ entryTypes: ['longtask'] });
+}"""
+
+# Goes up a screen at each frame, as a person who drags the scroll bar.
+SCROLL_UP = """async (scroller) => {
+  const first = () => scroller.querySelector('.nbc-log > *')?.textContent ?? '';
+  const end = Date.now() + 30000;
+  while (!first().startsWith('Question 0:') && Date.now() < end) {
+    scroller.scrollTop -= scroller.clientHeight;
+    await new Promise(requestAnimationFrame);
+  }
+  scroller.scrollTop = 0;
+}"""
+
+
+def long_panel(open_notebook: OpenNotebook, page: Page) -> Locator:
+    """The panel on a long chat, once its newest entry shows."""
+    notebook = open_notebook(SETUP, "panel")
+    page.evaluate(OBSERVE)
+    panel = notebook.run(0).locator(".nbc")
+    newest = panel.locator(".nbc-log > .nbc-assistant").last
+    expect(newest).to_contain_text(f"Answer {ENTRIES - 4}.")
+    return panel
+
+
+def long_tasks(page: Page) -> list[int]:
+    """The tasks that were too long, since the first message was painted."""
+    tasks = page.evaluate("() => window.nbchatTasks")
+    return [task for task in tasks if task > LONGEST_MILLISECONDS]
+
+
+def test_a_long_chat_opens_scrolls_takes_typing_and_streams_without_a_stall(
+    open_notebook: OpenNotebook, page: Page
+) -> None:
+    panel = long_panel(open_notebook, page)
+    items = panel.locator(".nbc-log > *")
+    assert items.count() < 100
+    panel.locator(".nbc-scroller").evaluate(SCROLL_UP)
+    expect(items.first).to_contain_text("Question 0:")
+    expect(panel.locator(".nbc-user")).to_have_count(ENTRIES // 4)
+    expect(panel.locator(".nbc-tool[data-state=done]")).to_have_count(ENTRIES // 4)
+    box = panel.get_by_role("textbox")
+    box.press_sequentially("Is it still quick?")
+    box.press("Enter")
+    answer = panel.locator(".nbc-log > .nbc-assistant").last
+    expect(answer).to_contain_text("THE-END", timeout=40_000)
+    assert long_tasks(page) == []
+
+
+def test_earlier_messages_come_above_without_moving_what_is_read(
+    open_notebook: OpenNotebook, page: Page
+) -> None:
+    panel = long_panel(open_notebook, page)
+    count = panel.locator(".nbc-log > *").count()
+    oldest = panel.locator(".nbc-log > .nbc-user").first.element_handle()
+    oldest.scroll_into_view_if_needed()
+    expect(panel.locator(".nbc-log > *")).not_to_have_count(count)
+    page.wait_for_timeout(500)
+    top = panel.locator(".nbc-scroller").bounding_box()["y"]
+    place = oldest.bounding_box()["y"] - top
+    assert 0 <= place < 400
+    numbers = panel.locator(".nbc-user").evaluate_all(
+        "users => users.map(user => Number(user.textContent.match(/\\d+/)[0]))"
+    )
+    assert numbers == sorted(numbers)
+
+
+def test_stop_while_blocks_stream_loses_none_of_what_was_said(
+    open_notebook: OpenNotebook,
+) -> None:
+    text = "".join(f"Paragraph {number:03}.\n\n" for number in range(300))
+    notebook = open_notebook(
+        "from nbchat.agent import Agent\nfrom nbchat.ui import ChatUI\n"
+        "from nbchat.testing import ScriptedProvider, says\n"
+        f"ui = ChatUI(Agent(ScriptedProvider(says({text!r}, delay_seconds=0.01))))\nui",
+        "said = ui.session.transcript[-1].content\nsaid.count('Paragraph')",
+    )
+    panel = notebook.run(0).locator(".nbc")
+    panel.get_by_role("textbox").fill("Go on.")
+    panel.get_by_role("textbox").press("Enter")
+    expect(panel.locator(".nbc-live p").nth(20)).to_be_attached()
+    panel.get_by_role("button", name="Stop").click()
+    answer = panel.locator(".nbc-log > .nbc-assistant")
+    expect(answer).to_contain_text("stopped here")
+    said = int(notebook.run(1).inner_text())
+    assert 20 < said < 300
+    shown = answer.locator(".nbc-md > p").all_text_contents()
+    whole = [f"Paragraph {number:03}." for number in range(said)]
+    assert shown[: said - 1] == whole[:-1]
