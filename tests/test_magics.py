@@ -93,7 +93,8 @@ panel = shell.run_line_magic("chat", "")
 lean = [name for name in {HEAVY} if name in sys.modules]
 panel.receive({{"type": "hello"}})
 panel.wait()
-while panel._feed._screen._agent is None or panel.is_busy:
+deadline = time.monotonic() + 60
+while panel._worker._agent is None and time.monotonic() < deadline:
     time.sleep(0.01)
 before = set(sys.modules)
 panel.ask("Hello?")

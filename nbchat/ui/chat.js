@@ -29,6 +29,7 @@ class Panel {
     this.items = new Map();
     this.before = null; // the key below which there is more
     this.earlierToken = null; // of the question for it
+    this.askAgainAt = 0;
     this.live = new Map();
     this.state = { queue: [], is_busy: false, retry: null };
     this.isPinned = true; // to the bottom
@@ -151,7 +152,7 @@ class Panel {
     this.items.clear();
     this.parts.log.replaceChildren();
     this.before = before;
-    this.earlierToken = null;
+    this.awaitNothing();
     items.forEach((item) => this.setItem(item));
   }
 
@@ -187,10 +188,11 @@ class Panel {
   }
 
   askEarlier() {
+    if (this.before === null || this.isGone || Date.now() < this.askAgainAt) return;
     const { scroller } = this.parts;
-    const isFar = scroller.scrollTop > NEAR_TOP_PIXELS || !scroller.clientHeight;
-    if (this.before === null || this.earlierToken || isFar) return;
+    if (scroller.scrollTop > NEAR_TOP_PIXELS || !scroller.clientHeight) return;
     this.earlierToken = newToken();
+    this.askAgainAt = Date.now() + RETRY_MILLISECONDS;
     this.send({ type: "earlier", before: this.before, token: this.earlierToken });
   }
 
@@ -208,8 +210,13 @@ class Panel {
     log.prepend(...page.childNodes);
     scroller.scrollTop = scroller.scrollHeight - below;
     this.before = before;
-    this.earlierToken = null;
+    this.awaitNothing();
     this.draw();
+  }
+
+  awaitNothing() {
+    this.earlierToken = null;
+    this.askAgainAt = 0;
   }
 
   dropItem(key) {
