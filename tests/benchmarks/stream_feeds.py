@@ -229,24 +229,26 @@ METHODS: dict[str, Method] = {
 
 
 def long_session(messages: int) -> Session:
-    """A conversation of so many entries: questions, tool cards, mixed Markdown."""
+    """A conversation of at least so many entries: turns of six, two tools in each."""
     answers, functions = _answers(), _functions()
     said: list[Entry] = []
     while len(said) < messages:
-        number = len(said)
+        number = len(said) // 6
         code = functions[number % len(functions)]
-        name, result = f"call_{number}", json.dumps({"order": number, "rows": [1] * 40})
+        table = f"| a | b |\n|---|--:|\n| x | {number} |"
+        answer = f"Answer {number}. {answers[number % len(answers)]}\n\n{table}"
+        names = (f"call_{number}_a", f"call_{number}_b")
+        result = json.dumps({"order": number, "rows": [1] * 40})
         said += [
             Entry("user", f"Question {number}: {answers[number % 7][:200]}"),
-            Entry("assistant", "", name, "look_up", json.dumps({"order": number})),
-            Entry("tool", result, name, "look_up"),
-            Entry(
-                "assistant",
-                f"Answer {number}. {answers[number % len(answers)]}\n\n"
-                f"| a | b |\n|---|--:|\n| x | {number} |\n\n```python\n{code}```",
+            *(
+                Entry("assistant", "", each, "look_up", '{"order": 1}')
+                for each in names
             ),
+            *(Entry("tool", result, each, "look_up") for each in names),
+            Entry("assistant", f"{answer}\n\n```python\n{code}```"),
         ]
-    return Session(said[:messages])
+    return Session(said)
 
 
 def long_chat(messages: int) -> ChatUI:

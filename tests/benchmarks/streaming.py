@@ -118,7 +118,7 @@ SCROLL_UP = """async (scroller) => {
 ANSWERED = """() => document.querySelector('.nbc-log')?.lastElementChild
   ?.querySelector('.nbc-md')?.lastElementChild?.textContent.includes('THE-END')"""
 
-LONG = 1_000
+LONG = 1_002
 
 Row = dict[str, Any]
 
