@@ -19,6 +19,7 @@ import anywidget
 import ipywidgets
 
 from nbchat.agent import Agent
+from nbchat.compaction.engine import CompactionEngine
 from nbchat.events import TextDelta
 from nbchat.history import Entry
 from nbchat.providers.base import ReplyStream, Request
@@ -73,7 +74,7 @@ class Paced(ScriptedProvider):
     """A model that says each answer in pieces of four characters, so many a second."""
 
     def __init__(self, pieces_per_second: float, *texts: str) -> None:
-        super().__init__(*map(says, texts))
+        super().__init__(*map(says, texts), window=None)
         self.pieces_per_second = pieces_per_second
         self.first = self.last = 0.0
 
@@ -255,7 +256,9 @@ def long_chat(messages: int) -> ChatUI:
     """A panel on a long conversation whose model answers at 200 pieces a second."""
     answer = answer_text(2_000)
     model = Paced(200, *[answer] * 20)
-    return ChatUI(build=partial(Agent, model, session=long_session(messages)))
+    engine = CompactionEngine(policy="off")
+    session = long_session(messages)
+    return ChatUI(build=partial(Agent, model, session=session, engine=engine))
 
 
 def spent() -> float:
