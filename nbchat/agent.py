@@ -108,13 +108,16 @@ class Agent:
         self.engine.set_floor(self._floor_tokens())
         self.engine.resume(session)
 
-    def run(self, text: str, *, stop: Flag | None = None) -> Iterator[Event]:
+    def run(
+        self, text: str, *, stop: Flag | None = None, attached: Iterable[Entry] = ()
+    ) -> Iterator[Event]:
         """One turn: everything from a person's words to the answer, as events.
 
+        `attached` is remembered before the words: pictures and files they are about.
         Faults end in TurnFailed, a stop in TurnFinished("stopped"); both keep what had
         arrived, and the next turn works. KeyboardInterrupt passes through.
         """
-        yield from self._told(self._turn(Entry("user", text), stop))
+        yield from self._told(self._turn([*attached, Entry("user", text)], stop))
 
     def compact(
         self, *, focus: str = "", keep: int | None = None, stop: Flag | None = None
@@ -181,8 +184,8 @@ class Agent:
                 raise NbchatError(event.message)
         return self.session.last_answer
 
-    def _turn(self, said: Entry, stop: Flag | None) -> Events:
-        yield self._remember(said)
+    def _turn(self, said: Iterable[Entry], stop: Flag | None) -> Events:
+        yield from map(self._remember, said)
         steps: list[Reply] = []
         try:
             reason = yield from self._steps(steps, stop)

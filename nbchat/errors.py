@@ -2,6 +2,7 @@
 
 NbchatError                   one line: what was seen, and what to do
 ├── ConfigError               a setting that cannot work
+├── AttachmentError           something a message points at that cannot be sent
 ├── HistoryError              entries that make no conversation
 ├── ModelFileError            the embedded model could not be fetched or loaded
 ├── StoreError                the session store could not be opened, read or written
@@ -28,6 +29,10 @@ class NbchatError(Exception):
 
 class ConfigError(NbchatError):
     """A setting cannot work; says which, what was seen and what to set instead."""
+
+
+class AttachmentError(NbchatError):
+    """What a message points at is not there, is refused, or is too large."""
 
 
 class HistoryError(NbchatError):

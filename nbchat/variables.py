@@ -37,7 +37,7 @@ def mentioned(entries: Sequence[Entry], namespace: Mapping[str, object]) -> list
     A name of one letter counts only inside backticks or a call: "a" is an English word.
     Modules, functions, classes and names with a leading underscore are no data.
     """
-    fit = {name for name in namespace if _is_fit(name, namespace[name])}
+    fit = {name for name in namespace if is_fit(name, namespace[name])}
     found: dict[str, None] = {}
     for entry in reversed(entries):
         for text, is_code in _texts(entry):
@@ -69,7 +69,8 @@ def reader(
     return describe_mentioned
 
 
-def _is_fit(name: str, value: object) -> bool:
+def is_fit(name: str, value: object) -> bool:
+    """Whether a name is one of data: no module, function or class, and not hidden."""
     if type(name) is not str or name.startswith("_") or name in ("In", "Out"):
         return False
     # The type, not isinstance: that would ask the object's own __class__.
@@ -90,26 +91,26 @@ def _guarded(value: object) -> str:
     try:
         return _described(value)
     except Exception:  # noqa: BLE001  # what a frame holds is the user's
-        return _type_name(type(value))
+        return type_name(type(value))
 
 
 def _described(value: object) -> str:
     kind = type(value)
     if kind is int:
         return _integer(value)
-    if _is_one_of(kind, _SCALARS):
+    if is_one_of(kind, _SCALARS):
         return f"{kind.__name__} {value!r}"
-    if _is_one_of(kind, _TEXTS):
+    if is_one_of(kind, _TEXTS):
         return f"{kind.__name__} of length {len(value):,}"  # type: ignore[arg-type]
-    if _is_one_of(kind, _SIZED):
+    if is_one_of(kind, _SIZED):
         return f"{kind.__name__} of {len(value):,} items"  # type: ignore[arg-type]
     for module, name, describe in _KNOWN:
         if kind is getattr(sys.modules.get(module), name, None):
             return describe(value)
-    return _type_name(kind)
+    return type_name(kind)
 
 
-def _is_one_of(kind: type, kinds: Iterable[type]) -> bool:
+def is_one_of(kind: type, kinds: Iterable[type]) -> bool:
     """By identity: `in` would ask the metaclass for its `==`."""
     return any(kind is each for each in kinds)
 
@@ -145,10 +146,10 @@ def _label(name: object) -> str:
     """A column's name if it is plain, else its type, on one line."""
     if type(name) in (str, int, float, bool, type(None)):
         return " ".join(str(name).split())[:NAME_LENGTH]
-    return _type_name(type(name))
+    return type_name(type(name))
 
 
-def _type_name(kind: type) -> str:
+def type_name(kind: type) -> str:
     """The type's name as Python keeps it, whatever its metaclass would say."""
     name = type.__dict__["__qualname__"].__get__(kind)
     module = type.__dict__["__module__"].__get__(kind)

@@ -11,7 +11,7 @@ all, and 7.4 to deliver the next click while a cell is running.
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,8 +20,9 @@ from typing import Protocol
 from nbchat.agent import Agent
 from nbchat.approvals import Approvals, room_of
 from nbchat.door import Door
-from nbchat.errors import NbchatError, Stopped
+from nbchat.errors import AttachmentError, NbchatError, Stopped
 from nbchat.events import Event, TurnFailed, TurnFinished
+from nbchat.history import Entry
 
 logger = logging.getLogger(__name__)
 
@@ -76,6 +77,9 @@ WorkerEvent = (
 )
 
 Listener = Callable[[Event | WorkerEvent], None]
+
+Attach = Callable[[], Iterable[Entry]]
+"""What a message brings along, looked up when its turn has come."""
 
 
 class CommandOutcome(Protocol):
@@ -157,9 +161,12 @@ class Worker:
         """Where the agent's tool calls wait for a person, if its `approve` is such."""
         return room_of(self._agent.approve) if self._agent is not None else None
 
-    def submit(self, text: str) -> None:
-        """Answer a message, or obey a command, after those that wait already."""
-        self._enqueue(Job(text, partial(self._answer, text)))
+    def submit(self, text: str, attach: Attach = tuple) -> None:
+        """Answer a message, or obey a command, after those that wait already.
+
+        When `attach` raises AttachmentError the author has the message back.
+        """
+        self._enqueue(Job(text, partial(self._answer, text, attach)))
 
     def compact(self, focus: str = "", keep: int | None = None) -> None:
         """Compact the conversation after the messages that wait already.
@@ -280,10 +287,23 @@ class Worker:
             self._tell(TurnFinished("stopped", 0))
 
     def _answer(
+        self, text: str, attach: Attach, agent: Agent, stop: threading.Event
+    ) -> Iterator[Event | WorkerEvent]:
+        if self._commands is not None and text.startswith("/"):
+            yield from self._obey(text, agent, stop)
+            return
+        try:
+            attached = tuple(attach())
+        except AttachmentError as error:
+            yield TurnFailed(str(error))
+            yield Returned((text,))
+        else:
+            yield from agent.run(text, stop=stop, attached=attached)
+
+    def _obey(
         self, text: str, agent: Agent, stop: threading.Event
     ) -> Iterator[Event | WorkerEvent]:
-        if self._commands is None or not text.startswith("/"):
-            yield from agent.run(text, stop=stop)
+        if self._commands is None:
             return
         before = agent.session
         outcome = self._commands(agent, text, stop=stop)

@@ -18,6 +18,7 @@ LAYERS = [
     {"events", "models", "tokens", "tools", "config", "variables"},
     {"approvals"},
     {"door"},
+    {"mentions", "brief"},
     {"providers.base", "providers.pump"},
     {
         "providers",
@@ -27,6 +28,7 @@ LAYERS = [
         "database",
         "store",
         "formulas",
+        "attachments",
         "markdown",
         "mathml",
         "render",

@@ -1,0 +1,100 @@
+"""What a message points at: `@df`, `@cell:3`, `@file:notes.txt`, `@image:fig`, `@error`.
+
+Only the text is read here; what a name stands for a `Resolver` knows. An address, a
+decorator and what stands in backticks point at nothing.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+Kind = Literal["variable", "cell", "file", "image", "error"]
+
+# A word before the @ makes an address of it; what follows a name may make it code.
+_MENTION = re.compile(
+    r"""(?<![\w@.+/\\-])@(?:
+      (?P<kind>file|image):(?P<target>"[^"\n]*"|[^\s"]*)
+    | (?P<cell>cell)(?::(?P<number>\w+))?(?!\w|[(@/]|[.:-]\w)
+    | (?P<error>error)(?!\w|[(@/]|[.:-]\w)
+    | (?P<name>[^\W\d]\w*)(?!\w|[(\[@/]|[.:-]\w)
+    )""",
+    re.VERBOSE,
+)
+_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
+_DECORATORS = re.compile(
+    r"^(?:[ \t]*@[^\n]*\n)+(?=[ \t]*(?:def|class|async)\b)", re.MULTILINE
+)
+_ENDINGS = ".,;:!?)]}'"
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """Something in the notebook that a message points at."""
+
+    kind: Kind
+    name: str
+    """A variable, a path, or a cell's number; empty for the last cell or error."""
+    text: str
+    """As it was typed."""
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether it can be nothing but a mention, found or not."""
+        return self.kind != "variable"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell that was executed: its source, and what it showed as text."""
+
+    number: int
+    source: str
+    output: str
+
+
+class Resolver(Protocol):
+    """What names stand for in the notebook in which a message is written."""
+
+    @property
+    def folder(self) -> Path:
+        """Where relative paths begin."""
+
+    def variables(self) -> Mapping[str, object]:
+        """The person's variables as they are now."""
+
+    def cell(self, number: int | None) -> Cell | None:
+        """A cell by its number, or the last one; None when there is none."""
+
+    def error(self) -> str:
+        """The last traceback; empty when nothing has failed yet."""
+
+
+def mentions(text: str) -> list[Mention]:
+    """What a message points at, each thing once, in the order of the words."""
+    if text.startswith("/"):  # a command
+        return []
+    blank = _DECORATORS.sub(_blanked, _CODE.sub(_blanked, text))
+    found = (_mention(match) for match in _MENTION.finditer(blank))
+    return list({(each.kind, each.name): each for each in found}.values())
+
+
+def _blanked(match: re.Match[str]) -> str:
+    return " " * len(match[0])
+
+
+def _mention(match: re.Match[str]) -> Mention:
+    text = match[0]
+    match match.groupdict():
+        case {"kind": ("file" | "image") as kind, "target": target}:
+            if target.startswith('"'):
+                return Mention(kind, target.strip('"'), text)
+            path = target.rstrip(_ENDINGS)
+            return Mention(kind, path, text[: len(text) - len(target) + len(path)])
+        case {"cell": "cell", "number": number}:
+            return Mention("cell", number or "", text)
+        case {"error": "error"}:
+            return Mention("error", "", text)
+        case _:
+            return Mention("variable", match["name"], text)
