@@ -59,7 +59,9 @@ def _variable(mention: Mention, resolver: Resolver) -> Entry | None:
     values = resolver.variables()
     if name not in values or not is_fit(name, values[name]):
         return None
-    return _text_entry(f"The variable {name}", name, described(_open(name, values[name])))
+    return _text_entry(
+        f"The variable {name}", name, described(_open(name, values[name]))
+    )
 
 
 def _cell(mention: Mention, resolver: Resolver) -> Entry:
@@ -109,7 +111,9 @@ def _image(mention: Mention, resolver: Resolver) -> Entry:
     if len(content) > IMAGE_LIMIT_BYTES:
         raise AttachmentError(f"{mention.text} is too large a picture to send")
     sent = base64.b64encode(content).decode("ascii")
-    return _entry("image", f"The picture {mention.name}", mention.name, media_type, sent)
+    return _entry(
+        "image", f"The picture {mention.name}", mention.name, media_type, sent
+    )
 
 
 _MAKERS: dict[str, Callable[[Mention, Resolver], Entry | None]] = {
@@ -136,7 +140,9 @@ def _bytes(mention: Mention, resolver: Resolver, limit: int) -> bytes:
     try:
         path = resolver.folder / mention.name
         if not path.is_file():
-            raise AttachmentError(f"{mention.text}: there is no such file in {path.parent}")
+            raise AttachmentError(
+                f"{mention.text}: there is no such file in {path.parent}"
+            )
         with path.open("rb") as file:
             content = file.read(limit + 1)
     except (OSError, ValueError) as error:  # a path with a null character, too
@@ -149,11 +155,10 @@ def _bytes(mention: Mention, resolver: Resolver, limit: int) -> bytes:
 def _picture(mention: Mention, value: object) -> bytes:
     """A figure or a picture as it is sent, no larger than a model looks at."""
     kind = type(value)
+    draw: Callable[[Any], bytes] = _reduced
     if comes_from(kind, "matplotlib") and hasattr(value, "savefig"):
         draw = _drawn
-    elif comes_from(kind, "PIL") and hasattr(value, "thumbnail"):
-        draw = _reduced
-    else:
+    elif not (comes_from(kind, "PIL") and hasattr(value, "thumbnail")):
         name = type_name(kind).removeprefix("builtins.")
         raise AttachmentError(
             f"{mention.text} is a {name}, no matplotlib Figure and no PIL image"

@@ -1,4 +1,4 @@
-"""What a message points at: `@df`, `@cell:3`, `@file:notes.txt`, `@image:fig`, `@error`.
+"""What a message points at: `@df`, `@cell:3`, `@file:a.txt`, `@image:fig`, `@error`.
 
 Only the text is read here; what a name stands for a `Resolver` knows. An address, a
 decorator and what stands in backticks point at nothing.

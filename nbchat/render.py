@@ -91,6 +91,8 @@ def entry_html(entry: Entry) -> str:
     A call is a card; its result is the second half of the card, found by `data-call`.
     """
     match entry.role:
+        case "user" if entry.is_text_file:
+            html = _file_html(entry)
         case "user":
             html = _article("user", "You", _user_html(entry))
         case "assistant" if entry.is_call:
@@ -250,6 +252,17 @@ def _user_html(entry: Entry) -> str:
     media_type = str(entry.arguments.get("media_type", ""))
     label = " · ".join(filter(None, (entry.tool_name, media_type)))
     return f'<span class="nbc-chip">{_clean(label)}</span>{text_html(entry.content)}'
+
+
+def _file_html(entry: Entry) -> str:
+    """A folded card with the text that the model read."""
+    text, media_type = entry.arguments["data"], entry.arguments.get("media_type", "")
+    return (
+        '<details class="nbc-entry nbc-attached"><summary>'
+        f'<span class="nbc-chip">{_clean(entry.tool_name)}</span>'
+        f"<span>{_clean(entry.content)}</span></summary>"
+        f"{_part(_clean(str(media_type)), text)}</details>"
+    )
 
 
 def _answer_html(entry: Entry) -> str:

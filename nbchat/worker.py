@@ -290,7 +290,7 @@ class Worker:
         self, text: str, attach: Attach, agent: Agent, stop: threading.Event
     ) -> Iterator[Event | WorkerEvent]:
         if self._commands is not None and text.startswith("/"):
-            yield from self._obey(text, agent, stop)
+            yield from _obey(self._commands, text, agent, stop)
             return
         try:
             attached = tuple(attach())
@@ -299,19 +299,6 @@ class Worker:
             yield Returned((text,))
         else:
             yield from agent.run(text, stop=stop, attached=attached)
-
-    def _obey(
-        self, text: str, agent: Agent, stop: threading.Event
-    ) -> Iterator[Event | WorkerEvent]:
-        if self._commands is None:
-            return
-        before = agent.session
-        outcome = self._commands(agent, text, stop=stop)
-        if agent.session is not before:
-            yield AgentReady(agent)
-        if outcome.text:
-            yield Noted(outcome.text)
-        yield from outcome.events
 
     def _wake_approvals(self) -> None:
         if self.approvals is not None:
@@ -347,3 +334,15 @@ class Worker:
             logger.exception("a step of the chat failed")
             return f"{type(error).__name__}: {error}"
         return ""
+
+
+def _obey(
+    commands: Commands, text: str, agent: Agent, stop: threading.Event
+) -> Iterator[Event | WorkerEvent]:
+    before = agent.session
+    outcome = commands(agent, text, stop=stop)
+    if agent.session is not before:
+        yield AgentReady(agent)
+    if outcome.text:
+        yield Noted(outcome.text)
+    yield from outcome.events

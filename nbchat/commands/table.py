@@ -74,8 +74,13 @@ class Commands:
     def _names(self) -> str:
         return ", ".join(f"/{name}" for name in self.table)
 
+    @property
+    def help_lines(self) -> dict[str, str]:
+        """What each command takes and does; two spaces stand between."""
+        return {name: text for name, (_, text) in self.table.items()}
+
     def _help(self, _agent: Agent, _argument: str, _stop: Stop) -> CommandResult:
-        lines = [f"/{name} {text}" for name, (_, text) in self.table.items()]
+        lines = [f"/{name} {text}" for name, text in self.help_lines.items()]
         return CommandResult("\n".join(lines))
 
     def _new(self, agent: Agent, _argument: str, _stop: Stop) -> CommandResult:

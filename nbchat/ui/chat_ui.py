@@ -8,7 +8,7 @@ Nothing of the conversation is in the widget's state, which notebooks save: it t
 in messages only, as `protocol.json` describes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -19,11 +19,14 @@ from traitlets import Bool, Enum, Int, Unicode, observe
 
 from nbchat.agent import Agent
 from nbchat.markdown import pygments_css
+from nbchat.mentions import Resolver
 from nbchat.session import Session
 from nbchat.ui.answers import Answers, Question
+from nbchat.ui.completing import CommandList, completions
 from nbchat.ui.feed import Feed
 from nbchat.ui.history import history_page
 from nbchat.ui.planning import planned
+from nbchat.ui.previews import Previews
 from nbchat.ui.screen import Screen
 from nbchat.ui.settings import Settings, settings_list
 from nbchat.worker import CommandOutcome, Commands, Worker
@@ -61,7 +64,9 @@ class ChatUI(anywidget.AnyWidget):
         *,
         build: Callable[[], Agent] | None = None,
         commands: Commands | None = None,
+        command_list: CommandList | None = None,
         settings: Settings | None = None,
+        resolver: Resolver | None = None,
         height: str = "480px",
         theme: str = "auto",
         notifies: bool = True,
@@ -69,11 +74,15 @@ class ChatUI(anywidget.AnyWidget):
         """Without an agent `build` makes one when the panel is first seen or asked.
 
         `commands` obeys messages that begin with a slash; without it those that the
-        notebook's chat knows, on the sessions of the settings' store. `settings` tells
-        what the gear offers; without it there is no gear.
+        notebook's chat knows, on the sessions of the settings' store. `command_list`
+        tells which those are, `settings` what the gear offers; without it there is no
+        gear. `resolver` knows what `@name` stands for; without it nothing.
         """
         super().__init__(height=height, theme=theme)
         self._settings = settings
+        self._command_list = command_list or (dict if commands else _default_list)
+        self._resolver = resolver
+        self._previews = Previews(resolver)
         self._feed = Feed(Screen(has_settings=settings is not None), self.send)
         self._worker = Worker(
             (lambda: agent) if agent is not None else build or _default_agent,
@@ -105,7 +114,7 @@ class ChatUI(anywidget.AnyWidget):
 
     def ask(self, text: str) -> None:
         """Say something; the answer streams into the panel while this returns."""
-        self._worker.submit(text)
+        self._submit(text, [])
 
     def compact(self, focus: str = "", keep: int | None = None) -> None:
         """Compact the conversation; `focus` names what matters most.
@@ -156,7 +165,7 @@ class ChatUI(anywidget.AnyWidget):
             case {"type": "resync", "seq": int(known)}:
                 self._feed.show(known=known)
             case {"type": "send", "text": str(text)} if text.strip():
-                self._worker.submit(text)
+                self._submit(text, content.get("previews"))
             case {"type": "stop"}:
                 self._worker.stop()
             case {"type": "compact", **details}:
@@ -181,7 +190,25 @@ class ChatUI(anywidget.AnyWidget):
                 return lambda agent: history_page(agent.session, query, before=before)
             case "settings", _ if self._settings is not None:
                 return partial(settings_list, settings=self._settings)
+        return self._question_of_typing(name, content)
+
+    def _question_of_typing(
+        self, name: str, content: dict[str, Any]
+    ) -> Question | None:
+        """What a view wants to know while a person types."""
+        match name, content:
+            case "mentions", {"text": str(text)}:
+                return partial(self._previews.mentioned, text=text)
+            case "preview", {"key": str(key)}:
+                return partial(self._previews.previewed, key=key)
+            case "complete", _:
+                return lambda _agent: completions(self._command_list(), self._resolver)
         return None
+
+    def _submit(self, text: str, previews: object) -> None:
+        """Say something, with what its author has seen of what it brings along."""
+        keys = previews if isinstance(previews, list) else []
+        self._worker.submit(text, partial(self._previews.entries, text, keys))
 
     @observe("notifies")
     def _tell_notifies(self, _change: object) -> None:
@@ -219,3 +246,10 @@ def _default_commands(
 
     known = commands.Commands(store.SessionStore(config.settings().store_url))
     return known(agent, line, stop=stop)
+
+
+def _default_list() -> Mapping[str, str]:
+    from nbchat import commands, config, store  # noqa: PLC0415  # late, as above
+
+    known = commands.Commands(store.SessionStore(config.settings().store_url))
+    return known.help_lines
