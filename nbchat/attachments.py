@@ -28,6 +28,9 @@ IMAGE_LIMIT_BYTES = 3_750_000
 IMAGE_LIMIT_PIXELS = 1_568
 """Of the longer side: Anthropic makes larger pictures smaller than that."""
 
+REASON_LIMIT = 200
+"""Characters of what somebody else's code says went wrong."""
+
 _SIGNATURES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}
 _COLOURS = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
 
@@ -166,7 +169,8 @@ def _picture(mention: Mention, value: object) -> bytes:
     try:
         return draw(value)
     except Exception as error:  # noqa: BLE001  # what is in a figure is the person's
-        raise AttachmentError(f"{mention.text} cannot be drawn: {error}") from None
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:REASON_LIMIT]
+        raise AttachmentError(f"{mention.text} cannot be drawn: {reason}") from None
 
 
 def _drawn(figure: Any) -> bytes:

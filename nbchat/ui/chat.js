@@ -41,6 +41,10 @@ class Panel {
     this.wish = { focus: "", keep: null }; // of the compaction asked for last
     this.wantedPolicy = null; // chosen, and not in force yet
     this.dialogs = [new CompactDialog(this), new SettingsDialog(this), new HistoryView(this)];
+    this.preview = new PreviewDialog(this);
+    this.dialogs.push(this.preview);
+    this.completer = new Completer(this);
+    this.attached = new Attached(this);
     host.append(this.parts.root);
     this.listenToModel();
     this.listenToPerson();
@@ -86,7 +90,8 @@ class Panel {
     if (message.type === "snapshot") this.restore(message);
     if (message.type === "events") this.advance(message);
     if (message.type === "earlier_page") this.addEarlier(message);
-    if (message.token) this.dialogs.forEach((dialog) => dialog.hear(message));
+    const askers = [...this.dialogs, this.completer, this.attached];
+    if (message.token) askers.forEach((asker) => asker.hear(message));
   }
 
   restore(snapshot) {
@@ -395,6 +400,8 @@ class Panel {
     }
     input.addEventListener("keydown", (event) => this.onKey(event));
     input.addEventListener("input", () => this.onInput());
+    input.addEventListener("focus", () => this.attached.look()); // a cell may have run
+    input.addEventListener("blur", () => this.completer.close());
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       this.submit();
@@ -415,12 +422,19 @@ class Panel {
   }
 
   onKey(event) {
+    if (this.completer.takes(event)) return;
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
     event.preventDefault();
     this.submit();
   }
 
   onInput() {
+    this.fitInput();
+    this.completer.follow();
+    this.attached.follow();
+  }
+
+  fitInput() {
     const { input } = this.parts;
     input.style.height = "auto";
     const border = input.offsetHeight - input.clientHeight;
@@ -447,14 +461,15 @@ class Panel {
     const { input } = this.parts;
     const text = input.value.trim();
     if (!text || this.isGone) return;
+    const previews = this.attached.keys();
     input.value = "";
     this.onInput();
-    this.say(text);
+    this.say(text, previews);
   }
 
-  say(text) {
+  say(text, previews = []) {
     this.expectTurn(text);
-    this.send({ type: "send", text });
+    this.send({ type: "send", text, previews });
   }
 
   choosePolicy(name) {
@@ -818,6 +833,242 @@ class HistoryView extends Dialog {
   }
 }
 
+// What goes out for a mention: its text or picture, word for word
+
+class PreviewDialog extends Dialog {
+  constructor(panel) {
+    super(panel, { title: "What will be sent", className: "nbc-preview" });
+    this.shown = tag("div", "nbc-preview-shown");
+    this.drop = button("", "Remove", "Do not attach it; the word stays in the message");
+    const done = button("nbc-primary", "Done", "Back to the message");
+    done.dataset.first = "";
+    this.footer.append(this.drop, done);
+    this.content.append(this.shown);
+    const scrolling = { tabindex: "0", role: "region", "aria-label": "What will be sent" };
+    for (const [name, value] of Object.entries(scrolling)) this.content.setAttribute(name, value);
+    done.addEventListener("click", () => this.close());
+    this.drop.addEventListener("click", () => this.remove());
+  }
+
+  show(chip, opener) {
+    this.chip = chip;
+    this.shown.replaceChildren();
+    this.open(opener);
+    this.panel.send({ type: "preview", key: chip.key, token: this.newToken() });
+  }
+
+  answered({ text, tokens, picture }) {
+    this.status.textContent = `${this.chip.mention} · ${plural(tokens, "token")}`;
+    this.shown.replaceChildren(tag("pre", "nbc-output", {}, text));
+    if (picture) this.shown.append(tag("img", "", { src: picture, alt: text }));
+  }
+
+  remove() {
+    this.opener = this.panel.parts.input;
+    this.close();
+    this.panel.attached.drop(this.chip.mention);
+  }
+}
+
+// The chips above the message: what it points at in the notebook
+
+class Attached {
+  constructor(panel) {
+    this.panel = panel;
+    this.token = null;
+    this.chips = [];
+    this.known = ""; // the words with an @ that were asked about last
+    this.ask = later(() => this.look());
+  }
+
+  get text() {
+    return this.panel.parts.input.value;
+  }
+
+  words() {
+    return this.text.startsWith("/") ? "" : (this.text.match(/@\S+/g) ?? []).join(" ");
+  }
+
+  follow() {
+    const words = this.words();
+    if (words === this.known) return;
+    this.known = words;
+    if (words) this.ask();
+    else this.draw([]);
+  }
+
+  // Also when nothing was typed: what a name stands for may have changed.
+  look() {
+    this.known = this.words();
+    if (!this.known || this.panel.isGone) return;
+    this.token = newToken();
+    this.panel.send({ type: "mentions", text: this.text, token: this.token });
+  }
+
+  hear(message) {
+    if (message.token !== this.token) return;
+    this.token = null;
+    if (message.type === "mentioned" && this.words()) this.draw(message.chips);
+  }
+
+  keys() {
+    return this.chips.map((chip) => chip.key).filter(Boolean);
+  }
+
+  draw(chips) {
+    if (!chips.length) this.token = null;
+    this.chips = chips;
+    const { attachments } = this.panel.parts;
+    attachments.hidden = !chips.length;
+    attachments.replaceChildren(...chips.map((chip) => this.chip(chip)));
+  }
+
+  chip(chip) {
+    const { mention, tokens, problem } = chip;
+    const size = tag("span", "nbc-attached-size", {}, plural(tokens, "token"));
+    const open = button("nbc-attached-open", mention, "See exactly what will be sent");
+    open.append(size);
+    open.addEventListener("click", () => this.panel.preview.show(chip, open));
+    const drop = button("nbc-attached-drop", "×", `Do not attach ${mention}`);
+    drop.setAttribute("aria-label", drop.title);
+    drop.addEventListener("click", () => this.drop(mention));
+    const told = problem ? tag("span", "nbc-attached-problem", { role: "alert" }, problem) : open;
+    return tag("li", "nbc-attached-chip", { "data-missing": String(Boolean(problem)) }, told, drop);
+  }
+
+  // Without its @ it is a word like any other: what is written is what is sent.
+  drop(mention) {
+    const { input } = this.panel.parts;
+    const literal = mention.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+    const ends = /\w$/.test(mention) ? "(?!\\w)" : "";
+    input.value = this.text.replace(new RegExp(literal + ends, "g"), mention.slice(1));
+    this.draw(this.chips.filter((chip) => chip.mention !== mention));
+    this.panel.onInput();
+    input.focus();
+  }
+}
+
+// A list under the caret's word: commands after a slash, names after an @
+
+class Completer {
+  constructor(panel) {
+    this.panel = panel;
+    this.token = null;
+    this.known = null; // what the kernel offered for the list that is open
+    this.word = null; // what is being completed: its sign, its letters, where it begins
+    this.closedAt = null; // the beginning of the word for which Escape was pressed
+    this.items = [];
+    this.place = 0;
+    const { choices } = panel.parts;
+    choices.addEventListener("mousedown", (event) => event.preventDefault());
+    choices.addEventListener("click", (event) => this.clicked(event));
+  }
+
+  get isOpen() {
+    return !this.panel.parts.choices.hidden;
+  }
+
+  follow() {
+    const word = wordAtCaret(this.panel.parts.input);
+    if (!word || word.start !== this.word?.start || word.sign !== this.word?.sign) {
+      this.known = this.closedAt = null;
+    }
+    this.word = word;
+    if (!word || this.closedAt === word.start || this.panel.isGone) this.hide();
+    else if (this.known) this.draw();
+    else this.ask();
+  }
+
+  ask() {
+    if (this.token) return;
+    this.token = newToken();
+    this.panel.send({ type: "complete", token: this.token });
+  }
+
+  hear(message) {
+    if (message.token !== this.token) return;
+    this.token = null;
+    if (message.type !== "completions" || !this.word) return;
+    this.known = message;
+    this.follow();
+  }
+
+  draw() {
+    const { sign, letters } = this.word;
+    const offered = sign === "/" ? this.known.commands : this.known.names;
+    this.items = matching(offered, letters);
+    this.place = 0;
+    const { choices } = this.panel.parts;
+    choices.setAttribute("aria-label", sign === "/" ? "Commands" : "What to attach");
+    const rows = this.items.map((item, n) => choice(item, `${choices.id}-${n}`, sign));
+    choices.replaceChildren(...rows);
+    choices.hidden = !this.items.length;
+    this.mark();
+  }
+
+  mark() {
+    const { choices, input } = this.panel.parts;
+    [...choices.children].forEach((row, n) => row.setAttribute("aria-selected", n === this.place));
+    const chosen = this.isOpen ? choices.children[this.place] : null;
+    if (chosen) input.setAttribute("aria-activedescendant", chosen.id);
+    else input.removeAttribute("aria-activedescendant");
+    chosen?.scrollIntoView({ block: "nearest" });
+  }
+
+  hide() {
+    this.panel.parts.choices.hidden = true;
+    this.mark();
+  }
+
+  close() {
+    this.closedAt = this.word?.start ?? null;
+    this.hide();
+  }
+
+  // Whether a key was meant for the list
+  takes(event) {
+    if (!this.isOpen || event.isComposing || event.shiftKey) return false;
+    const steps = {
+      ArrowDown: () => this.move(1),
+      ArrowUp: () => this.move(-1),
+      Tab: () => this.choose(),
+      Enter: () => this.choose(),
+      Escape: () => this.close(),
+    };
+    const isWhole = this.items[this.place].name === this.word.letters;
+    if (!steps[event.key] || (event.key === "Enter" && isWhole)) {
+      if (event.key === "Enter") this.close();
+      return false;
+    }
+    event.preventDefault();
+    steps[event.key]();
+    return true;
+  }
+
+  move(step) {
+    this.place = (this.place + step + this.items.length) % this.items.length;
+    this.mark();
+  }
+
+  clicked(event) {
+    const row = event.target.closest("[role=option]");
+    if (!row) return;
+    this.place = [...row.parentElement.children].indexOf(row);
+    this.choose();
+  }
+
+  choose() {
+    const { input } = this.panel.parts;
+    const { name, arguments: wanted } = this.items[this.place];
+    const { sign, start } = this.word;
+    const goesOn = sign === "/" ? Boolean(wanted) : !name.endsWith(":");
+    const text = `${sign}${name}${goesOn ? " " : ""}`;
+    input.setRangeText(text, start, input.selectionEnd, "end");
+    this.panel.onInput();
+    this.close();
+  }
+}
+
 // Pieces of the page
 
 const FOCUSABLE = "button, input, select, summary, a[href], [tabindex='0']";
@@ -832,8 +1083,9 @@ const FOREIGN =
 function frame() {
   const parts = { ...headParts(), ...middleParts(), ...footParts() };
   const attributes = { "aria-label": "Chat", "data-lm-suppress-shortcuts": "true" };
-  const { header, middle, gone, foreign, queue, form } = parts;
-  const root = tag("section", "nbc", attributes, header, middle, gone, foreign, queue, form);
+  const { header, middle, gone, foreign, queue, choices, attachments, form } = parts;
+  const foot = tag("div", "nbc-foot", {}, choices, attachments, form);
+  const root = tag("section", "nbc", attributes, header, middle, gone, foreign, queue, foot);
   return { root, ...parts };
 }
 
@@ -870,6 +1122,7 @@ function middleParts() {
     {},
     tag("div", "nbc-empty-title", {}, "What would you like to know?"),
     tag("div", "nbc-empty-hint", {}, "Enter sends, Shift+Enter begins a new line"),
+    tag("div", "nbc-empty-hint", {}, "/ lists the commands, @ attaches from the notebook"),
   );
   const log = tag("div", "nbc-log", { role: "log", "aria-label": "Conversation" });
   const live = tag("div", "nbc-live", { "aria-live": "off" });
@@ -893,13 +1146,17 @@ function footParts() {
   const gone = tag("div", "nbc-gone", { role: "alert" }, GONE);
   const foreign = tag("div", "nbc-gone", { role: "alert" }, FOREIGN);
   const queue = tag("ul", "nbc-queue", { "aria-label": "Waiting messages" });
+  const listId = `nbc-choices-${newToken()}`; // several panels may be on one page
+  const attachments = tag("ul", "nbc-attachments", { "aria-label": "Attached", hidden: "" });
+  const choices = tag("ul", "nbc-choices", { id: listId, role: "listbox", hidden: "" });
   const typing = { rows: "1", placeholder: "Ask anything", "aria-label": "Message" };
-  const input = tag("textarea", "nbc-input", typing);
+  const completing = { "aria-autocomplete": "list", "aria-controls": listId };
+  const input = tag("textarea", "nbc-input", { ...typing, ...completing });
   const stop = button("nbc-stop", "Stop", "Stop the answer");
   const send = button("nbc-send", "Send", "Send the message", "submit");
   const buttons = tag("div", "nbc-buttons", {}, stop, send);
   const form = tag("form", "nbc-form", {}, input, buttons);
-  return { gone, foreign, queue, form, input, stop, send };
+  return { gone, foreign, queue, attachments, choices, form, input, stop, send };
 }
 
 function streamOf(kind) {
@@ -982,6 +1239,33 @@ function settingInput({ kind, choices }) {
   if (kind === "float") input.step = "any";
   input.required = kind !== "bool"; // there is no command for an empty value
   return input;
+}
+
+// A slash counts at the very beginning only, an @ wherever a word may begin.
+function wordAtCaret({ value, selectionStart: caret, selectionEnd: end }) {
+  const found = /(?:^(\/)|(?:^|[\s([{"',;])(@))(\w*)$/.exec(value.slice(0, caret));
+  if (!found || caret !== end || /^\w/.test(value.slice(caret))) return null;
+  const [, slash, at, letters] = found;
+  return { sign: slash ?? at, letters, start: caret - letters.length - 1 };
+}
+
+function matching(offered, letters) {
+  const wanted = letters.toLowerCase();
+  const begins = (item) => item.name.toLowerCase().startsWith(wanted);
+  const holds = (item) => !begins(item) && item.name.toLowerCase().includes(wanted);
+  return [...offered.filter(begins), ...offered.filter(holds)];
+}
+
+function choice({ name, help, arguments: wanted }, id, sign) {
+  const row = tag("li", "nbc-choice", { role: "option", id });
+  row.append(tag("span", "nbc-choice-name", {}, `${sign}${name}`));
+  if (wanted) row.append(tag("span", "nbc-choice-arguments", {}, wanted));
+  row.append(tag("span", "nbc-choice-help", {}, help));
+  return row;
+}
+
+function newToken() {
+  return `q${Math.random().toString(36).slice(2)}`;
 }
 
 function field(label, input) {

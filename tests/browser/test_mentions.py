@@ -1,0 +1,252 @@
+"""What a person brings into a message in a real JupyterLab, and what the model gets."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from labkit import Lab, Notebook
+from playwright.sync_api import Locator, Page, expect
+from test_compaction_controls import CONTRAST, load_lab
+
+OpenNotebook = Callable[..., Notebook]
+Screenshot = Callable[[str], Path]
+
+CHAT = (
+    "import os\n"
+    "os.environ['NBCHAT_MODEL'] = 'openai:no-model'\n"
+    "os.environ['OPENAI_BASE_URL'] = 'http://127.0.0.1:9/v1'\n"
+    "%load_ext nbchat\n"
+    "from nbchat.testing import ScriptedProvider, says\n"
+    "agent = %chat agent\n"
+    "said = ScriptedProvider(*[says('I see.')] * 9)\n"
+    "agent.use(said)\n"
+    "%chat"
+)
+
+FRAME = (
+    "import pandas as pd\n"
+    "df = pd.DataFrame({'city': ['Bonn', 'Köln'] * 600, 'price': range(1_200)})\n"
+    "api_key = 'sk-never-shown'\n"
+    "df.shape"
+)
+
+FIGURE = (
+    "from matplotlib.figure import Figure\n"
+    "fig = Figure(figsize=(4, 2))\n"
+    "_ = fig.subplots().plot([1, 3, 2])"
+)
+
+SENT = (
+    "from nbchat.providers.wire import image_of, user_text\n"
+    "for entry in said.requests[-1].history:\n"
+    "    print(user_text(entry))\n"
+    "    print(*(image_of(entry) or ['-'])[:1])"
+)
+
+
+@pytest.fixture(params=["Light", "Dark"])
+def theme(page: Page, lab: Lab, request: pytest.FixtureRequest) -> Iterator[str]:
+    """One of JupyterLab's themes, and afterwards the usual one."""
+    load_lab(page, lab, request.param)
+    yield request.param
+    if request.param != "Light":
+        load_lab(page, lab, "Light")
+
+
+def panel_of(notebook: Notebook, cell: int) -> Locator:
+    """The notebook's own panel, once its agent is ready."""
+    panel = notebook.run(cell).locator(".nbc")
+    expect(panel.locator(".nbc-model")).to_have_text("scripted:model")
+    return panel
+
+
+def options(panel: Locator) -> Locator:
+    """What the list offers."""
+    return panel.get_by_role("listbox").get_by_role("option")
+
+
+def chips(panel: Locator) -> Locator:
+    """What the message brings along."""
+    return panel.get_by_role("list", name="Attached").get_by_role("listitem")
+
+
+def answers(panel: Locator, count: int) -> None:
+    """Wait until the model has answered so often."""
+    expect(panel.locator(".nbc-log .nbc-assistant")).to_have_count(count)
+    expect(panel.get_by_role("button", name="Stop")).to_be_hidden()
+
+
+def test_a_dataframe_is_chosen_previewed_and_sent_word_for_word(
+    theme: str, open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+) -> None:
+    notebook = open_notebook(FRAME, CHAT, SENT)
+    notebook.run(0)
+    panel = panel_of(notebook, 1)
+    field = panel.locator(".nbc-input")
+    field.click()
+    page.keyboard.type("What is in @")
+    expect(options(panel).filter(has_text="@error")).to_be_visible()
+    expect(options(panel).filter(has_text="DataFrame")).to_have_count(1)
+    expect(options(panel).filter(has_text="api_key")).to_have_count(0)
+    screenshot("names")
+    assert options(panel).nth(1).locator(".nbc-choice-help").evaluate(CONTRAST) >= 4.5
+    page.keyboard.type("d")
+    chosen = options(panel).first
+    expect(chosen).to_contain_text("@dfpandas.DataFrame")
+    expect(chosen).to_have_attribute("aria-selected", "true")
+    expect(field).to_have_attribute(
+        "aria-activedescendant", str(chosen.get_attribute("id"))
+    )
+    page.keyboard.press("Enter")
+    expect(field).to_have_value("What is in @df ")
+    expect(panel.get_by_role("listbox")).to_be_hidden()
+    expect(chips(panel)).to_contain_text(["tokens"])
+    page.keyboard.type("?")
+    screenshot("chip")
+    chips(panel).get_by_role("button").first.click()
+    dialog = panel.get_by_role("dialog")
+    expect(dialog).to_have_accessible_name("What will be sent")
+    shown = dialog.locator("pre")
+    expect(shown).to_contain_text("1,200 rows x 2 columns")
+    expect(dialog.get_by_role("status")).to_contain_text("@df · ")
+    seen = shown.inner_text()
+    screenshot("preview")
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    field.focus()
+    page.keyboard.press("Enter")
+    answers(panel, 1)
+    expect(chips(panel)).to_have_count(0)
+    card = panel.locator(".nbc-log .nbc-attached")
+    expect(card.locator("summary")).to_have_text("fileThe variable df")
+    screenshot("sent")
+    sent = notebook.run(2).inner_text()
+    assert sent.startswith(f"{seen}\n-\nWhat is in @df ?\n-")
+    assert "Köln" in seen
+
+
+def test_what_was_seen_goes_out_as_it_was_and_a_look_shows_what_is_new(
+    open_notebook: OpenNotebook, page: Page
+) -> None:
+    notebook = open_notebook("price = 1", CHAT, "price = 2", SENT)
+    notebook.run(0)
+    panel = panel_of(notebook, 1)
+    panel.locator(".nbc-input").fill("@price?")
+    expect(chips(panel)).to_have_count(1)
+    notebook.run(2)
+    panel.locator(".nbc-send").evaluate("button => button.click()")
+    answers(panel, 1)
+    assert "int 1" in notebook.run(3).inner_text()
+    panel.locator(".nbc-input").fill("And @price?")
+    chips(panel).get_by_role("button").first.click()
+    expect(panel.get_by_role("dialog").locator("pre")).to_contain_text("int 2")
+
+
+def test_a_picture_is_seen_before_it_is_sent_and_can_be_left_out(
+    open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+) -> None:
+    notebook = open_notebook(FIGURE, CHAT, SENT)
+    notebook.run(0)
+    panel = panel_of(notebook, 1)
+    field = panel.locator(".nbc-input")
+    field.fill("Read @image:fig and @image:fig2")
+    expect(chips(panel)).to_have_count(2)
+    expect(chips(panel).nth(1)).to_contain_text("there is no such file")
+    screenshot("chips")
+    chips(panel).nth(0).get_by_role("button").first.click()
+    picture = panel.get_by_role("dialog").get_by_role("img", name="The picture fig")
+    expect(picture).to_have_js_property("naturalWidth", 400)
+    screenshot("preview")
+    panel.get_by_role("dialog").get_by_role("button", name="Done").click()
+    chips(panel).nth(1).get_by_role("button", name="Do not attach").click()
+    expect(field).to_have_value("Read @image:fig and image:fig2")
+    expect(field).to_be_focused()
+    expect(chips(panel)).to_have_count(1)
+    page.keyboard.press("Enter")
+    answers(panel, 1)
+    sent = notebook.run(2).inner_text()
+    assert sent.startswith("The picture fig\nimage/png\nRead @image:fig and")
+    field.fill("Once more: @image:fig")
+    expect(chips(panel)).to_have_count(1)
+    chips(panel).get_by_role("button").first.click()
+    panel.get_by_role("dialog").get_by_role("button", name="Remove").click()
+    expect(field).to_have_value("Once more: image:fig")
+    expect(chips(panel)).to_have_count(0)
+
+
+def test_the_last_error_and_its_cell_are_brought_in_without_colours(
+    open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+) -> None:
+    notebook = open_notebook("print('before')\n1 / 0", CHAT, SENT)
+    notebook.run(0)
+    panel = panel_of(notebook, 1)
+    panel.locator(".nbc-input").fill("Why @error in @cell?")
+    expect(chips(panel)).to_have_count(2)
+    chips(panel).nth(0).get_by_role("button").first.click()
+    shown = panel.get_by_role("dialog").locator("pre")
+    expect(shown).to_contain_text("ZeroDivisionError: division by zero")
+    seen = shown.inner_text()
+    screenshot("preview")
+    page.keyboard.press("Escape")
+    panel.locator(".nbc-input").press("Enter")
+    answers(panel, 1)
+    sent = notebook.run(2).inner_text()
+    assert sent.startswith(f"{seen.rstrip()}\n-\nCell 1 of the notebook")
+    assert "Its output:\nbefore" in sent
+    assert "[31m" not in sent
+
+
+def test_what_is_missing_leaves_the_message_with_its_author(
+    open_notebook: OpenNotebook, screenshot: Screenshot
+) -> None:
+    notebook = open_notebook("api_key = 'sk-never-shown'", CHAT, "said.requests")
+    notebook.run(0)
+    panel = panel_of(notebook, 1)
+    field = panel.locator(".nbc-input")
+    for text, reason in (
+        ("See @file:gone.txt", "there is no such file"),
+        ("See @api_key", "may hold a secret"),
+    ):
+        field.fill(text)
+        field.press("Enter")
+        expect(panel.locator(".nbc-error").last).to_contain_text(reason)
+        expect(field).to_have_value(text)
+    screenshot("missing")
+    expect(notebook.run(2)).to_have_text("[]")
+
+
+def test_commands_are_completed_by_keyboard_and_no_key_leaves_the_panel(
+    open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+) -> None:
+    notebook = open_notebook(CHAT)
+    panel = panel_of(notebook, 0)
+    field = panel.locator(".nbc-input")
+    field.click()
+    page.keyboard.type("/")
+    expect(options(panel).filter(has_text="/compact")).to_contain_text(
+        "compact now; keep the newest N tokens"
+    )
+    screenshot("commands")
+    page.keyboard.press("Escape")
+    expect(panel.get_by_role("listbox")).to_be_hidden()
+    expect(field).to_be_focused()
+    field.fill("")
+    page.keyboard.type("/co")
+    expect(options(panel).first).to_have_text("/contextwhat the context holds, and when it is compacted")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowUp")
+    expect(panel.locator("[aria-selected=true]")).to_contain_text("/compact")
+    page.keyboard.press("Tab")
+    expect(field).to_have_value("/compact ")
+    expect(field).to_be_focused()
+    field.fill("")
+    page.keyboard.type("/help")
+    expect(options(panel)).to_have_count(1)
+    page.keyboard.press("Enter")
+    expect(panel.locator(".nbc-note")).to_contain_text("/compact")
+    page.keyboard.type("/new")
+    options(panel).first.click()
+    expect(field).to_have_value("/new")
+    cells = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell")
+    expect(cells).to_have_count(1)
