@@ -29,6 +29,7 @@ from nbchat.events import (
     TurnFinished,
     UsageReported,
 )
+from nbchat.history import Entry
 from nbchat.testing import Line, ScriptedProvider, calls, fails, says
 
 STORY = "The customer asks about an order and its parcel. " * 20
@@ -418,3 +419,14 @@ def test_a_tool_that_asks_for_a_compaction_gets_an_error_and_no_deadlock():
     agent = agent_with(calls("tidy_up"), says("I could not."), tools=[tidy_up])
     assert agent.ask("Tidy up.") == "I could not."
     assert "answering already" in agent.session.history[2].content
+
+
+def test_what_is_attached_is_remembered_before_the_words_it_is_about():
+    provider = ScriptedProvider(says("A list."))
+    agent, told = Agent(provider), []
+    agent.listener = told.append
+    brought = Entry("user", "The variable x", "", "file", '{"data": "[1]"}')
+    list(agent.run("What is it?", attached=iter([brought])))
+    said = (brought, Entry("user", "What is it?"))
+    assert provider.requests[0].history == said
+    assert [e.entry for e in told if isinstance(e, EntryAdded)][:2] == list(said)

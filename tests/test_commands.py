@@ -40,6 +40,11 @@ def test_help_lists_every_command(commands):
     assert all(f"/{name} " in text for name in commands.table)
 
 
+def test_the_lines_of_help_can_be_had_one_by_one(commands):
+    assert list(commands.help_lines) == list(commands.table)
+    assert commands.help_lines["pin"].startswith("[text]  list the rules")
+
+
 def test_an_unknown_command_says_which_there_are(commands):
     with pytest.raises(ConfigError, match="no command /compackt; there are /help"):
         commands(agent_for(commands), "/compackt")

@@ -111,3 +111,20 @@ def test_a_failed_turn_shows_one_line_and_no_traceback(kernel):
 
 def test_the_panel_shows_itself_in_a_plain_text_form_that_never_changes(kernel):
     assert kernel.run("%chat") == "ChatUI()"
+
+
+def test_the_last_cell_and_error_are_brought_in_as_the_person_saw_them(kernel):
+    kernel.run(SCRIPT.format(lines="says('I see.'), says('I see.')"))
+    kernel.run("import sys\nprint('out')\nprint('err', file=sys.stderr)\n6 * 7")
+    kernel.run("%%chat\nWhat does @cell do?")
+    read = "from nbchat.providers.wire import user_text\nprint(user_text({}))"
+    shown = kernel.run(read.format("agent.session.transcript[0]"))
+    assert shown.endswith("6 * 7\n\nIts output:\nout\nerr\n42\n")
+    assert "there is no error" not in kernel.run("print('before')\n1 / 0")
+    assert "no such file" in kernel.run("%%chat\nSee @file:gone")
+    assert "attached @error" in kernel.run("%%chat\nWhy @error in @cell:4?")
+    shown = kernel.run(read.format("agent.session.transcript[-4]"))
+    assert "ZeroDivisionError: division by zero" in shown
+    assert "\x1b" not in shown
+    shown = kernel.run(read.format("agent.session.transcript[-3]"))
+    assert shown.startswith("Cell 4 of the notebook")

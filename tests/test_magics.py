@@ -5,7 +5,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 from IPython.core.error import UsageError
@@ -14,6 +15,9 @@ from IPython.core.interactiveshell import InteractiveShell
 from nbchat.cell import Banner
 from nbchat.errors import RequestRefused
 from nbchat.magics import ChatMagics
+from nbchat.mentions import Cell
+from nbchat.notebook import ShellContents
+from nbchat.providers.wire import user_text
 from nbchat.testing import ScriptedProvider, fails, says
 
 STORY = "The customer asks about order W100 and its parcel. " * 20
@@ -299,3 +303,79 @@ def test_long_lines_break_between_words_and_code_stays_as_it_is(shell, capsys):
     assert max(map(len, prose.splitlines())) <= 97
     assert prose.split() == ["word"] * 40
     assert after == "done\n"
+
+
+def sent(agent: Any) -> list[str]:
+    """What the model read of the newest request."""
+    return [user_text(entry) for entry in agent.provider.requests[-1].history]
+
+
+def test_a_cell_brings_in_a_variable_and_says_so_in_a_line(shell, capsys):
+    agent = agent_with(shell, says("Three."))
+    shell.run_cell("prices = [1, 2, 3]")
+    shell.run_cell_magic("chat", "", "How many @prices, ann@example.org?")
+    assert sent(agent) == [
+        "The variable prices\n\nlist of 3 items\n[1, 2, 3]",
+        "How many @prices, ann@example.org?",
+    ]
+    size = agent.engine.counter.count_entry(agent.session.transcript[0])
+    assert capsys.readouterr().out == f"attached @prices: {size} tokens\nThree.\n"
+
+
+def test_a_cell_that_lacks_something_is_one_line_and_no_turn(shell, tmp_path):
+    agent = agent_with(shell, says("Hello."))
+    shell.run_cell("my_secret = 'x'", store_history=True)
+    for text, reason in (
+        (f"@file:{tmp_path}/gone", "no such file"),
+        ("@my_secret", "may hold a secret"),
+        ("@cell:99", "no cell 99"),
+    ):
+        with pytest.raises(UsageError, match=reason):
+            shell.run_cell_magic("chat", "", text)
+    assert agent.session.transcript == []
+
+
+def test_a_file_is_looked_for_in_the_kernels_folder(shell, tmp_path, monkeypatch):
+    agent = agent_with(shell, says("Yes."))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes.txt").write_text("buy milk")
+    shell.run_cell_magic("chat", "", "Read @file:notes.txt")
+    assert sent(agent)[0] == "The file notes.txt\n\nbuy milk"
+
+
+def test_the_panel_knows_the_notebook_and_the_commands(shell):
+    agent_with(shell)
+    shell.run_cell("prices = [1]")
+    panel = shell.run_line_magic("chat", "")
+    offered = panel._question("complete", {})(panel.agent)
+    assert {"name": "prices", "help": "list"} in offered["names"]
+    assert "policy" in [each["name"] for each in offered["commands"]]
+
+
+class FormerHistory:
+    """What IPython before 9 remembers: sources and values, no texts."""
+
+    input_hist_raw = ("", "1 + 1", "x = 1")
+    output_hist: ClassVar = {1: 2}
+
+
+def test_an_ipython_that_keeps_no_outputs_tells_the_value_of_a_cell():
+    contents = ShellContents(SimpleNamespace(history_manager=FormerHistory()))
+    assert contents.cell(1) == Cell(1, "1 + 1", "2")
+    assert contents.cell(None) == Cell(2, "x = 1", "")
+
+
+def test_an_ipython_that_keeps_no_tracebacks_tells_the_last_error(monkeypatch):
+    contents = ShellContents(SimpleNamespace(history_manager=FormerHistory()))
+    monkeypatch.delattr(sys, "last_value", raising=False)
+    assert contents.error() == ""
+    monkeypatch.setattr(sys, "last_value", UsageError("no"), raising=False)
+    assert contents.error() == ""
+    monkeypatch.setattr(sys, "last_value", KeyError("x"), raising=False)
+    assert contents.error() == "KeyError: 'x'\n"
+
+
+def test_a_shell_without_a_history_has_no_cells():
+    contents = ShellContents(SimpleNamespace(history_manager=None))
+    assert contents.cell(1) is None
+    assert contents.cell(None) is None

@@ -70,7 +70,7 @@ def test_a_thing_mentioned_twice_is_one_mention():
     assert found("@df and @df and @cell") == [("variable", "df"), ("cell", "")]
 
 
-@given(st.text(alphabet="@cell:filemage/. `\n\"x\ud8003(", max_size=60))
+@given(st.text(alphabet='@cell:filemage/. `\n"x\ud8003(', max_size=60))
 def test_any_text_can_be_read(text: str):
     for mention in mentions(text):
         assert mention.text in text

@@ -1,5 +1,6 @@
 """Rendering: what is said looks right; `test_hostile_texts.py`: it does no harm."""
 
+import json
 import re
 from dataclasses import replace
 from html import unescape
@@ -66,6 +67,15 @@ def test_an_attached_file_shows_its_kind_and_caption() -> None:
     html = entry_html(Entry("user", "see", "", "image", '{"media_type": "image/png"}'))
     assert "image · image/png" in html
     assert "see" in html
+
+
+def test_an_attached_text_is_a_folded_card_with_all_that_was_sent() -> None:
+    details = {"media_type": "text/csv", "name": "a", "data": "<b>1</b>"}
+    html = entry_html(Entry("user", "The file <a>", "", "file", json.dumps(details)))
+    assert html.startswith("<details")
+    assert "The file &lt;a&gt;" in html
+    assert "text/csv" in html
+    assert "&lt;b&gt;1&lt;/b&gt;</pre>" in html
 
 
 def test_a_call_is_a_card_with_a_hint_and_all_arguments() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from nbchat.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.errors import ConfigError, NbchatError
+from nbchat.errors import AttachmentError, ConfigError, NbchatError
 from nbchat.events import (
     Compacted,
     CompactionFailed,
@@ -346,3 +346,34 @@ def test_tools_run_on_the_way(start: Start) -> None:
     assert worker.wait(10)
     assert said(recorder, "tool") == ["nbchat-worker"]
     worker.close()
+
+
+def test_what_a_message_brings_along_is_looked_up_when_its_turn_comes(
+    start: Start,
+) -> None:
+    worker, recorder = start(says("a b c", delay_seconds=0.05), says("two"))
+    looked: list[str] = []
+    worker.submit("1")
+    recorder.await_event(TextDelta)
+    brought = Entry("user", "The variable x", "", "file", "{}")
+    worker.submit(
+        "2", lambda: looked.append(said(recorder, "assistant")[-1]) or [brought]
+    )
+    assert worker.wait(10)
+    assert looked == ["a b c"]
+    assert said(recorder, "user") == ["1", "The variable x", "2"]
+
+
+def test_a_message_that_lacks_something_goes_back_and_the_next_is_answered(
+    start: Start,
+) -> None:
+    def missing() -> list[Entry]:
+        raise AttachmentError("@file:x: there is no such file")
+
+    worker, recorder = start(says("hello"))
+    worker.submit("see @file:x", missing)
+    worker.submit("hi")
+    assert worker.wait(10)
+    assert recorder.all(TurnFailed) == [TurnFailed("@file:x: there is no such file")]
+    assert recorder.all(Returned) == [Returned(("see @file:x",))]
+    assert said(recorder, "user") == ["hi"]

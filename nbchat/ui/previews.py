@@ -26,9 +26,12 @@ KEPT_CHARACTERS = 20_000_000
 class Previews:
     """Shows what messages bring along, and remembers what was shown."""
 
-    def __init__(self, resolver: Resolver | None) -> None:
+    def __init__(
+        self, resolver: Resolver | None, *, kept_characters: int = KEPT_CHARACTERS
+    ) -> None:
         """Without a resolver no message brings anything along."""
         self._resolver = resolver
+        self._kept_characters = kept_characters
         self._shown: OrderedDict[str, Attachment] = OrderedDict()
         self._changing = threading.Lock()
 
@@ -89,7 +92,7 @@ class Previews:
         with self._changing:
             self._shown[key] = shown
             self._shown.move_to_end(key)
-            while len(self._shown) > 1 and self._size() > KEPT_CHARACTERS:
+            while len(self._shown) > 1 and self._size() > self._kept_characters:
                 self._shown.popitem(last=False)
         return key
 

@@ -232,7 +232,9 @@ def test_commands_are_completed_by_keyboard_and_no_key_leaves_the_panel(
     expect(field).to_be_focused()
     field.fill("")
     page.keyboard.type("/co")
-    expect(options(panel).first).to_have_text("/contextwhat the context holds, and when it is compacted")
+    expect(options(panel).first).to_have_text(
+        "/contextwhat the context holds, and when it is compacted"
+    )
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowUp")
