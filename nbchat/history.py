@@ -31,7 +31,7 @@ class Entry(NamedTuple):
     | role | content | tool_id | tool_name | tool_args |
     |---|---|---|---|---|
     | user | text | | | |
-    | user (image, file) | caption | | image, file | JSON: media_type, data |
+    | user (image, file) | caption | | image, file | JSON: media_type, data, name |
     | assistant | text | | | `{"incomplete": true}` when cut short |
     | assistant (a call) | | call id | tool | arguments, JSON |
     | tool | output | call id | tool | `{"is_error": true}` when it failed |

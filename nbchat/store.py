@@ -107,23 +107,27 @@ class SessionStore:
 
     def sessions(self, *, notebook: str | None = None) -> list[SessionInfo]:
         """All sessions or a notebook's, last used first, titled by how they begin."""
-        first = sa.and_(
-            chat_messages.c.session_id == sessions.c.id, chat_messages.c.position == 0
-        )
         every = chat_messages.alias()
+        is_attached = sa.and_(every.c.role == "user", every.c.tool_name != "")
+        spoken = sa.func.min(sa.case((~is_attached, every.c.position)))
         use = (
             sa.select(
                 every.c.session_id,
+                sa.func.coalesce(spoken, 0).label("begins"),
                 sa.func.count().label("entries"),
                 sa.func.max(every.c.created_at).label("used_at"),
             )
             .group_by(every.c.session_id)
             .subquery()
         )
+        first = sa.and_(
+            chat_messages.c.session_id == sessions.c.id,
+            chat_messages.c.position == use.c.begins,
+        )
         query = (
             sa.select(sessions, chat_messages.c.content, use.c.entries, use.c.used_at)
-            .join(chat_messages, first)
             .join(use, use.c.session_id == sessions.c.id)
+            .join(chat_messages, first)
             .order_by(use.c.used_at.desc(), sessions.c.id)
         )
         if notebook is not None:

@@ -15,7 +15,7 @@ from nbchat.build import recorder
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.database import default_file
 from nbchat.errors import SessionTaken, StoreError
-from nbchat.events import SavingFailed
+from nbchat.events import EntryAdded, SavingFailed
 from nbchat.history import Entry
 from nbchat.session import Session
 from nbchat.store import SessionStore
@@ -166,6 +166,15 @@ def test_sessions_are_listed_with_their_first_words(store):
         ("What is the weather?", 2)
     ]
     assert listed[0].model == "scripted:model"
+
+
+def test_a_session_that_begins_with_attachments_is_listed_with_the_words(store):
+    agent = agent_in(store, says("A list."))
+    brought = [Entry("user", f"The variable {n}", "", "file", "{}") for n in "ab"]
+    list(agent.run("What is @a?", attached=brought))
+    agent_in(store).listener(EntryAdded(0, brought[0]))
+    titles = {info.title: info.entries for info in store.sessions()}
+    assert titles == {"What is @a?": 4, "The variable a": 1}
 
 
 def test_the_session_used_last_comes_first(store):
