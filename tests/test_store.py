@@ -172,7 +172,9 @@ def test_a_session_that_begins_with_attachments_is_listed_with_the_words(store):
     agent = agent_in(store, says("A list."))
     brought = [Entry("user", f"The variable {n}", "", "file", "{}") for n in "ab"]
     list(agent.run("What is @a?", attached=brought))
-    agent_in(store).listener(EntryAdded(0, brought[0]))
+    other = agent_in(store)
+    other.session.append(brought[0])
+    other.listener(EntryAdded(0, brought[0]))
     titles = {info.title: info.entries for info in store.sessions()}
     assert titles == {"What is @a?": 4, "The variable a": 1}
 
