@@ -101,7 +101,10 @@ def _lines(value: object) -> Iterator[str]:
         if type(value) is getattr(sys.modules.get(module), name, None):
             yield from (line, *tell(value))
             return
-    inside = value if type(value) is str else brief(value)
+    if type(value) is str:
+        yield from (line, value)
+        return
+    inside = brief(value)
     if inside not in line and not inside.startswith(f"{line}("):
         yield line
     yield line if inside in line else inside

@@ -23,9 +23,7 @@ _MENTION = re.compile(
     re.VERBOSE,
 )
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
-_DECORATORS = re.compile(
-    r"^(?:[ \t]*@[^\n]*\n)+(?=[ \t]*(?:def|class|async)\b)", re.MULTILINE
-)
+_DEFINITION = re.compile(r"(?:def|class|async)\b")
 _ENDINGS = ".,;:!?)]}'"
 
 
@@ -75,13 +73,25 @@ def mentions(text: str) -> list[Mention]:
     """What a message points at, each thing once, in the order of the words."""
     if text.startswith("/"):  # a command
         return []
-    blank = _DECORATORS.sub(_blanked, _CODE.sub(_blanked, text))
-    found = (_mention(match) for match in _MENTION.finditer(blank))
+    said = _without_decorators(_CODE.sub(_blanked, text))
+    found = (_mention(match) for match in _MENTION.finditer(said))
     return list({(each.kind, each.name): each for each in found}.values())
 
 
 def _blanked(match: re.Match[str]) -> str:
     return " " * len(match[0])
+
+
+def _without_decorators(text: str) -> str:
+    """The text without lines that begin with an @ and stand on a definition."""
+    kept: list[str] = []
+    is_decorated = False
+    for line in reversed(text.split("\n")):
+        code = line.lstrip()
+        is_decorator = code.startswith("@") and is_decorated
+        is_decorated = is_decorator or _DEFINITION.match(code) is not None
+        kept.append("" if is_decorator else line)
+    return "\n".join(reversed(kept))
 
 
 def _mention(match: re.Match[str]) -> Mention:

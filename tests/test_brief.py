@@ -175,6 +175,8 @@ def test_a_value_that_holds_itself_is_told():
 
 def test_a_text_is_shown_as_it_is():
     assert described("one\ntwo") == "str of length 7\none\ntwo"
+    assert described("length") == "str of length 6\nlength"
+    assert "… 9,992,000 characters" in described("x" * (10_000_000 - 24))
 
 
 def test_what_may_be_a_secret_is_not_shown_inside_of_a_value():

@@ -25,6 +25,7 @@ def found(text: str) -> list[tuple[str, str]]:
         ('read @file:"my notes.txt", now', [("file", "my notes.txt")]),
         ("@image:plot.png and @image:fig!", [("image", "plot.png"), ("image", "fig")]),
         ("@file: nothing", [("file", "")]),
+        ("@a\n@b\n\nHow?", [("variable", "a"), ("variable", "b")]),
         ("@cells and @errors", [("variable", "cells"), ("variable", "errors")]),
     ],
 )
@@ -78,5 +79,5 @@ def test_any_text_can_be_read(text: str):
 
 
 def test_a_very_long_text_is_read_in_no_time():
-    text = "@a " * 100_000 + "@" * 100_000 + "`" * 100_001
+    text = "@a\n" * 100_000 + "@" * 100_000 + "`" * 100_001
     assert mentions(text) == [Mention("variable", "a", "@a")]

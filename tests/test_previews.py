@@ -187,6 +187,14 @@ def test_a_message_brings_along_what_it_points_at(panel: Panel, keys: object) ->
     ]
 
 
+def test_a_message_goes_out_with_what_its_author_has_seen(panel: Panel) -> None:
+    (chip,) = answer_of(panel, type="mentions", text="@price")["chips"]
+    panel._previews._resolver.values["price"] = 8
+    panel.receive({"type": "send", "text": "@price", "previews": [chip["key"]]})
+    assert panel.wait(10)
+    assert panel.session.transcript[0].arguments["data"] == "int 7"
+
+
 def test_code_that_asks_brings_along_what_it_points_at_too(panel: Panel) -> None:
     panel.ask("Is @price right?")
     assert panel.wait(10)

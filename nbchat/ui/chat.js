@@ -401,6 +401,7 @@ class Panel {
     input.addEventListener("keydown", (event) => this.onKey(event));
     input.addEventListener("input", () => this.onInput());
     input.addEventListener("focus", () => this.attached.look()); // a cell may have run
+    input.addEventListener("click", () => this.completer.follow());
     input.addEventListener("blur", () => this.completer.close());
     form.addEventListener("submit", (event) => {
       event.preventDefault();
@@ -932,7 +933,7 @@ class Attached {
     const drop = button("nbc-attached-drop", "×", `Do not attach ${mention}`);
     drop.setAttribute("aria-label", drop.title);
     drop.addEventListener("click", () => this.drop(mention));
-    const told = problem ? tag("span", "nbc-attached-problem", { role: "alert" }, problem) : open;
+    const told = problem ? tag("span", "nbc-attached-problem", {}, problem) : open;
     return tag("li", "nbc-attached-chip", { "data-missing": String(Boolean(problem)) }, told, drop);
   }
 
@@ -1028,6 +1029,8 @@ class Completer {
   // Whether a key was meant for the list
   takes(event) {
     if (!this.isOpen || event.isComposing || event.shiftKey) return false;
+    if (CARET_KEYS.has(event.key)) this.close(); // the caret leaves the word
+    if (!this.isOpen) return false;
     const steps = {
       ArrowDown: () => this.move(1),
       ArrowUp: () => this.move(-1),
@@ -1073,6 +1076,7 @@ class Completer {
 
 const FOCUSABLE = "button, input, select, summary, a[href], [tabindex='0']";
 const TRUE = new Set(["true", "1", "yes", "on"]);
+const CARET_KEYS = new Set(["ArrowLeft", "ArrowRight", "Home", "End", "PageUp", "PageDown"]);
 const SEEN = { summarized: "in the summary", shortened: "seen shortened" };
 
 const GONE =

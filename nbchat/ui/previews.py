@@ -37,7 +37,7 @@ class Previews:
 
     def mentioned(self, agent: Agent, text: str) -> dict[str, Any]:
         """A chip for each thing a text points at, or for what it lacks."""
-        chips = (self._chip(agent, each) for each in self._mentions(text))
+        chips = (self._chip(agent, each) for each in mentions(text))
         return {"type": "mentioned", "chips": [chip for chip in chips if chip]}
 
     def previewed(self, agent: Agent, key: str) -> dict[str, Any]:
@@ -62,13 +62,8 @@ class Previews:
         with self._changing:
             shown = [self._shown.get(key) for key in keys if isinstance(key, str)]
         known = {each.mention: each.entry for each in shown if each}
-        found = (
-            known.get(each) or self._attached(each) for each in self._mentions(text)
-        )
+        found = (known.get(each) or self._attached(each) for each in mentions(text))
         return [entry for entry in found if entry]
-
-    def _mentions(self, text: str) -> list[Mention]:
-        return [] if self._resolver is None else mentions(text)
 
     def _attached(self, mention: Mention) -> Entry | None:
         return None if self._resolver is None else attached(mention, self._resolver)

@@ -128,7 +128,7 @@ def test_a_dataframe_is_chosen_previewed_and_sent_word_for_word(
 def test_what_was_seen_goes_out_as_it_was_and_a_look_shows_what_is_new(
     open_notebook: OpenNotebook, page: Page
 ) -> None:
-    notebook = open_notebook("price = 1", CHAT, "price = 2", SENT)
+    notebook = open_notebook("price = 1", CHAT, "price = 2", SENT, "price = 3")
     notebook.run(0)
     panel = panel_of(notebook, 1)
     panel.locator(".nbc-input").fill("@price?")
@@ -140,6 +140,13 @@ def test_what_was_seen_goes_out_as_it_was_and_a_look_shows_what_is_new(
     panel.locator(".nbc-input").fill("And @price?")
     chips(panel).get_by_role("button").first.click()
     expect(panel.get_by_role("dialog").locator("pre")).to_contain_text("int 2")
+    page.keyboard.press("Escape")
+    notebook.run(4)
+    panel.locator(".nbc-input").blur()
+    panel.locator(".nbc-input").focus()
+    page.wait_for_timeout(1_000)
+    chips(panel).get_by_role("button").first.click()
+    expect(panel.get_by_role("dialog").locator("pre")).to_contain_text("int 3")
 
 
 def test_a_picture_is_seen_before_it_is_sent_and_can_be_left_out(
@@ -166,12 +173,13 @@ def test_a_picture_is_seen_before_it_is_sent_and_can_be_left_out(
     answers(panel, 1)
     sent = notebook.run(2).inner_text()
     assert sent.startswith("The picture fig\nimage/png\nRead @image:fig and")
-    field.fill("Once more: @image:fig")
-    expect(chips(panel)).to_have_count(1)
+    field.fill("Once more @image:fig, @image:fig2")
+    expect(chips(panel)).to_have_count(2)
     chips(panel).get_by_role("button").first.click()
     panel.get_by_role("dialog").get_by_role("button", name="Remove").click()
-    expect(field).to_have_value("Once more: image:fig")
-    expect(chips(panel)).to_have_count(0)
+    expect(field).to_have_value("Once more image:fig, @image:fig2")
+    expect(chips(panel)).to_have_count(1)
+    expect(chips(panel)).to_contain_text("no such file")
 
 
 def test_the_last_error_and_its_cell_are_brought_in_without_colours(
@@ -242,6 +250,10 @@ def test_commands_are_completed_by_keyboard_and_no_key_leaves_the_panel(
     page.keyboard.press("Tab")
     expect(field).to_have_value("/compact ")
     expect(field).to_be_focused()
+    page.keyboard.type("@ce")
+    expect(options(panel)).to_have_count(1)
+    page.keyboard.press("ArrowLeft")
+    expect(panel.get_by_role("listbox")).to_be_hidden()
     field.fill("")
     page.keyboard.type("/help")
     expect(options(panel)).to_have_count(1)
