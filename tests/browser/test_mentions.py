@@ -229,6 +229,10 @@ def test_commands_are_completed_by_keyboard_and_no_key_leaves_the_panel(
     notebook = open_notebook(CHAT)
     panel = panel_of(notebook, 0)
     field = panel.locator(".nbc-input")
+    page.evaluate(
+        "() => { window.nbchatKeys = []; document.addEventListener('keydown', "
+        "event => window.nbchatKeys.push(event.key)) }"
+    )
     field.click()
     page.keyboard.type("/")
     expect(options(panel).filter(has_text="/compact")).to_contain_text(
@@ -264,3 +268,4 @@ def test_commands_are_completed_by_keyboard_and_no_key_leaves_the_panel(
     expect(field).to_have_value("/new")
     cells = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell")
     expect(cells).to_have_count(1)
+    assert page.evaluate("() => window.nbchatKeys") == []
