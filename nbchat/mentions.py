@@ -37,11 +37,6 @@ class Mention:
     text: str
     """As it was typed."""
 
-    @property
-    def is_certain(self) -> bool:
-        """Whether it can be nothing but a mention, found or not."""
-        return self.kind != "variable"
-
 
 @dataclass(frozen=True, slots=True)
 class Cell:
