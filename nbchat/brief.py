@@ -124,26 +124,24 @@ def _series(value: object) -> Iterator[str]:
 
 def _table(index: object, columns: Iterable[object], rows: int) -> Iterator[str]:
     """The first rows, in columns of even width."""
-    labels = ["", *map(_short, index[:ROWS_SHOWN].tolist())]  # type: ignore[index]
-    told = [labels, *map(_column, columns)]
+    count = min(rows, ROWS_SHOWN)
+    labels = ["", *map(_short, index[:count].tolist())]  # type: ignore[index]
+    told = [labels, *(_column(each, count) for each in columns)]
     widths = [max(map(len, column)) for column in told]
-    yield f"the first {min(rows, ROWS_SHOWN)} of {rows:,} rows:"
+    yield f"the first {count} of {rows:,} rows:"
     for row in zip(*told, strict=True):
         cells = (cell.rjust(width) for cell, width in zip(row, widths, strict=True))
         yield "  ".join(cells).rstrip()
 
 
-def _column(column: object) -> list[str]:
+def _column(column: object, count: int) -> list[str]:
     """A column's name and first values; of a type of somebody's own, only the name."""
     name, kind = column.name, type(column.dtype)  # type: ignore[attr-defined]
-    head = column.iloc[:ROWS_SHOWN]  # type: ignore[attr-defined]
     if type(name) is str and is_secret_name(name):
-        shown = ["***"] * len(head)
-    elif comes_from(kind, "numpy", "pandas"):
-        shown = [_short(each) for each in head.tolist()]
-    else:
-        shown = ["…"] * len(head)
-    return [_short(name), *shown]
+        return [_short(name), *["***"] * count]
+    if not comes_from(kind, "numpy", "pandas"):
+        return [_short(name), *["…"] * count]
+    return [_short(name), *map(_short, column.iloc[:count].tolist())]  # type: ignore[attr-defined]
 
 
 def _array(value: object) -> Iterator[str]:

@@ -222,3 +222,11 @@ def test_what_only_calls_itself_a_figure_is_none():
     Figure.__module__ = "matplotlib.figure"
     with pytest.raises(AttachmentError, match="no matplotlib Figure"):
         attachments("@image:fig", Desk(values={"fig": Figure()}))
+
+
+def test_a_drawing_that_is_too_large_is_refused():
+    figure = Figure(figsize=(16, 16), dpi=100)
+    noise = np.random.default_rng(1).integers(0, 256, (1_600, 1_600, 3), np.uint8)
+    figure.figimage(noise)
+    with pytest.raises(AttachmentError, match="too large a picture"):
+        attachments("@image:fig", Desk(values={"fig": figure}))

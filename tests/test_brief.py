@@ -5,12 +5,14 @@ import time
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from datetime import UTC, date, datetime, tzinfo
+from decimal import Decimal
 from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from pandas.tests.extension.decimal import DecimalArray, DecimalDtype
 
 from nbchat.brief import TEXT_LIMIT, brief, capped, described, is_secret_name
 
@@ -117,6 +119,39 @@ def test_an_instance_is_told_by_what_it_keeps_itself():
 )
 def test_nothing_of_a_persons_own_is_run(make: Callable[[], object]):
     assert described(make())
+
+
+def test_a_frame_that_cannot_be_read_is_told_by_its_type():
+    broken = pd.DataFrame({"a": [1]})
+    object.__setattr__(broken, "_mgr", None)
+    assert described(broken) == "pandas.DataFrame"
+
+
+class OwnDtype(DecimalDtype):
+    pass
+
+
+class OwnArray(DecimalArray):
+    """A column that ends the test when it is read after it was made."""
+
+    is_made = False
+
+    @property
+    def dtype(self) -> OwnDtype:
+        return OwnDtype()
+
+    def __getitem__(self, place: Any) -> object:
+        if OwnArray.is_made:
+            raise SystemExit
+        return super().__getitem__(place)
+
+
+def test_a_column_of_somebodys_own_type_shows_its_name_alone():
+    frame = pd.DataFrame({"a": OwnArray([Decimal(1)]), "b": [2]})
+    OwnArray.is_made = True
+    shown = described(frame).splitlines()
+    assert shown[0] == "DataFrame of 1 rows x 2 columns: a, b"
+    assert shown[-2:] == ["   a  b", "0  …  2"]
 
 
 def test_a_frame_shows_its_shape_types_and_first_rows():
