@@ -1338,10 +1338,6 @@ function copyBySelection(text) {
   return isCopied;
 }
 
-function newToken() {
-  return `q${Math.random().toString(36).slice(2)}`;
-}
-
 function fromHtml(html) {
   const template = document.createElement("template");
   template.innerHTML = html;

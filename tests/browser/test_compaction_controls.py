@@ -338,9 +338,10 @@ def test_the_notebooks_own_panel_keeps_what_is_set_in_it(
     dialog = panel.get_by_role("dialog")
     keep = dialog.locator(".nbc-setting", has_text="How much of the newest stays").first
     keep.locator("input").fill("5")
+    dialog.get_by_label("Scope of keep", exact=True).select_option("openai:no-model")
     keep.get_by_role("button", name="Save").click()
-    expect(keep).to_contain_text("set for all models")
+    expect(keep).to_contain_text("set for openai:no-model")
     screenshot("own-settings")
     page.keyboard.press("Escape")
     expect(notebook.run(1)).to_contain_text("('tiered', 5)")
-    expect(notebook.run(2)).to_contain_text("set for all models")
+    expect(notebook.run(2)).to_contain_text("set for openai:no-model")
