@@ -1,5 +1,7 @@
 """What a person brings into a message in a real JupyterLab, and what the model gets."""
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -42,6 +44,13 @@ SENT = (
     "    print(user_text(entry))\n"
     "    print(*(image_of(entry) or ['-'])[:1])"
 )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def fonts() -> None:
+    """Let matplotlib look for fonts once: in a new environment that takes a while."""
+    code = "import matplotlib.pyplot, pandas"
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
 @pytest.fixture(params=["Light", "Dark"])
