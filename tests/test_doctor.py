@@ -194,9 +194,10 @@ def test_without_the_embedded_models_package_the_embedded_model_would_not_work(
 
 
 def test_whether_the_server_extension_is_enabled_is_told(tmp_path):
-    assert row(doctor(), "enabled") == "enabled no"
     folder = tmp_path / "jupyter-config" / "jupyter_server_config.d"
     folder.mkdir(parents=True)
-    packaged = REPOSITORY / "jupyter-config" / "server-config" / "nbchat.json"
-    (folder / "nbchat.json").write_text(packaged.read_text())
+    packaged = (REPOSITORY / "jupyter-config/server-config/nbchat.json").read_text()
+    (folder / "nbchat.json").write_text(packaged.replace("true", "false"))
+    assert row(doctor(), "enabled") == "enabled no"
+    (folder / "nbchat.json").write_text(packaged)
     assert row(doctor(), "enabled") == "enabled yes"
