@@ -193,7 +193,8 @@ def test_without_the_embedded_models_package_the_embedded_model_would_not_work(
     assert row(done, "xllamacpp") == "xllamacpp not installed"
 
 
-def test_whether_the_server_extension_is_enabled_is_told(tmp_path):
+def test_whether_the_server_extension_is_enabled_is_told(tmp_path, monkeypatch):
+    monkeypatch.setenv("JUPYTER_PREFER_ENV_PATH", "0")  # else the environment's wins
     folder = tmp_path / "jupyter-config" / "jupyter_server_config.d"
     folder.mkdir(parents=True)
     packaged = (REPOSITORY / "jupyter-config/server-config/nbchat.json").read_text()
