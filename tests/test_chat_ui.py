@@ -525,7 +525,7 @@ def test_messages_the_protocol_does_not_know_are_ignored(panel_with: MakePanel) 
 
 
 def test_interrupting_wait_stops_the_answer(panel_with: MakePanel) -> None:
-    panel = panel_with(SLOW)
+    panel = panel_with(says("word " * 10_000, delay_seconds=0.005))
     panel.ask("Talk.")
     panel.await_operation("text")
     timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
