@@ -26,7 +26,6 @@ from nbchat.events import (
     UsageReported,
 )
 from nbchat.history import INCOMPLETE, Entry, Usage
-from nbchat.models import ModelInfo
 from nbchat.providers import connect
 from nbchat.providers.base import Provider, Reply, Request
 from nbchat.providers.retry import stream_with_retries
@@ -95,9 +94,15 @@ class Agent:
         """The model and the size of the conversation."""
         return f"<Agent {self.provider.name}: {self.session!r}>"
 
-    def use(self, provider: Provider) -> None:
-        """Go on with another model; its window counts from now on."""
-        self.engine.fit(self._info(provider), floor_tokens=self._floor_tokens())
+    def use(self, provider: Provider, *, window: int | None = None) -> None:
+        """Go on with a model, its window as the provider tells or as somebody knows.
+
+        There is room for the longest answer that it may be asked for here.
+        """
+        info = provider.info().with_window(window)
+        longest = max(info.output_limit, self.max_output_tokens or 0)
+        info = replace(info, output_limit=longest)
+        self.engine.fit(info, floor_tokens=self._floor_tokens())
         self.provider = provider
 
     def switch(
@@ -346,12 +351,6 @@ class Agent:
             yield from events
         finally:
             self.engine.set_floor(self._floor_tokens())
-
-    def _info(self, provider: Provider) -> ModelInfo:
-        """The model, with room for the longest answer it may be asked for here."""
-        info = provider.info()
-        longest = max(info.output_limit, self.max_output_tokens or 0)
-        return replace(info, output_limit=longest)
 
     def _floor_tokens(self) -> int:
         return fixed_tokens(self._instructions(), self.tools, self.engine.counter)

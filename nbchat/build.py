@@ -109,11 +109,9 @@ def apply_setting(agent: Agent, config: NbChat, name: str) -> None:
             engine.summary_model = _model(config.summary_model, agent.provider)
         case "fallback_model":
             engine.fallback_model = _model(config.fallback_model, agent.provider)
-        case "window":
-            info = agent.provider.info().with_window(config.window)
-            engine.fit(info, floor_tokens=engine.floor_tokens)
-        case "max_output_tokens":
+        case "window" | "max_output_tokens":
             agent.max_output_tokens = config.max_output_tokens
+            agent.use(agent.provider, window=config.window)
         case "policy":
             engine.use_policy(policy_of(config))
         case _:

@@ -28,7 +28,7 @@ Value = TypeVar("Value")
 VERSION = 1
 """Of what json and ipynb hold; a file of a later one is refused."""
 
-TITLE_LENGTH = 60
+UNTITLED = "An empty session"
 
 PAGE_STYLE = """
 html { color-scheme: light dark; }
@@ -217,7 +217,10 @@ def _typed(value: Any, kind: type[Value]) -> Value:
 
 def _markdown(session: Session) -> str:
     """Headings for who speaks, fences around what tools were told and told."""
-    parts = [f"# {_title(session)}", *_parts(session, _entry_markdown, _quoted)]
+    parts = [
+        f"# {session.title or UNTITLED}",
+        *_parts(session, _entry_markdown, _quoted),
+    ]
     return displayable("\n\n".join(filter(None, parts))) + "\n"
 
 
@@ -282,7 +285,7 @@ def _page(session: Session) -> str:
     """A page of its own that runs nothing and asks nobody for anything."""
     style = (files("nbchat") / "ui" / "chat.css").read_text(encoding="utf-8")
     inside = "\n".join(_parts(session, entry_html, compaction_html))
-    title = escape(displayable(_title(session)))
+    title = escape(displayable(session.title or UNTITLED))
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
         '<meta http-equiv="Content-Security-Policy" '
@@ -291,9 +294,3 @@ def _page(session: Session) -> str:
         f"<style>{style}{pygments_css()}{PAGE_STYLE}</style></head>\n"
         f'<body><main class="nbc"><h1>{title}</h1>\n{inside}\n</main></body></html>\n'
     )
-
-
-def _title(session: Session) -> str:
-    """How the conversation begins, on one line."""
-    first = session.transcript[0].content if session.transcript else ""
-    return " ".join(first.split())[:TITLE_LENGTH] or "An empty session"

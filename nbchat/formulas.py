@@ -157,24 +157,17 @@ def _formula_html(
     env: Any,
 ) -> str:
     token = tokens[index]
-    drawn = _drawn(token, env, is_block=token.markup in ("$$", r"\["))
-    return drawn or escape(_source(token))
+    return _drawn(token, env) or escape(_source(token))
 
 
-def _block_html(
-    _renderer: RendererHTML,
-    tokens: Sequence[Token],
-    index: int,
-    _options: Any,
-    env: Any,
-) -> str:
-    token = tokens[index]
-    return f"<p>{_drawn(token, env, is_block=True) or escape(_source(token))}</p>\n"
+def _block_html(*place: Any) -> str:
+    return f"<p>{_formula_html(*place)}</p>\n"
 
 
-def _drawn(token: Token, env: Any, *, is_block: bool) -> str | None:
+def _drawn(token: Token, env: Any) -> str | None:
     """The formula as MathML, while the text has budget left."""
     spent = env["latex"] = env.get("latex", 0) + len(token.content)
+    is_block = token.markup in ("$$", r"\[")
     return mathml(token.content, is_block=is_block) if spent <= BUDGET else None
 
 

@@ -47,8 +47,7 @@ SETTABLE = (
     "window",
     "max_output_tokens",
 )
-"""What may differ from model to model and be changed while a chat runs, or before the
-next one (window, max_output_tokens)."""
+"""What may differ from model to model and be changed while a chat runs."""
 
 TAKEN_BACK = "default"
 """The word that takes a preference back."""
@@ -82,7 +81,7 @@ def with_preferences(config: NbChat, store: SessionStore, model: str = "") -> Nb
     """
     changed = NbChat(**_values(config))
     changed.explicit, origins = config.explicit, dict(config.origins)
-    for name, (scope, value) in _kept(config, store, model).items():
+    for name, (scope, value) in kept(config, store, model).items():
         try:
             setattr(changed, name, value)
             origins[name] = origin_of(scope)
@@ -128,16 +127,15 @@ def parsed(name: str, text: str) -> Any:
     return value
 
 
-def _kept(
-    config: NbChat, store: SessionStore, model: str
-) -> dict[str, tuple[str, Any]]:
+def kept(config: NbChat, store: SessionStore, model: str) -> dict[str, tuple[str, Any]]:
+    """What was set for good for a model and counts, each with the scope it is from."""
     try:
-        kept = store.settings(scopes_of(model or config.model or default_model()))
+        found = store.settings(scopes_of(model or config.model or default_model()))
     except StoreError as error:
         logger.warning("settings kept in the store cannot be read: %s", error)
         return {}
     names = set(SETTABLE) - config.explicit - config.locks.keys()
-    return {name: found for name, found in kept.items() if name in names}
+    return {name: pair for name, pair in found.items() if name in names}
 
 
 def _setting(name: str, config: NbChat) -> Setting:

@@ -23,14 +23,7 @@ def save_session(
 
     One in which nothing was said cannot be kept, and is none to miss.
     """
-    if not session.transcript:
-        return
-    for position in range(len(session.transcript)):
-        store.add_entry(session, position, notebook=notebook, model=model)
-    for record in session.compactions:
-        store.add_compaction(session.session_id, record)
-    if session.pins:
-        store.add_pins(session.session_id, session.pins, kind="pin")
+    Recorder(store, session, notebook, model, is_saved=False).save()
 
 
 class Recorder:
@@ -62,7 +55,7 @@ class Recorder:
         try:
             match event:
                 case CompactionStarted(compaction=Compaction() as running):
-                    self._save_all()
+                    self.save()
                     self._store.add_compaction(self._session.session_id, running)
                 case (
                     EntryAdded()
@@ -72,7 +65,7 @@ class Recorder:
                     | CompactionChanged()
                     | PinsChanged()
                 ):
-                    self._save_all()
+                    self.save()
                 case _:
                     return
         except StoreError as error:
@@ -82,8 +75,8 @@ class Recorder:
         else:
             self._reported = ""
 
-    def _save_all(self) -> None:
-        """Entries first: a session in which nothing was said is not saved."""
+    def save(self) -> None:
+        """Save all that is not yet; entries first: one without any is not saved."""
         for position in range(self._entries, len(self._session.transcript)):
             self._store.add_entry(self._session, position, **self._origin)
             self._entries = position + 1

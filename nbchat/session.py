@@ -18,6 +18,8 @@ ROLES = ("user", "assistant", "tool", "thinking", "summary")
 CHECKPOINT = "Checkpoint: "
 """How the pin begins that holds the state of the work."""
 
+TITLE_LENGTH = 60
+
 SHOWN_LENGTH = 60
 """Characters of a wrong entry that an error shows."""
 
@@ -188,6 +190,13 @@ class Session:
         return "\n".join(reversed(answer))
 
     @property
+    def title(self) -> str:
+        """How the conversation begins, on one line; empty when nothing was said."""
+        places = range(len(self.transcript))
+        first = next(filter(self._is_prompt, places), 0)
+        return title_of(self.transcript[first].content) if places else ""
+
+    @property
     def hidden_places(self) -> set[int]:
         """Places in the transcript that the model sees shortened, or no more."""
         covered = self.compaction.stop if self.compaction else 0
@@ -268,6 +277,11 @@ class Session:
         text = self.pins[number - 1]
         self.pins = (*self.pins[: number - 1], *self.pins[number:])
         return text
+
+
+def title_of(text: str) -> str:
+    """The beginning of a text, on one line."""
+    return " ".join(text.split())[:TITLE_LENGTH]
 
 
 def _farthest_summary(active: Sequence[Compaction]) -> Compaction | None:

@@ -23,9 +23,7 @@ from nbchat.database import (
 )
 from nbchat.errors import HistoryError, SessionNotFound, SessionTaken, StoreError
 from nbchat.history import Compaction, Entry, Usage, now
-from nbchat.session import Session
-
-TITLE_LENGTH = 60
+from nbchat.session import Session, title_of
 
 PinKind = Literal["pin", "unpin"]
 ESCAPED = "\ufdd0"
@@ -338,14 +336,14 @@ def _pins(snapshots: Sequence[Any]) -> tuple[str, ...]:
 
 def _compaction(content: str) -> Compaction:
     fields = json.loads(content)
-    fields = fields.get("record", fields)  # bare in databases of version 0.1.0
+    fields = fields.get("record", fields)  # bare before it had others beside it
     fields["cost"] = Usage(**fields["cost"])
     fields["replacements"] = tuple(map(tuple, fields.get("replacements", ())))
     return Compaction(**fields)
 
 
 def _info(row: Any) -> SessionInfo:
-    title = " ".join(_restored(row.content).split())[:TITLE_LENGTH]
+    title = title_of(_restored(row.content))
     return SessionInfo(row.id, title, row.notebook, row.model, row.used_at, row.entries)
 
 

@@ -39,7 +39,7 @@ LAYERS = [
     {"upkeep", "recorder", "session_log", "preferences"},
     {"agent", "demo"},
     {"build"},
-    {"worker", "commands", "commands.*", "cell"},
+    {"worker", "commands", "commands.*", "cell", "shell"},
     {"ui", "ui.*"},
     {"notebook", "doctor"},
     {"magics", "server", "cli"},
@@ -50,7 +50,7 @@ LAYERS = [
 OUTSIDE = {
     "ipywidgets": {"ui.chat_ui"},
     "anywidget": {"ui.chat_ui"},
-    "IPython": {"cell", "notebook", "magics", ""},
+    "IPython": {"cell", "shell", "notebook", "magics", ""},
     "sqlalchemy": {"database", "store"},
     "openai": {"providers.openai"},
     "anthropic": {"providers.anthropic"},

@@ -230,6 +230,16 @@ def test_an_answer_is_written_anew_and_the_old_one_stays_in_its_session(commands
     assert agent.session.last_answer == "two"
 
 
+@pytest.mark.parametrize("line", ["/new", "/again"])
+def test_a_session_that_nobody_saved_is_kept_when_another_begins(commands, line):
+    agent = Agent(ScriptedProvider(says("one"), says("two")))
+    agent.ask("first")
+    old = agent.session
+    list(commands(agent, line).events)
+    assert agent.session is not old
+    assert commands._store.load(old.session_id).transcript == old.transcript
+
+
 def test_an_earlier_message_is_put_otherwise_and_the_chat_goes_on_from_there(commands):
     agent = agent_for(commands, says("one"), says("two"), says("another"))
     list(agent.pin("Be brief."))

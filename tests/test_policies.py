@@ -9,6 +9,7 @@ from nbchat.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.meters.limits import Limits
 from nbchat.compaction.policies import PRESETS, Policy
+from nbchat.compaction.pruning.proposals import newest_shortened
 from nbchat.errors import ConfigError, ContextOverflow, Overloaded, RequestRefused
 from nbchat.events import Compacted, CompactionFailed, TurnFailed
 from nbchat.history import Entry, Usage
@@ -304,6 +305,13 @@ def test_with_debug_and_for_protected_tools_outputs_come_whole(change):
     agent = agent_fetching("table", replace(PRESETS["early"], **change))
     list(agent.run("Fetch."))
     assert agent.session.history == agent.session.transcript
+
+
+def test_what_the_model_has_recalled_is_not_shortened_again():
+    said = Session([("tool", rows(), "1", "fetch"), ("tool", rows(), "2", "recall")])
+    assert newest_shortened(said, PRESETS["early"], COUNTER) is None
+    first = Session(said.transcript[:1])
+    assert newest_shortened(first, PRESETS["early"], COUNTER) is not None
 
 
 def test_undo_is_about_compactions_not_about_outputs_that_came_short():

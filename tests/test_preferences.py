@@ -1,6 +1,7 @@
 """What is set for good: for whom, above which layers, and never what cannot work."""
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -8,7 +9,8 @@ from nbchat.agent import Agent
 from nbchat.build import build_agent
 from nbchat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.config import settings
+from nbchat.compaction.policies import Detail, KeepUnit, Style, Summarizer
+from nbchat.config import NbChat, settings
 from nbchat.errors import ConfigError, NbchatError
 from nbchat.preferences import listed, with_preferences
 from nbchat.store import SessionStore
@@ -131,6 +133,33 @@ def test_a_value_of_another_version_is_left_out(store):
     store.set_setting("", "verbosity", "chatty")
     store.set_setting("", "forgotten", 1)
     assert with_preferences(settings(), store).verbosity is None
+
+
+def test_a_value_may_have_a_for_of_its_own(chat, store):
+    agent, obey = chat
+    obey(agent, "/set summary_prompt Write notes for engineers")
+    assert agent.engine.summary_prompt == "Write notes for engineers"
+    obey(agent, "/set summary_prompt Sum up for me for openai")
+    assert agent.engine.summary_prompt == "Sum up for me"
+    assert store.settings(("openai",))["summary_prompt"][0] == "openai"
+
+
+def test_the_longest_answer_and_the_window_count_at_once(chat):
+    agent, obey = chat
+    obey(agent, "/set window 50000")
+    assert agent.engine.info.window == 50_000
+    obey(agent, "/set max_output_tokens 9000")
+    assert agent.engine.info.window == 50_000
+    assert agent.engine.limits.usable_window == 41_000
+
+
+def test_every_choice_of_a_policy_can_be_set():
+    fields = {"summarizer": Summarizer, "keep_unit": KeepUnit}
+    fields |= {"summary_style": Style, "summary_detail": Detail}
+    traits = NbChat.class_traits()
+    assert {n: tuple(traits[n].values) for n in fields} == {
+        name: get_args(kind) for name, kind in fields.items()
+    }
 
 
 def test_a_setting_goes_together_with_the_policy_chosen_for_this_chat(chat):

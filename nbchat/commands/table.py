@@ -12,12 +12,13 @@ from nbchat.config import NbChat, refuse_locked, settings
 from nbchat.errors import ConfigError, NbchatError
 from nbchat.preferences import (
     TAKEN_BACK,
+    kept,
     listed,
     parsed,
     scopes_of,
     with_preferences,
 )
-from nbchat.providers import connect
+from nbchat.providers import KINDS, connect
 from nbchat.session import Session
 from nbchat.session_log import session_log, write_session_log
 from nbchat.store import SessionStore
@@ -97,6 +98,9 @@ class Commands:
         return CommandResult(f"back in {agent.session!r}")
 
     def _switch(self, agent: Agent, session: Session) -> None:
+        """Go on in another session; the one before is kept, whoever began it."""
+        if not agent.session.session_id:
+            recorder(self._store, agent.session, agent).save()
         agent.switch(session, recorder(self._store, session, agent))
 
     def _again(self, agent: Agent, text: str, stop: Stop) -> CommandResult:
@@ -128,9 +132,10 @@ class Commands:
     def _model(self, agent: Agent, name: str, _stop: Stop) -> CommandResult:
         if name:
             refuse_locked(model=name)
-            before = self._kept(agent)
+            before = kept(self._config, self._store, agent.provider.name)
             agent.use(connect(name))
-            self._follow(agent, {*before, *self._kept(agent)})
+            now = kept(self._config, self._store, agent.provider.name)
+            self._follow(agent, {*before, *now})
         return CommandResult(agent.provider.name)
 
     def _policy(self, agent: Agent, name: str, _stop: Stop) -> CommandResult:
@@ -148,9 +153,7 @@ class Commands:
 
     def _set(self, agent: Agent, argument: str, _stop: Stop) -> CommandResult:
         """Keep a setting, and use it now if it is this model's; or refuse it whole."""
-        text, _, scope = argument.partition(" for ")
-        name, _, text = text.strip().partition(" ")
-        scope, text = scope.strip(), text.strip()
+        name, text, scope = _setting_of(argument, agent.provider.name)
         if not text:
             raise NbchatError(
                 "/set takes a name, a value and, if not for all models, for whom: "
@@ -183,13 +186,19 @@ class Commands:
         for name in names:
             apply_setting(agent, config, name)
 
-    def _kept(self, agent: Agent) -> list[str]:
-        """What was set for good for the agent's model."""
-        found = listed(self._config, self._store, agent.provider.name)
-        return [each.name for each in found if each.origin.startswith("set for")]
-
     def _in_force(self, agent: Agent) -> NbChat:
         return with_preferences(self._config, self._store, agent.provider.name)
+
+
+def _setting_of(argument: str, model: str) -> tuple[str, str, str]:
+    """Name, value and scope; a value may have a "for" of its own."""
+    name, _, text = argument.strip().partition(" ")
+    value, _, scope = text.rpartition(" for ")
+    scope = scope.strip()
+    is_provider = scope in KINDS or scope in scopes_of(model)
+    if value and " " not in scope and (is_provider or ":" in scope):
+        return name, value.strip(), scope
+    return name, text.strip(), ""
 
 
 def _log(agent: Agent, file: str, _stop: Stop) -> CommandResult:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from nbchat.compaction.policies import Policy
 from nbchat.compaction.pruning.choice import Pruning, prune_text
 from nbchat.history import RETRIEVAL, Compaction, prefix_hash
+from nbchat.recall import TOOL_NAME
 from nbchat.session import Session
 from nbchat.tokens import TokenCounter
 
@@ -16,12 +17,12 @@ def newest_shortened(
     """The record that shortens the newest output before the model first sees it.
 
     None where the policy leaves outputs alone, and for one that should stay whole:
-    small, an error, or of a protected tool.
+    small, an error, of a protected tool, or what the model has just had recalled.
     """
     place, entry = len(session.transcript) - 1, session.transcript[-1]
     if not policy.shortens_at_once or policy.verbosity == "debug":
         return None
-    if entry.tool_name in policy.protected_tools:
+    if entry.tool_name in (*policy.protected_tools, TOOL_NAME):
         return None
     text = prune_text(entry, counter, position=place)
     if text == entry.content:
