@@ -256,6 +256,19 @@ def test_in_a_real_shell_a_summary_knows_what_the_cells_made(
     chat.close()
 
 
+def test_the_panel_follows_what_is_set_about_notifications(shell, tmp_path):
+    url = f"sqlite:///{tmp_path / 's.db'}"
+    chat = NotebookChat(NbChat(model="local:smollm2", store_url=url), shell)
+    panel = chat.panel()
+    assert panel.notifies
+    chat.command("/set notifications false")
+    assert not panel.notifies
+    chat.close()
+    again = NotebookChat(NbChat(model="local:smollm2", store_url=url), shell)
+    assert not again.panel().notifies
+    again.close()
+
+
 TALK_IN_A_KERNEL = """
 %load_ext nbchat
 from nbchat.testing import ScriptedProvider, says

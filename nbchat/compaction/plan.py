@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from nbchat.compaction.policies import LENGTHS, Policy
 from nbchat.compaction.retention import answered_part, count_messages, kept_start
@@ -46,7 +47,7 @@ class Plan:
     trigger: str
     covered: tuple[Entry, ...] = ()
     """Entries that would be folded, an earlier summary included; outputs that were
-    pruned are whole here."""
+    pruned are whole here, those that came shortened are not."""
     start: int = 0
     stop: int = 0
     """The newly folded part of the transcript."""
@@ -60,7 +61,7 @@ class Plan:
     recent: tuple[Entry, ...] = ()
     """Entries of the history after the covered ones, which stay."""
     note: str = ""
-    """What is not as the policy says: less was kept than it wants."""
+    """What a person should know: little is folded, or less kept than wanted."""
 
     @property
     def tokens_after(self) -> int:
@@ -89,7 +90,8 @@ def make_plan(
     history = session.history
     if open_calls(history):
         return Plan(trigger, skip="a tool call still waits for its result")
-    frame = _Frame(history, policy, counter, tokens_before, goal_tokens, fit_tokens)
+    sizes = [0, *accumulate(map(counter.count_entry, history))]
+    frame = _Frame(history, sizes, policy, tokens_before, goal_tokens, fit_tokens)
     wanted = frame.cut(trigger, keep_tokens)
     cut = frame.shrunk(wanted)
     earlier = history[:1] if session.compaction and cut else []
@@ -98,8 +100,8 @@ def make_plan(
         is_kept = answered_part(history) > bool(session.compaction)
         hint = _hint(policy, trigger) if is_kept and keep_tokens is None else ""
         return Plan(trigger, skip=f"there is nothing new to fold{hint}")
-    size = counter.count_entries(history[:cut])
-    new = size - counter.count_entries(earlier)
+    size = sizes[cut]
+    new = size - sizes[len(earlier)]
     if new < _least(trigger, policy, tokens_before):
         return Plan(
             trigger, skip=f"only {new:,} of {tokens_before:,} tokens could be folded"
@@ -133,8 +135,9 @@ class _Frame:
     """Where a history can be cut, and what would be left."""
 
     history: Sequence[Entry]
+    sizes: Sequence[int]
+    """Tokens of all entries before each place."""
     policy: Policy
-    counter: TokenCounter
     tokens_before: int
     goal_tokens: int | None
     fit_tokens: int | None
@@ -147,7 +150,7 @@ class _Frame:
             self._cuts,
             self.policy.kept(trigger) if keep_tokens is None else keep_tokens,
             "tokens" if by_tokens else self.policy.keep_unit,
-            self.counter.count_entries,
+            self.sizes,
         )
         newest = min(start, answered_part(self.history))
         return max((place for place in self._cuts if place <= newest), default=0)
@@ -163,7 +166,7 @@ class _Frame:
 
     def budget(self, cut: int) -> Budget:
         """What may stand in for all before a cut; tighter where there is less room."""
-        covered = self.counter.count_entries(self.history[:cut])
+        covered = self.sizes[cut]
         budget = budget_for(self.policy, covered)
         if self.goal_tokens is None or self.fit_tokens is None:
             return budget
@@ -188,7 +191,7 @@ class _Frame:
                 f"only {kept} of {asked} newest messages kept: "
                 "with more it would not fit"
             )
-        stays = self.tokens_before - self.counter.count_entries(self.history[:cut])
+        stays = self.tokens_before - self.sizes[cut]
         if self.goal_tokens is not None and stays + SHORTEST_SUMMARY > self.goal_tokens:
             yield (
                 f"the context is nearly full: what cannot be folded takes {stays:,} "
@@ -196,7 +199,7 @@ class _Frame:
             )
 
     def _left(self, cut: int) -> int:
-        covered = self.counter.count_entries(self.history[:cut])
+        covered = self.sizes[cut]
         budget = budget_for(self.policy, covered)
         return self.tokens_before - covered + min(budget.entry, covered)
 

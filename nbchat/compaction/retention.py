@@ -1,6 +1,6 @@
 """What stays word for word: the newest messages, exchanges or tokens."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 from nbchat.compaction.policies import KeepUnit
@@ -13,16 +13,18 @@ def kept_start(
     cuts: Sequence[int],
     keep: int,
     unit: KeepUnit,
-    size: Callable[[Sequence[Entry]], int],
+    sizes: Sequence[int],
 ) -> int:
     """Where the newest begins that stays: one of the `cuts` between whole units.
 
     Of tokens as many whole units stay as fit `keep`, and what nobody has answered yet
-    is not counted; messages and exchanges are rounded up to whole units.
+    is not counted; messages and exchanges are rounded up to whole units. `sizes` are
+    the tokens of all entries before each place.
     """
     answered = answered_part(history)
     if unit == "tokens":
-        return _fitting(history, cuts, keep, answered, size)
+        most = sizes[answered] - keep
+        return next((c for c in cuts if c <= answered and sizes[c] >= most), answered)
     starts = (
         _messages(history) if unit == "messages" else _exchanges(history[:answered])
     )
@@ -47,23 +49,6 @@ def exchanges(entries: Sequence[Entry]) -> list[Sequence[Entry]]:
     """Entries in exchanges: what a person says, and all that follows from it."""
     starts = _exchanges(entries)
     return [entries[a:b] for a, b in pairwise([*starts, len(entries)])]
-
-
-def _fitting(
-    history: Sequence[Entry],
-    cuts: Sequence[int],
-    keep: int,
-    answered: int,
-    size: Callable[[Sequence[Entry]], int],
-) -> int:
-    """The first cut after which what was answered is no longer than `keep` tokens."""
-    fitting = answered
-    for cut in reversed([cut for cut in cuts if cut < answered]):
-        keep -= size(history[cut:fitting])
-        if keep < 0:
-            break
-        fitting = cut
-    return fitting
 
 
 def _messages(entries: Sequence[Entry]) -> list[int]:

@@ -37,7 +37,7 @@ def kept_sections(
 def _imported(
     folded: Sequence[Entry], budget_tokens: int, counter: TokenCounter
 ) -> list[str]:
-    """The facts that came with the summary of another session, the newest first."""
+    """The facts that came with the summary of another session, of the newest one."""
     summaries = (entry for entry in reversed(folded) if entry.role == "summary")
     found = next(summaries, None)
     if found is None:
