@@ -1,6 +1,7 @@
 """A summary that comes as JSON, however badly it is written."""
 
 import json
+import time
 
 import pytest
 
@@ -66,6 +67,15 @@ def test_values_of_other_shapes_are_read_too():
     assert "- W1" in rendered(json.dumps(odd))
     facts = rendered(json.dumps({"key_facts": [{"id": "W1", "state": "sent"}, 7]}))
     assert facts == "## Key facts\n- id: W1; state: sent\n- 7"
+
+
+@pytest.mark.parametrize("piece", ["{", "[{", '{"a":'])
+def test_brackets_without_end_take_no_time(piece):
+    text = piece * (9_999 // len(piece))
+    assert rendered(piece * 100_000) == piece * 100_000
+    began = time.process_time()
+    assert rendered(text) == text
+    assert time.process_time() - began < 5
 
 
 def test_no_list_grows_without_bound():

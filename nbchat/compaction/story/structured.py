@@ -4,6 +4,7 @@ Models wrap their JSON, forget a bracket or answer in prose; whatever says somet
 kept, and only where nothing can be read is the answer left as it is.
 """
 
+import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -23,6 +24,10 @@ ALIASES = {
     "flow": "conversation_flow",
 }
 """Other names that models give to the fields."""
+
+REPAIRED_LIMIT = 10_000
+"""Characters of JSON that are repaired, some 2,500 tokens: so many brackets take a
+second at most, ten times as many ten."""
 
 MOST_ITEMS, ITEM_LIMIT = 60, 600
 """Items of a list, and characters of one, that are kept."""
@@ -58,6 +63,13 @@ def _fields(text: str) -> dict[str, Any]:
 
 
 def _read(text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return _repaired(text) if len(text) <= REPAIRED_LIMIT else None
+
+
+def _repaired(text: str) -> object:
     try:
         return json_repair.loads(text)
     except (ValueError, RecursionError):
