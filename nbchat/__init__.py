@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from nbchat.cell import show
     from nbchat.compaction.engine import CompactionEngine
     from nbchat.compaction.policies import Policy
-    from nbchat.config import settings
+    from nbchat.configuration.config import settings
     from nbchat.history import Compaction, Entry, Usage
     from nbchat.providers import connect
     from nbchat.session import Session
-    from nbchat.store import SessionStore
+    from nbchat.storage.store import SessionStore
     from nbchat.tools import tool
     from nbchat.ui.chat_ui import ChatUI
 
@@ -56,11 +56,11 @@ _HOMES = {
     "Entry": "nbchat.history",
     "Policy": "nbchat.compaction.policies",
     "Session": "nbchat.session",
-    "SessionStore": "nbchat.store",
+    "SessionStore": "nbchat.storage.store",
     "Usage": "nbchat.history",
     "build_agent": "nbchat.build",
     "connect": "nbchat.providers",
-    "settings": "nbchat.config",
+    "settings": "nbchat.configuration.config",
     "show": "nbchat.cell",
     "tool": "nbchat.tools",
 }

@@ -8,20 +8,20 @@ from dataclasses import replace
 from typing import cast
 
 from nbchat.agent import Agent
+from nbchat.attaching.variables import reader
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import PRESETS, Policy, policy_named
 from nbchat.compaction.story.writers import ShapeChoice
-from nbchat.config import NbChat, refuse_locked, settings
+from nbchat.configuration.config import NbChat, refuse_locked, settings
+from nbchat.configuration.preferences import POLICY_FIELDS, with_preferences
 from nbchat.errors import StoreError
 from nbchat.history import Entry
-from nbchat.preferences import POLICY_FIELDS, with_preferences
 from nbchat.providers import connect
 from nbchat.providers.base import Provider
-from nbchat.recorder import Recorder
 from nbchat.session import Session
-from nbchat.store import SessionStore
+from nbchat.storage.recorder import Recorder
+from nbchat.storage.store import SessionStore
 from nbchat.tokens import CHARACTERS
-from nbchat.variables import reader
 
 logger = logging.getLogger(__name__)
 

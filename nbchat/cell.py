@@ -31,7 +31,7 @@ from nbchat.events import (
     TurnFinished,
 )
 from nbchat.history import Compaction
-from nbchat.render import (
+from nbchat.rendering.banners import (
     compaction_cell_html,
     compaction_text,
     notice_text,

@@ -22,15 +22,15 @@ from nbclient.exceptions import CellExecutionError
 from nbconvert.preprocessors import CoalesceStreamsPreprocessor
 from tqdm import tqdm
 
-from nbchat.config import settings
-from nbchat.doctor import examine
+from nbchat.configuration.config import settings
+from nbchat.configuration.doctor import examine
 from nbchat.errors import ConfigError, NbchatError
-from nbchat.export import FORMATS, exported, imported
 from nbchat.providers import EMBEDDED_MODEL, default_model
 from nbchat.providers.weights import is_fetched, model_file
-from nbchat.recorder import save_session
 from nbchat.session import Session
-from nbchat.store import SessionStore
+from nbchat.storage.export import FORMATS, exported, imported
+from nbchat.storage.recorder import save_session
+from nbchat.storage.store import SessionStore
 
 NOTEBOOKS = ("ticket_triage", "quickstart", "policies")
 FOLDER = "nbchat-demo"

@@ -9,17 +9,17 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from nbchat.agent import Agent
 from nbchat.approvals import Approvals, room_of
-from nbchat.attachments import attachments
+from nbchat.attaching.attachments import attachments
+from nbchat.attaching.shell import ShellContents, own_variables
 from nbchat.build import build_agent, newest_session
 from nbchat.cell import show
 from nbchat.commands import CommandResult, Commands
-from nbchat.config import NbChat
+from nbchat.configuration.config import NbChat
+from nbchat.configuration.preferences import Setting, listed, with_preferences
 from nbchat.door import Door
 from nbchat.errors import NbchatError
-from nbchat.preferences import Setting, listed, with_preferences
 from nbchat.session import Session
-from nbchat.shell import ShellContents, own_variables
-from nbchat.store import SessionStore
+from nbchat.storage.store import SessionStore
 from nbchat.ui.chat_ui import ChatUI
 
 

@@ -25,7 +25,7 @@ from jupyter_server.utils import url_path_join
 from tornado.web import HTTPError, authenticated
 
 import nbchat
-from nbchat.config import settings
+from nbchat.configuration.config import settings
 from nbchat.door import visit
 from nbchat.errors import (
     ChatUnreachable,
@@ -34,8 +34,8 @@ from nbchat.errors import (
     SessionNotFound,
     StoreError,
 )
-from nbchat.export import exported, format_named
-from nbchat.store import SessionInfo, SessionStore
+from nbchat.storage.export import exported, format_named
+from nbchat.storage.store import SessionInfo, SessionStore
 
 MEDIA_TYPES = {
     "md": "text/markdown",

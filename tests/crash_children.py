@@ -25,7 +25,7 @@ import nbchat
 from nbchat.agent import Agent
 from nbchat.build import recorder
 from nbchat.events import Compacted, CompactionStarted
-from nbchat.store import SessionStore
+from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, says
 
 LONG = "The customer asks about order W100 and its parcel, which is late. " * 12

@@ -22,17 +22,19 @@ from nbchat.events import (
     TurnFailed,
 )
 from nbchat.history import FAILED, INCOMPLETE, Compaction, Entry
-from nbchat.markdown import _cleaned, displayable, markdown_html
 from nbchat.recall import find
-from nbchat.render import (
+from nbchat.rendering.banners import (
     CELL_STYLE,
     compaction_html,
+    notice_html,
+)
+from nbchat.rendering.entries import (
     entry_html,
     note_html,
-    notice_html,
     summary_html,
     text_html,
 )
+from nbchat.rendering.markdown import _cleaned, displayable, markdown_html
 
 FAMILIES: dict[str, list[str]] = json.loads(
     (Path(__file__).parent / "data" / "hostile.json").read_text(encoding="utf-8")

@@ -12,16 +12,16 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
-from nbchat.attachments import (
+from nbchat.attaching.attachments import (
     FILE_LIMIT_BYTES,
     IMAGE_LIMIT_BYTES,
     IMAGE_LIMIT_PIXELS,
     attachments,
 )
-from nbchat.brief import TEXT_LIMIT
+from nbchat.attaching.brief import TEXT_LIMIT
+from nbchat.attaching.mentions import Cell
 from nbchat.errors import AttachmentError
 from nbchat.history import Entry
-from nbchat.mentions import Cell
 from nbchat.providers.wire import image_of, user_text
 
 

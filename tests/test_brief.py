@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from pandas.tests.extension.decimal import DecimalArray, DecimalDtype
 
-from nbchat.brief import TEXT_LIMIT, brief, capped, described, is_secret_name
+from nbchat.attaching.brief import TEXT_LIMIT, brief, capped, described, is_secret_name
 
 
 class Hostile:

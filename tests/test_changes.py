@@ -23,7 +23,7 @@ from nbchat.events import (
 from nbchat.history import Compaction, Entry, prefix_hash
 from nbchat.providers.base import Request
 from nbchat.session import Session
-from nbchat.store import SessionStore
+from nbchat.storage.store import SessionStore
 from nbchat.testing import Answer, Line, ScriptedProvider, fails, says
 
 LONG = "The customer asks about order W100 and its parcel, which is late. " * 12

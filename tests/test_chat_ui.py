@@ -43,12 +43,13 @@ from nbchat.events import (
 )
 from nbchat.history import Compaction, Entry, Usage
 from nbchat.providers.base import Request
-from nbchat.render import entry_html
+from nbchat.rendering.entries import entry_html
 from nbchat.session import Session
 from nbchat.testing import Answer, Line, ScriptedProvider, calls, fails, says
 from nbchat.ui import ChatUI
 from nbchat.ui.chat_ui import _wish
 from nbchat.ui.feed import Feed
+from nbchat.ui.page import script, style
 from nbchat.ui.screen import Screen
 from nbchat.worker import AgentReady, Idle, QueueChanged, TurnStarted, WorkerEvent
 
@@ -103,7 +104,7 @@ class Panel(ChatUI):
 
 
 class View:
-    """What chat.js does with the messages, without drawing it."""
+    """What the page does with the messages, without drawing it."""
 
     def __init__(self) -> None:
         self.sequence: int | None = None
@@ -217,11 +218,11 @@ def test_every_message_is_one_the_protocol_knows_and_has_no_id(
 
 
 def test_what_a_view_sends_is_in_the_protocol_too() -> None:
-    script = (FOLDER / "chat.js").read_text()
-    sent = set(re.findall(r'send\(\{ type: "(\w+)"', script))
+    text = script()
+    sent = set(re.findall(r'send\(\{ type: "(\w+)"', text))
     known = [ref["$ref"] for ref in PROTOCOL["$defs"]["view_to_kernel"]["oneOf"]]
     assert sent == {name.rpartition("/")[2] for name in known}
-    applied = script[script.index("const steps") : script.index("steps[operation.op]")]
+    applied = text[text.index("const steps") : text.index("steps[operation.op]")]
     for name in re.findall(r'"op": \{ "const": "(\w+)"', json.dumps(PROTOCOL)):
         assert f"{name}:" in applied
     assert is_valid({"type": "resync", "seq": -1}, "view_to_kernel")
@@ -229,8 +230,7 @@ def test_what_a_view_sends_is_in_the_protocol_too() -> None:
 
 
 def test_the_view_is_one_small_file_that_fetches_nothing() -> None:
-    for name in ("chat.js", "chat.css"):
-        text = (FOLDER / name).read_text()
+    for text in (script(), style()):
         assert len(text) < 100_000
         assert not re.search(r"https?://|@import|\bimport\b|url\(|\bfetch\(", text)
 

@@ -10,10 +10,10 @@ import pytest
 
 from nbchat.cli import _copied, main, require
 from nbchat.errors import ConfigError
-from nbchat.export import exported
-from nbchat.recorder import save_session
 from nbchat.session import Session
-from nbchat.store import SessionStore
+from nbchat.storage.export import exported
+from nbchat.storage.recorder import save_session
+from nbchat.storage.store import SessionStore
 
 
 def nbchat(*arguments: str, folder: Path) -> "subprocess.CompletedProcess[str]":

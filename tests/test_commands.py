@@ -18,7 +18,7 @@ from nbchat.events import (
     CompactionUndone,
     PinsChanged,
 )
-from nbchat.store import SessionStore
+from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, says
 
 STORY = "The customer asks about order W100 and its parcel. " * 20

@@ -7,7 +7,7 @@ import pytest
 from traitlets.config import Config
 
 from nbchat.build import build_agent
-from nbchat.config import NbChat, settings
+from nbchat.configuration.config import NbChat, settings
 from nbchat.errors import ConfigError
 
 

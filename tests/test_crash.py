@@ -28,7 +28,7 @@ from nbchat.events import (
 )
 from nbchat.providers.base import ReplyStream, Request
 from nbchat.session import Session
-from nbchat.store import SessionStore
+from nbchat.storage.store import SessionStore
 from nbchat.testing import Answer, ScriptedProvider, fails, says
 
 KILLS = 200

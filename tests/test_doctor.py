@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from nbchat.store import SessionStore
+from nbchat.storage.store import SessionStore
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 

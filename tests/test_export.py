@@ -14,9 +14,9 @@ from nbclient import NotebookClient
 
 from nbchat.agent import Agent
 from nbchat.errors import HistoryError, NbchatError
-from nbchat.export import FORMATS, exported, format_named, imported
 from nbchat.history import Compaction, Entry, Usage, prefix_hash
 from nbchat.session import Session
+from nbchat.storage.export import FORMATS, exported, format_named, imported
 from nbchat.testing import ScriptedProvider, calls, says
 
 LONG = "The customer asks about order W100 and its parcel. " * 20
@@ -301,7 +301,7 @@ def test_a_format_that_is_none_says_which_there_are():
 
 def test_exporting_loads_neither_sdk_nor_notebook_packages():
     code = (
-        "import sys, nbchat.export; print([name for name in ('anthropic', 'openai', "
+        "import sys, nbchat.storage.export; print([name for name in ('anthropic', 'openai', "
         "'nbformat', 'sqlalchemy', 'IPython', 'ipywidgets') if name in sys.modules])"
     )
     shown = subprocess.run(

@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from nbchat.formulas import BUDGET
-from nbchat.markdown import markdown_html
-from nbchat.mathml import LATEX_LIMIT
+from nbchat.rendering.formulas import BUDGET
+from nbchat.rendering.markdown import markdown_html
+from nbchat.rendering.mathml import LATEX_LIMIT
 from nbchat.testing import ScriptedProvider, says
 from nbchat.ui.screen import Screen
 

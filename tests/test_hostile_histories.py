@@ -24,7 +24,7 @@ from nbchat.providers.base import Request
 from nbchat.providers.openai import OpenAIProvider
 from nbchat.providers.written import Written
 from nbchat.session import Session
-from nbchat.store import SessionStore
+from nbchat.storage.store import SessionStore
 from nbchat.testing import Line, ScriptedProvider, says
 
 HISTORIES = 10_000

@@ -12,10 +12,10 @@ import pytest
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 
+from nbchat.attaching.mentions import Cell
 from nbchat.cell import Banner
 from nbchat.errors import RequestRefused
 from nbchat.magics import ChatMagics
-from nbchat.mentions import Cell
 from nbchat.notebook import ShellContents
 from nbchat.providers.wire import user_text
 from nbchat.testing import ScriptedProvider, fails, says

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from nbchat.mathml import DEPTH_LIMIT, GROWTH_LIMIT, LATEX_LIMIT, mathml
+from nbchat.rendering.mathml import DEPTH_LIMIT, GROWTH_LIMIT, LATEX_LIMIT, mathml
 
 LAUGHS = "".join(
     rf"\def\{name}{{" + rf"\{into}" * 10 + "}"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbchat.mentions import Mention, mentions
+from nbchat.attaching.mentions import Mention, mentions
 
 
 def found(text: str) -> list[tuple[str, str]]:

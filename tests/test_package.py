@@ -35,8 +35,9 @@ def wheel_files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 @pytest.mark.parametrize(
     "file",
     [
-        "nbchat/ui/chat.js",
-        "nbchat/ui/chat.css",
+        "nbchat/ui/page/panel.js",
+        "nbchat/ui/page/header.css",
+        "nbchat/rendering/css/base.css",
         "nbchat/ui/protocol.json",
         "nbchat/data/quickstart.ipynb",
         "nbchat/data/ticket_triage.ipynb",

@@ -15,7 +15,7 @@ from nbchat.build import recorder
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.errors import SessionTaken, StoreError
 from nbchat.session import Session
-from nbchat.store import SessionStore
+from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, says
 
 STORY = "The customer asks about order W100 and its parcel. " * 40

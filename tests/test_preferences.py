@@ -10,10 +10,10 @@ from nbchat.build import build_agent
 from nbchat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import Detail, KeepUnit, Style, Summarizer
-from nbchat.config import NbChat, settings
+from nbchat.configuration.config import NbChat, settings
+from nbchat.configuration.preferences import listed, with_preferences
 from nbchat.errors import ConfigError, NbchatError
-from nbchat.preferences import listed, with_preferences
-from nbchat.store import SessionStore
+from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider
 
 KEY = {"OPENAI_API_KEY": "sk-none"}

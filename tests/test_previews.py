@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 
 import nbchat.ui
 from nbchat.agent import Agent
+from nbchat.attaching.mentions import Cell
 from nbchat.errors import AttachmentError
-from nbchat.mentions import Cell
 from nbchat.providers.wire import user_text
 from nbchat.testing import ScriptedProvider, says
 from nbchat.ui import ChatUI

@@ -25,9 +25,9 @@ from nbchat.history import FAILED, Compaction, Entry
 from nbchat.models import ModelInfo
 from nbchat.providers import anthropic_wire, openai_wire
 from nbchat.providers.base import Request
-from nbchat.render import compaction_html, compaction_text
+from nbchat.rendering.banners import compaction_html, compaction_text
 from nbchat.session import Session
-from nbchat.store import SessionStore
+from nbchat.storage.store import SessionStore
 from nbchat.testing import Line, ScriptedProvider, calls, says
 from nbchat.tokens import TokenCounter
 

@@ -10,12 +10,12 @@ from nbchat.build import build_agent
 from nbchat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import Policy
-from nbchat.config import settings
+from nbchat.configuration.config import settings
 from nbchat.errors import ConfigError
 from nbchat.history import Compaction, Entry
 from nbchat.recall import BUDGET_TOKENS, TOOL_NAME, find
 from nbchat.session import Session
-from nbchat.store import SessionStore
+from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, calls, says
 from nbchat.tokens import TokenCounter
 

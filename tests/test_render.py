@@ -15,16 +15,15 @@ from nbchat.events import (
     PinsChanged,
 )
 from nbchat.history import FAILED, INCOMPLETE, Compaction, Entry, Usage
-from nbchat.markdown import _host, displayable, markdown_html, pygments_css
-from nbchat.render import (
-    OUTPUT_LIMIT,
+from nbchat.rendering.banners import (
     PREVIEW_LIMIT,
     compaction_html,
     compaction_text,
-    entry_html,
     notice_html,
     notice_text,
 )
+from nbchat.rendering.entries import OUTPUT_LIMIT, entry_html
+from nbchat.rendering.markdown import _host, displayable, markdown_html, pygments_css
 
 
 def test_markdown_has_tables_lists_and_strikethrough() -> None:

@@ -15,9 +15,9 @@ import pytest
 from server_kit import Server, ServerKernel, jupyter_server
 
 from nbchat.history import Entry, Usage
-from nbchat.recorder import save_session
 from nbchat.session import Session
-from nbchat.store import SessionStore
+from nbchat.storage.recorder import save_session
+from nbchat.storage.store import SessionStore
 
 WITHIN_SECONDS = 1.0
 """What stopping may take; 0.02 s were seen."""

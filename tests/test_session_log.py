@@ -8,7 +8,7 @@ from nbchat.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.errors import NbchatError
 from nbchat.session import Session
-from nbchat.session_log import monitoring, session_log, write_session_log
+from nbchat.storage.session_log import monitoring, session_log, write_session_log
 from nbchat.testing import ScriptedProvider, says
 
 LONG = "The customer asks about order W100 and its parcel. " * 40

@@ -12,10 +12,10 @@ from traitlets.config import Config
 from nbchat.agent import Agent
 from nbchat.build import build_agent
 from nbchat.commands import Commands
-from nbchat.config import NbChat, settings
+from nbchat.configuration.config import NbChat, settings
+from nbchat.configuration.preferences import listed, parsed, with_preferences
 from nbchat.errors import ConfigError
-from nbchat.preferences import listed, parsed, with_preferences
-from nbchat.store import SessionStore
+from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider
 
 Write = Callable[..., Path]

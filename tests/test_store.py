@@ -13,12 +13,12 @@ import pytest
 from nbchat.agent import Agent
 from nbchat.build import recorder
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.database import default_file
 from nbchat.errors import SessionTaken, StoreError
 from nbchat.events import EntryAdded, SavingFailed
 from nbchat.history import Entry
 from nbchat.session import Session
-from nbchat.store import SessionStore
+from nbchat.storage.database import default_file
+from nbchat.storage.store import SessionStore
 from nbchat.testing import Line, ScriptedProvider, calls, says
 
 STORY = "The customer asks about order W100 and its parcel. " * 20
@@ -289,7 +289,7 @@ import os, signal, sys
 from nbchat.build import recorder
 from nbchat.agent import Agent
 from nbchat.events import EntryAdded
-from nbchat.store import SessionStore
+from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, says
 agent = Agent(ScriptedProvider(says("an answer")))
 agent.session.session_id = "s1"

@@ -12,13 +12,13 @@ from driving import finished
 from IPython.core.interactiveshell import InteractiveShell
 from test_kernel import Kernel
 
+from nbchat.attaching.variables import describe_variables, mentioned, reader
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.config import NbChat
+from nbchat.configuration.config import NbChat
 from nbchat.history import Entry
 from nbchat.notebook import NotebookChat
 from nbchat.session import Session
 from nbchat.testing import ScriptedProvider, says
-from nbchat.variables import describe_variables, mentioned, reader
 
 STORY = "The customer asks about order W100 and its parcel. " * 20
 HEADING = "Variables in the kernel now:"

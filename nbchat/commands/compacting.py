@@ -8,9 +8,9 @@ from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.envelope import story
 from nbchat.compaction.meters.context import ContextUsage
 from nbchat.compaction.policies import PRESETS
-from nbchat.config import refuse_locked
+from nbchat.configuration.config import refuse_locked
 from nbchat.errors import NbchatError
-from nbchat.render import compaction_text
+from nbchat.rendering.banners import compaction_text
 from nbchat.session import Session
 
 _KEEP = re.compile(r"keep=(\d{1,9})(?:\s+|$)")

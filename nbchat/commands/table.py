@@ -8,9 +8,8 @@ from nbchat.build import apply_setting, policy_of, recorder
 from nbchat.commands.compacting import TABLE, policy_text
 from nbchat.commands.result import Command, CommandResult, Stop
 from nbchat.compaction.policies import policy_named
-from nbchat.config import NbChat, refuse_locked, settings
-from nbchat.errors import ConfigError, NbchatError
-from nbchat.preferences import (
+from nbchat.configuration.config import NbChat, refuse_locked, settings
+from nbchat.configuration.preferences import (
     TAKEN_BACK,
     kept,
     listed,
@@ -18,10 +17,11 @@ from nbchat.preferences import (
     scopes_of,
     with_preferences,
 )
+from nbchat.errors import ConfigError, NbchatError
 from nbchat.providers import KINDS, connect
 from nbchat.session import Session
-from nbchat.session_log import session_log, write_session_log
-from nbchat.store import SessionStore
+from nbchat.storage.session_log import session_log, write_session_log
+from nbchat.storage.store import SessionStore
 
 
 class Commands:

@@ -12,7 +12,7 @@ from typing import Any
 
 from nbchat.agent import Agent
 from nbchat.errors import NbchatError
-from nbchat.markdown import displayable
+from nbchat.rendering.markdown import displayable
 from nbchat.ui.feed import Send
 
 logger = logging.getLogger(__name__)

@@ -10,26 +10,28 @@ in messages only, as `protocol.json` describes.
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anywidget
 from traitlets import Bool, Enum, Int, Unicode, observe
 
 from nbchat.agent import Agent
-from nbchat.markdown import pygments_css
-from nbchat.mentions import Resolver
+from nbchat.attaching.mentions import Resolver
 from nbchat.session import Session
 from nbchat.ui.answers import Answers, Question
 from nbchat.ui.completing import CommandList, completions
 from nbchat.ui.feed import Feed
 from nbchat.ui.history import history_page
+from nbchat.ui.page import script, style
 from nbchat.ui.planning import planned
 from nbchat.ui.previews import Previews
 from nbchat.ui.screen import Screen
 from nbchat.ui.settings import Settings, settings_list
 from nbchat.worker import CommandOutcome, Commands, Worker
+
+if TYPE_CHECKING:
+    from nbchat.commands import Commands as NotebookCommands
 
 PROTOCOL = 1
 """Version of the messages between kernel and view; a view refuses another one."""
@@ -37,14 +39,12 @@ PROTOCOL = 1
 STOP_SECONDS = 5.0
 """How long an interrupted `wait` gives a turn to end."""
 
-_HERE = Path(__file__).parent
-
 
 class ChatUI(anywidget.AnyWidget):
     """A chat in a notebook; one conversation, shown in as many views as you like."""
 
-    _esm = _HERE / "chat.js"
-    _css = (_HERE / "chat.css").read_text(encoding="utf-8") + pygments_css()
+    _esm = script()
+    _css = style()
 
     height = Unicode("480px", help="Height of the panel, a CSS length.").tag(sync=True)
     theme = Enum(
@@ -242,14 +242,17 @@ def _default_agent() -> Agent:
 def _default_commands(
     agent: Agent, line: str, *, stop: Event | None = None
 ) -> CommandOutcome:
-    from nbchat import commands, config, store  # noqa: PLC0415  # late, as above
-
-    known = commands.Commands(store.SessionStore(config.settings().store_url))
-    return known(agent, line, stop=stop)
+    return _known_commands()(agent, line, stop=stop)
 
 
 def _default_list() -> Mapping[str, str]:
-    from nbchat import commands, config, store  # noqa: PLC0415  # late, as above
+    return _known_commands().help_lines
 
-    known = commands.Commands(store.SessionStore(config.settings().store_url))
-    return known.help_lines
+
+def _known_commands() -> "NotebookCommands":
+    # Late, as above.
+    from nbchat.commands import Commands  # noqa: PLC0415
+    from nbchat.configuration.config import settings  # noqa: PLC0415
+    from nbchat.storage.store import SessionStore  # noqa: PLC0415
+
+    return Commands(SessionStore(settings().store_url))

@@ -6,10 +6,10 @@ Of variables only names and types are told; nothing of them is read.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from nbchat.brief import is_secret_name
-from nbchat.markdown import displayable
-from nbchat.mentions import Resolver
-from nbchat.variables import is_fit, type_name
+from nbchat.attaching.brief import is_secret_name
+from nbchat.attaching.mentions import Resolver
+from nbchat.attaching.variables import is_fit, type_name
+from nbchat.rendering.markdown import displayable
 
 MOST_NAMES = 500
 

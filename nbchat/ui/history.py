@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from nbchat.history import Compaction, Entry
-from nbchat.markdown import displayable
 from nbchat.recall import LONGEST_QUERY, said
-from nbchat.render import compaction_html, entry_html
+from nbchat.rendering.banners import compaction_html
+from nbchat.rendering.entries import entry_html
+from nbchat.rendering.markdown import displayable
 from nbchat.session import Session
 
 PAGE_ENTRIES = 100

@@ -4,7 +4,7 @@ from typing import Any
 
 from nbchat.agent import Agent
 from nbchat.compaction.plan import Plan
-from nbchat.markdown import displayable
+from nbchat.rendering.markdown import displayable
 from nbchat.session import Session
 
 

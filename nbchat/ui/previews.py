@@ -12,12 +12,12 @@ from collections.abc import Collection
 from typing import Any
 
 from nbchat.agent import Agent
-from nbchat.attachments import Attachment, attached
+from nbchat.attaching.attachments import Attachment, attached
+from nbchat.attaching.mentions import Mention, Resolver, mentions
 from nbchat.errors import AttachmentError
 from nbchat.history import Entry
-from nbchat.markdown import displayable
-from nbchat.mentions import Mention, Resolver, mentions
 from nbchat.providers.wire import image_of, user_text
+from nbchat.rendering.markdown import displayable
 
 KEPT_CHARACTERS = 20_000_000
 """Of previews: four of the largest pictures, or some thousand tables."""

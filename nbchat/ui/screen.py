@@ -34,16 +34,18 @@ from nbchat.events import (
     UsageReported,
 )
 from nbchat.history import Compaction, Entry
-from nbchat.markdown import displayable, markdown_html
-from nbchat.render import (
-    MARKDOWN_START,
+from nbchat.rendering.banners import (
     compaction_html,
-    entry_html,
-    note_html,
     notice_html,
     progress_text,
+)
+from nbchat.rendering.entries import (
+    MARKDOWN_START,
+    entry_html,
+    note_html,
     summary_html,
 )
+from nbchat.rendering.markdown import displayable, markdown_html
 from nbchat.session import Session
 from nbchat.ui.history import parts
 from nbchat.ui.transcript import Transcript

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from nbchat.agent import Agent
-from nbchat.markdown import displayable
+from nbchat.rendering.markdown import displayable
 
 
 class Setting(Protocol):

@@ -7,7 +7,8 @@ waits as it is, and views get the newest page first and earlier ones as they ask
 from typing import Any
 
 from nbchat.history import Compaction, Entry
-from nbchat.render import compaction_html, entry_html
+from nbchat.rendering.banners import compaction_html
+from nbchat.rendering.entries import entry_html
 
 PAGE_ITEMS = 20
 

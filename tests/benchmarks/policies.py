@@ -29,7 +29,7 @@ from nbchat.history import Entry, Usage
 from nbchat.providers.base import Reply, ReplyStream, Request
 from nbchat.replay import Replay, recorded_desk
 from nbchat.session import Session
-from nbchat.session_log import monitoring
+from nbchat.storage.session_log import monitoring
 from nbchat.testing import ScriptedProvider
 from nbchat.tokens import TokenCounter
 

@@ -6,7 +6,7 @@ python tests/benchmarks/rendering.py
 import statistics
 import time
 
-from nbchat.markdown import markdown_html
+from nbchat.rendering.markdown import markdown_html
 
 PART = r"""## Step {n}
 

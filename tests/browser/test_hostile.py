@@ -44,7 +44,7 @@ from nbchat.events import RetryScheduled, ToolRequested
 from nbchat.history import FAILED, INCOMPLETE, Compaction, Entry
 from nbchat.recall import find
 from nbchat.session import Session
-from nbchat.store import SessionStore
+from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, calls, fails, says
 from nbchat.ui.chat_ui import ChatUI
 from nbchat.worker import Noted, QueueChanged, Returned

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from fault_server import FaultServer
 
-from nbchat.store import SessionStore
+from nbchat.storage.store import SessionStore
 
 
 @pytest.fixture

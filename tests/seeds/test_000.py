@@ -40,7 +40,7 @@ from nbchat.compaction.retention import exchanges
 from nbchat.compaction.story.extract import OPENING
 from nbchat.compaction.story.structured import rendered
 from nbchat.compaction.units import legal
-from nbchat.config import NbChat, settings
+from nbchat.configuration.config import NbChat, settings
 from nbchat.errors import ContextOverflow, Overloaded, RequestRefused
 from nbchat.events import (
     Compacted,
@@ -56,9 +56,9 @@ from nbchat.models import ModelInfo, model_info
 from nbchat.providers import anthropic_wire, connect, openai_wire
 from nbchat.providers.base import Request
 from nbchat.providers.retry import _wait_seconds
-from nbchat.render import compaction_text
+from nbchat.rendering.banners import compaction_text
 from nbchat.session import Session
-from nbchat.store import SessionStore
+from nbchat.storage.store import SessionStore
 from nbchat.testing import Line, ScriptedProvider, calls, fails, says
 from nbchat.tokens import CHARACTERS, ENTRY_OVERHEAD, TokenCounter
 

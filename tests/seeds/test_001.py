@@ -29,7 +29,7 @@ from nbchat.cell import Banner
 from nbchat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.envelope import story
-from nbchat.config import settings
+from nbchat.configuration.config import settings
 from nbchat.demo import SYSTEM, TASK, Desk, read_tickets
 from nbchat.errors import RequestRefused
 from nbchat.events import (
@@ -43,9 +43,10 @@ from nbchat.history import Compaction, Entry, Usage
 from nbchat.models import ModelInfo
 from nbchat.providers import connect
 from nbchat.providers.base import Provider, Request
-from nbchat.render import compaction_html, compaction_text, entry_html
+from nbchat.rendering.banners import compaction_html, compaction_text
+from nbchat.rendering.entries import entry_html
 from nbchat.session import Session
-from nbchat.store import SessionStore
+from nbchat.storage.store import SessionStore
 from nbchat.testing import Line, ScriptedProvider, calls, fails, says
 from nbchat.tokens import TokenCounter
 

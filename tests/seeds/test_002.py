@@ -33,7 +33,7 @@ from nbchat.compaction.envelope import facts_of, story
 from nbchat.compaction.meters.context import context_state
 from nbchat.compaction.retention import count_messages
 from nbchat.compaction.units import open_calls, safe_cuts
-from nbchat.config import settings
+from nbchat.configuration.config import settings
 from nbchat.events import (
     Compacted,
     CompactionProgress,
@@ -48,7 +48,7 @@ from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Request
 from nbchat.providers.openai import OpenAIProvider
 from nbchat.providers.sdk import SdkProvider
-from nbchat.render import compaction_text
+from nbchat.rendering.banners import compaction_text
 from nbchat.session import Session
 from nbchat.testing import Line, ScriptedProvider, calls, says
 from nbchat.tokens import TokenCounter

@@ -25,13 +25,13 @@ from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.envelope import facts_of, story
 from nbchat.compaction.meters.context import context_state
 from nbchat.compaction.retention import count_messages
-from nbchat.config import settings
+from nbchat.configuration.config import settings
 from nbchat.events import Compacted, CompactionFailed
 from nbchat.history import Compaction, Entry, Usage
 from nbchat.models import ModelInfo
 from nbchat.providers.base import Request
 from nbchat.session import Session
-from nbchat.session_log import monitoring, session_log
+from nbchat.storage.session_log import monitoring, session_log
 from nbchat.testing import Line, ScriptedProvider, calls, says
 from nbchat.tokens import TokenCounter
 from nbchat.tools import Tool, tool

@@ -48,7 +48,8 @@ from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.envelope import story
 from nbchat.compaction.policies import PRESETS
 from nbchat.compaction.retention import count_messages
-from nbchat.config import NbChat, settings
+from nbchat.configuration.config import NbChat, settings
+from nbchat.configuration.preferences import with_preferences
 from nbchat.errors import ContextOverflow, RequestRefused, Stopped
 from nbchat.events import (
     Compacted,
@@ -63,14 +64,14 @@ from nbchat.events import (
 )
 from nbchat.history import Compaction, Entry, Usage
 from nbchat.models import model_info
-from nbchat.preferences import with_preferences
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Provider, Request
 from nbchat.providers.openai import OpenAIProvider
-from nbchat.render import compaction_html, compaction_text, entry_html
+from nbchat.rendering.banners import compaction_html, compaction_text
+from nbchat.rendering.entries import entry_html
 from nbchat.session import Session
-from nbchat.session_log import session_log
-from nbchat.store import SessionStore
+from nbchat.storage.session_log import session_log
+from nbchat.storage.store import SessionStore
 from nbchat.testing import Answer, Line, ScriptedProvider, calls, fails, says
 from nbchat.tokens import ENTRY_OVERHEAD, TokenCounter, load_encoding
 

@@ -1,13 +1,11 @@
-"""An entry or event as safe HTML: nothing in it runs, and nothing is fetched.
+"""The banner of a compaction, and what else happens in a turn, as HTML and as text.
 
-Every text of people, models, tools and files is hostile. What a model writes is
-Markdown, made safe in `markdown.py`; everything else is escaped.
+The same rules hold as for entries: nothing runs, nothing is fetched.
 """
 
-import json
 import re
-from html import escape, unescape
-from typing import Any, assert_never
+from html import unescape
+from typing import assert_never
 
 from nbchat.compaction.envelope import story
 from nbchat.events import (
@@ -22,20 +20,12 @@ from nbchat.events import (
     SavingFailed,
     TurnFailed,
 )
-from nbchat.history import Compaction, Entry
-from nbchat.markdown import displayable, markdown_html
-
-OUTPUT_LIMIT = 20_000
-"""Characters of one tool call or result that are shown; the transcript holds all."""
-
-HINT_LIMIT = 90
-"""Characters of a call's arguments shown on its folded card."""
+from nbchat.history import Compaction
+from nbchat.rendering.entries import escaped, summary_html
+from nbchat.rendering.markdown import markdown_html
 
 PREVIEW_LIMIT = 200
 """Characters of a summary's story shown on its folded banner."""
-
-MARKDOWN_START = '<div class="nbc-md">'
-"""What stands before the blocks of an answer."""
 
 CELL_STYLE = """
 .nbc-cell > .nbc-banner { margin: 4px 0; padding: 6px 12px; border-radius: 6px;
@@ -49,7 +39,7 @@ CELL_STYLE = """
 .nbc-cell .nbc-banner-facts { color: var(--jp-ui-font-color2, #555); margin: 6px 0; }
 .nbc-cell pre { white-space: pre-wrap; }
 """
-"""The few rules of chat.css that a banner outside of the panel needs."""
+"""The few rules of the stylesheet that a banner outside of the panel needs."""
 
 TITLES = {
     "summary": {
@@ -78,36 +68,11 @@ CompactionNotice = (
     | CompactionUndone
     | CompactionChanged
 )
+
 Notice = CompactionNotice | PinsChanged | SavingFailed | TurnFailed
 
-_TAG = re.compile(r"</?(?:summary|facts)>\n?")
 _INLINE_MARK = re.compile(r"</?(?:a|code|em|s|span|strong)\b[^>]*>")
 _MARK = re.compile(r"<[^>]+>")
-
-
-def entry_html(entry: Entry) -> str:
-    """One entry as the panel shows it; empty when there is nothing to show.
-
-    A call is a card; its result is the second half of the card, found by `data-call`.
-    """
-    match entry.role:
-        case "user" if entry.is_text_file:
-            html = _file_html(entry)
-        case "user":
-            html = _article("user", "You", _user_html(entry))
-        case "assistant" if entry.is_call:
-            html = _call_html(entry)
-        case "assistant":
-            html = _article("assistant", "Assistant", _answer_html(entry))
-        case "tool":
-            html = _result_html(entry)
-        case "thinking":
-            html = _thinking_html(entry)
-        case "summary":
-            html = _folded("summary", "Summary", summary_html(entry.content))
-        case _:
-            html = _article("other", entry.role, text_html(entry.content))
-    return html
 
 
 def compaction_html(compaction: Compaction) -> str:
@@ -122,11 +87,11 @@ def compaction_html(compaction: Compaction) -> str:
     ]
     summary = summary_html(compaction.summary) if compaction.summary else ""
     return (
-        f'<details class="nbc-banner" data-state="{_clean(compaction.status)}">'
-        f'<summary><span class="nbc-banner-title">{_clean(_title(compaction))}</span> '
-        f'<span class="nbc-banner-figures">{_clean(_figures(compaction))}</span>'
+        f'<details class="nbc-banner" data-state="{escaped(compaction.status)}">'
+        f'<summary><span class="nbc-banner-title">{escaped(_title(compaction))}</span> '
+        f'<span class="nbc-banner-figures">{escaped(_figures(compaction))}</span>'
         f"{_preview(compaction)}</summary>"
-        f'<div class="nbc-banner-facts">{_clean(" · ".join(facts))}</div>'
+        f'<div class="nbc-banner-facts">{escaped(" · ".join(facts))}</div>'
         f"{summary}</details>"
     )
 
@@ -151,9 +116,9 @@ def notice_html(event: Notice) -> str:
     text = notice_text(event)
     match event:
         case PinsChanged() | SavingFailed():
-            html = f'<div class="nbc-notice">{_clean(text)}</div>'
+            html = f'<div class="nbc-notice">{escaped(text)}</div>'
         case TurnFailed():
-            html = f'<div class="nbc-error">{_clean(text)}</div>'
+            html = f'<div class="nbc-error">{escaped(text)}</div>'
         case CompactionStarted():
             html = _banner("running", text)
         case CompactionSkipped():
@@ -207,125 +172,12 @@ def progress_text(event: CompactionProgress) -> str:
     return f"part {event.done + 1} of {event.total}"
 
 
-def summary_html(summary: str) -> str:
-    """The story as Markdown, and below it the facts that code has kept."""
-    prose, _, facts = summary.partition("<facts>")
-    told = markdown_html(_TAG.sub("", prose).strip())
-    kept = _TAG.sub("", facts).strip()
-    return (
-        f'<div class="nbc-summary-text"><div class="nbc-md">{told}</div>'
-        f"{_part('Facts kept by code', kept) if kept else ''}</div>"
-    )
-
-
-def text_html(text: str) -> str:
-    """A text with its line breaks, escaped."""
-    return f'<div class="nbc-text">{_clean(text)}</div>'
-
-
-def note_html(text: str) -> str:
-    """A command's answer: plain text whose columns stay aligned."""
-    return f'<pre class="nbc-note">{_clean(text)}</pre>'
-
-
-def _clean(text: str) -> str:
-    return escape(displayable(text))
-
-
-def _article(kind: str, label: str, inside: str) -> str:
-    return (
-        f'<article class="nbc-entry nbc-{kind}" aria-label="{_clean(label)}">'
-        f"{inside}</article>"
-    )
-
-
-def _folded(kind: str, title: str, inside: str) -> str:
-    return (
-        f'<details class="nbc-entry nbc-{kind}"><summary>{title}</summary>'
-        f"{inside}</details>"
-    )
-
-
-def _user_html(entry: Entry) -> str:
-    if not entry.tool_name:
-        return text_html(entry.content)
-    media_type = str(entry.arguments.get("media_type", ""))
-    label = " · ".join(filter(None, (entry.tool_name, media_type)))
-    return f'<span class="nbc-chip">{_clean(label)}</span>{text_html(entry.content)}'
-
-
-def _file_html(entry: Entry) -> str:
-    """A folded card with the text that the model read."""
-    text, media_type = entry.arguments["data"], entry.arguments.get("media_type", "")
-    return (
-        '<details class="nbc-entry nbc-attached"><summary>'
-        f'<span class="nbc-chip">{_clean(entry.tool_name)}</span>'
-        f"<span>{_clean(entry.content)}</span></summary>"
-        f"{_part(_clean(str(media_type)), text)}</details>"
-    )
-
-
-def _answer_html(entry: Entry) -> str:
-    cut = '<div class="nbc-cut">stopped here</div>'
-    answer = f"{MARKDOWN_START}{markdown_html(entry.content)}</div>"
-    return answer + (cut if entry.is_incomplete else "")
-
-
-def _thinking_html(entry: Entry) -> str:
-    """Nothing when the provider shows none of its model's thinking."""
-    if not entry.content:
-        return ""
-    return _folded("thinking", "Thinking", text_html(entry.content))
-
-
-def _call_html(call: Entry) -> str:
-    arguments = call.arguments
-    shown = (
-        json.dumps(arguments, indent=2, ensure_ascii=False)
-        if arguments
-        else call.tool_args
-    )
-    return (
-        f'<details class="nbc-entry nbc-tool" data-call="{_clean(call.tool_id)}">'
-        f'<summary><span class="nbc-tool-name">{_clean(call.tool_name)}</span>'
-        f'<span class="nbc-tool-hint">{_clean(_hint(arguments))}</span></summary>'
-        f"{_part('Arguments', shown)}</details>"
-    )
-
-
-def _result_html(result: Entry) -> str:
-    state = "failed" if result.is_error else "done"
-    return (
-        f'<div class="nbc-tool-result" data-call="{_clean(result.tool_id)}"'
-        f' data-state="{state}">{_part("Result", result.content)}</div>'
-    )
-
-
-def _part(label: str, text: str) -> str:
-    left_out = len(text) - OUTPUT_LIMIT
-    more = f"\n… {left_out:,} more characters in the transcript" if left_out > 0 else ""
-    return (
-        f'<div class="nbc-label">{label}</div>'
-        f'<pre class="nbc-output">{_clean(text[:OUTPUT_LIMIT] + more)}</pre>'
-    )
-
-
-def _hint(arguments: dict[str, Any]) -> str:
-    pairs = (f"{name}={_short(value)}" for name, value in arguments.items())
-    hint = ", ".join(pairs)
-    return hint if len(hint) <= HINT_LIMIT else f"{hint[:HINT_LIMIT]}…"
-
-
-def _short(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
 def _banner(state: str, text: str) -> str:
     title, _, rest = text.partition(": ")
     return (
         f'<div class="nbc-banner" data-state="{state}">'
-        f'<span class="nbc-banner-title">{_clean(title)}</span> '
-        f'<span class="nbc-banner-figures">{_clean(rest)}</span></div>'
+        f'<span class="nbc-banner-title">{escaped(title)}</span> '
+        f'<span class="nbc-banner-figures">{escaped(rest)}</span></div>'
     )
 
 
@@ -337,7 +189,7 @@ def _preview(compaction: Compaction) -> str:
     if not text:
         return ""
     shown = text if len(text) <= PREVIEW_LIMIT else f"{text[:PREVIEW_LIMIT]}…"
-    return f'<span class="nbc-banner-preview">{_clean(shown)}</span>'
+    return f'<span class="nbc-banner-preview">{escaped(shown)}</span>'
 
 
 def _title(compaction: Compaction) -> str:

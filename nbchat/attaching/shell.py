@@ -9,8 +9,8 @@ from typing import Any
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 
-from nbchat.brief import brief
-from nbchat.mentions import Cell
+from nbchat.attaching.brief import brief
+from nbchat.attaching.mentions import Cell
 
 
 class ShellContents:

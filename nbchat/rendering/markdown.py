@@ -23,8 +23,8 @@ from pygments.lexers import get_lexer_by_name
 from pygments.token import STANDARD_TYPES
 from pygments.util import ClassNotFound
 
-from nbchat import mathml
-from nbchat.formulas import formulas_plugin
+from nbchat.rendering import mathml
+from nbchat.rendering.formulas import formulas_plugin
 
 HIGHLIGHT_LIMIT = 50_000
 """Characters of one code block that are coloured, about 50 ms of work."""

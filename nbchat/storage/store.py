@@ -13,7 +13,10 @@ from typing import Any, Literal
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
-from nbchat.database import (
+from nbchat.errors import HistoryError, SessionNotFound, SessionTaken, StoreError
+from nbchat.history import Compaction, Entry, Usage, now
+from nbchat.session import Session, title_of
+from nbchat.storage.database import (
     chat_messages,
     default_file,
     open_database,
@@ -21,9 +24,6 @@ from nbchat.database import (
     sessions,
     settings,
 )
-from nbchat.errors import HistoryError, SessionNotFound, SessionTaken, StoreError
-from nbchat.history import Compaction, Entry, Usage, now
-from nbchat.session import Session, title_of
 
 PinKind = Literal["pin", "unpin"]
 ESCAPED = "\ufdd0"

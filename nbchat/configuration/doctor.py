@@ -16,13 +16,13 @@ from jupyter_core.paths import jupyter_config_path
 from jupyter_server.extension.config import ExtensionConfigManager
 
 from nbchat.build import build_agent
-from nbchat.config import NbChat, settings
+from nbchat.configuration.config import NbChat, settings
+from nbchat.configuration.preferences import with_preferences
 from nbchat.errors import NbchatError
-from nbchat.preferences import with_preferences
 from nbchat.providers import EMBEDDED_MODEL, KINDS
 from nbchat.providers.base import redact
 from nbchat.providers.weights import cache_folder, is_fetched
-from nbchat.store import SessionStore
+from nbchat.storage.store import SessionStore
 
 PACKAGES = (
     "jupyter-nbchat",

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from nbchat.brief import capped, comes_from, described, is_secret_name
+from nbchat.attaching.brief import capped, comes_from, described, is_secret_name
+from nbchat.attaching.mentions import Mention, Resolver, mentions
+from nbchat.attaching.variables import is_fit, type_name
 from nbchat.errors import AttachmentError
 from nbchat.history import TEXT_TYPES, Entry
-from nbchat.mentions import Mention, Resolver, mentions
-from nbchat.variables import is_fit, type_name
 
 FILE_LIMIT_BYTES = 200_000
 """About 50,000 tokens: more than that is searched, not read."""

@@ -18,7 +18,7 @@ from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
-from nbchat.mathml import LATEX_LIMIT, mathml
+from nbchat.rendering.mathml import LATEX_LIMIT, mathml
 
 BUDGET = 20_000
 """Characters of LaTeX that are drawn in one text; all after them stay source."""

@@ -13,10 +13,10 @@ from typing import Any
 from traitlets import Bool, Enum, Float, Int, TraitError, TraitType
 
 from nbchat.compaction.policies import PRESETS
-from nbchat.config import NbChat, refuse_locked
+from nbchat.configuration.config import NbChat, refuse_locked
 from nbchat.errors import ConfigError, StoreError
 from nbchat.providers import default_model
-from nbchat.store import SessionStore
+from nbchat.storage.store import SessionStore
 
 logger = logging.getLogger(__name__)
 

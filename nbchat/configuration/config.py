@@ -15,8 +15,8 @@ from traitlets import Bool, Enum, Float, Int, TraitError, Unicode
 from traitlets.config import Config, Configurable
 from traitlets.config.loader import DeferredConfigString
 
+from nbchat.configuration.site_files import Site, read_site
 from nbchat.errors import ConfigError
-from nbchat.site_files import Site, read_site
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from nbchat.events import (
 )
 from nbchat.history import Compaction
 from nbchat.session import Session
-from nbchat.store import PinKind, SessionStore
+from nbchat.storage.store import PinKind, SessionStore
 
 
 def save_session(

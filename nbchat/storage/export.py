@@ -9,14 +9,15 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, fields
 from html import escape
-from importlib.resources import files
 from itertools import pairwise
 from typing import Any, Literal, TypeVar, get_args
 
 from nbchat.errors import HistoryError, NbchatError
 from nbchat.history import Compaction, Entry, Kind, Revision, Status, Usage
-from nbchat.markdown import displayable, pygments_css
-from nbchat.render import compaction_html, compaction_text, entry_html
+from nbchat.rendering.banners import compaction_html, compaction_text
+from nbchat.rendering.entries import entry_html
+from nbchat.rendering.markdown import displayable
+from nbchat.rendering.stylesheet import stylesheet
 from nbchat.session import Session
 
 Format = Literal["md", "html", "json", "ipynb"]
@@ -36,7 +37,7 @@ body { margin: 0; }
 .nbc { max-width: 860px; margin: 24px auto; padding: 8px 24px; overflow: visible; }
 .nbc pre { white-space: pre-wrap; }
 """
-"""What chat.css lacks for a page of its own."""
+"""What the panel's rules lack for a page of its own."""
 
 _EXAMPLE = Compaction("", 0, 0, "")
 
@@ -283,7 +284,6 @@ def _longest_run(text: str) -> int:
 
 def _page(session: Session) -> str:
     """A page of its own that runs nothing and asks nobody for anything."""
-    style = (files("nbchat") / "ui" / "chat.css").read_text(encoding="utf-8")
     inside = "\n".join(_parts(session, entry_html, compaction_html))
     title = escape(displayable(session.title or UNTITLED))
     return (
@@ -291,6 +291,6 @@ def _page(session: Session) -> str:
         '<meta http-equiv="Content-Security-Policy" '
         "content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
         f"<title>{title}</title>\n"
-        f"<style>{style}{pygments_css()}{PAGE_STYLE}</style></head>\n"
+        f"<style>{stylesheet()}{PAGE_STYLE}</style></head>\n"
         f'<body><main class="nbc"><h1>{title}</h1>\n{inside}\n</main></body></html>\n'
     )

@@ -1,0 +1,1 @@
+"""What a message brings along from the notebook and from files."""

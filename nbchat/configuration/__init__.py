@@ -1,0 +1,1 @@
+"""What can be set, where each value is from, and what a site forbids."""

@@ -1,0 +1,1 @@
+"""What people see: conversations as safe HTML."""

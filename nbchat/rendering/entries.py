@@ -1,0 +1,164 @@
+"""An entry of a conversation as safe HTML: nothing in it runs, and nothing is fetched.
+
+Every text of people, models, tools and files is hostile. What a model writes is
+Markdown, made safe in `markdown.py`; everything else is escaped.
+"""
+
+import json
+import re
+from html import escape
+from typing import Any
+
+from nbchat.history import Entry
+from nbchat.rendering.markdown import displayable, markdown_html
+
+OUTPUT_LIMIT = 20_000
+"""Characters of one tool call or result that are shown; the transcript holds all."""
+
+HINT_LIMIT = 90
+"""Characters of a call's arguments shown on its folded card."""
+
+MARKDOWN_START = '<div class="nbc-md">'
+"""What stands before the blocks of an answer."""
+
+_TAG = re.compile(r"</?(?:summary|facts)>\n?")
+
+
+def entry_html(entry: Entry) -> str:
+    """One entry as the panel shows it; empty when there is nothing to show.
+
+    A call is a card; its result is the second half of the card, found by `data-call`.
+    """
+    match entry.role:
+        case "user" if entry.is_text_file:
+            html = _file_html(entry)
+        case "user":
+            html = _article("user", "You", _user_html(entry))
+        case "assistant" if entry.is_call:
+            html = _call_html(entry)
+        case "assistant":
+            html = _article("assistant", "Assistant", _answer_html(entry))
+        case "tool":
+            html = _result_html(entry)
+        case "thinking":
+            html = _thinking_html(entry)
+        case "summary":
+            html = _folded("summary", "Summary", summary_html(entry.content))
+        case _:
+            html = _article("other", entry.role, text_html(entry.content))
+    return html
+
+
+def summary_html(summary: str) -> str:
+    """The story as Markdown, and below it the facts that code has kept."""
+    prose, _, facts = summary.partition("<facts>")
+    told = markdown_html(_TAG.sub("", prose).strip())
+    kept = _TAG.sub("", facts).strip()
+    return (
+        f'<div class="nbc-summary-text"><div class="nbc-md">{told}</div>'
+        f"{part_html('Facts kept by code', kept) if kept else ''}</div>"
+    )
+
+
+def text_html(text: str) -> str:
+    """A text with its line breaks, escaped."""
+    return f'<div class="nbc-text">{escaped(text)}</div>'
+
+
+def note_html(text: str) -> str:
+    """A command's answer: plain text whose columns stay aligned."""
+    return f'<pre class="nbc-note">{escaped(text)}</pre>'
+
+
+def escaped(text: str) -> str:
+    """A text as HTML shows it, marks that hide or turn others taken out."""
+    return escape(displayable(text))
+
+
+def _article(kind: str, label: str, inside: str) -> str:
+    return (
+        f'<article class="nbc-entry nbc-{kind}" aria-label="{escaped(label)}">'
+        f"{inside}</article>"
+    )
+
+
+def _folded(kind: str, title: str, inside: str) -> str:
+    return (
+        f'<details class="nbc-entry nbc-{kind}"><summary>{title}</summary>'
+        f"{inside}</details>"
+    )
+
+
+def _user_html(entry: Entry) -> str:
+    if not entry.tool_name:
+        return text_html(entry.content)
+    media_type = str(entry.arguments.get("media_type", ""))
+    label = " · ".join(filter(None, (entry.tool_name, media_type)))
+    return f'<span class="nbc-chip">{escaped(label)}</span>{text_html(entry.content)}'
+
+
+def _file_html(entry: Entry) -> str:
+    """A folded card with the text that the model read."""
+    text, media_type = entry.arguments["data"], entry.arguments.get("media_type", "")
+    return (
+        '<details class="nbc-entry nbc-attached"><summary>'
+        f'<span class="nbc-chip">{escaped(entry.tool_name)}</span>'
+        f"<span>{escaped(entry.content)}</span></summary>"
+        f"{part_html(escaped(str(media_type)), text)}</details>"
+    )
+
+
+def _answer_html(entry: Entry) -> str:
+    cut = '<div class="nbc-cut">stopped here</div>'
+    answer = f"{MARKDOWN_START}{markdown_html(entry.content)}</div>"
+    return answer + (cut if entry.is_incomplete else "")
+
+
+def _thinking_html(entry: Entry) -> str:
+    """Nothing when the provider shows none of its model's thinking."""
+    if not entry.content:
+        return ""
+    return _folded("thinking", "Thinking", text_html(entry.content))
+
+
+def _call_html(call: Entry) -> str:
+    arguments = call.arguments
+    shown = (
+        json.dumps(arguments, indent=2, ensure_ascii=False)
+        if arguments
+        else call.tool_args
+    )
+    return (
+        f'<details class="nbc-entry nbc-tool" data-call="{escaped(call.tool_id)}">'
+        f'<summary><span class="nbc-tool-name">{escaped(call.tool_name)}</span>'
+        f'<span class="nbc-tool-hint">{escaped(_hint(arguments))}</span></summary>'
+        f"{part_html('Arguments', shown)}</details>"
+    )
+
+
+def _result_html(result: Entry) -> str:
+    state = "failed" if result.is_error else "done"
+    return (
+        f'<div class="nbc-tool-result" data-call="{escaped(result.tool_id)}"'
+        f' data-state="{state}">{part_html("Result", result.content)}</div>'
+    )
+
+
+def part_html(label: str, text: str) -> str:
+    """A labelled output, cut where it gets too long to show."""
+    left_out = len(text) - OUTPUT_LIMIT
+    more = f"\n… {left_out:,} more characters in the transcript" if left_out > 0 else ""
+    return (
+        f'<div class="nbc-label">{label}</div>'
+        f'<pre class="nbc-output">{escaped(text[:OUTPUT_LIMIT] + more)}</pre>'
+    )
+
+
+def _hint(arguments: dict[str, Any]) -> str:
+    pairs = (f"{name}={_short(value)}" for name, value in arguments.items())
+    hint = ", ".join(pairs)
+    return hint if len(hint) <= HINT_LIMIT else f"{hint[:HINT_LIMIT]}…"
+
+
+def _short(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)

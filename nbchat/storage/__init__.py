@@ -1,0 +1,1 @@
+"""Where sessions are kept, and the forms they are given away in."""

@@ -1,0 +1,38 @@
+"""The panel's half in the browser, put together from the files beside this one."""
+
+from pathlib import Path
+
+from nbchat.rendering.stylesheet import stylesheet
+
+_FOLDER = Path(__file__).parent
+
+_SCRIPTS = (
+    "panel",
+    "transcript",
+    "frame",
+    "meter",
+    "dialog",  # before those that extend its class
+    "compacting",
+    "settings",
+    "history",
+    "attaching",
+    "completing",
+    "code",
+    "dom",
+)
+
+_STYLES = ("header", "buttons", "foot", "dialogs")
+
+
+def script() -> str:
+    """One ES module: a widget's script cannot import its neighbours."""
+    return "\n".join(_read(f"{name}.js") for name in _SCRIPTS)
+
+
+def style() -> str:
+    """The rules of a conversation, and of the panel around it."""
+    return "\n".join((stylesheet(), *(_read(f"{name}.css") for name in _STYLES)))
+
+
+def _read(name: str) -> str:
+    return (_FOLDER / name).read_text(encoding="utf-8")

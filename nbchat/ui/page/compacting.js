@@ -1,0 +1,100 @@
+// The dialog before a compaction by hand: what it would do, and what to keep
+
+const MOST_TOKENS = 1e9;
+
+class CompactDialog extends Dialog {
+  constructor(panel) {
+    super(panel, { title: "Summarize conversation history", className: "nbc-compacting" });
+    this.plan = null;
+    this.figures = tag("dl", "nbc-figures");
+    this.warning = tag("div", "nbc-dialog-warning", { role: "status" });
+    const hint = { type: "text", placeholder: "open questions, decisions …", "data-first": "" };
+    this.focus = tag("input", "", hint);
+    const amount = { type: "number", min: "0", step: "any", placeholder: "as the policy says" };
+    this.keep = tag("input", "", amount);
+    this.confirm = button("nbc-primary", "Summarize", "Summarize now", "submit");
+    const cancel = button("", "Cancel", "Change nothing");
+    this.footer.append(cancel, this.confirm);
+    this.form = tag("form", "nbc-fields", {}, this.figures, this.warning);
+    this.form.append(
+      field("What matters most", this.focus),
+      field("Tokens of the newest messages to keep word for word", this.keep),
+      this.footer,
+    );
+    this.content.append(this.form);
+    cancel.addEventListener("click", () => this.close());
+    this.keep.addEventListener("input", later(() => this.isOpen && this.ask()));
+    this.form.addEventListener("submit", (event) => this.submit(event));
+  }
+
+  open(opener) {
+    this.plan = null;
+    this.figures.replaceChildren();
+    this.focus.value = this.keep.value = "";
+    super.open(opener);
+    this.ask();
+  }
+
+  ask() {
+    this.panel.send({ type: "plan", keep: this.wish().keep, token: this.newToken() });
+    this.draw();
+  }
+
+  wish() {
+    const tokens = Math.min(Math.max(0, Math.round(this.keep.value)), MOST_TOKENS);
+    return { focus: this.focus.value.trim(), keep: this.keep.value === "" ? null : tokens };
+  }
+
+  answered(plan) {
+    this.plan = plan;
+    this.status.textContent = "";
+    const row = ([name, text]) => [tag("dt", "", {}, name), tag("dd", "", {}, text)];
+    this.figures.replaceChildren(...planRows(plan).flatMap(row));
+  }
+
+  draw() {
+    if (!this.isOpen) return;
+    const isWaiting = this.token !== null;
+    const { skip = "", warning = "" } = this.plan ?? {};
+    if (isWaiting && !this.plan) this.status.textContent = "Looking at the conversation …";
+    this.figures.setAttribute("aria-busy", String(isWaiting));
+    const text = skip ? `Nothing can be summarized now: ${skip}.` : warning;
+    this.warning.hidden = !text;
+    if (this.warning.textContent !== text) this.warning.textContent = text;
+    const isBlocked = this.panel.isGone || this.panel.state.is_busy;
+    this.keepFocus(() => (this.confirm.disabled = !this.plan || Boolean(skip) || isBlocked));
+  }
+
+  refresh() {
+    if (this.isOpen) this.ask();
+  }
+
+  submit(event) {
+    event.preventDefault();
+    if (this.confirm.disabled) return;
+    this.close();
+    this.panel.compact(this.wish());
+  }
+}
+
+function planRows(plan) {
+  const { tokens_before: before, tokens_after: after } = plan;
+  const messages = ["Messages in total", count(plan.messages)];
+  const known = plan.summarized ? [["Summarized before", count(plan.summarized)]] : [];
+  const now = ["Tokens now", count(before)];
+  if (plan.skip) return [messages, ...known, now];
+  const saved = after < before ? ` (−${percent(1 - after / before)})` : "";
+  return [
+    messages,
+    ...known,
+    ["To be summarized", count(plan.folded)],
+    ["Stay as they are", count(plan.kept)],
+    now,
+    ["Tokens after, at most about", `${count(after)}${saved}`],
+  ];
+}
+
+function addRetryButton(banner) {
+  if (!banner.matches(".nbc-banner[data-state='failed']")) return;
+  banner.append(button("nbc-retry", "Retry", "Try to compact once more"));
+}

@@ -1,0 +1,147 @@
+// A list under the caret's word: commands after a slash, names after an @
+
+const CARET_KEYS = new Set(["ArrowLeft", "ArrowRight", "Home", "End", "PageUp", "PageDown"]);
+
+class Completer {
+  constructor(panel) {
+    this.panel = panel;
+    this.token = null;
+    this.known = null; // what the kernel offered for the list that is open
+    this.word = null; // what is being completed: its sign, its letters, where it begins
+    this.closedAt = null; // the beginning of the word for which Escape was pressed
+    this.items = [];
+    this.place = 0;
+    const { choices } = panel.parts;
+    choices.addEventListener("mousedown", (event) => event.preventDefault());
+    choices.addEventListener("click", (event) => this.clicked(event));
+  }
+
+  get isOpen() {
+    return !this.panel.parts.choices.hidden;
+  }
+
+  follow() {
+    const word = wordAtCaret(this.panel.parts.input);
+    if (!word || word.start !== this.word?.start || word.sign !== this.word?.sign) {
+      this.known = this.closedAt = null;
+    }
+    this.word = word;
+    if (!word || this.closedAt === word.start || this.panel.isGone) this.hide();
+    else if (this.known) this.draw();
+    else this.ask();
+  }
+
+  ask() {
+    if (this.token) return;
+    this.token = newToken();
+    this.panel.send({ type: "complete", token: this.token });
+  }
+
+  hear(message) {
+    if (message.token !== this.token) return;
+    this.token = null;
+    if (message.type !== "completions" || !this.word) return;
+    this.known = message;
+    this.follow();
+  }
+
+  draw() {
+    const { sign, letters } = this.word;
+    const offered = sign === "/" ? this.known.commands : this.known.names;
+    this.items = matching(offered, letters);
+    this.place = 0;
+    const { choices } = this.panel.parts;
+    choices.setAttribute("aria-label", sign === "/" ? "Commands" : "What to attach");
+    const rows = this.items.map((item, n) => choice(item, `${choices.id}-${n}`, sign));
+    choices.replaceChildren(...rows);
+    choices.hidden = !this.items.length;
+    this.mark();
+  }
+
+  mark() {
+    const { choices, input } = this.panel.parts;
+    [...choices.children].forEach((row, n) => row.setAttribute("aria-selected", n === this.place));
+    const chosen = this.isOpen ? choices.children[this.place] : null;
+    if (chosen) input.setAttribute("aria-activedescendant", chosen.id);
+    else input.removeAttribute("aria-activedescendant");
+    chosen?.scrollIntoView({ block: "nearest" });
+  }
+
+  hide() {
+    this.panel.parts.choices.hidden = true;
+    this.mark();
+  }
+
+  close() {
+    this.closedAt = this.word?.start ?? null;
+    this.hide();
+  }
+
+  // Whether a key was meant for the list
+  takes(event) {
+    if (!this.isOpen || event.isComposing || event.shiftKey) return false;
+    if (CARET_KEYS.has(event.key)) this.close(); // the caret leaves the word
+    if (!this.isOpen) return false;
+    const steps = {
+      ArrowDown: () => this.move(1),
+      ArrowUp: () => this.move(-1),
+      Tab: () => this.choose(),
+      Enter: () => this.choose(),
+      Escape: () => this.close(),
+    };
+    const isWhole = this.items[this.place].name === this.word.letters;
+    if (!steps[event.key] || (event.key === "Enter" && isWhole)) {
+      if (event.key === "Enter") this.close();
+      return false;
+    }
+    event.preventDefault();
+    steps[event.key]();
+    return true;
+  }
+
+  move(step) {
+    this.place = (this.place + step + this.items.length) % this.items.length;
+    this.mark();
+  }
+
+  clicked(event) {
+    const row = event.target.closest("[role=option]");
+    if (!row) return;
+    this.place = [...row.parentElement.children].indexOf(row);
+    this.choose();
+  }
+
+  choose() {
+    const { input } = this.panel.parts;
+    const { name, arguments: wanted } = this.items[this.place];
+    const { sign, start } = this.word;
+    const goesOn = sign === "/" ? Boolean(wanted) : !name.endsWith(":");
+    const text = `${sign}${name}${goesOn ? " " : ""}`;
+    input.setRangeText(text, start, input.selectionEnd, "end");
+    this.panel.onInput();
+    this.close();
+  }
+}
+
+// A slash counts at the very beginning only, an @ wherever a word may begin.
+function wordAtCaret({ value, selectionStart: caret, selectionEnd: end }) {
+  const found = /(?:^(\/)|(?:^|[\s([{"',;])(@))(\w*)$/.exec(value.slice(0, caret));
+  if (!found || caret !== end || /^\w/.test(value.slice(caret))) return null;
+  const [, slash, at, letters] = found;
+  return { sign: slash ?? at, letters, start: caret - letters.length - 1 };
+}
+
+function matching(offered, letters) {
+  const wanted = letters.toLowerCase();
+  const begins = (item) => item.name.toLowerCase().startsWith(wanted);
+  const holds = (item) => !begins(item) && item.name.toLowerCase().includes(wanted);
+  return [...offered.filter(begins), ...offered.filter(holds)];
+}
+
+function choice({ name, help, arguments: wanted }, id, sign) {
+  const row = tag("li", "nbc-choice", { role: "option", id });
+  row.append(tag("span", "nbc-choice-name", {}, `${sign}${name}`));
+  if (wanted) row.append(tag("span", "nbc-choice-arguments", {}, wanted));
+  row.append(tag("span", "nbc-choice-help", {}, help));
+  return row;
+}

@@ -1,0 +1,102 @@
+// A dialog over the panel, whose other parts are inert while it is open
+
+const FOCUSABLE = "button, input, select, summary, a[href], [tabindex='0']";
+
+class Dialog {
+  constructor(panel, { title, className, note = "" }) {
+    this.panel = panel;
+    this.token = null; // of the question that waits for its answer
+    this.content = tag("div", "nbc-dialog-content");
+    this.status = tag("div", "nbc-dialog-status", { role: "status" });
+    this.footer = tag("div", "nbc-dialog-footer", {}, this.status);
+    const close = button("nbc-dialog-close", "×", "Close");
+    close.setAttribute("aria-label", "Close");
+    const heading = tag("h2", "nbc-dialog-title", {}, title, tag("small", "", {}, note));
+    const header = tag("div", "nbc-dialog-header", {}, heading, close);
+    const attributes = { role: "dialog", "aria-modal": "true", tabindex: "-1" };
+    attributes["aria-label"] = `${title}${note}`;
+    const parts = [header, this.content, this.footer];
+    this.box = tag("div", `nbc-dialog ${className}`, attributes, ...parts);
+    // Tab from the last stop or back from the first reaches one of these, and goes on.
+    const [before, after] = [1, 2].map(() => tag("span", "", { tabindex: "0" }));
+    this.overlay = tag("div", "nbc-overlay", { hidden: "" }, before, this.box, after);
+    this.overlay.addEventListener("keydown", (event) => this.onKey(event));
+    before.addEventListener("focus", () => this.stops().at(-1).focus());
+    after.addEventListener("focus", () => this.stops()[0].focus());
+    close.addEventListener("click", () => this.close());
+    panel.parts.root.append(this.overlay);
+  }
+
+  get isOpen() {
+    return !this.overlay.hidden;
+  }
+
+  open(opener) {
+    this.opener = opener;
+    this.status.textContent = "";
+    this.setOpen(true);
+    this.draw();
+    (this.box.querySelector("[data-first]") ?? this.box).focus({ preventScroll: true });
+    this.overlay.scrollIntoView({ block: "nearest" });
+  }
+
+  close() {
+    this.token = null;
+    this.setOpen(false);
+    this.opener?.focus();
+    if (document.activeElement !== this.opener) this.panel.parts.input.focus();
+  }
+
+  setOpen(isOpen) {
+    this.overlay.hidden = !isOpen;
+    for (const part of this.panel.parts.root.children) {
+      if (part !== this.overlay) part.inert = isOpen;
+    }
+  }
+
+  // Make a token for a question, whose answer all views will hear
+  newToken() {
+    this.token = newToken();
+    return this.token;
+  }
+
+  hear(message) {
+    if (message.token !== this.token) return;
+    this.token = null;
+    this.keepFocus(() => {
+      if (message.type === "refused") this.status.textContent = message.reason;
+      else this.answered(message);
+      this.draw();
+    });
+  }
+
+  // A key pressed where nothing has the focus would be a command to the notebook.
+  keepFocus(step) {
+    const hadFocus = this.box.contains(document.activeElement);
+    step();
+    if (hadFocus && !this.box.contains(document.activeElement)) this.box.focus();
+  }
+
+  onKey(event) {
+    if (event.key !== "Escape" || event.isComposing) return;
+    event.preventDefault();
+    this.close();
+  }
+
+  stops() {
+    return [...this.box.querySelectorAll(FOCUSABLE)].filter(isReachable);
+  }
+
+  draw() {}
+  refresh() {}
+  answered(_message) {}
+  see(_item) {}
+}
+
+function isReachable(element) {
+  return !element.disabled && element.getClientRects().length > 0;
+}
+
+function field(label, input) {
+  return tag("label", "nbc-field", {}, tag("span", "", {}, label), input);
+}

@@ -1,0 +1,98 @@
+// The parts of the panel, made once
+
+const GONE =
+  "The kernel is gone. The conversation stays readable; run the cell again to go on.";
+
+const FOREIGN =
+  "This page and the kernel have different versions of nbchat. Reload the page.";
+
+function frame() {
+  const parts = { ...headParts(), ...middleParts(), ...footParts() };
+  const attributes = { "aria-label": "Chat", "data-lm-suppress-shortcuts": "true" };
+  const { header, middle, gone, foreign, queue, choices, attachments, form } = parts;
+  const foot = tag("div", "nbc-foot", {}, choices, attachments, form);
+  const root = tag("section", "nbc", attributes, header, middle, gone, foreign, queue, foot);
+  return { root, ...parts };
+}
+
+function headParts() {
+  const dot = tag("span", "nbc-dot", { "aria-hidden": "true" });
+  const model = tag("span", "nbc-model");
+  const meterText = tag("span", "nbc-meter-text");
+  const meterWindow = tag("span", "nbc-meter-window");
+  const meterFill = tag("span", "nbc-meter-fill");
+  const meter = tag(
+    "div",
+    "nbc-meter",
+    { role: "progressbar", "aria-label": "Tokens" },
+    meterText,
+    meterWindow,
+    tag("span", "nbc-meter-bar", {}, meterFill),
+  );
+  const choosing = { "aria-label": "Compaction policy", title: "Compaction policy" };
+  const policy = tag("select", "nbc-policy", { ...choosing, hidden: "" });
+  const history = button("nbc-open-history", "History", "Everything said, to read and search");
+  const compact = button("nbc-compact", "Compact", "Summarize the conversation …");
+  const gear = button("nbc-gear", "\u2699\ufe0e", "Settings"); // as text, not as an emoji
+  gear.setAttribute("aria-label", "Settings");
+  const buttons = tag("div", "nbc-header-buttons", {}, policy, history, compact, gear);
+  const header = tag("header", "nbc-header", {}, dot, model, meter, buttons);
+  const meters = { meter, meterText, meterWindow, meterFill };
+  return { header, dot, model, ...meters, policy, history, compact, gear };
+}
+
+function middleParts() {
+  const empty = tag(
+    "div",
+    "nbc-empty",
+    {},
+    tag("div", "nbc-empty-title", {}, "What would you like to know?"),
+    tag("div", "nbc-empty-hint", {}, "Enter sends, Shift+Enter begins a new line"),
+    tag("div", "nbc-empty-hint", {}, "/ lists the commands, @ attaches from the notebook"),
+  );
+  const log = tag("div", "nbc-log", { role: "log", "aria-label": "Conversation" });
+  const live = tag("div", "nbc-live", { "aria-live": "off" });
+  const statusText = tag("span", "nbc-status-text");
+  const pulse = tag("span", "nbc-pulse", { "aria-hidden": "true" });
+  const status = tag("div", "nbc-status", { role: "status" }, pulse, statusText);
+  const content = tag("div", "nbc-content", {}, empty, log, live, status);
+  const scrolling = { tabindex: "0", role: "region", "aria-label": "Transcript" };
+  const scroller = tag("div", "nbc-scroller", scrolling, content);
+  const jump = button("nbc-jump", "Latest", "Jump to the latest message");
+  const badge = tag("span", "nbc-badge");
+  const told = tag("div", "nbc-told");
+  const title = tag("summary", "", {}, tag("span", "nbc-summarized-title", {}, "Summary"), badge);
+  const summarized = tag("details", "nbc-summarized", { hidden: "" }, title, told);
+  const middle = tag("div", "nbc-middle", {}, summarized, scroller, jump);
+  const bar = { summarized, badge, told };
+  return { middle, ...bar, scroller, content, empty, log, live, status, statusText, jump };
+}
+
+function footParts() {
+  const gone = tag("div", "nbc-gone", { role: "alert" }, GONE);
+  const foreign = tag("div", "nbc-gone", { role: "alert" }, FOREIGN);
+  const queue = tag("ul", "nbc-queue", { "aria-label": "Waiting messages" });
+  const listId = `nbc-choices-${newToken()}`; // several panels may be on one page
+  const attachments = tag("ul", "nbc-attachments", { "aria-label": "Attached", hidden: "" });
+  const choices = tag("ul", "nbc-choices", { id: listId, role: "listbox", hidden: "" });
+  const typing = { rows: "1", placeholder: "Ask anything", "aria-label": "Message" };
+  const completing = { "aria-autocomplete": "list", "aria-controls": listId };
+  const input = tag("textarea", "nbc-input", { ...typing, ...completing });
+  const stop = button("nbc-stop", "Stop", "Stop the answer");
+  const send = button("nbc-send", "Send", "Send the message", "submit");
+  const buttons = tag("div", "nbc-buttons", {}, stop, send);
+  const form = tag("form", "nbc-form", {}, input, buttons);
+  return { gone, foreign, queue, attachments, choices, form, input, stop, send };
+}
+
+function streamOf(kind) {
+  const text = document.createTextNode("");
+  const open = tag("div", "nbc-text", {}, text);
+  const blocks = tag("div", "nbc-md");
+  const root =
+    kind === "thinking"
+      ? tag("details", "nbc-entry nbc-thinking", { open: "" }, tag("summary", "", {}, "Thinking"))
+      : tag("article", "nbc-entry nbc-assistant", { "aria-label": "Assistant" });
+  root.append(blocks, open);
+  return { root, blocks, text, unseen: tag("div") };
+}

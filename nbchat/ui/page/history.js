@@ -1,0 +1,63 @@
+// Everything said, to read and search
+
+const SEEN = { summarized: "in the summary", shortened: "seen shortened" };
+
+class HistoryView extends Dialog {
+  constructor(panel) {
+    const note = ": everything said, not what the model sees";
+    super(panel, { title: "Full history", className: "nbc-history", note });
+    const typing = { type: "search", placeholder: "Search for words", "data-first": "" };
+    this.search = tag("input", "", { ...typing, "aria-label": "Search the history" });
+    this.earlier = button("nbc-earlier", "Earlier", "Show earlier messages");
+    this.list = tag("div", "nbc-history-list");
+    const scrolling = { tabindex: "0", role: "region", "aria-label": "Messages" };
+    this.scroller = tag("div", "nbc-history-scroller", scrolling, this.earlier, this.list);
+    this.content.append(tag("div", "nbc-search", {}, this.search, this.status), this.scroller);
+    this.footer.remove();
+    this.search.addEventListener("input", later(() => this.isOpen && this.ask(null)));
+    this.earlier.addEventListener("click", () => this.ask(this.first));
+  }
+
+  open(opener) {
+    this.search.value = "";
+    super.open(opener);
+    this.ask(null);
+  }
+
+  close() {
+    super.close();
+    this.list.replaceChildren();
+    this.earlier.hidden = true;
+  }
+
+  ask(before) {
+    this.before = before;
+    const query = this.search.value.trim();
+    this.status.textContent = "Looking …";
+    this.panel.send({ type: "history", query, before, token: this.newToken() });
+  }
+
+  answered({ items, total, has_more: hasMore }) {
+    const isSearch = this.search.value.trim() !== "";
+    const rows = items.map((item) => historyRow(item, isSearch));
+    const below = this.scroller.scrollHeight - this.scroller.scrollTop;
+    if (this.before === null) this.list.replaceChildren(...rows);
+    else this.list.prepend(...rows);
+    this.first = items.find((item) => item.place !== null)?.place ?? 0;
+    this.earlier.hidden = !hasMore;
+    const height = this.scroller.scrollHeight;
+    this.scroller.scrollTop = this.before === null ? height : height - below;
+    this.status.textContent = plural(total, isSearch ? "match" : "message");
+  }
+}
+
+function historyRow({ place, label, seen, html }, isSearch) {
+  const content = fromHtml(html) ?? tag("div");
+  if (isSearch && content.matches("details")) content.open = true;
+  addCopyButtons(content);
+  if (place === null) return tag("div", "nbc-row nbc-row-wide", {}, content);
+  const number = tag("span", "nbc-row-place", {}, `#${place}`);
+  const mark = SEEN[seen] ? [tag("span", "nbc-chip", {}, SEEN[seen])] : [];
+  const gutter = tag("div", "nbc-row-gutter", {}, label, " ", number, ...mark);
+  return tag("div", "nbc-row", { "data-seen": seen }, gutter, content);
+}

@@ -1,0 +1,375 @@
+// The view of a chat: draws what the kernel tells it and sends what the person does.
+// Messages are described in protocol.json. Text is set as text; only `html` fields,
+// which nbchat.rendering made safe, are inserted as HTML.
+
+const PROTOCOL = 1;
+const INPUT_LIMIT_PIXELS = 180;
+const RETRY_MILLISECONDS = 3000; // ask again for a snapshot that does not come
+const SILENCE_MILLISECONDS = 10000; // a busy kernel says something more often than this
+
+function render({ model, el }) {
+  const panel = new Panel(model, el);
+  return () => panel.remove();
+}
+
+export default { render };
+
+class Panel {
+  constructor(model, host) {
+    this.model = model;
+    this.parts = frame();
+    this.sequence = null; // null until a snapshot came
+    this.transcript = new Transcript(this);
+    this.state = { queue: [], is_busy: false, retry: null };
+    this.isFrozen = false; // Stop was pressed: what still streams in is not shown
+    this.isGone = false;
+    this.isKernelSlow = false; // no answer yet: it may be running a cell
+    this.lastHeard = Date.now();
+    this.undo = [];
+    this.wish = { focus: "", keep: null }; // of the compaction asked for last
+    this.wantedPolicy = null; // chosen, and not in force yet
+    this.dialogs = [new CompactDialog(this), new SettingsDialog(this), new HistoryView(this)];
+    this.preview = new PreviewDialog(this);
+    this.dialogs.push(this.preview);
+    this.completer = new Completer(this);
+    this.attached = new Attached(this);
+    host.append(this.parts.root);
+    this.listenToModel();
+    this.listenToPerson();
+    this.applyLook();
+    this.draw();
+    this.send({ type: "hello" });
+    const timer = setInterval(() => this.tick(), 1000);
+    this.undo.push(() => clearInterval(timer));
+  }
+
+  remove() {
+    this.undo.forEach((step) => step());
+    this.parts.root.remove();
+  }
+
+  // The kernel
+
+  listenToModel() {
+    this.onModel("msg:custom", (message) => this.receive(message));
+    this.onModel("change:height", () => this.applyLook());
+    this.onModel("change:theme", () => this.applyLook());
+    this.onModel("comm_live_update", () => this.setGone(true));
+    this.onModel("comm:close", () => this.setGone(true));
+  }
+
+  onModel(name, react) {
+    this.model.on(name, react);
+    this.undo.push(() => this.model.off(name, react));
+  }
+
+  send(message) {
+    try {
+      this.model.send(message);
+    } catch (error) {
+      console.warn("nbchat: the kernel did not take a message", error);
+      this.setGone(true);
+    }
+  }
+
+  receive(message) {
+    this.lastHeard = Date.now();
+    this.setGone(false);
+    if (message.type === "snapshot") this.restore(message);
+    if (message.type === "events") this.advance(message);
+    if (message.type === "earlier_page") this.transcript.addEarlier(message);
+    const askers = [...this.dialogs, this.completer, this.attached];
+    if (message.token) askers.forEach((asker) => asker.hear(message));
+  }
+
+  restore(snapshot) {
+    if (this.sequence === snapshot.seq) return;
+    this.sequence = snapshot.seq;
+    this.transcript.restore(snapshot);
+    this.setState(snapshot.state);
+    this.draw();
+  }
+
+  advance(batch) {
+    if (this.sequence === null) return; // the snapshot is on its way
+    if (batch.seq !== this.sequence + 1) {
+      this.send({ type: "resync", seq: this.sequence });
+      this.sequence = null;
+      return;
+    }
+    this.sequence = batch.seq;
+    batch.events.forEach((operation) => this.apply(operation));
+    this.draw();
+  }
+
+  apply(operation) {
+    const { transcript } = this;
+    const steps = {
+      restart: () => transcript.restart(operation),
+      item: () => transcript.setItem(operation),
+      drop: () => transcript.dropItem(operation.key),
+      text: () => this.isFrozen || transcript.addText(operation),
+      block: () => transcript.addBlock(operation),
+      settle: () => transcript.settle(operation.kind),
+      state: () => this.setState(operation.state),
+      draft: () => this.offerDraft(operation.text),
+    };
+    steps[operation.op]?.();
+  }
+
+  // Once a second: count down, and repair what a lost message broke
+
+  tick() {
+    if (this.state.retry) this.drawStatus();
+    if (this.isGone) return;
+    const silence = Date.now() - this.lastHeard;
+    if (this.sequence === null && silence > RETRY_MILLISECONDS) {
+      this.lastHeard = Date.now();
+      this.isKernelSlow = true;
+      this.send({ type: "hello" });
+      this.drawStatus();
+    } else if (this.state.is_busy && silence > SILENCE_MILLISECONDS) {
+      this.lastHeard = Date.now();
+      this.send({ type: "resync", seq: this.sequence });
+    }
+  }
+
+  // The state
+
+  setState(changes) {
+    this.state = { ...this.state, ...changes };
+    if (changes.is_busy === false || changes.queue?.length) this.isFrozen = false;
+    if (changes.is_busy === false) this.rest();
+    if (changes.retry) this.retryAt = Date.now() + 1000 * changes.retry.seconds;
+  }
+
+  // What was asked for is done
+  rest() {
+    this.wantedPolicy = null;
+    this.dialogs.forEach((dialog) => dialog.refresh());
+  }
+
+  setGone(isGone) {
+    if (this.isGone === isGone) return;
+    this.isGone = isGone;
+    this.draw();
+  }
+
+  applyLook() {
+    const { root } = this.parts;
+    root.style.height = this.model.get("height");
+    root.dataset.theme = this.model.get("theme");
+    const isForeign = this.model.get("protocol") !== PROTOCOL;
+    this.parts.foreign.hidden = !isForeign;
+  }
+
+  draw() {
+    this.drawHeader();
+    this.drawPolicies();
+    this.drawSummary();
+    this.drawStatus();
+    this.drawQueue();
+    this.drawButtons();
+    const isEmpty = this.transcript.isEmpty && !this.state.queue.length;
+    this.parts.empty.hidden = !isEmpty || this.sequence === null;
+    this.parts.log.setAttribute("aria-busy", String(this.transcript.live.size > 0));
+    this.parts.gone.hidden = !this.isGone;
+    this.parts.root.classList.toggle("nbc-is-gone", this.isGone);
+    this.dialogs.forEach((dialog) => dialog.draw());
+    this.transcript.keepAtBottom();
+  }
+
+  drawHeader() {
+    const { phase, model, is_busy: isBusy, meter } = this.state;
+    const names = { starting: "starting …", failed: "no model" };
+    this.parts.model.textContent = names[phase] ?? model ?? "connecting …";
+    this.parts.model.title = model || "";
+    this.parts.dot.dataset.state = this.isGone
+      ? "gone"
+      : isBusy
+        ? "busy"
+        : (phase ?? "starting");
+    if (meter) drawMeter(this.parts, meter);
+  }
+
+  drawPolicies() {
+    const { policy } = this.parts;
+    const { policy: inForce = "", policies = [] } = this.state;
+    const names = [...new Set([...policies, inForce])].filter(Boolean);
+    const known = [...policy.options].map((option) => option.value);
+    if (names.join("\n") !== known.join("\n")) policy.replaceChildren(...options(names));
+    const shown = this.wantedPolicy ?? inForce;
+    if (policy.value !== shown) policy.value = shown;
+    policy.hidden = !inForce;
+  }
+
+  drawSummary() {
+    const { summarized, badge, told } = this.parts;
+    const { summary } = this.state;
+    summarized.hidden = !summary;
+    if (!summary || summary.html === this.shownSummary) return;
+    this.shownSummary = summary.html;
+    badge.textContent = `${plural(summary.messages, "message")} summarized`;
+    told.replaceChildren(fromHtml(summary.html));
+    addCopyButtons(told);
+  }
+
+  drawStatus() {
+    const { status, statusText } = this.parts;
+    const text = this.statusText();
+    status.hidden = !text || this.isGone;
+    if (statusText.textContent !== text) statusText.textContent = text;
+    status.classList.toggle("nbc-is-waiting", Boolean(this.state.retry));
+  }
+
+  statusText() {
+    if (this.sequence === null) {
+      return this.isKernelSlow ? "The kernel is busy with a cell" : "Connecting";
+    }
+    if (this.isFrozen) return "Stopping";
+    const { retry, activity, phase, queue, is_busy: isBusy } = this.state;
+    if (retry) {
+      const seconds = Math.max(0, Math.ceil((this.retryAt - Date.now()) / 1000));
+      const when = seconds ? `again in ${seconds} s` : "again now";
+      return `${retry.reason} · ${when} (attempt ${retry.attempt})`;
+    }
+    if (phase === "starting" && queue.length) return "Starting the model";
+    return isBusy ? activity : "";
+  }
+
+  drawQueue() {
+    const chips = this.state.queue.map((text) => tag("li", "nbc-queued", {}, text));
+    this.parts.queue.replaceChildren(...chips);
+    this.parts.queue.hidden = !chips.length;
+  }
+
+  drawButtons() {
+    const { input, send, stop, compact, history, gear, policy } = this.parts;
+    const isBusy = this.state.is_busy;
+    const isReady = this.state.phase === "ready" && !this.isGone;
+    const hasText = input.value.trim() !== "";
+    stop.hidden = !isBusy;
+    stop.disabled = this.isFrozen || this.isGone;
+    send.hidden = isBusy && !hasText;
+    send.disabled = !hasText || this.isGone;
+    send.textContent = isBusy ? "Queue" : "Send";
+    compact.disabled = isBusy || !isReady;
+    history.disabled = gear.disabled = policy.disabled = !isReady;
+    gear.hidden = !this.state.has_settings;
+    input.disabled = this.isGone;
+  }
+
+  // The person
+
+  listenToPerson() {
+    const { root, form, input, stop, scroller, jump, policy } = this.parts;
+    for (const name of ["keydown", "keypress", "keyup"]) {
+      root.addEventListener(name, (event) => event.stopPropagation());
+    }
+    input.addEventListener("keydown", (event) => this.onKey(event));
+    input.addEventListener("input", () => this.onInput());
+    input.addEventListener("focus", () => this.attached.look()); // a cell may have run
+    input.addEventListener("click", () => this.completer.follow());
+    input.addEventListener("blur", () => this.completer.close());
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.submit();
+    });
+    stop.addEventListener("click", () => this.stop());
+    policy.addEventListener("change", () => this.choosePolicy(policy.value));
+    [this.parts.compact, this.parts.gear, this.parts.history].forEach((opener, place) => {
+      opener.addEventListener("click", () => this.dialogs[place].open(opener));
+    });
+    scroller.addEventListener("scroll", () => this.transcript.onScroll());
+    jump.addEventListener("click", () => this.jump());
+    root.addEventListener("click", (event) => copyClicked(event));
+    root.addEventListener("click", (event) => this.retryClicked(event));
+    const resized = new ResizeObserver(() => this.transcript.keepAtBottom());
+    resized.observe(scroller);
+    resized.observe(this.parts.content);
+    this.undo.push(() => resized.disconnect());
+  }
+
+  onKey(event) {
+    if (this.completer.takes(event)) return;
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    this.submit();
+  }
+
+  onInput() {
+    this.fitInput();
+    this.completer.follow();
+    this.attached.follow();
+  }
+
+  fitInput() {
+    const { input } = this.parts;
+    input.style.height = "auto";
+    const border = input.offsetHeight - input.clientHeight;
+    const wanted = Math.min(input.scrollHeight + border, INPUT_LIMIT_PIXELS);
+    input.style.height = `${wanted}px`;
+    this.drawButtons();
+  }
+
+  jump() {
+    this.transcript.isPinned = true;
+    this.transcript.keepAtBottom();
+    this.parts.input.focus();
+  }
+
+  submit() {
+    const { input } = this.parts;
+    const text = input.value.trim();
+    if (!text || this.isGone) return;
+    const previews = this.attached.keys();
+    input.value = "";
+    this.onInput();
+    this.say(text, previews);
+  }
+
+  say(text, previews = []) {
+    this.expectTurn(text);
+    this.send({ type: "send", text, previews });
+  }
+
+  choosePolicy(name) {
+    this.wantedPolicy = name;
+    this.say(`/policy ${name}`);
+  }
+
+  // The buttons that lead here are disabled or gone a moment later: keep the focus.
+  compact(wish) {
+    this.wish = wish;
+    this.expectTurn(`/compact ${wish.focus}`.trim());
+    this.send({ type: "compact", ...wish });
+    this.parts.input.focus();
+  }
+
+  retryClicked(event) {
+    const isRetry = event.target.closest?.(".nbc-retry");
+    if (isRetry && !this.state.is_busy && !this.isGone) this.compact(this.wish);
+  }
+
+  // Show Stop from the first moment; the kernel's own state follows.
+  expectTurn(text) {
+    this.transcript.isPinned = true;
+    this.lastHeard = Date.now();
+    this.setState({ is_busy: true, queue: [...this.state.queue, text] });
+    this.draw();
+  }
+
+  stop() {
+    this.isFrozen = true;
+    this.send({ type: "stop" });
+    this.draw();
+    this.parts.input.focus();
+  }
+
+  offerDraft(text) {
+    const { input } = this.parts;
+    if (input.value.trim()) return;
+    input.value = text;
+    this.onInput();
+  }
+}

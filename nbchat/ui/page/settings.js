@@ -1,0 +1,119 @@
+// The dialog of what can be set, a row for each
+
+const TRUE = new Set(["true", "1", "yes", "on"]);
+
+class SettingsDialog extends Dialog {
+  constructor(panel) {
+    super(panel, { title: "Settings", className: "nbc-settings" });
+    this.rows = new Map();
+    this.isSaving = false;
+  }
+
+  open(opener) {
+    this.rows.clear();
+    this.content.replaceChildren();
+    this.isSaving = false;
+    super.open(opener);
+    this.status.textContent = "Looking up what can be set …";
+    this.refresh();
+  }
+
+  refresh() {
+    if (this.isOpen) this.panel.send({ type: "settings", token: this.newToken() });
+  }
+
+  answered({ settings, provider, model }) {
+    if (!this.rows.size) this.status.textContent = "";
+    const scopes = [
+      ["", "all models"],
+      [provider, `this provider (${provider})`],
+      [model, `this model (${model})`],
+    ];
+    for (const setting of settings) {
+      const row = this.rows.get(setting.name) ?? this.addRow(setting);
+      row.update(setting, scopes);
+    }
+  }
+
+  addRow(setting) {
+    const row = new SettingRow(setting, (text) => this.save(text));
+    this.rows.set(setting.name, row);
+    this.content.append(row.root);
+    return row;
+  }
+
+  save(text) {
+    if (this.panel.isGone) return;
+    this.isSaving = true;
+    this.status.textContent = "Saving …";
+    this.panel.say(text);
+  }
+
+  // The command's answer goes to the transcript, which the dialog covers.
+  see(item) {
+    if (!this.isOpen || !this.isSaving || !item.matches(".nbc-note, .nbc-error")) return;
+    this.isSaving = false;
+    this.status.textContent = item.textContent;
+  }
+}
+
+class SettingRow {
+  constructor(setting, save) {
+    this.kind = setting.kind;
+    this.name = setting.name;
+    this.known = null; // the value it was told last: what differs is being edited
+    this.input = settingInput(setting);
+    this.input.setAttribute("aria-label", setting.name);
+    this.scope = tag("select", "nbc-setting-scope", { "aria-label": `Scope of ${setting.name}` });
+    this.origin = tag("span", "nbc-setting-origin");
+    this.help = tag("span", "nbc-setting-help");
+    const name = tag("span", "nbc-setting-name", {}, setting.name);
+    const told = tag("div", "nbc-setting-told", {}, name, this.origin, this.help);
+    const submit = button("", "Save", `Save ${setting.name}`, "submit");
+    submit.setAttribute("aria-label", submit.title);
+    const controls = tag("div", "nbc-setting-controls", {}, this.input, this.scope, submit);
+    this.root = tag("form", "nbc-setting", {}, told, controls);
+    this.root.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.known = this.value;
+      save(this.command());
+    });
+  }
+
+  get value() {
+    return this.kind === "bool" ? String(this.input.checked) : this.input.value;
+  }
+
+  command() {
+    const scope = this.scope.value;
+    return `/set ${this.name} ${this.value.trim()}${scope ? ` for ${scope}` : ""}`;
+  }
+
+  update({ value, origin, help }, scopes) {
+    this.origin.textContent = origin;
+    this.help.textContent = help;
+    if (this.known === null || this.known === this.value) this.show(value);
+    const chosen = Math.max(this.scope.selectedIndex, 0);
+    this.scope.replaceChildren(...scopes.map(([name, text]) => option(name, text)));
+    this.scope.selectedIndex = chosen;
+  }
+
+  show(value) {
+    if (this.kind === "bool") this.input.checked = TRUE.has(value.toLowerCase());
+    else this.input.value = value;
+    this.known = this.value;
+  }
+}
+
+function settingInput({ kind, choices }) {
+  if (kind === "choice") {
+    const select = tag("select");
+    select.append(...options(choices));
+    return select;
+  }
+  const types = { bool: "checkbox", int: "number", float: "number" };
+  const input = tag("input", "", { type: types[kind] ?? "text" });
+  if (kind === "float") input.step = "any";
+  input.required = kind !== "bool"; // there is no command for an empty value
+  return input;
+}

@@ -1,0 +1,152 @@
+// What was said, as elements: finished items by their keys, and what streams in below
+
+const NEAR_BOTTOM_PIXELS = 40;
+const NEAR_TOP_PIXELS = 800; // where earlier messages are asked for
+const MANY_BLOCKS = 50; // of which those out of sight get no layout each by itself
+
+class Transcript {
+  constructor(panel) {
+    this.panel = panel;
+    this.items = new Map();
+    this.before = null; // the key below which there is more
+    this.earlierToken = null; // of the question for it
+    this.askAgainAt = 0;
+    this.live = new Map();
+    this.isPinned = true; // to the bottom
+  }
+
+  get isEmpty() {
+    return !this.items.size && !this.live.size;
+  }
+
+  restore(snapshot) {
+    this.live.clear();
+    this.panel.parts.live.replaceChildren();
+    this.restart(snapshot);
+    for (const [kind, { html, text }] of Object.entries(snapshot.live)) {
+      this.addBlock({ kind, html, text });
+    }
+    this.isPinned = true;
+  }
+
+  restart({ items, before }) {
+    this.items.clear();
+    this.panel.parts.log.replaceChildren();
+    this.before = before;
+    this.awaitNothing();
+    items.forEach((item) => this.setItem(item));
+  }
+
+  setItem({ key, html, streamed }) {
+    if (key < this.before) return; // it is not here yet
+    const { log } = this.panel.parts;
+    const fresh = this.itemOf(html, streamed);
+    if (this.items.has(key)) this.items.get(key).replaceWith(fresh);
+    else if (!this.foldResult(fresh, log)) log.append(fresh);
+    this.items.set(key, fresh);
+  }
+
+  itemOf(html, streamed) {
+    const fresh = fromHtml(html);
+    const text = fresh.querySelector(".nbc-md");
+    if (streamed) text.prepend(...this.blocksOf(streamed));
+    text?.classList.toggle("nbc-long", text.childElementCount > MANY_BLOCKS);
+    addCopyButtons(fresh);
+    addRetryButton(fresh);
+    this.panel.dialogs.forEach((dialog) => dialog.see(fresh));
+    return fresh;
+  }
+
+  // A call's result is the second half of its card.
+  foldResult(result, place) {
+    if (!result.matches(".nbc-tool-result")) return false;
+    const cards = [...place.querySelectorAll(".nbc-tool:not([data-state])")];
+    const call = cards.find((card) => card.dataset.call === result.dataset.call);
+    if (!call) return false;
+    call.dataset.state = result.dataset.state;
+    call.append(result);
+    return true;
+  }
+
+  dropItem(key) {
+    this.items.get(key)?.remove();
+    this.items.delete(key);
+  }
+
+  askEarlier() {
+    if (this.before === null || this.panel.isGone || Date.now() < this.askAgainAt) return;
+    const { scroller } = this.panel.parts;
+    if (scroller.scrollTop > NEAR_TOP_PIXELS || !scroller.clientHeight) return;
+    this.earlierToken = newToken();
+    this.askAgainAt = Date.now() + RETRY_MILLISECONDS;
+    this.panel.send({ type: "earlier", before: this.before, token: this.earlierToken });
+  }
+
+  addEarlier({ items, before, token }) {
+    if (token !== this.earlierToken) return;
+    const { log, scroller } = this.panel.parts;
+    const below = scroller.scrollHeight - scroller.scrollTop;
+    const page = tag("div");
+    for (const { key, html } of items) {
+      const fresh = this.itemOf(html);
+      if (!this.foldResult(fresh, page)) page.append(fresh);
+      this.items.set(key, fresh);
+    }
+    log.querySelectorAll(":scope > .nbc-tool-result").forEach((r) => this.foldResult(r, page));
+    log.prepend(...page.childNodes);
+    scroller.scrollTop = scroller.scrollHeight - below;
+    this.before = before;
+    this.awaitNothing();
+    this.panel.draw();
+  }
+
+  awaitNothing() {
+    this.earlierToken = null;
+    this.askAgainAt = 0;
+  }
+
+  addText({ kind, text }) {
+    this.stream(kind).text.appendData(text);
+  }
+
+  // The item will need the blocks that nobody shall see after Stop was pressed.
+  addBlock({ kind, html, text }) {
+    const { blocks, unseen, text: open } = this.stream(kind);
+    (this.panel.isFrozen ? unseen : blocks).insertAdjacentHTML("beforeend", html);
+    if (!this.panel.isFrozen) open.data = text;
+  }
+
+  blocksOf(kind) {
+    const { blocks, unseen } = this.stream(kind);
+    return [...blocks.childNodes, ...unseen.childNodes];
+  }
+
+  stream(kind) {
+    if (!this.live.has(kind)) {
+      const stream = streamOf(kind);
+      this.live.set(kind, stream);
+      this.panel.parts.live.append(stream.root);
+    }
+    return this.live.get(kind);
+  }
+
+  settle(kind) {
+    this.live.get(kind)?.root.remove();
+    this.live.delete(kind);
+  }
+
+  keepAtBottom() {
+    const { scroller, jump } = this.panel.parts;
+    if (this.isPinned) scroller.scrollTop = scroller.scrollHeight;
+    jump.hidden = this.isPinned;
+    this.askEarlier();
+  }
+
+  onScroll() {
+    const { scroller } = this.panel.parts;
+    const below = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight;
+    this.isPinned = below < NEAR_BOTTOM_PIXELS;
+    this.panel.parts.jump.hidden = this.isPinned;
+    this.askEarlier();
+  }
+}
