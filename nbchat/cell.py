@@ -7,6 +7,7 @@ a kernel, and it costs the browser least.
 import re
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -38,6 +39,9 @@ from nbchat.rendering.banners import (
     progress_text,
 )
 
+FLUSH_SECONDS = 0.1
+"""The longest that printed text waits; JupyterLab draws all of it for each flush."""
+
 WIDTH = 96
 """Characters of a line of printed text; what fits beside JupyterLab's file browser."""
 
@@ -67,6 +71,7 @@ class WrappedText:
         self._column = 0
         self._word = ""
         self._is_code = False
+        self._flushed_at = 0.0
 
     def write(self, text: str) -> None:
         """Print all whole words that have come; the last one waits for its end."""
@@ -76,11 +81,18 @@ class WrappedText:
                 self._print(part)
             else:
                 self._word += part
+        if time.monotonic() - self._flushed_at > FLUSH_SECONDS:
+            self._flush()
 
     def end(self) -> None:
         """Print what waits, and end the line."""
         self._print_word()
         self._print("\n")
+        self._flush()
+
+    def _flush(self) -> None:
+        sys.stdout.flush()
+        self._flushed_at = time.monotonic()
 
     def _print_word(self) -> None:
         is_too_long = self._column + len(self._word) > WIDTH
@@ -93,7 +105,7 @@ class WrappedText:
 
     def _print(self, text: str) -> None:
         self._column = 0 if text == "\n" else self._column + len(text)
-        print(text, end="", flush=True)
+        print(text, end="")
 
 
 def show(events: Iterator[Event], stop: threading.Event | None = None) -> None:
