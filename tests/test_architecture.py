@@ -1,6 +1,7 @@
 """Imports point one way, imports hidden in functions included."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,7 @@ def type_checking_nodes(tree: ast.AST) -> list[ast.AST]:
     ]
 
 
+@cache
 def own_imports(name: str) -> set[str]:
     inside = {
         i.removeprefix("nbchat.")

@@ -1,6 +1,7 @@
 """nbchat doctor, in processes and environments of its own."""
 
 import contextlib
+import io
 import json
 import os
 import re
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from nbchat.cli import main
 from nbchat.storage.store import SessionStore
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -19,10 +21,21 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 COMMAND = "import sys; from nbchat.cli import main; sys.exit(main(['doctor']))"
 
 
-def doctor(
+def doctor(**environment: str) -> "subprocess.CompletedProcess[str]":
+    """The report, and the way it ended, without the seconds a new process takes."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = main(["doctor"])
+    return subprocess.CompletedProcess([], code, out.getvalue(), err.getvalue())
+
+
+def doctor_process(
     *options: str, python: str = sys.executable, **environment: str
 ) -> "subprocess.CompletedProcess[str]":
-    """The report, and the way it ended."""
+    """The same from a process of its own, where warnings reach stderr."""
     done = subprocess.run(
         [python, *options, "-c", COMMAND],
         capture_output=True,
@@ -60,7 +73,7 @@ def test_every_setting_is_told_with_its_value_and_its_origin(site):
     store.set_setting("openai:gpt-5", "window", 8_000)
     store.set_setting("openai:gpt-5-nano", "window", 5)
     store.set_setting("", "policy", "off")
-    done = doctor(
+    done = doctor_process(
         NBCHAT_MODEL="openai:gpt-5",
         NBCHAT_POLICY="off",
         NBCHAT_SYSTEM_PROMPT="one\ntwo " + "x" * 99,
@@ -187,7 +200,7 @@ def test_without_the_embedded_models_package_the_embedded_model_would_not_work(
         if "xllamacpp" not in package.name:
             (tmp_path / package.name).symlink_to(package)
     paths = os.pathsep.join([str(REPOSITORY), str(tmp_path)])
-    done = doctor("-S", python=sys._base_executable, PYTHONPATH=paths)
+    done = doctor_process("-S", python=sys._base_executable, PYTHONPATH=paths)
     assert done.returncode == 1
     assert "local:smollm2 needs xllamacpp: install nbchat with its extra" in done.stderr
     assert row(done, "xllamacpp") == "xllamacpp not installed"
@@ -199,6 +212,6 @@ def test_whether_the_server_extension_is_enabled_is_told(tmp_path, monkeypatch):
     folder.mkdir(parents=True)
     packaged = (REPOSITORY / "jupyter-config/server-config/nbchat.json").read_text()
     (folder / "nbchat.json").write_text(packaged.replace("true", "false"))
-    assert row(doctor(), "enabled") == "enabled no"
+    assert row(doctor_process(), "enabled") == "enabled no"
     (folder / "nbchat.json").write_text(packaged)
-    assert row(doctor(), "enabled") == "enabled yes"
+    assert row(doctor_process(), "enabled") == "enabled yes"
