@@ -82,6 +82,17 @@ def total(items: list[int], *, start: int = 0x1F) -> float:
 $\\sqrt{x^2}$ is enough?"""
 
 
+# Notes what is put into the live regions: that is what a screen reader says.
+LISTEN = """region => {
+    window.nbchatSpoken = [];
+    const hear = ({ addedNodes }) => [...addedNodes].map(node => node.textContent);
+    const watch = new MutationObserver(
+        changes => window.nbchatSpoken.push(...changes.flatMap(hear)));
+    document.querySelectorAll("[aria-live=polite]").forEach(
+        region => watch.observe(region, { childList: true, characterData: true, subtree: true }));
+}"""
+
+
 @pytest.fixture(params=["Light", "Dark"])
 def theme(page: Page, lab: Lab, request: pytest.FixtureRequest) -> Iterator[str]:
     """One of JupyterLab's themes, and afterwards the usual one."""
@@ -211,3 +222,63 @@ def test_what_is_said_done_and_told_has_no_fault_in_light_and_dark(
     found["gone"] = faults(panel)
     screenshot("gone")
     assert [(state, fault) for state in found for fault in found[state]] == []
+
+
+def test_each_finished_message_is_announced_once_and_what_is_shown_again_is_not(
+    open_notebook: OpenNotebook, page: Page
+) -> None:
+    said = "[Entry(*pair) for n in range(60) for pair in (('user', f'Q{n}'), ('assistant', f'A{n} ' * 99))]"
+    notebook = open_notebook(
+        scripted(
+            f"says({ANSWER!r}), says('word ' * 400, delay_seconds=0.05)",
+            f"session=Session({said})",
+        ),
+        "put = ui._feed.put\n"
+        "record = Compaction('c', 0, 2, '<summary>She waits.</summary>', 5_000, 500)\n"
+        "put(CompactionStarted('manual', 2, 5_000))\n"
+        "put(Compacted(record))\n"
+        "put(CompactionUndone(record))\n"
+        "put(TurnFailed('The key was refused.'))",
+        "ui",
+    )
+    panel = panel_of(notebook)
+    newest = panel.locator(".nbc-log > .nbc-assistant").last
+    expect(newest).to_contain_text("A59")
+    log = panel.get_by_role("log", name="Conversation")
+    expect(log).to_have_attribute("aria-live", "off")
+    expect(panel.locator(".nbc-live")).to_have_attribute("aria-live", "off")
+    spoken = panel.locator("[aria-live=polite]")
+    expect(spoken).to_be_empty()
+    spoken.evaluate(LISTEN)
+    panel.locator(".nbc-scroller").evaluate("scroller => { scroller.scrollTop = 0 }")
+    expect(log).to_contain_text("A40")
+    assert page.evaluate("window.nbchatSpoken") == []
+    say(panel, "What is in ticket 42?")
+    is_idle(panel)
+    heard = page.evaluate("window.nbchatSpoken")
+    assert len(heard) == 1
+    assert heard[0].startswith(
+        "Assistant: A heading\nHere is what I found in ticket 42"
+    )
+    assert "Copy" not in heard[0]
+    say(panel, "Tell me a story.")
+    expect(panel.locator(".nbc-live")).to_contain_text("word word")
+    panel.get_by_role("button", name="Stop").click()
+    is_idle(panel)
+    notebook.run(1)
+    expect(panel.locator(".nbc-error")).to_be_visible()
+    heard = page.evaluate("window.nbchatSpoken")[1:]
+    assert heard[0].startswith("Assistant: word word")
+    assert heard[0].endswith("\nstopped here")
+    assert heard[1:] == [
+        "Compaction occurred: 2 entries folded, 5,000 → 500 tokens (\u221290%)",
+        "Compaction undone: the model sees the original 2 entries again",
+        "The key was refused.",
+    ]
+    second = panel_of(notebook, 2)
+    expect(second.locator(".nbc-error")).to_be_visible()
+    expect(second.locator("[aria-live=polite]")).to_be_empty()
+    second.locator("[aria-live=polite]").evaluate(LISTEN)
+    say(second, "And now?")
+    is_idle(second)
+    assert page.evaluate("window.nbchatSpoken") == ["Assistant: (end of script)"]
