@@ -9,6 +9,7 @@ _FOLDER = Path(__file__).parent
 _SCRIPTS = (
     "panel",
     "transcript",
+    "announcing",
     "frame",
     "meter",
     "dialog",  # before those that extend its class

@@ -48,9 +48,10 @@ class Dialog {
   }
 
   setOpen(isOpen) {
+    const { root, announcements } = this.panel.parts;
     this.overlay.hidden = !isOpen;
-    for (const part of this.panel.parts.root.children) {
-      if (part !== this.overlay) part.inert = isOpen;
+    for (const part of root.children) {
+      if (part !== this.overlay && part !== announcements) part.inert = isOpen;
     }
   }
 

@@ -11,8 +11,10 @@ function frame() {
   const attributes = { "aria-label": "Chat", "data-lm-suppress-shortcuts": "true" };
   const { header, middle, gone, foreign, queue, choices, attachments, form } = parts;
   const foot = tag("div", "nbc-foot", {}, choices, attachments, form);
-  const root = tag("section", "nbc", attributes, header, middle, gone, foreign, queue, foot);
-  return { root, ...parts };
+  const announcements = tag("div", "nbc-unseen", { "aria-live": "polite" });
+  const rows = [header, middle, gone, foreign, queue, foot, announcements];
+  const root = tag("section", "nbc", attributes, ...rows);
+  return { root, announcements, ...parts };
 }
 
 function headParts() {
@@ -50,7 +52,9 @@ function middleParts() {
     tag("div", "nbc-empty-hint", {}, "Enter sends, Shift+Enter begins a new line"),
     tag("div", "nbc-empty-hint", {}, "/ lists the commands, @ attaches from the notebook"),
   );
-  const log = tag("div", "nbc-log", { role: "log", "aria-label": "Conversation" });
+  // Earlier pages and redrawn items come here, too: what is news is announced apart.
+  const quiet = { role: "log", "aria-label": "Conversation", "aria-live": "off" };
+  const log = tag("div", "nbc-log", quiet);
   const live = tag("div", "nbc-live", { "aria-live": "off" });
   const statusText = tag("span", "nbc-status-text");
   const pulse = tag("span", "nbc-pulse", { "aria-hidden": "true" });

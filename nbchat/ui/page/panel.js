@@ -26,6 +26,7 @@ class Panel {
     this.isKernelSlow = false; // no answer yet: it may be running a cell
     this.lastHeard = Date.now();
     this.undo = [];
+    this.announcer = new Announcer(this);
     this.wish = { focus: "", keep: null }; // of the compaction asked for last
     this.wantedPolicy = null; // chosen, and not in force yet
     this.dialogs = [new CompactDialog(this), new SettingsDialog(this), new HistoryView(this)];
@@ -73,6 +74,10 @@ class Panel {
   }
 
   receive(message) {
+    this.keepFocus(() => this.take(message));
+  }
+
+  take(message) {
     this.lastHeard = Date.now();
     this.setGone(false);
     if (message.type === "snapshot") this.restore(message);
@@ -106,7 +111,7 @@ class Panel {
     const { transcript } = this;
     const steps = {
       restart: () => transcript.restart(operation),
-      item: () => transcript.setItem(operation),
+      item: () => this.announcer.hear(transcript.setItem(operation)),
       drop: () => transcript.dropItem(operation.key),
       text: () => this.isFrozen || transcript.addText(operation),
       block: () => transcript.addBlock(operation),
@@ -152,7 +157,19 @@ class Panel {
   setGone(isGone) {
     if (this.isGone === isGone) return;
     this.isGone = isGone;
-    this.draw();
+    this.keepFocus(() => this.draw());
+  }
+
+  // What had the focus may be gone, hidden or disabled, and the next key would be a
+  // command to the notebook.
+  keepFocus(step) {
+    const { root, input, scroller } = this.parts;
+    const hadFocus = root.contains(document.activeElement);
+    step();
+    const { activeElement: focused } = document;
+    if (!hadFocus || (root.contains(focused) && isReachable(focused))) return;
+    const dialog = this.dialogs.find((each) => each.isOpen);
+    (dialog?.box ?? (input.disabled ? scroller : input)).focus({ preventScroll: true });
   }
 
   applyLook() {
@@ -172,7 +189,6 @@ class Panel {
     this.drawButtons();
     const isEmpty = this.transcript.isEmpty && !this.state.queue.length;
     this.parts.empty.hidden = !isEmpty || this.sequence === null;
-    this.parts.log.setAttribute("aria-busy", String(this.transcript.live.size > 0));
     this.parts.gone.hidden = !this.isGone;
     this.parts.root.classList.toggle("nbc-is-gone", this.isGone);
     this.dialogs.forEach((dialog) => dialog.draw());
@@ -326,6 +342,7 @@ class Panel {
     input.value = "";
     this.onInput();
     this.say(text, previews);
+    input.focus(); // from the button, which is hidden now
   }
 
   say(text, previews = []) {

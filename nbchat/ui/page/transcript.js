@@ -37,13 +37,22 @@ class Transcript {
     items.forEach((item) => this.setItem(item));
   }
 
+  // Show an item; answers with its element if it says something new.
   setItem({ key, html, streamed }) {
-    if (key < this.before) return; // it is not here yet
+    if (key < this.before) return null; // it is not here yet
     const { log } = this.panel.parts;
     const fresh = this.itemOf(html, streamed);
-    if (this.items.has(key)) this.items.get(key).replaceWith(fresh);
-    else if (!this.foldResult(fresh, log)) log.append(fresh);
+    const known = this.items.get(key);
     this.items.set(key, fresh);
+    if (known) this.redraw(known, fresh);
+    else if (!this.foldResult(fresh, log)) log.append(fresh);
+    return !known || known.dataset.state === "running" ? fresh : null;
+  }
+
+  redraw(known, fresh) {
+    const hadFocus = known.contains(document.activeElement);
+    known.replaceWith(fresh);
+    if (hadFocus) fresh.querySelector(FOCUSABLE)?.focus({ preventScroll: true });
   }
 
   itemOf(html, streamed) {

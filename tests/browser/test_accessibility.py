@@ -1,0 +1,284 @@
+"""The panel for those who hear it, who see little, and who use no mouse."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from labkit import Lab, Notebook
+from playwright.sync_api import Locator, Page, expect
+from readable import contrasts, faults
+from test_compaction_controls import load_lab
+
+OpenNotebook = Callable[..., Notebook]
+Screenshot = Callable[[str], Path]
+
+OWN = """
+import os
+os.environ['NBCHAT_MODEL'] = 'openai:no-model'
+os.environ['OPENAI_BASE_URL'] = 'http://127.0.0.1:9/v1'
+%load_ext nbchat
+from nbchat.testing import ScriptedProvider, says
+agent = %chat agent
+agent.use(ScriptedProvider(*[says('I see. ' * 30)] * 9))
+table = [[1, 2], [3, 4]]
+%chat
+"""
+
+SETUP = """
+import threading
+from nbchat.agent import Agent
+from nbchat.events import (
+    Compacted, CompactionFailed, CompactionSkipped, CompactionStarted, CompactionUndone,
+    EntryAdded, PinsChanged, RetryScheduled, SavingFailed, TurnFailed,
+)
+from nbchat.history import INCOMPLETE, Compaction, Entry
+from nbchat.session import Session
+from nbchat.testing import ScriptedProvider, calls, fails, says
+from nbchat.ui.chat_ui import ChatUI
+from nbchat.worker import Noted, QueueChanged
+
+go = threading.Event()
+
+def look_up(ticket: int) -> str:
+    "Read a ticket."
+    if ticket == 7:
+        raise ValueError("there is no ticket 7")
+    return f"Ticket {ticket}: the printer is offline."
+
+def wait() -> str:
+    "Wait until the notebook says go."
+    go.wait(30)
+    return "gone"
+"""
+
+ANSWER = """\
+# A heading
+
+Here is **what I found** in `ticket 42`, *all* of it: [more](https://example.org)
+
+> They said it is urgent.
+
+| field | value |
+|---|--:|
+| opened | 3 |
+
+```python
+@cache
+def total(items: list[int], *, start: int = 0x1F) -> float:
+    "What they come to."
+    class Sum(Exception): pass  # all of them
+    return sum(items, start) if items and not None else 1e3
+```
+
+```html
+<!DOCTYPE html><p class="x">a &amp; b</p><!-- note -->
+```
+
+```diff
+-old
++new
+```
+
+$\\sqrt{x^2}$ is enough?"""
+
+
+# Notes what is put into the live regions: that is what a screen reader says.
+LISTEN = """region => {
+    window.nbchatSpoken = [];
+    const hear = ({ addedNodes }) => [...addedNodes].map(node => node.textContent);
+    const watch = new MutationObserver(
+        changes => window.nbchatSpoken.push(...changes.flatMap(hear)));
+    document.querySelectorAll("[aria-live=polite]").forEach(
+        region => watch.observe(region, { childList: true, characterData: true, subtree: true }));
+}"""
+
+
+@pytest.fixture(params=["Light", "Dark"])
+def theme(page: Page, lab: Lab, request: pytest.FixtureRequest) -> Iterator[str]:
+    """One of JupyterLab's themes, and afterwards the usual one."""
+    load_lab(page, lab, request.param)
+    yield request.param
+    if request.param != "Light":
+        load_lab(page, lab, "Light")
+
+
+def panel_of(notebook: Notebook, index: int = 0) -> Locator:
+    """The panel a cell shows, once its agent is ready."""
+    panel = notebook.run(index).locator(".nbc")
+    expect(panel.locator(".nbc-model")).to_have_text("scripted:model")
+    return panel
+
+
+def scripted(script: str, options: str = "") -> str:
+    """A cell that shows a panel on a scripted model."""
+    return (
+        f"{SETUP}\nui = ChatUI(Agent(ScriptedProvider({script}), {options}), "
+        "height='700px')\nui"
+    )
+
+
+def say(panel: Locator, text: str) -> None:
+    """Type a message and press Enter."""
+    panel.locator(".nbc-input").fill(text)
+    panel.locator(".nbc-input").press("Enter")
+
+
+def is_idle(panel: Locator) -> None:
+    """Wait until nothing is under way."""
+    expect(panel.get_by_role("button", name="Stop")).to_be_hidden()
+
+
+def test_the_panel_and_its_dialogs_have_no_fault_in_light_and_dark(
+    theme: str, open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+) -> None:
+    found: dict[str, list[str]] = {}
+    panel = panel_of(open_notebook(OWN))
+    found["empty"] = faults(panel)
+    panel.locator(".nbc-input").fill("What does @table hold, and @file:gone.csv?")
+    chips = panel.get_by_role("list", name="Attached")
+    expect(chips).to_contain_text("no such file")
+    found["chips"] = faults(panel)
+    screenshot("chips")
+    say(panel, "What does @table hold?")
+    is_idle(panel)
+    panel.locator(".nbc-input").press_sequentially("@tab")
+    expect(panel.locator(".nbc-choice").first).to_be_visible()
+    found["names"] = faults(panel)
+    panel.locator(".nbc-input").fill("/")
+    expect(panel.locator(".nbc-choice").first).to_be_visible()
+    found["commands"] = faults(panel)
+    screenshot("choices")
+    panel.locator(".nbc-input").fill("")
+    for name in ("Settings", "History", "Compact"):
+        panel.get_by_role("button", name=name, exact=True).click()
+        dialog = panel.get_by_role("dialog")
+        expect(dialog.locator(".nbc-dialog-status")).not_to_contain_text("Loo")
+        found[name] = faults(panel)
+        screenshot(name)
+        page.keyboard.press("Escape")
+    panel.locator(".nbc-input").fill("@table")
+    chips.get_by_role("button").first.click()
+    expect(panel.get_by_role("dialog")).to_contain_text("[1, 2]")
+    found["preview"] = faults(panel)
+    assert [(state, fault) for state in found for fault in found[state]] == []
+
+
+def test_what_is_said_done_and_told_has_no_fault_in_light_and_dark(
+    theme: str, open_notebook: OpenNotebook, screenshot: Screenshot
+) -> None:
+    found: dict[str, list[str]] = {}
+    script = (
+        f"calls('look_up', ticket=42), calls('look_up', ticket=7), calls('wait'), "
+        f"says({ANSWER!r}, delay_seconds=0.15)"
+    )
+    notebook = open_notebook(
+        scripted(script, "tools=[look_up, wait]"),
+        "go.set()",
+        "put = ui._feed.put\n"
+        "def record(status, **more):\n"
+        "    return Compaction(status, 0, 2, '<summary>She **waits**.</summary><facts>\\nDESK-7'\n"
+        "        '</facts>', 5_000, 500, status=status, **more)\n"
+        "for status in ('done', 'degraded'):\n"
+        "    put(Compacted(record(status, note='told in 2 parts', model='m')))\n"
+        "put(Compacted(record('undone')))\n"
+        "put(CompactionSkipped('there is too little to summarize'))\n"
+        "put(CompactionFailed(record('failed', reason='the summary was empty')))\n"
+        "put(PinsChanged(('Never promise a date.',)))\n"
+        "put(SavingFailed('the disk is full'))\n"
+        "put(Noted('the policy is single-summary'))\n"
+        "put(EntryAdded(0, Entry('thinking', 'Is she well?')))\n"
+        "put(EntryAdded(0, Entry('assistant', 'It is', '', '', INCOMPLETE)))\n"
+        "put(CompactionStarted('auto', 12, 5_000))\n"
+        "put(RetryScheduled(2, 60.0, 'the server is overloaded'))\n"
+        "put(TurnFailed('The key was refused; check OPENAI_API_KEY.'))\n"
+        "put(RetryScheduled(2, 60.0, 'the server is overloaded'))\n"
+        "put(QueueChanged(('and then?',)))\n"
+        "put(CompactionStarted('auto', 12, 5_000))\n",
+    )
+    panel = panel_of(notebook)
+    say(panel, "What is in ticket 42?")
+    cards = panel.locator(".nbc-tool")
+    expect(cards).to_have_count(3)
+    for card in cards.all():
+        card.locator("summary").click()
+    found["tools"] = faults(panel)
+    screenshot("tools")
+    notebook.run(1)
+    expect(panel.locator(".nbc-live h1")).to_have_text("A heading")
+    found["streaming"] = faults(panel)
+    is_idle(panel)
+    tokens = [each for each in contrasts(panel) if "nbc-code" in each["where"]]
+    assert len(tokens) > 20
+    found["answer"] = faults(panel)
+    screenshot("answer")
+    notebook.run(2)
+    expect(panel.locator(".nbc-banner[data-state=running]")).to_be_visible()
+    for part in panel.locator(".nbc-banner > summary, .nbc-thinking > summary").all():
+        part.click()
+    found["banners"] = faults(panel)
+    screenshot("banners")
+    notebook.restart_kernel()
+    expect(panel.get_by_role("alert")).to_contain_text("The kernel is gone")
+    found["gone"] = faults(panel)
+    screenshot("gone")
+    assert [(state, fault) for state in found for fault in found[state]] == []
+
+
+def test_each_finished_message_is_announced_once_and_what_is_shown_again_is_not(
+    open_notebook: OpenNotebook, page: Page
+) -> None:
+    said = "[Entry(*pair) for n in range(60) for pair in (('user', f'Q{n}'), ('assistant', f'A{n} ' * 99))]"
+    notebook = open_notebook(
+        scripted(
+            f"says({ANSWER!r}), says('word ' * 400, delay_seconds=0.05)",
+            f"session=Session({said})",
+        ),
+        "put = ui._feed.put\n"
+        "record = Compaction('c', 0, 2, '<summary>She waits.</summary>', 5_000, 500)\n"
+        "put(CompactionStarted('manual', 2, 5_000))\n"
+        "put(Compacted(record))\n"
+        "put(CompactionUndone(record))\n"
+        "put(TurnFailed('The key was refused.'))",
+        "ui",
+    )
+    panel = panel_of(notebook)
+    newest = panel.locator(".nbc-log > .nbc-assistant").last
+    expect(newest).to_contain_text("A59")
+    log = panel.get_by_role("log", name="Conversation")
+    expect(log).to_have_attribute("aria-live", "off")
+    expect(panel.locator(".nbc-live")).to_have_attribute("aria-live", "off")
+    spoken = panel.locator("[aria-live=polite]")
+    expect(spoken).to_be_empty()
+    spoken.evaluate(LISTEN)
+    panel.locator(".nbc-scroller").evaluate("scroller => { scroller.scrollTop = 0 }")
+    expect(log).to_contain_text("A40")
+    assert page.evaluate("window.nbchatSpoken") == []
+    say(panel, "What is in ticket 42?")
+    is_idle(panel)
+    heard = page.evaluate("window.nbchatSpoken")
+    assert len(heard) == 1
+    assert heard[0].startswith(
+        "Assistant: A heading\nHere is what I found in ticket 42"
+    )
+    assert "Copy" not in heard[0]
+    say(panel, "Tell me a story.")
+    expect(panel.locator(".nbc-live")).to_contain_text("word word")
+    panel.get_by_role("button", name="Stop").click()
+    is_idle(panel)
+    notebook.run(1)
+    expect(panel.locator(".nbc-error")).to_be_visible()
+    heard = page.evaluate("window.nbchatSpoken")[1:]
+    assert heard[0].startswith("Assistant: word word")
+    assert heard[0].endswith("\nstopped here")
+    assert heard[1:] == [
+        "Compaction occurred: 2 entries folded, 5,000 → 500 tokens (\u221290%)",
+        "Compaction undone: the model sees the original 2 entries again",
+        "The key was refused.",
+    ]
+    second = panel_of(notebook, 2)
+    expect(second.locator(".nbc-error")).to_be_visible()
+    expect(second.locator("[aria-live=polite]")).to_be_empty()
+    second.locator("[aria-live=polite]").evaluate(LISTEN)
+    say(second, "And now?")
+    is_idle(second)
+    assert page.evaluate("window.nbchatSpoken") == ["Assistant: (end of script)"]

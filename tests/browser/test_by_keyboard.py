@@ -1,0 +1,184 @@
+"""The panel without a mouse: all can be reached, nothing typed reaches the notebook."""
+
+import string
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from labkit import Notebook
+from playwright.sync_api import Locator, Page, expect
+from test_accessibility import OWN, is_idle, panel_of, say, scripted
+
+OpenNotebook = Callable[..., Notebook]
+Screenshot = Callable[[str], Path]
+
+CODE = "Here it is:\n\n```python\nprint(6 * 7)\n```\n"
+
+STATE = """() => {
+    const notebook = window.jupyterapp.shell.currentWidget.content;
+    return {
+        mode: notebook.mode,
+        active: notebook.activeCellIndex,
+        cells: notebook.widgets.map(({ model }) => [model.type, model.sharedModel.source,
+            model.executionCount ?? null]),
+    };
+}"""
+
+EVERY_KEY = [
+    *string.ascii_lowercase,
+    *string.ascii_uppercase,
+    *string.digits,
+    *string.punctuation,
+    *("Enter", "Shift+Enter", "Control+Enter", "Alt+Enter", "Escape", "Space"),
+    *("Backspace", "Delete", "Home", "End", "PageUp", "PageDown"),
+    *("ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight", "Shift+ArrowUp"),
+    *("Control+z", "Control+Shift+z", "Control+/", "Control+b", "Control+Shift+c"),
+    *("Control+s", "Control+m", "Control+Shift+-", "F1", "Shift+Tab", "Shift+L"),
+]
+
+TYPING = [key for key in EVERY_KEY if "Enter" not in key and key != "Escape"]
+"""All but what sends a form or closes a dialog."""
+
+COMMANDS = ["d", "d", "x", "a", "b", "m", "y", "Shift+D", "0", "0", "i", "i", "z"]
+
+
+def state_of(page: Page) -> dict[str, Any]:
+    """What a notebook command would change: cells, their sources, the mode, the place."""
+    found: dict[str, Any] = page.evaluate(STATE)
+    return found
+
+
+def tab_to(page: Page, target: Locator, key: str = "Tab") -> None:
+    """Press Tab until a control has the focus."""
+    for _ in range(60):
+        if target.evaluate("element => element === document.activeElement"):
+            return
+        page.keyboard.press(key)
+    raise AssertionError(f"{target} cannot be reached with {key}")
+
+
+def press_all(page: Page, where: Locator, keys: list[str]) -> None:
+    """Press keys one after the other; each with the focus where the first had it."""
+    for key in keys:
+        where.focus()
+        page.keyboard.press(key)
+
+
+def test_no_key_in_the_box_is_a_command_to_the_notebook(
+    open_notebook: OpenNotebook, page: Page
+) -> None:
+    notebook = open_notebook(OWN, "first = 1", "second = 2")
+    panel = panel_of(notebook)
+    box = panel.locator(".nbc-input")
+    before = state_of(page)
+    press_all(page, box, EVERY_KEY)
+    is_idle(panel)
+    assert state_of(page) == before
+    for name, field in (
+        ("Settings", "input, select"),
+        ("History", "input"),
+        ("Compact", "input"),
+    ):
+        panel.get_by_role("button", name=name, exact=True).click()
+        dialog = panel.get_by_role("dialog")
+        fields = dialog.locator(field)
+        expect(fields.first).to_be_visible()
+        press_all(page, fields.first, TYPING)
+        press_all(page, dialog, COMMANDS)
+        press_all(page, dialog.get_by_role("button", name="Close"), COMMANDS)
+        fields.first.focus()
+        page.keyboard.press("Shift+Enter")
+        if dialog.is_visible():
+            dialog.get_by_role("button", name="Close").press("Enter")
+        expect(dialog).to_be_hidden()
+        page.keyboard.press("d")
+        page.keyboard.press("d")
+        is_idle(panel)
+    for control in panel.locator("header button, header select").all():
+        press_all(page, control, COMMANDS)
+    press_all(page, panel.get_by_role("region", name="Transcript"), COMMANDS)
+    is_idle(panel)
+    assert state_of(page) == before
+
+
+def test_everything_can_be_done_from_the_keyboard(
+    open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+) -> None:
+    script = (
+        "calls('look_up', ticket=42), says('word ' * 500, delay_seconds=0.05), "
+        f"says({CODE!r})"
+    )
+    notebook = open_notebook(scripted(script, "tools=[look_up]"), "second = 2")
+    page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Notebook .jp-Cell").nth(
+        0
+    ).locator(".jp-InputPrompt").click()
+    page.keyboard.press("Control+Enter")
+    panel = notebook.outputs(0).locator(".nbc")
+    expect(panel.locator(".nbc-model")).to_have_text("scripted:model")
+    box = panel.locator(".nbc-input")
+    tab_to(page, box)
+    page.keyboard.type("Tell me a story")
+    page.keyboard.press("Enter")
+    expect(panel.locator(".nbc-live")).to_contain_text("word word")
+    stop = panel.get_by_role("button", name="Stop")
+    tab_to(page, stop)
+    page.keyboard.press("Enter")
+    expect(panel.locator(".nbc-cut")).to_have_text("stopped here")
+    expect(box).to_be_focused()
+    page.keyboard.type("And the code?")
+    tab_to(page, panel.get_by_role("button", name="Send"))
+    page.keyboard.press("Space")
+    expect(box).to_be_focused()
+    is_idle(panel)
+    copy = panel.locator(".nbc-copy")
+    tab_to(page, copy, "Shift+Tab")
+    screenshot("copy")
+    page.keyboard.press("Enter")
+    expect(copy).not_to_have_text("Copy")
+    summary = panel.locator(".nbc-tool > summary")
+    tab_to(page, summary, "Shift+Tab")
+    page.keyboard.press("Enter")
+    expect(panel.locator(".nbc-tool")).to_contain_text("the printer is offline")
+    for name in ("Compact", "History"):
+        opener = panel.get_by_role("button", name=name, exact=True)
+        tab_to(page, opener, "Shift+Tab")
+        page.keyboard.press("Enter")
+        expect(panel.get_by_role("dialog")).to_be_visible()
+        page.keyboard.press("Escape")
+        expect(opener).to_be_focused()
+    tab_to(page, box)
+
+
+def test_the_focus_stays_in_the_panel_when_what_had_it_goes(
+    open_notebook: OpenNotebook, page: Page
+) -> None:
+    notebook = open_notebook(
+        scripted("says('Quick.', delay_seconds=0.5), says('word ' * 99)"),
+        "put = ui._feed.put\n"
+        "record = Compaction('c', 0, 2, '<summary>She waits.</summary>', 5_000, 500)\n"
+        "put(Compacted(record))",
+        "from dataclasses import replace\n"
+        "put(CompactionUndone(replace(record, status='undone')))",
+    )
+    panel = panel_of(notebook)
+    box = panel.locator(".nbc-input")
+    say(panel, "Hello?")
+    stop = panel.get_by_role("button", name="Stop")
+    stop.focus()
+    is_idle(panel)
+    expect(box).to_be_focused()
+    notebook.run(1)
+    summary = panel.locator(".nbc-banner > summary")
+    summary.focus()
+    notebook.start(2)
+    summary.focus()
+    expect(panel.locator(".nbc-banner[data-state=undone]")).to_have_count(2)
+    expect(summary).to_be_focused()
+    box.focus()
+    notebook.restart_kernel()
+    expect(panel.get_by_role("alert")).to_contain_text("The kernel is gone")
+    expect(panel.get_by_role("region", name="Transcript")).to_be_focused()
+    before = state_of(page)
+    page.keyboard.press("d")
+    page.keyboard.press("d")
+    assert state_of(page) == before
