@@ -7,7 +7,7 @@ only ever added, each in its own transaction, so a crash loses nothing acknowled
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import sqlalchemy as sa
@@ -17,6 +17,7 @@ from nbchat.errors import HistoryError, SessionNotFound, SessionTaken, StoreErro
 from nbchat.history import Compaction, Entry, Usage, now
 from nbchat.session import Session, title_of
 from nbchat.storage.database import (
+    TOKENS,
     chat_messages,
     default_file,
     open_database,
@@ -156,13 +157,11 @@ class SessionStore:
         """
         entry = session.transcript[position]
         usage = session.usage_at(position)
-        tokens = asdict(usage) if usage else {}
-        for name in ("is_estimated", "dropped_tokens"):  # told by the next response
-            tokens.pop(name, None)
+        billed = _billed(usage) if usage else {}
         key = {"session_id": session.session_id, "position": position}
         texts = {name: _storable(text) for name, text in entry._asdict().items()}
         origin = {"id": session.session_id, "notebook": notebook, "model": model}
-        row = {**key, **texts, **tokens, "created_at": now()}
+        row = {**key, **texts, **billed, "created_at": now()}
         try:
             with self._connection() as connection:
                 if position == 0:
@@ -315,13 +314,25 @@ def _entry(row: Any) -> Entry:
     return Entry(*map(_restored, texts))
 
 
+def _billed(usage: Usage) -> dict[str, Any]:
+    """A response's usage as columns; what was dropped is told by the next response."""
+    return {
+        **{name: getattr(usage, name) for name in TOKENS},
+        "model": _storable(usage.model),
+        "cost": usage.dollars if usage.priced_tokens else None,
+        "is_estimated": usage.is_estimated,
+    }
+
+
 def _usage(row: Any) -> Usage:
-    return Usage(
-        row.input_tokens,
-        row.output_tokens,
-        row.cache_read_tokens,
-        row.cache_write_tokens,
+    usage = Usage(
+        **{name: getattr(row, name) for name in TOKENS},
+        is_estimated=bool(row.is_estimated),
+        model=_restored(row.model or ""),
     )
+    if row.cost is None:
+        return usage
+    return replace(usage, dollars=row.cost, priced_tokens=usage.total_tokens)
 
 
 def _is_pins(snapshot: Any) -> bool:
