@@ -92,11 +92,6 @@ def dollars_text(usage: Usage) -> str:
     return f"about {amount}" if usage.is_estimated else amount
 
 
-def requests_text(count: int) -> str:
-    """How many requests, in words."""
-    return "1 request" if count == 1 else f"{count:,} requests"
-
-
 def _begins(session: Session, place: int) -> bool:
     """Whether a person begins to speak here."""
     said = session.transcript

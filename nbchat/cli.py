@@ -22,6 +22,7 @@ from nbclient.exceptions import CellExecutionError
 from nbconvert.preprocessors import CoalesceStreamsPreprocessor
 from tqdm import tqdm
 
+from nbchat.billing import dollars_text
 from nbchat.configuration.config import settings
 from nbchat.configuration.doctor import examine
 from nbchat.errors import ConfigError, NbchatError
@@ -312,6 +313,7 @@ def _report(session: Session, notebook: Path, seconds: float) -> str:
         f"{usage.input_tokens:,} tokens in ({usage.cache_read_tokens:,} of them from "
         f"the cache), {usage.output_tokens:,} out, summaries included"
     )
+    used = ", ".join(filter(None, (used, dollars_text(usage))))
     kept = (
         f"{len(session.transcript)} entries in the transcript, "
         f"{len(session.history)} in the model's view"

@@ -108,7 +108,7 @@ class Panel {
       restart: () => transcript.restart(operation),
       item: () => transcript.setItem(operation),
       drop: () => transcript.dropItem(operation.key),
-      text: () => this.isFrozen || transcript.addText(operation),
+      text: () => transcript.addText(operation),
       block: () => transcript.addBlock(operation),
       settle: () => transcript.settle(operation.kind),
       state: () => this.setState(operation.state),
