@@ -64,7 +64,7 @@ def bills(session: Session) -> list[Bill]:
         Bill(model, len(usages), _sum(usages)) for model, usages in answered.items()
     ]
     paid = compactions_usage(session)
-    return [*found, Bill("compactions", None, paid)] if paid.total_tokens else found
+    return [*found, Bill("Compactions", None, paid)] if paid.total_tokens else found
 
 
 def compactions_usage(session: Session) -> Usage:

@@ -75,7 +75,7 @@ def test_a_summary_is_paid_at_the_prices_of_who_writes_it():
     list(agent.compact())
     paid = compactions_usage(agent.session)
     assert paid.dollars == pytest.approx(0.021)
-    assert bills(agent.session)[-1].label == "compactions"
+    assert bills(agent.session)[-1].label == "Compactions"
     assert agent.session.usage.dollars == pytest.approx(0.021 + 0.0009)
 
 

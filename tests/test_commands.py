@@ -176,7 +176,7 @@ def test_context_tells_what_was_used_and_by_whom(commands):
     list(agent.compact())
     text = commands(agent, "/context").text
     assert "  scripted:model 900 in · 10 out · $0.0019" in text
-    assert "  compactions    100 in · 10 out · $0.00030" in text
+    assert "  Compactions    100 in · 10 out · $0.00030" in text
 
 
 def test_context_says_what_is_held_and_when_it_is_compacted(commands):

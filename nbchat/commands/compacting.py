@@ -41,7 +41,7 @@ def _context(agent: Agent, _argument: str, _stop: Stop) -> CommandResult:
 
 
 def _spent(session: Session) -> dict[str, str]:
-    """What all took; if there are several, also each model's answers and compactions."""
+    """What was used; where by several, also by each model and by compactions."""
     found = bills(session)
     parts = {f"  {each.label or 'unknown'}": usage_text(each.usage) for each in found}
     total = {"tokens used": usage_text(session.usage)}

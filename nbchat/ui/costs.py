@@ -73,4 +73,4 @@ def _text(turn: Turn, seconds: float | None = None) -> str:
 
 def _duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes else f"{seconds:.1f} s"
+    return f"{minutes} min {rest} s" if minutes else f"{max(seconds, 0.1):.1f} s"
