@@ -28,6 +28,7 @@ from nbchat.configuration.doctor import examine
 from nbchat.errors import ConfigError, NbchatError
 from nbchat.providers import EMBEDDED_MODEL, default_model
 from nbchat.providers.weights import is_fetched, model_file
+from nbchat.rendering.markdown import displayable
 from nbchat.session import Session
 from nbchat.storage.export import FORMATS, exported, imported
 from nbchat.storage.recorder import save_session
@@ -131,7 +132,8 @@ def _lab(options: argparse.Namespace) -> None:
 def _sessions(_options: argparse.Namespace) -> None:
     """One line a session, the newest first."""
     for info in _store().sessions():
-        print(f"{info.id}  {info.used_at[:16]}  {info.entries:5}  {info.title}")
+        told = f"{info.id}  {info.used_at[:16]}  {info.entries:5}  {info.title}"
+        print(displayable(told))
 
 
 def _export(options: argparse.Namespace) -> None:
