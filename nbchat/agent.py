@@ -282,12 +282,13 @@ class Agent:
 
     def _remember_reply(self, reply: Reply) -> Events:
         """The reply's entries; the last carries the usage, which is then counted."""
+        usage = replace(reply.usage, model=reply.model)
         for place, entry in enumerate(reply.entries, 1):
             is_last = place == len(reply.entries)
-            yield self._remember(entry, reply.usage if is_last else None)
+            yield self._remember(entry, usage if is_last else None)
         position = len(self.session.transcript)
-        self.engine.update_token_count(reply.usage, position=position)
-        yield self._usage_report(reply.usage)
+        self.engine.update_token_count(usage, position=position)
+        yield self._usage_report(usage)
 
     def _usage_report(self, usage: Usage) -> UsageReported:
         return UsageReported(

@@ -22,11 +22,13 @@ from nbclient.exceptions import CellExecutionError
 from nbconvert.preprocessors import CoalesceStreamsPreprocessor
 from tqdm import tqdm
 
+from nbchat.billing import dollars_text
 from nbchat.configuration.config import settings
 from nbchat.configuration.doctor import examine
 from nbchat.errors import ConfigError, NbchatError
 from nbchat.providers import EMBEDDED_MODEL, default_model
 from nbchat.providers.weights import is_fetched, model_file
+from nbchat.rendering.markdown import displayable
 from nbchat.session import Session
 from nbchat.storage.export import FORMATS, exported, imported
 from nbchat.storage.recorder import save_session
@@ -130,7 +132,8 @@ def _lab(options: argparse.Namespace) -> None:
 def _sessions(_options: argparse.Namespace) -> None:
     """One line a session, the newest first."""
     for info in _store().sessions():
-        print(f"{info.id}  {info.used_at[:16]}  {info.entries:5}  {info.title}")
+        told = f"{info.id}  {info.used_at[:16]}  {info.entries:5}  {info.title}"
+        print(displayable(told))
 
 
 def _export(options: argparse.Namespace) -> None:
@@ -312,6 +315,7 @@ def _report(session: Session, notebook: Path, seconds: float) -> str:
         f"{usage.input_tokens:,} tokens in ({usage.cache_read_tokens:,} of them from "
         f"the cache), {usage.output_tokens:,} out, summaries included"
     )
+    used = ", ".join(filter(None, (used, dollars_text(usage))))
     kept = (
         f"{len(session.transcript)} entries in the transcript, "
         f"{len(session.history)} in the model's view"

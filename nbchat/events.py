@@ -117,6 +117,7 @@ class CompactionSkipped:
     """A compaction, or a change of one, was not made; the history is unchanged."""
 
     reason: str
+    trigger: str = "manual"
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,6 +99,13 @@ class Usage:
     dropped_tokens: int = 0
     """Billed, but no part of the context any more: hidden reasoning, and rounds before
     the last where a server compacted in the middle of a response."""
+    dollars: float = 0.0
+    """What the tokens cost whose price is known."""
+    priced_tokens: int = 0
+    """How many those are, so that a sum tells whether it is the whole cost."""
+    model: str = ""
+    """Who answered, as in `openai:gpt-5-mini`; empty where nobody knows, and for sums,
+    which may be of several."""
 
     def __add__(self, other: Self) -> "Usage":
         """Sums of all figures; an estimate stays an estimate."""
@@ -109,6 +116,8 @@ class Usage:
             self.cache_write_tokens + other.cache_write_tokens,
             self.is_estimated or other.is_estimated,
             self.dropped_tokens + other.dropped_tokens,
+            self.dollars + other.dollars,
+            self.priced_tokens + other.priced_tokens,
         )
 
     @property
@@ -120,6 +129,11 @@ class Usage:
     def context_tokens(self) -> int:
         """What the context held when the response ended."""
         return self.total_tokens - self.dropped_tokens
+
+    @property
+    def is_priced(self) -> bool:
+        """Whether `dollars` is the cost of all of it."""
+        return self.priced_tokens >= self.total_tokens
 
 
 def now() -> str:

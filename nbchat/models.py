@@ -77,6 +77,13 @@ class ModelInfo:
         """Dollars of one response; None when nobody knows the prices."""
         return None if self.prices is None else self.prices.cost(usage)
 
+    def priced(self, usage: Usage) -> Usage:
+        """One response's usage with what it cost; as it was if nobody knows prices."""
+        dollars = self.cost(usage)
+        if dollars is None:
+            return usage
+        return replace(usage, dollars=dollars, priced_tokens=usage.total_tokens)
+
 
 def model_info(name: str, *, provider: str | None = None) -> ModelInfo:
     """What the price list knows of `name`, its window above all.

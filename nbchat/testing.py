@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from nbchat.errors import NbchatError, Stopped
 from nbchat.events import TextDelta
 from nbchat.history import Entry, Usage
-from nbchat.models import ModelInfo
+from nbchat.models import ModelInfo, Prices
 from nbchat.providers.base import Reply, ReplyStop, ReplyStream, Request, wire_text
 from nbchat.tokens import TokenCounter
 
@@ -67,13 +67,18 @@ class ScriptedProvider:
     """
 
     def __init__(
-        self, *lines: Answer, name: str = "scripted:model", window: int | None = 100_000
+        self,
+        *lines: Answer,
+        name: str = "scripted:model",
+        window: int | None = 100_000,
+        prices: Prices | None = None,
     ) -> None:
-        """Play `lines` in order."""
+        """Play `lines` in order; without `prices` nobody knows what they cost."""
         self.name = name
         self.requests: list[Request] = []
         self._lines: Iterable[Answer] = iter(lines)
         self._window = window
+        self._prices = prices
         self._counter = TokenCounter()
 
     def __repr__(self) -> str:
@@ -97,7 +102,7 @@ class ScriptedProvider:
 
     def info(self) -> ModelInfo:
         """The window the script was given."""
-        return ModelInfo(self.name, window=self._window)
+        return ModelInfo(self.name, window=self._window, prices=self._prices)
 
     def count_tokens(self, request: Request) -> int:
         """Tokens of the whole request by the local counter."""
@@ -123,7 +128,8 @@ class ScriptedProvider:
         usage = line.usage or Usage(
             self.count_tokens(request), self._counter.count_entries(entries)
         )
-        return Reply(entries, usage, line.stop_reason, self.name)
+        priced = self.info().priced(usage)
+        return Reply(entries, priced, line.stop_reason, self.name)
 
 
 def _words(text: str) -> list[str]:

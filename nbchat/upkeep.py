@@ -81,7 +81,7 @@ class Upkeep:
         if plan.skip:
             if trigger != "manual":
                 self._engine.cool_down(session, trigger=trigger)
-            yield CompactionSkipped(plan.skip)
+            yield CompactionSkipped(plan.skip, trigger)
             return
         base = self._base() if self._base is not None else None
         work = self._engine.compact(session, provider, plan, stop=stop, base=base)

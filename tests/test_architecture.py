@@ -16,7 +16,7 @@ LAYERS = [
     {"recall"},
     {"session"},
     {"configuration", "configuration.site_files"},
-    {"events", "models", "tokens", "tools", "configuration.config"},
+    {"billing", "events", "models", "tokens", "tools", "configuration.config"},
     {"approvals"},
     {"door"},
     {"providers.base", "providers.pump"},

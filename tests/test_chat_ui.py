@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from html import escape
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -127,13 +128,22 @@ class View:
                 self.apply(operation)
         return True
 
+    def whole(self, item: dict[str, Any]) -> str:
+        """An item with what was streamed of it."""
+        html, kind = item["html"], item.get("streamed")
+        if kind is None:
+            return str(html)
+        live, mark = self.live[kind], "md"
+        streamed = live["html"]
+        if kind == "thinking":
+            streamed, mark = escape(live["text"]), "text"
+        start, begins, rest = html.partition(f'<div class="nbc-{mark}">')
+        return f"{start}{begins}{streamed}{rest}"
+
     def apply(self, operation: dict[str, Any]) -> None:
         match operation:
-            case {"op": "item", "key": key, "html": html}:
-                kind = operation.get("streamed")
-                streamed = self.live[kind]["html"] if kind else ""
-                start, begins, rest = html.partition('<div class="nbc-md">')
-                self.items[key] = f"{start}{begins}{streamed}{rest}"
+            case {"op": "item", "key": key}:
+                self.items[key] = self.whole(operation)
             case {"op": "restart", "items": items}:
                 self.items = {item["key"]: item["html"] for item in items}
             case {"op": "drop", "key": key}:
@@ -264,7 +274,7 @@ def test_a_view_that_lost_a_batch_asks_and_is_whole_again(
     assert not view.receive(messages[lost + 1])
     panel.view_says(type="resync", seq=view.sequence)
     assert view.receive(panel.sent[-1])
-    assert "word word" in list(view.items.values())[-1]
+    assert "word word" in list(view.items.values())[-2]
     count = len(panel.sent)
     panel.view_says(type="resync", seq=view.sequence)
     assert len(panel.sent) == count
@@ -587,7 +597,7 @@ def test_a_turn_that_ran_elsewhere_is_shown_after_a_refresh(
     panel.view_says(type="hello")
     view.receive(panel.sent[-1])
     assert "said in a cell" in "".join(view.items.values())
-    assert len(view.items) == 2
+    assert len(view.items) == 3
 
 
 def test_finished_blocks_become_html_while_the_answer_goes_on() -> None:

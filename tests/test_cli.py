@@ -86,6 +86,13 @@ def test_sessions_are_listed(capsys):
     assert capsys.readouterr().out == ""
 
 
+def test_a_session_with_an_odd_title_is_listed(capsys):
+    save_session(SessionStore(), Session([("user", "a\ud800 b")], session_id="odd"))
+    assert main(["sessions"]) == 0
+    assert capsys.readouterr().out.endswith("1  a\ufffd b\n")
+    assert main(["export", "\udcff", "--to", "md"]) == 1
+
+
 def test_a_command_is_needed(capsys):
     with pytest.raises(SystemExit):
         main([])

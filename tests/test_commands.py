@@ -18,6 +18,7 @@ from nbchat.events import (
     CompactionUndone,
     PinsChanged,
 )
+from nbchat.models import Prices
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, says
 
@@ -162,6 +163,20 @@ def test_context_tells_what_became_of_the_last_compaction(commands, tmp_path):
     text = commands(agent, "/context").text
     assert "last compaction  Compaction undone: " in text
     assert "(the entries it covers were changed)" in text
+
+
+def test_context_tells_what_was_used_and_by_whom(commands):
+    prices = Prices(input=2.0, cache_read=0.2, cache_write=2.5, output=10.0)
+    lines = says("hello " * 300, tokens=900), says("<summary>S</summary>", tokens=100)
+    agent = Agent(ScriptedProvider(*lines, prices=prices))
+    agent.ask("hi")
+    text = commands(agent, "/context").text
+    assert "tokens used      900 in · 10 out · $0.0019" in text
+    assert "scripted:model" not in text.partition("tokens used")[2]
+    list(agent.compact())
+    text = commands(agent, "/context").text
+    assert "  scripted:model 900 in · 10 out · $0.0019" in text
+    assert "  Compactions    100 in · 10 out · $0.00030" in text
 
 
 def test_context_says_what_is_held_and_when_it_is_compacted(commands):

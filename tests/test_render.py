@@ -256,3 +256,10 @@ def test_a_banner_without_a_story_has_no_preview() -> None:
     pruning = Compaction("c", 0, 2, "", kind="pruning")
     for record in (pruning, Compaction("c", 0, 2, "", status="failed")):
         assert "nbc-banner-preview" not in compaction_html(record)
+
+
+def test_a_banner_tells_what_the_summary_cost_where_a_price_is_known():
+    paid = Usage(1_000, 100, dollars=0.004, priced_tokens=1_100)
+    html = compaction_html(Compaction("c", 0, 2, "S", cost=paid))
+    assert "cost 1,100 tokens · $0.0040" in html
+    assert "$" not in compaction_html(Compaction("c", 0, 2, "S", cost=Usage(5, 5)))

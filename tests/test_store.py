@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from nbchat.agent import Agent
-from nbchat.build import recorder
+from nbchat.build import newest_session, recorder
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.errors import SessionTaken, StoreError
+from nbchat.errors import SessionNotFound, SessionTaken, StoreError
 from nbchat.events import EntryAdded, SavingFailed
-from nbchat.history import Entry
+from nbchat.history import Compaction, Entry
 from nbchat.session import Session
 from nbchat.storage.database import default_file
 from nbchat.storage.store import SessionStore
@@ -286,7 +286,7 @@ def test_a_fault_that_passes_is_told_once_and_leaves_no_hole(tmp_path):
 def test_what_was_said_survives_a_process_killed_at_once(store, tmp_path):
     code = """
 import os, signal, sys
-from nbchat.build import recorder
+from nbchat.build import newest_session, recorder
 from nbchat.agent import Agent
 from nbchat.events import EntryAdded
 from nbchat.storage.store import SessionStore
@@ -306,3 +306,37 @@ for event in agent.run("a question"):
 
 def test_repr_hides_the_password_of_a_database():
     assert "secret" not in repr(SessionStore("postgresql://ada:secret@localhost/chats"))
+
+
+ODD = "a\ud800 \0 \ufdd0 \u202e\U0001f600"
+
+
+def test_any_text_is_stored_in_every_place_and_comes_back(store):
+    agent = agent_in(store, says(ODD))
+    session = agent.session
+    session.session_id = ODD
+    session.append(Entry("user", ODD, ODD, ODD, ODD))
+    store.add_entry(session, 0, notebook=ODD, model=ODD)
+    store.add_compaction(ODD, Compaction(ODD, 0, 1, ODD, model=ODD, reason=ODD))
+    store.add_pins(ODD, (ODD,), kind="pin")
+    store.set_setting(ODD, ODD, ODD)
+    (info,) = store.sessions(notebook=ODD)
+    assert (info.id, info.notebook, info.model) == (ODD, ODD, ODD)
+    loaded = store.load(ODD)
+    assert loaded.transcript == session.transcript
+    assert (loaded.pins, loaded.compactions[0].summary) == ((ODD,), ODD)
+    assert store.settings([ODD]) == {ODD: (ODD, ODD)}
+
+
+def test_a_session_of_an_odd_name_is_not_found_and_no_fault(store):
+    with pytest.raises(SessionNotFound):
+        store.load("\udcff")
+    assert store.sessions(notebook="\udcff") == []
+
+
+def test_an_odd_name_of_the_notebook_or_model_costs_no_message(store, monkeypatch):
+    monkeypatch.setenv("JPY_SESSION_NAME", "caf\udce9.ipynb")
+    agent = agent_in(store, says("Shipped."))
+    agent.listener = recorder(store, agent.session, agent)
+    assert not any(isinstance(e, SavingFailed) for e in agent.run("Where is it?"))
+    assert newest_session(store).transcript == agent.session.transcript

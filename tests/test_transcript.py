@@ -66,7 +66,7 @@ def test_a_new_face_keeps_its_place_and_a_cleared_key_never_comes_again() -> Non
     transcript = transcript_of(Entry("user", "a"), Entry("user", "b"))
     assert transcript.add("new face", key=0) == 0
     assert transcript.page()["items"][0]["html"] == "new face"
-    transcript.drop(1)
+    assert transcript.dropped(1) == [{"op": "drop", "key": 1}]
     assert keys(transcript.page()) == [0]
     transcript.clear()
     assert transcript.add("x") == 2

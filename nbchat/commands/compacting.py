@@ -3,6 +3,7 @@
 import re
 
 from nbchat.agent import Agent
+from nbchat.billing import bills, usage_text
 from nbchat.commands.result import Command, CommandResult, Stop
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.envelope import story
@@ -19,7 +20,7 @@ _KEEP = re.compile(r"keep=(\d{1,9})(?:\s+|$)")
 def _context(agent: Agent, _argument: str, _stop: Stop) -> CommandResult:
     engine, session = agent.engine, agent.session
     plan = engine.plan(session)
-    usage, held = session.usage, agent.context_usage()
+    held = agent.context_usage()
     rows = {
         "model": agent.provider.name,
         "policy": engine.policy.name,
@@ -33,10 +34,18 @@ def _context(agent: Agent, _argument: str, _stop: Stop) -> CommandResult:
         f"said, {len(session.active_compactions)} compactions",
         "last compaction": _last(session),
         "pinned": f"{len(session.pins)} rules; /pin lists them",
-        "used": f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out",
+        **_spent(session),
         "compact now": plan.skip or f"would leave about {plan.tokens_after:,} tokens",
     }
-    return CommandResult("\n".join(f"{name:17}{text}" for name, text in rows.items()))
+    return CommandResult("\n".join(f"{name:16} {text}" for name, text in rows.items()))
+
+
+def _spent(session: Session) -> dict[str, str]:
+    """What was used; where by several, also by each model and by compactions."""
+    found = bills(session)
+    parts = {f"  {each.label or 'unknown'}": usage_text(each.usage) for each in found}
+    total = {"tokens used": usage_text(session.usage)}
+    return {**total, **parts} if len(found) > 1 else total
 
 
 def _context_size(held: ContextUsage) -> str:

@@ -75,7 +75,8 @@ class Provider(Protocol):
     def stream(self, request: Request, *, stop: Flag | None = None) -> ReplyStream:
         """Deltas as they arrive, then the reply; raises ProviderError or Stopped.
 
-        Nothing is retried here. Setting `stop` ends the stream within 0.1 s.
+        Nothing is retried here. Setting `stop` ends the stream within 0.1 s. The
+        reply's usage says what it cost, if the provider knows (`ModelInfo.priced`).
         """
 
     def info(self) -> ModelInfo:

@@ -5,6 +5,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, closing
+from dataclasses import replace
 from threading import Event as Flag
 from typing import ClassVar, Protocol
 
@@ -105,7 +106,7 @@ class SdkProvider(ABC):
             needs_key=self._needs_key(address),
         )
         self._model = name
-        self._known = model_info(name, provider=self.kind if self._is_home else None)
+        self._known = self._look_up(name)
         self._window = window
         self._has_asked_window = window is not None
         self._sampling = {} if temperature is None else {"temperature": temperature}
@@ -131,7 +132,8 @@ class SdkProvider(ABC):
         except self._foreign_errors as error:
             raise self._in_our_terms(error, request) from None
         model = f"{self.kind}:{self._model_for(request)}"
-        return finished_reply(answer, request, model=model, counter=self._counter)
+        reply = finished_reply(answer, request, model=model, counter=self._counter)
+        return replace(reply, usage=self._listed(request).priced(reply.usage))
 
     def info(self) -> ModelInfo:
         """The model's window and limits; asks the server once, never raises."""
@@ -161,6 +163,14 @@ class SdkProvider(ABC):
 
     def _model_for(self, request: Request) -> str:
         return request.model.removeprefix(f"{self.kind}:") or self._model
+
+    def _listed(self, request: Request) -> ModelInfo:
+        """What is known of the model that answers a request."""
+        name = self._model_for(request)
+        return self._known if name == self._model else self._look_up(name)
+
+    def _look_up(self, name: str) -> ModelInfo:
+        return model_info(name, provider=self.kind if self._is_home else None)
 
     def _said(self, request: Request) -> tuple[Json, ...]:
         """The history's messages; only what the last request did not hold is new."""

@@ -7,6 +7,7 @@ import re
 from html import unescape
 from typing import assert_never
 
+from nbchat.billing import dollars_text
 from nbchat.compaction.envelope import story
 from nbchat.events import (
     Change,
@@ -82,6 +83,7 @@ def compaction_html(compaction: Compaction) -> str:
         f"policy {compaction.policy}",
         f"trigger {compaction.trigger}",
         f"cost {compaction.cost.total_tokens:,} tokens",
+        *filter(None, [dollars_text(compaction.cost)]),
         *filter(None, [author, _time(compaction)]),
         *filter(None, [compaction.reason, compaction.note]),
     ]

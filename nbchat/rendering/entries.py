@@ -21,6 +21,9 @@ HINT_LIMIT = 90
 MARKDOWN_START = '<div class="nbc-md">'
 """What stands before the blocks of an answer."""
 
+TEXT_START = '<div class="nbc-text">'
+"""What stands before a plain text."""
+
 _TAG = re.compile(r"</?(?:summary|facts)>\n?")
 
 
@@ -62,12 +65,18 @@ def summary_html(summary: str) -> str:
 
 def text_html(text: str) -> str:
     """A text with its line breaks, escaped."""
-    return f'<div class="nbc-text">{escaped(text)}</div>'
+    return f"{TEXT_START}{escaped(text)}</div>"
 
 
 def note_html(text: str) -> str:
     """A command's answer: plain text whose columns stay aligned."""
     return f'<pre class="nbc-note">{escaped(text)}</pre>'
+
+
+def spent_html(text: str) -> str:
+    """The line below an answer that says what it took."""
+    title = "Tokens read and written for this answer, and what they cost"
+    return f'<div class="nbc-spent" title="{title}">{escaped(text)}</div>'
 
 
 def escaped(text: str) -> str:

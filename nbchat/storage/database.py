@@ -6,8 +6,12 @@ from typing import Any
 
 import sqlalchemy as sa
 from jupyter_core.paths import jupyter_data_dir
+from sqlalchemy.exc import OperationalError, ProgrammingError
 
 BUSY_SECONDS = 5
+
+TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+"""Figures of a usage, each a column."""
 
 metadata = sa.MetaData()
 
@@ -29,16 +33,12 @@ chat_messages = sa.Table(
         sa.Column(name, sa.Text, nullable=False)
         for name in ("role", "content", "tool_id", "tool_name", "tool_args")
     ),
-    *(
-        sa.Column(name, sa.Integer)
-        for name in (
-            "input_tokens",
-            "output_tokens",
-            "cache_read_tokens",
-            "cache_write_tokens",
-        )
-    ),
+    *(sa.Column(name, sa.Integer) for name in TOKENS),
     sa.Column("created_at", sa.String(32), nullable=False),
+    # Of the response that ended with this entry; null in rows of an older nbchat.
+    sa.Column("model", sa.Text),
+    sa.Column("cost", sa.Float),
+    sa.Column("is_estimated", sa.Boolean),
 )
 
 settings = sa.Table(
@@ -70,7 +70,10 @@ def default_file() -> Path:
 
 
 def open_database(url: str) -> sa.Engine:
-    """The database at a URL, its tables made; an empty one is the default file."""
+    """The database at a URL, its tables made; an empty one is the default file.
+
+    One that an older nbchat has made gets the columns it lacks.
+    """
     if not url:
         file = default_file()
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -80,7 +83,25 @@ def open_database(url: str) -> sa.Engine:
     if engine.dialect.name == "sqlite":
         sa.event.listen(engine, "connect", _tune_sqlite)
     metadata.create_all(engine)
+    for column in _lacking(engine):
+        _add(engine, column)
     return engine
+
+
+def _lacking(engine: sa.Engine) -> list[sa.Column[Any]]:
+    known = {each["name"] for each in sa.inspect(engine).get_columns("chat_messages")}
+    return [column for column in chat_messages.columns if column.name not in known]
+
+
+def _add(engine: sa.Engine, column: sa.Column[Any]) -> None:
+    """Add a column, unless another kernel has just done so."""
+    definition = sa.schema.CreateColumn(column).compile(dialect=engine.dialect)
+    try:
+        with engine.begin() as connection:
+            connection.exec_driver_sql(f"ALTER TABLE chat_messages ADD {definition}")
+    except (OperationalError, ProgrammingError):
+        if column.name in {each.name for each in _lacking(engine)}:
+            raise
 
 
 def _tune_sqlite(connection: Any, _record: object) -> None:

@@ -39,6 +39,9 @@ body { margin: 0; }
 """
 """What the panel's rules lack for a page of its own."""
 
+_NEW = ("dollars", "priced_tokens", "model")
+"""What a usage did not tell in files of earlier versions."""
+
 _EXAMPLE = Compaction("", 0, 0, "")
 
 _CHOICES = {
@@ -207,7 +210,10 @@ def _compaction(record: Mapping[str, Any]) -> Compaction:
 
 def _usage(figures: Mapping[str, Any]) -> Usage:
     known = {each.name: type(getattr(Usage(), each.name)) for each in fields(Usage)}
-    return Usage(**{name: _typed(figures[name], kind) for name, kind in known.items()})
+    told = {
+        name: figures[name] for name in known if name in figures or name not in _NEW
+    }
+    return Usage(**{name: _typed(value, known[name]) for name, value in told.items()})
 
 
 def _typed(value: Any, kind: type[Value]) -> Value:

@@ -7,7 +7,7 @@ only ever added, each in its own transaction, so a crash loses nothing acknowled
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import sqlalchemy as sa
@@ -17,6 +17,7 @@ from nbchat.errors import HistoryError, SessionNotFound, SessionTaken, StoreErro
 from nbchat.history import Compaction, Entry, Usage, now
 from nbchat.session import Session, title_of
 from nbchat.storage.database import (
+    TOKENS,
     chat_messages,
     default_file,
     open_database,
@@ -67,15 +68,16 @@ class SessionStore:
 
     def load(self, session_id: str) -> Session:
         """A session as it was; raises SessionNotFound if there is none of that id."""
+        kept_id = _storable(session_id)
         with self._connection() as connection:
             rows = connection.execute(
                 sa.select(chat_messages)
-                .where(chat_messages.c.session_id == session_id)
+                .where(chat_messages.c.session_id == kept_id)
                 .order_by(chat_messages.c.position)
             ).all()
             snapshots = connection.execute(
                 sa.select(session_snapshots.c.kind, session_snapshots.c.content_json)
-                .where(session_snapshots.c.session_id == session_id)
+                .where(session_snapshots.c.session_id == kept_id)
                 .order_by(session_snapshots.c.number)
             ).all()
         if not rows:
@@ -129,7 +131,7 @@ class SessionStore:
             .order_by(use.c.used_at.desc(), sessions.c.id)
         )
         if notebook is not None:
-            query = query.where(sessions.c.notebook == notebook)
+            query = query.where(sessions.c.notebook == _storable(notebook))
         with self._connection() as connection:
             return [_info(row) for row in connection.execute(query)]
 
@@ -156,19 +158,16 @@ class SessionStore:
         """
         entry = session.transcript[position]
         usage = session.usage_at(position)
-        tokens = asdict(usage) if usage else {}
-        for name in ("is_estimated", "dropped_tokens"):  # told by the next response
-            tokens.pop(name, None)
-        key = {"session_id": session.session_id, "position": position}
+        billed = _billed(usage) if usage else {}
+        key = {"session_id": _storable(session.session_id), "position": position}
         texts = {name: _storable(text) for name, text in entry._asdict().items()}
-        origin = {"id": session.session_id, "notebook": notebook, "model": model}
-        row = {**key, **texts, **tokens, "created_at": now()}
+        origin = {"notebook": _storable(notebook), "model": _storable(model)}
+        row = {**key, **texts, **billed, "created_at": now()}
         try:
             with self._connection() as connection:
                 if position == 0:
-                    connection.execute(
-                        sessions.insert().values(**origin, created_at=now())
-                    )
+                    begun = {"id": key["session_id"], **origin, "created_at": now()}
+                    connection.execute(sessions.insert().values(begun))
                 connection.execute(chat_messages.insert().values(row))
         except SessionTaken:
             if not self._holds({**key, **texts}):
@@ -202,7 +201,8 @@ class SessionStore:
 
         None takes it back.
         """
-        row = {"scope": scope, "name": name, "value_json": json.dumps(value)}
+        named = {"scope": _storable(scope), "name": _storable(name)}
+        row = {**named, "value_json": json.dumps(value)}
         with self._connection() as connection:
             connection.execute(settings.insert().values(**row, created_at=now()))
 
@@ -214,7 +214,10 @@ class SessionStore:
         query = sa.select(settings).order_by(settings.c.number)
         with self._connection() as connection:
             rows = connection.execute(query).all()
-        kept = {(r.scope, r.name): json.loads(r.value_json) for r in rows}
+        kept = {
+            (_restored(row.scope), _restored(row.name)): json.loads(row.value_json)
+            for row in rows
+        }
         return {
             name: (scope, value)
             for wanted in scopes
@@ -235,7 +238,7 @@ class SessionStore:
         with self._connection() as connection:
             connection.execute(
                 session_snapshots.insert().values(
-                    session_id=session_id,
+                    session_id=_storable(session_id),
                     kind=kind,
                     content_json=json.dumps(content),
                     message_cutoff_id=cutoff,
@@ -315,13 +318,25 @@ def _entry(row: Any) -> Entry:
     return Entry(*map(_restored, texts))
 
 
+def _billed(usage: Usage) -> dict[str, Any]:
+    """A response's usage as columns; what was dropped is told by the next response."""
+    return {
+        **{name: getattr(usage, name) for name in TOKENS},
+        "model": _storable(usage.model),
+        "cost": usage.dollars if usage.priced_tokens else None,
+        "is_estimated": usage.is_estimated,
+    }
+
+
 def _usage(row: Any) -> Usage:
-    return Usage(
-        row.input_tokens,
-        row.output_tokens,
-        row.cache_read_tokens,
-        row.cache_write_tokens,
+    usage = Usage(
+        **{name: getattr(row, name) for name in TOKENS},
+        is_estimated=bool(row.is_estimated),
+        model=_restored(row.model or ""),
     )
+    if row.cost is None:
+        return usage
+    return replace(usage, dollars=row.cost, priced_tokens=usage.total_tokens)
 
 
 def _is_pins(snapshot: Any) -> bool:
@@ -343,8 +358,10 @@ def _compaction(content: str) -> Compaction:
 
 
 def _info(row: Any) -> SessionInfo:
-    title = title_of(_restored(row.content))
-    return SessionInfo(row.id, title, row.notebook, row.model, row.used_at, row.entries)
+    texts = (row.id, row.content, row.notebook, row.model)
+    session_id, content, notebook, model = map(_restored, texts)
+    title = title_of(content)
+    return SessionInfo(session_id, title, notebook, model, row.used_at, row.entries)
 
 
 def _first_line(error: Exception) -> str:

@@ -21,6 +21,7 @@ from nbchat.attaching.mentions import Resolver
 from nbchat.session import Session
 from nbchat.ui.answers import Answers, Question
 from nbchat.ui.completing import CommandList, completions
+from nbchat.ui.context import context_parts
 from nbchat.ui.feed import Feed
 from nbchat.ui.history import history_page
 from nbchat.ui.page import script, style
@@ -188,6 +189,8 @@ class ChatUI(anywidget.AnyWidget):
             case "history", {"query": str(query), "before": place}:
                 before = _amount(place)
                 return lambda agent: history_page(agent.session, query, before=before)
+            case "context", _:
+                return context_parts
             case "settings", _ if self._settings is not None:
                 return partial(settings_list, settings=self._settings)
         return self._question_of_typing(name, content)

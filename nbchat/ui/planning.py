@@ -13,7 +13,7 @@ def planned(agent: Agent, keep: int | None) -> dict[str, Any]:
 
     `keep` is how many tokens of the newest messages stay word for word.
     """
-    session = _copy(agent.session)
+    session = copied(agent.session)
     plan = agent.engine.plan(session, keep=keep)
     said, known = len(session.transcript), session.compaction
     start = known.stop if known else 0
@@ -32,7 +32,7 @@ def planned(agent: Agent, keep: int | None) -> dict[str, Any]:
     }
 
 
-def _copy(session: Session) -> Session:
+def copied(session: Session) -> Session:
     """The session as it is now, for another thread than its agent's to read.
 
     A session keeps what the model sees beside it and brings that up to date when it is

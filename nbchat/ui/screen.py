@@ -5,8 +5,7 @@ gets all of it at once. `fold` answers with the operations that bring a view up 
 `protocol.json` describes them.
 """
 
-import re
-from bisect import bisect_left
+from itertools import takewhile
 from typing import Any, assert_never
 
 from nbchat.agent import Agent
@@ -34,21 +33,16 @@ from nbchat.events import (
     UsageReported,
 )
 from nbchat.history import Compaction, Entry
-from nbchat.rendering.banners import (
-    compaction_html,
-    notice_html,
-    progress_text,
-)
-from nbchat.rendering.entries import (
-    MARKDOWN_START,
-    entry_html,
-    note_html,
-    summary_html,
-)
-from nbchat.rendering.markdown import displayable, markdown_html
+from nbchat.rendering.banners import notice_html, progress_text
+from nbchat.rendering.entries import entry_html, note_html, summary_html
+from nbchat.rendering.markdown import displayable
 from nbchat.session import Session
+from nbchat.ties import SPOKEN
+from nbchat.ui.banners import Banners
+from nbchat.ui.costs import Costs, session_text
 from nbchat.ui.history import parts
-from nbchat.ui.transcript import Transcript
+from nbchat.ui.live import Live
+from nbchat.ui.transcript import Operation, Transcript
 from nbchat.worker import (
     AgentReady,
     Idle,
@@ -60,17 +54,11 @@ from nbchat.worker import (
     WorkerEvent,
 )
 
-Operation = dict[str, Any]
-
 STOP_NOTES: dict[StopReason, str] = {
     "max_tokens": "The answer was cut at the model's output limit.",
     "max_steps": "Stopped here: the turn took as many steps as it may.",
     "refusal": "The model declined to answer.",
 }
-
-# A blank line ends a block, unless a list, quote or indented part goes on after it.
-_BLOCK_END = re.compile(r"(?<!\n)\n{2,}+(?=\S)(?![-*+>|]|\d+(?:[.)]|\Z))")
-_FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 
 
 class Screen:
@@ -79,7 +67,9 @@ class Screen:
     def __init__(self, *, has_settings: bool = False) -> None:
         """An empty panel whose agent is still to come."""
         self._items = Transcript()
-        self._live: dict[str, dict[str, str]] = {}
+        self._live = Live()
+        self._banners = Banners(self._items)
+        self._costs = Costs(self._items)
         self._state: dict[str, Any] = {
             "phase": "starting",
             "model": "",
@@ -90,19 +80,20 @@ class Screen:
             "meter": {"tokens": 0, "threshold": None, "context": 0, "window": None},
             "policy": "",
             "policies": list(PRESETS),
+            "spent": "",
             "summary": None,
             "notifies": True,
             "has_settings": has_settings,
         }
         self._agent: Agent | None = None
-        self._banners: dict[str, int] = {}
-        self._running_banner: int | None = None
+        self._session: Session | None = None
+        self._said = self._records = 0
 
     def snapshot(self) -> dict[str, Any]:
         """Everything a view needs to begin."""
         return {
             **self._items.page(),
-            "live": {kind: dict(parts) for kind, parts in self._live.items()},
+            "live": self._live.snapshot(),
             "state": dict(self._state),
         }
 
@@ -111,16 +102,16 @@ class Screen:
         match event:
             case TextDelta() | ThinkingDelta() | RetryScheduled():
                 shown = self._fold_delta(event)
-            case EntryAdded(_, entry):
-                shown = self._add_entry(entry)
+            case EntryAdded(position, entry):
+                shown = self._add_entry(entry, position)
             case ToolRequested(call):
                 shown = self._set(activity=f"Running {displayable(call.tool_name)}")
-            case UsageReported(_, tokens, threshold, context, window):
-                shown = self._measure(tokens, threshold, context=context, window=window)
+            case UsageReported():
+                shown = self._fold_usage(event)
             case TurnFinished() | TurnFailed():
                 shown = self._fold_end(event)
             case PinsChanged() | SavingFailed():
-                shown = self._add(notice_html(event))
+                shown = self._items.show(notice_html(event))
             case (
                 CompactionStarted()
                 | CompactionProgress()
@@ -141,15 +132,16 @@ class Screen:
 
     def set_notifies(self, *, notifies: bool) -> list[Operation]:
         """From now on automatic compactions have a banner, or have none."""
+        self._banners.notifies = notifies
         return self._set(notifies=notifies)
 
     def _fold_delta(self, event: Delta) -> list[Operation]:
         match event:
             case TextDelta(text):
-                shown = self._stream_answer(text)
+                shown = self._live.write(text)
                 return [*self._set(activity="Writing", retry=None), *shown]
             case ThinkingDelta(text):
-                shown = self._stream("thinking", displayable(text))
+                shown = self._live.think(text)
                 return [*self._set(activity="Thinking", retry=None), *shown]
             case RetryScheduled(attempt, wait_seconds, reason):
                 retry = {
@@ -165,13 +157,15 @@ class Screen:
         match event:
             case TurnFinished(reason):
                 note = STOP_NOTES.get(reason)
-                noted = self._add(note_html(note)) if note else []
+                noted = self._items.show(note_html(note)) if note else []
             case TurnFailed():
                 phase = "ready" if self._agent else "failed"
-                noted = [*self._add(notice_html(event)), *self._set(phase=phase)]
+                told = self._items.show(notice_html(event))
+                noted = [*told, *self._set(phase=phase)]
             case _:
                 assert_never(event)
-        return [*self._settle_all(), *noted, *self._set(retry=None)]
+        settled = [*self._settle_all(), *self._tell_cost()]
+        return [*settled, *noted, *self._set(retry=None)]
 
     def _fold_worker(self, event: WorkerEvent) -> list[Operation]:
         match event:
@@ -181,10 +175,11 @@ class Screen:
                 queue = [displayable(text) for text in waiting]
                 shown = self._set(queue=queue, **({"is_busy": True} if queue else {}))
             case Noted(text):
-                shown = self._add(note_html(text))
+                shown = self._items.show(note_html(text))
             case Returned(texts):
                 shown = [{"op": "draft", "text": displayable("\n\n".join(texts))}]
             case TurnStarted():
+                self._costs.begin()
                 shown = self._set(is_busy=True, activity="Waiting for the model")
             case Stopping():
                 shown = self._set(activity="Stopping")
@@ -196,60 +191,89 @@ class Screen:
         return shown
 
     def _restore(self, agent: Agent) -> list[Operation]:
-        """Show the agent's session instead of whatever was shown before."""
+        """Show the agent's session instead of whatever was shown before.
+
+        Of one that only grew elsewhere what is new is added, so that nobody who reads
+        loses the place.
+        """
         self._agent = agent
+        is_shown = agent.session is self._session
+        shown = self._grow(agent.session) if is_shown else self._restart(agent.session)
+        return [*shown, *self._set(phase="ready"), *self._measure_agent()]
+
+    def _restart(self, session: Session) -> list[Operation]:
+        """Items whose HTML is made when a view comes to them."""
         self._items.clear()
         self._banners.clear()
-        self._running_banner = None
-        for _, part in parts(agent.session):
-            self._restore_part(part)
-        shown = {"op": "restart", **self._items.page()}
-        return [shown, *self._set(phase="ready"), *self._measure_agent()]
+        self._costs.restart()
+        lines = self._costs.lines(session)
+        for place, part in parts(session):
+            if isinstance(part, Compaction):
+                self._banners.restore(part)
+            else:
+                self._items.add(part)
+                if place in lines:
+                    self._items.add(lines[place])
+        self._know(session)
+        return [{"op": "restart", **self._items.page()}]
 
-    def _restore_part(self, part: Entry | Compaction) -> None:
-        """An item whose HTML is made when a view comes to it."""
-        if not isinstance(part, Compaction):
-            self._items.add(part)
-        elif not self._is_silent(part):
-            self._banners[part.id] = self._items.add(part)
+    def _grow(self, session: Session) -> list[Operation]:
+        """What a session has that was not shown: turns of cells, changed summaries."""
+        lines = self._costs.lines(session)
+        changed = {record.id for record in session.compactions[self._records :]}
+        shown: list[Operation] = []
+        for place, part in parts(session):
+            if isinstance(part, Compaction):
+                shown += self._banners.add(part) if part.id in changed else []
+            elif place >= self._said:
+                shown += self._items.show(entry_html(part))
+                shown += self._items.show(lines.get(place, ""))
+        self._know(session)
+        return shown
 
-    def _stream_answer(self, text: str) -> list[Operation]:
-        """More of an answer; its finished blocks become HTML while it goes on."""
-        appended = self._stream("assistant", displayable(text))
-        live = self._live["assistant"]
-        cut = _block_end(live["text"]) if "\n" in live["text"][-len(text) - 3 :] else 0
-        if not cut:
-            return appended
-        html, rest = markdown_html(live["text"][:cut]), live["text"][cut:]
-        self._live["assistant"] = {"html": live["html"] + html, "text": rest}
-        return [{"op": "block", "kind": "assistant", "html": html, "text": rest}]
+    def _know(self, session: Session) -> None:
+        """All of a session is shown."""
+        self._session = session
+        self._said, self._records = len(session.transcript), len(session.compactions)
 
-    def _stream(self, kind: str, text: str) -> list[Operation]:
-        live = self._live.setdefault(kind, {"html": "", "text": ""})
-        live["text"] += text
-        return [{"op": "text", "kind": kind, "text": text}]
-
-    def _add_entry(self, entry: Entry) -> list[Operation]:
+    def _add_entry(self, entry: Entry, position: int) -> list[Operation]:
         """A finished entry takes the place of what was streamed of it."""
-        streamed = self._live.get(entry.role, {"html": ""})["html"]
-        added = self._add(entry_html(entry))
-        shown = [_without(streamed, each, entry.role) for each in added]
-        settled = self._settle(entry.role)
+        is_shown = position < self._said and self._is_current
+        added = [] if is_shown else self._items.show(entry_html(entry))
+        self._said = max(self._said, position + 1) if self._is_current else 0
+        shown = [self._live.taken_over(each, entry.role) for each in added]
+        settled = self._live.settle(entry.role)
         activity = "Waiting for the model" if entry.role in ("user", "tool") else ""
         return [*shown, *settled, *self._set(retry=None, activity=activity)]
 
-    def _settle(self, kind: str) -> list[Operation]:
-        """The stream of a kind is over; its element goes, the entry has come."""
-        if self._live.pop(kind, None) is None:
-            return []
-        return [{"op": "settle", "kind": kind}]
+    @property
+    def _is_current(self) -> bool:
+        """Whether the session shown is the one the agent is in."""
+        return self._agent is not None and self._agent.session is self._session
+
+    def _fold_usage(self, event: UsageReported) -> list[Operation]:
+        """What a response took; when nothing is called any more the answer is there."""
+        measured = self._measure(
+            event.input_tokens,
+            event.threshold,
+            context=event.context_tokens,
+            window=event.window,
+        )
+        if self._agent is None:
+            return measured
+        session = self._agent.session
+        told = self._tell_cost() if _is_answered(session) else []
+        return [*told, *measured, *self._set(spent=session_text(session))]
+
+    def _tell_cost(self) -> list[Operation]:
+        return self._costs.tell(self._agent.session) if self._agent else []
 
     def _settle_all(self) -> list[Operation]:
         """End what never came to its end; interrupted thoughts stay readable."""
-        thought = self._live.get("thinking", {"text": ""})["text"]
-        kept = self._add(entry_html(Entry("thinking", thought))) if thought else []
-        settled = [op for kind in list(self._live) for op in self._settle(kind)]
-        return [*settled, *kept, *self._drop_running_banner()]
+        thought = Entry("thinking", self._live.thought)
+        kept = self._items.show(entry_html(thought))
+        taken = [self._live.taken_over(each, "thinking") for each in kept]
+        return [*taken, *self._live.settle_all(), *self._banners.drop_running()]
 
     def _fold_compaction(
         self,
@@ -262,67 +286,21 @@ class Screen:
         | CompactionFailed,
     ) -> list[Operation]:
         match event:
-            case CompactionStarted(trigger):
-                shown = [] if self._is_quiet(trigger) else self._begin_banner(event)
-                return [*shown, *self._set(activity="Compacting")]
+            case CompactionStarted():
+                return [*self._banners.begin(event), *self._set(activity="Compacting")]
             case CompactionProgress():
                 return self._set(activity=f"Compacting, {progress_text(event)}")
             case Compacted(compaction):
-                shown = self._add_banner(compaction)
-            case CompactionUndone(compaction) | CompactionChanged(compaction):
-                redrawn = self._redraw_banner(compaction)
-                notice = notice_html(event)
-                shown = [*redrawn, *self._add(notice, key=self._take_running_banner())]
+                shown = self._banners.add(compaction)
+            case CompactionUndone() | CompactionChanged():
+                shown = self._banners.change(event)
             case CompactionSkipped() | CompactionFailed():
-                shown = self._add(notice_html(event), key=self._take_running_banner())
+                shown = self._banners.end(event)
             case _:
                 assert_never(event)
+        if self._agent is not None and self._is_current:
+            self._records = len(self._agent.session.compactions)
         return [*shown, *self._measure_agent(), *self._set(activity="")]
-
-    def _is_quiet(self, trigger: str) -> bool:
-        """Whether a compaction with this trigger is none of the person's business."""
-        return trigger != "manual" and not self._state["notifies"]
-
-    def _begin_banner(self, event: CompactionStarted) -> list[Operation]:
-        shown = self._add(notice_html(event))
-        self._running_banner = shown[0]["key"]
-        return shown
-
-    def _add_banner(self, compaction: Compaction) -> list[Operation]:
-        """The banner takes the place of the one that said it was under way."""
-        if self._is_silent(compaction):
-            return self._drop_running_banner()
-        shown = self._add(compaction_html(compaction), key=self._take_running_banner())
-        self._banners[compaction.id] = shown[0]["key"]
-        return shown
-
-    def _is_silent(self, compaction: Compaction) -> bool:
-        """Where no model could be had somebody should know, so that is never quiet."""
-        return self._is_quiet(compaction.trigger) and compaction.status != "degraded"
-
-    def _redraw_banner(self, compaction: Compaction) -> list[Operation]:
-        """The banner as the compaction is now, unless it has had none on purpose."""
-        key = self._banners.get(compaction.id)
-        if key is None and self._is_quiet(compaction.trigger):
-            return []
-        return self._add(compaction_html(compaction), key=key)
-
-    def _drop_running_banner(self) -> list[Operation]:
-        key = self._take_running_banner()
-        if key is None:
-            return []
-        self._items.drop(key)
-        return [{"op": "drop", "key": key}]
-
-    def _take_running_banner(self) -> int | None:
-        key, self._running_banner = self._running_banner, None
-        return key
-
-    def _add(self, html: str, *, key: int | None = None) -> list[Operation]:
-        """A new item, or a new face of an old one; nothing for empty HTML."""
-        if not html:
-            return []
-        return [{"op": "item", "key": self._items.add(html, key=key), "html": html}]
 
     def _measure_agent(self) -> list[Operation]:
         """Model, policy, summary and meter as they are now; commands change them."""
@@ -333,6 +311,7 @@ class Screen:
             model=displayable(self._agent.provider.name),
             policy=displayable(engine.policy.name),
             summary=_summary(self._agent.session),
+            spent=session_text(self._agent.session),
         )
         measured = self._measure(
             engine.input_tokens,
@@ -369,23 +348,7 @@ def _summary(session: Session) -> dict[str, Any] | None:
     return {"messages": record.stop, "html": summary_html(record.summary)}
 
 
-def _without(streamed: str, item: Operation, kind: str) -> Operation:
-    """An item without the blocks that a view has, if it does begin with them.
-
-    It need not: a block may refer to a link that is defined further down.
-    """
-    start, begins, rest = item["html"].partition(MARKDOWN_START)
-    if not (streamed and begins and rest.startswith(streamed)):
-        return item
-    html = f"{start}{begins}{rest[len(streamed) :]}"
-    return {**item, "html": html, "streamed": kind}
-
-
-def _block_end(text: str) -> int:
-    """Where the last finished block of Markdown ends; 0 while none has."""
-    fences = [found.start() for found in _FENCE.finditer(text)]
-    end = 0
-    for found in _BLOCK_END.finditer(text):
-        is_in_code = bisect_left(fences, found.end()) % 2 == 1
-        end = end if is_in_code else found.end()
-    return end
+def _is_answered(session: Session) -> bool:
+    """Whether the model said something last, and called for nothing."""
+    said = takewhile(lambda entry: entry.role in SPOKEN, reversed(session.transcript))
+    return not any(entry.is_call for entry in said)

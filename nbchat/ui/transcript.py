@@ -10,6 +10,9 @@ from nbchat.history import Compaction, Entry
 from nbchat.rendering.banners import compaction_html
 from nbchat.rendering.entries import entry_html
 
+Operation = dict[str, Any]
+"""What a view does to come up to date; `protocol.json` describes each."""
+
 PAGE_ITEMS = 20
 
 PAGE_CHARACTERS = 100_000
@@ -31,9 +34,16 @@ class Transcript:
         self._items[key] = item
         return key
 
-    def drop(self, key: int) -> None:
+    def show(self, html: str, *, key: int | None = None) -> list[Operation]:
+        """A new item, or a new face of an old one; nothing for empty HTML."""
+        if not html:
+            return []
+        return [{"op": "item", "key": self.add(html, key=key), "html": html}]
+
+    def dropped(self, key: int) -> list[Operation]:
         """Forget an item."""
         del self._items[key]
+        return [{"op": "drop", "key": key}]
 
     def clear(self) -> None:
         """Forget all items; their keys do not come again."""

@@ -318,7 +318,7 @@ def test_fr_1_1_4_and_4_1_1_token_counts_are_kept_with_the_message(
     found = rows(file, "SELECT role, input_tokens, output_tokens FROM chat_messages")
     assert found == [("user", None, None), ("assistant", 321, 10)]
     loaded = store.load(agent.session.session_id)
-    assert loaded.usages == [(2, Usage(321, 10))]
+    assert loaded.usages == [(2, Usage(321, 10, model="scripted:model"))]
 
 
 def test_fr_1_1_4_a_count_made_here_is_kept_where_the_server_reports_none(

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nbchat.compaction.meters.gauge import Gauge
+from nbchat.compaction.meters.gauge import WINDOW_UNKNOWN, Gauge
+from nbchat.compaction.meters.meter import read_meters
 from nbchat.compaction.retention import answered_part, count_messages
 from nbchat.providers.wire import fixed_tokens
 from nbchat.session import Session
@@ -75,6 +76,16 @@ def context_usage(
         window=gauge.info.window,
         limit=gauge.limits.guard,
     )
+
+
+def outlook(session: Session, gauge: Gauge) -> str:
+    """When it is compacted next, as the meters stand; looking changes nothing."""
+    if gauge.policy.meter == "off":
+        return gauge.objection("off")
+    if gauge.policy.meter == "window" and gauge.limits.guard is None:
+        return WINDOW_UNKNOWN
+    reading = gauge.reading(gauge.context_tokens(session))
+    return gauge.waiting or read_meters(reading).reason
 
 
 def context_state(session: Session, gauge: Gauge) -> ContextState:

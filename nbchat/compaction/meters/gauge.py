@@ -11,6 +11,7 @@ from math import ceil
 from nbchat.compaction.meters.breaker import Breaker
 from nbchat.compaction.meters.limits import Limits
 from nbchat.compaction.meters.meter import Decision, Reading, read_meters
+from nbchat.compaction.meters.size import HistorySize
 from nbchat.compaction.meters.spending import EXPECTED_SUMMARY_TOKENS, RATIOS, Spending
 from nbchat.compaction.policies import Policy, policy_named
 from nbchat.history import Compaction, Usage
@@ -62,16 +63,6 @@ class Pause:
     """What it must have grown to before the window's guard does."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Sum:
-    """The size of a session's history when it had so many entries and records."""
-
-    session: Session | None = None
-    records: int = 0
-    said: int = 0
-    tokens: int = 0
-
-
 class Gauge:
     """Counts what a conversation costs and says when it is time to compact."""
 
@@ -96,7 +87,6 @@ class Gauge:
         self._anchor: Report | None = None
         self._first_report: Report | None = None
         self._kept_tokens = 0
-        self._sum = _Sum()
         self.info = info or ModelInfo("unknown")
         self.reset()
         self.fit(self.info)
@@ -115,6 +105,11 @@ class Gauge:
     def failures(self) -> int:
         """Compactions in a row for which no summary could be had."""
         return self._breaker.failures
+
+    @property
+    def waiting(self) -> str:
+        """Why no meter is asked now, whatever it shows; empty when they are."""
+        return self._breaker.waiting if self._breaker.waits_for else ""
 
     def set_threshold(self, tokens: int | None) -> None:
         """Compact at another sum; refused when the floor alone would exceed it."""
@@ -137,7 +132,7 @@ class Gauge:
             limits.check_guard(floor_tokens)
         self.info = info
         self.counter = TokenCounter(self._encoding or info.encoding)
-        self._sum = _Sum()
+        self._size = HistorySize(self.counter)
         self.set_floor(floor_tokens)
 
     def set_floor(self, tokens: int) -> None:
@@ -201,14 +196,7 @@ class Gauge:
 
     def history_tokens(self, session: Session) -> int:
         """Tokens of all that the model sees; only what is new is looked at."""
-        known, said = self._sum, len(session.transcript)
-        if known.session is session and known.records == len(session.compactions):
-            new = session.newest(known.said)
-            tokens = known.tokens + self.counter.count_entries(new)
-        else:
-            tokens = self.counter.count_entries(session.history)
-        self._sum = _Sum(session, len(session.compactions), said, tokens)
-        return tokens
+        return self._size.of(session)
 
     def wants_exact_count(self, session: Session) -> bool:
         """Whether the provider should count what is about to be sent."""
@@ -240,10 +228,10 @@ class Gauge:
         settings = (self.policy, self._threshold, self.info, self.floor_tokens)
         if self._breaker.is_new(settings):
             self._pause = Pause()
-        if self._breaker.waits_for:
-            return Decision("", self._breaker.waiting)
+        if self.waiting:
+            return Decision("", self.waiting)
         self._judge(session)
-        return read_meters(self._reading(self.context_tokens(session)))
+        return read_meters(self.reading(self.context_tokens(session)))
 
     def objection(self, trigger: str) -> str:
         """Why no automatic compaction could help here; empty when one could."""
@@ -331,7 +319,8 @@ class Gauge:
             limit = max(limit, shrunk)
         self._breaker.judge(record.trigger, has_helped=self._kept_tokens < limit)
 
-    def _reading(self, context: int) -> Reading:
+    def reading(self, context: int) -> Reading:
+        """What the meters see of a context of so many tokens."""
         threshold, guard = self._limit("cumulative"), self._limit("window")
         pause, is_auto = self._pause, self.policy.meter == "auto"
         return Reading(

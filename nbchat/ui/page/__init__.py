@@ -14,6 +14,7 @@ _SCRIPTS = (
     "meter",
     "dialog",  # before those that extend its class
     "compacting",
+    "context",
     "settings",
     "history",
     "attaching",
@@ -22,7 +23,7 @@ _SCRIPTS = (
     "dom",
 )
 
-_STYLES = ("header", "buttons", "foot", "dialogs")
+_STYLES = ("header", "buttons", "foot", "dialogs", "context")
 
 
 def script() -> str:

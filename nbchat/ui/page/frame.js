@@ -23,14 +23,11 @@ function headParts() {
   const meterText = tag("span", "nbc-meter-text");
   const meterWindow = tag("span", "nbc-meter-window");
   const meterFill = tag("span", "nbc-meter-fill");
-  const meter = tag(
-    "div",
-    "nbc-meter",
-    { role: "progressbar", "aria-label": "Tokens" },
-    meterText,
-    meterWindow,
-    tag("span", "nbc-meter-bar", {}, meterFill),
-  );
+  const filling = { role: "progressbar", "aria-label": "Tokens" };
+  const meterBar = tag("span", "nbc-meter-bar", filling, meterFill);
+  const context = tag("button", "nbc-open-context", { type: "button" }, meterText, meterWindow);
+  context.setAttribute("aria-haspopup", "dialog");
+  const meter = tag("div", "nbc-meter", {}, context, meterBar);
   const choosing = { "aria-label": "Compaction policy", title: "Compaction policy" };
   const policy = tag("select", "nbc-policy", { ...choosing, hidden: "" });
   const history = button("nbc-open-history", "History", "Everything said, to read and search");
@@ -39,7 +36,7 @@ function headParts() {
   gear.setAttribute("aria-label", "Settings");
   const buttons = tag("div", "nbc-header-buttons", {}, policy, history, compact, gear);
   const header = tag("header", "nbc-header", {}, dot, model, meter, buttons);
-  const meters = { meter, meterText, meterWindow, meterFill };
+  const meters = { meter, meterText, meterWindow, meterBar, meterFill, context };
   return { header, dot, model, ...meters, policy, history, compact, gear };
 }
 
@@ -98,5 +95,5 @@ function streamOf(kind) {
       ? tag("details", "nbc-entry nbc-thinking", { open: "" }, tag("summary", "", {}, "Thinking"))
       : tag("article", "nbc-entry nbc-assistant", { "aria-label": "Assistant" });
   root.append(blocks, open);
-  return { root, blocks, text, unseen: tag("div") };
+  return { root, blocks, text, unseen: tag("div"), unseenText: "" };
 }

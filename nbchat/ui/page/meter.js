@@ -3,11 +3,11 @@
 const WARNING_SHARE = 0.8;
 const ALARM_SHARE = 0.95;
 
-function drawMeter({ meter, meterText, meterWindow, meterFill }, figures) {
+function drawMeter({ meter, meterText, meterWindow, meterBar, meterFill }, figures, spent) {
   const { tokens, threshold, context, window: limit } = figures;
-  const spent = threshold ? tokens / threshold : 0;
+  const used = threshold ? tokens / threshold : 0;
   const held = limit ? context / limit : 0;
-  const share = Math.min(1, Math.max(spent, held));
+  const share = Math.min(1, Math.max(used, held));
   meterText.textContent = threshold
     ? `${count(tokens)} / ${count(threshold)} tokens`
     : `${count(context)} tokens`;
@@ -15,19 +15,20 @@ function drawMeter({ meter, meterText, meterWindow, meterFill }, figures) {
   meterFill.style.width = `${100 * share}%`;
   meter.dataset.level = share >= ALARM_SHARE ? "high" : share >= WARNING_SHARE ? "medium" : "low";
   meter.classList.toggle("nbc-has-bar", Boolean(threshold || limit));
-  const text = meterLines(figures, spent, held).join(" ");
-  meter.title = text;
-  meter.setAttribute("aria-valuetext", text);
-  meter.setAttribute("aria-valuemin", "0");
-  meter.setAttribute("aria-valuemax", "100");
-  meter.setAttribute("aria-valuenow", String(Math.round(100 * share)));
+  const text = meterLines(figures, used, held).join(" ");
+  const session = spent ? `\nThis session: ${spent}.` : "";
+  meter.title = `${text}${session}\nClick to see what the context holds.`;
+  meterBar.setAttribute("aria-valuetext", text);
+  meterBar.setAttribute("aria-valuemin", "0");
+  meterBar.setAttribute("aria-valuemax", "100");
+  meterBar.setAttribute("aria-valuenow", String(Math.round(100 * share)));
 }
 
-function meterLines({ tokens, threshold, context, window: limit }, spent, held) {
+function meterLines({ tokens, threshold, context, window: limit }, used, held) {
   const seen = limit
     ? `The model sees ${count(context)} of ${count(limit)} tokens of its window (${percent(held)}).`
     : `The model sees ${count(context)} tokens.`;
   if (!threshold) return [seen];
-  const of = `${count(tokens)} of ${count(threshold)} input tokens (${percent(spent)})`;
+  const of = `${count(tokens)} of ${count(threshold)} input tokens (${percent(used)})`;
   return [`Since the last compaction: ${of}; when full, the next is due.`, seen];
 }

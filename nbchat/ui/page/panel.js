@@ -31,7 +31,8 @@ class Panel {
     this.wantedPolicy = null; // chosen, and not in force yet
     this.dialogs = [new CompactDialog(this), new SettingsDialog(this), new HistoryView(this)];
     this.preview = new PreviewDialog(this);
-    this.dialogs.push(this.preview);
+    this.context = new ContextDialog(this);
+    this.dialogs.push(this.preview, this.context);
     this.completer = new Completer(this);
     this.attached = new Attached(this);
     host.append(this.parts.root);
@@ -113,7 +114,7 @@ class Panel {
       restart: () => transcript.restart(operation),
       item: () => this.announcer.hear(transcript.setItem(operation)),
       drop: () => transcript.dropItem(operation.key),
-      text: () => this.isFrozen || transcript.addText(operation),
+      text: () => transcript.addText(operation),
       block: () => transcript.addBlock(operation),
       settle: () => transcript.settle(operation.kind),
       state: () => this.setState(operation.state),
@@ -196,7 +197,7 @@ class Panel {
   }
 
   drawHeader() {
-    const { phase, model, is_busy: isBusy, meter } = this.state;
+    const { phase, model, is_busy: isBusy, meter, spent } = this.state;
     const names = { starting: "starting …", failed: "no model" };
     this.parts.model.textContent = names[phase] ?? model ?? "connecting …";
     this.parts.model.title = model || "";
@@ -205,7 +206,7 @@ class Panel {
       : isBusy
         ? "busy"
         : (phase ?? "starting");
-    if (meter) drawMeter(this.parts, meter);
+    if (meter) drawMeter(this.parts, meter, spent);
   }
 
   drawPolicies() {
@@ -260,7 +261,7 @@ class Panel {
   }
 
   drawButtons() {
-    const { input, send, stop, compact, history, gear, policy } = this.parts;
+    const { input, send, stop, compact, history, gear, policy, context } = this.parts;
     const isBusy = this.state.is_busy;
     const isReady = this.state.phase === "ready" && !this.isGone;
     const hasText = input.value.trim() !== "";
@@ -270,7 +271,7 @@ class Panel {
     send.disabled = !hasText || this.isGone;
     send.textContent = isBusy ? "Queue" : "Send";
     compact.disabled = isBusy || !isReady;
-    history.disabled = gear.disabled = policy.disabled = !isReady;
+    history.disabled = gear.disabled = policy.disabled = context.disabled = !isReady;
     gear.hidden = !this.state.has_settings;
     input.disabled = this.isGone;
   }
@@ -296,6 +297,7 @@ class Panel {
     [this.parts.compact, this.parts.gear, this.parts.history].forEach((opener, place) => {
       opener.addEventListener("click", () => this.dialogs[place].open(opener));
     });
+    this.parts.meter.addEventListener("click", () => this.context.openFromMeter());
     scroller.addEventListener("scroll", () => this.transcript.onScroll());
     jump.addEventListener("click", () => this.jump());
     root.addEventListener("click", (event) => copyClicked(event));

@@ -58,7 +58,8 @@ class Transcript {
   itemOf(html, streamed) {
     const fresh = fromHtml(html);
     const text = fresh.querySelector(".nbc-md");
-    if (streamed) text.prepend(...this.blocksOf(streamed));
+    if (streamed === "thinking") fresh.querySelector(".nbc-text").prepend(this.textOf(streamed));
+    else if (streamed) text.prepend(...this.blocksOf(streamed));
     text?.classList.toggle("nbc-long", text.childElementCount > MANY_BLOCKS);
     addCopyButtons(fresh);
     addRetryButton(fresh);
@@ -114,11 +115,13 @@ class Transcript {
     this.askAgainAt = 0;
   }
 
+  // The item will need what nobody shall see after Stop was pressed.
   addText({ kind, text }) {
-    this.stream(kind).text.appendData(text);
+    const stream = this.stream(kind);
+    if (this.panel.isFrozen) stream.unseenText += text;
+    else stream.text.appendData(text);
   }
 
-  // The item will need the blocks that nobody shall see after Stop was pressed.
   addBlock({ kind, html, text }) {
     const { blocks, unseen, text: open } = this.stream(kind);
     (this.panel.isFrozen ? unseen : blocks).insertAdjacentHTML("beforeend", html);
@@ -130,11 +133,16 @@ class Transcript {
     return [...blocks.childNodes, ...unseen.childNodes];
   }
 
+  textOf(kind) {
+    const { text, unseenText } = this.stream(kind);
+    return text.data + unseenText;
+  }
+
   stream(kind) {
     if (!this.live.has(kind)) {
       const stream = streamOf(kind);
       this.live.set(kind, stream);
-      this.panel.parts.live.append(stream.root);
+      if (!this.panel.isFrozen) this.panel.parts.live.append(stream.root);
     }
     return this.live.get(kind);
   }

@@ -1,0 +1,76 @@
+"""The quiet line below each answer: its tokens, what it cost, how long it took."""
+
+import time
+from collections.abc import Callable
+
+from nbchat.billing import (
+    Turn,
+    compactions_usage,
+    dollars_text,
+    last_turn,
+    turns,
+    usage_text,
+)
+from nbchat.rendering.entries import spent_html
+from nbchat.session import Session
+from nbchat.ui.transcript import Operation, Transcript
+
+
+class Costs:
+    """Lines on turns in one transcript, each drawn once, when the answer is there."""
+
+    def __init__(
+        self, items: Transcript, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """No turn was seen yet."""
+        self._items = items
+        self._clock = clock
+        self._began: float | None = None
+        self._told = -1
+
+    def begin(self) -> None:
+        """A turn begins now."""
+        self._began = self._clock()
+
+    def lines(self, session: Session) -> dict[int, str]:
+        """Those not drawn yet, by the place of the entry below which each stands."""
+        new = (turn for turn in turns(session) if turn.start > self._told)
+        ended = [turn for turn in new if turn.requests]
+        self._told = max((turn.start for turn in ended), default=self._told)
+        return {turn.stop - 1: spent_html(_text(turn)) for turn in ended}
+
+    def restart(self) -> None:
+        """Another session is shown."""
+        self._began, self._told = None, -1
+
+    def tell(self, session: Session) -> list[Operation]:
+        """The line on the turn that is ending, unless there is one."""
+        turn = last_turn(session)
+        if turn is None or not turn.requests or turn.start <= self._told:
+            return []
+        self._told = turn.start
+        seconds = None if self._began is None else self._clock() - self._began
+        return self._items.show(spent_html(_text(turn, seconds)))
+
+
+def session_text(session: Session) -> str:
+    """What a whole session took, compactions apart; empty before the first answer."""
+    usage, paid = session.usage, compactions_usage(session)
+    if not usage.total_tokens:
+        return ""
+    text = usage_text(usage)
+    if not paid.total_tokens:
+        return text
+    cost = dollars_text(paid) or f"{paid.total_tokens:,} tokens"
+    return f"{text}; compactions took {cost} of that"
+
+
+def _text(turn: Turn, seconds: float | None = None) -> str:
+    asked = f"{turn.requests:,} requests" if turn.requests > 1 else ""
+    took = "" if seconds is None else _duration(seconds)
+    return usage_text(turn.usage, asked, took)
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{max(seconds, 0.1):.1f} s"

@@ -1,0 +1,135 @@
+// What the context holds, part by part, and what the session has cost
+
+const PARTS = {
+  system: "System prompt",
+  tools: "Tools",
+  pins: "Pinned rules",
+  summary: "Summary",
+  history: "Messages",
+  input: "Not answered yet",
+  reserve: "Kept free for the answer",
+  free: "Free",
+};
+
+class ContextDialog extends Dialog {
+  constructor(panel) {
+    super(panel, { title: "What the context holds", className: "nbc-context" });
+    this.bar = tag("div", "nbc-stack", { role: "img" });
+    this.parts = tag("table", "nbc-table");
+    this.outlook = tag("p", "nbc-context-outlook");
+    this.costs = tag("table", "nbc-table");
+    const scrolling = { tabindex: "0", role: "region", "aria-label": "Context and costs" };
+    this.shown = tag("div", "nbc-context-shown", scrolling);
+    this.shown.append(this.status);
+    this.content.append(this.shown);
+    this.footer.remove();
+  }
+
+  openFromMeter() {
+    const { context } = this.panel.parts;
+    if (!context.disabled) this.open(context);
+  }
+
+  open(opener) {
+    this.shown.replaceChildren(this.status);
+    super.open(opener);
+    this.status.textContent = "Counting …";
+    this.refresh();
+  }
+
+  refresh() {
+    if (this.isOpen) this.panel.send({ type: "context", token: this.newToken() });
+  }
+
+  answered(held) {
+    drawStack(this.bar, held);
+    this.parts.replaceChildren(...partRows(held));
+    this.outlook.textContent = outlookText(held);
+    this.costs.replaceChildren(...costRows(held.costs));
+    this.shown.replaceChildren(this.bar, this.parts, this.outlook, this.costs);
+  }
+}
+
+function partsOf({ parts }) {
+  return parts.map(({ name, tokens }) => [name, tokens]).filter(([, tokens]) => tokens > 0);
+}
+
+function roomOf({ reserve, free, window: limit }) {
+  return limit === null ? [] : [["reserve", reserve], ["free", free]];
+}
+
+function drawStack(bar, held) {
+  const { total, window: limit, limit: guard } = held;
+  const whole = Math.max(limit ?? 0, total, 1);
+  const segments = [...partsOf(held), ...roomOf(held)].filter(([, tokens]) => tokens > 0);
+  bar.replaceChildren(...segments.map(([name, tokens]) => segment(name, tokens, whole)));
+  if (guard !== null && guard < whole) {
+    const mark = tag("span", "nbc-stack-mark");
+    mark.style.left = `${(100 * guard) / whole}%`;
+    mark.title = `Compacts at ${count(guard)} tokens`;
+    bar.append(mark);
+  }
+  const told = segments.map(([name, tokens]) => `${PARTS[name]} ${percent(tokens / whole)}`);
+  bar.setAttribute("aria-label", told.join(", "));
+}
+
+function segment(name, tokens, whole) {
+  const part = tag("span", "nbc-part", { "data-part": name });
+  part.style.flexGrow = String(tokens / whole);
+  part.title = `${PARTS[name]}: ${plural(tokens, "token")}`;
+  return part;
+}
+
+function partRows(held) {
+  const { total, window: limit } = held;
+  const whole = Math.max(limit ?? total, 1);
+  const head = tableHead(["Part", "Tokens", limit ? "Of the window" : "Share"]);
+  const rowOf = ([name, tokens]) => partRow(name, tokens, whole);
+  const sum = tableRow(["In use", count(total), share(total, whole)]);
+  sum.className = "nbc-sum";
+  const rows = [...partsOf(held).map(rowOf), sum, ...roomOf(held).map(rowOf)];
+  return [head, tag("tbody", "", {}, ...rows)];
+}
+
+function partRow(name, tokens, whole) {
+  const swatch = tag("span", "nbc-part nbc-swatch", { "data-part": name, "aria-hidden": "true" });
+  const row = tableRow([PARTS[name], count(tokens), share(tokens, whole)]);
+  row.firstChild.prepend(swatch);
+  return row;
+}
+
+function share(tokens, whole) {
+  const of = tokens / whole;
+  return of > 0 && of < 0.01 ? "<1%" : percent(of);
+}
+
+function outlookText({ window: limit, limit: guard, policy, outlook }) {
+  const size = limit === null ? "The model's window is not known." : `The window has ${plural(limit, "token")}.`;
+  const when = guard === null ? "" : ` Compacted at the latest at ${count(guard)}, the mark.`;
+  return `${size}${when}\nPolicy ${policy}: ${outlook}.`;
+}
+
+function costRows(costs) {
+  if (!costs.length) return [];
+  const head = tableHead(["This session", "Requests", "In", "Cached", "Out", "Cost"]);
+  const rows = costs.map((cost) => tableRow(costCells(cost)));
+  if (rows.length > 1) rows.at(-1).className = "nbc-sum";
+  return [head, tag("tbody", "", {}, ...rows)];
+}
+
+function costCells({ label, requests, input, cached, output, is_estimated: isEstimated, dollars }) {
+  const about = isEstimated ? "about " : "";
+  const asked = requests === null ? "" : count(requests);
+  const cost = dollars || "not known";
+  return [label, asked, `${about}${count(input)}`, count(cached), count(output), cost];
+}
+
+function tableHead(names) {
+  const cells = names.map((name) => tag("th", "", { scope: "col" }, name));
+  return tag("thead", "", {}, tag("tr", "", {}, ...cells));
+}
+
+function tableRow([name, ...values]) {
+  const cells = values.map((value) => tag("td", "", {}, value));
+  return tag("tr", "", {}, tag("th", "", { scope: "row" }, name), ...cells);
+}

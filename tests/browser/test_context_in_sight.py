@@ -1,0 +1,213 @@
+"""What the context holds, and what it has cost, in a real JupyterLab."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from labkit import Lab, Notebook
+from playwright.sync_api import Locator, Page, expect
+
+OpenNotebook = Callable[..., Notebook]
+Screenshot = Callable[[str], Path]
+
+SETUP = """
+from dataclasses import replace
+from nbchat.agent import Agent
+from nbchat.compaction.engine import CompactionEngine
+from nbchat.events import ThinkingDelta
+from nbchat.history import Entry
+from nbchat.models import Prices
+from nbchat.testing import ScriptedProvider, calls, says
+from nbchat.ui.chat_ui import ChatUI
+
+PRICES = Prices(input=2.0, cache_read=0.2, cache_write=2.5, output=10.0)
+STORY = "<summary>Ann works at DESK-7; her printer is offline. " + "x " * 400 + "</summary>"
+THOUGHT = "First the printer. " * 30
+
+def look_up(ticket: int) -> str:
+    "Read a ticket and everything that people have written about it."
+    return f"Ticket {ticket}: the printer of Ann is offline."
+
+class Thinking(ScriptedProvider):
+    "Thinks aloud before each answer."
+
+    def stream(self, request, *, stop=None):
+        for word in THOUGHT.split(" ")[:-1]:
+            yield ThinkingDelta(f"{word} ")
+        reply = yield from super().stream(request, stop=stop)
+        thought = Entry("thinking", THOUGHT, "", "scripted", "{}")
+        return replace(reply, entries=(thought, *reply.entries))
+
+def agent(*lines, kind=ScriptedProvider, **options):
+    return Agent(kind(*lines, window=20_000, prices=PRICES), tools=[look_up], **options)
+"""
+
+CONTRAST = """element => {
+    const context = document.createElement('canvas').getContext('2d');
+    const drawn = colour => {
+        context.fillStyle = colour; context.fillRect(0, 0, 1, 1);
+        return [...context.getImageData(0, 0, 1, 1).data].slice(0, 3).map(value =>
+            value / 255 <= 0.04045 ? value / 3294.6 : ((value / 255 + 0.055) / 1.055) ** 2.4);
+    };
+    const light = colour => {
+        const [red, green, blue] = drawn(colour);
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+    };
+    const ground = light(getComputedStyle(element.closest('.nbc')).backgroundColor);
+    const text = light(getComputedStyle(element).color);
+    return (Math.max(ground, text) + 0.05) / (Math.min(ground, text) + 0.05);
+}"""
+
+
+def open_panel(
+    open_notebook: OpenNotebook, made: str, *cells: str
+) -> tuple[Notebook, Locator]:
+    """A panel on an agent, once it is ready."""
+    notebook = open_notebook(f"{SETUP}\nui = ChatUI({made})\nui", *cells)
+    panel = notebook.run(0).locator(".nbc")
+    expect(panel.locator(".nbc-model")).to_have_text("scripted:model")
+    return notebook, panel
+
+
+def say(panel: Locator, text: str) -> None:
+    """Type a message, press Enter, and wait until the answer is there."""
+    asked = panel.locator(".nbc-log .nbc-user")
+    before = asked.count()
+    panel.locator(".nbc-input").fill(text)
+    panel.locator(".nbc-input").press("Enter")
+    expect(asked).to_have_count(before + 1)
+    expect(panel.get_by_role("button", name="Stop")).to_be_hidden()
+
+
+def command(panel: Locator, text: str, answer: str) -> None:
+    """Type a command and wait for what it answers."""
+    panel.locator(".nbc-input").fill(text)
+    panel.locator(".nbc-input").press("Enter")
+    expect(panel.locator(".nbc-log")).to_contain_text(answer)
+    expect(panel.get_by_role("button", name="Stop")).to_be_hidden()
+
+
+def load_lab(page: Page, lab: Lab, theme: str) -> None:
+    """Load JupyterLab in a theme; one that is changed while shown faults now and then."""
+    settings = f"{lab.url}/lab/api/settings/@jupyterlab/apputils-extension:themes"
+    page.request.put(settings, data={"raw": f'{{"theme": "JupyterLab {theme}"}}'})
+    page.goto(f"{lab.url}/lab?reset")
+    page.wait_for_function("() => window.jupyterapp?.shell")
+    page.evaluate("async () => { await window.jupyterapp.restored }")
+    name = f"body[data-jp-theme-name='JupyterLab {theme}']"
+    expect(page.locator(name)).to_have_count(1)
+
+
+@pytest.fixture(params=["Light", "Dark"])
+def theme(page: Page, lab: Lab, request: pytest.FixtureRequest) -> Iterator[str]:
+    """One of JupyterLab's themes, and afterwards the usual one."""
+    load_lab(page, lab, request.param)
+    yield request.param
+    if request.param != "Light":
+        load_lab(page, lab, "Light")
+
+
+def test_the_meter_opens_what_the_context_holds_and_what_it_has_cost(
+    theme: str, open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+) -> None:
+    made = (
+        "agent(says('Offline. ' * 900, tokens=6_100), says(STORY, tokens=6_200), "
+        "calls('look_up', ticket=42, tokens=2_300), says('Nobody has. ' * 300), "
+        "system='You help people with their printers. ' * 30, "
+        "engine=CompactionEngine(12_000))"
+    )
+    _, panel = open_panel(open_notebook, made)
+    say(panel, "My printer is offline. " * 60)
+    command(panel, "/compact", "Compaction occurred")
+    command(panel, "/pin Never promise a date to anybody.", "1 rule")
+    say(panel, "Has anybody looked at it?")
+    line = panel.locator(".nbc-spent")
+    expect(line.last).to_contain_text("· 2 requests ·")
+    assert line.last.evaluate(CONTRAST) >= 4.5
+    screenshot(f"line-{theme}")
+
+    meter = panel.locator(".nbc-open-context")
+    panel.locator(".nbc-meter-bar").click()
+    page.keyboard.press("Escape")
+    expect(meter).to_be_focused()
+    page.keyboard.press("Enter")
+    dialog = panel.get_by_role("dialog", name="What the context holds")
+    rows = dialog.locator(".nbc-table").first.locator("tbody tr")
+    expect(rows).to_have_count(8)
+    for name in ("System prompt", "Tools", "Pinned rules", "Summary", "Messages"):
+        row = rows.filter(has_text=name)
+        expect(row).to_have_count(1)
+        assert row.locator("th").evaluate(CONTRAST) >= 4.5
+    expect(dialog).to_contain_text("The window has 20,000 tokens")
+    expect(dialog).to_contain_text("Policy single-summary: the context holds")
+    costs = dialog.locator(".nbc-table").last
+    expect(costs).to_contain_text("Compactions")
+    expect(costs.locator("tr").last).to_contain_text("$0.0")
+    screenshot(f"popover-{theme}")
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    expect(meter).to_be_focused()
+
+
+def test_where_nothing_is_known_of_window_and_price_neither_is_made_up(
+    open_notebook: OpenNotebook, screenshot: Screenshot
+) -> None:
+    made = "Agent(ScriptedProvider(says('Yes.', tokens=900), window=None))"
+    _, panel = open_panel(open_notebook, made)
+    say(panel, "Is it?")
+    expect(panel.locator(".nbc-spent")).to_contain_text("900 in · 10 out")
+    expect(panel.locator(".nbc-spent")).not_to_contain_text("$")
+    panel.locator(".nbc-open-context").click()
+    dialog = panel.get_by_role("dialog")
+    expect(dialog).to_contain_text("The model's window is not known")
+    expect(dialog).to_contain_text("not known")
+    expect(dialog).not_to_contain_text("Free")
+    screenshot("unknown")
+
+
+def test_thoughts_read_the_same_when_their_entry_has_come(
+    open_notebook: OpenNotebook,
+) -> None:
+    _, panel = open_panel(open_notebook, "agent(says('Yes.'), kind=Thinking)")
+    say(panel, "Is it?")
+    thought = panel.locator(".nbc-log .nbc-thinking")
+    expect(thought).to_have_count(1)
+    assert thought.locator(".nbc-text").text_content() == "First the printer. " * 30
+    expect(panel.locator(".nbc-live")).to_be_empty()
+
+
+def test_thoughts_that_came_after_stop_are_in_the_entry(
+    open_notebook: OpenNotebook,
+) -> None:
+    slow = "agent(says('word ' * 2_000, delay_seconds=0.01), kind=Thinking)"
+    _, panel = open_panel(open_notebook, slow)
+    panel.locator(".nbc-input").fill("Is it?")
+    panel.locator(".nbc-input").press("Enter")
+    expect(panel.locator(".nbc-live")).to_contain_text("word")
+    panel.get_by_role("button", name="Stop").click()
+    thought = panel.locator(".nbc-log .nbc-thinking .nbc-text")
+    expect(thought).to_have_count(1)
+    assert thought.text_content() == "First the printer. " * 30
+
+
+def test_a_turn_of_a_cell_leaves_a_reader_where_she_reads(
+    open_notebook: OpenNotebook, screenshot: Screenshot
+) -> None:
+    lines = ", ".join("says('A long answer. ' * 60)" for _ in range(6))
+    notebook, panel = open_panel(
+        open_notebook,
+        f"agent({lines})",
+        "ui.agent.ask('From a cell?'); ui.refresh()",
+    )
+    for number in range(5):
+        say(panel, f"Question {number}? " * 20)
+    scroller = panel.locator(".nbc-scroller")
+    scroller.evaluate("element => { element.scrollTop = 40 }")
+    expect(panel.get_by_role("button", name="Latest")).to_be_visible()
+    first = panel.locator(".nbc-log .nbc-user").first
+    handle = first.element_handle()
+    notebook.run(1)
+    expect(panel.locator(".nbc-log .nbc-user")).to_have_count(6)
+    assert scroller.evaluate("element => element.scrollTop") == 40
+    assert handle.evaluate("element => element.isConnected")
+    screenshot("reading")
