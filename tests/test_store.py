@@ -13,7 +13,7 @@ import pytest
 from nbchat.agent import Agent
 from nbchat.build import recorder
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.errors import SessionTaken, StoreError
+from nbchat.errors import SessionNotFound, SessionTaken, StoreError
 from nbchat.events import EntryAdded, SavingFailed
 from nbchat.history import Entry
 from nbchat.session import Session
@@ -54,6 +54,48 @@ def test_a_session_comes_back_as_it_was(store):
     again = store.load(agent.session.session_id)
     assert again.transcript == agent.session.transcript
     assert again.usages == agent.session.usages
+
+
+def test_a_deleted_session_leaves_no_row_and_the_others_stay(store, tmp_path):
+    kept, gone = (agent_in(store, says(STORY), says("x")) for _ in "12")
+    for agent in (kept, gone):
+        agent.ask("Where is W1?")
+        list(agent.pin("Be brief."))
+    name = gone.session.session_id
+    store.delete(name)
+    with pytest.raises(SessionNotFound, match=name):
+        store.load(name)
+    with pytest.raises(SessionNotFound, match="/sessions lists them"):
+        store.delete(name)
+    assert [each.id for each in store.sessions()] == [kept.session.session_id]
+    with sqlite3.connect(tmp_path / "sessions.db") as database:
+        for table in ("chat_messages", "session_snapshots"):
+            ids = database.execute(
+                f"SELECT DISTINCT session_id FROM {table}"
+            ).fetchall()
+            assert ids == [(kept.session.session_id,)]
+    database.close()
+
+
+def test_sessions_are_found_by_words_that_were_said_in_any_message(store):
+    first, second = (
+        agent_in(store, says("Toner is 100% low.")),
+        agent_in(store, says("Two.")),
+    )
+    first.ask("What about the printer?")
+    second.ask("What about the roof?")
+    assert [s.title for s in store.sessions(words=["toner", "PRINTER"])] == [
+        "What about the printer?"
+    ]
+    assert [s.title for s in store.sessions(words=["about", "two"])] == [
+        "What about the roof?"
+    ]
+    assert len(store.sessions(words=["what"])) == 2
+    assert store.sessions(words=["toner", "roof"]) == []
+    assert [s.title for s in store.sessions(words=["100%"])] == [
+        "What about the printer?"
+    ]
+    assert store.sessions(words=["1_0"]) == []
 
 
 def test_after_a_compaction_the_view_and_the_full_transcript_both_survive(store):
