@@ -5,13 +5,12 @@ gets all of it at once. `fold` answers with the operations that bring a view up 
 `protocol.json` describes them.
 """
 
-import re
-from bisect import bisect_left
 from typing import Any, assert_never
 
 from nbchat.agent import Agent
 from nbchat.compaction.policies import PRESETS
 from nbchat.events import (
+    Branched,
     Compacted,
     CompactionChanged,
     CompactionFailed,
@@ -33,21 +32,18 @@ from nbchat.events import (
     TurnFinished,
     UsageReported,
 )
-from nbchat.history import Compaction, Entry
+from nbchat.history import EXCLUDED, Compaction, Entry
 from nbchat.rendering.banners import (
     compaction_html,
     notice_html,
     progress_text,
 )
-from nbchat.rendering.entries import (
-    MARKDOWN_START,
-    entry_html,
-    note_html,
-    summary_html,
-)
+from nbchat.rendering.entries import entry_html, note_html, summary_html
 from nbchat.rendering.markdown import displayable, markdown_html
 from nbchat.session import Session
+from nbchat.ui.blocks import block_end, without_streamed
 from nbchat.ui.history import parts
+from nbchat.ui.marks import marks
 from nbchat.ui.transcript import Transcript
 from nbchat.worker import (
     AgentReady,
@@ -68,16 +64,16 @@ STOP_NOTES: dict[StopReason, str] = {
     "refusal": "The model declined to answer.",
 }
 
-# A blank line ends a block, unless a list, quote or indented part goes on after it.
-_BLOCK_END = re.compile(r"(?<!\n)\n{2,}+(?=\S)(?![-*+>|]|\d+(?:[.)]|\Z))")
-_FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
+
+OFFERS = ("settings", "sessions", "branches")
+"""What a panel may have or lack, as whoever made it wants."""
 
 
 class Screen:
     """The items of the transcript, the answer being written, and the panel's state."""
 
-    def __init__(self, *, has_settings: bool = False) -> None:
-        """An empty panel whose agent is still to come."""
+    def __init__(self, **offers: bool) -> None:
+        """An empty panel whose agent is still to come; `offers` are of `OFFERS`."""
         self._items = Transcript()
         self._live: dict[str, dict[str, str]] = {}
         self._state: dict[str, Any] = {
@@ -92,7 +88,10 @@ class Screen:
             "policies": list(PRESETS),
             "summary": None,
             "notifies": True,
-            "has_settings": has_settings,
+            "pins": [],
+            "left_out": [],
+            "changes": dict.fromkeys(("undo", "rewrite", "redo")),
+            **{f"has_{name}": offers.get(name, False) for name in OFFERS},
         }
         self._agent: Agent | None = None
         self._banners: dict[str, int] = {}
@@ -111,16 +110,16 @@ class Screen:
         match event:
             case TextDelta() | ThinkingDelta() | RetryScheduled():
                 shown = self._fold_delta(event)
-            case EntryAdded(_, entry):
-                shown = self._add_entry(entry)
+            case EntryAdded(position, entry):
+                shown = self._add_entry(entry, position)
             case ToolRequested(call):
                 shown = self._set(activity=f"Running {displayable(call.tool_name)}")
             case UsageReported(_, tokens, threshold, context, window):
                 shown = self._measure(tokens, threshold, context=context, window=window)
             case TurnFinished() | TurnFailed():
                 shown = self._fold_end(event)
-            case PinsChanged() | SavingFailed():
-                shown = self._add(notice_html(event))
+            case Branched() | PinsChanged() | SavingFailed():
+                shown = [*self._add(notice_html(event)), *self._measure_agent()]
             case (
                 CompactionStarted()
                 | CompactionProgress()
@@ -182,8 +181,9 @@ class Screen:
                 shown = self._set(queue=queue, **({"is_busy": True} if queue else {}))
             case Noted(text):
                 shown = self._add(note_html(text))
-            case Returned(texts):
-                shown = [{"op": "draft", "text": displayable("\n\n".join(texts))}]
+            case Returned(texts, place):
+                draft = {"op": "draft", "text": displayable("\n\n".join(texts))}
+                shown = [draft if place is None else {**draft, "place": place}]
             case TurnStarted():
                 shown = self._set(is_busy=True, activity="Waiting for the model")
             case Stopping():
@@ -201,15 +201,15 @@ class Screen:
         self._items.clear()
         self._banners.clear()
         self._running_banner = None
-        for _, part in parts(agent.session):
-            self._restore_part(part)
+        for place, part in parts(agent.session):
+            self._restore_part(part, place)
         shown = {"op": "restart", **self._items.page()}
         return [shown, *self._set(phase="ready"), *self._measure_agent()]
 
-    def _restore_part(self, part: Entry | Compaction) -> None:
+    def _restore_part(self, part: Entry | Compaction, place: int) -> None:
         """An item whose HTML is made when a view comes to it."""
         if not isinstance(part, Compaction):
-            self._items.add(part)
+            self._items.add(part, place=place if part.can_be_left_out else None)
         elif not self._is_silent(part):
             self._banners[part.id] = self._items.add(part)
 
@@ -217,7 +217,7 @@ class Screen:
         """More of an answer; its finished blocks become HTML while it goes on."""
         appended = self._stream("assistant", displayable(text))
         live = self._live["assistant"]
-        cut = _block_end(live["text"]) if "\n" in live["text"][-len(text) - 3 :] else 0
+        cut = block_end(live["text"]) if "\n" in live["text"][-len(text) - 3 :] else 0
         if not cut:
             return appended
         html, rest = markdown_html(live["text"][:cut]), live["text"][cut:]
@@ -229,11 +229,12 @@ class Screen:
         live["text"] += text
         return [{"op": "text", "kind": kind, "text": text}]
 
-    def _add_entry(self, entry: Entry) -> list[Operation]:
+    def _add_entry(self, entry: Entry, position: int) -> list[Operation]:
         """A finished entry takes the place of what was streamed of it."""
         streamed = self._live.get(entry.role, {"html": ""})["html"]
-        added = self._add(entry_html(entry))
-        shown = [_without(streamed, each, entry.role) for each in added]
+        place = position if entry.can_be_left_out else None
+        added = self._add(entry_html(entry), place=place)
+        shown = [without_streamed(streamed, each, entry.role) for each in added]
         settled = self._settle(entry.role)
         activity = "Waiting for the model" if entry.role in ("user", "tool") else ""
         return [*shown, *settled, *self._set(retry=None, activity=activity)]
@@ -281,7 +282,8 @@ class Screen:
 
     def _is_quiet(self, trigger: str) -> bool:
         """Whether a compaction with this trigger is none of the person's business."""
-        return trigger != "manual" and not self._state["notifies"]
+        by_hand = trigger in ("manual", EXCLUDED)
+        return not by_hand and not self._state["notifies"]
 
     def _begin_banner(self, event: CompactionStarted) -> list[Operation]:
         shown = self._add(notice_html(event))
@@ -318,11 +320,14 @@ class Screen:
         key, self._running_banner = self._running_banner, None
         return key
 
-    def _add(self, html: str, *, key: int | None = None) -> list[Operation]:
+    def _add(
+        self, html: str, *, key: int | None = None, place: int | None = None
+    ) -> list[Operation]:
         """A new item, or a new face of an old one; nothing for empty HTML."""
         if not html:
             return []
-        return [{"op": "item", "key": self._items.add(html, key=key), "html": html}]
+        key = self._items.add(html, key=key, place=place)
+        return [{"op": "item", **self._items.named(key), "html": html}]
 
     def _measure_agent(self) -> list[Operation]:
         """Model, policy, summary and meter as they are now; commands change them."""
@@ -333,6 +338,7 @@ class Screen:
             model=displayable(self._agent.provider.name),
             policy=displayable(engine.policy.name),
             summary=_summary(self._agent.session),
+            **marks(self._agent, self._banners),
         )
         measured = self._measure(
             engine.input_tokens,
@@ -367,25 +373,3 @@ def _summary(session: Session) -> dict[str, Any] | None:
     if record is None:
         return None
     return {"messages": record.stop, "html": summary_html(record.summary)}
-
-
-def _without(streamed: str, item: Operation, kind: str) -> Operation:
-    """An item without the blocks that a view has, if it does begin with them.
-
-    It need not: a block may refer to a link that is defined further down.
-    """
-    start, begins, rest = item["html"].partition(MARKDOWN_START)
-    if not (streamed and begins and rest.startswith(streamed)):
-        return item
-    html = f"{start}{begins}{rest[len(streamed) :]}"
-    return {**item, "html": html, "streamed": kind}
-
-
-def _block_end(text: str) -> int:
-    """Where the last finished block of Markdown ends; 0 while none has."""
-    fences = [found.start() for found in _FENCE.finditer(text)]
-    end = 0
-    for found in _BLOCK_END.finditer(text):
-        is_in_code = bisect_left(fences, found.end()) % 2 == 1
-        end = end if is_in_code else found.end()
-    return end

@@ -15,13 +15,19 @@ _SCRIPTS = (
     "compacting",
     "settings",
     "history",
+    "summaries",
+    "pins",
+    "sessions",
+    "models",
+    "menu",
+    "actions",
     "attaching",
     "completing",
     "code",
     "dom",
 )
 
-_STYLES = ("header", "buttons", "foot", "dialogs")
+_STYLES = ("header", "buttons", "actions", "foot", "dialogs", "lists")
 
 
 def script() -> str:

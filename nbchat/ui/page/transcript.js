@@ -31,30 +31,33 @@ class Transcript {
 
   restart({ items, before }) {
     this.items.clear();
+    this.panel.actions.clear();
     this.panel.parts.log.replaceChildren();
     this.before = before;
     this.awaitNothing();
     items.forEach((item) => this.setItem(item));
   }
 
-  setItem({ key, html, streamed }) {
+  setItem(item) {
+    const { key } = item;
     if (key < this.before) return; // it is not here yet
     const { log } = this.panel.parts;
-    const fresh = this.itemOf(html, streamed);
+    const fresh = this.itemOf(item);
     if (this.items.has(key)) this.items.get(key).replaceWith(fresh);
     else if (!this.foldResult(fresh, log)) log.append(fresh);
     this.items.set(key, fresh);
   }
 
-  itemOf(html, streamed) {
+  itemOf({ html, streamed, ...named }) {
     const fresh = fromHtml(html);
     const text = fresh.querySelector(".nbc-md");
     if (streamed) text.prepend(...this.blocksOf(streamed));
     text?.classList.toggle("nbc-long", text.childElementCount > MANY_BLOCKS);
     addCopyButtons(fresh);
     addRetryButton(fresh);
+    addBackButton(fresh);
     this.panel.dialogs.forEach((dialog) => dialog.see(fresh));
-    return fresh;
+    return this.panel.actions.dress(fresh, named);
   }
 
   // A call's result is the second half of its card.
@@ -70,6 +73,7 @@ class Transcript {
 
   dropItem(key) {
     this.items.get(key)?.remove();
+    this.panel.actions.forget(key);
     this.items.delete(key);
   }
 
@@ -87,10 +91,10 @@ class Transcript {
     const { log, scroller } = this.panel.parts;
     const below = scroller.scrollHeight - scroller.scrollTop;
     const page = tag("div");
-    for (const { key, html } of items) {
-      const fresh = this.itemOf(html);
+    for (const item of items) {
+      const fresh = this.itemOf(item);
       if (!this.foldResult(fresh, page)) page.append(fresh);
-      this.items.set(key, fresh);
+      this.items.set(item.key, fresh);
     }
     log.querySelectorAll(":scope > .nbc-tool-result").forEach((r) => this.foldResult(r, page));
     log.prepend(...page.childNodes);
