@@ -157,6 +157,14 @@ class Agent:
             self.upkeep.regenerate(self.session, self.provider, focus=focus, stop=stop)
         )
 
+    def exclude(self, place: int) -> Iterator[Event]:
+        """Keep what stands at a place of the transcript from the model."""
+        yield from self._told(self.upkeep.exclude(self.session, place))
+
+    def include(self, place: int) -> Iterator[Event]:
+        """Let the model see again what was left out."""
+        yield from self._told(self.upkeep.include(self.session, place))
+
     def pin(self, text: str) -> Iterator[Event]:
         """Keep a rule word for word through every compaction; at most 2,000 tokens."""
         yield from self._told(self._weighed(self.upkeep.pin(self.session, text)))

@@ -15,6 +15,7 @@ from IPython.core.error import UsageError
 from IPython.display import display
 
 from nbchat.events import (
+    Branched,
     Compacted,
     CompactionChanged,
     CompactionFailed,
@@ -149,7 +150,8 @@ def _note(event: Event) -> str:
     """What else a person wants to know, in one line; empty for all that flows."""
     match event:
         case (
-            CompactionSkipped()
+            Branched()
+            | CompactionSkipped()
             | CompactionFailed()
             | CompactionUndone()
             | CompactionChanged()

@@ -106,6 +106,13 @@ class CompactionChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class Branched:
+    """The conversation goes on another way; the session `earlier` keeps the old one."""
+
+    earlier: str
+
+
+@dataclass(frozen=True, slots=True)
 class PinsChanged:
     """A rule was pinned or let go; these hold now."""
 
@@ -171,6 +178,7 @@ Event = (
     | CompactionChanged
     | CompactionSkipped
     | CompactionFailed
+    | Branched
     | PinsChanged
     | SavingFailed
     | TurnFinished

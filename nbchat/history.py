@@ -18,6 +18,12 @@ Revision = Literal["", "edited", "regenerated"]
 RETRIEVAL = "retrieval"
 """The trigger of a pruning that was made when the output came."""
 
+EXCLUDED = "excluded"
+"""The trigger of a pruning by which a person has left a message out."""
+
+LEFT_OUT = "[left out by the user]"
+"""What the model sees instead of it."""
+
 INCOMPLETE = '{"incomplete": true}'
 TEXT_TYPES = ("text/", "application/json", "application/xml", "application/yaml")
 """Media types whose content is text."""
@@ -63,6 +69,18 @@ class Entry(NamedTuple):
     def is_attachment(self) -> bool:
         """Whether this is a picture or a file that a person brought."""
         return self.role == "user" and bool(self.tool_name)
+
+    @property
+    def can_be_left_out(self) -> bool:
+        """Whether a person may keep it from the model: words and outputs, no calls."""
+        is_answer = self.role == "assistant" and not self.is_call
+        return is_answer or self.role in ("user", "tool")
+
+    def seen_as(self, content: str) -> "Entry":
+        """The same entry with other content; a file or picture goes with the old."""
+        if self.is_attachment:
+            return Entry(self.role, content)
+        return self._replace(content=content)
 
     @property
     def is_text_file(self) -> bool:
@@ -201,6 +219,11 @@ class Compaction:
     def is_immediate(self) -> bool:
         """Whether this shortened an output before the model first saw it."""
         return self.kind == "pruning" and self.trigger == RETRIEVAL
+
+    @property
+    def is_exclusion(self) -> bool:
+        """Whether a person left a message out by this."""
+        return self.kind == "pruning" and self.trigger == EXCLUDED
 
     @property
     def is_attempt(self) -> bool:

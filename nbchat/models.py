@@ -4,6 +4,7 @@ Windows come from the server where it tells, else from the package `genai-prices
 prices; what nobody knows stays None, and then no percentage and no $0 is ever shown.
 """
 
+import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -17,6 +18,15 @@ DEFAULT_OUTPUT_LIMIT = 4_096
 """Tokens asked for when a model's own limit is unknown; every chat model allows it."""
 
 MILLION = 1_000_000
+
+LISTED = {"anthropic": "anthropic", "openai": "openai", "gemini": "google"}
+"""What the price list calls the providers that are known here."""
+
+LEAST_WINDOW = 128_000
+"""Of a model that is offered by the price list alone: smaller ones are old."""
+
+_CHAT_NAME = re.compile(r"claude-|gpt-|o\d|gemini-")
+_SPECIAL = re.compile(r"image|audio|tts|live|search|vision|research|transcribe|-20\d\d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +110,18 @@ def model_info(name: str, *, provider: str | None = None) -> ModelInfo:
         window=model.context_window,
         encoding=_encoding(name),
         prices=_prices(model.get_prices(datetime.now(UTC))) if provider else None,
+    )
+
+
+def chat_models(kind: str) -> list[str]:
+    """Current chat models of a provider, as far as the price list knows them."""
+    provider = next((p for p in get_snapshot().providers if p.id == LISTED[kind]), None)
+    return sorted(
+        model.id
+        for model in (provider.models if provider else ())
+        if (model.context_window or 0) >= LEAST_WINDOW
+        and _CHAT_NAME.match(model.id)
+        and not (model.deprecated or _SPECIAL.search(model.id))
     )
 
 

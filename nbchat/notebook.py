@@ -54,6 +54,8 @@ class NotebookChat:
                 commands=self._obey,
                 command_list=lambda: self.commands.help_lines,
                 settings=self._listed_settings,
+                branch=self.commands.branch,
+                store=self.store,
                 resolver=ShellContents(self._shell) if self._shell else None,
                 notifies=self._in_force.notifications,
             )

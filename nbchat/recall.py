@@ -50,6 +50,10 @@ class Conversation(Protocol):
         """Every entry ever said."""
 
     @property
+    def admitted(self) -> Sequence[Entry]:
+        """The same, without the content of what a person left out."""
+
+    @property
     def hidden_places(self) -> Collection[int]:
         """Places in the transcript that the model sees shortened, or no more."""
 
@@ -164,7 +168,7 @@ def recall_tool(
         now = conversation()
         if not now.hidden_places:
             return "nothing was left out: all that was said is in front of you"
-        found = find(now.transcript, query, among=now.hidden_places)
+        found = find(now.admitted, query, among=now.hidden_places)
         return found.text(count=count)
 
     return recall

@@ -32,13 +32,14 @@ def seen(entries: Iterable[Entry], compactions: Iterable[Compaction]) -> list[En
     """Entries as a model sees them under the compactions in force, oldest first.
 
     That is the summary which reaches farthest and what it does not cover, with the
-    outputs that were pruned seen shortened.
+    outputs that were pruned seen shortened, and without what a person left out.
     """
-    active, view = list(compactions), list(entries)
+    active = sorted(compactions, key=lambda record: record.is_exclusion)
+    view = list(entries)
     for record in active:
         for place, content in record.replacements:
             if place < len(view):
-                view[place] = view[place]._replace(content=content)
+                view[place] = view[place].seen_as(content)
     summary = _farthest_summary(active)
     return [summary.entry, *view[summary.stop :]] if summary else view
 
@@ -156,14 +157,25 @@ class Session:
         self._viewed = (len(self.compactions), len(self.transcript))
 
     def first_seen(self, start: int, stop: int) -> list[Entry]:
-        """Entries as the model saw them first: some outputs came shortened."""
-        entries = self.transcript[start:stop]
-        for record in self.active_compactions:
-            for place, content in record.replacements if record.is_immediate else ():
-                if start <= place < stop:
-                    entry = entries[place - start]
-                    entries[place - start] = entry._replace(content=content)
-        return entries
+        """Entries as the model saw them first: some outputs came shortened.
+
+        What a person has left out since is left out here, too.
+        """
+        records = self.active_compactions
+        kept = [each for each in records if each.is_immediate or each.is_exclusion]
+        return seen(self.transcript[:stop], kept)[start:]
+
+    @property
+    def excluded(self) -> dict[int, Compaction]:
+        """Places in the transcript that a person left out, each with its record."""
+        left_out = (each for each in self.active_compactions if each.is_exclusion)
+        return {place: each for each in left_out for place, _ in each.replacements}
+
+    @property
+    def admitted(self) -> list[Entry]:
+        """Every entry ever said, without the content of what a person left out."""
+        records = self.active_compactions
+        return seen(self.transcript, [each for each in records if each.is_exclusion])
 
     def newest(self, position: int) -> list[Entry]:
         """What the model sees of the entries from a place of the transcript on."""
@@ -222,9 +234,16 @@ class Session:
             self.usages.append((len(self.transcript), usage))
         return len(self.transcript) - 1
 
-    def branch(self, position: int) -> "Session":
+    def brought_to(self, position: int) -> int:
+        """Where the pictures and files begin that came with a person's words."""
+        while position and self.transcript[position - 1].is_attachment:
+            position -= 1
+        return position
+
+    def branch(self, position: int, stop: int | None = None) -> "Session":
         """A new session that is this one up to a place, to go on another way.
 
+        `stop` is where to end instead, so that what came with the words goes, too.
         Raises NbchatError when nothing a person said stands there.
         """
         if not self._is_prompt(position):
@@ -232,10 +251,11 @@ class Session:
                 f"at {position} there is nothing that a person said; "
                 f"the last such place is {self.last_prompt}"
             )
+        stop = position if stop is None else stop
         return Session(
-            self.transcript[:position],
-            compactions=[r for r in self.compactions if r.committed_at <= position],
-            usages=[each for each in self.usages if each[0] <= position],
+            self.transcript[:stop],
+            compactions=[r for r in self.compactions if r.committed_at <= stop],
+            usages=[each for each in self.usages if each[0] <= stop],
             pins=self.pins,
         )
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from threading import Event as Flag
 
 from nbchat.compaction.engine import CompactionEngine, Work
+from nbchat.compaction.exclusion import inclusion
 from nbchat.errors import CompactionError, NbchatError, Stopped
 from nbchat.events import (
     Change,
@@ -94,6 +95,18 @@ class Upkeep:
         if record is not None:
             session.compactions.append(record)
             yield Compacted(record)
+
+    def exclude(self, session: Session, place: int) -> Events:
+        """Keep what stands at a place of the transcript from the model."""
+        record = self._engine.exclude(session, place)
+        self._append(session, record)
+        yield Compacted(record)
+
+    def include(self, session: Session, place: int) -> Events:
+        """Let the model see again what was left out."""
+        record = inclusion(session, place)
+        self._append(session, record)
+        yield CompactionUndone(record)
 
     def undo(self, session: Session) -> Events:
         """Take back the compaction in force."""
@@ -214,7 +227,10 @@ class Upkeep:
     def _append(self, session: Session, record: Compaction) -> None:
         """Change the view; what was counted before it triggers nothing any more."""
         session.compactions.append(record)
-        self._engine.reset(record if record.is_in_force else None)
+        if record.is_exclusion:
+            self._engine.shift(record)
+        else:
+            self._engine.reset(record if record.is_in_force else None)
 
 
 def _noting(work: Work, started: list[Compaction]) -> Work:

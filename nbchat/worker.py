@@ -62,9 +62,13 @@ class Stopping:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """These messages waited when the chat was stopped; their author has them back."""
+    """These messages were not answered, and their author has them back.
+
+    `place` is where an earlier message stands that one of them was to replace.
+    """
 
     texts: tuple[str, ...]
+    place: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,9 @@ WorkerEvent = (
 )
 
 Listener = Callable[[Event | WorkerEvent], None]
+
+Play = Callable[[Agent, threading.Event], Iterator[Event | WorkerEvent]]
+"""What is done with the agent; setting the flag ends it."""
 
 Attach = Callable[[], Iterable[Entry]]
 """What a message brings along, looked up when its turn has come."""
@@ -108,7 +115,7 @@ class Job:
     """Something to do with the agent, and the context it was asked for in."""
 
     label: str
-    play: Callable[[Agent, threading.Event], Iterator[Event | WorkerEvent]]
+    play: Play
     context: Context = field(default_factory=copy_context)
 
 
@@ -167,6 +174,10 @@ class Worker:
         When `attach` raises AttachmentError the author has the message back.
         """
         self._enqueue(Job(text, partial(self._answer, text, attach)))
+
+    def do(self, label: str, play: Play) -> None:
+        """Play something after the messages that wait already; `label` names it."""
+        self._enqueue(Job(label, play))
 
     def compact(self, focus: str = "", keep: int | None = None) -> None:
         """Compact the conversation after the messages that wait already.

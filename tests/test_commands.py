@@ -13,6 +13,7 @@ from nbchat.commands import Commands
 from nbchat.compaction.envelope import story
 from nbchat.errors import ConfigError, NbchatError, Stopped
 from nbchat.events import (
+    Branched,
     Compacted,
     CompactionChanged,
     CompactionUndone,
@@ -213,6 +214,30 @@ def test_a_new_session_leaves_the_old_one_to_go_back_to(commands):
     assert again == ["first", "one", "third", "three"]
 
 
+def test_a_session_is_deleted_but_never_the_one_that_goes_on(commands):
+    agent = agent_for(commands, says("one"), says("two"))
+    agent.ask("first")
+    old = agent.session.session_id
+    with pytest.raises(NbchatError, match="goes on here; begin another with /new"):
+        commands(agent, f"/delete {old}")
+    commands(agent, "/new")
+    with pytest.raises(NbchatError, match="no session 'nobody'"):
+        commands(agent, "/delete nobody")
+    assert commands(agent, f"/delete {old}").text == f"session {old} is deleted"
+    assert commands._store.sessions() == []
+
+
+def test_other_words_go_out_as_they_were_typed(commands):
+    agent = agent_for(commands, says("one"), says("two"), says("three"))
+    agent.ask("first")
+    for line, said in (
+        ("/branch 0   two  spaces", "  two  spaces"),
+        ("/branch 0 /x\n'y'", "/x\n'y'"),
+    ):
+        list(commands(agent, line).events)
+        assert agent.session.transcript[0].content == said
+
+
 def test_the_model_can_be_changed_in_mid_conversation(commands):
     agent = agent_for(commands, says("one"))
     agent.ask("first")
@@ -230,7 +255,7 @@ def test_an_answer_is_written_anew_and_the_old_one_stays_in_its_session(commands
     agent.ask("second")
     old = agent.session
     result = commands(agent, "/again")
-    assert f"a branch of session {old.session_id}" in result.text
+    assert next(result.events) == Branched(old.session_id)
     list(result.events)
     assert [e.content for e in agent.session.transcript] == [
         "first",

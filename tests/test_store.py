@@ -56,6 +56,48 @@ def test_a_session_comes_back_as_it_was(store):
     assert again.usages == agent.session.usages
 
 
+def test_a_deleted_session_leaves_no_row_and_the_others_stay(store, tmp_path):
+    kept, gone = (agent_in(store, says(STORY), says("x")) for _ in "12")
+    for agent in (kept, gone):
+        agent.ask("Where is W1?")
+        list(agent.pin("Be brief."))
+    name = gone.session.session_id
+    store.delete(name)
+    with pytest.raises(SessionNotFound, match=name):
+        store.load(name)
+    with pytest.raises(SessionNotFound, match="/sessions lists them"):
+        store.delete(name)
+    assert [each.id for each in store.sessions()] == [kept.session.session_id]
+    with sqlite3.connect(tmp_path / "sessions.db") as database:
+        for table in ("chat_messages", "session_snapshots"):
+            ids = database.execute(
+                f"SELECT DISTINCT session_id FROM {table}"
+            ).fetchall()
+            assert ids == [(kept.session.session_id,)]
+    database.close()
+
+
+def test_sessions_are_found_by_words_that_were_said_in_any_message(store):
+    first, second = (
+        agent_in(store, says("Toner is 100% low.")),
+        agent_in(store, says("Two.")),
+    )
+    first.ask("What about the printer?")
+    second.ask("What about the roof?")
+    assert [s.title for s in store.sessions(words=["toner", "PRINTER"])] == [
+        "What about the printer?"
+    ]
+    assert [s.title for s in store.sessions(words=["about", "two"])] == [
+        "What about the roof?"
+    ]
+    assert len(store.sessions(words=["what"])) == 2
+    assert store.sessions(words=["toner", "roof"]) == []
+    assert [s.title for s in store.sessions(words=["100%"])] == [
+        "What about the printer?"
+    ]
+    assert store.sessions(words=["1_0"]) == []
+
+
 def test_after_a_compaction_the_view_and_the_full_transcript_both_survive(store):
     agent = agent_in(store, says(STORY), says("<summary>short</summary>"), says("two"))
     agent.ask("first")

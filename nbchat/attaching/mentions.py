@@ -5,10 +5,12 @@ decorator and what stands in backticks point at nothing.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
+
+from nbchat.history import Entry
 
 Kind = Literal["variable", "cell", "file", "image", "error"]
 
@@ -71,6 +73,26 @@ def mentions(text: str) -> list[Mention]:
     said = _without_decorators(_CODE.sub(_blanked, text))
     found = (_mention(match) for match in _MENTION.finditer(said))
     return list({(each.kind, each.name): each for each in found}.values())
+
+
+def not_mentioned(said: Entry, brought: Iterable[Entry]) -> list[Entry]:
+    """What came with a message and is not what its words point at."""
+    found = mentions(said.content)
+    return [each for each in brought if not any(_is_of(each, one) for one in found)]
+
+
+def _is_of(brought: Entry, mention: Mention) -> bool:
+    """Whether an entry is what a mention stood for, as far as their names tell."""
+    name = str(brought.arguments.get("name", ""))
+    match mention.kind:
+        case "cell" if not mention.name:
+            return name.startswith("cell ")
+        case "cell":
+            return name == f"cell {mention.name}"
+        case "error":
+            return name == "error"
+        case _:
+            return name == mention.name
 
 
 def _blanked(match: re.Match[str]) -> str:

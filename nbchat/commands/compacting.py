@@ -137,6 +137,23 @@ def _unpin(agent: Agent, number: str, _stop: Stop) -> CommandResult:
     return CommandResult(events=agent.unpin(int(number)))
 
 
+def _exclude(agent: Agent, place: str, _stop: Stop) -> CommandResult:
+    return CommandResult(events=agent.exclude(_place("/exclude", place)))
+
+
+def _include(agent: Agent, place: str, _stop: Stop) -> CommandResult:
+    return CommandResult(events=agent.include(_place("/include", place)))
+
+
+def _place(command: str, text: str) -> int:
+    if not text.isdecimal():
+        raise NbchatError(
+            f"{command} takes the place of a message, as /recall and the history show "
+            f"it, not {text!r}"
+        )
+    return int(text)
+
+
 def _checkpoint(agent: Agent, text: str, _stop: Stop) -> CommandResult:
     return CommandResult(events=agent.checkpoint(text))
 
@@ -182,6 +199,8 @@ TABLE: dict[str, tuple[Command, str]] = {
     "regenerate": (_regenerate, "[focus]  have the summary written anew"),
     "pin": (_pin, "[text]  list the rules, or add one no compaction touches"),
     "unpin": (_unpin, "number  let a rule go"),
+    "exclude": (_exclude, "place  keep a message from the model; nothing is deleted"),
+    "include": (_include, "place  let the model see it again"),
     "checkpoint": (_checkpoint, "text  keep the state of the work, until the next one"),
     "threshold": (_threshold, "[tokens]  show or set when to compact"),
 }

@@ -1,9 +1,11 @@
 """The commands by their names, with the store and the settings that some need."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 
 from nbchat.agent import Agent
+from nbchat.attaching.mentions import not_mentioned
 from nbchat.build import apply_setting, policy_of, recorder
 from nbchat.commands.compacting import TABLE, policy_text
 from nbchat.commands.result import Command, CommandResult, Stop
@@ -18,6 +20,8 @@ from nbchat.configuration.preferences import (
     with_preferences,
 )
 from nbchat.errors import ConfigError, NbchatError
+from nbchat.events import Branched
+from nbchat.history import Entry
 from nbchat.providers import KINDS, connect
 from nbchat.session import Session
 from nbchat.storage.session_log import session_log, write_session_log
@@ -54,6 +58,7 @@ class Commands:
             "new": (self._new, "begin another session; this one is kept"),
             "sessions": (self._sessions, "list the sessions"),
             "resume": (self._resume, "id  go on with a session"),
+            "delete": (self._delete, "id  remove a session for good"),
         }
 
     def __call__(self, agent: Agent, line: str, *, stop: Stop = None) -> CommandResult:
@@ -97,6 +102,14 @@ class Commands:
         self._switch(agent, self._store.load(session_id))
         return CommandResult(f"back in {agent.session!r}")
 
+    def _delete(self, agent: Agent, session_id: str, _stop: Stop) -> CommandResult:
+        if session_id == agent.session.session_id:
+            raise NbchatError(
+                "this is the session that goes on here; begin another with /new first"
+            )
+        self._store.delete(session_id)
+        return CommandResult(f"session {session_id} is deleted")
+
     def _switch(self, agent: Agent, session: Session) -> None:
         """Go on in another session; the one before is kept, whoever began it."""
         if not agent.session.session_id:
@@ -105,7 +118,7 @@ class Commands:
 
     def _again(self, agent: Agent, text: str, stop: Stop) -> CommandResult:
         place = agent.session.last_prompt
-        return self._branched(agent, place, text, stop)
+        return self.branch(agent, place, text, stop=stop)
 
     def _branch(self, agent: Agent, argument: str, stop: Stop) -> CommandResult:
         place, _, text = argument.partition(" ")
@@ -114,17 +127,33 @@ class Commands:
                 "/branch takes the place of one of your messages, as /recall and the "
                 f"history show it, and other words for it, not {place!r}"
             )
-        return self._branched(agent, int(place), text, stop)
+        return self.branch(agent, int(place), text, stop=stop)
 
-    def _branched(
-        self, agent: Agent, place: int, text: str, stop: Stop
+    def branch(
+        self,
+        agent: Agent,
+        place: int,
+        text: str,
+        *,
+        attached: Sequence[Entry] | None = None,
+        stop: Stop = None,
     ) -> CommandResult:
-        """Another way from a place on; the session as it was stays among the others."""
+        """Another way from a place on; the session as it was stays among the others.
+
+        A blank `text` is what stands there, said once more. `attached` comes with it
+        instead of what the old words pointed at; None leaves all as it was.
+        """
         old = agent.session
-        new, said = old.branch(place), text.strip() or old.transcript[place].content
-        self._switch(agent, new)
-        told = f"a branch of session {old.session_id}, which /resume brings back"
-        return CommandResult(told, agent.run(said, stop=stop))
+        kept = old.branch(place)  # refuses a place that is none
+        said = text if text.strip() else old.transcript[place].content
+        if attached is not None:
+            start = old.brought_to(place)
+            kept = old.branch(place, start)
+            brought = old.transcript[start:place]
+            attached = [*not_mentioned(old.transcript[place], brought), *attached]
+        self._switch(agent, kept)
+        turn = agent.run(said, stop=stop, attached=attached or ())
+        return CommandResult(events=chain([Branched(old.session_id)], turn))
 
     def _import(self, agent: Agent, session_id: str, _stop: Stop) -> CommandResult:
         return CommandResult(events=agent.import_summary(self._store.load(session_id)))

@@ -9,6 +9,7 @@ from dataclasses import replace
 from threading import Event as Flag
 
 from nbchat.compaction import changes
+from nbchat.compaction.exclusion import exclusion
 from nbchat.compaction.meters.gauge import Gauge
 from nbchat.compaction.plan import Plan, make_plan
 from nbchat.compaction.policies import Policy, policy_named
@@ -31,7 +32,7 @@ from nbchat.compaction.story.writers import (
 from nbchat.compaction.units import open_calls
 from nbchat.errors import CompactionError
 from nbchat.events import CompactionStarted
-from nbchat.history import Compaction, Entry, Usage, prefix_hash
+from nbchat.history import LEFT_OUT, Compaction, Entry, Usage, prefix_hash
 from nbchat.models import ModelInfo
 from nbchat.providers.base import Provider, Request
 from nbchat.session import Session
@@ -188,6 +189,18 @@ class CompactionEngine(Gauge):
     def shorten(self, session: Session) -> Compaction | None:
         """The record that shortens an output that just came; None where none should."""
         return newest_shortened(session, self.policy, self.counter)
+
+    def exclude(self, session: Session, place: int) -> Compaction:
+        """The record that keeps what stands at a place from the model.
+
+        Raises NbchatError where that cannot be.
+        """
+        record = exclusion(session, place, self.policy)
+        entry, before = session.transcript[place], self.context_tokens(session)
+        seen_now, seen_then = session.newest(place)[0], entry.seen_as(LEFT_OUT)
+        saved = self.counter.count_entry(seen_now) - self.counter.count_entry(seen_then)
+        after = self._scaled(session, before, saved)
+        return replace(record, tokens_before=before, tokens_after=after)
 
     def undo(self, session: Session) -> Compaction | None:
         """The record that takes back the newest compaction in force; None without."""

@@ -10,6 +10,7 @@ from typing import assert_never
 from nbchat.billing import dollars_text
 from nbchat.compaction.envelope import story
 from nbchat.events import (
+    Branched,
     Change,
     CompactionChanged,
     CompactionFailed,
@@ -59,8 +60,24 @@ TITLES = {
         "redone": "Tool outputs shortened again",
         "failed": "Tool outputs not shortened",
     },
+    "exclusion": {
+        "done": "Message left out",
+        "undone": "Message taken in again",
+        "redone": "Message left out again",
+    },
 }
 """What a banner says first, by the record's kind and what became of it."""
+
+BRANCHED = "From here on another way; the earlier one stays among the sessions."
+
+STATES = {
+    CompactionStarted: "running",
+    CompactionSkipped: "skipped",
+    CompactionFailed: "failed",
+    CompactionUndone: "undone",
+    CompactionChanged: "done",
+}
+"""How the banner of a notice looks."""
 
 CompactionNotice = (
     CompactionStarted
@@ -70,7 +87,7 @@ CompactionNotice = (
     | CompactionChanged
 )
 
-Notice = CompactionNotice | PinsChanged | SavingFailed | TurnFailed
+Notice = CompactionNotice | Branched | PinsChanged | SavingFailed | TurnFailed
 
 _INLINE_MARK = re.compile(r"</?(?:a|code|em|s|span|strong)\b[^>]*>")
 _MARK = re.compile(r"<[^>]+>")
@@ -80,9 +97,7 @@ def compaction_html(compaction: Compaction) -> str:
     """The banner of a compaction: what was folded, what it saved, and the summary."""
     author = "summary by you" if compaction.revision == "edited" else compaction.model
     facts = [
-        f"policy {compaction.policy}",
-        f"trigger {compaction.trigger}",
-        f"cost {compaction.cost.total_tokens:,} tokens",
+        *([] if compaction.is_exclusion else _origin(compaction)),
         *filter(None, [dollars_text(compaction.cost)]),
         *filter(None, [author, _time(compaction)]),
         *filter(None, [compaction.reason, compaction.note]),
@@ -96,6 +111,15 @@ def compaction_html(compaction: Compaction) -> str:
         f'<div class="nbc-banner-facts">{escaped(" · ".join(facts))}</div>'
         f"{summary}</details>"
     )
+
+
+def _origin(compaction: Compaction) -> list[str]:
+    """What decided on a compaction, and what it took."""
+    return [
+        f"policy {compaction.policy}",
+        f"trigger {compaction.trigger}",
+        f"cost {compaction.cost.total_tokens:,} tokens",
+    ]
 
 
 def compaction_cell_html(compaction: Compaction) -> str:
@@ -117,28 +141,23 @@ def notice_html(event: Notice) -> str:
     """An event that is worth a line of its own."""
     text = notice_text(event)
     match event:
+        case Branched(earlier):
+            named = f'class="nbc-branched" data-session="{escaped(earlier)}"'
+            html = f"<div {named}><span>{BRANCHED}</span></div>"
         case PinsChanged() | SavingFailed():
             html = f'<div class="nbc-notice">{escaped(text)}</div>'
         case TurnFailed():
             html = f'<div class="nbc-error">{escaped(text)}</div>'
-        case CompactionStarted():
-            html = _banner("running", text)
-        case CompactionSkipped():
-            html = _banner("skipped", text)
-        case CompactionFailed():
-            html = _banner("failed", text)
-        case CompactionUndone():
-            html = _banner("undone", text)
-        case CompactionChanged():
-            html = _banner("done", text)
         case _:
-            assert_never(event)
+            html = _banner(STATES[type(event)], text)
     return html
 
 
 def notice_text(event: Notice) -> str:
     """An event that is worth a line of its own, as plain text."""
     match event:
+        case Branched(earlier):
+            text = f"a branch of session {earlier}, which /resume brings back"
         case PinsChanged(pins):
             rules = "1 rule" if len(pins) == 1 else f"{len(pins)} rules"
             text = f"Pinned, kept word for word: {rules}"
@@ -195,13 +214,20 @@ def _preview(compaction: Compaction) -> str:
 
 
 def _title(compaction: Compaction) -> str:
-    title = TITLES[compaction.kind][compaction.status]
+    title = _titles(compaction)[compaction.status]
     is_changed = compaction.is_in_force and compaction.revision
     return f"{title}, {compaction.revision}" if is_changed else title
 
 
+def _titles(compaction: Compaction) -> dict[str, str]:
+    return TITLES["exclusion" if compaction.is_exclusion else compaction.kind]
+
+
 def _figures(compaction: Compaction) -> str:
     before, after = compaction.tokens_before, compaction.tokens_after
+    if compaction.is_exclusion:
+        sizes = f", {before:,} → {after:,} tokens" if compaction.is_in_force else ""
+        return f"#{compaction.start}{sizes}"
     if compaction.kind == "pruning":
         outputs = _outputs(compaction)
         return f"{outputs}, {before:,} → {after:,} tokens; no model was called"
@@ -213,6 +239,9 @@ def _figures(compaction: Compaction) -> str:
 
 
 def _undone_text(compaction: Compaction) -> str:
+    if compaction.is_exclusion:
+        again = f"the model sees #{compaction.start} again"
+        return f"{TITLES['exclusion']['undone']}: {again}"
     if compaction.kind == "pruning":
         again = f"the model sees {_outputs(compaction)} in full again"
         return f"Tool outputs restored: {again}"
@@ -223,7 +252,7 @@ def _undone_text(compaction: Compaction) -> str:
 def _changed_text(compaction: Compaction, change: Change) -> str:
     match change:
         case "redone":
-            return f"{TITLES[compaction.kind]['redone']}: {_figures(compaction)}"
+            return f"{_titles(compaction)['redone']}: {_figures(compaction)}"
         case "edited":
             title = "Summary edited"
         case "regenerated":

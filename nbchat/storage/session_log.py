@@ -39,7 +39,8 @@ class Monitoring:
 def monitoring(session: Session) -> Monitoring:
     """The figures of a session so far."""
     done = [each for each in session.decided_compactions if each.kind == "summary"]
-    pruned = [each for each in session.decided_compactions if each.kind == "pruning"]
+    decided = [e for e in session.decided_compactions if not e.is_exclusion]
+    pruned = [each for each in decided if each.kind == "pruning"]
     paid = {record.id: record.cost for record in session.compactions}
     return Monitoring(
         compactions=len(done),
@@ -90,7 +91,9 @@ def _action(session: Session, record: Compaction, window: int | None) -> str:
 
 def _told(session: Session, record: Compaction) -> str:
     saved = record.tokens_before - record.tokens_after
-    if record.kind == "pruning":
+    if record.is_exclusion:
+        done = f"Left out by the user: the message at {record.start}"
+    elif record.kind == "pruning":
         places = ", ".join(str(place) for place, _ in record.replacements)
         done = f"Shortened {len(record.replacements)} tool outputs (places {places})"
     else:

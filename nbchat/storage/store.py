@@ -5,7 +5,7 @@ only ever added, each in its own transaction, so a crash loses nothing acknowled
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
@@ -105,8 +105,13 @@ class SessionStore:
                 f"session {session_id!r} cannot be read: {error}"
             ) from error
 
-    def sessions(self, *, notebook: str | None = None) -> list[SessionInfo]:
-        """All sessions or a notebook's, last used first, titled by how they begin."""
+    def sessions(
+        self, *, notebook: str | None = None, words: Iterable[str] = ()
+    ) -> list[SessionInfo]:
+        """All sessions or a notebook's, last used first, titled by how they begin.
+
+        Only those in which each of `words` was said, wherever case.
+        """
         every = chat_messages.alias()
         is_attached = sa.and_(every.c.role == "user", every.c.tool_name != "")
         spoken = sa.func.min(sa.case((~is_attached, every.c.position)))
@@ -132,8 +137,26 @@ class SessionStore:
         )
         if notebook is not None:
             query = query.where(sessions.c.notebook == _storable(notebook))
+        for word in words:
+            is_said = chat_messages.c.content.icontains(word, autoescape=True)
+            said = sa.select(chat_messages.c.session_id).where(is_said)
+            query = query.where(sessions.c.id.in_(said))
         with self._connection() as connection:
             return [_info(row) for row in connection.execute(query)]
+
+    def delete(self, session_id: str) -> None:
+        """Remove a session for good; raises SessionNotFound if there is none."""
+        with self._connection() as connection:
+            for table in (session_snapshots, chat_messages):
+                is_its_own = table.c.session_id == session_id
+                connection.execute(sa.delete(table).where(is_its_own))
+            done = connection.execute(
+                sa.delete(sessions).where(sessions.c.id == session_id)
+            )
+        if not done.rowcount:
+            raise SessionNotFound(
+                f"there is no session {session_id!r}; /sessions lists them"
+            )
 
     def check_writable(self) -> None:
         """Write and take it back; raises StoreError where that cannot be done."""

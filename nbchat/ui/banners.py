@@ -4,6 +4,8 @@ One says that a compaction is under way; what it ends in takes its place. A pane
 does not notify leaves out the automatic ones, unless somebody should know.
 """
 
+from collections.abc import Mapping
+
 from nbchat.events import (
     CompactionChanged,
     CompactionFailed,
@@ -11,7 +13,7 @@ from nbchat.events import (
     CompactionStarted,
     CompactionUndone,
 )
-from nbchat.history import Compaction
+from nbchat.history import EXCLUDED, Compaction
 from nbchat.rendering.banners import compaction_html, notice_html
 from nbchat.ui.transcript import Operation, Transcript
 
@@ -26,6 +28,11 @@ class Banners:
         self._running: int | None = None
         self.notifies = True
         """Whether automatic compactions have a banner."""
+
+    @property
+    def keys(self) -> Mapping[str, int]:
+        """The items that are banners, by the ids of their compactions."""
+        return self._keys
 
     def clear(self) -> None:
         """Forget all; the transcript begins anew."""
@@ -83,7 +90,7 @@ class Banners:
 
     def _is_quiet(self, trigger: str) -> bool:
         """Whether a compaction with this trigger is none of the person's business."""
-        return trigger != "manual" and not self.notifies
+        return trigger not in ("manual", EXCLUDED) and not self.notifies
 
     def _is_silent(self, compaction: Compaction) -> bool:
         """Where no model could be had somebody should know, so that is never quiet."""

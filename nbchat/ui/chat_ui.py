@@ -20,19 +20,24 @@ from nbchat.agent import Agent
 from nbchat.attaching.mentions import Resolver
 from nbchat.session import Session
 from nbchat.ui.answers import Answers, Question
+from nbchat.ui.branching import Branch, other_way, words_at
+from nbchat.ui.choosing import models_list
 from nbchat.ui.completing import CommandList, completions
 from nbchat.ui.context import context_parts
 from nbchat.ui.feed import Feed
 from nbchat.ui.history import history_page
+from nbchat.ui.marks import summary_in_force
 from nbchat.ui.page import script, style
 from nbchat.ui.planning import planned
 from nbchat.ui.previews import Previews
 from nbchat.ui.screen import Screen
+from nbchat.ui.sessions import Store, sessions_list
 from nbchat.ui.settings import Settings, settings_list
-from nbchat.worker import CommandOutcome, Commands, Worker
+from nbchat.worker import Attach, CommandOutcome, Commands, Worker
 
 if TYPE_CHECKING:
     from nbchat.commands import Commands as NotebookCommands
+    from nbchat.storage.store import SessionStore
 
 PROTOCOL = 1
 """Version of the messages between kernel and view; a view refuses another one."""
@@ -68,6 +73,8 @@ class ChatUI(anywidget.AnyWidget):
         command_list: CommandList | None = None,
         settings: Settings | None = None,
         resolver: Resolver | None = None,
+        branch: Branch | None = None,
+        store: Store | None = None,
         height: str = "480px",
         theme: str = "auto",
         notifies: bool = True,
@@ -77,14 +84,24 @@ class ChatUI(anywidget.AnyWidget):
         `commands` obeys messages that begin with a slash; without it those that the
         notebook's chat knows, on the sessions of the settings' store. `command_list`
         tells which those are, `settings` what the gear offers; without it there is no
-        gear. `resolver` knows what `@name` stands for; without it nothing.
+        gear. `resolver` knows what `@name` stands for; without it nothing. `branch`
+        goes on from an earlier message and `store` has the sessions to go back to;
+        without both there are those of the settings' store, unless there are
+        `commands`.
         """
         super().__init__(height=height, theme=theme)
         self._settings = settings
         self._command_list = command_list or (dict if commands else _default_list)
         self._resolver = resolver
         self._previews = Previews(resolver)
-        self._feed = Feed(Screen(has_settings=settings is not None), self.send)
+        self._branch = branch or (None if commands else _default_branch)
+        self._store = _store_of(store, commands)
+        screen = Screen(
+            settings=settings is not None,
+            sessions=self._store is not None,
+            branches=self._branch is not None,
+        )
+        self._feed = Feed(screen, self.send)
         self._worker = Worker(
             (lambda: agent) if agent is not None else build or _default_agent,
             self._feed.put,
@@ -167,6 +184,11 @@ class ChatUI(anywidget.AnyWidget):
                 self._feed.show(known=known)
             case {"type": "send", "text": str(text)} if text.strip():
                 self._submit(text, content.get("previews"))
+            case {"type": "branch", "place": int(place), "text": str(text)} if (
+                text.strip() and self._branch is not None
+            ):
+                attach = self._attaching(text, content.get("previews"))
+                self._worker.do(text, other_way(self._branch, place, text, attach))
             case {"type": "stop"}:
                 self._worker.stop()
             case {"type": "compact", **details}:
@@ -193,7 +215,22 @@ class ChatUI(anywidget.AnyWidget):
                 return context_parts
             case "settings", _ if self._settings is not None:
                 return partial(settings_list, settings=self._settings)
-        return self._question_of_typing(name, content)
+        return self._question_of_ways(name, content) or self._question_of_typing(
+            name, content
+        )
+
+    def _question_of_ways(self, name: str, content: dict[str, Any]) -> Question | None:
+        """What a view wants to know before it goes another way."""
+        match name, content:
+            case "words", {"place": int(place)}:
+                return partial(words_at, place=place)
+            case "summary", _:
+                return summary_in_force
+            case "sessions", {"query": str(query)} if store := self._store:
+                return lambda agent: sessions_list(agent, query, store())
+            case "models", _:
+                return models_list
+        return None
 
     def _question_of_typing(
         self, name: str, content: dict[str, Any]
@@ -210,8 +247,11 @@ class ChatUI(anywidget.AnyWidget):
 
     def _submit(self, text: str, previews: object) -> None:
         """Say something, with what its author has seen of what it brings along."""
+        self._worker.submit(text, self._attaching(text, previews))
+
+    def _attaching(self, text: str, previews: object) -> Attach:
         keys = previews if isinstance(previews, list) else []
-        self._worker.submit(text, partial(self._previews.entries, text, keys))
+        return partial(self._previews.entries, text, keys)
 
     @observe("notifies")
     def _tell_notifies(self, _change: object) -> None:
@@ -248,6 +288,29 @@ def _default_commands(
     return _known_commands()(agent, line, stop=stop)
 
 
+def _store_of(
+    store: Store | None, commands: Commands | None
+) -> Callable[[], Store] | None:
+    """Where the sessions are that can be gone back to; None where there are none."""
+    if store is not None:
+        return lambda: store
+    return None if commands else _default_store
+
+
+def _default_branch(
+    agent: Agent, place: int, text: str, **details: Any
+) -> CommandOutcome:
+    return _known_commands().branch(agent, place, text, **details)
+
+
+def _default_store() -> "SessionStore":
+    # Late, as above.
+    from nbchat.configuration.config import settings  # noqa: PLC0415
+    from nbchat.storage.store import SessionStore  # noqa: PLC0415
+
+    return SessionStore(settings().store_url)
+
+
 def _default_list() -> Mapping[str, str]:
     return _known_commands().help_lines
 
@@ -255,7 +318,5 @@ def _default_list() -> Mapping[str, str]:
 def _known_commands() -> "NotebookCommands":
     # Late, as above.
     from nbchat.commands import Commands  # noqa: PLC0415
-    from nbchat.configuration.config import settings  # noqa: PLC0415
-    from nbchat.storage.store import SessionStore  # noqa: PLC0415
 
-    return Commands(SessionStore(settings().store_url))
+    return Commands(_default_store())

@@ -4,7 +4,7 @@
 stands in its place.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from nbchat.history import Compaction, Entry
@@ -80,16 +80,28 @@ def _items(
     session: Session, shown: dict[int, str], with_compactions: Sequence[int]
 ) -> Iterator[dict[str, Any]]:
     """A page, oldest first, each entry with what the model sees of it."""
-    covered = session.compaction.stop if session.compaction else 0
-    hidden = session.hidden_places
+    seen_as = _marks(session)
     for place, part in parts(session):
         if isinstance(part, Compaction):
             if place in with_compactions:
                 yield _item(None, "", compaction_html(part))
         elif place in shown:
-            mark = "shortened" if place in hidden else "whole"
-            seen = "summarized" if place < covered else mark
-            yield _item(place, _label(part), shown[place], seen)
+            yield _item(place, _label(part), shown[place], seen_as(place))
+
+
+def _marks(session: Session) -> Callable[[int], str]:
+    """What the model sees of each place."""
+    covered = session.compaction.stop if session.compaction else 0
+    left_out, hidden = session.excluded, session.hidden_places
+
+    def mark(place: int) -> str:
+        if place in left_out:
+            return "left out"
+        if place < covered:
+            return "summarized"
+        return "shortened" if place in hidden else "whole"
+
+    return mark
 
 
 def _item(

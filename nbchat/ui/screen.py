@@ -11,6 +11,7 @@ from typing import Any, assert_never
 from nbchat.agent import Agent
 from nbchat.compaction.policies import PRESETS
 from nbchat.events import (
+    Branched,
     Compacted,
     CompactionChanged,
     CompactionFailed,
@@ -42,6 +43,7 @@ from nbchat.ui.banners import Banners
 from nbchat.ui.costs import Costs, session_text
 from nbchat.ui.history import parts
 from nbchat.ui.live import Live
+from nbchat.ui.marks import marks
 from nbchat.ui.transcript import Operation, Transcript
 from nbchat.worker import (
     AgentReady,
@@ -61,11 +63,15 @@ STOP_NOTES: dict[StopReason, str] = {
 }
 
 
+OFFERS = ("settings", "sessions", "branches")
+"""What a panel may have or lack, as whoever made it wants."""
+
+
 class Screen:
     """The items of the transcript, the answer being written, and the panel's state."""
 
-    def __init__(self, *, has_settings: bool = False) -> None:
-        """An empty panel whose agent is still to come."""
+    def __init__(self, **offers: bool) -> None:
+        """An empty panel whose agent is still to come; `offers` are of `OFFERS`."""
         self._items = Transcript()
         self._live = Live()
         self._banners = Banners(self._items)
@@ -83,7 +89,10 @@ class Screen:
             "spent": "",
             "summary": None,
             "notifies": True,
-            "has_settings": has_settings,
+            "pins": [],
+            "left_out": [],
+            "changes": dict.fromkeys(("undo", "rewrite", "redo")),
+            **{f"has_{name}": offers.get(name, False) for name in OFFERS},
         }
         self._agent: Agent | None = None
         self._session: Session | None = None
@@ -110,8 +119,9 @@ class Screen:
                 shown = self._fold_usage(event)
             case TurnFinished() | TurnFailed():
                 shown = self._fold_end(event)
-            case PinsChanged() | SavingFailed():
-                shown = self._items.show(notice_html(event))
+            case Branched() | PinsChanged() | SavingFailed():
+                told = self._items.show(notice_html(event))
+                shown = [*told, *self._measure_agent()]
             case (
                 CompactionStarted()
                 | CompactionProgress()
@@ -176,8 +186,9 @@ class Screen:
                 shown = self._set(queue=queue, **({"is_busy": True} if queue else {}))
             case Noted(text):
                 shown = self._items.show(note_html(text))
-            case Returned(texts):
-                shown = [{"op": "draft", "text": displayable("\n\n".join(texts))}]
+            case Returned(texts, place):
+                draft = {"op": "draft", "text": displayable("\n\n".join(texts))}
+                shown = [draft if place is None else {**draft, "place": place}]
             case TurnStarted():
                 self._costs.begin()
                 shown = self._set(is_busy=True, activity="Waiting for the model")
@@ -211,7 +222,7 @@ class Screen:
             if isinstance(part, Compaction):
                 self._banners.restore(part)
             else:
-                self._items.add(part)
+                self._items.add(part, place=_named_place(part, place))
                 if place in lines:
                     self._items.add(lines[place])
         self._know(session)
@@ -226,7 +237,8 @@ class Screen:
             if isinstance(part, Compaction):
                 shown += self._banners.add(part) if part.id in changed else []
             elif place >= self._said:
-                shown += self._items.show(entry_html(part))
+                named = _named_place(part, place)
+                shown += self._items.show(entry_html(part), place=named)
                 shown += self._items.show(lines.get(place, ""))
         self._know(session)
         return shown
@@ -239,7 +251,8 @@ class Screen:
     def _add_entry(self, entry: Entry, position: int) -> list[Operation]:
         """A finished entry takes the place of what was streamed of it."""
         is_shown = position < self._said and self._is_current
-        added = [] if is_shown else self._items.show(entry_html(entry))
+        place = _named_place(entry, position)
+        added = [] if is_shown else self._items.show(entry_html(entry), place=place)
         self._said = max(self._said, position + 1) if self._is_current else 0
         shown = [self._live.taken_over(each, entry.role) for each in added]
         settled = self._live.settle(entry.role)
@@ -312,6 +325,7 @@ class Screen:
             policy=displayable(engine.policy.name),
             summary=_summary(self._agent.session),
             spent=session_text(self._agent.session),
+            **marks(self._agent, self._banners.keys),
         )
         measured = self._measure(
             engine.input_tokens,
@@ -338,6 +352,11 @@ class Screen:
         }
         self._state.update(news)
         return [{"op": "state", "state": news}] if news else []
+
+
+def _named_place(entry: Entry, place: int) -> int | None:
+    """The place of what can be gone back to, or be left out; of all else none."""
+    return place if entry.can_be_left_out else None
 
 
 def _summary(session: Session) -> dict[str, Any] | None:

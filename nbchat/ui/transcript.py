@@ -25,20 +25,40 @@ class Transcript:
     def __init__(self) -> None:
         """Nothing was said yet."""
         self._items: dict[int, str | Entry | Compaction] = {}
+        self._places: dict[int, int] = {}
         self._next_key = 0
 
-    def add(self, item: str | Entry | Compaction, *, key: int | None = None) -> int:
-        """A new item, or a new face of an old one; its key."""
+    def add(
+        self,
+        item: str | Entry | Compaction,
+        *,
+        key: int | None = None,
+        place: int | None = None,
+    ) -> int:
+        """A new item, or a new face of an old one; its key.
+
+        `place` is the transcript's of what can be gone back to, or be left out.
+        """
         if key is None:
             key, self._next_key = self._next_key, self._next_key + 1
         self._items[key] = item
+        if place is not None:
+            self._places[key] = place
         return key
 
-    def show(self, html: str, *, key: int | None = None) -> list[Operation]:
+    def show(
+        self, html: str, *, key: int | None = None, place: int | None = None
+    ) -> list[Operation]:
         """A new item, or a new face of an old one; nothing for empty HTML."""
         if not html:
             return []
-        return [{"op": "item", "key": self.add(html, key=key), "html": html}]
+        key = self.add(html, key=key, place=place)
+        return [{"op": "item", **self.named(key), "html": html}]
+
+    def named(self, key: int) -> dict[str, int]:
+        """The key of an item, and its place if it has one."""
+        place = self._places.get(key)
+        return {"key": key} if place is None else {"key": key, "place": place}
 
     def dropped(self, key: int) -> list[Operation]:
         """Forget an item."""
@@ -48,6 +68,7 @@ class Transcript:
     def clear(self) -> None:
         """Forget all items; their keys do not come again."""
         self._items.clear()
+        self._places.clear()
 
     def page(self, before: int | None = None) -> dict[str, Any]:
         """The newest items before a key, oldest first, and the key to go on before."""
@@ -57,7 +78,7 @@ class Transcript:
             if len(page) == PAGE_ITEMS or size > PAGE_CHARACTERS:
                 return {"items": page[::-1], "before": page[-1]["key"]}
             if html := self._html(key):
-                page.append({"key": key, "html": html})
+                page.append({**self.named(key), "html": html})
                 size += len(html)
         return {"items": page[::-1], "before": None}
 

@@ -147,7 +147,7 @@ class Gauge:
         self.reset()
         since = 0
         for change in session.compactions:
-            if change.is_attempt or change.is_immediate:
+            if change.is_attempt or change.is_immediate or change.is_exclusion:
                 continue
             if change.committed_at >= since:
                 since = change.committed_at
@@ -156,6 +156,9 @@ class Gauge:
         for position, usage in session.usages:
             if position > since:
                 self.update_token_count(usage, position=position)
+        for change in session.compactions:
+            if change.is_exclusion:
+                self.shift(change)
 
     def update_token_count(self, usage: Usage, *, position: int | None = None) -> None:
         """Add a response's input tokens, and what was paid for reading old ones again.
@@ -183,6 +186,19 @@ class Gauge:
         if record is not None and record.tokens_after:
             self._anchor = (record.committed_at, record.tokens_after)
             self._keep(record.tokens_after)
+
+    def shift(self, change: Compaction) -> None:
+        """Learn what a person left out or took in again since the last report.
+
+        Other than a compaction it makes no beginning: all else that is counted stays.
+        """
+        if self._anchor is None or change.committed_at < self._anchor[0]:
+            return
+        position, tokens = self._anchor
+        if change.start < position:
+            grown = change.tokens_after - change.tokens_before
+            moved = grown if change.is_in_force else -grown
+            self._anchor = (position, max(tokens + moved, self.floor_tokens))
 
     def context_tokens(self, session: Session) -> int:
         """What the next request holds: the last report plus an estimate of the rest.

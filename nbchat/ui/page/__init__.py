@@ -17,13 +17,19 @@ _SCRIPTS = (
     "context",
     "settings",
     "history",
+    "summaries",
+    "pins",
+    "sessions",
+    "models",
+    "menu",
+    "actions",
     "attaching",
     "completing",
     "code",
     "dom",
 )
 
-_STYLES = ("header", "buttons", "foot", "dialogs", "context")
+_STYLES = ("header", "buttons", "actions", "foot", "dialogs", "lists", "context")
 
 
 def script() -> str:

@@ -21,7 +21,8 @@ class Completer {
   }
 
   follow() {
-    const word = wordAtCaret(this.panel.parts.input);
+    const found = wordAtCaret(this.panel.parts.input);
+    const word = found?.sign === "/" && this.panel.rewriting.isOn ? null : found;
     if (!word || word.start !== this.word?.start || word.sign !== this.word?.sign) {
       this.known = this.closedAt = null;
     }

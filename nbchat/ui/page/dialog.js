@@ -1,6 +1,6 @@
 // A dialog over the panel, whose other parts are inert while it is open
 
-const FOCUSABLE = "button, input, select, summary, a[href], [tabindex='0']";
+const FOCUSABLE = "button, input, select, textarea, summary, a[href], [tabindex='0']";
 
 class Dialog {
   constructor(panel, { title, className, note = "" }) {

@@ -49,6 +49,7 @@ function percent(share) {
 }
 
 function plural(number, noun) {
+  if (number !== 1 && noun.endsWith("ry")) noun = `${noun.slice(0, -1)}ie`;
   const ending = noun.endsWith("ch") ? "es" : "s";
   return `${count(number)} ${noun}${number === 1 ? "" : ending}`;
 }

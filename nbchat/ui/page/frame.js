@@ -6,11 +6,15 @@ const GONE =
 const FOREIGN =
   "This page and the kernel have different versions of nbchat. Reload the page.";
 
+const MENU = { pins: "Pins", sessions: "Sessions", begin: "New session" };
+
+const EDITING = "Editing an earlier message; the old way stays among the sessions.";
+
 function frame() {
   const parts = { ...headParts(), ...middleParts(), ...footParts() };
   const attributes = { "aria-label": "Chat", "data-lm-suppress-shortcuts": "true" };
-  const { header, middle, gone, foreign, queue, choices, attachments, form } = parts;
-  const foot = tag("div", "nbc-foot", {}, choices, attachments, form);
+  const { header, middle, gone, foreign, queue, choices, editing, attachments, form } = parts;
+  const foot = tag("div", "nbc-foot", {}, choices, editing, attachments, form);
   const announcements = tag("div", "nbc-unseen", { "aria-live": "polite" });
   const rows = [header, middle, gone, foreign, queue, foot, announcements];
   const root = tag("section", "nbc", attributes, ...rows);
@@ -19,7 +23,8 @@ function frame() {
 
 function headParts() {
   const dot = tag("span", "nbc-dot", { "aria-hidden": "true" });
-  const model = tag("span", "nbc-model");
+  const model = button("nbc-model", "", "Choose another model");
+  model.setAttribute("aria-haspopup", "dialog");
   const meterText = tag("span", "nbc-meter-text");
   const meterWindow = tag("span", "nbc-meter-window");
   const meterFill = tag("span", "nbc-meter-fill");
@@ -34,10 +39,21 @@ function headParts() {
   const compact = button("nbc-compact", "Compact", "Summarize the conversation …");
   const gear = button("nbc-gear", "\u2699\ufe0e", "Settings"); // as text, not as an emoji
   gear.setAttribute("aria-label", "Settings");
-  const buttons = tag("div", "nbc-header-buttons", {}, policy, history, compact, gear);
+  const opening = { "aria-haspopup": "menu", "aria-expanded": "false", "aria-label": "More" };
+  const more = button("nbc-more", "\u22ef", "Pins and sessions");
+  for (const [name, value] of Object.entries(opening)) more.setAttribute(name, value);
+  const menu = tag("div", "nbc-menu", { role: "menu", "aria-label": "More", hidden: "" });
+  menu.append(...Object.entries(MENU).map(([name, label]) => menuItem(name, label)));
+  const buttons = tag("div", "nbc-header-buttons", {}, policy, history, compact, gear, more, menu);
   const header = tag("header", "nbc-header", {}, dot, model, meter, buttons);
   const meters = { meter, meterText, meterWindow, meterBar, meterFill, context };
-  return { header, dot, model, ...meters, policy, history, compact, gear };
+  return { header, dot, model, ...meters, policy, history, compact, gear, more, menu };
+}
+
+function menuItem(name, label) {
+  const item = tag("button", "", { type: "button", role: "menuitem", tabindex: "-1" }, label);
+  item.dataset.item = name;
+  return item;
 }
 
 function middleParts() {
@@ -79,11 +95,15 @@ function footParts() {
   const typing = { rows: "1", placeholder: "Ask anything", "aria-label": "Message" };
   const completing = { "aria-autocomplete": "list", "aria-controls": listId };
   const input = tag("textarea", "nbc-input", { ...typing, ...completing });
+  const cancelEditing = button("", "Cancel", "Leave it as it is (Escape)");
+  const told = tag("span", "", { role: "status" }, EDITING);
+  const editing = tag("div", "nbc-editing", { hidden: "" }, told, cancelEditing);
   const stop = button("nbc-stop", "Stop", "Stop the answer");
   const send = button("nbc-send", "Send", "Send the message", "submit");
   const buttons = tag("div", "nbc-buttons", {}, stop, send);
   const form = tag("form", "nbc-form", {}, input, buttons);
-  return { gone, foreign, queue, attachments, choices, form, input, stop, send };
+  const boxes = { editing, cancelEditing, attachments, choices, form, input, stop, send };
+  return { gone, foreign, queue, ...boxes };
 }
 
 function streamOf(kind) {

@@ -1,6 +1,10 @@
 // Everything said, to read and search
 
-const SEEN = { summarized: "in the summary", shortened: "seen shortened" };
+const SEEN = {
+  summarized: "in the summary",
+  shortened: "seen shortened",
+  "left out": "left out",
+};
 
 class HistoryView extends Dialog {
   constructor(panel) {

@@ -29,12 +29,22 @@ class Panel {
     this.announcer = new Announcer(this);
     this.wish = { focus: "", keep: null }; // of the compaction asked for last
     this.wantedPolicy = null; // chosen, and not in force yet
-    this.dialogs = [new CompactDialog(this), new SettingsDialog(this), new HistoryView(this)];
+    this.compactDialog = new CompactDialog(this);
+    this.historyView = new HistoryView(this);
+    this.settingsDialog = new SettingsDialog(this);
+    this.summaryDialog = new SummaryDialog(this);
+    this.anewDialog = new AnewDialog(this);
+    this.pinsDialog = new PinsDialog(this);
+    this.sessionsDialog = new SessionsDialog(this);
+    this.modelDialog = new ModelDialog(this);
     this.preview = new PreviewDialog(this);
     this.context = new ContextDialog(this);
-    this.dialogs.push(this.preview, this.context);
+    this.dialogs = Object.values(this).filter((part) => part instanceof Dialog);
     this.completer = new Completer(this);
     this.attached = new Attached(this);
+    this.menu = new Menu(this);
+    this.actions = new Actions(this);
+    this.rewriting = new Rewriting(this);
     host.append(this.parts.root);
     this.listenToModel();
     this.listenToPerson();
@@ -84,7 +94,7 @@ class Panel {
     if (message.type === "snapshot") this.restore(message);
     if (message.type === "events") this.advance(message);
     if (message.type === "earlier_page") this.transcript.addEarlier(message);
-    const askers = [...this.dialogs, this.completer, this.attached];
+    const askers = [...this.dialogs, this.completer, this.attached, this.actions];
     if (message.token) askers.forEach((asker) => asker.hear(message));
   }
 
@@ -111,16 +121,21 @@ class Panel {
   apply(operation) {
     const { transcript } = this;
     const steps = {
-      restart: () => transcript.restart(operation),
+      restart: () => this.restart(operation),
       item: () => this.announcer.hear(transcript.setItem(operation)),
       drop: () => transcript.dropItem(operation.key),
       text: () => transcript.addText(operation),
       block: () => transcript.addBlock(operation),
       settle: () => transcript.settle(operation.kind),
       state: () => this.setState(operation.state),
-      draft: () => this.offerDraft(operation.text),
+      draft: () => this.offerDraft(operation),
     };
     steps[operation.op]?.();
+  }
+
+  restart(operation) {
+    this.rewriting.leave();
+    this.transcript.restart(operation);
   }
 
   // Once a second: count down, and repair what a lost message broke
@@ -192,6 +207,8 @@ class Panel {
     this.parts.empty.hidden = !isEmpty || this.sequence === null;
     this.parts.gone.hidden = !this.isGone;
     this.parts.root.classList.toggle("nbc-is-gone", this.isGone);
+    this.menu.draw();
+    this.actions.draw();
     this.dialogs.forEach((dialog) => dialog.draw());
     this.transcript.keepAtBottom();
   }
@@ -200,7 +217,8 @@ class Panel {
     const { phase, model, is_busy: isBusy, meter, spent } = this.state;
     const names = { starting: "starting …", failed: "no model" };
     this.parts.model.textContent = names[phase] ?? model ?? "connecting …";
-    this.parts.model.title = model || "";
+    this.parts.model.disabled = phase !== "ready" || this.isGone;
+    this.parts.model.title = model ? `${model}: choose another` : "";
     this.parts.dot.dataset.state = this.isGone
       ? "gone"
       : isBusy
@@ -268,8 +286,9 @@ class Panel {
     stop.hidden = !isBusy;
     stop.disabled = this.isFrozen || this.isGone;
     send.hidden = isBusy && !hasText;
-    send.disabled = !hasText || this.isGone;
-    send.textContent = isBusy ? "Queue" : "Send";
+    const mustWait = isBusy && this.rewriting.isOn;
+    send.disabled = !hasText || this.isGone || mustWait;
+    send.textContent = isBusy && !mustWait ? "Queue" : "Send";
     compact.disabled = isBusy || !isReady;
     history.disabled = gear.disabled = policy.disabled = context.disabled = !isReady;
     gear.hidden = !this.state.has_settings;
@@ -294,9 +313,10 @@ class Panel {
     });
     stop.addEventListener("click", () => this.stop());
     policy.addEventListener("change", () => this.choosePolicy(policy.value));
-    [this.parts.compact, this.parts.gear, this.parts.history].forEach((opener, place) => {
-      opener.addEventListener("click", () => this.dialogs[place].open(opener));
-    });
+    this.openBy("compact", this.compactDialog);
+    this.openBy("gear", this.settingsDialog);
+    this.openBy("history", this.historyView);
+    this.openBy("model", this.modelDialog);
     this.parts.meter.addEventListener("click", () => this.context.openFromMeter());
     scroller.addEventListener("scroll", () => this.transcript.onScroll());
     jump.addEventListener("click", () => this.jump());
@@ -308,8 +328,14 @@ class Panel {
     this.undo.push(() => resized.disconnect());
   }
 
+  openBy(part, dialog) {
+    const opener = this.parts[part];
+    opener.addEventListener("click", () => dialog.open(opener));
+  }
+
   onKey(event) {
     if (this.completer.takes(event)) return;
+    if (event.key === "Escape" && !event.isComposing) this.rewriting.cancel();
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
     event.preventDefault();
     this.submit();
@@ -338,6 +364,10 @@ class Panel {
 
   submit() {
     const { input } = this.parts;
+    if (this.rewriting.isOn) {
+      this.rewriting.submit();
+      return;
+    }
     const text = input.value.trim();
     if (!text || this.isGone) return;
     const previews = this.attached.keys();
@@ -350,6 +380,23 @@ class Panel {
   say(text, previews = []) {
     this.expectTurn(text);
     this.send({ type: "send", text, previews });
+  }
+
+  // A button that does what can be typed; it may be gone a moment later.
+  command(text) {
+    if (this.isGone || this.state.is_busy) return;
+    this.say(text);
+    this.parts.input.focus();
+  }
+
+  choose(name) {
+    const { more } = this.parts;
+    const steps = {
+      pins: () => this.pinsDialog.open(more),
+      sessions: () => this.sessionsDialog.open(more),
+      begin: () => this.command("/new"),
+    };
+    steps[name]();
   }
 
   choosePolicy(name) {
@@ -385,8 +432,9 @@ class Panel {
     this.parts.input.focus();
   }
 
-  offerDraft(text) {
+  offerDraft({ text, place }) {
     const { input } = this.parts;
+    if (place !== undefined) this.rewriting.begin(place, text);
     if (input.value.trim()) return;
     input.value = text;
     this.onInput();

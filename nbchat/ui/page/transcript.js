@@ -31,6 +31,7 @@ class Transcript {
 
   restart({ items, before }) {
     this.items.clear();
+    this.panel.actions.clear();
     this.panel.parts.log.replaceChildren();
     this.before = before;
     this.awaitNothing();
@@ -38,10 +39,11 @@ class Transcript {
   }
 
   // Show an item; answers with its element if it says something new.
-  setItem({ key, html, streamed }) {
+  setItem(item) {
+    const { key } = item;
     if (key < this.before) return null; // it is not here yet
     const { log } = this.panel.parts;
-    const fresh = this.itemOf(html, streamed);
+    const fresh = this.itemOf(item);
     const known = this.items.get(key);
     this.items.set(key, fresh);
     if (known) this.redraw(known, fresh);
@@ -55,7 +57,7 @@ class Transcript {
     if (hadFocus) fresh.querySelector(FOCUSABLE)?.focus({ preventScroll: true });
   }
 
-  itemOf(html, streamed) {
+  itemOf({ html, streamed, ...named }) {
     const fresh = fromHtml(html);
     const text = fresh.querySelector(".nbc-md");
     if (streamed === "thinking") fresh.querySelector(".nbc-text").prepend(this.textOf(streamed));
@@ -63,8 +65,9 @@ class Transcript {
     text?.classList.toggle("nbc-long", text.childElementCount > MANY_BLOCKS);
     addCopyButtons(fresh);
     addRetryButton(fresh);
+    addBackButton(fresh);
     this.panel.dialogs.forEach((dialog) => dialog.see(fresh));
-    return fresh;
+    return this.panel.actions.dress(fresh, named);
   }
 
   // A call's result is the second half of its card.
@@ -80,6 +83,7 @@ class Transcript {
 
   dropItem(key) {
     this.items.get(key)?.remove();
+    this.panel.actions.forget(key);
     this.items.delete(key);
   }
 
@@ -97,10 +101,10 @@ class Transcript {
     const { log, scroller } = this.panel.parts;
     const below = scroller.scrollHeight - scroller.scrollTop;
     const page = tag("div");
-    for (const { key, html } of items) {
-      const fresh = this.itemOf(html);
+    for (const item of items) {
+      const fresh = this.itemOf(item);
       if (!this.foldResult(fresh, page)) page.append(fresh);
-      this.items.set(key, fresh);
+      this.items.set(item.key, fresh);
     }
     log.querySelectorAll(":scope > .nbc-tool-result").forEach((r) => this.foldResult(r, page));
     log.prepend(...page.childNodes);

@@ -1,0 +1,81 @@
+// Which model answers: chosen from a list, or named
+
+class ModelDialog extends Dialog {
+  constructor(panel) {
+    super(panel, { title: "Model", className: "nbc-models" });
+    this.models = [];
+    const typing = { type: "text", placeholder: "provider:name", "data-first": "" };
+    this.name = tag("input", "", { ...typing, "aria-label": "Model", spellcheck: "false" });
+    this.use = button("nbc-primary", "Use", "Go on with this model", "submit");
+    this.form = tag("form", "nbc-search", {}, this.name, this.use);
+    this.list = tag("ul", "nbc-model-list", { "aria-label": "Models" });
+    const scrolling = { tabindex: "0", role: "region", "aria-label": "Models" };
+    this.scroller = tag("div", "nbc-history-scroller", scrolling, this.list);
+    this.content.append(this.form, this.scroller);
+    this.form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.choose(this.wanted());
+    });
+    this.name.addEventListener("input", () => this.drawList());
+    this.list.addEventListener("click", (event) => {
+      const chosen = event.target.closest("button");
+      if (chosen) this.choose(chosen.textContent);
+    });
+  }
+
+  open(opener) {
+    this.models = [];
+    this.name.value = "";
+    super.open(opener);
+    this.drawList();
+    this.status.textContent = "Asking the server which models it has …";
+    this.panel.send({ type: "models", token: this.newToken() });
+  }
+
+  answered({ models, problem }) {
+    this.models = models;
+    this.status.textContent = problem || `${plural(models.length, "model")}, or name another`;
+    this.drawList();
+  }
+
+  matching() {
+    const words = this.name.value.toLowerCase().split(/\s+/);
+    return this.models.filter((name) => words.every((word) => name.toLowerCase().includes(word)));
+  }
+
+  drawList() {
+    const rows = this.matching().map((name) => modelRow(name, this.panel.state.model));
+    this.keepFocus(() => this.list.replaceChildren(...rows));
+    this.draw();
+  }
+
+  draw() {
+    if (!this.isOpen) return;
+    const isBlocked = this.panel.isGone || this.panel.state.is_busy;
+    const chosen = this.list.querySelectorAll("button");
+    this.keepFocus(() => {
+      chosen.forEach((each) => (each.disabled = isBlocked));
+      this.use.disabled = isBlocked || !this.wanted();
+    });
+  }
+
+  // What was typed, if it names a provider; else the only one it can mean
+  wanted() {
+    const typed = this.name.value.trim();
+    const matching = this.matching();
+    if (typed.includes(":")) return typed;
+    return typed && matching.length === 1 ? matching[0] : "";
+  }
+
+  choose(name) {
+    if (!name || this.panel.isGone || this.panel.state.is_busy) return;
+    this.close();
+    this.panel.command(`/model ${name}`);
+  }
+}
+
+function modelRow(name, current) {
+  const chosen = button("nbc-model-name", name, `Go on with ${name}`);
+  if (name === current) chosen.setAttribute("aria-current", "true");
+  return tag("li", "", {}, chosen);
+}

@@ -1,0 +1,83 @@
+// The rules that no compaction touches, word for word
+
+const CHECKPOINT = "Checkpoint: ";
+
+class PinsDialog extends Dialog {
+  constructor(panel) {
+    const note = ": they go with every request, whatever is folded";
+    super(panel, { title: "Pins", className: "nbc-pins", note });
+    this.drawn = "";
+    this.list = tag("ol", "nbc-pin-list", { "aria-label": "Pinned" });
+    this.none = tag("div", "nbc-none", {}, "Nothing is pinned yet.");
+    this.text = tag("textarea", "", { rows: "2", "data-first": "", "aria-label": "New rule" });
+    this.text.placeholder = "Never promise a date.";
+    this.add = button("nbc-primary", "Pin", "Keep this word for word", "submit");
+    this.form = tag("form", "nbc-pin-form", {}, this.text, this.add);
+    this.content.append(this.list, this.none);
+    this.footer.before(this.form);
+    this.form.addEventListener("submit", (event) => this.submit(event));
+    this.text.addEventListener("input", () => this.draw());
+    this.text.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      this.submit(event);
+    });
+    this.list.addEventListener("click", (event) => this.remove(event));
+  }
+
+  open(opener) {
+    this.isChanging = false;
+    super.open(opener);
+  }
+
+  draw() {
+    if (!this.isOpen) return;
+    const { pins = [], is_busy: isBusy } = this.panel.state;
+    const isBlocked = isBusy || this.panel.isGone;
+    this.none.hidden = pins.length > 0;
+    this.keepFocus(() => {
+      if (this.drawn !== JSON.stringify(pins)) this.list.replaceChildren(...pins.map(pinRow));
+      this.drawn = JSON.stringify(pins);
+      this.list.querySelectorAll("button").forEach((each) => (each.disabled = isBlocked));
+      this.add.disabled = isBlocked || !this.text.value.trim();
+    });
+  }
+
+  submit(event) {
+    event.preventDefault();
+    if (this.add.disabled) return;
+    this.change(`/pin ${this.text.value.trim()}`);
+    this.text.value = "";
+    this.text.focus();
+    this.draw();
+  }
+
+  remove(event) {
+    const removed = event.target.closest("button");
+    if (!removed) return;
+    this.text.focus();
+    this.change(`/unpin ${removed.dataset.number}`);
+  }
+
+  change(text) {
+    this.isChanging = true;
+    this.status.textContent = "";
+    this.panel.say(text);
+  }
+
+  // What was refused is said in the transcript, which the dialog covers.
+  see(item) {
+    if (!this.isOpen || !this.isChanging || !item.matches(".nbc-error")) return;
+    this.isChanging = false;
+    this.status.textContent = item.textContent;
+  }
+}
+
+function pinRow(text, place) {
+  const isCheckpoint = text.startsWith(CHECKPOINT);
+  const rule = isCheckpoint ? text.slice(CHECKPOINT.length) : text;
+  const told = tag("div", "nbc-pin-text", {}, rule);
+  if (isCheckpoint) told.prepend(tag("span", "nbc-chip", {}, "checkpoint"), " ");
+  const remove = button("", "Remove", "Let this rule go");
+  remove.dataset.number = place + 1;
+  return tag("li", "nbc-pin", {}, told, remove);
+}

@@ -1,0 +1,121 @@
+// The conversations that are kept: found again, gone back to, deleted
+
+class SessionsDialog extends Dialog {
+  constructor(panel) {
+    super(panel, { title: "Sessions", className: "nbc-sessions" });
+    this.rows = [];
+    const typing = { type: "search", placeholder: "Search for words", "data-first": "" };
+    this.search = tag("input", "", { ...typing, "aria-label": "Search all sessions" });
+    this.list = tag("ul", "nbc-session-list", { "aria-label": "Sessions" });
+    const scrolling = { tabindex: "0", role: "region", "aria-label": "Sessions" };
+    this.scroller = tag("div", "nbc-history-scroller", scrolling, this.list);
+    this.begin = button("", "New session", "Begin another; this one is kept");
+    const bar = tag("div", "nbc-search", {}, this.search, this.status, this.begin);
+    this.content.append(bar, this.scroller);
+    this.footer.remove();
+    this.search.addEventListener("input", later(() => this.refresh()));
+    this.begin.addEventListener("click", () => this.leave("/new"));
+    this.list.addEventListener("click", (event) => this.clicked(event));
+  }
+
+  open(opener) {
+    this.search.value = "";
+    this.isDeleting = false;
+    this.list.replaceChildren();
+    super.open(opener);
+    this.status.textContent = "Looking …";
+    this.refresh();
+  }
+
+  refresh() {
+    if (!this.isOpen) return;
+    const query = this.search.value.trim();
+    this.panel.send({ type: "sessions", query, token: this.newToken() });
+  }
+
+  answered({ sessions, total }) {
+    this.list.replaceChildren(...sessions.map(sessionRow));
+    if (!this.isDeleting) this.status.textContent = plural(total, "session");
+    this.isDeleting = false;
+  }
+
+  draw() {
+    const isBlocked = this.panel.isGone || this.panel.state.is_busy;
+    const pressed = [this.begin, ...this.list.querySelectorAll("button")];
+    this.keepFocus(() => pressed.forEach((each) => (each.disabled = isBlocked)));
+  }
+
+  clicked(event) {
+    const pressed = event.target.closest("button");
+    const row = pressed?.closest("li");
+    const steps = {
+      resume: () => this.leave(`/resume ${row.dataset.session}`),
+      delete: () => this.confirm(row, true),
+      keep: () => this.confirm(row, false),
+      gone: () => this.delete(row),
+    };
+    steps[pressed?.dataset.step]?.();
+  }
+
+  confirm(row, isAsking) {
+    const [usual, asking] = row.querySelectorAll(".nbc-session-buttons");
+    usual.hidden = isAsking;
+    asking.hidden = !isAsking;
+    (isAsking ? asking : usual).querySelector("button:last-child").focus();
+  }
+
+  delete(row) {
+    this.isDeleting = true;
+    this.search.focus();
+    this.panel.say(`/delete ${row.dataset.session}`);
+  }
+
+  leave(command) {
+    this.opener = this.panel.parts.input;
+    this.close();
+    this.panel.command(command);
+  }
+
+  see(item) {
+    if (!this.isOpen || !this.isDeleting || !item.matches(".nbc-note, .nbc-error")) return;
+    this.status.textContent = item.textContent;
+  }
+}
+
+function sessionRow(known) {
+  const { session, title, notebook, model, used_at: used, entries, is_current: isCurrent } = known;
+  const file = notebook.split(/[\\/]/).at(-1);
+  const facts = [moment(used), plural(entries, "entry"), model, file].filter(Boolean);
+  const name = tag("div", "nbc-session-title", {}, title || "(nothing said)");
+  const told = tag("div", "nbc-session-told", {}, name);
+  told.append(tag("div", "nbc-session-facts", {}, facts.join(" · ")));
+  const row = tag("li", "nbc-session", { "data-session": session }, told);
+  if (isCurrent) row.append(tag("span", "nbc-chip", {}, "this one"));
+  else row.append(...sessionButtons(title));
+  return row;
+}
+
+function sessionButtons(title) {
+  const step = (label, about, name) => {
+    const made = button("", label, about);
+    made.dataset.step = name;
+    made.setAttribute("aria-label", `${label}: ${title}`);
+    return made;
+  };
+  const usual = tag("div", "nbc-session-buttons", {});
+  const asking = tag("div", "nbc-session-buttons", { hidden: "" }, "For good?");
+  usual.append(
+    step("Resume", "Go on with this session", "resume"),
+    step("Delete", "Remove it for good", "delete"),
+  );
+  const gone = step("Delete for good", "It cannot be brought back", "gone");
+  gone.classList.add("nbc-danger");
+  asking.append(gone, step("Keep", "Do not delete it", "keep"));
+  return [usual, asking];
+}
+
+function moment(time) {
+  const then = new Date(time);
+  const parts = { dateStyle: "medium", timeStyle: "short" };
+  return Number.isNaN(then.getTime()) ? time : then.toLocaleString("en-GB", parts);
+}

@@ -1,0 +1,323 @@
+"""Going another way in a real JupyterLab: edit, regenerate, leave out, pin, go back."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from labkit import Notebook
+from playwright.sync_api import Locator, Page, expect
+
+OpenNotebook = Callable[..., Notebook]
+Screenshot = Callable[[str], Path]
+
+SETUP = """
+import tempfile
+from nbchat.agent import Agent
+from nbchat.commands import Commands
+from nbchat.compaction.engine import CompactionEngine
+from nbchat.storage.store import SessionStore
+from nbchat.testing import ScriptedProvider, calls, says
+from nbchat.ui.chat_ui import ChatUI
+
+def look_up(ticket: int) -> str:
+    "Read a ticket."
+    return f"Ticket {ticket}: the printer of Ann is offline. " * 20
+
+store = SessionStore(f"sqlite:///{tempfile.mkdtemp()}/sessions.db")
+known = Commands(store)
+"""
+
+LONG = "The printer of Ann is offline. "
+
+STORY = (
+    "<summary>**Ann** works at `DESK-7`. Her printer is offline since Monday, and "
+    "ticket 42 is open.</summary>"
+)
+
+ODD = '/not a command\n\n  "two" spaces, {braces} and $HOME & <b>\n'
+
+
+def ways_notebook(
+    open_notebook: OpenNotebook, script: str, options: str = ""
+) -> Notebook:
+    """A notebook with a panel whose sessions are kept in a store of its own."""
+    return open_notebook(
+        f"{SETUP}\nprovider = ScriptedProvider({script})\n"
+        f"ui = ChatUI(Agent(provider, {options}), commands=known, "
+        "branch=known.branch, store=store, command_list=lambda: known.help_lines)\nui",
+        "provider.requests[-1].history[-1].content",
+        "[entry.content[:30] for entry in provider.requests[-1].history]",
+    )
+
+
+def panel_of(notebook: Notebook) -> Locator:
+    """The panel, once its agent is ready."""
+    panel = notebook.run(0).locator(".nbc")
+    expect(panel.locator(".nbc-model")).to_have_text("scripted:model")
+    return panel
+
+
+def say(panel: Locator, text: str) -> None:
+    """Type a message, press Enter, and wait until the answer is there."""
+    asked = panel.locator(".nbc-log .nbc-user")
+    before = asked.count()
+    panel.locator(".nbc-input").fill(text)
+    panel.locator(".nbc-input").press("Enter")
+    expect(asked).to_have_count(before + 1)
+    at_rest(panel)
+
+
+def at_rest(panel: Locator) -> None:
+    """Wait until nothing runs."""
+    expect(panel.get_by_role("button", name="Stop")).to_be_hidden()
+
+
+def line(panel: Locator, text: str) -> Locator:
+    """A message with its buttons."""
+    return panel.locator(".nbc-line", has_text=text)
+
+
+def test_an_earlier_message_is_edited_and_the_old_way_is_gone_back_to(
+    open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+) -> None:
+    script = "says('One.'), says('Two.'), says('Another two.'), says('Third.')"
+    notebook = ways_notebook(open_notebook, script)
+    panel = panel_of(notebook)
+    say(panel, "First question, about the printer of Ann")
+    say(panel, "Second question?")
+    box = panel.locator(".nbc-input")
+    box.fill("a draft")
+    line(panel, "Second question?").hover()
+    screenshot("hover")
+    line(panel, "Second question?").get_by_role("button", name="Edit").click()
+    bar = panel.locator(".nbc-editing")
+    expect(bar).to_contain_text("the old way stays among the sessions")
+    expect(box).to_have_value("Second question?")
+    expect(box).to_be_focused()
+    screenshot("editing")
+    box.press("Escape")
+    expect(bar).to_be_hidden()
+    expect(box).to_have_value("a draft")
+
+    edit = line(panel, "Second question?").get_by_role("button", name="Edit")
+    edit.focus()
+    page.keyboard.press("Enter")
+    expect(box).to_have_value("Second question?")
+    box.fill(ODD)
+    expect(panel.locator(".nbc-choices")).to_be_hidden()
+    box.press("Enter")
+    expect(panel.locator(".nbc-log")).to_contain_text("Another two.")
+    at_rest(panel)
+    expect(box).to_have_value("a draft")
+    expect(panel.locator(".nbc-log .nbc-user")).to_have_count(2)
+    expect(panel.locator(".nbc-log")).not_to_contain_text("Second question?")
+    screenshot("branched")
+    expect(notebook.run(1)).to_have_text(repr(ODD))
+    panel.get_by_role("button", name="Back to the earlier version").click()
+    expect(panel.locator(".nbc-log")).to_contain_text("Second question?")
+    expect(panel.locator(".nbc-log")).not_to_contain_text("Another two.")
+
+
+def test_the_newest_answer_is_regenerated(
+    open_notebook: OpenNotebook, screenshot: Screenshot
+) -> None:
+    script = "says('One.'), says('Two. ' * 60, delay_seconds=0.02), says('Anew.')"
+    panel = panel_of(ways_notebook(open_notebook, script))
+    say(panel, "First?")
+    box = panel.locator(".nbc-input")
+    box.fill("Second?")
+    box.press("Enter")
+    expect(panel.locator(".nbc-live")).to_contain_text("Two. Two.")
+    edit = line(panel, "First?").get_by_role("button", name="Edit")
+    expect(edit).to_be_disabled()
+    at_rest(panel)
+    again = panel.get_by_role("button", name="Regenerate")
+    expect(again).to_have_count(1)
+    screenshot("answer")
+    again.click()
+    expect(panel.locator(".nbc-log")).to_contain_text("Anew.")
+    expect(panel.locator(".nbc-log")).not_to_contain_text("Two.")
+    at_rest(panel)
+    expect(box).to_be_focused()
+    panel.get_by_role("button", name="Back to the earlier version").click()
+    expect(panel.locator(".nbc-log")).to_contain_text("Two. Two.")
+
+
+def test_a_message_and_a_tools_output_are_left_out_and_taken_in_again(
+    open_notebook: OpenNotebook, screenshot: Screenshot
+) -> None:
+    script = "calls('look_up', ticket=42), says('It is offline.'), says('Hm.')"
+    notebook = ways_notebook(open_notebook, script, "tools=[look_up]")
+    panel = panel_of(notebook)
+    say(panel, LONG * 40)
+    meter = panel.locator(".nbc-meter")
+    full = tokens_of(meter)
+    message = panel.locator(".nbc-line[data-kind=prompt]")
+    message.get_by_role("button", name="Leave out").click()
+    expect(message.locator(".nbc-mark")).to_be_visible()
+    expect(panel.locator(".nbc-banner")).to_contain_text("Message left out")
+    at_rest(panel)
+    less = tokens_of(meter)
+    assert less < full - 200
+    card = panel.locator(".nbc-tool")
+    card.locator("summary").click()
+    card.get_by_role("button", name="Leave out").click()
+    expect(card.locator(".nbc-mark")).to_be_visible()
+    at_rest(panel)
+    assert tokens_of(meter) < less - 200
+    screenshot("left-out")
+    say(panel, "And now?")
+    seen = notebook.run(2)
+    expect(seen).not_to_contain_text("The printer")
+    expect(seen).not_to_contain_text("Ticket 42")
+    expect(seen).to_contain_text("[left out by the user]")
+    message.first.get_by_role("button", name="Take in again").click()
+    expect(message.first.locator(".nbc-mark")).to_be_hidden()
+    at_rest(panel)
+    panel.get_by_role("button", name="History").click()
+    expect(panel.locator(".nbc-row[data-seen='left out']")).to_have_count(1)
+    screenshot("history")
+
+
+def tokens_of(meter: Locator) -> int:
+    """The tokens that the model sees, as the meter's title tells them."""
+    text = (meter.get_attribute("title") or "").rpartition("sees ")[2]
+    return int(text.partition(" ")[0].replace(",", ""))
+
+
+def test_a_summary_is_edited_written_anew_undone_and_redone_at_its_banner(
+    open_notebook: OpenNotebook, screenshot: Screenshot
+) -> None:
+    script = (
+        f"says('It is offline.'), says({STORY!r}), "
+        "says('<summary>Written anew: Ann waits.</summary>')"
+    )
+    panel = panel_of(ways_notebook(open_notebook, script))
+    say(panel, LONG * 60)
+    panel.locator(".nbc-input").fill("/compact")
+    panel.locator(".nbc-input").press("Enter")
+    banner = panel.locator(".nbc-line[data-kind=banner]").first
+    expect(banner).to_contain_text("Compaction occurred")
+    at_rest(panel)
+    screenshot("banner")
+    banner.get_by_role("button", name="Edit").click()
+    dialog = panel.get_by_role("dialog")
+    story = dialog.get_by_label("What the model is told")
+    expect(story).to_have_value(STORY[9:-10])
+    expect(dialog).to_contain_text("Facts kept by code")
+    screenshot("edit")
+    story.fill("Ann waits.\n\nHer printer is **offline**.")
+    dialog.get_by_role("button", name="Save").click()
+    expect(banner).to_contain_text("Compaction occurred, edited")
+    expect(panel.locator(".nbc-input")).to_be_focused()
+    at_rest(panel)
+    banner.get_by_role("button", name="Regenerate").click()
+    dialog.get_by_label("What matters most").fill("waiting")
+    dialog.get_by_label("What matters most").press("Enter")
+    expect(banner).to_contain_text("regenerated")
+    expect(banner).to_contain_text("Written anew: Ann waits.")
+    at_rest(panel)
+    banner.get_by_role("button", name="Undo").click()
+    expect(banner).to_contain_text("Compaction undone")
+    expect(banner.get_by_role("button", name="Edit")).to_have_count(0)
+    at_rest(panel)
+    screenshot("undone")
+    banner.get_by_role("button", name="Redo").click()
+    expect(banner).to_contain_text("Compaction occurred")
+    expect(banner.get_by_role("button", name="Undo")).to_be_visible()
+
+
+def test_pins_are_kept_word_for_word_and_let_go(
+    open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+) -> None:
+    panel = panel_of(ways_notebook(open_notebook, "says('Yes.'), says('No.')"))
+    say(panel, "Never promise  a date.")
+    line(panel, "Never promise").get_by_role("button", name="Pin").click()
+    expect(panel.locator(".nbc-log")).to_contain_text("kept word for word: 1 rule")
+    at_rest(panel)
+    panel.get_by_role("button", name="More").click()
+    expect(panel.get_by_role("menuitem", name="Pins (1)")).to_be_focused()
+    screenshot("menu")
+    for key in ("ArrowDown", "ArrowDown", "ArrowDown", "End", "Home"):
+        page.keyboard.press(key)
+    expect(panel.get_by_role("menuitem", name="Pins (1)")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(panel.get_by_role("button", name="More")).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    dialog = panel.get_by_role("dialog")
+    expect(dialog.locator(".nbc-pin-text")).to_have_text("Never promise  a date.")
+    dialog.get_by_label("New rule").fill("Answer in French.")
+    dialog.get_by_label("New rule").press("Enter")
+    expect(dialog.locator(".nbc-pin")).to_have_count(2)
+    screenshot("pins")
+    dialog.get_by_label("New rule").fill("Answer in French.")
+    dialog.get_by_label("New rule").press("Enter")
+    expect(dialog.get_by_role("status")).to_contain_text("pinned already, as number 2")
+    dialog.get_by_role("button", name="Remove").first.click()
+    expect(dialog.locator(".nbc-pin-text")).to_have_text("Answer in French.")
+    page.keyboard.press("Escape")
+    expect(panel.get_by_role("button", name="More")).to_be_focused()
+    panel.locator(".nbc-input").fill("/checkpoint Two tickets are open.")
+    panel.locator(".nbc-input").press("Enter")
+    expect(panel.locator(".nbc-log")).to_contain_text("2 rules")
+    at_rest(panel)
+    panel.get_by_role("button", name="More").click()
+    page.keyboard.press("Enter")
+    expect(dialog.locator(".nbc-pin .nbc-chip")).to_have_text("checkpoint")
+
+
+def test_sessions_are_found_gone_back_to_and_deleted(
+    open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+) -> None:
+    script = "says('Toner is low.'), says('Two.'), says('Three.')"
+    panel = panel_of(ways_notebook(open_notebook, script))
+    say(panel, "What about the printer?")
+    for question in ("What about the roof?", "What about the lift?"):
+        panel.get_by_role("button", name="More").click()
+        panel.get_by_role("menuitem", name="New session").click()
+        expect(panel.locator(".nbc-user")).to_have_count(0)
+        at_rest(panel)
+        say(panel, question)
+    panel.get_by_role("button", name="More").click()
+    panel.get_by_role("menuitem", name="Sessions").click()
+    dialog = panel.get_by_role("dialog")
+    rows = dialog.locator(".nbc-session")
+    expect(rows).to_have_count(3)
+    expect(rows.first).to_contain_text("this one")
+    expect(rows.first.get_by_role("button")).to_have_count(0)
+    screenshot("sessions")
+    roof = rows.filter(has_text="roof")
+    roof.get_by_role("button", name="Delete").click()
+    expect(roof.get_by_role("button", name="Keep")).to_be_focused()
+    screenshot("confirm")
+    roof.get_by_role("button", name="Delete for good").click()
+    expect(rows).to_have_count(2)
+    expect(dialog.get_by_role("status")).to_contain_text("is deleted")
+    expect(dialog.get_by_label("Search all sessions")).to_be_focused()
+    page.keyboard.type("TONER low")
+    expect(rows).to_have_count(1)
+    rows.get_by_role("button", name="Resume").click()
+    expect(panel.locator(".nbc-log")).to_contain_text("Toner is low.")
+    expect(dialog).to_be_hidden()
+
+
+def test_a_model_is_chosen_from_the_list_or_by_its_name(
+    open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+) -> None:
+    panel = panel_of(ways_notebook(open_notebook, "says('Yes.')"))
+    panel.locator(".nbc-model").click()
+    dialog = panel.get_by_role("dialog")
+    current = dialog.locator(".nbc-model-name[aria-current]")
+    expect(current).to_have_text("scripted:model")
+    expect(dialog.locator(".nbc-model-name")).to_contain_text(["local:smollm2"])
+    screenshot("models")
+    page.keyboard.type("smol")
+    expect(dialog.locator(".nbc-model-name")).to_have_count(1)
+    page.keyboard.press("Enter")
+    expect(panel.locator(".nbc-model")).to_have_text("local:smollm2")
+    at_rest(panel)
+    panel.locator(".nbc-model").click()
+    page.keyboard.type("nobody:x")
+    page.keyboard.press("Enter")
+    expect(panel.locator(".nbc-error")).to_contain_text("names no known provider")
+    expect(panel.locator(".nbc-model")).to_have_text("local:smollm2")
