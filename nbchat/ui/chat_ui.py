@@ -18,6 +18,7 @@ from traitlets import Bool, Enum, Int, Unicode, observe
 
 from nbchat.agent import Agent
 from nbchat.attaching.mentions import Resolver
+from nbchat.door import new_chat_id
 from nbchat.session import Session
 from nbchat.ui.answers import Answers, Question
 from nbchat.ui.completing import CommandList, completions
@@ -83,11 +84,14 @@ class ChatUI(anywidget.AnyWidget):
         self._command_list = command_list or (dict if commands else _default_list)
         self._resolver = resolver
         self._previews = Previews(resolver)
-        self._feed = Feed(Screen(has_settings=settings is not None), self.send)
+        chat_id = new_chat_id()
+        screen = Screen(has_settings=settings is not None, chat_id=chat_id)
+        self._feed = Feed(screen, self.send)
         self._worker = Worker(
             (lambda: agent) if agent is not None else build or _default_agent,
             self._feed.put,
             commands=commands or _default_commands,
+            chat_id=chat_id,
         )
         self._answers = Answers(lambda: self.agent, self.send)
         self.notifies = notifies
@@ -167,11 +171,21 @@ class ChatUI(anywidget.AnyWidget):
             case {"type": "send", "text": str(text)} if text.strip():
                 self._submit(text, content.get("previews"))
             case {"type": "stop"}:
-                self._worker.stop()
+                self._worker.stop(_text(content.get("token")))
+            case {"type": "approve" | "deny", "ticket": str(ticket)}:
+                self._decide(ticket, content)
             case {"type": "compact", **details}:
                 self._worker.compact(*_wish(details))
             case {"type": str(name), "token": str(token)}:
                 self._take_question(token, name, content)
+
+    def _decide(self, ticket: str, content: dict[str, Any]) -> None:
+        """Let a call run, or not; nothing if it was decided before."""
+        if content["type"] == "deny":
+            self._worker.approvals.deny(ticket)
+        else:
+            is_always = content.get("always") is True
+            self._worker.approvals.approve(ticket, always=is_always)
 
     def _take_question(self, token: str, name: str, content: dict[str, Any]) -> None:
         match name, content:
@@ -217,8 +231,12 @@ class ChatUI(anywidget.AnyWidget):
 
 def _wish(details: dict[str, Any]) -> tuple[str, int | None]:
     """Focus and tokens to keep, as far as a view has said them."""
-    focus = details.get("focus")
-    return focus if isinstance(focus, str) else "", _amount(details.get("keep"))
+    return _text(details.get("focus")), _amount(details.get("keep"))
+
+
+def _text(value: object) -> str:
+    """What a view gave as a text, if it is one."""
+    return value if isinstance(value, str) else ""
 
 
 def _amount(value: object) -> int | None:

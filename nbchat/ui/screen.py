@@ -5,11 +5,10 @@ gets all of it at once. `fold` answers with the operations that bring a view up 
 `protocol.json` describes them.
 """
 
-import re
-from bisect import bisect_left
 from typing import Any, assert_never
 
 from nbchat.agent import Agent
+from nbchat.approvals import Question
 from nbchat.compaction.policies import PRESETS
 from nbchat.events import (
     Compacted,
@@ -40,17 +39,19 @@ from nbchat.rendering.banners import (
     progress_text,
 )
 from nbchat.rendering.entries import (
-    MARKDOWN_START,
     entry_html,
     note_html,
     summary_html,
 )
 from nbchat.rendering.markdown import displayable, markdown_html
 from nbchat.session import Session
+from nbchat.ui.asking import WaitingCards
+from nbchat.ui.blocks import block_end, without_blocks
 from nbchat.ui.history import parts
 from nbchat.ui.transcript import Transcript
 from nbchat.worker import (
     AgentReady,
+    CallsWaiting,
     Idle,
     Noted,
     QueueChanged,
@@ -68,17 +69,15 @@ STOP_NOTES: dict[StopReason, str] = {
     "refusal": "The model declined to answer.",
 }
 
-# A blank line ends a block, unless a list, quote or indented part goes on after it.
-_BLOCK_END = re.compile(r"(?<!\n)\n{2,}+(?=\S)(?![-*+>|]|\d+(?:[.)]|\Z))")
-_FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
-
 
 class Screen:
     """The items of the transcript, the answer being written, and the panel's state."""
 
-    def __init__(self, *, has_settings: bool = False) -> None:
+    def __init__(self, *, has_settings: bool = False, chat_id: str = "") -> None:
         """An empty panel whose agent is still to come."""
         self._items = Transcript()
+        self._cards = WaitingCards(self._items)
+        self._questions: tuple[Question, ...] = ()
         self._live: dict[str, dict[str, str]] = {}
         self._state: dict[str, Any] = {
             "phase": "starting",
@@ -93,6 +92,8 @@ class Screen:
             "summary": None,
             "notifies": True,
             "has_settings": has_settings,
+            "waiting": [],
+            "chat_id": chat_id,
         }
         self._agent: Agent | None = None
         self._banners: dict[str, int] = {}
@@ -184,32 +185,49 @@ class Screen:
                 shown = self._add(note_html(text))
             case Returned(texts):
                 shown = [{"op": "draft", "text": displayable("\n\n".join(texts))}]
-            case TurnStarted():
-                shown = self._set(is_busy=True, activity="Waiting for the model")
-            case Stopping():
-                shown = self._set(activity="Stopping")
-            case Idle():
-                idle = self._set(is_busy=False, activity="", retry=None)
-                shown = [*self._measure_agent(), *idle]
+            case CallsWaiting(questions):
+                self._questions = questions
+                shown = self._ask()
+            case TurnStarted() | Stopping() | Idle():
+                shown = self._fold_course(event)
             case _:
                 assert_never(event)
         return shown
+
+    def _fold_course(self, event: TurnStarted | Stopping | Idle) -> list[Operation]:
+        match event:
+            case TurnStarted():
+                return self._set(is_busy=True, activity="Waiting for the model")
+            case Stopping():
+                return self._set(activity="Stopping")
+            case Idle():
+                idle = self._set(is_busy=False, activity="", retry=None)
+                return [*self._measure_agent(), *idle]
+            case _:
+                assert_never(event)
 
     def _restore(self, agent: Agent) -> list[Operation]:
         """Show the agent's session instead of whatever was shown before."""
         self._agent = agent
         self._items.clear()
+        self._cards.clear()
         self._banners.clear()
         self._running_banner = None
         for _, part in parts(agent.session):
             self._restore_part(part)
         shown = {"op": "restart", **self._items.page()}
-        return [shown, *self._set(phase="ready"), *self._measure_agent()]
+        asked = self._ask()
+        return [shown, *asked, *self._set(phase="ready"), *self._measure_agent()]
+
+    def _ask(self) -> list[Operation]:
+        """Show which calls wait for a person's word now."""
+        cards = self._cards.show(self._questions)
+        return [*cards, *self._set(waiting=self._cards.state())]
 
     def _restore_part(self, part: Entry | Compaction) -> None:
         """An item whose HTML is made when a view comes to it."""
         if not isinstance(part, Compaction):
-            self._items.add(part)
+            self._cards.see(self._items.add(part), part)
         elif not self._is_silent(part):
             self._banners[part.id] = self._items.add(part)
 
@@ -217,7 +235,7 @@ class Screen:
         """More of an answer; its finished blocks become HTML while it goes on."""
         appended = self._stream("assistant", displayable(text))
         live = self._live["assistant"]
-        cut = _block_end(live["text"]) if "\n" in live["text"][-len(text) - 3 :] else 0
+        cut = block_end(live["text"]) if "\n" in live["text"][-len(text) - 3 :] else 0
         if not cut:
             return appended
         html, rest = markdown_html(live["text"][:cut]), live["text"][cut:]
@@ -233,7 +251,9 @@ class Screen:
         """A finished entry takes the place of what was streamed of it."""
         streamed = self._live.get(entry.role, {"html": ""})["html"]
         added = self._add(entry_html(entry))
-        shown = [_without(streamed, each, entry.role) for each in added]
+        for each in added:
+            self._cards.see(each["key"], entry)
+        shown = [without_blocks(streamed, each, entry.role) for each in added]
         settled = self._settle(entry.role)
         activity = "Waiting for the model" if entry.role in ("user", "tool") else ""
         return [*shown, *settled, *self._set(retry=None, activity=activity)]
@@ -367,25 +387,3 @@ def _summary(session: Session) -> dict[str, Any] | None:
     if record is None:
         return None
     return {"messages": record.stop, "html": summary_html(record.summary)}
-
-
-def _without(streamed: str, item: Operation, kind: str) -> Operation:
-    """An item without the blocks that a view has, if it does begin with them.
-
-    It need not: a block may refer to a link that is defined further down.
-    """
-    start, begins, rest = item["html"].partition(MARKDOWN_START)
-    if not (streamed and begins and rest.startswith(streamed)):
-        return item
-    html = f"{start}{begins}{rest[len(streamed) :]}"
-    return {**item, "html": html, "streamed": kind}
-
-
-def _block_end(text: str) -> int:
-    """Where the last finished block of Markdown ends; 0 while none has."""
-    fences = [found.start() for found in _FENCE.finditer(text)]
-    end = 0
-    for found in _BLOCK_END.finditer(text):
-        is_in_code = bisect_left(fences, found.end()) % 2 == 1
-        end = end if is_in_code else found.end()
-    return end

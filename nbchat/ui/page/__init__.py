@@ -17,6 +17,7 @@ _SCRIPTS = (
     "history",
     "attaching",
     "completing",
+    "approving",
     "code",
     "dom",
 )

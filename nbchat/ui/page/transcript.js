@@ -13,6 +13,7 @@ class Transcript {
     this.askAgainAt = 0;
     this.live = new Map();
     this.isPinned = true; // to the bottom
+    this.heldAt = null; // or, while one waits, to the card of a call
   }
 
   get isEmpty() {
@@ -41,9 +42,16 @@ class Transcript {
     if (key < this.before) return; // it is not here yet
     const { log } = this.panel.parts;
     const fresh = this.itemOf(html, streamed);
-    if (this.items.has(key)) this.items.get(key).replaceWith(fresh);
+    if (this.items.has(key)) this.replace(this.items.get(key), fresh);
     else if (!this.foldResult(fresh, log)) log.append(fresh);
     this.items.set(key, fresh);
+  }
+
+  // A key pressed where nothing has the focus would be a command to the notebook.
+  replace(old, fresh) {
+    const hadFocus = old.contains(document.activeElement);
+    old.replaceWith(fresh);
+    if (hadFocus) (fresh.querySelector("summary") ?? this.panel.parts.scroller).focus();
   }
 
   itemOf(html, streamed) {
@@ -53,6 +61,7 @@ class Transcript {
     text?.classList.toggle("nbc-long", text.childElementCount > MANY_BLOCKS);
     addCopyButtons(fresh);
     addRetryButton(fresh);
+    addDecision(fresh);
     this.panel.dialogs.forEach((dialog) => dialog.see(fresh));
     return fresh;
   }
@@ -69,17 +78,26 @@ class Transcript {
   }
 
   dropItem(key) {
-    this.items.get(key)?.remove();
+    const { scroller } = this.panel.parts;
+    const gone = this.items.get(key);
+    if (gone?.contains(document.activeElement)) scroller.focus({ preventScroll: true });
+    gone?.remove();
     this.items.delete(key);
   }
 
   askEarlier() {
     if (this.before === null || this.panel.isGone || Date.now() < this.askAgainAt) return;
     const { scroller } = this.panel.parts;
-    if (scroller.scrollTop > NEAR_TOP_PIXELS || !scroller.clientHeight) return;
+    const isFar = scroller.scrollTop > NEAR_TOP_PIXELS && !this.isQuestionAbove();
+    if (isFar || !scroller.clientHeight) return;
     this.earlierToken = newToken();
     this.askAgainAt = Date.now() + RETRY_MILLISECONDS;
     this.panel.send({ type: "earlier", before: this.before, token: this.earlierToken });
+  }
+
+  // A call that waits may be one of so many that its card is on an earlier page.
+  isQuestionAbove() {
+    return this.panel.state.waiting.some(({ key }) => key < this.before);
   }
 
   addEarlier({ items, before, token }) {
@@ -137,13 +155,31 @@ class Transcript {
 
   keepAtBottom() {
     const { scroller, jump } = this.panel.parts;
-    if (this.isPinned) scroller.scrollTop = scroller.scrollHeight;
+    if (this.isPinned) {
+      scroller.scrollTop = scroller.scrollHeight;
+      this.keepQuestionInSight();
+    }
     jump.hidden = this.isPinned;
     this.askEarlier();
   }
 
+  // Several calls may stand below the one that waits; of a tall card its end counts.
+  keepQuestionInSight() {
+    const { scroller, log } = this.panel.parts;
+    const card = log.querySelector("[data-ticket]");
+    this.heldAt = null;
+    if (!card) return;
+    const [inner, outer] = [card.getBoundingClientRect(), scroller.getBoundingClientRect()];
+    const above = inner.top - outer.top - 8;
+    const below = inner.bottom - outer.bottom + 8;
+    if (above >= 0) return;
+    scroller.scrollTop += Math.min(0, Math.max(above, below));
+    this.heldAt = scroller.scrollTop;
+  }
+
   onScroll() {
     const { scroller } = this.panel.parts;
+    if (scroller.scrollTop === this.heldAt) return; // not by a person
     const below = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight;
     this.isPinned = below < NEAR_BOTTOM_PIXELS;
     this.panel.parts.jump.hidden = this.isPinned;
