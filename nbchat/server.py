@@ -137,7 +137,9 @@ class ChatAction(Route):
 
 
 def load(app: ServerApp) -> None:
-    """Add the routes to a server."""
+    """Add the routes to a server, and tell its pages that they are there."""
+    pages = app.web_app.settings.setdefault("page_config_data", {})
+    pages["nbchatRoutes"] = True
     base = url_path_join(app.web_app.settings["base_url"], "nbchat")
     app.web_app.add_handlers(  # type: ignore[no-untyped-call]
         ".*$",

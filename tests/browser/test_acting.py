@@ -1,10 +1,11 @@
-"""What a person decides in the panelabout tool calls that wait."""
+"""What a person decides in the panel: tool calls that wait, and Stop on two ways."""
 
 from collections.abc import Callable
 from pathlib import Path
 
-from labkit import Notebook
-from playwright.sync_api import Locator, Page, expect
+import pytest
+from labkit import Lab, Notebook
+from playwright.sync_api import ConsoleMessage, Locator, Page, Request, expect
 
 OpenNotebook = Callable[..., Notebook]
 Screenshot = Callable[[str], Path]
@@ -223,6 +224,122 @@ def test_hostile_calls_are_shown_whole_and_run_nothing(
     expect(panel.locator(".nbc-log .nbc-assistant")).to_have_text("Done.")
     assert page.evaluate("() => window.nbchatRan") is None
     assert panel.locator("img").count() == 0
+
+
+SLOW = "says('word ' * 2_000, delay_seconds=0.02)"
+
+DEAF = """() => {
+    const session = window.jupyterapp.shell.currentWidget.context.sessionContext.session;
+    for (const comm of session.kernel._comms.values()) comm.send = () => {} }"""
+"""No message of a widget reaches the kernel any more."""
+
+
+class Traffic:
+    """What a page asked nbchat's routes for, and what its console complained of."""
+
+    def __init__(self, page: Page) -> None:
+        """Listen from now on."""
+        self.asked: list[str] = []
+        self.complaints: list[str] = []
+        page.on("request", self._see)
+        page.on("console", self._hear)
+
+    def _see(self, request: Request) -> None:
+        if request.method == "POST" and "nbchat" in request.url:
+            self.asked.append(request.url)
+
+    def _hear(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self.complaints.append(message.text)
+
+
+def test_stop_goes_by_the_server_when_the_kernel_hears_no_click(
+    open_notebook: OpenNotebook, page: Page, lab: Lab
+) -> None:
+    notebook, panel = asking_panel(open_notebook, SLOW, "time.sleep(6)")
+    say(panel, "Tell me a long story.")
+    expect(panel.locator(".nbc-live")).to_contain_text("word word")
+    page.evaluate(DEAF)
+    notebook.start(1)
+    traffic = Traffic(page)
+    panel.get_by_role("button", name="Stop").click()
+    answer = panel.locator(".nbc-log .nbc-assistant")
+    expect(answer).to_contain_text("stopped here", timeout=1_000)
+    assert traffic.asked == [f"{lab.url}/nbchat/stop"]
+    assert traffic.complaints == []
+    notebook.join()
+
+
+def test_a_decision_goes_by_the_server_too(
+    open_notebook: OpenNotebook, page: Page
+) -> None:
+    script = "calls('refund', order='W1'), calls('refund', order='W2'), says('Done.')"
+    notebook, panel = asking_panel(open_notebook, script, "results()")
+    say(panel, "Refund both.")
+    expect(decision(panel, "Approve")).to_be_visible()
+    page.evaluate(DEAF)
+    decision(panel, "Approve").click()
+    expect(panel.locator(".nbc-tool[data-state=done]")).to_have_count(1)
+    decision(panel, "Deny").click()
+    expect(panel.locator(".nbc-log .nbc-assistant")).to_have_text("Done.")
+    expect(notebook.run(1)).to_contain_text("['W1 refunded', 'error: denied")
+
+
+def test_both_ways_together_do_a_thing_once_and_for_one_panel(
+    open_notebook: OpenNotebook, page: Page
+) -> None:
+    other = f"other = ChatUI(Agent(ScriptedProvider({SLOW})))\nother"
+    script = f"calls('refund', order='W1'), {SLOW}"
+    notebook, panel = asking_panel(open_notebook, script, other)
+    beside = notebook.run(1).locator(".nbc")
+    say(beside, "Tell me a long story.")
+    expect(beside.locator(".nbc-live")).to_contain_text("word word")
+    traffic = Traffic(page)
+    say(panel, "Refund W1.")
+    with page.expect_response("**/nbchat/approve") as approved:
+        decision(panel, "Approve").click()
+    expect(panel.locator(".nbc-live")).to_contain_text("word word")
+    with page.expect_response("**/nbchat/stop") as stopped:
+        panel.get_by_role("button", name="Stop").click()
+    expect(panel.locator(".nbc-log .nbc-assistant")).to_contain_text("stopped here")
+    assert (approved.value.status, stopped.value.status) == (200, 200)
+    assert traffic.complaints == []
+    expect(beside.get_by_role("button", name="Stop")).to_be_enabled()
+    expect(beside.locator(".nbc-log .nbc-assistant")).to_have_count(0)
+    beside.get_by_role("button", name="Stop").click()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "delete page.nbchatRoutes",
+        "page.baseUrl = 'https://evil.example/'",
+        "page.baseUrl = '//evil.example/'",
+    ],
+)
+def test_where_the_page_has_no_routes_of_its_own_nobody_is_asked(
+    open_notebook: OpenNotebook, page: Page, change: str
+) -> None:
+    _, panel = asking_panel(open_notebook, SLOW)
+    say(panel, "Tell me a long story.")
+    expect(panel.locator(".nbc-live")).to_contain_text("word word")
+    config = page.evaluate(
+        f"""() => {{
+            const element = document.getElementById('jupyter-config-data');
+            const before = element.textContent, page = JSON.parse(before);
+            {change};
+            element.textContent = JSON.stringify(page);
+            return before }}"""
+    )
+    traffic = Traffic(page)
+    panel.get_by_role("button", name="Stop").click()
+    expect(panel.locator(".nbc-log .nbc-assistant")).to_contain_text("stopped here")
+    page.evaluate(
+        "text => { document.getElementById('jupyter-config-data').textContent = text }",
+        config,
+    )
+    assert traffic.asked == []
+    assert traffic.complaints == []
 
 
 def test_a_question_is_readable_in_the_dark(

@@ -18,6 +18,7 @@ _SCRIPTS = (
     "attaching",
     "completing",
     "approving",
+    "server",
     "code",
     "dom",
 )

@@ -21,6 +21,7 @@ class Panel {
     this.sequence = null; // null until a snapshot came
     this.transcript = new Transcript(this);
     this.state = { queue: [], is_busy: false, retry: null, waiting: [] };
+    this.server = new ServerWay(model);
     this.isFrozen = false; // Stop was pressed: what still streams in is not shown
     this.isGone = false;
     this.isKernelSlow = false; // no answer yet: it may be running a cell
@@ -370,10 +371,12 @@ class Panel {
 
   approve(ticket, always) {
     this.send({ type: "approve", ticket, always });
+    this.server.post("approve", { call_id: ticket, always });
   }
 
   deny(ticket) {
     this.send({ type: "deny", ticket });
+    this.server.post("deny", { call_id: ticket });
   }
 
   // Show Stop from the first moment; the kernel's own state follows.
@@ -388,6 +391,7 @@ class Panel {
     const token = newToken(); // the same on both ways, so that it counts once
     this.isFrozen = true;
     this.send({ type: "stop", token });
+    this.server.post("stop", { chat_id: this.state.chat_id, token });
     this.draw();
     this.parts.input.focus();
   }
