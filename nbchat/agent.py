@@ -32,7 +32,7 @@ from nbchat.providers.retry import stream_with_retries
 from nbchat.providers.wire import fixed_tokens
 from nbchat.recall import recall_tool
 from nbchat.session import Session
-from nbchat.tools import as_tools, failed_result, run_tool
+from nbchat.tools import as_tools, denied_result, failed_result, run_tool
 from nbchat.upkeep import Upkeep
 
 DEFAULT_MAX_STEPS = 50
@@ -313,7 +313,7 @@ class Agent:
                 raise Stopped("stopped")
             yield ToolRequested(call)
             if self.approve is not None and not self.approve(call):
-                yield self._remember(failed_result(call, "denied by the user"))
+                yield self._remember(denied_result(call))
             else:
                 yield self._remember(run_tool(self.tools, call))
                 yield from self.upkeep.shorten(self.session)

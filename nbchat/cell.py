@@ -9,11 +9,13 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from IPython.core.error import UsageError
 from IPython.display import display
 
+from nbchat.approvals import Approvals, Question
 from nbchat.events import (
     Branched,
     Compacted,
@@ -127,6 +129,27 @@ def show(events: Iterator[Event], stop: threading.Event | None = None) -> None:
             print("stopped; what had arrived is kept", file=sys.stderr)
         else:
             return
+
+
+@contextmanager
+def announcing(room: Approvals | None, *, has_panel: bool) -> Iterator[None]:
+    """While a cell's turn runs, print which call waits and where it is answered."""
+    where = (
+        "answer in the chat panel, or interrupt the kernel"
+        if has_panel
+        else "there is no panel to answer in; interrupt the kernel and run %chat first"
+    )
+
+    def announce(questions: tuple[Question, ...]) -> None:
+        for question in questions:
+            print(f"{question.call.tool_name} waits for you: {where}", flush=True)
+
+    end = room.subscribe(announce) if room is not None else None
+    try:
+        yield
+    finally:
+        if end is not None:
+            end()
 
 
 def _show(event: Event, text: WrappedText) -> None:

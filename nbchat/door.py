@@ -54,15 +54,22 @@ class Door:
     """Stops one chat, and answers its tool calls, for those who can read its file."""
 
     def __init__(
-        self, stop: Callable[[], object], approvals: Callable[[], Approvals | None]
+        self,
+        stop: Callable[[str], object],
+        approvals: Callable[[], Approvals | None],
+        chat_id: str = "",
     ) -> None:
-        """Nothing listens yet."""
+        """Nothing listens yet; without a `chat_id` the chat gets one of its own.
+
+        `stop` is given the token of the click that stops, or an empty text.
+        """
         self._actions = {
-            "stop": lambda _request: stop(),
+            "stop": lambda request: stop(str(request.get("token") or "")),
             "approve": self._approve,
             "deny": self._deny,
         }
         self._approvals = approvals
+        self._chat_id = chat_id or new_chat_id()
         self._opening = threading.Lock()
         self._listener: socket.socket | None = None
         self._file: Path | None = None
@@ -97,7 +104,7 @@ class Door:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._pid = os.getpid()
         _remove_stale(kernel)
-        self._file = _folder() / f"nbchat-{kernel}-{secrets.token_hex(4)}.json"
+        self._file = _folder() / f"nbchat-{kernel}-{self._chat_id}.json"
         self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         address = Address(self._listener.getsockname()[1], self._secret, self._pid)
         with secure_write(str(self._file)) as stream:
@@ -178,13 +185,19 @@ def kernel_id() -> str:
     return file.stem.removeprefix("kernel-")
 
 
-def visit(kernel: str, action: str, **details: object) -> None:
-    """Have every chat of a kernel do something; raises NbchatError if none has.
+def new_chat_id() -> str:
+    """A name for a chat, which no other one of its kernel has."""
+    return secrets.token_hex(4)
+
+
+def visit(kernel: str, action: str, *, chat_id: str = "", **details: object) -> None:
+    """Have a kernel's chats, or one, do something; raises NbchatError if none has.
 
     ChatUnreachable says that no chat listens there.
     """
     refusals = []
-    answers = [_visited(address, action, details) for address in _addresses(kernel)]
+    addresses = _addresses(kernel, chat_id)
+    answers = [_visited(address, action, details) for address in addresses]
     for answer in answers:
         if answer and "done" in answer:
             return
@@ -211,14 +224,15 @@ def _visited(
     return found if isinstance(found, dict) else None
 
 
-def _addresses(kernel: str) -> Iterator[Address]:
-    for file in _files(kernel):
+def _addresses(kernel: str, chat_id: str) -> Iterator[Address]:
+    for file in _files(kernel, chat_id):
         with contextlib.suppress(OSError, ValueError, TypeError):
             yield Address(**json.loads(file.read_text(encoding="utf-8")))
 
 
-def _files(kernel: str) -> list[Path]:
-    return sorted(_folder().glob(f"nbchat-{glob.escape(kernel)}-*.json"))
+def _files(kernel: str, chat_id: str = "") -> list[Path]:
+    chats = glob.escape(chat_id) or "*"
+    return sorted(_folder().glob(f"nbchat-{glob.escape(kernel)}-{chats}.json"))
 
 
 def _remove_stale(kernel: str) -> None:

@@ -29,6 +29,8 @@ TEXT_TYPES = ("text/", "application/json", "application/xml", "application/yaml"
 """Media types whose content is text."""
 
 FAILED = '{"is_error": true}'
+DENIED = "error: denied by the user"
+"""What the model reads in place of the output of a call that a person denied."""
 
 
 class Entry(NamedTuple):
@@ -94,6 +96,11 @@ class Entry(NamedTuple):
     def is_error(self) -> bool:
         """Whether this is a tool's answer that reports a failure."""
         return self.role == "tool" and self.arguments.get("is_error") is True
+
+    @property
+    def is_denied(self) -> bool:
+        """Whether this is the answer to a call that a person denied."""
+        return self.is_error and self.content == DENIED
 
     @property
     def is_incomplete(self) -> bool:

@@ -12,7 +12,7 @@ from nbchat.approvals import Approvals, room_of
 from nbchat.attaching.attachments import attachments
 from nbchat.attaching.shell import ShellContents, own_variables
 from nbchat.build import build_agent, newest_session
-from nbchat.cell import show
+from nbchat.cell import announcing, show
 from nbchat.commands import CommandResult, Commands
 from nbchat.configuration.config import NbChat
 from nbchat.configuration.preferences import Setting, listed, with_preferences
@@ -72,7 +72,8 @@ class NotebookChat:
             print(f"attached {each.mention.text}: {size:,} tokens")
         attached = [each.entry for each in brought]
         try:
-            show(agent.run(text, stop=stop, attached=attached), stop)
+            with announcing(self._approvals(), has_panel=self._panel is not None):
+                show(agent.run(text, stop=stop, attached=attached), stop)
         finally:
             self._refresh_panel()
 
@@ -112,7 +113,7 @@ class NotebookChat:
             approvals.begin(agent.session, self._stop)
         return self._stop
 
-    def _stop_cell(self) -> None:
+    def _stop_cell(self, _token: str) -> None:
         self._stop.set()
         if (approvals := self._approvals()) is not None:
             approvals.wake()

@@ -3,9 +3,12 @@
     GET  nbchat/health
     GET  nbchat/sessions
     GET  nbchat/sessions/ID/export?format=md|html|json|ipynb
-    POST nbchat/stop      {"kernel_id": ...}
+    POST nbchat/stop      {"kernel_id": ..., "chat_id": "", "token": ""}
     POST nbchat/approve   {"kernel_id": ..., "call_id": ..., "always": false}
     POST nbchat/deny      {"kernel_id": ..., "call_id": ...}
+
+`call_id` is the id of a tool call, or the ticket under which it waits. Without
+`chat_id` all chats of the kernel stop; stops of one `token` count once.
 
 Every request must be authenticated, authorized for the resource "nbchat", and, where a
 cookie vouches for it, carry the XSRF token. A fault is {"message": one line}.
@@ -128,17 +131,15 @@ class ChatAction(Route):
         kernel = _text(asked, "kernel_id")
         if kernel not in self.kernel_manager:
             refuse(404, f"there is no kernel {kernel!r} on this server")
-        details: dict[str, object] = {}
-        if action != "stop":
-            details["call_id"] = _text(asked, "call_id")
-        if action == "approve":
-            details["always"] = asked.get("always") is True
+        details = _details(action, asked)
         await self.off_loop(lambda: visit(kernel, action, **details), status=404)
         self.finish({"done": True})
 
 
 def load(app: ServerApp) -> None:
-    """Add the routes to a server."""
+    """Add the routes to a server, and tell its pages that they are there."""
+    pages = app.web_app.settings.setdefault("page_config_data", {})
+    pages["nbchatRoutes"] = True
     base = url_path_join(app.web_app.settings["base_url"], "nbchat")
     app.web_app.add_handlers(  # type: ignore[no-untyped-call]
         ".*$",
@@ -157,6 +158,17 @@ _load_jupyter_server_extension = load
 def refuse(status: int, message: str) -> NoReturn:
     """End a request with one line; tornado doubles percent signs in it."""
     raise HTTPError(status, message)
+
+
+def _details(action: str, asked: dict[str, Any]) -> dict[str, Any]:
+    """What a chat must know to do it."""
+    if action == "stop":
+        names = ("chat_id", "token")
+        return {name: _text(asked, name) for name in names if name in asked}
+    call = {"call_id": _text(asked, "call_id")}
+    return (
+        {**call, "always": asked.get("always") is True} if action == "approve" else call
+    )
 
 
 def _exported(session_id: str, name: str) -> str:

@@ -14,7 +14,7 @@ import docstring_parser
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from nbchat.errors import ConfigError
-from nbchat.history import FAILED, Entry
+from nbchat.history import DENIED, FAILED, Entry
 
 OUTPUT_LIMIT = 200_000
 """Characters of a tool's output that reach the conversation, about 50,000 tokens."""
@@ -88,6 +88,11 @@ def run_tool(tools: Iterable[Tool], call: Entry) -> Entry:
 def failed_result(call: Entry, reason: str) -> Entry:
     """The answer to a call that did not work out."""
     return Entry("tool", f"error: {reason}", call.tool_id, call.tool_name, FAILED)
+
+
+def denied_result(call: Entry) -> Entry:
+    """The answer to a call that a person did not let run."""
+    return Entry("tool", DENIED, call.tool_id, call.tool_name, FAILED)
 
 
 def _fields(

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Protocol
 
 from nbchat.agent import Agent
-from nbchat.approvals import Approvals, room_of
+from nbchat.approvals import Question, Watch
 from nbchat.door import Door
 from nbchat.errors import AttachmentError, NbchatError, Stopped
 from nbchat.events import Event, TurnFailed, TurnFinished
@@ -72,12 +72,26 @@ class Returned:
 
 
 @dataclass(frozen=True, slots=True)
+class CallsWaiting:
+    """These tool calls wait for a person's word, whoever's turn they belong to."""
+
+    questions: tuple[Question, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Idle:
     """Nothing runs and nothing waits."""
 
 
 WorkerEvent = (
-    AgentReady | QueueChanged | TurnStarted | Noted | Stopping | Returned | Idle
+    AgentReady
+    | QueueChanged
+    | TurnStarted
+    | Noted
+    | Stopping
+    | Returned
+    | CallsWaiting
+    | Idle
 )
 
 Listener = Callable[[Event | WorkerEvent], None]
@@ -87,6 +101,10 @@ Play = Callable[[Agent, threading.Event], Iterator[Event | WorkerEvent]]
 
 Attach = Callable[[], Iterable[Entry]]
 """What a message brings along, looked up when its turn has come."""
+
+
+STOPS_KEPT = 100
+"""How many stops are remembered, so that the same one may come on two ways."""
 
 
 class CommandOutcome(Protocol):
@@ -132,8 +150,12 @@ class Worker:
         listener: Listener,
         *,
         commands: Commands | None = None,
+        chat_id: str = "",
     ) -> None:
-        """Start nothing yet: the thread and the agent come with the first need."""
+        """Start nothing yet: the thread and the agent come with the first need.
+
+        `chat_id` is the name by which a stop on the server's way finds this chat.
+        """
         self._build = build
         self._listener = listener
         self._commands = commands
@@ -143,10 +165,15 @@ class Worker:
         self._thread: threading.Thread | None = None
         self._waiting: deque[Job] = deque()
         self._stop = threading.Event()
+        self._stops: deque[str] = deque(maxlen=STOPS_KEPT)
         self._is_working = False
         self._is_warm_up_due = False
         self._is_closed = False
-        self._door = Door(self.stop, lambda: self.approvals)
+        self.approvals = Watch(
+            lambda: self._agent and self._agent.approve,
+            lambda questions: self._tell(CallsWaiting(questions)),
+        )
+        self._door = Door(self.stop, lambda: self.approvals.room, chat_id)
 
     @property
     def agent(self) -> Agent:
@@ -155,6 +182,7 @@ class Worker:
             if self._agent is None:
                 self._agent = self._build()
                 self._tell(AgentReady(self._agent))
+                self.approvals.look()
             return self._agent
 
     @property
@@ -162,11 +190,6 @@ class Worker:
         """Whether a turn runs or waits."""
         with self._changed:
             return self._is_working or bool(self._waiting)
-
-    @property
-    def approvals(self) -> Approvals | None:
-        """Where the agent's tool calls wait for a person, if its `approve` is such."""
-        return room_of(self._agent.approve) if self._agent is not None else None
 
     def submit(self, text: str, attach: Attach = tuple) -> None:
         """Answer a message, or obey a command, after those that wait already.
@@ -205,15 +228,23 @@ class Worker:
             self._agent = agent or self._agent
             if self._agent is not None:
                 self._tell(AgentReady(self._agent))
+                self.approvals.look()
 
-    def stop(self) -> None:
-        """End the turn that runs and hand back the messages that wait."""
+    def stop(self, token: str = "") -> None:
+        """End the turn that runs and hand back the messages that wait.
+
+        A `token` counts once: a click goes on two ways, and the slower one must not end
+        the next turn.
+        """
         with self._changed:
+            if token and token in self._stops:
+                return
+            self._stops.append(token)
             if self._is_working:
                 self._stop.set()
                 self._tell(Stopping())
             self._return_waiting()
-        self._wake_approvals()
+        self.approvals.wake()
 
     def wait(self, timeout_seconds: float | None = None) -> bool:
         """Block until nothing runs or waits; False when the time was up before."""
@@ -227,7 +258,8 @@ class Worker:
             self._waiting.clear()
             self._stop.set()
             self._changed.notify_all()
-        self._wake_approvals()
+        self.approvals.wake()
+        self.approvals.close()
         self._door.close()
         if self._thread not in (None, threading.current_thread()):
             self._thread.join(timeout_seconds)
@@ -287,8 +319,7 @@ class Worker:
             return job
 
     def _play(self, job: Job) -> None:
-        if self.approvals is not None:
-            self.approvals.begin(self.agent.session, self._stop)
+        self.approvals.begin(self.agent.session, self._stop)
         try:
             for event in job.play(self.agent, self._stop):
                 self._tell(event)
@@ -310,10 +341,6 @@ class Worker:
             yield Returned((text,))
         else:
             yield from agent.run(text, stop=stop, attached=attached)
-
-    def _wake_approvals(self) -> None:
-        if self.approvals is not None:
-            self.approvals.wake()
 
     def _return_all(self) -> None:
         with self._changed:

@@ -33,6 +33,7 @@ from nbchat.rendering.entries import (
     note_html,
     summary_html,
     text_html,
+    waiting_html,
 )
 from nbchat.rendering.markdown import _cleaned, displayable, markdown_html
 
@@ -62,6 +63,9 @@ PLACES: dict[str, Callable[[str], str]] = {
         Entry("assistant", "", text, "t", json.dumps({text: text, "a": [{text: 1}]}))
     ),
     "broken arguments": lambda text: entry_html(Entry("assistant", "", "c", "t", text)),
+    "a call that waits": lambda text: waiting_html(
+        Entry("assistant", "", text, text, json.dumps({text: text})), "0" * 16
+    ),
     "a result": lambda text: entry_html(Entry("tool", text, text, text)),
     "a failed result": lambda text: entry_html(Entry("tool", text, "c", "t", FAILED)),
     "a summary": lambda text: entry_html(Entry("summary", text)),
@@ -131,6 +135,7 @@ ATTRIBUTES = {
     "data-call": ".*",
     "data-language": WORD,
     "data-state": "[a-z]+",
+    "data-ticket": "[0-9a-f]{16}",
     "href": r"(https?://|mailto:).*",
     "rel": "noopener noreferrer",
     "start": r"\d{1,9}",

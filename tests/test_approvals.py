@@ -187,9 +187,9 @@ def test_another_function_that_approves_is_left_alone():
     )
     events: list[object] = []
     worker = Worker(lambda: agent, events.append)
-    assert worker.approvals is None
+    assert worker.approvals.room is None
     worker.submit("refund it")
     assert worker.wait(10)
-    assert worker.approvals is None
+    assert worker.approvals.room is None
     assert any(isinstance(event, AgentReady) for event in events)
     worker.close()

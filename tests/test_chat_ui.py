@@ -239,10 +239,13 @@ def test_what_a_view_sends_is_in_the_protocol_too() -> None:
     assert not is_valid({"type": "send", "text": "", "id": "x"}, "view_to_kernel")
 
 
-def test_the_view_is_one_small_file_that_fetches_nothing() -> None:
+def test_the_view_is_one_small_file_that_asks_its_own_server_alone() -> None:
+    others = r"https?://|@import|\bimport\b|url\(|XMLHttp|sendBeacon|Socket|EventSource"
     for text in (script(), style()):
         assert len(text) < 100_000
-        assert not re.search(r"https?://|@import|\bimport\b|url\(|\bfetch\(", text)
+        assert not re.search(others, text)
+    fetched = re.findall(r"fetch.*", script())
+    assert fetched == ['fetch(address, { ...options, mode: "same-origin" });']
 
 
 def test_a_view_that_gets_all_batches_shows_what_a_new_view_gets(

@@ -11,6 +11,7 @@ from typing import Any
 
 from nbchat.history import Entry
 from nbchat.rendering.markdown import displayable, markdown_html
+from nbchat.rendering.marks import with_marks_shown
 
 OUTPUT_LIMIT = 20_000
 """Characters of one tool call or result that are shown; the transcript holds all."""
@@ -63,6 +64,23 @@ def summary_html(summary: str) -> str:
     )
 
 
+def waiting_html(call: Entry, ticket: str) -> str:
+    """A call that waits for a person's word: open, and with all of its arguments.
+
+    What a person decides about must not hide behind its end, or behind characters that
+    nobody sees.
+    """
+    name = escaped(with_marks_shown(call.tool_name))
+    arguments = escaped(with_marks_shown(_arguments(call)))
+    return (
+        f'<details class="nbc-entry nbc-tool" data-call="{escaped(call.tool_id)}"'
+        f' data-state="waiting" data-ticket="{escaped(ticket)}"><summary>'
+        f'<span class="nbc-tool-name">{name}</span><span class="nbc-tool-hint"></span>'
+        f'</summary><div class="nbc-label">Arguments</div>'
+        f'<pre class="nbc-output">{arguments}</pre></details>'
+    )
+
+
 def text_html(text: str) -> str:
     """A text with its line breaks, escaped."""
     return f"{TEXT_START}{escaped(text)}</div>"
@@ -80,7 +98,7 @@ def spent_html(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """A text as HTML shows it, marks that hide or turn others taken out."""
+    """A text as HTML shows it."""
     return escape(displayable(text))
 
 
@@ -131,22 +149,24 @@ def _thinking_html(entry: Entry) -> str:
 
 
 def _call_html(call: Entry) -> str:
-    arguments = call.arguments
-    shown = (
-        json.dumps(arguments, indent=2, ensure_ascii=False)
-        if arguments
-        else call.tool_args
-    )
     return (
         f'<details class="nbc-entry nbc-tool" data-call="{escaped(call.tool_id)}">'
         f'<summary><span class="nbc-tool-name">{escaped(call.tool_name)}</span>'
-        f'<span class="nbc-tool-hint">{escaped(_hint(arguments))}</span></summary>'
-        f"{part_html('Arguments', shown)}</details>"
+        f'<span class="nbc-tool-hint">{escaped(_hint(call.arguments))}</span></summary>'
+        f"{part_html('Arguments', _arguments(call))}</details>"
     )
 
 
+def _arguments(call: Entry) -> str:
+    """As JSON that reads well, or as the model wrote them if they are no object."""
+    arguments = call.arguments
+    if not arguments:
+        return call.tool_args
+    return json.dumps(arguments, indent=2, ensure_ascii=False)
+
+
 def _result_html(result: Entry) -> str:
-    state = "failed" if result.is_error else "done"
+    state = "denied" if result.is_denied else "failed" if result.is_error else "done"
     return (
         f'<div class="nbc-tool-result" data-call="{escaped(result.tool_id)}"'
         f' data-state="{state}">{part_html("Result", result.content)}</div>'

@@ -18,21 +18,18 @@ from traitlets import Bool, Enum, Int, Unicode, observe
 
 from nbchat.agent import Agent
 from nbchat.attaching.mentions import Resolver
+from nbchat.door import new_chat_id
 from nbchat.session import Session
-from nbchat.ui.answers import Answers, Question
-from nbchat.ui.branching import Branch, other_way, words_at
-from nbchat.ui.choosing import models_list
-from nbchat.ui.completing import CommandList, completions
-from nbchat.ui.context import context_parts
+from nbchat.ui.answers import Answers
+from nbchat.ui.branching import Branch, other_way
+from nbchat.ui.completing import CommandList
 from nbchat.ui.feed import Feed
-from nbchat.ui.history import history_page
-from nbchat.ui.marks import summary_in_force
 from nbchat.ui.page import script, style
-from nbchat.ui.planning import planned
 from nbchat.ui.previews import Previews
+from nbchat.ui.questions import Questions, amount
 from nbchat.ui.screen import Screen
-from nbchat.ui.sessions import Store, sessions_list
-from nbchat.ui.settings import Settings, settings_list
+from nbchat.ui.sessions import Store
+from nbchat.ui.settings import Settings
 from nbchat.worker import Attach, CommandOutcome, Commands, Worker
 
 if TYPE_CHECKING:
@@ -90,15 +87,20 @@ class ChatUI(anywidget.AnyWidget):
         `commands`.
         """
         super().__init__(height=height, theme=theme)
-        self._settings = settings
-        self._command_list = command_list or (dict if commands else _default_list)
-        self._resolver = resolver
         self._previews = Previews(resolver)
+        chat_id = new_chat_id()
         self._branch = branch or (None if commands else _default_branch)
-        self._store = _store_of(store, commands)
+        self._questions = Questions(
+            self._previews,
+            command_list or (dict if commands else _default_list),
+            settings,
+            _store_of(store, commands),
+            resolver,
+        )
         screen = Screen(
+            chat_id=chat_id,
             settings=settings is not None,
-            sessions=self._store is not None,
+            sessions=self._questions.store is not None,
             branches=self._branch is not None,
         )
         self._feed = Feed(screen, self.send)
@@ -106,6 +108,7 @@ class ChatUI(anywidget.AnyWidget):
             (lambda: agent) if agent is not None else build or _default_agent,
             self._feed.put,
             commands=commands or _default_commands,
+            chat_id=chat_id,
         )
         self._answers = Answers(lambda: self.agent, self.send)
         self.notifies = notifies
@@ -182,68 +185,45 @@ class ChatUI(anywidget.AnyWidget):
                 self._worker.warm_up()
             case {"type": "resync", "seq": int(known)}:
                 self._feed.show(known=known)
-            case {"type": "send", "text": str(text)} if text.strip():
-                self._submit(text, content.get("previews"))
-            case {"type": "branch", "place": int(place), "text": str(text)} if (
-                text.strip() and self._branch is not None
-            ):
-                attach = self._attaching(text, content.get("previews"))
-                self._worker.do(text, other_way(self._branch, place, text, attach))
             case {"type": "stop"}:
-                self._worker.stop()
-            case {"type": "compact", **details}:
-                self._worker.compact(*_wish(details))
+                self._worker.stop(_text(content.get("token")))
+            case {"type": "approve" | "deny", "ticket": str(ticket)}:
+                self._decide(ticket, content)
             case {"type": str(name), "token": str(token)}:
                 self._take_question(token, name, content)
+            case _:
+                self._take_work(content)
+
+    def _take_work(self, content: dict[str, Any]) -> None:
+        """Let something wait in line for its turn."""
+        match content:
+            case {"type": "send", "text": str(text)} if text.strip():
+                self._submit(text, content.get("previews"))
+            case {"type": "branch", "place": int(place), "text": str(text)}:
+                self._go_on_from(place, text, content.get("previews"))
+            case {"type": "compact", **details}:
+                self._worker.compact(*_wish(details))
+
+    def _go_on_from(self, place: int, text: str, previews: object) -> None:
+        """Say something else at a place that was said before."""
+        if text.strip() and self._branch is not None:
+            attach = self._attaching(text, previews)
+            self._worker.do(text, other_way(self._branch, place, text, attach))
+
+    def _decide(self, ticket: str, content: dict[str, Any]) -> None:
+        """Let a call run, or not; nothing if it was decided before."""
+        if content["type"] == "deny":
+            self._worker.approvals.deny(ticket)
+        else:
+            is_always = content.get("always") is True
+            self._worker.approvals.approve(ticket, always=is_always)
 
     def _take_question(self, token: str, name: str, content: dict[str, Any]) -> None:
         match name, content:
             case "earlier", {"before": int(before)}:
                 self._feed.show_earlier(token, before)
-            case _ if question := self._question(name, content):
+            case _ if question := self._questions.asked(name, content):
                 self._answers.ask(token, question)
-
-    def _question(self, name: str, content: dict[str, Any]) -> Question | None:
-        """What a view wants to know; None for what the protocol does not know."""
-        match name, content:
-            case "plan", {"keep": keep}:
-                return partial(planned, keep=_amount(keep))
-            case "history", {"query": str(query), "before": place}:
-                before = _amount(place)
-                return lambda agent: history_page(agent.session, query, before=before)
-            case "context", _:
-                return context_parts
-            case "settings", _ if self._settings is not None:
-                return partial(settings_list, settings=self._settings)
-        return self._question_of_ways(name, content) or self._question_of_typing(
-            name, content
-        )
-
-    def _question_of_ways(self, name: str, content: dict[str, Any]) -> Question | None:
-        """What a view wants to know before it goes another way."""
-        match name, content:
-            case "words", {"place": int(place)}:
-                return partial(words_at, place=place)
-            case "summary", _:
-                return summary_in_force
-            case "sessions", {"query": str(query)} if store := self._store:
-                return lambda agent: sessions_list(agent, query, store())
-            case "models", _:
-                return models_list
-        return None
-
-    def _question_of_typing(
-        self, name: str, content: dict[str, Any]
-    ) -> Question | None:
-        """What a view wants to know while a person types."""
-        match name, content:
-            case "mentions", {"text": str(text)}:
-                return partial(self._previews.mentioned, text=text)
-            case "preview", {"key": str(key)}:
-                return partial(self._previews.previewed, key=key)
-            case "complete", _:
-                return lambda _agent: completions(self._command_list(), self._resolver)
-        return None
 
     def _submit(self, text: str, previews: object) -> None:
         """Say something, with what its author has seen of what it brings along."""
@@ -260,15 +240,12 @@ class ChatUI(anywidget.AnyWidget):
 
 def _wish(details: dict[str, Any]) -> tuple[str, int | None]:
     """Focus and tokens to keep, as far as a view has said them."""
-    focus = details.get("focus")
-    return focus if isinstance(focus, str) else "", _amount(details.get("keep"))
+    return _text(details.get("focus")), amount(details.get("keep"))
 
 
-def _amount(value: object) -> int | None:
-    """What a view gave as a number, if it can be a number of anything."""
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return value
-    return None
+def _text(value: object) -> str:
+    """What a view gave as a text, if it is one."""
+    return value if isinstance(value, str) else ""
 
 
 def _receive(panel: ChatUI, content: dict[str, Any], _buffers: object) -> None:

@@ -9,6 +9,7 @@ from itertools import takewhile
 from typing import Any, assert_never
 
 from nbchat.agent import Agent
+from nbchat.approvals import Question
 from nbchat.compaction.policies import PRESETS
 from nbchat.events import (
     Branched,
@@ -35,18 +36,21 @@ from nbchat.events import (
 )
 from nbchat.history import Compaction, Entry
 from nbchat.rendering.banners import notice_html, progress_text
-from nbchat.rendering.entries import entry_html, note_html, summary_html
+from nbchat.rendering.entries import entry_html, note_html
 from nbchat.rendering.markdown import displayable
 from nbchat.session import Session
 from nbchat.ties import SPOKEN
+from nbchat.ui.asking import WaitingCards
 from nbchat.ui.banners import Banners
 from nbchat.ui.costs import Costs, session_text
+from nbchat.ui.figures import figures, meter
 from nbchat.ui.history import parts
 from nbchat.ui.live import Live
 from nbchat.ui.marks import marks
 from nbchat.ui.transcript import Operation, Transcript
 from nbchat.worker import (
     AgentReady,
+    CallsWaiting,
     Idle,
     Noted,
     QueueChanged,
@@ -70,9 +74,11 @@ OFFERS = ("settings", "sessions", "branches")
 class Screen:
     """The items of the transcript, the answer being written, and the panel's state."""
 
-    def __init__(self, **offers: bool) -> None:
+    def __init__(self, *, chat_id: str = "", **offers: bool) -> None:
         """An empty panel whose agent is still to come; `offers` are of `OFFERS`."""
         self._items = Transcript()
+        self._cards = WaitingCards(self._items)
+        self._questions: tuple[Question, ...] = ()
         self._live = Live()
         self._banners = Banners(self._items)
         self._costs = Costs(self._items)
@@ -92,6 +98,8 @@ class Screen:
             "pins": [],
             "left_out": [],
             "changes": dict.fromkeys(("undo", "rewrite", "redo")),
+            "waiting": [],
+            "chat_id": chat_id,
             **{f"has_{name}": offers.get(name, False) for name in OFFERS},
         }
         self._agent: Agent | None = None
@@ -189,17 +197,27 @@ class Screen:
             case Returned(texts, place):
                 draft = {"op": "draft", "text": displayable("\n\n".join(texts))}
                 shown = [draft if place is None else {**draft, "place": place}]
-            case TurnStarted():
-                self._costs.begin()
-                shown = self._set(is_busy=True, activity="Waiting for the model")
-            case Stopping():
-                shown = self._set(activity="Stopping")
-            case Idle():
-                idle = self._set(is_busy=False, activity="", retry=None)
-                shown = [*self._measure_agent(), *idle]
+            case CallsWaiting(questions):
+                self._questions = questions
+                shown = self._ask()
+            case TurnStarted() | Stopping() | Idle():
+                shown = self._fold_course(event)
             case _:
                 assert_never(event)
         return shown
+
+    def _fold_course(self, event: TurnStarted | Stopping | Idle) -> list[Operation]:
+        match event:
+            case TurnStarted():
+                self._costs.begin()
+                return self._set(is_busy=True, activity="Waiting for the model")
+            case Stopping():
+                return self._set(activity="Stopping")
+            case Idle():
+                idle = self._set(is_busy=False, activity="", retry=None)
+                return [*self._measure_agent(), *idle]
+            case _:
+                assert_never(event)
 
     def _restore(self, agent: Agent) -> list[Operation]:
         """Show the agent's session instead of whatever was shown before.
@@ -215,18 +233,21 @@ class Screen:
     def _restart(self, session: Session) -> list[Operation]:
         """Items whose HTML is made when a view comes to them."""
         self._items.clear()
+        self._cards.clear()
         self._banners.clear()
         self._costs.restart()
+        self._cards.clear()
         lines = self._costs.lines(session)
         for place, part in parts(session):
             if isinstance(part, Compaction):
                 self._banners.restore(part)
-            else:
-                self._items.add(part, place=_named_place(part, place))
-                if place in lines:
-                    self._items.add(lines[place])
+                continue
+            key = self._items.add(part, place=_named_place(part, place))
+            self._cards.see(key, part)
+            if place in lines:
+                self._items.add(lines[place])
         self._know(session)
-        return [{"op": "restart", **self._items.page()}]
+        return [{"op": "restart", **self._items.page()}, *self._ask()]
 
     def _grow(self, session: Session) -> list[Operation]:
         """What a session has that was not shown: turns of cells, changed summaries."""
@@ -237,10 +258,15 @@ class Screen:
             if isinstance(part, Compaction):
                 shown += self._banners.add(part) if part.id in changed else []
             elif place >= self._said:
-                named = _named_place(part, place)
-                shown += self._items.show(entry_html(part), place=named)
+                shown += self._show_entry(part, place)
                 shown += self._items.show(lines.get(place, ""))
         self._know(session)
+        return shown
+
+    def _show_entry(self, entry: Entry, place: int) -> list[Operation]:
+        shown = self._items.show(entry_html(entry), place=_named_place(entry, place))
+        for each in shown:
+            self._cards.see(each["key"], entry)
         return shown
 
     def _know(self, session: Session) -> None:
@@ -248,11 +274,15 @@ class Screen:
         self._session = session
         self._said, self._records = len(session.transcript), len(session.compactions)
 
+    def _ask(self) -> list[Operation]:
+        """Show which calls wait for a person's word now."""
+        cards = self._cards.show(self._questions)
+        return [*cards, *self._set(waiting=self._cards.state())]
+
     def _add_entry(self, entry: Entry, position: int) -> list[Operation]:
         """A finished entry takes the place of what was streamed of it."""
         is_shown = position < self._said and self._is_current
-        place = _named_place(entry, position)
-        added = [] if is_shown else self._items.show(entry_html(entry), place=place)
+        added = [] if is_shown else self._show_entry(entry, position)
         self._said = max(self._said, position + 1) if self._is_current else 0
         shown = [self._live.taken_over(each, entry.role) for each in added]
         settled = self._live.settle(entry.role)
@@ -266,12 +296,7 @@ class Screen:
 
     def _fold_usage(self, event: UsageReported) -> list[Operation]:
         """What a response took; when nothing is called any more the answer is there."""
-        measured = self._measure(
-            event.input_tokens,
-            event.threshold,
-            context=event.context_tokens,
-            window=event.window,
-        )
+        measured = self._set(meter=meter(event))
         if self._agent is None:
             return measured
         session = self._agent.session
@@ -319,32 +344,8 @@ class Screen:
         """Model, policy, summary and meter as they are now; commands change them."""
         if self._agent is None:
             return []
-        engine = self._agent.engine
-        named = self._set(
-            model=displayable(self._agent.provider.name),
-            policy=displayable(engine.policy.name),
-            summary=_summary(self._agent.session),
-            spent=session_text(self._agent.session),
-            **marks(self._agent, self._banners.keys),
-        )
-        measured = self._measure(
-            engine.input_tokens,
-            engine.context_token_threshold,
-            context=engine.context_tokens(self._agent.session),
-            window=engine.info.window,
-        )
-        return [*named, *measured]
-
-    def _measure(
-        self, tokens: int, threshold: int | None, *, context: int, window: int | None
-    ) -> list[Operation]:
-        meter = {
-            "tokens": tokens,
-            "threshold": threshold,
-            "context": context,
-            "window": window,
-        }
-        return self._set(meter=meter)
+        known = {**figures(self._agent), **marks(self._agent, self._banners.keys)}
+        return self._set(**known)
 
     def _set(self, **changes: Any) -> list[Operation]:
         news = {
@@ -357,14 +358,6 @@ class Screen:
 def _named_place(entry: Entry, place: int) -> int | None:
     """The place of what can be gone back to, or be left out; of all else none."""
     return place if entry.can_be_left_out else None
-
-
-def _summary(session: Session) -> dict[str, Any] | None:
-    """What stands in for the beginning of a session, and for how much of it."""
-    record = session.compaction
-    if record is None:
-        return None
-    return {"messages": record.stop, "html": summary_html(record.summary)}
 
 
 def _is_answered(session: Session) -> bool:

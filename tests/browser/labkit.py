@@ -101,7 +101,6 @@ def _command(lab: Lab) -> list[str]:
         *("--ip=127.0.0.1", f"--port={lab.url.rpartition(':')[2]}"),
         *("--ServerApp.port_retries=0", f"--ServerApp.root_dir={lab.root}"),
         *("--IdentityProvider.token=", "--ServerApp.password="),
-        "--ServerApp.disable_check_xsrf=True",
         *("--LabApp.news_url=", "--LabApp.extension_manager=readonly"),
         "--expose-app-in-browser",
     ]
@@ -111,6 +110,10 @@ def _environment(home: Path) -> dict[str, str]:
     folders = {name: home / folder for name, folder in FOLDERS.items()}
     for folder in folders.values():
         folder.mkdir()
+    packaged = REPOSITORY / "jupyter-config" / "server-config" / "nbchat.json"
+    extensions = home / "config" / "jupyter_server_config.d"
+    extensions.mkdir()
+    shutil.copy(packaged, extensions)
     overrides = home / "config" / "labconfig" / "default_setting_overrides.json"
     overrides.parent.mkdir()
     overrides.write_text(json.dumps(SETTINGS))
@@ -227,11 +230,10 @@ class Notebook:
 
     def close(self) -> None:
         """End the kernel and close the tab without a dialog."""
-        session = self.page.evaluate(
-            f"() => {self._CURRENT}?.context?.sessionContext?.session?.id"
+        self.page.evaluate(
+            f"""async () => {{
+                await {self._CURRENT}?.context?.sessionContext?.session?.shutdown() }}"""
         )
-        if session:
-            self.page.request.delete(f"{self.lab.url}/api/sessions/{session}")
         self.page.evaluate(
             f"""() => {{ const tab = {self._CURRENT};
                 if (tab?.context) {{ tab.context.model.dirty = false; tab.close() }} }}"""

@@ -25,6 +25,8 @@ _SCRIPTS = (
     "actions",
     "attaching",
     "completing",
+    "approving",
+    "server",
     "code",
     "dom",
 )

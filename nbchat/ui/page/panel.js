@@ -20,7 +20,8 @@ class Panel {
     this.parts = frame();
     this.sequence = null; // null until a snapshot came
     this.transcript = new Transcript(this);
-    this.state = { queue: [], is_busy: false, retry: null };
+    this.state = { queue: [], is_busy: false, retry: null, waiting: [] };
+    this.server = new ServerWay(model);
     this.isFrozen = false; // Stop was pressed: what still streams in is not shown
     this.isGone = false;
     this.isKernelSlow = false; // no answer yet: it may be running a cell
@@ -203,6 +204,7 @@ class Panel {
     this.drawStatus();
     this.drawQueue();
     this.drawButtons();
+    this.parts.jump.textContent = this.state.waiting.length ? "Waits for you" : "Latest";
     const isEmpty = this.transcript.isEmpty && !this.state.queue.length;
     this.parts.empty.hidden = !isEmpty || this.sequence === null;
     this.parts.gone.hidden = !this.isGone;
@@ -214,17 +216,20 @@ class Panel {
   }
 
   drawHeader() {
-    const { phase, model, is_busy: isBusy, meter, spent } = this.state;
+    const { phase, model, meter, spent } = this.state;
     const names = { starting: "starting …", failed: "no model" };
     this.parts.model.textContent = names[phase] ?? model ?? "connecting …";
     this.parts.model.disabled = phase !== "ready" || this.isGone;
     this.parts.model.title = model ? `${model}: choose another` : "";
-    this.parts.dot.dataset.state = this.isGone
-      ? "gone"
-      : isBusy
-        ? "busy"
-        : (phase ?? "starting");
+    this.parts.dot.dataset.state = this.dotState();
     if (meter) drawMeter(this.parts, meter, spent);
+  }
+
+  dotState() {
+    const { phase, is_busy: isBusy, waiting } = this.state;
+    if (this.isGone) return "gone";
+    if (waiting.length) return "waiting";
+    return isBusy ? "busy" : (phase ?? "starting");
   }
 
   drawPolicies() {
@@ -254,7 +259,8 @@ class Panel {
     const text = this.statusText();
     status.hidden = !text || this.isGone;
     if (statusText.textContent !== text) statusText.textContent = text;
-    status.classList.toggle("nbc-is-waiting", Boolean(this.state.retry));
+    const isHeld = this.state.retry || this.state.waiting.length;
+    status.classList.toggle("nbc-is-waiting", Boolean(isHeld));
   }
 
   statusText() {
@@ -262,7 +268,8 @@ class Panel {
       return this.isKernelSlow ? "The kernel is busy with a cell" : "Connecting";
     }
     if (this.isFrozen) return "Stopping";
-    const { retry, activity, phase, queue, is_busy: isBusy } = this.state;
+    const { retry, activity, phase, queue, is_busy: isBusy, waiting } = this.state;
+    if (waiting.length) return waitingText(waiting);
     if (retry) {
       const seconds = Math.max(0, Math.ceil((this.retryAt - Date.now()) / 1000));
       const when = seconds ? `again in ${seconds} s` : "again now";
@@ -322,6 +329,7 @@ class Panel {
     jump.addEventListener("click", () => this.jump());
     root.addEventListener("click", (event) => copyClicked(event));
     root.addEventListener("click", (event) => this.retryClicked(event));
+    root.addEventListener("click", (event) => this.decisionClicked(event));
     const resized = new ResizeObserver(() => this.transcript.keepAtBottom());
     resized.observe(scroller);
     resized.observe(this.parts.content);
@@ -417,6 +425,26 @@ class Panel {
     if (isRetry && !this.state.is_busy && !this.isGone) this.compact(this.wish);
   }
 
+  decisionClicked(event) {
+    const choice = event.target.closest?.(".nbc-decision button");
+    if (!choice || this.isGone) return;
+    const card = choice.closest(".nbc-tool");
+    const { ticket } = card.dataset;
+    closeDecision(card);
+    if (choice.matches(".nbc-deny")) this.deny(ticket);
+    else this.approve(ticket, choice.matches(".nbc-always"));
+  }
+
+  approve(ticket, always) {
+    this.send({ type: "approve", ticket, always });
+    this.server.post("approve", { call_id: ticket, always });
+  }
+
+  deny(ticket) {
+    this.send({ type: "deny", ticket });
+    this.server.post("deny", { call_id: ticket });
+  }
+
   // Show Stop from the first moment; the kernel's own state follows.
   expectTurn(text) {
     this.transcript.isPinned = true;
@@ -426,8 +454,10 @@ class Panel {
   }
 
   stop() {
+    const token = newToken(); // the same on both ways, so that it counts once
     this.isFrozen = true;
-    this.send({ type: "stop" });
+    this.send({ type: "stop", token });
+    this.server.post("stop", { chat_id: this.state.chat_id, token });
     this.draw();
     this.parts.input.focus();
   }

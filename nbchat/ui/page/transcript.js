@@ -13,6 +13,7 @@ class Transcript {
     this.askAgainAt = 0;
     this.live = new Map();
     this.isPinned = true; // to the bottom
+    this.heldAt = null; // or, while one waits, to the card of a call
   }
 
   get isEmpty() {
@@ -51,10 +52,11 @@ class Transcript {
     return !known || known.dataset.state === "running" ? fresh : null;
   }
 
+  // A key pressed where nothing has the focus would be a command to the notebook.
   redraw(known, fresh) {
     const hadFocus = known.contains(document.activeElement);
     known.replaceWith(fresh);
-    if (hadFocus) fresh.querySelector(FOCUSABLE)?.focus({ preventScroll: true });
+    if (hadFocus) (fresh.querySelector("summary") ?? this.panel.parts.scroller).focus({ preventScroll: true });
   }
 
   itemOf({ html, streamed, ...named }) {
@@ -66,6 +68,7 @@ class Transcript {
     addCopyButtons(fresh);
     addRetryButton(fresh);
     addBackButton(fresh);
+    addDecision(fresh);
     this.panel.dialogs.forEach((dialog) => dialog.see(fresh));
     return this.panel.actions.dress(fresh, named);
   }
@@ -82,7 +85,10 @@ class Transcript {
   }
 
   dropItem(key) {
-    this.items.get(key)?.remove();
+    const { scroller } = this.panel.parts;
+    const gone = this.items.get(key);
+    if (gone?.contains(document.activeElement)) scroller.focus({ preventScroll: true });
+    gone?.remove();
     this.panel.actions.forget(key);
     this.items.delete(key);
   }
@@ -90,10 +96,16 @@ class Transcript {
   askEarlier() {
     if (this.before === null || this.panel.isGone || Date.now() < this.askAgainAt) return;
     const { scroller } = this.panel.parts;
-    if (scroller.scrollTop > NEAR_TOP_PIXELS || !scroller.clientHeight) return;
+    const isFar = scroller.scrollTop > NEAR_TOP_PIXELS && !this.isQuestionAbove();
+    if (isFar || !scroller.clientHeight) return;
     this.earlierToken = newToken();
     this.askAgainAt = Date.now() + RETRY_MILLISECONDS;
     this.panel.send({ type: "earlier", before: this.before, token: this.earlierToken });
+  }
+
+  // A call that waits may be one of so many that its card is on an earlier page.
+  isQuestionAbove() {
+    return this.panel.state.waiting.some(({ key }) => key < this.before);
   }
 
   addEarlier({ items, before, token }) {
@@ -158,13 +170,31 @@ class Transcript {
 
   keepAtBottom() {
     const { scroller, jump } = this.panel.parts;
-    if (this.isPinned) scroller.scrollTop = scroller.scrollHeight;
+    if (this.isPinned) {
+      scroller.scrollTop = scroller.scrollHeight;
+      this.keepQuestionInSight();
+    }
     jump.hidden = this.isPinned;
     this.askEarlier();
   }
 
+  // Several calls may stand below the one that waits; of a tall card its end counts.
+  keepQuestionInSight() {
+    const { scroller, log } = this.panel.parts;
+    const card = log.querySelector("[data-ticket]");
+    this.heldAt = null;
+    if (!card) return;
+    const [inner, outer] = [card.getBoundingClientRect(), scroller.getBoundingClientRect()];
+    const above = inner.top - outer.top - 8;
+    const below = inner.bottom - outer.bottom + 8;
+    if (above >= 0) return;
+    scroller.scrollTop += Math.min(0, Math.max(above, below));
+    this.heldAt = scroller.scrollTop;
+  }
+
   onScroll() {
     const { scroller } = this.panel.parts;
+    if (scroller.scrollTop === this.heldAt) return; // not by a person
     const below = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight;
     this.isPinned = below < NEAR_BOTTOM_PIXELS;
     this.panel.parts.jump.hidden = this.isPinned;

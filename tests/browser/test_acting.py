@@ -1,0 +1,354 @@
+"""What a person decides in the panel: tool calls that wait, and Stop on two ways."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from labkit import Lab, Notebook
+from playwright.sync_api import ConsoleMessage, Locator, Page, Request, expect
+
+OpenNotebook = Callable[..., Notebook]
+Screenshot = Callable[[str], Path]
+
+SETUP = """
+import time
+from nbchat.agent import Agent
+from nbchat.approvals import Approvals
+from nbchat.session import Session
+from nbchat.testing import Line, ScriptedProvider, calls, says
+from nbchat.ui.chat_ui import ChatUI
+
+def refund(order: str, amount: float = 10.0, note: str = "") -> str:
+    "Give money back."
+    return f"{order} refunded"
+
+def look_up(order: str) -> str:
+    "Look an order up."
+    return f"{order} is late"
+
+def results():
+    return [e.content for e in ui.session.transcript if e.role == "tool"]
+"""
+
+REFUND = "calls('refund', order='W1', amount=129.5, note='late')"
+
+
+def asking_panel(
+    open_notebook: OpenNotebook, script: str, *cells: str
+) -> tuple[Notebook, Locator]:
+    """A panel whose agent asks before each call, and further cells below."""
+    agent = f"Agent(ScriptedProvider({script}), tools=[refund, look_up], approve=Approvals())"
+    notebook = open_notebook(f"{SETUP}\nui = ChatUI({agent})\nui", *cells)
+    panel = notebook.run(0).locator(".nbc")
+    expect(panel.locator(".nbc-model")).to_have_text("scripted:model")
+    return notebook, panel
+
+
+def say(panel: Locator, text: str) -> None:
+    """Type a message and press Enter."""
+    panel.get_by_role("textbox").fill(text)
+    panel.get_by_role("textbox").press("Enter")
+
+
+def decision(panel: Locator, name: str) -> Locator:
+    """One of the buttons of the call that waits."""
+    return panel.get_by_role("button", name=name, exact=True)
+
+
+def test_an_approved_call_runs_and_its_card_told_all_before(
+    open_notebook: OpenNotebook, screenshot: Screenshot
+) -> None:
+    _, panel = asking_panel(open_notebook, f"{REFUND}, says('Done.')")
+    say(panel, "Refund order W1, please.")
+    card = panel.locator(".nbc-tool")
+    expect(card).to_have_attribute("data-state", "waiting")
+    expect(card.locator(".nbc-output")).to_have_text(
+        '{ "order": "W1", "amount": 129.5, "note": "late" }'
+    )
+    expect(panel.locator(".nbc-status")).to_have_text("refund waits for you")
+    expect(panel.locator(".nbc-dot")).to_have_attribute("data-state", "waiting")
+    expect(panel.get_by_role("textbox")).to_be_focused()
+    screenshot("waits")
+    decision(panel, "Approve").click()
+    expect(card).to_have_attribute("data-state", "done")
+    expect(panel.locator(".nbc-log .nbc-assistant")).to_have_text("Done.")
+    expect(card.locator("summary")).to_be_focused()
+    expect(decision(panel, "Approve")).to_have_count(0)
+
+
+def test_a_denied_call_does_not_run_and_the_model_is_told(
+    open_notebook: OpenNotebook, screenshot: Screenshot
+) -> None:
+    notebook, panel = asking_panel(
+        open_notebook, f"{REFUND}, says('As you like.')", "results()"
+    )
+    say(panel, "Refund order W1, please.")
+    decision(panel, "Deny").focus()
+    decision(panel, "Deny").press("Enter")
+    card = panel.locator(".nbc-tool")
+    expect(card).to_have_attribute("data-state", "denied")
+    expect(card.locator("summary")).to_be_focused()
+    expect(panel.locator(".nbc-log .nbc-assistant")).to_have_text("As you like.")
+    screenshot("denied")
+    expect(notebook.run(1)).to_contain_text("error: denied by the user")
+
+
+def test_always_holds_for_one_tool_until_a_new_session(
+    open_notebook: OpenNotebook,
+) -> None:
+    script = (
+        "calls('refund', order='W1'), calls('refund', order='W2'), "
+        "calls('look_up', order='W3'), says('All done.'), "
+        "calls('refund', order='W4'), says('Enough.')"
+    )
+    _, panel = asking_panel(open_notebook, script)
+    say(panel, "Refund W1 and W2, look up W3.")
+    decision(panel, "Always in this session").click()
+    expect(panel.locator(".nbc-status")).to_have_text("look_up waits for you")
+    expect(panel.locator(".nbc-tool[data-state=done]")).to_have_count(2)
+    decision(panel, "Approve").click()
+    expect(panel.locator(".nbc-log .nbc-assistant")).to_have_text("All done.")
+    say(panel, "/new")
+    expect(panel.locator(".nbc-tool")).to_have_count(0)
+    say(panel, "Refund W4.")
+    expect(panel.locator(".nbc-status")).to_have_text("refund waits for you")
+    decision(panel, "Deny").click()
+    expect(panel.locator(".nbc-tool")).to_have_attribute("data-state", "denied")
+
+
+def test_views_share_the_question_and_a_reloaded_page_has_it(
+    open_notebook: OpenNotebook,
+) -> None:
+    notebook, panel = asking_panel(open_notebook, f"{REFUND}, says('Done.')", "ui")
+    say(panel, "Refund order W1, please.")
+    expect(decision(panel, "Approve")).to_be_visible()
+    notebook.save()
+    notebook.load_page()
+    notebook.open()
+    again = notebook.outputs(0).locator(".nbc")
+    expect(decision(again, "Approve")).to_be_visible()
+    second = notebook.run(1).locator(".nbc")
+    decision(second, "Approve").click()
+    expect(again.locator(".nbc-tool")).to_have_attribute("data-state", "done")
+    expect(second.locator(".nbc-tool")).to_have_attribute("data-state", "done")
+    expect(decision(again, "Approve")).to_have_count(0)
+
+
+def test_of_many_calls_the_one_that_waits_is_brought_into_sight(
+    open_notebook: OpenNotebook, screenshot: Screenshot
+) -> None:
+    thirty = "sum((calls('refund', order=f'W{n}').calls for n in range(30)), ())"
+    script = f"Line(calls={thirty}, stop_reason='tool_use'), says('Done.')"
+    _, panel = asking_panel(open_notebook, script)
+    say(panel, "Refund all thirty.")
+    for number in range(2):
+        card = panel.locator(".nbc-tool[data-state=waiting]")
+        expect(card.locator(".nbc-output")).to_contain_text(f'"W{number}"')
+        expect(decision(panel, "Approve")).to_be_in_viewport()
+        screenshot(f"call-{number}")
+        decision(panel, "Approve").click()
+    decision(panel, "Always in this session").click()
+    expect(panel.locator(".nbc-log .nbc-assistant")).to_have_text("Done.")
+    expect(panel.locator(".nbc-log .nbc-assistant")).to_be_in_viewport()
+
+
+def test_stop_ends_a_turn_that_waits_for_a_decision(
+    open_notebook: OpenNotebook,
+) -> None:
+    _, panel = asking_panel(open_notebook, f"{REFUND}, says('Still here.')")
+    say(panel, "Refund order W1, please.")
+    expect(decision(panel, "Approve")).to_be_visible()
+    panel.get_by_role("button", name="Stop").click()
+    expect(decision(panel, "Approve")).to_have_count(0)
+    expect(panel.locator(".nbc-tool")).to_have_attribute("data-state", "failed")
+    say(panel, "And now?")
+    expect(panel.locator(".nbc-log .nbc-assistant")).to_have_text("Still here.")
+
+
+def test_a_call_is_approved_while_a_cell_runs(open_notebook: OpenNotebook) -> None:
+    notebook, panel = asking_panel(
+        open_notebook, f"{REFUND}, says('Done.')", "time.sleep(6)"
+    )
+    say(panel, "Refund order W1, please.")
+    expect(decision(panel, "Approve")).to_be_visible()
+    notebook.start(1)
+    decision(panel, "Approve").click()
+    expect(panel.locator(".nbc-tool")).to_have_attribute(
+        "data-state", "done", timeout=2_500
+    )
+    notebook.join()
+
+
+MAGIC = f"""{SETUP}
+%load_ext nbchat
+agent = %chat agent
+from nbchat.tools import as_tools
+agent.tools, agent.approve = as_tools([refund]), Approvals()
+agent.use(ScriptedProvider(calls('refund', order='W1'), says('Done.')))
+%chat"""
+
+
+def test_a_call_of_a_chat_cell_is_approved_in_the_panel(
+    open_notebook: OpenNotebook,
+) -> None:
+    notebook = open_notebook(MAGIC, "%%chat\nRefund W1, please.")
+    panel = notebook.run(0).locator(".nbc")
+    expect(panel.locator(".nbc-model")).not_to_be_empty()
+    notebook.start(1)
+    cell = notebook.outputs(1)
+    expect(cell).to_contain_text("refund waits for you: answer in the chat panel")
+    decision(panel, "Approve").click()
+    notebook.join()
+    expect(cell).to_contain_text("Done.")
+    expect(panel.locator(".nbc-tool")).to_have_attribute("data-state", "done")
+
+
+def test_hostile_calls_are_shown_whole_and_run_nothing(
+    open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+) -> None:
+    evil = "</pre></details><img src=x onerror='window.nbchatRan=1'>\u202edeno"
+    script = (
+        f"calls('refund', order='W1', note={evil!r} * 40), "
+        f"calls({evil!r}, **{{{evil!r}: {evil!r}}}), says('Done.')"
+    )
+    _, panel = asking_panel(open_notebook, script)
+    say(panel, "Refund W1.")
+    card = panel.locator(".nbc-tool[data-state=waiting]")
+    shown = card.locator(".nbc-output").inner_text()
+    assert shown.count("<img src=x") == 40
+    assert shown.count("\\u202e") == 40
+    decision(panel, "Approve").click()
+    expect(panel.locator(".nbc-status")).to_contain_text("<img src=x")
+    screenshot("hostile")
+    decision(panel, "Deny").click()
+    expect(panel.locator(".nbc-log .nbc-assistant")).to_have_text("Done.")
+    assert page.evaluate("() => window.nbchatRan") is None
+    assert panel.locator("img").count() == 0
+
+
+SLOW = "says('word ' * 2_000, delay_seconds=0.02)"
+
+DEAF = """() => {
+    const session = window.jupyterapp.shell.currentWidget.context.sessionContext.session;
+    for (const comm of session.kernel._comms.values()) comm.send = () => {} }"""
+"""No message of a widget reaches the kernel any more."""
+
+
+class Traffic:
+    """What a page asked nbchat's routes for, and what its console complained of."""
+
+    def __init__(self, page: Page) -> None:
+        """Listen from now on."""
+        self.asked: list[str] = []
+        self.complaints: list[str] = []
+        page.on("request", self._see)
+        page.on("console", self._hear)
+
+    def _see(self, request: Request) -> None:
+        if request.method == "POST" and "nbchat" in request.url:
+            self.asked.append(request.url)
+
+    def _hear(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self.complaints.append(message.text)
+
+
+def test_stop_goes_by_the_server_when_the_kernel_hears_no_click(
+    open_notebook: OpenNotebook, page: Page, lab: Lab
+) -> None:
+    notebook, panel = asking_panel(open_notebook, SLOW, "time.sleep(6)")
+    say(panel, "Tell me a long story.")
+    expect(panel.locator(".nbc-live")).to_contain_text("word word")
+    page.evaluate(DEAF)
+    notebook.start(1)
+    traffic = Traffic(page)
+    panel.get_by_role("button", name="Stop").click()
+    answer = panel.locator(".nbc-log .nbc-assistant")
+    expect(answer).to_contain_text("stopped here", timeout=1_000)
+    assert traffic.asked == [f"{lab.url}/nbchat/stop"]
+    assert traffic.complaints == []
+    notebook.join()
+
+
+def test_a_decision_goes_by_the_server_too(
+    open_notebook: OpenNotebook, page: Page
+) -> None:
+    script = "calls('refund', order='W1'), calls('refund', order='W2'), says('Done.')"
+    notebook, panel = asking_panel(open_notebook, script, "results()")
+    say(panel, "Refund both.")
+    expect(decision(panel, "Approve")).to_be_visible()
+    page.evaluate(DEAF)
+    decision(panel, "Approve").click()
+    expect(panel.locator(".nbc-tool[data-state=done]")).to_have_count(1)
+    decision(panel, "Deny").click()
+    expect(panel.locator(".nbc-log .nbc-assistant")).to_have_text("Done.")
+    expect(notebook.run(1)).to_contain_text("['W1 refunded', 'error: denied")
+
+
+def test_both_ways_together_do_a_thing_once_and_for_one_panel(
+    open_notebook: OpenNotebook, page: Page
+) -> None:
+    other = f"other = ChatUI(Agent(ScriptedProvider({SLOW})))\nother"
+    script = f"calls('refund', order='W1'), {SLOW}"
+    notebook, panel = asking_panel(open_notebook, script, other)
+    beside = notebook.run(1).locator(".nbc")
+    say(beside, "Tell me a long story.")
+    expect(beside.locator(".nbc-live")).to_contain_text("word word")
+    traffic = Traffic(page)
+    say(panel, "Refund W1.")
+    with page.expect_response("**/nbchat/approve") as approved:
+        decision(panel, "Approve").click()
+    expect(panel.locator(".nbc-live")).to_contain_text("word word")
+    with page.expect_response("**/nbchat/stop") as stopped:
+        panel.get_by_role("button", name="Stop").click()
+    expect(panel.locator(".nbc-log .nbc-assistant")).to_contain_text("stopped here")
+    assert (approved.value.status, stopped.value.status) == (200, 200)
+    assert traffic.complaints == []
+    expect(beside.get_by_role("button", name="Stop")).to_be_enabled()
+    expect(beside.locator(".nbc-log .nbc-assistant")).to_have_count(0)
+    beside.get_by_role("button", name="Stop").click()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "delete page.nbchatRoutes",
+        "page.baseUrl = 'https://evil.example/'",
+        "page.baseUrl = '//evil.example/'",
+    ],
+)
+def test_where_the_page_has_no_routes_of_its_own_nobody_is_asked(
+    open_notebook: OpenNotebook, page: Page, change: str
+) -> None:
+    _, panel = asking_panel(open_notebook, SLOW)
+    say(panel, "Tell me a long story.")
+    expect(panel.locator(".nbc-live")).to_contain_text("word word")
+    config = page.evaluate(
+        f"""() => {{
+            const element = document.getElementById('jupyter-config-data');
+            const before = element.textContent, page = JSON.parse(before);
+            {change};
+            element.textContent = JSON.stringify(page);
+            return before }}"""
+    )
+    traffic = Traffic(page)
+    panel.get_by_role("button", name="Stop").click()
+    expect(panel.locator(".nbc-log .nbc-assistant")).to_contain_text("stopped here")
+    page.evaluate(
+        "text => { document.getElementById('jupyter-config-data').textContent = text }",
+        config,
+    )
+    assert traffic.asked == []
+    assert traffic.complaints == []
+
+
+def test_a_question_is_readable_in_the_dark(
+    open_notebook: OpenNotebook, screenshot: Screenshot
+) -> None:
+    notebook, panel = asking_panel(open_notebook, f"{REFUND}, says('Done.')", "1")
+    notebook.execute("apputils:change-theme", theme="JupyterLab Dark")
+    say(panel, "Refund order W1, please.")
+    expect(decision(panel, "Approve")).to_be_visible()
+    screenshot("dark")
+    notebook.execute("apputils:change-theme", theme="JupyterLab Light")
+    decision(panel, "Deny").click()
