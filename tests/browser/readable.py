@@ -25,6 +25,9 @@ RUN = """async (root, tags) => {
 
 LEAST_CONTRAST = 4.5
 
+# Buttons that wait for the pointer, as they look when it is there.
+POINTED_AT = ".nbc-actions { opacity: 1 !important; transition: none !important }"
+
 # Every text that is shown, on what is painted below it: backgrounds of ancestors up to
 # an opaque one, and everybody's opacity. A canvas reads any colour CSS can write.
 CONTRASTS = """root => {
@@ -85,6 +88,7 @@ def faults(root: Locator) -> list[str]:
     page = root.page
     if not page.evaluate("() => 'axe' in window"):
         page.evaluate(AXE.read_text(encoding="utf-8"))
+        page.add_style_tag(content=POINTED_AT)
     found: list[str] = root.evaluate(RUN, TAGS)
     return found + [
         f"{each['text']!r} in {each['where']} has {each['ratio']:.2f}:1"

@@ -242,7 +242,7 @@ def test_each_finished_message_is_announced_once_and_what_is_shown_again_is_not(
         "ui",
     )
     panel = panel_of(notebook)
-    newest = panel.locator(".nbc-log > .nbc-assistant").last
+    newest = panel.locator(".nbc-log .nbc-assistant").last
     expect(newest).to_contain_text("A59")
     log = panel.get_by_role("log", name="Conversation")
     expect(log).to_have_attribute("aria-live", "off")

@@ -14,7 +14,7 @@ class Announcer {
   // What a person said is not news to them, and a call's course is told as the status.
   hear(item) {
     if (!item || !this.isSpeaker()) return;
-    const text = spoken(item);
+    const text = spoken(item.matches(".nbc-line") ? item.firstElementChild : item);
     if (!text) return;
     const told = tag("p", "", {}, text);
     this.panel.parts.announcements.append(told);

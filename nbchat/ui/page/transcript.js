@@ -49,7 +49,7 @@ class Transcript {
     this.items.set(key, fresh);
     if (known) this.redraw(known, fresh);
     else if (!this.foldResult(fresh, log)) log.append(fresh);
-    return !known || known.dataset.state === "running" ? fresh : null;
+    return !known || known.matches("[data-state='running']") ? fresh : null;
   }
 
   // A key pressed where nothing has the focus would be a command to the notebook.
