@@ -12,6 +12,7 @@ from labkit import (
     Lab,
     Notebook,
     lab_server,
+    load_lab,
 )
 from playwright.sync_api import Page, expect, sync_playwright
 
@@ -43,6 +44,15 @@ def page(lab: Lab) -> Iterator[Page]:
         expect.set_options(timeout=TIMEOUT_MILLISECONDS)
         yield context.new_page()
         browser.close()
+
+
+@pytest.fixture(params=["Light", "Dark"])
+def theme(page: Page, lab: Lab, request: pytest.FixtureRequest) -> Iterator[str]:
+    """One of JupyterLab's themes, and afterwards the usual one."""
+    load_lab(page, lab, request.param)
+    yield request.param
+    if request.param != "Light":
+        load_lab(page, lab, "Light")
 
 
 @pytest.fixture

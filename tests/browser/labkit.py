@@ -17,6 +17,7 @@ from pathlib import Path
 
 import nbformat
 from playwright.sync_api import Locator, Page
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from nbchat.providers.weights import cache_folder
 
@@ -35,6 +36,8 @@ CHROMIUM_ARGUMENTS = [
 ]
 
 START_SECONDS = 90
+
+THEME_ATTEMPTS = 4
 
 # No news, no autosave, no completer popups, and every cell in the page.
 SETTINGS = {
@@ -134,6 +137,33 @@ def _await_server(server: "subprocess.Popen[bytes]", lab: Lab, log: Path) -> Non
             return
         time.sleep(0.05)
     raise RuntimeError(f"jupyter lab did not start:\n{log.read_text()[-3000:]}")
+
+
+def permit(page: Page, lab: Lab) -> dict[str, str]:
+    """The headers without which a server takes no changes from a page."""
+    page.request.get(f"{lab.url}/lab")  # sets the cookie, if there is none yet
+    cookies = {each["name"]: each["value"] for each in page.context.cookies(lab.url)}
+    return {"X-XSRFToken": cookies["_xsrf"]}
+
+
+def load_lab(page: Page, lab: Lab, theme: str) -> None:
+    """Load JupyterLab in a theme; one that is changed while shown faults now and then.
+
+    Where a theme's style sheet takes more than 1.5 seconds JupyterLab takes another.
+    """
+    settings = f"{lab.url}/lab/api/settings/@jupyterlab/apputils-extension:themes"
+    name = f"JupyterLab {theme}"
+    for _ in range(THEME_ATTEMPTS):
+        chosen = json.dumps({"theme": name})
+        page.request.put(settings, data={"raw": chosen}, headers=permit(page, lab))
+        page.goto(f"{lab.url}/lab?reset")
+        page.wait_for_function("() => window.jupyterapp?.shell")
+        page.evaluate("async () => { await window.jupyterapp.restored }")
+        shown = page.locator(f"body[data-jp-theme-name='{name}']")
+        with contextlib.suppress(PlaywrightTimeout):
+            shown.wait_for(state="attached", timeout=5_000)
+            return
+    raise RuntimeError(f"{name} was not shown in {THEME_ATTEMPTS} attempts")
 
 
 class Notebook:

@@ -1,13 +1,11 @@
 """The panel for those who hear it, who see little, and who use no mouse."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-from labkit import Lab, Notebook
+from labkit import Notebook
 from playwright.sync_api import Locator, Page, expect
 from readable import contrasts, faults
-from test_compaction_controls import load_lab
 
 OpenNotebook = Callable[..., Notebook]
 Screenshot = Callable[[str], Path]
@@ -91,15 +89,6 @@ LISTEN = """region => {
     document.querySelectorAll("[aria-live=polite]").forEach(
         region => watch.observe(region, { childList: true, characterData: true, subtree: true }));
 }"""
-
-
-@pytest.fixture(params=["Light", "Dark"])
-def theme(page: Page, lab: Lab, request: pytest.FixtureRequest) -> Iterator[str]:
-    """One of JupyterLab's themes, and afterwards the usual one."""
-    load_lab(page, lab, request.param)
-    yield request.param
-    if request.param != "Light":
-        load_lab(page, lab, "Light")
 
 
 def panel_of(notebook: Notebook, index: int = 0) -> Locator:

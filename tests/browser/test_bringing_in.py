@@ -2,13 +2,13 @@
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from labkit import Lab, Notebook
+from labkit import Notebook
 from playwright.sync_api import Locator, Page, expect
-from test_compaction_controls import CONTRAST, load_lab
+from test_compaction_controls import CONTRAST
 
 OpenNotebook = Callable[..., Notebook]
 Screenshot = Callable[[str], Path]
@@ -51,15 +51,6 @@ def fonts() -> None:
     """Let matplotlib look for fonts once: in a new environment that takes a while."""
     code = "import matplotlib.pyplot, pandas"
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
-
-
-@pytest.fixture(params=["Light", "Dark"])
-def theme(page: Page, lab: Lab, request: pytest.FixtureRequest) -> Iterator[str]:
-    """One of JupyterLab's themes, and afterwards the usual one."""
-    load_lab(page, lab, request.param)
-    yield request.param
-    if request.param != "Light":
-        load_lab(page, lab, "Light")
 
 
 def panel_of(notebook: Notebook, cell: int) -> Locator:

@@ -1,11 +1,10 @@
 """The panel's controls for compaction in a real JupyterLab, by mouse and by keyboard."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-from labkit import Lab, Notebook
+from labkit import Notebook
 from playwright.sync_api import Locator, Page, expect
 
 OpenNotebook = Callable[..., Notebook]
@@ -271,26 +270,6 @@ def test_a_long_history_comes_in_pages_to_the_view_that_asked(
     expect(first.get_by_role("button", name="Earlier")).to_be_hidden()
     expect(first.get_by_role("dialog")).to_be_focused()
     expect(second.locator(".nbc-row")).to_have_count(100)
-
-
-def load_lab(page: Page, lab: Lab, theme: str) -> None:
-    """Load JupyterLab in a theme; one that is changed while shown faults now and then."""
-    settings = f"{lab.url}/lab/api/settings/@jupyterlab/apputils-extension:themes"
-    page.request.put(settings, data={"raw": f'{{"theme": "JupyterLab {theme}"}}'})
-    page.goto(f"{lab.url}/lab?reset")
-    page.wait_for_function("() => window.jupyterapp?.shell")
-    page.evaluate("async () => { await window.jupyterapp.restored }")
-    name = f"body[data-jp-theme-name='JupyterLab {theme}']"
-    expect(page.locator(name)).to_have_count(1)
-
-
-@pytest.fixture(params=["Light", "Dark"])
-def theme(page: Page, lab: Lab, request: pytest.FixtureRequest) -> Iterator[str]:
-    """One of JupyterLab's themes, and afterwards the usual one."""
-    load_lab(page, lab, request.param)
-    yield request.param
-    if request.param != "Light":
-        load_lab(page, lab, "Light")
 
 
 def test_a_meter_that_fills_turns_orange_and_red_and_can_be_read(

@@ -1,10 +1,9 @@
 """What the context holds, and what it has cost, in a real JupyterLab."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-from labkit import Lab, Notebook
+from labkit import Notebook
 from playwright.sync_api import Locator, Page, expect
 
 OpenNotebook = Callable[..., Notebook]
@@ -85,26 +84,6 @@ def command(panel: Locator, text: str, answer: str) -> None:
     panel.locator(".nbc-input").press("Enter")
     expect(panel.locator(".nbc-log")).to_contain_text(answer)
     expect(panel.get_by_role("button", name="Stop")).to_be_hidden()
-
-
-def load_lab(page: Page, lab: Lab, theme: str) -> None:
-    """Load JupyterLab in a theme; one that is changed while shown faults now and then."""
-    settings = f"{lab.url}/lab/api/settings/@jupyterlab/apputils-extension:themes"
-    page.request.put(settings, data={"raw": f'{{"theme": "JupyterLab {theme}"}}'})
-    page.goto(f"{lab.url}/lab?reset")
-    page.wait_for_function("() => window.jupyterapp?.shell")
-    page.evaluate("async () => { await window.jupyterapp.restored }")
-    name = f"body[data-jp-theme-name='JupyterLab {theme}']"
-    expect(page.locator(name)).to_have_count(1)
-
-
-@pytest.fixture(params=["Light", "Dark"])
-def theme(page: Page, lab: Lab, request: pytest.FixtureRequest) -> Iterator[str]:
-    """One of JupyterLab's themes, and afterwards the usual one."""
-    load_lab(page, lab, request.param)
-    yield request.param
-    if request.param != "Light":
-        load_lab(page, lab, "Light")
 
 
 def test_the_meter_opens_what_the_context_holds_and_what_it_has_cost(
