@@ -27,7 +27,7 @@ from nbchat.events import (
 )
 from nbchat.history import INCOMPLETE, Entry, Usage
 from nbchat.providers import connect
-from nbchat.providers.base import Provider, Reply, Request
+from nbchat.providers.base import Provider, Reply, Request, SlowStarter
 from nbchat.providers.retry import stream_with_retries
 from nbchat.providers.wire import fixed_tokens
 from nbchat.recall import recall_tool
@@ -104,6 +104,11 @@ class Agent:
         info = replace(info, output_limit=longest)
         self.engine.fit(info, floor_tokens=self._floor_tokens())
         self.provider = provider
+
+    def warm_up(self) -> None:
+        """Have the provider load what its first request needs, if it can."""
+        if isinstance(self.provider, SlowStarter):
+            self.provider.warm_up()
 
     def switch(
         self, session: Session, listener: Callable[[Event], None] | None = None

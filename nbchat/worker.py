@@ -216,7 +216,10 @@ class Worker:
         )
 
     def warm_up(self) -> None:
-        """Build the agent in the background, so that the first answer comes sooner."""
+        """Build the agent in the background, so that the first answer comes sooner.
+
+        It and its provider make ready; a fault in that shows with the first message.
+        """
         with self._changed:
             if self._agent is None and not self._is_closed:
                 self._is_warm_up_due = True
@@ -293,6 +296,8 @@ class Worker:
                 self._tell(TurnStarted(job.label))
                 if fault := self._survive(partial(job.context.run, self._play, job)):
                     self._tell(TurnFailed(fault))
+            else:
+                self._survive(self.agent.warm_up)
 
     def _sleep(self) -> bool:
         """Wait for something to do; False when the chat is closed."""

@@ -1,12 +1,16 @@
 """One contract for all providers: real SDK clients against a scripted HTTP server."""
 
 import json
+import os
+import subprocess
+import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from enum import Enum
+from pathlib import Path
 from typing import Any, Literal
 
 import anthropic
@@ -27,6 +31,7 @@ from fault_server import (
 )
 from pydantic import BaseModel, Field
 
+import nbchat
 from nbchat.compaction.units import legal
 from nbchat.errors import (
     AuthenticationFailed,
@@ -43,11 +48,13 @@ from nbchat.errors import (
 )
 from nbchat.events import Delta, RetryScheduled, TextDelta, ThinkingDelta
 from nbchat.history import FAILED, Entry, Usage
+from nbchat.models import model_info
 from nbchat.providers import connect
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Reply, ReplyStream, Request
 from nbchat.providers.gemini import GeminiProvider
 from nbchat.providers.openai import OpenAIProvider
+from nbchat.providers.rehearsal import stage
 from nbchat.providers.retry import stream_with_retries
 from nbchat.providers.sdk import SdkProvider
 from nbchat.tools import tool
@@ -1403,3 +1410,80 @@ def test_gemini_itself_tells_the_window_of_a_model_that_is_not_listed(server):
 def test_gemini_tells_its_models_by_the_names_they_have_here(server):
     server.script(answer({"data": [{"id": "models/gemini-2.5-flash"}]}))
     assert provider_at(server, "gemini").models() == ["gemini-2.5-flash"]
+
+
+def test_a_provider_that_warmed_up_has_sent_nothing_and_works(
+    server, provider, dialect
+):
+    provider.warm_up()
+    assert server.requests == []
+    server.script(dialect.text("Hello."))
+    assert reply_of(provider).text == "Hello."
+    assert len(server.requests[0].body["messages"]) == 1
+
+
+LOADED_LATE = """
+import sys
+from fault_server import {dialect}, FaultServer
+from nbchat.history import Entry
+from nbchat.providers.{kind} import {name}
+from nbchat.providers.base import Request
+server = FaultServer()
+server.script({dialect}().text("Hello."))
+provider = {name}("m", base_url=server.url + "{path}", api_key=lambda: "k")
+provider.warm_up()
+known = set(sys.modules)
+list(provider.stream(Request((Entry("user", "Hello"),))))
+print(sorted(set(sys.modules) - known))
+"""
+
+
+@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+def test_after_the_warm_up_the_first_request_loads_nothing_more(kind: str):
+    script = LOADED_LATE.format(
+        dialect=type(DIALECTS[kind]).__name__,
+        name=PROVIDERS[kind].__name__,
+        kind=kind,
+        path=PATHS[kind],
+    )
+    folders = [str(Path(nbchat.__file__).parents[1]), str(Path(__file__).parent)]
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(folders)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("kind", "own", "other"),
+    [
+        ("openai", "gpt-5-mini", "gpt-5"),
+        ("anthropic", "claude-haiku-4-5", "claude-sonnet-4-6"),
+    ],
+)
+def test_a_reply_is_priced_as_the_model_that_gave_it(kind: str, own: str, other: str):
+    provider = PROVIDERS[kind](own, api_key=lambda: KEY)
+    with stage(provider.rehearsal) as staged:
+        client = provider._client.with_options(http_client=staged)
+        vars(provider)["_client"] = client
+        for request, name in (
+            (HELLO, own),
+            (replace(HELLO, model=other), other),
+            (replace(HELLO, model=f"{kind}:{other}"), other),
+        ):
+            usage = reply_of(provider, request).usage
+            prices = model_info(name, provider=kind)
+            assert usage.is_priced
+            assert usage.dollars == prices.cost(Usage(1, 1)) > 0
+        unknown = reply_of(provider, replace(HELLO, model="nobody-knows-it")).usage
+        assert (unknown.dollars, unknown.is_priced) == (0.0, False)
+
+
+def test_a_server_of_ones_own_has_no_prices_whatever_its_model_is_called(server):
+    options = {"base_url": f"{server.url}/v1", "api_key": lambda: KEY}
+    provider = OpenAIProvider("gpt-5-mini", **options)
+    server.script(OpenAIDialect().text("Hello."))
+    assert reply_of(provider).usage == Usage(20, 5)

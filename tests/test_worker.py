@@ -377,3 +377,45 @@ def test_a_message_that_lacks_something_goes_back_and_the_next_is_answered(
     assert recorder.all(TurnFailed) == [TurnFailed("@file:x: there is no such file")]
     assert recorder.all(Returned) == [Returned(("see @file:x",))]
     assert said(recorder, "user") == ["hi"]
+
+
+class SlowStart(ScriptedProvider):
+    """A provider that counts how often it was made ready."""
+
+    def __init__(self, *script: Answer, fault: Exception | None = None) -> None:
+        super().__init__(*script)
+        self.warmed: list[str] = []
+        self._fault = fault
+
+    def warm_up(self) -> None:
+        self.warmed.append(threading.current_thread().name)
+        if self._fault is not None:
+            raise self._fault
+
+
+@pytest.mark.parametrize("fault", [None, ConfigError("no key"), ValueError("odd")])
+def test_a_provider_is_made_ready_once_and_a_fault_in_that_costs_no_message(
+    fault: Exception | None,
+) -> None:
+    provider, recorder = SlowStart(says("hello"), fault=fault), Recorder()
+    worker = Worker(lambda: Agent(provider), recorder)
+    worker.warm_up()
+    recorder.await_event(AgentReady)
+    assert worker.wait(10)
+    worker.warm_up()
+    worker.submit("hi")
+    assert worker.wait(10)
+    assert provider.warmed == ["nbchat-worker"]
+    assert said(recorder, "assistant") == ["hello"]
+    assert recorder.all(TurnFailed) == []
+    worker.close()
+
+
+def test_a_message_that_waits_already_is_answered_without_a_warm_up() -> None:
+    provider, recorder = SlowStart(says("hello")), Recorder()
+    worker = Worker(lambda: Agent(provider), recorder)
+    worker.submit("hi")
+    worker.warm_up()
+    assert worker.wait(10)
+    assert provider.warmed == []
+    worker.close()

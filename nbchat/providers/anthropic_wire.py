@@ -21,6 +21,28 @@ from nbchat.providers.wire import (
 )
 from nbchat.providers.written import Format, Json, Written
 
+SHORT_ANSWER: tuple[Json, ...] = (
+    {"type": "message_start", "message": {"usage": {"input_tokens": 1}}},
+    {
+        "type": "content_block_start",
+        "index": 0,
+        "content_block": {"type": "text", "text": ""},
+    },
+    {
+        "type": "content_block_delta",
+        "index": 0,
+        "delta": {"type": "text_delta", "text": "Yes."},
+    },
+    {"type": "content_block_stop", "index": 0},
+    {
+        "type": "message_delta",
+        "delta": {"stop_reason": "end_turn"},
+        "usage": {"output_tokens": 1},
+    },
+    {"type": "message_stop"},
+)
+"""What a server streams at the least."""
+
 STOPS: dict[str, ReplyStop] = {
     "max_tokens": "max_tokens",
     "model_context_window_exceeded": "max_tokens",

@@ -4,7 +4,7 @@ import re
 from collections.abc import Generator
 from dataclasses import dataclass
 from threading import Event as Flag
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from nbchat.events import Delta
 from nbchat.history import Entry, Usage
@@ -87,6 +87,14 @@ class Provider(Protocol):
 
     def models(self) -> list[str]:
         """The models this server offers."""
+
+
+@runtime_checkable
+class SlowStarter(Protocol):
+    """A provider whose first request takes longer, unless it could prepare for it."""
+
+    def warm_up(self) -> None:
+        """Load what the first request needs; nothing leaves this process."""
 
 
 def speaker(entry: Entry) -> Speaker:

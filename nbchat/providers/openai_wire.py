@@ -20,6 +20,12 @@ from nbchat.providers.wire import (
 )
 from nbchat.providers.written import Format, Json, Written
 
+SHORT_ANSWER: tuple[Json, ...] = (
+    {"choices": [{"index": 0, "delta": {"content": "Yes."}, "finish_reason": "stop"}]},
+    {"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 1}},
+)
+"""What a server streams at the least."""
+
 STOPS: dict[str, ReplyStop] = {"length": "max_tokens", "content_filter": "refusal"}
 
 

@@ -3,8 +3,10 @@
 import logging
 import os
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, closing
+from copy import copy
 from dataclasses import replace
 from threading import Event as Flag
 from typing import ClassVar, Protocol
@@ -13,6 +15,7 @@ import httpx2
 
 from nbchat.errors import ConnectionFailed, NbchatError, ProviderError
 from nbchat.events import Delta
+from nbchat.history import Entry
 from nbchat.models import ModelInfo, model_info
 from nbchat.providers.base import ReplyStream, Request
 from nbchat.providers.endpoint import find_endpoint, set_variable
@@ -25,6 +28,7 @@ from nbchat.providers.faults import (
     wrong_body,
 )
 from nbchat.providers.pump import pump
+from nbchat.providers.rehearsal import stage
 from nbchat.providers.wire import Answer, estimated_tokens, finished_reply
 from nbchat.providers.written import Format, Json, Written
 from nbchat.tokens import TokenCounter
@@ -62,6 +66,13 @@ class WireStream(AbstractContextManager[Iterable[WireItem]], Protocol):
     response: httpx2.Response
 
 
+class SdkClient(Protocol):
+    """An SDK's client."""
+
+    def with_options(self, *, http_client: httpx2.Client) -> "SdkClient":
+        """The same client, its requests sent by another one."""
+
+
 class Reader(Protocol):
     """Collects a stream in one wire format."""
 
@@ -81,6 +92,8 @@ class SdkProvider(ABC):
     key_variables: ClassVar[tuple[str, ...]]
     sdk_error: ClassVar[type[Exception]]
     format: ClassVar[Format]
+    rehearsal: ClassVar[tuple[Json, ...]]
+    """The events of a short answer, as a server would stream them."""
 
     def __init__(
         self,
@@ -135,6 +148,16 @@ class SdkProvider(ABC):
         reply = finished_reply(answer, request, model=model, counter=self._counter)
         return replace(reply, usage=self._listed(request).priced(reply.usage))
 
+    def warm_up(self) -> None:
+        """Load what the first request needs: a client, the SDK's models, certificates.
+
+        A whole answer is read, but nothing leaves this process.
+        """
+        twin = copy(self)
+        with stage(self.rehearsal) as staged:
+            vars(twin)["_client"] = self._client.with_options(http_client=staged)
+            deque(twin.stream(Request((Entry("user", "?"),))), maxlen=0)
+
     def info(self) -> ModelInfo:
         """The model's window and limits; asks the server once, never raises."""
         if not self._has_asked_window and self._should_ask_window():
@@ -177,6 +200,11 @@ class SdkProvider(ABC):
         written = self._written.grown(request.history, self.format)
         self._written = written  # one assignment: other threads may send, too
         return written.messages
+
+    @property
+    @abstractmethod
+    def _client(self) -> SdkClient:
+        """The SDK's client, built once."""
 
     @abstractmethod
     def _new_reader(self) -> Reader:
