@@ -36,6 +36,7 @@ class Row:
     kind: str = "float"
     origin: str = "default"
     choices: tuple[str, ...] = ()
+    scope: str | None = None
 
 
 def known(answer: dict[str, Any]) -> dict[str, Any]:

@@ -65,6 +65,42 @@ def test_default_takes_a_setting_back(chat, store):
     assert again(store).engine.policy.keep == 0
 
 
+def test_a_text_may_be_set_empty_above_what_a_site_says(store, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
+    config = settings(model=MODEL)
+    config.summary_prompt = "Sum up."  # as a site's file would
+    agent, obey = build_agent(config, store=store), Commands(store, config)
+    assert agent.engine.summary_prompt == "Sum up."
+    told = obey(agent, '/set summary_prompt ""').text
+    assert told == 'summary_prompt is "" for all models'
+    assert agent.engine.summary_prompt is None
+    assert build_agent(config, store=store).engine.summary_prompt is None
+    obey(agent, "/set summary_prompt default")
+    assert build_agent(config, store=store).engine.summary_prompt == "Sum up."
+    with pytest.raises(ConfigError):
+        obey(agent, '/set keep ""')
+    with pytest.raises(ConfigError):
+        obey(agent, '/set policy ""')
+
+
+def test_a_setting_tells_for_whom_it_can_be_taken_back(chat, store):
+    agent, obey = chat
+
+    def scope() -> str | None:
+        found = {each.name: each for each in listed(settings(), store, MODEL)}
+        return found["keep"].scope
+
+    assert scope() is None
+    obey(agent, "/set keep 3")
+    assert scope() == ""
+    obey(agent, f"/set keep 5 for {MODEL}")
+    assert scope() == MODEL
+    obey(agent, f"/set keep default for {scope()}")
+    assert scope() == ""
+    obey(agent, "/set keep default")
+    assert scope() is None
+
+
 def test_the_environment_counts_more_and_the_answer_says_so(chat, store, monkeypatch):
     monkeypatch.setenv("NBCHAT_POLICY", "early")
     config = settings(model=MODEL)

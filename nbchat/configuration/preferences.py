@@ -7,10 +7,10 @@ database beside the sessions.
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from traitlets import Bool, Enum, Float, Int, TraitError, TraitType
+from traitlets import Bool, Enum, Float, Int, TraitError, TraitType, Unicode
 
 from nbchat.compaction.policies import PRESETS
 from nbchat.configuration.config import NbChat, refuse_locked
@@ -52,6 +52,9 @@ SETTABLE = (
 TAKEN_BACK = "default"
 """The word that takes a preference back."""
 
+EMPTY = '""'
+"""What stands for a text without any letters, where a setting is a text."""
+
 KINDS = ((Bool, "bool"), (Int, "int"), (Float, "float"))
 
 
@@ -67,6 +70,8 @@ class Setting:
     origin: str
     """Where the value comes from."""
     choices: tuple[str, ...] = ()
+    scope: str | None = None
+    """For whom the preference is kept that counts; None where none does."""
 
 
 def scopes_of(model: str) -> tuple[str, str, str]:
@@ -101,13 +106,15 @@ def origin_of(scope: str) -> str:
 def listed(config: NbChat, store: SessionStore, model: str = "") -> list[Setting]:
     """Everything that can be set, with its value for a model and where that is from."""
     found = with_preferences(config, store, model)
-    return [_setting(name, found) for name in SETTABLE]
+    scopes = {name: scope for name, (scope, _) in kept(config, store, model).items()}
+    settings = (_setting(name, found) for name in SETTABLE)
+    return [replace(each, scope=scopes.get(each.name)) for each in settings]
 
 
 def parsed(name: str, text: str) -> Any:
     """A setting's value from what a person wrote; raises ConfigError, also when locked.
 
-    None is what "default" means.
+    None is what "default" means; two quotation marks are the empty text.
     """
     if name not in SETTABLE:
         raise ConfigError(
@@ -117,8 +124,9 @@ def parsed(name: str, text: str) -> Any:
     if text == TAKEN_BACK:
         refuse_locked(**{name: trait.default_value})
         return None
+    written = "" if text == EMPTY and isinstance(trait, Unicode) else text
     try:
-        value = trait.from_string(text)
+        value = trait.from_string(written)
         value = trait._validate(NbChat(), value)  # noqa: SLF001  # the only way to ask
     except (TraitError, ValueError) as error:
         reason = " ".join(str(error).split())

@@ -37,6 +37,10 @@ class Setting(Protocol):
     def choices(self) -> Sequence[str]:
         """What a choice is made of; empty for other kinds."""
 
+    @property
+    def scope(self) -> str | None:
+        """For whom it was set, if it was: what `/set name default for` takes back."""
+
 
 Settings = Callable[[Agent], Iterable[Setting]]
 """Tells what can be set, for the model an agent has now."""
@@ -56,4 +60,5 @@ def settings_list(agent: Agent, settings: Settings) -> dict[str, Any]:
 def _row(setting: Setting) -> dict[str, Any]:
     texts = ("name", "value", "help", "kind", "origin")
     row: dict[str, Any] = {name: displayable(getattr(setting, name)) for name in texts}
-    return {**row, "choices": list(map(displayable, setting.choices))}
+    scope = None if setting.scope is None else displayable(setting.scope)
+    return {**row, "choices": list(map(displayable, setting.choices)), "scope": scope}

@@ -33,6 +33,7 @@ class Setting:
     kind: str
     origin: str = "default"
     choices: tuple = ()
+    scope: str | None = None
 
 known = {each.name: each for each in (
     Setting("policy", "single-summary", "How a conversation is compacted.",
@@ -51,7 +52,11 @@ def commands(agent, line, *, stop):
         agent.engine.policy = PRESETS[rest[0]]
         return SimpleNamespace(text=f"the policy is {rest[0]}", events=iter(()))
     old = known[rest[0]]
-    known[rest[0]] = replace(old, value=rest[1], origin=" ".join(rest[2:]) or "set")
+    if rest[1] == "default":
+        known[rest[0]] = replace(old, value="", origin="default", scope=None)
+    else:
+        origin = " ".join(rest[2:]) or "set"
+        known[rest[0]] = replace(old, value=rest[1], origin=origin, scope=rest[-1])
     return SimpleNamespace(text=f"{rest[0]} is {rest[1]}", events=iter(()))
 
 def settings(agent):
@@ -213,6 +218,22 @@ def test_a_policy_and_a_setting_are_chosen_in_the_panel(
     share.press("Enter")
     expect(dialog.locator(".nbc-dialog-status")).to_have_text("window_share is 0.5")
     expect(dialog).to_contain_text("for scripted:model")
+    writer = dialog.get_by_label("summary_model", exact=True)
+    taken_back = dialog.get_by_role("button", name="Default summary_model")
+    expect(taken_back).to_be_disabled()
+    dialog.get_by_role("button", name="Save summary_model").click()
+    expect(dialog.locator(".nbc-dialog-status")).to_have_text('summary_model is ""')
+    dialog.get_by_label("Scope of summary_model").select_option("scripted:model")
+    writer.fill("small")
+    writer.press("Enter")
+    expect(taken_back).to_be_enabled()
+    taken_back.click()
+    expect(dialog.locator(".nbc-dialog-status")).to_have_text(
+        "summary_model is default"
+    )
+    expect(writer).to_have_value("")
+    expect(taken_back).to_be_disabled()
+    assert dialog.evaluate("element => element.contains(document.activeElement)")
     dialog.get_by_label("recall", exact=True).uncheck()
     dialog.get_by_role("button", name="Save recall").click()
     expect(dialog.locator(".nbc-dialog-status")).to_have_text("recall is false")

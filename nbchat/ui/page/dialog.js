@@ -75,7 +75,9 @@ class Dialog {
   keepFocus(step) {
     const hadFocus = this.box.contains(document.activeElement);
     step();
-    if (hadFocus && !this.box.contains(document.activeElement)) this.box.focus();
+    const focused = document.activeElement;
+    const isLost = !this.box.contains(focused) || focused.disabled; // that one loses it soon
+    if (hadFocus && isLost) this.box.focus();
   }
 
   onKey(event) {

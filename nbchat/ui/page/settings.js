@@ -1,5 +1,6 @@
 // The dialog of what can be set, a row for each
 
+const EMPTY = '""';
 const TRUE = new Set(["true", "1", "yes", "on"]);
 
 class SettingsDialog extends Dialog {
@@ -71,25 +72,30 @@ class SettingRow {
     const told = tag("div", "nbc-setting-told", {}, name, this.origin, this.help);
     const submit = button("", "Save", `Save ${setting.name}`, "submit");
     submit.setAttribute("aria-label", submit.title);
-    const controls = tag("div", "nbc-setting-controls", {}, this.input, this.scope, submit);
+    this.back = button("", "Default", `Take back what was set for ${setting.name}`);
+    this.back.setAttribute("aria-label", `Default ${setting.name}`);
+    const buttons = [submit, this.back];
+    const controls = tag("div", "nbc-setting-controls", {}, this.input, this.scope, ...buttons);
     this.root = tag("form", "nbc-setting", {}, told, controls);
     this.root.addEventListener("submit", (event) => {
       event.preventDefault();
-      this.known = this.value;
-      save(this.command());
+      this.say(save, this.value.trim() || EMPTY, this.scope.value);
     });
+    this.back.addEventListener("click", () => this.say(save, "default", this.setFor));
   }
 
   get value() {
     return this.kind === "bool" ? String(this.input.checked) : this.input.value;
   }
 
-  command() {
-    const scope = this.scope.value;
-    return `/set ${this.name} ${this.value.trim()}${scope ? ` for ${scope}` : ""}`;
+  say(save, value, scope) {
+    this.known = this.value;
+    save(`/set ${this.name} ${value}${scope ? ` for ${scope}` : ""}`);
   }
 
-  update({ value, origin, help }, scopes) {
+  update({ value, origin, help, scope }, scopes) {
+    this.setFor = scope;
+    this.back.disabled = scope === null;
     this.origin.textContent = origin;
     this.help.textContent = help;
     if (this.known === null || this.known === this.value) this.show(value);
@@ -114,6 +120,6 @@ function settingInput({ kind, choices }) {
   const types = { bool: "checkbox", int: "number", float: "number" };
   const input = tag("input", "", { type: types[kind] ?? "text" });
   if (kind === "float") input.step = "any";
-  input.required = kind !== "bool"; // there is no command for an empty value
+  input.required = kind === "int" || kind === "float";
   return input;
 }
