@@ -203,9 +203,9 @@ def test_messages_answers_and_outputs_have_places_and_nothing_else_has(store):
     panel = Panel(agent, commands=Commands(store))
     panel.ask("1 + 1?")
     live = [(i.get("place"), i["html"][:40]) for i in panel.snapshot()["items"]]
-    assert [place for place, _ in live] == [0, None, 2, 3]
+    assert [place for place, _ in live] == [0, None, 2, 3, None]
     panel.refresh()
-    assert [i.get("place") for i in panel.snapshot()["items"]] == [0, None, 2, 3]
+    assert [i.get("place") for i in panel.snapshot()["items"]] == [0, None, 2, 3, None]
     panel.close()
 
 
@@ -326,13 +326,13 @@ def test_a_view_may_ask_for_sessions_models_summary_and_words(panel):
     ):
         schema = {"$ref": "#/$defs/view_to_kernel", "$defs": DEFS}
         Draft202012Validator(schema).validate({**question, "token": "t"})
-        assert panel._question(question["type"], question) is not None
+        assert panel._questions.asked(question["type"], question) is not None
     for question in (
         {"type": "sessions"},
         {"type": "words"},
         {"type": "words", "place": "0"},
     ):
-        assert panel._question(question["type"], question) is None
+        assert panel._questions.asked(question["type"], question) is None
 
 
 def test_the_note_on_a_branch_cannot_be_forged():

@@ -236,7 +236,6 @@ class Screen:
         self._cards.clear()
         self._banners.clear()
         self._costs.restart()
-        self._cards.clear()
         lines = self._costs.lines(session)
         for place, part in parts(session):
             if isinstance(part, Compaction):
