@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from sqlalchemy.exc import OperationalError
 
 from nbchat.agent import Agent
 from nbchat.billing import (
@@ -20,7 +21,9 @@ from nbchat.build import recorder
 from nbchat.history import Compaction, Entry, Usage
 from nbchat.models import ModelInfo, Prices
 from nbchat.session import Session
+from nbchat.storage.database import _add, chat_messages, open_database
 from nbchat.storage.export import exported, imported
+from nbchat.storage.recorder import save_session
 from nbchat.storage.store import SessionStore
 from nbchat.testing import Line, ScriptedProvider, calls, says
 
@@ -160,6 +163,18 @@ def test_a_database_of_an_older_version_opens_and_takes_new_entries(tmp_path: Pa
     agent.ask("second")
     again = store.load(agent.session.session_id)
     assert dollars_text(again.usage) == "at least $0.0021"
+    store.close()
+
+
+def test_a_column_that_another_kernel_has_just_added_is_no_fault(tmp_path: Path):
+    store = store_at(tmp_path)
+    save_session(store, Session([("user", "hi")], session_id="s"))
+    engine = open_database(store.url)
+    _add(engine, chat_messages.c.cost)
+    impossible = sa.Column("impossible", sa.Integer, nullable=False)
+    with pytest.raises(OperationalError, match="NOT NULL"):
+        _add(engine, impossible)
+    engine.dispose()
     store.close()
 
 

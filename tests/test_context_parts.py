@@ -90,12 +90,19 @@ def test_where_the_window_is_unknown_nothing_is_made_up():
 def test_the_outlook_is_what_the_meters_would_say_and_changes_nothing():
     agent = agent_with(says("hello " * 300, tokens=900), engine=CompactionEngine(5_000))
     agent.ask("hi")
-    before = agent.session._viewed
     assert told(agent)["outlook"].startswith(
         "900 input tokens since the last compaction, the threshold is 5,000"
     )
-    assert agent.session._viewed == before
     assert told(agent)["outlook"] == agent.engine.should_compact(agent.session).reason
+
+
+def test_the_question_leaves_alone_what_the_agent_reads_at_the_same_time():
+    agent = agent_with(says("hello", tokens=900))
+    agent.ask("hi")
+    agent.session.append(Entry("user", "new"))
+    before = agent.session._viewed
+    told(agent)
+    assert agent.session._viewed == before
 
 
 def test_a_meter_that_waits_after_failures_says_so():
@@ -121,6 +128,13 @@ def test_what_nobody_knows_the_price_of_has_none():
     agent = agent_with(says("hello", tokens=900), prices=None)
     agent.ask("hi")
     assert [cost["dollars"] for cost in told(agent)["costs"]] == [""]
+
+
+def test_names_nobody_can_show_are_shown_as_far_as_they_can():
+    agent = agent_with(says("hello", tokens=900))
+    agent.provider.name = "x:\ud800<b>"
+    agent.ask("hi")
+    assert told(agent)["costs"][0]["label"] == "x:\ufffd<b>"
 
 
 @pytest.mark.parametrize("name", ["system", "tools", "pins", "summary", "history"])

@@ -83,14 +83,16 @@ def open_database(url: str) -> sa.Engine:
     if engine.dialect.name == "sqlite":
         sa.event.listen(engine, "connect", _tune_sqlite)
     metadata.create_all(engine)
-    for column in _lacking(engine):
-        _add(engine, column)
+    known = _columns(engine)
+    for column in chat_messages.columns:
+        if column.name not in known:
+            _add(engine, column)
     return engine
 
 
-def _lacking(engine: sa.Engine) -> list[sa.Column[Any]]:
-    known = {each["name"] for each in sa.inspect(engine).get_columns("chat_messages")}
-    return [column for column in chat_messages.columns if column.name not in known]
+def _columns(engine: sa.Engine) -> set[str]:
+    found = sa.inspect(engine).get_columns(chat_messages.name)
+    return {str(each["name"]) for each in found}
 
 
 def _add(engine: sa.Engine, column: sa.Column[Any]) -> None:
@@ -100,7 +102,7 @@ def _add(engine: sa.Engine, column: sa.Column[Any]) -> None:
         with engine.begin() as connection:
             connection.exec_driver_sql(f"ALTER TABLE chat_messages ADD {definition}")
     except (OperationalError, ProgrammingError):
-        if column.name in {each.name for each in _lacking(engine)}:
+        if column.name not in _columns(engine):
             raise
 
 
