@@ -33,6 +33,8 @@ STORY = (
     "ticket 42 is open.</summary>"
 )
 
+HOSTILE = "<img src=x onerror=window.nbchatRan=1>"
+
 ODD = '/not a command\n\n  "two" spaces, {braces} and $HOME & <b>\n'
 
 
@@ -254,16 +256,18 @@ def test_pins_are_kept_word_for_word_and_let_go(
     dialog.get_by_label("New rule").press("Enter")
     expect(dialog.get_by_role("status")).to_contain_text("pinned already, as number 2")
     dialog.get_by_role("button", name="Remove").first.click()
-    expect(dialog.locator(".nbc-pin-text")).to_have_text("Answer in French.")
+    expect(dialog.locator(".nbc-pin-text")).to_have_text(["Answer in French."])
     page.keyboard.press("Escape")
     expect(panel.get_by_role("button", name="More")).to_be_focused()
-    panel.locator(".nbc-input").fill("/checkpoint Two tickets are open.")
+    panel.locator(".nbc-input").fill(f"/checkpoint {HOSTILE}")
     panel.locator(".nbc-input").press("Enter")
     expect(panel.locator(".nbc-log")).to_contain_text("2 rules")
     at_rest(panel)
     panel.get_by_role("button", name="More").click()
     page.keyboard.press("Enter")
     expect(dialog.locator(".nbc-pin .nbc-chip")).to_have_text("checkpoint")
+    expect(dialog).to_contain_text(HOSTILE)
+    assert page.evaluate("() => window.nbchatRan") is None
 
 
 def test_sessions_are_found_gone_back_to_and_deleted(
@@ -271,7 +275,7 @@ def test_sessions_are_found_gone_back_to_and_deleted(
 ) -> None:
     script = "says('Toner is low.'), says('Two.'), says('Three.')"
     panel = panel_of(ways_notebook(open_notebook, script))
-    say(panel, "What about the printer?")
+    say(panel, f"What about the printer? {HOSTILE}")
     for question in ("What about the roof?", "What about the lift?"):
         panel.get_by_role("button", name="More").click()
         panel.get_by_role("menuitem", name="New session").click()
@@ -299,6 +303,7 @@ def test_sessions_are_found_gone_back_to_and_deleted(
     rows.get_by_role("button", name="Resume").click()
     expect(panel.locator(".nbc-log")).to_contain_text("Toner is low.")
     expect(dialog).to_be_hidden()
+    assert page.evaluate("() => window.nbchatRan") is None
 
 
 def test_a_model_is_chosen_from_the_list_or_by_its_name(
