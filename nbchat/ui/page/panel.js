@@ -298,10 +298,8 @@ class Panel {
     });
     stop.addEventListener("click", () => this.stop());
     policy.addEventListener("change", () => this.choosePolicy(policy.value));
-    this.openBy("compact", this.compactDialog);
-    this.openBy("gear", this.settingsDialog);
-    this.openBy("history", this.historyView);
-    this.openBy("model", this.modelDialog);
+    this.openBy({ compact: this.compactDialog, gear: this.settingsDialog });
+    this.openBy({ history: this.historyView, model: this.modelDialog });
     this.parts.meter.addEventListener("click", () => this.context.openFromMeter());
     scroller.addEventListener("scroll", () => this.transcript.onScroll());
     jump.addEventListener("click", () => this.jump());
@@ -314,9 +312,10 @@ class Panel {
     this.undo.push(() => resized.disconnect());
   }
 
-  openBy(part, dialog) {
-    const opener = this.parts[part];
-    opener.addEventListener("click", () => dialog.open(opener));
+  openBy(dialogs) {
+    for (const [part, dialog] of Object.entries(dialogs)) {
+      this.parts[part].addEventListener("click", () => dialog.open(this.parts[part]));
+    }
   }
 
   onKey(event) {
