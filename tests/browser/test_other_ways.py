@@ -326,3 +326,35 @@ def test_a_model_is_chosen_from_the_list_or_by_its_name(
     page.keyboard.press("Enter")
     expect(panel.locator(".nbc-error")).to_contain_text("names no known provider")
     expect(panel.locator(".nbc-model")).to_have_text("local:smollm2")
+
+
+def test_the_notebooks_own_panel_has_its_sessions_and_says_why_it_lists_no_models(
+    open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+) -> None:
+    notebook = open_notebook(
+        "import os\n"
+        "os.environ['NBCHAT_MODEL'] = 'openai:no-model'\n"
+        "os.environ['OPENAI_BASE_URL'] = 'http://127.0.0.1:9/v1'\n"
+        "%load_ext nbchat\n%chat"
+    )
+    panel = notebook.run(0).locator(".nbc")
+    expect(panel.locator(".nbc-model")).to_have_text("openai:no-model")
+    panel.locator(".nbc-model").click()
+    dialog = panel.get_by_role("dialog")
+    expect(dialog.get_by_role("status")).to_contain_text("127.0.0.1:9")
+    expect(dialog.locator(".nbc-model-name")).to_have_text(["local:smollm2"])
+    screenshot("no-list")
+    page.keyboard.press("Escape")
+    expect(panel.locator(".nbc-model")).to_be_focused()
+    panel.locator(".nbc-input").fill("/branch 0 nothing")
+    panel.locator(".nbc-input").press("Enter")
+    expect(panel.locator(".nbc-error")).to_contain_text("nobody has said anything")
+    at_rest(panel)
+    panel.locator(".nbc-input").fill("What about the printer?")
+    panel.locator(".nbc-input").press("Enter")
+    message = line(panel, "What about the printer?")
+    expect(message.get_by_role("button", name="Edit")).to_be_enabled(timeout=60_000)
+    panel.get_by_role("button", name="More").click()
+    panel.get_by_role("menuitem", name="Sessions").click()
+    expect(dialog.locator(".nbc-session")).to_contain_text(["What about the printer?"])
+    expect(dialog.locator(".nbc-session .nbc-chip")).to_have_text("this one")
