@@ -12,6 +12,7 @@ from pathlib import Path
 
 from nbchat.cell import Banner
 from nbchat.events import (
+    Branched,
     CompactionChanged,
     CompactionFailed,
     CompactionSkipped,
@@ -134,6 +135,7 @@ ATTRIBUTES = {
     "class": r"nbc-cell mathjax_ignore|(nbc-(?!send|stop|input|copy|code(box|bar))[a-z-]+ ?)+|[a-z]{1,3}\d?",
     "data-call": ".*",
     "data-language": WORD,
+    "data-session": ".*",
     "data-state": "[a-z]+",
     "data-ticket": "[0-9a-f]{16}",
     "href": r"(https?://|mailto:).*",
@@ -216,6 +218,7 @@ def notices(
     | CompactionFailed
     | CompactionUndone
     | CompactionChanged
+    | Branched
     | PinsChanged
     | SavingFailed
     | TurnFailed
@@ -228,6 +231,7 @@ def notices(
         CompactionFailed(record),
         CompactionUndone(record),
         CompactionChanged(record, "edited"),
+        Branched(text),
         PinsChanged((text,)),
         SavingFailed(text),
         TurnFailed(text),

@@ -210,6 +210,7 @@ def test_notices_are_sentences() -> None:
         "Compaction failed, the conversation is unchanged: why",
         "Compaction undone: the model sees the original 1 entry again",
         "Summary edited: the context has 0 tokens now (why)",
+        "a branch of session why, which /resume brings back",
         "Pinned, kept word for word: 1 rule",
         "Not saved, the chat goes on in memory: why",
         "why",

@@ -69,7 +69,7 @@ new PerformanceObserver((list) => {
 # Looks, once a frame, whether the last visible text has begun and has ended.
 WATCH = """(root) => {
   const areas = root.querySelector('.nbc')
-    ? () => [...root.querySelectorAll('.nbc-live, .nbc-log > .nbc-assistant:last-child')]
+    ? () => [...root.querySelectorAll('.nbc-live, .nbc-log > :last-child .nbc-assistant')]
     : () => [root];
   const lastText = (node) => {
     if (node.nodeType === Node.TEXT_NODE) return node.data.trim() ? node.data : '';

@@ -27,6 +27,8 @@ OWN_ATTRIBUTES = {
     *("aria-live", "aria-valuemax", "aria-valuemin", "aria-valuenow"),
     *("aria-valuetext", "data-level", "data-lm-suppress-shortcuts", "data-theme"),
     *("disabled", "hidden", "open", "placeholder", "role", "rows", "tabindex"),
+    *("aria-haspopup", "data-action", "data-item", "data-key", "data-kind"),
+    *("data-left-out", "spellcheck"),
     *("aria-autocomplete", "aria-modal", "data-first", "min", "step", "title", "type"),
 }
 """Attributes of the panel's own controls, and of what a person has unfolded."""

@@ -54,7 +54,7 @@ def long_panel(open_notebook: OpenNotebook, page: Page) -> Locator:
     notebook = open_notebook(SETUP, "panel")
     page.evaluate(OBSERVE)
     panel = notebook.run(0).locator(".nbc")
-    newest = panel.locator(".nbc-log > .nbc-assistant").last
+    newest = panel.locator(".nbc-log .nbc-assistant").last
     expect(newest).to_contain_text(f"Answer {TURNS - 1}.")
     return panel
 
@@ -79,7 +79,7 @@ def test_a_long_chat_opens_scrolls_takes_typing_and_streams_without_a_stall(
     box = panel.get_by_role("textbox")
     box.press_sequentially("Is it still quick?")
     box.press("Enter")
-    answer = panel.locator(".nbc-log > .nbc-assistant").last
+    answer = panel.locator(".nbc-log .nbc-assistant").last
     expect(answer).to_contain_text("THE-END", timeout=60_000)
     assert long_tasks(page) == []
 
@@ -89,7 +89,7 @@ def test_earlier_messages_come_above_without_moving_what_is_read(
 ) -> None:
     panel = long_panel(open_notebook, page)
     count = panel.locator(".nbc-log > *").count()
-    oldest = panel.locator(".nbc-log > .nbc-user").first.element_handle()
+    oldest = panel.locator(".nbc-log .nbc-user").first.element_handle()
     oldest.scroll_into_view_if_needed()
     expect(panel.locator(".nbc-log > *")).not_to_have_count(count)
     page.wait_for_timeout(500)
@@ -117,7 +117,7 @@ def test_stop_while_blocks_stream_loses_none_of_what_was_said(
     panel.get_by_role("textbox").press("Enter")
     expect(panel.locator(".nbc-live p").nth(20)).to_be_attached()
     panel.get_by_role("button", name="Stop").click()
-    answer = panel.locator(".nbc-log > .nbc-assistant")
+    answer = panel.locator(".nbc-log .nbc-assistant")
     expect(answer).to_contain_text("stopped here")
     said = int(notebook.run(1).inner_text())
     assert 20 < said < 300

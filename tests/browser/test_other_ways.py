@@ -33,6 +33,8 @@ STORY = (
     "ticket 42 is open.</summary>"
 )
 
+HOSTILE = "<img src=x onerror=window.nbchatRan=1>"
+
 ODD = '/not a command\n\n  "two" spaces, {braces} and $HOME & <b>\n'
 
 
@@ -254,16 +256,18 @@ def test_pins_are_kept_word_for_word_and_let_go(
     dialog.get_by_label("New rule").press("Enter")
     expect(dialog.get_by_role("status")).to_contain_text("pinned already, as number 2")
     dialog.get_by_role("button", name="Remove").first.click()
-    expect(dialog.locator(".nbc-pin-text")).to_have_text("Answer in French.")
+    expect(dialog.locator(".nbc-pin-text")).to_have_text(["Answer in French."])
     page.keyboard.press("Escape")
     expect(panel.get_by_role("button", name="More")).to_be_focused()
-    panel.locator(".nbc-input").fill("/checkpoint Two tickets are open.")
+    panel.locator(".nbc-input").fill(f"/checkpoint {HOSTILE}")
     panel.locator(".nbc-input").press("Enter")
     expect(panel.locator(".nbc-log")).to_contain_text("2 rules")
     at_rest(panel)
     panel.get_by_role("button", name="More").click()
     page.keyboard.press("Enter")
     expect(dialog.locator(".nbc-pin .nbc-chip")).to_have_text("checkpoint")
+    expect(dialog).to_contain_text(HOSTILE)
+    assert page.evaluate("() => window.nbchatRan") is None
 
 
 def test_sessions_are_found_gone_back_to_and_deleted(
@@ -271,7 +275,7 @@ def test_sessions_are_found_gone_back_to_and_deleted(
 ) -> None:
     script = "says('Toner is low.'), says('Two.'), says('Three.')"
     panel = panel_of(ways_notebook(open_notebook, script))
-    say(panel, "What about the printer?")
+    say(panel, f"What about the printer? {HOSTILE}")
     for question in ("What about the roof?", "What about the lift?"):
         panel.get_by_role("button", name="More").click()
         panel.get_by_role("menuitem", name="New session").click()
@@ -299,6 +303,7 @@ def test_sessions_are_found_gone_back_to_and_deleted(
     rows.get_by_role("button", name="Resume").click()
     expect(panel.locator(".nbc-log")).to_contain_text("Toner is low.")
     expect(dialog).to_be_hidden()
+    assert page.evaluate("() => window.nbchatRan") is None
 
 
 def test_a_model_is_chosen_from_the_list_or_by_its_name(
@@ -321,3 +326,35 @@ def test_a_model_is_chosen_from_the_list_or_by_its_name(
     page.keyboard.press("Enter")
     expect(panel.locator(".nbc-error")).to_contain_text("names no known provider")
     expect(panel.locator(".nbc-model")).to_have_text("local:smollm2")
+
+
+def test_the_notebooks_own_panel_has_its_sessions_and_says_why_it_lists_no_models(
+    open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+) -> None:
+    notebook = open_notebook(
+        "import os\n"
+        "os.environ['NBCHAT_MODEL'] = 'openai:no-model'\n"
+        "os.environ['OPENAI_BASE_URL'] = 'http://127.0.0.1:9/v1'\n"
+        "%load_ext nbchat\n%chat"
+    )
+    panel = notebook.run(0).locator(".nbc")
+    expect(panel.locator(".nbc-model")).to_have_text("openai:no-model")
+    panel.locator(".nbc-model").click()
+    dialog = panel.get_by_role("dialog")
+    expect(dialog.get_by_role("status")).to_contain_text("127.0.0.1:9")
+    expect(dialog.locator(".nbc-model-name")).to_have_text(["local:smollm2"])
+    screenshot("no-list")
+    page.keyboard.press("Escape")
+    expect(panel.locator(".nbc-model")).to_be_focused()
+    panel.locator(".nbc-input").fill("/branch 0 nothing")
+    panel.locator(".nbc-input").press("Enter")
+    expect(panel.locator(".nbc-error")).to_contain_text("nobody has said anything")
+    at_rest(panel)
+    panel.locator(".nbc-input").fill("What about the printer?")
+    panel.locator(".nbc-input").press("Enter")
+    message = line(panel, "What about the printer?")
+    expect(message.get_by_role("button", name="Edit")).to_be_enabled(timeout=60_000)
+    panel.get_by_role("button", name="More").click()
+    panel.get_by_role("menuitem", name="Sessions").click()
+    expect(dialog.locator(".nbc-session")).to_contain_text(["What about the printer?"])
+    expect(dialog.locator(".nbc-session .nbc-chip")).to_have_text("this one")

@@ -11,7 +11,7 @@ _SCRIPTS = (
     "transcript",
     "announcing",
     "frame",
-    "meter",
+    "header",
     "dialog",  # before those that extend its class
     "compacting",
     "context",

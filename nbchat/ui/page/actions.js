@@ -24,7 +24,9 @@ class Actions {
   constructor(panel) {
     this.panel = panel;
     this.rows = new Map(); // by the key of the item
-    this.drawn = ""; // what the buttons were drawn by
+    this.fresh = []; // rows that were not drawn yet
+    this.newest = null; // the row of what was said last
+    this.drawn = ""; // what the others were drawn by
     this.token = null;
     const { root } = panel.parts;
     root.addEventListener("click", (event) => this.clicked(event));
@@ -45,7 +47,9 @@ class Actions {
     }
     box.dataset.key = key;
     this.rows.set(key, row);
-    this.drawn = "";
+    this.fresh.push(row);
+    const isSpoken = kind === "prompt" || kind === "answer";
+    if (isSpoken && key >= (this.newest?.key ?? 0)) this.newest = row;
     if (kind !== "output") return tag("div", "nbc-line", { "data-kind": kind }, item, box);
     item.append(box);
     return item;
@@ -53,12 +57,12 @@ class Actions {
 
   forget(key) {
     this.rows.delete(key);
-    this.drawn = "";
   }
 
   clear() {
     this.rows.clear();
-    this.drawn = "";
+    this.fresh = [];
+    this.newest = null;
   }
 
   draw() {
@@ -66,15 +70,17 @@ class Actions {
     const { is_busy: isBusy, phase, left_out: out = [], changes = {}, summary } = state;
     const isBlocked = isBusy || isGone || phase !== "ready";
     const folded = summary?.messages ?? 0;
-    const facts = { isBlocked, out, changes, folded, branches: state.has_branches };
+    // Only of an answer that nobody has replied to
+    const newest = this.newest?.kind === "answer" ? this.newest.key : null;
+    const facts = { isBlocked, out, changes, folded, newest, branches: state.has_branches };
     const by = JSON.stringify(facts);
-    if (by === this.drawn) return;
+    const rows = by === this.drawn ? this.fresh : [...this.rows.values()];
     this.drawn = by;
-    const context = { ...facts, out: new Set(out), newest: this.newestAnswer() };
-    this.rows.forEach((row) => this.drawRow(row, context));
-    this.panel.parts.log
-      .querySelectorAll(".nbc-back")
-      .forEach((back) => (back.disabled = isBlocked || !state.has_branches));
+    this.fresh = [];
+    const context = { ...facts, out: new Set(out) };
+    rows.forEach((row) => this.drawRow(row, context));
+    const { log } = this.panel.parts;
+    log.querySelectorAll(".nbc-back").forEach((back) => (back.disabled = isBlocked));
   }
 
   drawRow({ key, place, kind, box, mark, item, buttons }, context) {
@@ -100,13 +106,6 @@ class Actions {
     item.toggleAttribute("data-left-out", isOut);
     box.hidden = !isOut && Object.values(buttons).every((each) => each.hidden);
     box.classList.toggle("nbc-always", isOut || kind === "banner" || key === newest);
-  }
-
-  // Of an answer that nobody has replied to
-  newestAnswer() {
-    const spoken = [...this.rows.values()].filter(({ kind }) => /prompt|answer/.test(kind));
-    const last = spoken.reduce((one, other) => (one.key > other.key ? one : other), { key: -1 });
-    return last.kind === "answer" ? last.key : null;
   }
 
   clicked(event) {

@@ -199,7 +199,6 @@ class Panel {
 
   draw() {
     this.drawHeader();
-    this.drawPolicies();
     this.drawSummary();
     this.drawStatus();
     this.drawQueue();
@@ -216,31 +215,10 @@ class Panel {
   }
 
   drawHeader() {
-    const { phase, model, meter, spent } = this.state;
-    const names = { starting: "starting …", failed: "no model" };
-    this.parts.model.textContent = names[phase] ?? model ?? "connecting …";
-    this.parts.model.disabled = phase !== "ready" || this.isGone;
-    this.parts.model.title = model ? `${model}: choose another` : "";
-    this.parts.dot.dataset.state = this.dotState();
+    const { meter, spent } = this.state;
+    drawModel(this.parts, this.state, this.isGone);
+    drawPolicies(this.parts.policy, this.state, this.wantedPolicy);
     if (meter) drawMeter(this.parts, meter, spent);
-  }
-
-  dotState() {
-    const { phase, is_busy: isBusy, waiting } = this.state;
-    if (this.isGone) return "gone";
-    if (waiting.length) return "waiting";
-    return isBusy ? "busy" : (phase ?? "starting");
-  }
-
-  drawPolicies() {
-    const { policy } = this.parts;
-    const { policy: inForce = "", policies = [] } = this.state;
-    const names = [...new Set([...policies, inForce])].filter(Boolean);
-    const known = [...policy.options].map((option) => option.value);
-    if (names.join("\n") !== known.join("\n")) policy.replaceChildren(...options(names));
-    const shown = this.wantedPolicy ?? inForce;
-    if (policy.value !== shown) policy.value = shown;
-    policy.hidden = !inForce;
   }
 
   drawSummary() {
@@ -320,10 +298,8 @@ class Panel {
     });
     stop.addEventListener("click", () => this.stop());
     policy.addEventListener("change", () => this.choosePolicy(policy.value));
-    this.openBy("compact", this.compactDialog);
-    this.openBy("gear", this.settingsDialog);
-    this.openBy("history", this.historyView);
-    this.openBy("model", this.modelDialog);
+    this.openBy({ compact: this.compactDialog, gear: this.settingsDialog });
+    this.openBy({ history: this.historyView, model: this.modelDialog });
     this.parts.meter.addEventListener("click", () => this.context.openFromMeter());
     scroller.addEventListener("scroll", () => this.transcript.onScroll());
     jump.addEventListener("click", () => this.jump());
@@ -336,9 +312,10 @@ class Panel {
     this.undo.push(() => resized.disconnect());
   }
 
-  openBy(part, dialog) {
-    const opener = this.parts[part];
-    opener.addEventListener("click", () => dialog.open(opener));
+  openBy(dialogs) {
+    for (const [part, dialog] of Object.entries(dialogs)) {
+      this.parts[part].addEventListener("click", () => dialog.open(this.parts[part]));
+    }
   }
 
   onKey(event) {

@@ -10,7 +10,7 @@ class PinsDialog extends Dialog {
     this.list = tag("ol", "nbc-pin-list", { "aria-label": "Pinned" });
     this.none = tag("div", "nbc-none", {}, "Nothing is pinned yet.");
     this.text = tag("textarea", "", { rows: "2", "data-first": "", "aria-label": "New rule" });
-    this.text.placeholder = "Never promise a date.";
+    this.text.placeholder = "A rule, such as: never promise a date";
     this.add = button("nbc-primary", "Pin", "Keep this word for word", "submit");
     this.form = tag("form", "nbc-pin-form", {}, this.text, this.add);
     this.content.append(this.list, this.none);

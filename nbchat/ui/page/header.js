@@ -1,4 +1,4 @@
-// How full the context is
+// The header: which model and policy, and how full the context is
 
 const WARNING_SHARE = 0.8;
 const ALARM_SHARE = 0.95;
@@ -31,4 +31,27 @@ function meterLines({ tokens, threshold, context, window: limit }, used, held) {
   if (!threshold) return [seen];
   const of = `${count(tokens)} of ${count(threshold)} input tokens (${percent(used)})`;
   return [`Since the last compaction: ${of}; when full, the next is due.`, seen];
+}
+
+function drawModel({ model: opener, dot }, state, isGone) {
+  const { phase, model } = state;
+  const names = { starting: "starting …", failed: "no model" };
+  opener.textContent = names[phase] ?? model ?? "connecting …";
+  opener.disabled = phase !== "ready" || isGone;
+  opener.title = model ? `${model}: choose another` : "";
+  dot.dataset.state = isGone ? "gone" : dotState(state);
+}
+
+function dotState({ phase, is_busy: isBusy, waiting = [] }) {
+  if (waiting.length) return "waiting";
+  return isBusy ? "busy" : (phase ?? "starting");
+}
+
+function drawPolicies(policy, { policy: inForce = "", policies = [] }, wanted) {
+  const names = [...new Set([...policies, inForce])].filter(Boolean);
+  const known = [...policy.options].map((option) => option.value);
+  if (names.join("\n") !== known.join("\n")) policy.replaceChildren(...options(names));
+  const shown = wanted ?? inForce;
+  if (policy.value !== shown) policy.value = shown;
+  policy.hidden = !inForce;
 }
