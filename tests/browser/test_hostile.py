@@ -27,7 +27,17 @@ OWN_ATTRIBUTES = {
     *("aria-live", "aria-valuemax", "aria-valuemin", "aria-valuenow"),
     *("aria-valuetext", "data-level", "data-lm-suppress-shortcuts", "data-theme"),
     *("disabled", "hidden", "open", "placeholder", "role", "rows", "tabindex"),
-    *("aria-autocomplete", "aria-modal", "data-first", "min", "step", "title", "type"),
+    *(
+        "aria-autocomplete",
+        "aria-modal",
+        "data-action",
+        "data-first",
+        "data-mark",
+        "min",
+        "step",
+        "title",
+        "type",
+    ),
 }
 """Attributes of the panel's own controls, and of what a person has unfolded."""
 

@@ -25,6 +25,8 @@ _SCRIPTS = (
     "actions",
     "attaching",
     "completing",
+    "running",
+    "notebook",
     "approving",
     "server",
     "code",

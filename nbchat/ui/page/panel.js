@@ -30,6 +30,7 @@ class Panel {
     this.announcer = new Announcer(this);
     this.wish = { focus: "", keep: null }; // of the compaction asked for last
     this.wantedPolicy = null; // chosen, and not in force yet
+    this.notebook = new NotebookCells(this);
     this.compactDialog = new CompactDialog(this);
     this.historyView = new HistoryView(this);
     this.settingsDialog = new SettingsDialog(this);
@@ -40,7 +41,9 @@ class Panel {
     this.modelDialog = new ModelDialog(this);
     this.preview = new PreviewDialog(this);
     this.context = new ContextDialog(this);
+    this.runDialog = new RunDialog(this);
     this.dialogs = Object.values(this).filter((part) => part instanceof Dialog);
+    this.code = new CodeActions(this);
     this.completer = new Completer(this);
     this.attached = new Attached(this);
     this.menu = new Menu(this);
@@ -251,7 +254,7 @@ class Panel {
     this.shownSummary = summary.html;
     badge.textContent = `${plural(summary.messages, "message")} summarized`;
     told.replaceChildren(fromHtml(summary.html));
-    addCopyButtons(told);
+    addCodeButtons(told, this.notebook);
   }
 
   drawStatus() {
@@ -327,7 +330,6 @@ class Panel {
     this.parts.meter.addEventListener("click", () => this.context.openFromMeter());
     scroller.addEventListener("scroll", () => this.transcript.onScroll());
     jump.addEventListener("click", () => this.jump());
-    root.addEventListener("click", (event) => copyClicked(event));
     root.addEventListener("click", (event) => this.retryClicked(event));
     root.addEventListener("click", (event) => this.decisionClicked(event));
     const resized = new ResizeObserver(() => this.transcript.keepAtBottom());
