@@ -44,6 +44,7 @@ class Panel {
     this.runDialog = new RunDialog(this);
     this.dialogs = Object.values(this).filter((part) => part instanceof Dialog);
     this.code = new CodeActions(this);
+    this.decisions = new Decisions(this);
     this.completer = new Completer(this);
     this.attached = new Attached(this);
     this.menu = new Menu(this);
@@ -331,7 +332,6 @@ class Panel {
     scroller.addEventListener("scroll", () => this.transcript.onScroll());
     jump.addEventListener("click", () => this.jump());
     root.addEventListener("click", (event) => this.retryClicked(event));
-    root.addEventListener("click", (event) => this.decisionClicked(event));
     const resized = new ResizeObserver(() => this.transcript.keepAtBottom());
     resized.observe(scroller);
     resized.observe(this.parts.content);
@@ -425,26 +425,6 @@ class Panel {
   retryClicked(event) {
     const isRetry = event.target.closest?.(".nbc-retry");
     if (isRetry && !this.state.is_busy && !this.isGone) this.compact(this.wish);
-  }
-
-  decisionClicked(event) {
-    const choice = event.target.closest?.(".nbc-decision button");
-    if (!choice || this.isGone) return;
-    const card = choice.closest(".nbc-tool");
-    const { ticket } = card.dataset;
-    closeDecision(card);
-    if (choice.matches(".nbc-deny")) this.deny(ticket);
-    else this.approve(ticket, choice.matches(".nbc-always"));
-  }
-
-  approve(ticket, always) {
-    this.send({ type: "approve", ticket, always });
-    this.server.post("approve", { call_id: ticket, always });
-  }
-
-  deny(ticket) {
-    this.send({ type: "deny", ticket });
-    this.server.post("deny", { call_id: ticket });
   }
 
   // Show Stop from the first moment; the kernel's own state follows.
