@@ -16,7 +16,7 @@ from nbchat.errors import NbchatError
 from nbchat.events import EntryAdded
 from nbchat.history import Entry
 from nbchat.rendering.entries import waiting_html
-from nbchat.rendering.marks import with_marks_shown
+from nbchat.rendering.unseen import with_unseen_shown
 from nbchat.testing import Line, ScriptedProvider, calls, says
 from nbchat.ui.screen import Screen
 from nbchat.worker import CallsWaiting
@@ -299,7 +299,7 @@ def test_what_a_person_decides_about_is_whole_and_hides_nothing() -> None:
     ],
 )
 def test_marks_that_nobody_sees_are_written_out(text: str, shown: str) -> None:
-    assert with_marks_shown(text) == shown
+    assert with_unseen_shown(text) == shown
 
 
 def test_a_cells_turn_says_which_call_waits_and_where(

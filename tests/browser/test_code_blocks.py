@@ -190,7 +190,7 @@ def test_hostile_code_is_shown_and_inserted_byte_for_byte(
     open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
 ) -> None:
     notebook, panel = answered(open_notebook, f"````python\n{HOSTILE}````")
-    marks = panel.locator(".nbc-unseen")
+    marks = panel.locator(".nbc-invisible")
     shown = [mark.get_attribute("data-mark") for mark in marks.all()]
     assert shown == ["U+202E", "U+2066", "U+200B"]
     enter(notebook, 1)
@@ -200,7 +200,7 @@ def test_hostile_code_is_shown_and_inserted_byte_for_byte(
     dialog = panel.get_by_role("dialog")
     expect(dialog).to_contain_text("characters that nobody sees")
     assert dialog.locator("pre").text_content() == HOSTILE.removesuffix("\n")
-    assert dialog.locator(".nbc-unseen").count() == 3
+    assert dialog.locator(".nbc-invisible").count() == 3
     screenshot("hostile")
     dialog.get_by_role("button", name="Cancel").click()
     assert page.evaluate("() => window.nbchatRan") is None

@@ -50,7 +50,7 @@ function markUnseen(block) {
     for (const { 0: mark, index } of text.data.matchAll(UNSEEN)) {
       const number = mark.codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
       parts.push(text.data.slice(end, index));
-      parts.push(tag("span", "nbc-unseen", { "data-mark": `U+${number}` }, mark));
+      parts.push(tag("span", "nbc-invisible", { "data-mark": `U+${number}` }, mark));
       end = index + mark.length;
     }
     text.replaceWith(...parts, text.data.slice(end));
