@@ -13,9 +13,10 @@ from nbchat.agent import Agent
 from nbchat.approvals import Approvals, Question
 from nbchat.cell import announcing
 from nbchat.errors import NbchatError
+from nbchat.events import EntryAdded
 from nbchat.history import Entry
 from nbchat.rendering.entries import waiting_html
-from nbchat.rendering.marks import with_marks_shown
+from nbchat.rendering.unseen import with_unseen_shown
 from nbchat.testing import Line, ScriptedProvider, calls, says
 from nbchat.ui.screen import Screen
 from nbchat.worker import CallsWaiting
@@ -233,7 +234,7 @@ def test_a_call_of_a_cells_turn_waits_in_the_panel_too(panel_with: MakePanel) ->
     panel = panel_with(calls("refund", order="W1"), says("done"))
     assert snapshot(panel).state["waiting"] == []
     agent = panel.agent
-    turn = threading.Thread(target=agent.ask, args=("refund W1",))
+    turn = threading.Thread(target=agent.ask, args=("refund W1",), daemon=True)
     turn.start()
     ticket = await_question(panel)
     assert "W1" in waiting_item(snapshot(panel))
@@ -298,7 +299,7 @@ def test_what_a_person_decides_about_is_whole_and_hides_nothing() -> None:
     ],
 )
 def test_marks_that_nobody_sees_are_written_out(text: str, shown: str) -> None:
-    assert with_marks_shown(text) == shown
+    assert with_unseen_shown(text) == shown
 
 
 def test_a_cells_turn_says_which_call_waits_and_where(
@@ -311,7 +312,7 @@ def test_a_cells_turn_says_which_call_waits_and_where(
         approve=room,
     )
     with announcing(room, has_panel=True), announcing(None, has_panel=True):
-        turn = threading.Thread(target=agent.ask, args=("refund W1",))
+        turn = threading.Thread(target=agent.ask, args=("refund W1",), daemon=True)
         turn.start()
         room.approve(_await(lambda: room.questions)[0].ticket)
         turn.join(10)
@@ -319,3 +320,18 @@ def test_a_cells_turn_says_which_call_waits_and_where(
     assert told == (
         "refund waits for you: answer in the chat panel, or interrupt the kernel\n"
     )
+
+
+def test_of_equal_calls_the_one_that_has_no_result_yet_waits() -> None:
+    def call() -> Entry:
+        return Entry("assistant", "", "c1", "refund", '{"order": "W1"}')
+
+    screen = Screen()
+    for position, entry in enumerate(
+        (call(), Entry("tool", "ok", "c1", "refund"), call(), last := call())
+    ):
+        screen.fold(EntryAdded(position, entry))
+    screen.fold(CallsWaiting((Question(call()),)))
+    assert [each["key"] for each in screen.snapshot()["state"]["waiting"]] == [2]
+    screen.fold(CallsWaiting((Question(last),)))
+    assert [each["key"] for each in screen.snapshot()["state"]["waiting"]] == [3]

@@ -135,6 +135,26 @@ def test_stop_reaches_every_chat_of_a_kernel_and_may_come_twice(kernel):
     assert kernel.run(incomplete) == "[True, True]"
 
 
+def test_a_stop_that_names_a_chat_and_a_click_ends_that_chats_turn_once(kernel):
+    kernel.run(CHAT.replace("LINES", f"{SLOW}, {SLOW}"))
+    kernel.run(
+        f"other = ChatUI(Agent(ScriptedProvider({SLOW})))\n"
+        "chat.ask('go'); other.ask('go')\n"
+        "await_that(lambda: chat.is_busy and other.is_busy)"
+    )
+    name = kernel.run("print(chat._feed._screen.snapshot()['state']['chat_id'])")
+    body = {"kernel_id": kernel.id, "chat_id": name.strip(), "token": "click-1"}
+    assert kernel.server.ask("nbchat/stop", body).status == 200
+    assert kernel.run("print(chat.wait(5), other.is_busy)") == "True True\n"
+    kernel.run("chat.ask('again')\nawait_that(lambda: chat.is_busy)")
+    assert kernel.server.ask("nbchat/stop", body).status == 200
+    assert kernel.run("print(chat.wait(0.2))") == "False\n"
+    unknown = kernel.server.ask("nbchat/stop", {**body, "chat_id": "*"})
+    assert unknown.status == 409
+    asked_to_stop(kernel)
+    assert kernel.run("print(chat.wait(5), other.wait(5))") == "True True\n"
+
+
 def test_a_tool_call_is_approved_while_a_cell_runs(kernel):
     lines = "calls('refund', order='W1'), says('done')"
     kernel.run(CHAT.replace("LINES", lines))

@@ -11,7 +11,7 @@ from typing import Any
 
 from nbchat.history import Entry
 from nbchat.rendering.markdown import displayable, markdown_html
-from nbchat.rendering.marks import with_marks_shown
+from nbchat.rendering.unseen import with_unseen_shown
 
 OUTPUT_LIMIT = 20_000
 """Characters of one tool call or result that are shown; the transcript holds all."""
@@ -70,8 +70,8 @@ def waiting_html(call: Entry, ticket: str) -> str:
     What a person decides about must not hide behind its end, or behind characters that
     nobody sees.
     """
-    name = escaped(with_marks_shown(call.tool_name))
-    arguments = escaped(with_marks_shown(_arguments(call)))
+    name = escaped(with_unseen_shown(call.tool_name))
+    arguments = escaped(with_unseen_shown(_arguments(call)))
     return (
         f'<details class="nbc-entry nbc-tool" data-call="{escaped(call.tool_id)}"'
         f' data-state="waiting" data-ticket="{escaped(ticket)}"><summary>'

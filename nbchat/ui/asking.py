@@ -6,7 +6,7 @@ from typing import Any
 from nbchat.approvals import Question
 from nbchat.history import Entry
 from nbchat.rendering.entries import entry_html, waiting_html
-from nbchat.rendering.marks import with_marks_shown
+from nbchat.rendering.unseen import with_unseen_shown
 from nbchat.ui.transcript import Operation, Transcript
 
 
@@ -50,7 +50,7 @@ class WaitingCards:
             {
                 "ticket": question.ticket,
                 "key": key,
-                "tool": with_marks_shown(question.call.tool_name),
+                "tool": with_unseen_shown(question.call.tool_name),
             }
             for key, question in self._questions.items()
         ]

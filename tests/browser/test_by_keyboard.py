@@ -130,7 +130,7 @@ def test_everything_can_be_done_from_the_keyboard(
     page.keyboard.press("Space")
     expect(box).to_be_focused()
     is_idle(panel)
-    copy = panel.locator(".nbc-copy")
+    copy = panel.locator(".nbc-code-copy")
     tab_to(page, copy, "Shift+Tab")
     screenshot("copy")
     page.keyboard.press("Enter")

@@ -28,7 +28,7 @@ OWN_ATTRIBUTES = {
     *("aria-valuetext", "data-level", "data-lm-suppress-shortcuts", "data-theme"),
     *("disabled", "hidden", "open", "placeholder", "role", "rows", "tabindex"),
     *("aria-haspopup", "data-action", "data-item", "data-key", "data-kind"),
-    *("data-left-out", "spellcheck"),
+    *("data-left-out", "data-mark", "spellcheck"),
     *("aria-autocomplete", "aria-modal", "data-first", "min", "step", "title", "type"),
 }
 """Attributes of the panel's own controls, and of what a person has unfolded."""

@@ -25,6 +25,8 @@ _SCRIPTS = (
     "actions",
     "attaching",
     "completing",
+    "running",
+    "notebook",
     "approving",
     "server",
     "code",
@@ -36,12 +38,18 @@ _STYLES = ("header", "buttons", "actions", "foot", "dialogs", "lists", "context"
 
 def script() -> str:
     """One ES module: a widget's script cannot import its neighbours."""
-    return "\n".join(_read(f"{name}.js") for name in _SCRIPTS)
+    return "\n".join(_lean(_read(f"{name}.js")) for name in _SCRIPTS)
 
 
 def style() -> str:
     """The rules of a conversation, and of the panel around it."""
     return "\n".join((stylesheet(), *(_read(f"{name}.css") for name in _STYLES)))
+
+
+def _lean(code: str) -> str:
+    """The code without what is for readers: each notebook that is saved keeps it."""
+    lines = (line.strip() for line in code.splitlines())
+    return "\n".join(line for line in lines if line and not line.startswith("//"))
 
 
 def _read(name: str) -> str:

@@ -23,6 +23,32 @@ function waitingText(waiting) {
   return others.length ? `${count(waiting.length)} tools wait for you` : `${first.tool} waits for you`;
 }
 
+class Decisions {
+  constructor(panel) {
+    this.panel = panel;
+    panel.parts.root.addEventListener("click", (event) => this.clicked(event));
+  }
+
+  clicked(event) {
+    const choice = event.target.closest?.(".nbc-decision button");
+    if (!choice || this.panel.isGone) return;
+    const card = choice.closest(".nbc-tool");
+    closeDecision(card);
+    if (choice.matches(".nbc-deny")) this.deny(card.dataset.ticket);
+    else this.approve(card.dataset.ticket, choice.matches(".nbc-always"));
+  }
+
+  approve(ticket, always) {
+    this.panel.send({ type: "approve", ticket, always });
+    this.panel.server.post("approve", { call_id: ticket, always });
+  }
+
+  deny(ticket) {
+    this.panel.send({ type: "deny", ticket });
+    this.panel.server.post("deny", { call_id: ticket });
+  }
+}
+
 // The card's title keeps the focus: the buttons are gone a moment later.
 function closeDecision(card) {
   card.querySelector("summary").focus({ preventScroll: true });

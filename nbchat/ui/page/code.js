@@ -1,21 +1,134 @@
 // What can be done with a block of code
 
-function addCopyButtons(root) {
+const TOLD_MILLISECONDS = 6000;
+
+// Other than the two joiners, which belong to letters and emojis
+const UNSEEN = /(?![\n\t\u200c\u200d])[\p{Cc}\p{Cf}\p{Cn}\p{Co}\p{Zl}\p{Zp}]/gu;
+
+function addCodeButtons(root, notebook) {
   for (const block of root.querySelectorAll(".nbc-md pre")) {
-    const language = tag("span", "nbc-language", {}, block.dataset.language ?? "");
-    const copy = button("nbc-copy", "Copy", "Copy the code");
-    const box = tag("div", "nbc-codebox", {}, tag("div", "nbc-codebar", {}, language, copy));
+    const box = tag("div", "nbc-codebox");
     block.replaceWith(box);
-    box.append(block);
+    box.append(codeBar(block.dataset.language ?? "", notebook), block);
+    markUnseen(block);
   }
 }
 
-async function copyClicked(event) {
-  const copy = event.target.closest?.(".nbc-copy");
-  if (!copy) return;
-  const text = copy.closest(".nbc-codebox").querySelector("pre").textContent;
-  copy.textContent = (await copyText(text)) ? "Copied" : "Press Ctrl+C";
-  setTimeout(() => (copy.textContent = "Copy"), 1500);
+function codeBar(name, notebook) {
+  const language = tag("span", "nbc-language", {}, name);
+  const told = tag("span", "nbc-code-told", { role: "status" });
+  const bar = tag("div", "nbc-codebar", {}, language, told);
+  bar.append(codeButton("copy", "Copy", "Copy the code"));
+  if (!notebook.model) return bar;
+  const where = "the cell you were in";
+  bar.append(codeButton("insert", "Insert", `Insert it as a cell below ${where}`));
+  if (notebook.speaks(name)) bar.append(codeButton("run", "Run", "Run it in a new cell …"));
+  const more = codeButton("more", "⋯", "Insert above, replace");
+  more.setAttribute("aria-label", "More to do with the code");
+  more.setAttribute("aria-expanded", "false");
+  const above = codeButton("above", "Insert above", `Insert it as a cell above ${where}`);
+  const replace = codeButton("replace", "Replace cell", `Put it in the place of ${where}`);
+  bar.append(tag("span", "nbc-code-more", { hidden: "" }, above, replace), more);
+  return bar;
+}
+
+function codeButton(action, label, title) {
+  const made = button(`nbc-code-${action}`, label, title);
+  made.dataset.action = action;
+  return made;
+}
+
+// Each as its number, which stands beside it: what is copied or inserted stays the same.
+function markUnseen(block) {
+  const walker = document.createTreeWalker(block, NodeFilter.SHOW_TEXT);
+  const texts = [];
+  while (walker.nextNode()) texts.push(walker.currentNode);
+  const hiding = texts.filter(({ data }) => data.search(UNSEEN) >= 0);
+  for (const text of hiding) {
+    const parts = [];
+    let end = 0;
+    for (const { 0: mark, index } of text.data.matchAll(UNSEEN)) {
+      const number = mark.codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
+      parts.push(text.data.slice(end, index));
+      parts.push(tag("span", "nbc-invisible", { "data-mark": `U+${number}` }, mark));
+      end = index + mark.length;
+    }
+    text.replaceWith(...parts, text.data.slice(end));
+  }
+  return hiding.length > 0;
+}
+
+class CodeActions {
+  constructor(panel) {
+    this.panel = panel;
+    panel.parts.root.addEventListener("click", (event) => this.clicked(event));
+  }
+
+  clicked(event) {
+    const pressed = event.target.closest?.(".nbc-codebar button");
+    if (!pressed) return;
+    const block = pressed.closest(".nbc-codebox").querySelector("pre");
+    const language = block.dataset.language ?? "";
+    const bar = pressed.closest(".nbc-codebar");
+    this[pressed.dataset.action]({ code: block.textContent, language, bar, pressed });
+  }
+
+  async copy({ code, pressed }) {
+    pressed.textContent = (await copyText(code)) ? "Copied" : "Press Ctrl+C";
+    setTimeout(() => (pressed.textContent = "Copy"), 1500);
+  }
+
+  more({ bar, pressed }) {
+    const others = bar.querySelector(".nbc-code-more");
+    others.hidden = !others.hidden;
+    pressed.setAttribute("aria-expanded", String(!others.hidden));
+  }
+
+  insert({ code, language, bar }) {
+    const index = this.panel.notebook.insertBelow(source(code), language);
+    this.tell(bar, `Inserted as ${this.cell(index)}`);
+  }
+
+  above({ code, language, bar }) {
+    const index = this.panel.notebook.insertAbove(source(code), language);
+    this.tell(bar, `Inserted as ${this.cell(index)}`);
+  }
+
+  replace({ code, language, bar }) {
+    const index = this.panel.notebook.replace(source(code), language);
+    const told = index === null ? "Click into the cell to replace first" : "Replaced";
+    this.tell(bar, index === null ? told : `${told} ${this.cell(index)}`);
+  }
+
+  run({ code, language, bar, pressed }) {
+    const text = source(code);
+    this.panel.runDialog.show(text, pressed, () => this.runNow(text, language, bar));
+  }
+
+  async runNow(code, language, bar) {
+    const { notebook } = this.panel;
+    const index = notebook.insertBelow(code, language);
+    const cell = this.cell(index);
+    this.tell(bar, `Running as ${cell}`, null);
+    const isDone = await notebook.run(index);
+    this.tell(bar, `${isDone ? "Ran" : "Failed"} as ${cell}`);
+  }
+
+  cell(index) {
+    return `cell ${index + 1} of ${this.panel.notebook.cells.length}`;
+  }
+
+  tell(bar, text, milliseconds = TOLD_MILLISECONDS) {
+    const told = bar.querySelector(".nbc-code-told");
+    told.textContent = text;
+    const forget = () => told.textContent === text && (told.textContent = "");
+    if (milliseconds) setTimeout(forget, milliseconds);
+  }
+}
+
+// The line's end before the closing fence belongs to the fence.
+function source(code) {
+  return code.replace(/\n$/, "");
 }
 
 async function copyText(text) {

@@ -43,7 +43,7 @@ class HistoryView extends Dialog {
 
   answered({ items, total, has_more: hasMore }) {
     const isSearch = this.search.value.trim() !== "";
-    const rows = items.map((item) => historyRow(item, isSearch));
+    const rows = items.map((item) => historyRow(item, isSearch, this.panel.notebook));
     const below = this.scroller.scrollHeight - this.scroller.scrollTop;
     if (this.before === null) this.list.replaceChildren(...rows);
     else this.list.prepend(...rows);
@@ -55,10 +55,10 @@ class HistoryView extends Dialog {
   }
 }
 
-function historyRow({ place, label, seen, html }, isSearch) {
+function historyRow({ place, label, seen, html }, isSearch, notebook) {
   const content = fromHtml(html) ?? tag("div");
   if (isSearch && content.matches("details")) content.open = true;
-  addCopyButtons(content);
+  addCodeButtons(content, notebook);
   if (place === null) return tag("div", "nbc-row nbc-row-wide", {}, content);
   const number = tag("span", "nbc-row-place", {}, `#${place}`);
   const mark = SEEN[seen] ? [tag("span", "nbc-chip", {}, SEEN[seen])] : [];

@@ -30,6 +30,7 @@ class Panel {
     this.announcer = new Announcer(this);
     this.wish = { focus: "", keep: null }; // of the compaction asked for last
     this.wantedPolicy = null; // chosen, and not in force yet
+    this.notebook = new NotebookCells(this);
     this.compactDialog = new CompactDialog(this);
     this.historyView = new HistoryView(this);
     this.settingsDialog = new SettingsDialog(this);
@@ -40,7 +41,10 @@ class Panel {
     this.modelDialog = new ModelDialog(this);
     this.preview = new PreviewDialog(this);
     this.context = new ContextDialog(this);
+    this.runDialog = new RunDialog(this);
     this.dialogs = Object.values(this).filter((part) => part instanceof Dialog);
+    this.code = new CodeActions(this);
+    this.decisions = new Decisions(this);
     this.completer = new Completer(this);
     this.attached = new Attached(this);
     this.menu = new Menu(this);
@@ -229,7 +233,7 @@ class Panel {
     this.shownSummary = summary.html;
     badge.textContent = `${plural(summary.messages, "message")} summarized`;
     told.replaceChildren(fromHtml(summary.html));
-    addCopyButtons(told);
+    addCodeButtons(told, this.notebook);
   }
 
   drawStatus() {
@@ -303,9 +307,7 @@ class Panel {
     this.parts.meter.addEventListener("click", () => this.context.openFromMeter());
     scroller.addEventListener("scroll", () => this.transcript.onScroll());
     jump.addEventListener("click", () => this.jump());
-    root.addEventListener("click", (event) => copyClicked(event));
     root.addEventListener("click", (event) => this.retryClicked(event));
-    root.addEventListener("click", (event) => this.decisionClicked(event));
     const resized = new ResizeObserver(() => this.transcript.keepAtBottom());
     resized.observe(scroller);
     resized.observe(this.parts.content);
@@ -400,26 +402,6 @@ class Panel {
   retryClicked(event) {
     const isRetry = event.target.closest?.(".nbc-retry");
     if (isRetry && !this.state.is_busy && !this.isGone) this.compact(this.wish);
-  }
-
-  decisionClicked(event) {
-    const choice = event.target.closest?.(".nbc-decision button");
-    if (!choice || this.isGone) return;
-    const card = choice.closest(".nbc-tool");
-    const { ticket } = card.dataset;
-    closeDecision(card);
-    if (choice.matches(".nbc-deny")) this.deny(ticket);
-    else this.approve(ticket, choice.matches(".nbc-always"));
-  }
-
-  approve(ticket, always) {
-    this.send({ type: "approve", ticket, always });
-    this.server.post("approve", { call_id: ticket, always });
-  }
-
-  deny(ticket) {
-    this.send({ type: "deny", ticket });
-    this.server.post("deny", { call_id: ticket });
   }
 
   // Show Stop from the first moment; the kernel's own state follows.

@@ -65,7 +65,7 @@ class Transcript {
     if (streamed === "thinking") fresh.querySelector(".nbc-text").prepend(this.textOf(streamed));
     else if (streamed) text.prepend(...this.blocksOf(streamed));
     text?.classList.toggle("nbc-long", text.childElementCount > MANY_BLOCKS);
-    addCopyButtons(fresh);
+    addCodeButtons(fresh, this.panel.notebook);
     addRetryButton(fresh);
     addBackButton(fresh);
     addDecision(fresh);

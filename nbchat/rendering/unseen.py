@@ -8,7 +8,7 @@ _UNSEEN = {"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"}
 _CANDIDATE = re.compile(r"[^\n\t\x20-\x7e]")
 
 
-def with_marks_shown(text: str) -> str:
+def with_unseen_shown(text: str) -> str:
     r"""The text with `\u202e` and the like in the place of what they stand for.
 
     Line breaks and tabs stay; JSON reads the same as before.

@@ -1,0 +1,143 @@
+// The notebook around the panel, where there is one: the cell a person was in before the
+// panel, and code that becomes a cell there. Its own undo takes everything back.
+
+const TURNS_TO_A_CELL = ["pointerdown", "focusin"];
+
+class NotebookCells {
+  constructor(panel) {
+    this.panel = panel;
+    this.anchor = null; // the id of the cell that was active before the panel's own
+    this.newest = null; // the id of the cell inserted below it last
+    const note = () => this.note();
+    for (const name of TURNS_TO_A_CELL) {
+      window.addEventListener(name, note, true); // before another cell becomes the active one
+      panel.undo.push(() => window.removeEventListener(name, note, true));
+    }
+  }
+
+  get model() {
+    const model = this.panel.model.widget_manager?.context?.model;
+    return model?.sharedModel?.insertCell && !model.readOnly ? model : null;
+  }
+
+  get cells() {
+    return this.model.sharedModel.cells;
+  }
+
+  get kernel() {
+    return this.panel.model.widget_manager?.kernel ?? null;
+  }
+
+  note() {
+    const own = this.panel.parts.root.closest(".jp-Cell");
+    const active = own?.closest(".jp-Notebook")?.querySelector(".jp-Cell.jp-mod-active");
+    if (!this.model || !active || active === own) return;
+    const { id } = this.cells[indexOf(active)] ?? {};
+    if (!id || id === this.anchor) return;
+    this.anchor = id;
+    this.newest = null;
+  }
+
+  find(id) {
+    return this.cells.findIndex((cell) => cell.id === id);
+  }
+
+  // The cell a person was in; else the panel's own, else the last one
+  get place() {
+    const index = this.find(this.anchor);
+    if (index >= 0) return index;
+    const own = this.panel.parts.root.closest(".jp-Cell");
+    return own ? indexOf(own) : this.cells.length - 1;
+  }
+
+  // Several blocks in a row stand in the order in which they were inserted.
+  insertBelow(code, language) {
+    const last = this.find(this.newest);
+    const index = (last >= 0 ? last : this.place) + 1;
+    this.insert(index, code, language);
+    this.newest = this.cells[index].id;
+    return index;
+  }
+
+  insertAbove(code, language) {
+    const index = this.place;
+    this.insert(index, code, language);
+    return index;
+  }
+
+  insert(index, code, language, metadata = {}) {
+    const isText = ["markdown", "md"].includes(language);
+    const cell = { cell_type: isText ? "markdown" : "code", source: code };
+    const trust = isText ? {} : { trusted: true }; // as the notebook's own new cells
+    this.model.sharedModel.insertCell(index, { ...cell, metadata: { ...metadata, ...trust } });
+  }
+
+  // Another cell in its place, not other text in it: so the notebook's undo knows of it.
+  replace(code, language) {
+    const { sharedModel } = this.model;
+    const index = this.find(this.anchor);
+    const metadata = this.cells[index]?.getMetadata();
+    if (!metadata || metadata.editable === false || metadata.deletable === false) return null;
+    sharedModel.transact(() => {
+      sharedModel.deleteCell(index);
+      this.insert(index, code, language, metadata);
+    });
+    this.anchor = this.cells[index].id;
+    return index;
+  }
+
+  speaks(language) {
+    const known = (key) => this.model?.getMetadata(key) ?? {};
+    const spoken = (known("language_info").name ?? known("kernelspec").language ?? "").toLowerCase();
+    const names = spoken === "python" ? ["python", "py", "python3", "ipython"] : [spoken];
+    return Boolean(this.kernel && language && names.includes(language));
+  }
+
+  // The answer tells whether it went well.
+  async run(index) {
+    const { id } = this.cells[index];
+    return runCell(this.model.cells.get(index), this.kernel, id);
+  }
+}
+
+function indexOf(cell) {
+  const all = [...cell.parentElement.querySelectorAll(":scope > .jp-Cell")];
+  return Number(cell.dataset.windowedListIndex ?? all.indexOf(cell));
+}
+
+async function runCell(cell, kernel, cellId) {
+  const asked = { code: cell.sharedModel.source, stop_on_error: true, allow_stdin: false };
+  const show = outputsOf(cell.outputs);
+  cell.executionState = "running";
+  try {
+    const future = kernel.requestExecute(asked, false, { cellId });
+    future.onIOPub = ({ header, content }) => cell.isDisposed || show(header.msg_type, content);
+    const { content } = await future.done;
+    if (!cell.isDisposed) cell.executionCount = content.execution_count;
+    return content.status === "ok";
+  } catch {
+    return false; // the kernel ended
+  } finally {
+    if (!cell.isDisposed) cell.executionState = "idle";
+  }
+}
+
+const SHOWN = new Set(["stream", "display_data", "execute_result", "error"]);
+
+// What a kernel sends becomes a cell's outputs, as JupyterLab does it.
+function outputsOf(outputs) {
+  const displays = new Map();
+  return (type, { transient, ...content }) => {
+    const name = transient?.display_id;
+    if (type === "clear_output") {
+      displays.clear();
+      outputs.clear(content.wait);
+    } else if (SHOWN.has(type)) {
+      const length = outputs.add({ output_type: type, ...content });
+      if (name) displays.set(name, [...(displays.get(name) ?? []), length - 1]);
+    } else if (type === "update_display_data") {
+      const changed = { output_type: "display_data", ...content };
+      for (const place of displays.get(name) ?? []) outputs.set(place, changed);
+    }
+  };
+}

@@ -1,0 +1,287 @@
+"""What can be done with a block of code: it becomes a cell, and may be run there."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from labkit import Lab, Notebook
+from playwright.sync_api import Locator, Page, expect
+
+OpenNotebook = Callable[..., Notebook]
+Screenshot = Callable[[str], Path]
+
+SETUP = """
+from nbchat.agent import Agent
+from nbchat.testing import ScriptedProvider, calls, says
+from nbchat.ui.chat_ui import ChatUI
+"""
+
+PYTHON = "def total(items):\n    return sum(items)\n\nprint(total([40, 2]))"
+
+ANSWER = f"Like this:\n\n```python\n{PYTHON}\n```\n\nor\n\n```bash\nls -l\n```\n"
+
+CELLS = """() => {
+    const { cells } = window.jupyterapp.shell.currentWidget.context.model.sharedModel;
+    return cells.slice(1).map(cell => cell.source) }"""
+"""The sources of all cells but the panel's."""
+
+
+def answered(
+    open_notebook: OpenNotebook, answer: str = ANSWER, *cells: str
+) -> tuple[Notebook, Locator]:
+    """A panel with an answer in it, above the given cells."""
+    script = f"says({answer!r})"
+    notebook = open_notebook(
+        f"{SETUP}\nui = ChatUI(Agent(ScriptedProvider({script})))\nui",
+        *(cells or ("a = 1", "b = 2")),
+    )
+    panel = notebook.run(0).locator(".nbc")
+    expect(panel.locator(".nbc-model")).to_have_text("scripted:model")
+    panel.get_by_role("textbox").fill("How?")
+    panel.get_by_role("textbox").press("Enter")
+    expect(panel.locator(".nbc-codebox").first).to_be_visible()
+    return notebook, panel
+
+
+def enter(notebook: Notebook, index: int) -> None:
+    """Click into a cell's text, as a person does before turning to the panel."""
+    cells = notebook.page.locator(
+        ".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Notebook .jp-Cell"
+    )
+    cells.nth(index).locator(".cm-content").click()
+
+
+def press(panel: Locator, name: str, block: int = 0) -> None:
+    """Press a button of a block of code."""
+    box = panel.locator(".nbc-codebox").nth(block)
+    box.get_by_role("button", name=name, exact=True).click()
+
+
+def undo(notebook: Notebook) -> None:
+    """Take back what changed the notebook's cells last, as a person does."""
+    notebook.execute("notebook:enter-command-mode")
+    notebook.execute("notebook:undo-cell-action")
+
+
+def test_code_is_inserted_below_the_cell_a_person_was_in_and_taken_back(
+    open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+) -> None:
+    notebook, panel = answered(open_notebook)
+    enter(notebook, 1)
+    press(panel, "Insert")
+    expect(panel.locator(".nbc-code-told").first).to_have_text(
+        "Inserted as cell 3 of 4"
+    )
+    assert page.evaluate(CELLS) == ["a = 1", PYTHON, "b = 2"]
+    press(panel, "Insert", 1)
+    assert page.evaluate(CELLS) == ["a = 1", PYTHON, "ls -l", "b = 2"]
+    screenshot("inserted")
+    undo(notebook)
+    undo(notebook)
+    assert page.evaluate(CELLS) == ["a = 1", "b = 2"]
+
+
+def test_code_is_inserted_above(open_notebook: OpenNotebook, page: Page) -> None:
+    notebook, panel = answered(open_notebook)
+    enter(notebook, 2)
+    press(panel, "More to do with the code")
+    press(panel, "Insert above")
+    assert page.evaluate(CELLS) == ["a = 1", PYTHON, "b = 2"]
+    undo(notebook)
+    assert page.evaluate(CELLS) == ["a = 1", "b = 2"]
+
+
+def test_code_replaces_a_cell_and_undo_brings_it_back_with_its_output(
+    open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+) -> None:
+    notebook, panel = answered(open_notebook, ANSWER, "print('old')", "b = 2")
+    expect(notebook.run(1)).to_have_text("old")
+    enter(notebook, 1)
+    press(panel, "More to do with the code")
+    press(panel, "Replace cell")
+    expect(panel.locator(".nbc-code-told").first).to_have_text("Replaced cell 2 of 3")
+    assert page.evaluate(CELLS) == [PYTHON, "b = 2"]
+    screenshot("replaced")
+    undo(notebook)
+    assert page.evaluate(CELLS) == ["print('old')", "b = 2"]
+    expect(notebook.outputs(1)).to_have_text("old")
+
+
+def test_the_panels_own_cell_is_never_replaced(
+    open_notebook: OpenNotebook, page: Page
+) -> None:
+    _, panel = answered(open_notebook)
+    press(panel, "More to do with the code")
+    press(panel, "Replace cell")
+    told = panel.locator(".nbc-code-told").first
+    expect(told).to_have_text("Click into the cell to replace first")
+    assert page.evaluate(CELLS) == ["a = 1", "b = 2"]
+    press(panel, "Insert")
+    assert page.evaluate(CELLS) == [PYTHON, "a = 1", "b = 2"]
+
+
+def test_code_runs_in_a_cell_only_after_it_was_shown_and_agreed_to(
+    open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+) -> None:
+    notebook, panel = answered(open_notebook)
+    enter(notebook, 1)
+    press(panel, "Run")
+    dialog = panel.get_by_role("dialog", name="Run in the kernel")
+    expect(dialog.locator("pre")).to_have_text(PYTHON)
+    expect(dialog.get_by_role("button", name="Cancel")).to_be_focused()
+    screenshot("asked")
+    dialog.get_by_role("button", name="Cancel").click()
+    assert page.evaluate(CELLS) == ["a = 1", "b = 2"]
+    press(panel, "Run")
+    dialog.get_by_role("button", name="Run", exact=True).click()
+    expect(panel.locator(".nbc-code-told").first).to_have_text("Ran as cell 3 of 4")
+    assert page.evaluate(CELLS) == ["a = 1", PYTHON, "b = 2"]
+    expect(notebook.outputs(2)).to_have_text("42")
+    prompt = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-InputPrompt")
+    expect(prompt.nth(2)).to_have_text("[2]:")
+    screenshot("ran")
+    notebook.save()
+    saved = json.loads((notebook.lab.root / notebook.name).read_text())["cells"][2]
+    assert saved["outputs"][0]["text"] == ["42\n"]
+
+
+RICH = """
+from IPython.display import HTML, clear_output, display
+print("gone")
+clear_output()
+print("first")
+shown = display(HTML("<b>old</b>"), display_id=True)
+shown.update(HTML("<b>new</b>"))
+1 / 0
+"""
+
+
+def test_rich_outputs_and_errors_stand_in_the_cell(
+    open_notebook: OpenNotebook, screenshot: Screenshot
+) -> None:
+    notebook, panel = answered(open_notebook, f"```python\n{RICH}```")
+    press(panel, "Run")
+    panel.get_by_role("dialog").get_by_role("button", name="Run", exact=True).click()
+    expect(panel.locator(".nbc-code-told")).to_have_text("Failed as cell 2 of 4")
+    outputs = notebook.outputs(1)
+    expect(outputs.nth(0)).to_have_text("first")
+    expect(outputs.nth(1)).to_have_text("new")
+    expect(outputs.nth(2)).to_contain_text("ZeroDivisionError")
+    expect(outputs).to_have_count(3)
+    screenshot("rich")
+
+
+def test_only_code_of_the_kernels_language_can_be_run(
+    open_notebook: OpenNotebook,
+) -> None:
+    answer = "```python\n1\n```\n\n```py\n2\n```\n\n```bash\n3\n```\n\n```\n4\n```\n\n    5\n"
+    _, panel = answered(open_notebook, answer)
+    boxes = panel.locator(".nbc-codebox")
+    runnable = [box.locator(".nbc-code-run").count() for box in boxes.all()]
+    assert runnable == [1, 1, 0, 0, 0]
+    assert panel.locator(".nbc-code-insert").count() == 5
+
+
+HOSTILE = "</script></pre><img src=x onerror='window.nbchatRan=1'>\n'''\u202e }\u2066 \u200b''' \t# é 漢 🙂\n\n\n"
+
+
+def test_hostile_code_is_shown_and_inserted_byte_for_byte(
+    open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+) -> None:
+    notebook, panel = answered(open_notebook, f"````python\n{HOSTILE}````")
+    marks = panel.locator(".nbc-invisible")
+    shown = [mark.get_attribute("data-mark") for mark in marks.all()]
+    assert shown == ["U+202E", "U+2066", "U+200B"]
+    enter(notebook, 1)
+    press(panel, "Insert")
+    assert page.evaluate(CELLS) == ["a = 1", HOSTILE.removesuffix("\n"), "b = 2"]
+    press(panel, "Run")
+    dialog = panel.get_by_role("dialog")
+    expect(dialog).to_contain_text("characters that nobody sees")
+    assert dialog.locator("pre").text_content() == HOSTILE.removesuffix("\n")
+    assert dialog.locator(".nbc-invisible").count() == 3
+    screenshot("hostile")
+    dialog.get_by_role("button", name="Cancel").click()
+    assert page.evaluate("() => window.nbchatRan") is None
+
+
+def test_buttons_work_by_the_keyboard_and_no_key_reaches_the_notebook(
+    open_notebook: OpenNotebook, page: Page
+) -> None:
+    notebook, panel = answered(open_notebook)
+    enter(notebook, 2)
+    panel.locator(".nbc-code-copy").first.focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    assert page.evaluate(CELLS) == ["a = 1", "b = 2", PYTHON]
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(panel.get_by_role("dialog")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(panel.locator(".nbc-code-run").first).to_be_focused()
+    page.keyboard.press("d")
+    page.keyboard.press("d")
+    assert page.evaluate(CELLS) == ["a = 1", "b = 2", PYTHON]
+
+
+def test_where_there_is_no_notebook_only_copy_is_offered(
+    open_notebook: OpenNotebook, page: Page
+) -> None:
+    notebook, panel = answered(open_notebook, ANSWER, "ui", "b = 2")
+    expect(panel.locator(".nbc-code-insert").first).to_be_visible()
+    page.evaluate(
+        """() => {
+            const { context } = window.jupyterapp.shell.currentWidget;
+            window.nbchatInsert = context.model.sharedModel.insertCell;
+            context.model.sharedModel.insertCell = undefined }"""
+    )
+    bare = notebook.run(1).locator(".nbc")
+    expect(bare.locator(".nbc-codebar button").first).to_have_text("Copy")
+    expect(bare.locator(".nbc-codebar button")).to_have_count(2)
+
+
+def other_page(lab: Lab, page: Page, path: str, wanted: str) -> Page:
+    """A page of another application of this server, with a notebook with a panel."""
+    setup = f"{SETUP}\nui = ChatUI(Agent(ScriptedProvider(says({ANSWER!r}))))"
+    Notebook(
+        page, lab, f"{wanted}.ipynb", (f"{setup}\nui.ask('x'); ui.wait()\nui", "a = 1")
+    )
+    other = page.context.new_page()
+    other.goto(f"{lab.url}/{path}/{wanted}.ipynb")
+    return other
+
+
+def close(lab: Lab, other: Page) -> None:
+    """End every kernel, and the page."""
+    cookies = {each["name"]: each["value"] for each in other.context.cookies()}
+    headers = {"X-XSRFToken": cookies["_xsrf"]}
+    for kernel in other.request.get(f"{lab.url}/api/kernels").json():
+        address = f"{lab.url}/api/kernels/{kernel['id']}"
+        other.request.delete(address, headers=headers)
+    other.close()
+
+
+def test_in_notebook_7_code_becomes_cells_too(lab: Lab, page: Page) -> None:
+    pytest.importorskip("notebook")
+    other = other_page(lab, page, "notebooks", "classic")
+    cells = other.locator(".jp-Notebook .jp-Cell")
+    cells.nth(0).locator(".cm-content").click()
+    other.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").wait_for()
+    other.keyboard.press("Control+Enter")
+    panel = other.locator(".nbc")
+    expect(panel.locator(".nbc-codebox").first).to_be_visible()
+    cells.nth(1).locator(".cm-content").click()
+    press(panel, "Run")
+    panel.get_by_role("dialog").get_by_role("button", name="Run", exact=True).click()
+    expect(panel.locator(".nbc-code-told").first).to_have_text("Ran as cell 3 of 3")
+    expect(cells.nth(2).locator(".jp-OutputArea-output")).to_have_text("42")
+    close(lab, other)
+
+
+def test_in_voila_only_copy_is_offered(lab: Lab, page: Page) -> None:
+    pytest.importorskip("voila")
+    other = other_page(lab, page, "voila/render", "dashboard")
+    buttons = other.locator(".nbc-codebar button")
+    expect(buttons).to_have_text(["Copy", "Copy"])
+    close(lab, other)
