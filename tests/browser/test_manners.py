@@ -14,6 +14,15 @@ LONG = "\n\n".join(f"Paragraph {number} says something." for number in range(400
 
 PLACE = "scroller => scroller.scrollTop"
 
+# Opens a saved notebook with another kernel, or with none.
+REOPEN = """async ([path, shouldStart]) => {
+    const kernelPreference = { shouldStart, canStart: shouldStart, autoStartDefault: shouldStart };
+    await window.jupyterapp.commands.execute(
+        'docmanager:open', { path, factory: 'Notebook', ...shouldStart ? {} : { kernelPreference } });
+    const tab = window.jupyterapp.shell.currentWidget;
+    await tab.context.ready;
+}"""
+
 FROM_BELOW = "({ scrollHeight, scrollTop, clientHeight }) => scrollHeight - scrollTop - clientHeight"
 
 
@@ -57,6 +66,32 @@ def test_code_is_copied_where_the_page_may_not_use_the_clipboard(
     expect(panel.locator(".nbc-copy")).to_be_focused()
     panel.locator(".nbc-input").press("Control+v")
     expect(panel.locator(".nbc-input")).to_have_value("print(6 * 7)\n")
+
+
+def test_a_notebook_without_its_kernel_says_in_a_line_what_the_panel_was(
+    open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+) -> None:
+    notebook = open_notebook(scripted("says('The answer.')"))
+    panel = panel_of(notebook)
+    line = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)").get_by_text(
+        "run this cell to open it"
+    )
+    expect(line).to_be_attached()
+    expect(line).to_be_hidden()
+    say(panel, "The question?")
+    is_idle(panel)
+    notebook.save()
+    for start in (True, False):
+        notebook.close()
+        page.evaluate(REOPEN, [notebook.name, start])
+        expect(line).to_be_visible()
+        shown = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-OutputArea")
+        told = shown.inner_text()
+        assert "Chat panel of nbchat" in told
+        assert "model not found" not in told
+        assert "Loading" not in told
+        assert "The " not in told  # neither question nor answer
+    screenshot("closed")
 
 
 def test_a_chat_never_changes_the_notebook_it_is_in(
