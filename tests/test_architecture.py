@@ -48,7 +48,7 @@ LAYERS = [
 OUTSIDE = {
     "ipywidgets": {"ui.chat_ui"},
     "anywidget": {"ui.chat_ui"},
-    "IPython": {"attaching.shell", "cell", "notebook", "magics", ""},
+    "IPython": {"ui.closed", "attaching.shell", "cell", "notebook", "magics", ""},
     "sqlalchemy": {"storage.database", "storage.store"},
     "openai": {"providers.openai"},
     "anthropic": {"providers.anthropic"},

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from queue import Empty
+from typing import Any
 
 import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
@@ -59,6 +60,20 @@ class Kernel:
             if content.get("execution_state") == "idle":
                 return shown
         raise AssertionError(f"the cell did not end; it showed {shown!r}")
+
+    def outputs(self, code: str) -> list[dict[str, Any]]:
+        """What a cell displays, by type."""
+        request = self.client.execute(code)
+        shown = []
+        while True:
+            message = self.client.get_iopub_msg(timeout=60)
+            content = message["content"]
+            if message["parent_header"].get("msg_id") != request:
+                continue
+            if "data" in content and message["msg_type"] != "comm_open":
+                shown.append(content["data"])
+            if content.get("execution_state") == "idle":
+                return shown
 
     def restart(self) -> None:
         self.client.stop_channels()
@@ -128,3 +143,13 @@ def test_the_last_cell_and_error_are_brought_in_as_the_person_saw_them(kernel):
     assert "\x1b" not in shown
     shown = kernel.run(read.format("agent.session.transcript[-3]"))
     assert shown.startswith("Cell 4 of the notebook")
+
+
+def test_the_line_for_where_there_is_no_panel_is_the_same_in_every_run(kernel):
+    first, second = (kernel.outputs("%chat") for _ in range(2))
+    assert [sorted(output) for output in first] == [
+        ["application/vnd.jupyter.widget-view+json", "text/plain"],
+        ["text/html"],
+    ]
+    assert "run this cell to open it" in first[1]["text/html"]
+    assert first[1] == second[1]

@@ -72,3 +72,10 @@ def test_every_test_that_the_tests_readme_names_exists():
     defined = set(re.findall(r"def (test_\w+)\(", source))
     files = {file.stem for file in tests.rglob("test_*.py")}
     assert sorted(named - defined - files) == []
+
+
+def test_the_tests_readme_names_a_test_for_each_of_the_28_complaints():
+    text = (ROOT / "tests" / "README.md").read_text()
+    table = text.partition("## What users of notebook chats complain of")[2]
+    rows = re.findall(r"^\| (\d+) \|.*`test_\w+`", table, re.MULTILINE)
+    assert [int(row) for row in rows] == list(range(1, 29))

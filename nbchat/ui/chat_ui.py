@@ -22,6 +22,7 @@ from nbchat.door import new_chat_id
 from nbchat.session import Session
 from nbchat.ui.answers import Answers
 from nbchat.ui.branching import Branch, other_way
+from nbchat.ui.closed import show
 from nbchat.ui.completing import CommandList
 from nbchat.ui.feed import Feed
 from nbchat.ui.page import script, style
@@ -117,6 +118,11 @@ class ChatUI(anywidget.AnyWidget):
     def __repr__(self) -> str:
         """The same in every run, so that saved notebooks compare equal."""
         return "ChatUI()"
+
+    def _ipython_display_(self) -> None:
+        """Show the panel, and the line that stands for it where none can be."""
+        bundle, _metadata = self._repr_mimebundle_() or ({"text/plain": repr(self)}, {})
+        show(bundle)
 
     @property
     def agent(self) -> Agent:

@@ -141,11 +141,13 @@ async function copyText(text) {
 }
 
 function copyBySelection(text) {
+  const focused = document.activeElement;
   const area = tag("textarea", "nbc-offscreen", { "aria-hidden": "true" });
   area.value = text;
   document.body.append(area);
   area.select();
   const isCopied = document.execCommand("copy");
   area.remove();
+  focused.focus();
   return isCopied;
 }

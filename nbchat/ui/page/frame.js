@@ -3,6 +3,11 @@
 const GONE =
   "The kernel is gone. The conversation stays readable; run the cell again to go on.";
 
+const GONE_WITH_THE_PAGE =
+  "The kernel is gone. The conversation stays readable; reload the page to go on.";
+
+const SILENT = "The kernel does not answer: it is busy with a cell, or gone";
+
 const FOREIGN =
   "This page and the kernel have different versions of nbchat. Reload the page.";
 
@@ -86,7 +91,9 @@ function middleParts() {
 }
 
 function footParts() {
-  const gone = tag("div", "nbc-gone", { role: "alert" }, GONE);
+  const hasCells = !("voila" in document.body.dataset);
+  const goneText = hasCells ? GONE : GONE_WITH_THE_PAGE;
+  const gone = tag("div", "nbc-gone", { role: "alert" }, goneText);
   const foreign = tag("div", "nbc-gone", { role: "alert" }, FOREIGN);
   const queue = tag("ul", "nbc-queue", { "aria-label": "Waiting messages" });
   const listId = `nbc-choices-${newToken()}`; // several panels may be on one page

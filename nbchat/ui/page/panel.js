@@ -3,6 +3,7 @@
 // which nbchat.rendering made safe, are inserted as HTML.
 
 const PROTOCOL = 1;
+const ENDED = new Set(["restarting", "autorestarting", "terminating", "dead"]);
 const INPUT_LIMIT_PIXELS = 180;
 const RETRY_MILLISECONDS = 3000; // ask again for a snapshot that does not come
 const SILENCE_MILLISECONDS = 10000; // a busy kernel says something more often than this
@@ -24,8 +25,8 @@ class Panel {
     this.server = new ServerWay(model);
     this.isFrozen = false; // Stop was pressed: what still streams in is not shown
     this.isGone = false;
-    this.isKernelSlow = false; // no answer yet: it may be running a cell
-    this.lastHeard = Date.now();
+    this.isKernelSlow = false; // no answer yet: it may be running a cell, or be gone
+    this.lastHeard = this.askedAt = Date.now();
     this.undo = [];
     this.announcer = new Announcer(this);
     this.wish = { focus: "", keep: null }; // of the compaction asked for last
@@ -73,6 +74,15 @@ class Panel {
     this.onModel("change:theme", () => this.applyLook());
     this.onModel("comm_live_update", () => this.setGone(true));
     this.onModel("comm:close", () => this.setGone(true));
+    this.listenToKernel();
+  }
+
+  // Voilà tells its widgets nothing of a kernel that ends.
+  listenToKernel() {
+    const { statusChanged } = this.model.widget_manager?.kernel ?? {};
+    const react = (_kernel, status) => ENDED.has(status) && this.setGone(true);
+    statusChanged?.connect(react);
+    this.undo.push(() => statusChanged?.disconnect(react));
   }
 
   onModel(name, react) {
@@ -95,6 +105,7 @@ class Panel {
 
   take(message) {
     this.lastHeard = Date.now();
+    if (this.isKernelSlow) this.answerCame();
     this.setGone(false);
     if (message.type === "snapshot") this.restore(message);
     if (message.type === "events") this.advance(message);
@@ -148,16 +159,24 @@ class Panel {
   tick() {
     if (this.state.retry) this.drawStatus();
     if (this.isGone) return;
+    const isNew = this.sequence === null;
     const silence = Date.now() - this.lastHeard;
-    if (this.sequence === null && silence > RETRY_MILLISECONDS) {
-      this.lastHeard = Date.now();
-      this.isKernelSlow = true;
-      this.send({ type: "hello" });
-      this.drawStatus();
-    } else if (this.state.is_busy && silence > SILENCE_MILLISECONDS) {
-      this.lastHeard = Date.now();
-      this.send({ type: "resync", seq: this.sequence });
-    }
+    const patience = isNew ? RETRY_MILLISECONDS : SILENCE_MILLISECONDS;
+    if (silence < patience || !(isNew || this.state.is_busy)) return;
+    if (Date.now() - this.askedAt >= patience) this.askAgain();
+    this.isKernelSlow = isNew || silence > patience + RETRY_MILLISECONDS;
+    this.drawStatus();
+  }
+
+  answerCame() {
+    this.isKernelSlow = false;
+    this.drawStatus();
+  }
+
+  // Unlike a resync this is always answered, by a kernel that can.
+  askAgain() {
+    this.askedAt = Date.now();
+    this.send({ type: "hello" });
   }
 
   // The state
@@ -249,6 +268,7 @@ class Panel {
     if (this.sequence === null) {
       return this.isKernelSlow ? "The kernel is busy with a cell" : "Connecting";
     }
+    if (this.isKernelSlow) return SILENT;
     if (this.isFrozen) return "Stopping";
     const { retry, activity, phase, queue, is_busy: isBusy, waiting } = this.state;
     if (waiting.length) return waitingText(waiting);
@@ -272,7 +292,7 @@ class Panel {
     const isBusy = this.state.is_busy;
     const isReady = this.state.phase === "ready" && !this.isGone;
     const hasText = input.value.trim() !== "";
-    stop.hidden = !isBusy;
+    stop.hidden = !isBusy || this.isGone;
     stop.disabled = this.isFrozen || this.isGone;
     send.hidden = isBusy && !hasText;
     const mustWait = isBusy && this.rewriting.isOn;

@@ -1,0 +1,159 @@
+"""The panel where there is no JupyterLab around it: in Notebook 7 and in Voilà."""
+
+import re
+from collections.abc import Callable, Iterator
+
+import nbformat
+import pytest
+from conftest import SCREENSHOTS
+from labkit import Lab
+from playwright.sync_api import Locator, Page, expect
+from readable import faults
+
+Picture = Callable[[str], None]
+
+THEME = '{{"theme": "JupyterLab {}"}}'
+
+CELL = """
+import os
+from nbchat.agent import Agent
+from nbchat.compaction.engine import CompactionEngine
+from nbchat.testing import ScriptedProvider, says
+from nbchat.ui import ChatUI
+
+found = "# Found\\n\\nIn `ticket 42`:\\n\\n```python\\nprint(6 * 7)\\n```\\n\\nIs that enough?"
+long = says("word " * 500, delay_seconds=0.02)
+ui = ChatUI(Agent(ScriptedProvider(
+    says(found, delay_seconds=0.1),
+    lambda asked: os._exit(1) if "dies" in asked.history[-1].content else long,
+    says("<summary>The printer of Ann is offline since Monday.</summary>"),
+    says("Still here."),
+), engine=CompactionEngine(context_token_threshold=5_000)))
+ui
+"""
+
+
+@pytest.fixture(params=["Light", "Dark"])
+def theme(lab: Lab, page: Page, request: pytest.FixtureRequest) -> Iterator[str]:
+    """What JupyterLab and Notebook look like from the next load on."""
+    settings = f"{lab.url}/lab/api/settings/@jupyterlab/apputils-extension:themes"
+    page.request.put(settings, data={"raw": THEME.format(request.param)})
+    yield request.param
+    page.request.put(settings, data={"raw": THEME.format("Light")})
+
+
+@pytest.fixture
+def visitor(page: Page) -> Iterator[Page]:
+    """A page beside JupyterLab's, in which our script may not fail; it has no address."""
+    faulty: list[str] = []
+    visited = page.context.new_page()
+    visited.on("pageerror", lambda error: faulty.append(str(error.stack)))
+    yield visited
+    visited.close()
+    assert [fault for fault in faulty if "blob:" in fault] == []
+
+
+@pytest.fixture
+def picture(visitor: Page, request: pytest.FixtureRequest) -> Picture:
+    """Save what the visitor sees under the test's name and a suffix."""
+    SCREENSHOTS.mkdir(exist_ok=True)
+    stem = re.sub(r"\W+", "-", request.node.name)
+    return lambda suffix: visitor.screenshot(path=SCREENSHOTS / f"{stem}-{suffix}.png")
+
+
+@pytest.fixture
+def notebook(lab: Lab, page: Page, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A notebook whose first cell shows a panel; its kernel ends with the test."""
+    name = f"{re.sub(r'[^a-z]+', '-', request.node.name)}.ipynb"
+    cells = [nbformat.v4.new_code_cell(source) for source in (CELL, "second = 2")]
+    metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
+    whole = nbformat.v4.new_notebook(cells=cells, metadata=metadata)
+    nbformat.write(whole, lab.root / name)
+    yield name
+    for session in page.request.get(f"{lab.url}/api/sessions").json():
+        if session["path"] == name:
+            page.request.delete(f"{lab.url}/api/sessions/{session['id']}")
+
+
+def ready(visitor: Page) -> Locator:
+    """The panel of the page, once its agent is there."""
+    panel = visitor.locator(".nbc")
+    expect(panel.locator(".nbc-model")).to_have_text("scripted:model")
+    return panel
+
+
+def talk(panel: Locator, picture: Picture) -> None:
+    """Type, see an answer stream in, stop the next, and compact."""
+    keyboard = panel.page.keyboard
+    stop = panel.get_by_role("button", name="Stop")
+    panel.locator(".nbc-input").click()
+    keyboard.type("What is in ticket 42? add")
+    keyboard.press("Shift+Enter")
+    keyboard.type("dd")
+    keyboard.press("Enter")
+    expect(panel.locator(".nbc-user")).to_have_text("What is in ticket 42? add\ndd")
+    expect(panel.locator(".nbc-live h1")).to_have_text("Found")
+    expect(panel.locator(".nbc-log .nbc-code .nb")).to_have_text("print")
+    expect(stop).to_be_hidden()
+    picture("answer")
+    keyboard.type("Tell me more.")
+    keyboard.press("Enter")
+    expect(panel.locator(".nbc-live")).to_contain_text("word word")
+    stop.click()
+    expect(panel.locator(".nbc-cut")).to_have_text("stopped here")
+    keyboard.type("/compact")
+    keyboard.press("Enter")
+    banner = panel.locator(".nbc-banner[data-state=done]")
+    expect(banner).to_contain_text("Compaction occurred")
+    banner.locator("summary").click()
+    expect(banner).to_contain_text("The printer of Ann is offline since Monday.")
+    picture("banner")
+    assert faults(panel) == []
+
+
+def test_in_notebook_7_a_chat_streams_stops_compacts_and_survives_a_reload(
+    theme: str, lab: Lab, visitor: Page, notebook: str, picture: Picture
+) -> None:
+    visitor.goto(f"{lab.url}/notebooks/{notebook}")
+    look = visitor.locator(f"body[data-jp-theme-name='JupyterLab {theme}']")
+    expect(look).to_have_count(1)
+    cells = visitor.locator(".jp-Notebook .jp-Cell")
+    cells.first.locator(".jp-InputPrompt").click()
+    expect(visitor.locator(".jp-Notebook-ExecutionIndicator")).to_have_attribute(
+        "data-status", "idle"
+    )
+    visitor.keyboard.press("Control+Enter")
+    panel = ready(visitor)
+    talk(panel, picture)
+    expect(cells).to_have_count(2)
+    expect(cells.first.locator(".jp-InputPrompt")).to_have_text("[1]:")
+    visitor.get_by_role("button", name="Save").first.click()
+    visitor.reload()
+    panel = ready(visitor)
+    expect(panel.locator(".nbc-user").first).to_contain_text("What is in ticket 42?")
+    expect(panel.locator(".nbc-banner")).to_contain_text("Compaction occurred")
+    panel.locator(".nbc-input").fill("And now?")
+    panel.locator(".nbc-input").press("Enter")
+    expect(panel.locator(".nbc-log .nbc-assistant").last).to_have_text("Still here.")
+
+
+def test_in_voila_a_chat_streams_stops_compacts_and_begins_anew_after_a_reload(
+    theme: str, lab: Lab, visitor: Page, notebook: str, picture: Picture
+) -> None:
+    address = f"{lab.url}/voila/render/{notebook}?theme={theme.lower()}"
+    visitor.goto(address)
+    panel = ready(visitor)
+    expect(visitor.locator(f"body.theme-{theme.lower()}")).to_have_count(1)
+    talk(panel, picture)
+    visitor.reload()
+    panel = ready(visitor)
+    expect(panel.locator(".nbc-user")).to_have_count(0)
+    panel.locator(".nbc-input").fill("Hello?")
+    panel.locator(".nbc-input").press("Enter")
+    expect(panel.locator(".nbc-log .nbc-assistant")).to_contain_text("In ticket 42")
+    panel.locator(".nbc-input").fill("Now the kernel dies.")
+    panel.locator(".nbc-input").press("Enter")
+    alert = panel.get_by_role("alert")
+    expect(alert).to_contain_text("reload the page to go on")
+    expect(panel.locator(".nbc-log .nbc-assistant")).to_contain_text("In ticket 42")
+    picture("gone")

@@ -1,0 +1,115 @@
+"""What users of other chats complain of: moved views, changed notebooks, dead buttons."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from labkit import Notebook
+from playwright.sync_api import Page, expect
+from test_accessibility import is_idle, panel_of, say, scripted
+
+OpenNotebook = Callable[..., Notebook]
+Screenshot = Callable[[str], Path]
+
+LONG = "\n\n".join(f"Paragraph {number} says something." for number in range(400))
+
+PLACE = "scroller => scroller.scrollTop"
+
+# Opens a saved notebook with another kernel, or with none.
+REOPEN = """async ([path, shouldStart]) => {
+    const kernelPreference = { shouldStart, canStart: shouldStart, autoStartDefault: shouldStart };
+    await window.jupyterapp.commands.execute(
+        'docmanager:open', { path, factory: 'Notebook', ...shouldStart ? {} : { kernelPreference } });
+    const tab = window.jupyterapp.shell.currentWidget;
+    await tab.context.ready;
+}"""
+
+FROM_BELOW = "({ scrollHeight, scrollTop, clientHeight }) => scrollHeight - scrollTop - clientHeight"
+
+
+def test_who_has_scrolled_up_is_left_in_peace_and_can_jump_to_the_latest(
+    open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+) -> None:
+    notebook = open_notebook(scripted(f"says({LONG!r}, delay_seconds=0.02)"))
+    panel = panel_of(notebook)
+    say(panel, "Tell me a story.")
+    expect(panel.locator(".nbc-live p").nth(40)).to_be_attached()
+    scroller = panel.locator(".nbc-scroller")
+    scroller.hover()
+    page.mouse.wheel(0, -600)
+    jump = panel.get_by_role("button", name="Latest")
+    expect(jump).to_be_visible()
+    place = scroller.evaluate(PLACE)
+    shown = panel.locator(".nbc-live p").count()
+    expect(panel.locator(".nbc-live p").nth(shown + 30)).to_be_attached()
+    assert scroller.evaluate(PLACE) == place
+    screenshot("scrolled-up")
+    jump.click()
+    expect(jump).to_be_hidden()
+    expect(panel.locator(".nbc-input")).to_be_focused()
+    expect(panel.locator(".nbc-live p").nth(shown + 60)).to_be_attached()
+    assert scroller.evaluate(FROM_BELOW) < 40
+    panel.get_by_role("button", name="Stop").click()
+    is_idle(panel)
+
+
+def test_code_is_copied_where_the_page_may_not_use_the_clipboard(
+    open_notebook: OpenNotebook, page: Page
+) -> None:
+    code = "```python\nprint(6 * 7)\n```"
+    panel = panel_of(open_notebook(scripted(f"says({code!r})")))
+    say(panel, "Show me.")
+    is_idle(panel)
+    page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
+    copy = panel.get_by_role("button", name="Copy")
+    copy.click()
+    expect(panel.locator(".nbc-copy")).to_have_text("Copied")
+    expect(panel.locator(".nbc-copy")).to_be_focused()
+    panel.locator(".nbc-input").press("Control+v")
+    expect(panel.locator(".nbc-input")).to_have_value("print(6 * 7)\n")
+
+
+def test_a_notebook_without_its_kernel_says_in_a_line_what_the_panel_was(
+    open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+) -> None:
+    notebook = open_notebook(scripted("says('The answer.')"))
+    panel = panel_of(notebook)
+    line = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)").get_by_text(
+        "run this cell to open it"
+    )
+    expect(line).to_be_attached()
+    expect(line).to_be_hidden()
+    say(panel, "The question?")
+    is_idle(panel)
+    notebook.save()
+    for start in (True, False):
+        notebook.close()
+        page.evaluate(REOPEN, [notebook.name, start])
+        expect(line).to_be_visible()
+        shown = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-OutputArea")
+        told = shown.inner_text()
+        assert "Chat panel of nbchat" in told
+        assert "model not found" not in told
+        assert "Loading" not in told
+        assert "The " not in told  # neither question nor answer
+    screenshot("closed")
+
+
+def test_a_chat_never_changes_the_notebook_it_is_in(
+    open_notebook: OpenNotebook, page: Page
+) -> None:
+    notebook = open_notebook(scripted("says('One.'), says('Two.')"))
+    panel = panel_of(notebook)
+    notebook.save()
+    file = notebook.lab.root / notebook.name
+    before = file.read_bytes()
+    say(panel, "First?")
+    is_idle(panel)
+    say(panel, "/compact")
+    is_idle(panel)
+    say(panel, "Second?")
+    is_idle(panel)
+    expect(panel.locator(".nbc-log .nbc-assistant").last).not_to_be_empty()
+    dirty = "window.jupyterapp.shell.currentWidget.context.model.dirty"
+    assert page.evaluate(dirty) is False
+    notebook.save()
+    assert file.read_bytes() == before
