@@ -15,7 +15,7 @@ from nbchat.providers.gemini import GeminiProvider
 from nbchat.providers.llama_server import LocalServer
 from nbchat.providers.openai import OpenAIProvider
 from nbchat.testing import ScriptedProvider
-from nbchat.ui.choosing import models_list
+from nbchat.ui.questions.choosing import models_list
 
 PROVIDERS: dict[str, tuple[Any, str]] = {
     "openai": (OpenAIProvider, "/v1"),

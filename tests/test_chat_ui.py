@@ -51,7 +51,7 @@ from nbchat.ui import ChatUI
 from nbchat.ui.chat_ui import _wish
 from nbchat.ui.feed import Feed
 from nbchat.ui.page import script, style
-from nbchat.ui.screen import Screen
+from nbchat.ui.screen.screen import Screen
 from nbchat.worker import AgentReady, Idle, QueueChanged, TurnStarted, WorkerEvent
 
 FOLDER = Path(nbchat.ui.__file__).parent

@@ -14,7 +14,7 @@ from nbchat.history import Entry
 from nbchat.models import Prices
 from nbchat.session import Session
 from nbchat.testing import Line, ScriptedProvider, says
-from nbchat.ui.context import context_parts
+from nbchat.ui.questions.context import context_parts
 
 DEFS = json.loads((Path(nbchat.ui.__file__).parent / "protocol.json").read_text())[
     "$defs"

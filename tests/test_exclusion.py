@@ -19,7 +19,7 @@ from nbchat.session import Session
 from nbchat.storage.session_log import monitoring, session_log
 from nbchat.storage.store import SessionStore
 from nbchat.testing import Line, ScriptedProvider, calls, says
-from nbchat.ui.history import history_page
+from nbchat.ui.questions.history import history_page
 
 SECRET = "The code of the safe is KX-4711-PQ, and Ann keeps it. " * 30
 

@@ -9,7 +9,7 @@ from nbchat.rendering.formulas import BUDGET
 from nbchat.rendering.markdown import markdown_html
 from nbchat.rendering.mathml import LATEX_LIMIT
 from nbchat.testing import ScriptedProvider, says
-from nbchat.ui.screen import Screen
+from nbchat.ui.screen.screen import Screen
 
 X = "<math><mi>x</mi></math>"
 BLOCK_X = '<math display="block"><mi>x</mi></math>'

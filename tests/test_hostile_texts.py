@@ -4,7 +4,7 @@ import pytest
 from hostile import FAMILIES, PAYLOADS, PLACES, assert_harmless, markdowns
 
 from nbchat.events import TextDelta, ThinkingDelta, TurnFailed
-from nbchat.ui.screen import Screen
+from nbchat.ui.screen.screen import Screen
 from nbchat.worker import Noted
 
 EACH = pytest.mark.parametrize("payload", PAYLOADS.values(), ids=PAYLOADS)

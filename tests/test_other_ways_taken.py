@@ -21,9 +21,9 @@ from nbchat.session import Session
 from nbchat.storage.store import SessionStore
 from nbchat.testing import Line, ScriptedProvider, calls, says
 from nbchat.ui import ChatUI
-from nbchat.ui.branching import words_at
-from nbchat.ui.marks import marks, summary_in_force
-from nbchat.ui.sessions import MOST_SESSIONS, sessions_list
+from nbchat.ui.questions.branching import words_at
+from nbchat.ui.questions.sessions import MOST_SESSIONS, sessions_list
+from nbchat.ui.screen.marks import marks, summary_in_force
 
 DEFS = json.loads((Path(nbchat.ui.__file__).parent / "protocol.json").read_text())[
     "$defs"

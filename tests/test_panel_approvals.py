@@ -18,7 +18,7 @@ from nbchat.history import Entry
 from nbchat.rendering.entries import waiting_html
 from nbchat.rendering.unseen import with_unseen_shown
 from nbchat.testing import Line, ScriptedProvider, calls, says
-from nbchat.ui.screen import Screen
+from nbchat.ui.screen.screen import Screen
 from nbchat.worker import CallsWaiting
 
 MakePanel = Callable[..., Panel]

@@ -15,9 +15,9 @@ from nbchat.compaction.policies import Policy
 from nbchat.history import Compaction, Entry
 from nbchat.session import Session
 from nbchat.testing import ScriptedProvider, says
-from nbchat.ui.history import PAGE_CHARACTERS, PAGE_ENTRIES, history_page
-from nbchat.ui.planning import planned
-from nbchat.ui.settings import settings_list
+from nbchat.ui.questions.history import PAGE_CHARACTERS, PAGE_ENTRIES, history_page
+from nbchat.ui.questions.planning import planned
+from nbchat.ui.questions.settings import settings_list
 
 DEFS = json.loads((Path(nbchat.ui.__file__).parent / "protocol.json").read_text())[
     "$defs"

@@ -17,8 +17,8 @@ from nbchat.errors import AttachmentError
 from nbchat.providers.wire import user_text
 from nbchat.testing import ScriptedProvider, says
 from nbchat.ui import ChatUI
-from nbchat.ui.completing import MOST_NAMES, completions
-from nbchat.ui.previews import Previews
+from nbchat.ui.questions.completing import MOST_NAMES, completions
+from nbchat.ui.questions.previews import Previews
 
 DEFS = json.loads((Path(nbchat.ui.__file__).parent / "protocol.json").read_text())[
     "$defs"

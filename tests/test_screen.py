@@ -24,9 +24,9 @@ from nbchat.models import Prices
 from nbchat.rendering.entries import entry_html
 from nbchat.session import Session
 from nbchat.testing import Line, ScriptedProvider, calls, says
-from nbchat.ui.costs import Costs, session_text
-from nbchat.ui.screen import Screen
-from nbchat.ui.transcript import Transcript
+from nbchat.ui.screen.costs import Costs, session_text
+from nbchat.ui.screen.screen import Screen
+from nbchat.ui.screen.transcript import Transcript
 from nbchat.worker import AgentReady, TurnStarted, WorkerEvent
 
 PRICES = Prices(input=2.0, cache_read=0.2, cache_write=2.5, output=10.0)

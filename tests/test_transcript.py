@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from nbchat.history import Compaction, Entry
-from nbchat.ui.transcript import PAGE_CHARACTERS, PAGE_ITEMS, Transcript
+from nbchat.ui.screen.transcript import PAGE_CHARACTERS, PAGE_ITEMS, Transcript
 
 RECORD = Compaction("c1", 0, 2, "<summary>S</summary>", 5_000, 500, committed_at=2)
 

@@ -20,17 +20,17 @@ from nbchat.agent import Agent
 from nbchat.attaching.mentions import Resolver
 from nbchat.door import new_chat_id
 from nbchat.session import Session
-from nbchat.ui.answers import Answers
-from nbchat.ui.branching import Branch, other_way
 from nbchat.ui.closed import show
-from nbchat.ui.completing import CommandList
 from nbchat.ui.feed import Feed
 from nbchat.ui.page import script, style
-from nbchat.ui.previews import Previews
-from nbchat.ui.questions import Questions, amount
-from nbchat.ui.screen import Screen
-from nbchat.ui.sessions import Store
-from nbchat.ui.settings import Settings
+from nbchat.ui.questions.answers import Answers
+from nbchat.ui.questions.branching import Branch, other_way
+from nbchat.ui.questions.completing import CommandList
+from nbchat.ui.questions.previews import Previews
+from nbchat.ui.questions.questions import Questions, amount
+from nbchat.ui.questions.sessions import Store
+from nbchat.ui.questions.settings import Settings
+from nbchat.ui.screen.screen import Screen
 from nbchat.worker import Attach, CommandOutcome, Commands, Worker
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from contextvars import copy_context
 from typing import Any
 
 from nbchat.events import Event
-from nbchat.ui.screen import Screen
-from nbchat.ui.transcript import Operation
+from nbchat.ui.screen.screen import Screen
+from nbchat.ui.screen.transcript import Operation
 from nbchat.worker import WorkerEvent
 
 SHORTEST_SECONDS = 0.034

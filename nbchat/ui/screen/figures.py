@@ -7,7 +7,7 @@ from nbchat.events import UsageReported
 from nbchat.rendering.entries import summary_html
 from nbchat.rendering.markdown import displayable
 from nbchat.session import Session
-from nbchat.ui.costs import session_text
+from nbchat.ui.screen.costs import session_text
 
 
 def figures(agent: Agent) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from nbchat.billing import (
 )
 from nbchat.rendering.entries import spent_html
 from nbchat.session import Session
-from nbchat.ui.transcript import Operation, Transcript
+from nbchat.ui.screen.transcript import Operation, Transcript
 
 
 class Costs:

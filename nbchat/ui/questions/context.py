@@ -13,7 +13,7 @@ from nbchat.history import Usage
 from nbchat.models import ModelInfo
 from nbchat.rendering.markdown import displayable
 from nbchat.session import Session
-from nbchat.ui.planning import copied
+from nbchat.ui.questions.planning import copied
 
 
 def context_parts(agent: Agent) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from nbchat.events import (
 )
 from nbchat.history import EXCLUDED, Compaction
 from nbchat.rendering.banners import compaction_html, notice_html
-from nbchat.ui.transcript import Operation, Transcript
+from nbchat.ui.screen.transcript import Operation, Transcript
 
 
 class Banners:

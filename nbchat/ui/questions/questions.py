@@ -6,17 +6,17 @@ from functools import partial
 from typing import Any
 
 from nbchat.attaching.mentions import Resolver
-from nbchat.ui.answers import Question
-from nbchat.ui.branching import words_at
-from nbchat.ui.choosing import models_list
-from nbchat.ui.completing import CommandList, completions
-from nbchat.ui.context import context_parts
-from nbchat.ui.history import history_page
-from nbchat.ui.marks import summary_in_force
-from nbchat.ui.planning import planned
-from nbchat.ui.previews import Previews
-from nbchat.ui.sessions import Store, sessions_list
-from nbchat.ui.settings import Settings, settings_list
+from nbchat.ui.questions.answers import Question
+from nbchat.ui.questions.branching import words_at
+from nbchat.ui.questions.choosing import models_list
+from nbchat.ui.questions.completing import CommandList, completions
+from nbchat.ui.questions.context import context_parts
+from nbchat.ui.questions.history import history_page
+from nbchat.ui.questions.planning import planned
+from nbchat.ui.questions.previews import Previews
+from nbchat.ui.questions.sessions import Store, sessions_list
+from nbchat.ui.questions.settings import Settings, settings_list
+from nbchat.ui.screen.marks import summary_in_force
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,14 +40,14 @@ from nbchat.rendering.entries import entry_html, note_html
 from nbchat.rendering.markdown import displayable
 from nbchat.session import Session
 from nbchat.ties import SPOKEN
-from nbchat.ui.asking import WaitingCards
-from nbchat.ui.banners import Banners
-from nbchat.ui.costs import Costs, session_text
-from nbchat.ui.figures import figures, meter
-from nbchat.ui.history import parts
-from nbchat.ui.live import Live
-from nbchat.ui.marks import marks
-from nbchat.ui.transcript import Operation, Transcript
+from nbchat.ui.questions.history import parts
+from nbchat.ui.screen.asking import WaitingCards
+from nbchat.ui.screen.banners import Banners
+from nbchat.ui.screen.costs import Costs, session_text
+from nbchat.ui.screen.figures import figures, meter
+from nbchat.ui.screen.live import Live
+from nbchat.ui.screen.marks import marks
+from nbchat.ui.screen.transcript import Operation, Transcript
 from nbchat.worker import (
     AgentReady,
     CallsWaiting,

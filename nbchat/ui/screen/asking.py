@@ -7,7 +7,7 @@ from nbchat.approvals import Question
 from nbchat.history import Entry
 from nbchat.rendering.entries import entry_html, waiting_html
 from nbchat.rendering.unseen import with_unseen_shown
-from nbchat.ui.transcript import Operation, Transcript
+from nbchat.ui.screen.transcript import Operation, Transcript
 
 
 class WaitingCards:

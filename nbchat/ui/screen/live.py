@@ -9,7 +9,7 @@ from html import escape
 
 from nbchat.rendering.entries import MARKDOWN_START, TEXT_START
 from nbchat.rendering.markdown import displayable, markdown_html
-from nbchat.ui.transcript import Operation
+from nbchat.ui.screen.transcript import Operation
 
 # A blank line ends a block, unless a list, quote or indented part goes on after it.
 _BLOCK_END = re.compile(r"(?<!\n)\n{2,}+(?=\S)(?![-*+>|]|\d+(?:[.)]|\Z))")

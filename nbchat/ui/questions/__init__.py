@@ -1,0 +1,1 @@
+"""What views ask, and the answers; asking changes nothing."""
