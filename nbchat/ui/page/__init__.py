@@ -23,6 +23,7 @@ _SCRIPTS = (
     "models",
     "menu",
     "actions",
+    "box",
     "attaching",
     "completing",
     "running",

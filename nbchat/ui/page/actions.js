@@ -196,7 +196,7 @@ class Rewriting {
     this.place = place;
     editing.hidden = place === null;
     input.value = text;
-    this.panel.onInput();
+    this.panel.box.onInput();
     input.focus();
   }
 

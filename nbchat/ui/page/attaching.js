@@ -108,7 +108,7 @@ class Attached {
     const ends = /\w$/.test(mention) ? "(?!\\w)" : "";
     input.value = this.text.replace(new RegExp(literal + ends, "g"), mention.slice(1));
     this.draw(this.chips.filter((chip) => chip.mention !== mention));
-    this.panel.onInput();
+    this.panel.box.onInput();
     input.focus();
   }
 }

@@ -119,7 +119,7 @@ class Completer {
     const goesOn = sign === "/" ? Boolean(wanted) : !name.endsWith(":");
     const text = `${sign}${name}${goesOn ? " " : ""}`;
     input.setRangeText(text, start, input.selectionEnd, "end");
-    this.panel.onInput();
+    this.panel.box.onInput();
     this.close();
   }
 }

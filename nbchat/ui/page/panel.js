@@ -4,7 +4,6 @@
 
 const PROTOCOL = 1;
 const ENDED = new Set(["restarting", "autorestarting", "terminating", "dead"]);
-const INPUT_LIMIT_PIXELS = 180;
 const RETRY_MILLISECONDS = 3000; // ask again for a snapshot that does not come
 const SILENCE_MILLISECONDS = 10000; // a busy kernel says something more often than this
 
@@ -46,6 +45,7 @@ class Panel {
     this.dialogs = Object.values(this).filter((part) => part instanceof Dialog);
     this.code = new CodeActions(this);
     this.decisions = new Decisions(this);
+    this.box = new Box(this);
     this.completer = new Completer(this);
     this.attached = new Attached(this);
     this.menu = new Menu(this);
@@ -144,7 +144,7 @@ class Panel {
       block: () => transcript.addBlock(operation),
       settle: () => transcript.settle(operation.kind),
       state: () => this.setState(operation.state),
-      draft: () => this.offerDraft(operation),
+      draft: () => this.box.offerDraft(operation),
     };
     steps[operation.op]?.();
   }
@@ -307,19 +307,10 @@ class Panel {
   // The person
 
   listenToPerson() {
-    const { root, form, input, stop, scroller, jump, policy } = this.parts;
+    const { root, stop, scroller, jump, policy } = this.parts;
     for (const name of ["keydown", "keypress", "keyup"]) {
       root.addEventListener(name, (event) => event.stopPropagation());
     }
-    input.addEventListener("keydown", (event) => this.onKey(event));
-    input.addEventListener("input", () => this.onInput());
-    input.addEventListener("focus", () => this.attached.look()); // a cell may have run
-    input.addEventListener("click", () => this.completer.follow());
-    input.addEventListener("blur", () => this.completer.close());
-    form.addEventListener("submit", (event) => {
-      event.preventDefault();
-      this.submit();
-    });
     stop.addEventListener("click", () => this.stop());
     policy.addEventListener("change", () => this.choosePolicy(policy.value));
     this.openBy({ compact: this.compactDialog, gear: this.settingsDialog });
@@ -340,48 +331,10 @@ class Panel {
     }
   }
 
-  onKey(event) {
-    if (this.completer.takes(event)) return;
-    if (event.key === "Escape" && !event.isComposing) this.rewriting.cancel();
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
-    event.preventDefault();
-    this.submit();
-  }
-
-  onInput() {
-    this.fitInput();
-    this.completer.follow();
-    this.attached.follow();
-  }
-
-  fitInput() {
-    const { input } = this.parts;
-    input.style.height = "auto";
-    const border = input.offsetHeight - input.clientHeight;
-    const wanted = Math.min(input.scrollHeight + border, INPUT_LIMIT_PIXELS);
-    input.style.height = `${wanted}px`;
-    this.drawButtons();
-  }
-
   jump() {
     this.transcript.isPinned = true;
     this.transcript.keepAtBottom();
     this.parts.input.focus();
-  }
-
-  submit() {
-    const { input } = this.parts;
-    if (this.rewriting.isOn) {
-      this.rewriting.submit();
-      return;
-    }
-    const text = input.value.trim();
-    if (!text || this.isGone) return;
-    const previews = this.attached.keys();
-    input.value = "";
-    this.onInput();
-    this.say(text, previews);
-    input.focus(); // from the button, which is hidden now
   }
 
   say(text, previews = []) {
@@ -441,11 +394,4 @@ class Panel {
     this.parts.input.focus();
   }
 
-  offerDraft({ text, place }) {
-    const { input } = this.parts;
-    if (place !== undefined) this.rewriting.begin(place, text);
-    if (input.value.trim()) return;
-    input.value = text;
-    this.onInput();
-  }
 }

@@ -1,0 +1,65 @@
+// The box a message is typed in
+
+const INPUT_LIMIT_PIXELS = 180;
+
+class Box {
+  constructor(panel) {
+    this.panel = panel;
+    const { input, form } = panel.parts;
+    input.addEventListener("keydown", (event) => this.onKey(event));
+    input.addEventListener("input", () => this.onInput());
+    input.addEventListener("focus", () => panel.attached.look()); // a cell may have run
+    input.addEventListener("click", () => panel.completer.follow());
+    input.addEventListener("blur", () => panel.completer.close());
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.submit();
+    });
+  }
+
+  onKey(event) {
+    if (this.panel.completer.takes(event)) return;
+    if (event.key === "Escape" && !event.isComposing) this.panel.rewriting.cancel();
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    this.submit();
+  }
+
+  onInput() {
+    this.fitInput();
+    this.panel.completer.follow();
+    this.panel.attached.follow();
+  }
+
+  fitInput() {
+    const { input } = this.panel.parts;
+    input.style.height = "auto";
+    const border = input.offsetHeight - input.clientHeight;
+    const wanted = Math.min(input.scrollHeight + border, INPUT_LIMIT_PIXELS);
+    input.style.height = `${wanted}px`;
+    this.panel.drawButtons();
+  }
+
+  submit() {
+    const { input } = this.panel.parts;
+    if (this.panel.rewriting.isOn) {
+      this.panel.rewriting.submit();
+      return;
+    }
+    const text = input.value.trim();
+    if (!text || this.panel.isGone) return;
+    const previews = this.panel.attached.keys();
+    input.value = "";
+    this.onInput();
+    this.panel.say(text, previews);
+    input.focus(); // from the button, which is hidden now
+  }
+
+  offerDraft({ text, place }) {
+    const { input } = this.panel.parts;
+    if (place !== undefined) this.panel.rewriting.begin(place, text);
+    if (input.value.trim()) return;
+    input.value = text;
+    this.onInput();
+  }
+}
