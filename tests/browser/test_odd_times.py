@@ -1,0 +1,88 @@
+"""The panel when a kernel says odd things, stops in mid-sentence, or is told too much."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from labkit import Notebook
+from playwright.sync_api import Page, expect
+from test_accessibility import is_idle, panel_of, say, scripted
+
+OpenNotebook = Callable[..., Notebook]
+Screenshot = Callable[[str], Path]
+
+# Of another version, in a wrong order, twice, without their parts, or no message at all.
+ODD = """
+shown = ui._feed._screen.snapshot()
+odd = [
+    {}, {"type": None}, {"type": "nothing_of_this_name", "token": "q"}, {"type": ["snapshot"]},
+    {"type": "events", "seq": -5, "events": []}, {"type": "events", "seq": 10**9, "events": []},
+    {"type": "events", "seq": "1", "events": [{"op": "item"}]},
+    {"type": "earlier_page", "token": "q1", "items": [], "before": None},
+    {"type": "planned", "token": "q2"}, {"type": "history_page", "token": "q3"},
+    {"type": "completions", "token": "q4"}, {"type": "refused", "token": "q5", "reason": "no"},
+    {"type": "snapshot", "seq": 7, **shown}, {"type": "snapshot", "seq": 7, **shown},
+    {"type": "events", "seq": 8, "events": [
+        {"op": "nothing_of_this_name"}, {"op": "settle", "kind": "assistant"},
+        {"op": "drop", "key": 99}, {"op": "draft", "text": ""}, {"op": "state", "state": {}}]},
+]
+for message in odd * 2:
+    ui.send(message)
+"""
+
+
+def test_odd_messages_of_a_kernel_break_nothing(
+    open_notebook: OpenNotebook,
+) -> None:
+    notebook = open_notebook(scripted("says('One.'), says('Two.')"), ODD)
+    panel = panel_of(notebook)
+    say(panel, "First?")
+    is_idle(panel)
+    notebook.run(1)
+    say(panel, "Second?")
+    answers = panel.locator(".nbc-log .nbc-assistant")
+    expect(answers).to_have_text(["One.", "Two."])
+    expect(panel.locator(".nbc-user")).to_have_text(["First?", "Second?"])
+    is_idle(panel)
+
+
+def test_a_kernel_that_dies_while_it_answers_leaves_one_clear_line(
+    open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+) -> None:
+    notebook = open_notebook(
+        scripted("says('word ' * 500, delay_seconds=0.05)"),
+        "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
+    )
+    panel = panel_of(notebook)
+    say(panel, "Tell me a story.")
+    expect(panel.locator(".nbc-live")).to_contain_text("word word")
+    notebook.start(1)
+    alert = panel.get_by_role("alert")
+    expect(alert).to_have_count(1)
+    expect(alert).to_contain_text("The kernel is gone.")
+    expect(panel.locator(".nbc-live")).to_contain_text("word word")
+    expect(panel.get_by_role("button", name="Stop")).to_be_hidden()
+    screenshot("died")
+    dialog = page.locator(".jp-Dialog")  # JupyterLab's own: the kernel has restarted
+    dialog.locator("button.jp-mod-accept").click()
+    expect(dialog).to_have_count(0)
+
+
+def test_a_paste_of_ten_megabytes_is_sent_and_answered(
+    open_notebook: OpenNotebook, page: Page
+) -> None:
+    notebook = open_notebook(
+        scripted("says('Long.'), says('Short.')"),
+        "print([len(each.content) for each in ui.session.transcript])",
+    )
+    panel = panel_of(notebook)
+    box = panel.locator(".nbc-input")
+    box.focus()
+    page.evaluate(
+        "document.execCommand('insertText', false, 'word '.repeat(2_000_000))"
+    )
+    box.press("Enter")
+    answers = panel.locator(".nbc-log .nbc-assistant")
+    expect(answers).to_have_text(["Long."], timeout=60_000)
+    assert notebook.run(1).inner_text().strip() == "[9999999, 5]"
+    say(panel, "And now?")
+    expect(answers).to_have_text(["Long.", "Short."], timeout=60_000)
