@@ -38,7 +38,8 @@ from nbchat.errors import (
     StoreError,
 )
 from nbchat.storage.export import exported, format_named
-from nbchat.storage.store import SessionInfo, SessionStore
+from nbchat.storage.rows import SessionInfo
+from nbchat.storage.store import SessionStore
 
 MEDIA_TYPES = {
     "md": "text/markdown",

@@ -64,6 +64,16 @@ session_snapshots = sa.Table(
 )
 
 
+drafts = sa.Table(
+    "drafts",
+    metadata,
+    sa.Column("session_id", sa.ForeignKey("sessions.id"), primary_key=True),
+    sa.Column("position", sa.Integer, nullable=False),
+    sa.Column("content", sa.Text, nullable=False),
+)
+"""Of each session the answer that was under way last; none when its place is taken."""
+
+
 def default_file() -> Path:
     """The SQLite file used when no URL is set."""
     return Path(jupyter_data_dir()) / "nbchat" / "sessions.db"

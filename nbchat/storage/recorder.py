@@ -1,5 +1,7 @@
 """How a session comes into a store: event by event, each thing once."""
 
+import time
+
 from nbchat.errors import StoreError
 from nbchat.events import (
     Compacted,
@@ -10,10 +12,14 @@ from nbchat.events import (
     EntryAdded,
     Event,
     PinsChanged,
+    TextDelta,
 )
 from nbchat.history import Compaction
 from nbchat.session import Session
 from nbchat.storage.store import PinKind, SessionStore
+
+DRAFT_SECONDS = 1.0
+"""Of an answer under way, the most that a killed kernel loses."""
 
 
 def save_session(
@@ -45,15 +51,20 @@ class Recorder:
         self._store = store
         self._session = session
         self._origin = {"notebook": notebook, "model": model}
-        self._entries = len(session.transcript) if is_saved else 0
+        self._entries = _kept(session) if is_saved else 0
         self._records = len(session.compactions) if is_saved else 0
         self._pins = session.pins if is_saved else ()
         self._reported = ""
+        self._draft: list[str] = []
+        self._drafted_at = 0.0
 
     def __call__(self, event: Event) -> None:
         """Save an event; raises StoreError, once for as long as the reason stays."""
         try:
             match event:
+                case TextDelta(text):
+                    self._keep_draft(text)
+                    return
                 case CompactionStarted(compaction=Compaction() as running):
                     self.save()
                     self._store.add_compaction(self._session.session_id, running)
@@ -77,6 +88,7 @@ class Recorder:
 
     def save(self) -> None:
         """Save all that is not yet; entries first: one without any is not saved."""
+        self._draft.clear()
         for position in range(self._entries, len(self._session.transcript)):
             self._store.add_entry(self._session, position, **self._origin)
             self._entries = position + 1
@@ -87,8 +99,29 @@ class Recorder:
             self._records += 1
         self._save_pins(self._session.pins)
 
+    def _keep_draft(self, text: str) -> None:
+        """Keep an answer under way, once a second: its kernel may be killed."""
+        if not self._draft:
+            self._drafted_at = time.monotonic()
+        self._draft.append(text)
+        if time.monotonic() - self._drafted_at < DRAFT_SECONDS or not self._entries:
+            return
+        position = len(self._session.transcript)
+        said = "".join(self._draft)
+        self._store.keep_draft(self._session.session_id, position, said)
+        self._drafted_at = time.monotonic()
+
     def _save_pins(self, pins: tuple[str, ...]) -> None:
         if pins != self._pins:
             kind: PinKind = "pin" if len(pins) >= len(self._pins) else "unpin"
             self._store.add_pins(self._session.session_id, pins, kind=kind)
             self._pins = pins
+
+
+def _kept(session: Session) -> int:
+    """How many entries of a loaded session are saved as they are.
+
+    An answer cut short may be a draft still; to save it once more changes nothing.
+    """
+    said = len(session.transcript)
+    return said - 1 if said and session.transcript[said - 1].is_incomplete else said

@@ -7,40 +7,39 @@ only ever added, each in its own transaction, so a crash loses nothing acknowled
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from nbchat.errors import HistoryError, SessionNotFound, SessionTaken, StoreError
-from nbchat.history import Compaction, Entry, Usage, now
-from nbchat.session import Session, title_of
+from nbchat.history import Compaction, now
+from nbchat.session import Session
 from nbchat.storage.database import (
-    TOKENS,
     chat_messages,
     default_file,
+    drafts,
     open_database,
     session_snapshots,
     sessions,
     settings,
 )
+from nbchat.storage.rows import (
+    SessionInfo,
+    billed,
+    compaction_of,
+    cut_short,
+    entry_of,
+    info_of,
+    is_pins,
+    pins_of,
+    restored,
+    snapshot,
+    storable,
+    usage_of,
+)
 
 PinKind = Literal["pin", "unpin"]
-ESCAPED = "\ufdd0"
-"""Begins a text kept in escapes: a noncharacter, reserved for a program's own use."""
-
-
-@dataclass(frozen=True, slots=True)
-class SessionInfo:
-    """One line of the list of sessions."""
-
-    id: str
-    title: str
-    notebook: str
-    model: str
-    used_at: str
-    entries: int
 
 
 class SessionStore:
@@ -68,7 +67,7 @@ class SessionStore:
 
     def load(self, session_id: str) -> Session:
         """A session as it was; raises SessionNotFound if there is none of that id."""
-        kept_id = _storable(session_id)
+        kept_id = storable(session_id)
         with self._connection() as connection:
             rows = connection.execute(
                 sa.select(chat_messages)
@@ -80,13 +79,15 @@ class SessionStore:
                 .where(session_snapshots.c.session_id == kept_id)
                 .order_by(session_snapshots.c.number)
             ).all()
+            is_open = (drafts.c.session_id == kept_id, drafts.c.position == len(rows))
+            draft = connection.execute(sa.select(drafts).where(*is_open)).first()
         if not rows:
             raise SessionNotFound(
                 f"there is no session {session_id!r}; /sessions lists them"
             )
-        transcript = list(map(_entry, rows))
+        transcript = [*map(entry_of, rows), *([cut_short(draft)] if draft else [])]
         usages = [
-            (row.position + 1, _usage(row))
+            (row.position + 1, usage_of(row))
             for row in rows
             if row.input_tokens is not None
         ]
@@ -95,10 +96,10 @@ class SessionStore:
                 transcript,
                 session_id=session_id,
                 compactions=[
-                    _compaction(r.content_json) for r in snapshots if not _is_pins(r)
+                    compaction_of(r.content_json) for r in snapshots if not is_pins(r)
                 ],
                 usages=usages,
-                pins=_pins(snapshots),
+                pins=pins_of(snapshots),
             )
         except HistoryError as error:  # written by a newer nbchat, or by others
             raise StoreError(
@@ -136,18 +137,18 @@ class SessionStore:
             .order_by(use.c.used_at.desc(), sessions.c.id)
         )
         if notebook is not None:
-            query = query.where(sessions.c.notebook == _storable(notebook))
+            query = query.where(sessions.c.notebook == storable(notebook))
         for word in words:
             is_said = chat_messages.c.content.icontains(word, autoescape=True)
             said = sa.select(chat_messages.c.session_id).where(is_said)
             query = query.where(sessions.c.id.in_(said))
         with self._connection() as connection:
-            return [_info(row) for row in connection.execute(query)]
+            return [info_of(row) for row in connection.execute(query)]
 
     def delete(self, session_id: str) -> None:
         """Remove a session for good; raises SessionNotFound if there is none."""
         with self._connection() as connection:
-            for table in (session_snapshots, chat_messages):
+            for table in (drafts, session_snapshots, chat_messages):
                 is_its_own = table.c.session_id == session_id
                 connection.execute(sa.delete(table).where(is_its_own))
             done = connection.execute(
@@ -181,11 +182,11 @@ class SessionStore:
         """
         entry = session.transcript[position]
         usage = session.usage_at(position)
-        billed = _billed(usage) if usage else {}
-        key = {"session_id": _storable(session.session_id), "position": position}
-        texts = {name: _storable(text) for name, text in entry._asdict().items()}
-        origin = {"notebook": _storable(notebook), "model": _storable(model)}
-        row = {**key, **texts, **billed, "created_at": now()}
+        paid = billed(usage) if usage else {}
+        key = {"session_id": storable(session.session_id), "position": position}
+        texts = {name: storable(text) for name, text in entry._asdict().items()}
+        origin = {"notebook": storable(notebook), "model": storable(model)}
+        row = {**key, **texts, **paid, "created_at": now()}
         try:
             with self._connection() as connection:
                 if position == 0:
@@ -195,6 +196,17 @@ class SessionStore:
         except SessionTaken:
             if not self._holds({**key, **texts}):
                 raise
+
+    def keep_draft(self, session_id: str, position: int, text: str) -> None:
+        """Keep what has come of the answer that will stand at `position`.
+
+        Should nothing come to stand there, `load` has it as an answer cut short.
+        """
+        kept_id = storable(session_id)
+        row = {"session_id": kept_id, "position": position, "content": storable(text)}
+        with self._connection() as connection:
+            connection.execute(sa.delete(drafts).where(drafts.c.session_id == kept_id))
+            connection.execute(drafts.insert().values(row))
 
     def _holds(self, row: dict[str, Any]) -> bool:
         same = sa.and_(*(chat_messages.c[name] == each for name, each in row.items()))
@@ -224,7 +236,7 @@ class SessionStore:
 
         None takes it back.
         """
-        named = {"scope": _storable(scope), "name": _storable(name)}
+        named = {"scope": storable(scope), "name": storable(name)}
         row = {**named, "value_json": json.dumps(value)}
         with self._connection() as connection:
             connection.execute(settings.insert().values(**row, created_at=now()))
@@ -238,7 +250,7 @@ class SessionStore:
         with self._connection() as connection:
             rows = connection.execute(query).all()
         kept = {
-            (_restored(row.scope), _restored(row.name)): json.loads(row.value_json)
+            (restored(row.scope), restored(row.name)): json.loads(row.value_json)
             for row in rows
         }
         return {
@@ -261,7 +273,7 @@ class SessionStore:
         with self._connection() as connection:
             connection.execute(
                 session_snapshots.insert().values(
-                    session_id=_storable(session_id),
+                    session_id=storable(session_id),
                     kind=kind,
                     content_json=json.dumps(content),
                     message_cutoff_id=cutoff,
@@ -287,104 +299,6 @@ class SessionStore:
             raise StoreError(
                 f"the session store failed: {_first_line(error)}"
             ) from error
-
-
-def snapshot(session_id: str, compaction: Compaction) -> dict[str, Any]:
-    """A compaction as it is kept: what others may want to read, and the record itself.
-
-    The fields are those of seed 004, FR-4.2.1; a message's id is its session's and its
-    place.
-    """
-    is_manual = compaction.trigger == "manual"
-    return {
-        "summaryText": compaction.summary,
-        "messageRange": {
-            "firstMessageId": f"{session_id}:{compaction.start}",
-            "lastMessageId": f"{session_id}:{compaction.stop - 1}",
-        },
-        "compressionTimestamp": compaction.created_at,
-        "compressionType": "manual" if is_manual else "auto",
-        "originalTokenCount": compaction.replaced_tokens,
-        "summaryTokenCount": compaction.summary_tokens,
-        "messagesIncluded": compaction.stop - compaction.start,
-        "record": asdict(compaction),
-    }
-
-
-def _storable(text: str) -> str:
-    """A text as any database takes it; `_restored` gives it back as it was.
-
-    Lone surrogates cannot be encoded and PostgreSQL refuses null bytes, so a text with
-    either is kept in Python's escapes.
-    """
-    if _is_plain(text):
-        return text
-    return ESCAPED + text.encode("unicode_escape").decode("ascii")
-
-
-def _restored(text: str) -> str:
-    if not text.startswith(ESCAPED):
-        return text
-    return text.removeprefix(ESCAPED).encode("ascii").decode("unicode_escape")
-
-
-def _is_plain(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return "\0" not in text and not text.startswith(ESCAPED)
-
-
-def _entry(row: Any) -> Entry:
-    texts = (row.role, row.content, row.tool_id, row.tool_name, row.tool_args)
-    return Entry(*map(_restored, texts))
-
-
-def _billed(usage: Usage) -> dict[str, Any]:
-    """A response's usage as columns; what was dropped is told by the next response."""
-    return {
-        **{name: getattr(usage, name) for name in TOKENS},
-        "model": _storable(usage.model),
-        "cost": usage.dollars if usage.priced_tokens else None,
-        "is_estimated": usage.is_estimated,
-    }
-
-
-def _usage(row: Any) -> Usage:
-    usage = Usage(
-        **{name: getattr(row, name) for name in TOKENS},
-        is_estimated=bool(row.is_estimated),
-        model=_restored(row.model or ""),
-    )
-    if row.cost is None:
-        return usage
-    return replace(usage, dollars=row.cost, priced_tokens=usage.total_tokens)
-
-
-def _is_pins(snapshot: Any) -> bool:
-    return snapshot.kind in ("pin", "unpin")
-
-
-def _pins(snapshots: Sequence[Any]) -> tuple[str, ...]:
-    """The rules in the newest of their snapshots."""
-    kept = [each.content_json for each in snapshots if _is_pins(each)]
-    return tuple(json.loads(kept[-1])) if kept else ()
-
-
-def _compaction(content: str) -> Compaction:
-    fields = json.loads(content)
-    fields = fields.get("record", fields)  # bare before it had others beside it
-    fields["cost"] = Usage(**fields["cost"])
-    fields["replacements"] = tuple(map(tuple, fields.get("replacements", ())))
-    return Compaction(**fields)
-
-
-def _info(row: Any) -> SessionInfo:
-    texts = (row.id, row.content, row.notebook, row.model)
-    session_id, content, notebook, model = map(_restored, texts)
-    title = title_of(content)
-    return SessionInfo(session_id, title, notebook, model, row.used_at, row.entries)
 
 
 def _first_line(error: Exception) -> str:
