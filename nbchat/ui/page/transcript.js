@@ -4,6 +4,8 @@ const NEAR_BOTTOM_PIXELS = 40;
 const NEAR_TOP_PIXELS = 800; // where earlier messages are asked for
 const MANY_BLOCKS = 50; // of which those out of sight get no layout each by itself
 
+const MOVING_MILLISECONDS = 1000; // a wheel's movement goes on for a while
+
 class Transcript {
   constructor(panel) {
     this.panel = panel;
@@ -13,7 +15,13 @@ class Transcript {
     this.askAgainAt = 0;
     this.live = new Map();
     this.isPinned = true; // to the bottom
-    this.heldAt = null; // or, while one waits, to the card of a call
+    this.isHeld = false; // or, while one waits, to the card of a call
+    this.movedAt = 0; // when a person did what may scroll
+    for (const name of ["wheel", "touchmove", "pointerdown", "keydown"]) {
+      const { scroller } = panel.parts;
+      const note = ({ target }) => target.closest("button") || (this.movedAt = Date.now());
+      scroller.addEventListener(name, note, { passive: true });
+    }
   }
 
   get isEmpty() {
@@ -182,19 +190,20 @@ class Transcript {
   keepQuestionInSight() {
     const { scroller, log } = this.panel.parts;
     const card = log.querySelector("[data-ticket]");
-    this.heldAt = null;
+    this.isHeld = false;
     if (!card) return;
     const [inner, outer] = [card.getBoundingClientRect(), scroller.getBoundingClientRect()];
     const above = inner.top - outer.top - 8;
     const below = inner.bottom - outer.bottom + 8;
     if (above >= 0) return;
     scroller.scrollTop += Math.min(0, Math.max(above, below));
-    this.heldAt = scroller.scrollTop;
+    this.isHeld = true;
   }
 
   onScroll() {
     const { scroller } = this.panel.parts;
-    if (scroller.scrollTop === this.heldAt) return; // not by a person
+    const isByPerson = Date.now() - this.movedAt < MOVING_MILLISECONDS;
+    if (this.isHeld && !isByPerson) return;
     const below = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight;
     this.isPinned = below < NEAR_BOTTOM_PIXELS;
     this.panel.parts.jump.hidden = this.isPinned;
