@@ -7,18 +7,23 @@ const openPanels = new Set(); // of one chat: each model has a module of its own
 class Announcer {
   constructor(panel) {
     this.panel = panel;
+    this.heard = []; // what came with this batch
     openPanels.add(panel);
     panel.undo.push(() => openPanels.delete(panel));
   }
 
   // What a person said is not news to them, and a call's course is told as the status.
   hear(item) {
-    if (!item || !this.isSpeaker()) return;
-    const text = spoken(item.matches(".nbc-line") ? item.firstElementChild : item);
-    if (!text) return;
-    const told = tag("p", "", {}, text);
-    this.panel.parts.announcements.append(told);
-    setTimeout(() => told.remove(), ANNOUNCED_MILLISECONDS);
+    if (item) this.heard.push(item.matches(".nbc-line") ? item.firstElementChild : item);
+  }
+
+  // Once a batch: to ask what is in sight makes the browser lay out the page.
+  tell() {
+    const texts = this.heard.splice(0).map(spoken).filter(Boolean);
+    if (!texts.length || !this.isSpeaker()) return;
+    const told = texts.map((text) => tag("p", "", {}, text));
+    this.panel.parts.announcements.append(...told);
+    setTimeout(() => told.forEach((each) => each.remove()), ANNOUNCED_MILLISECONDS);
   }
 
   // Of several views of a chat one speaks: that with the focus, or the first in sight.

@@ -131,6 +131,7 @@ class Panel {
     }
     this.sequence = batch.seq;
     batch.events.forEach((operation) => this.apply(operation));
+    this.announcer.tell();
     this.draw();
   }
 
