@@ -41,6 +41,8 @@ from nbchat.rendering.banners import (
     notice_text,
     progress_text,
 )
+from nbchat.rendering.conversation import conversation_html, conversation_text
+from nbchat.session import Session
 
 FLUSH_SECONDS = 0.1
 """The longest that printed text waits; JupyterLab draws all of it for each flush."""
@@ -61,6 +63,20 @@ class Banner:
 
     def _repr_html_(self) -> str:
         return compaction_cell_html(self.compaction)
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """All that was said in a session, for a cell to show."""
+
+    session: Session
+
+    def __repr__(self) -> str:
+        """What people and models said, for terminals and plain text."""
+        return conversation_text(self.session)
+
+    def _repr_html_(self) -> str:
+        return conversation_html(self.session)
 
 
 class WrappedText:

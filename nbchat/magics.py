@@ -39,6 +39,7 @@ class ChatMagics(Magics):
         %chat /compact             a command; %chat /help lists them
         session = %chat session    the Session: history, transcript, compactions
         agent = %chat agent        the Agent: run, ask, engine
+        %chat transcript           all that was said, readable without a kernel
         %%chat                     the cell's text is a message, answered below it
 
         %config NbChat lists the settings.
@@ -65,6 +66,8 @@ class ChatMagics(Magics):
                 return self._open().panel()
             case "session":
                 return self._open().agent().session
+            case "transcript":
+                return self._open().conversation()
             case "agent":
                 return self._open().agent()
             case _:

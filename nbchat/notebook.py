@@ -12,7 +12,7 @@ from nbchat.approvals import Approvals, room_of
 from nbchat.attaching.attachments import attachments
 from nbchat.attaching.shell import ShellContents, own_variables
 from nbchat.build import build_agent, newest_session
-from nbchat.cell import announcing, show
+from nbchat.cell import Conversation, announcing, show
 from nbchat.commands import CommandResult, Commands
 from nbchat.configuration.config import NbChat
 from nbchat.configuration.preferences import Setting, listed, with_preferences
@@ -60,6 +60,10 @@ class NotebookChat:
                 notifies=self._in_force.notifications,
             )
         return self._panel
+
+    def conversation(self) -> Conversation:
+        """All that was said, for a cell's output."""
+        return Conversation(self.agent().session)
 
     def say(self, text: str) -> None:
         """One turn in the cell that called it; what it points at is told first."""

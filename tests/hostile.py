@@ -10,7 +10,7 @@ from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 
-from nbchat.cell import Banner
+from nbchat.cell import Banner, Conversation
 from nbchat.events import (
     Branched,
     CompactionChanged,
@@ -29,6 +29,7 @@ from nbchat.rendering.banners import (
     compaction_html,
     notice_html,
 )
+from nbchat.rendering.conversation import STYLE
 from nbchat.rendering.entries import (
     entry_html,
     note_html,
@@ -37,6 +38,7 @@ from nbchat.rendering.entries import (
     waiting_html,
 )
 from nbchat.rendering.markdown import _cleaned, displayable, markdown_html
+from nbchat.session import Session
 
 FAMILIES: dict[str, list[str]] = json.loads(
     (Path(__file__).parent / "data" / "hostile.json").read_text(encoding="utf-8")
@@ -80,6 +82,9 @@ PLACES: dict[str, Callable[[str], str]] = {
         Compaction("c", 0, 1, f"<summary>\nx\n</summary>\n<facts>\n{text}\n</facts>")
     ),
     "a banner": lambda text: compaction_html(banner(text)),
+    "a conversation in a cell": lambda text: Conversation(
+        Session([Entry("user", text), Entry("assistant", text)])
+    )._repr_html_(),
     "a banner in a cell": lambda text: Banner(banner(text))._repr_html_(),
     "what a banner shows of its author": lambda text: compaction_html(
         Compaction("c", 0, 1, "x", revision=text)  # type: ignore[arg-type]
@@ -183,7 +188,9 @@ class Elements(HTMLParser):
 def assert_harmless(html: str) -> None:
     """Only known elements and attributes, links only to where a click may lead."""
     html.encode()
-    elements = Elements(html.replace(f"<style>{CELL_STYLE}</style>", ""))
+    for style in (CELL_STYLE, CELL_STYLE + STYLE):
+        html = html.replace(f"<style>{style}</style>", "")
+    elements = Elements(html)
     assert elements.faults == []
     for tag, attributes in elements.found:
         assert tag in TAGS

@@ -3,9 +3,10 @@
 import contextlib
 import io
 
-from nbchat.cell import WIDTH, WrappedText, show
+from nbchat.cell import WIDTH, Conversation, WrappedText, show
 from nbchat.events import EntryAdded, TextDelta
 from nbchat.history import Entry
+from nbchat.session import Session
 
 ANSWER = "A plain word of text, and another. " * 300
 
@@ -45,3 +46,20 @@ def test_lines_break_between_words_and_code_stays_as_it_is():
     text, _, rest = printed(ANSWER[:700], f"\n{code}\n").getvalue().partition("```")
     assert max(len(line.rstrip()) for line in text.splitlines()) <= WIDTH
     assert f"```{rest}".strip() == code
+
+
+def test_a_conversation_can_be_shown_where_there_are_no_widgets():
+    said = [
+        Entry("user", "What is in *ticket* 42?"),
+        Entry("assistant", "", "c1", "look_up", '{"ticket": 42}'),
+        Entry("tool", "The printer is <offline>.", "c1"),
+        Entry("assistant", "It is **offline**."),
+    ]
+    shown = Conversation(Session(said))
+    assert (
+        repr(shown) == "You: What is in *ticket* 42?\n\nAssistant: It is **offline**."
+    )
+    html = shown._repr_html_()
+    for part in ("*ticket*", "look_up", "&lt;offline&gt;", "<strong>offline</strong>"):
+        assert part in html
+    assert repr(Conversation(Session())) == "nothing was said yet"

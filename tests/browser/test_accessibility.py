@@ -22,6 +22,21 @@ table = [[1, 2], [3, 4]]
 %chat
 """
 
+DECIDING = """
+from nbchat.approvals import Approvals
+from nbchat.testing import calls
+from nbchat.tools import as_tools
+
+def refund(ticket: int) -> str:
+    "Pay back."
+    return "paid"
+
+agent.tools, agent.approve = as_tools([refund]), Approvals()
+code = "Like this:\\n\\n```python\\ntotal = 3\\n```"
+agent.use(ScriptedProvider(calls('refund', ticket=42), says(code), says(code)))
+%chat
+"""
+
 SETUP = """
 import threading
 from nbchat.agent import Agent
@@ -210,6 +225,51 @@ def test_what_is_said_done_and_told_has_no_fault_in_light_and_dark(
     expect(panel.get_by_role("alert")).to_contain_text("The kernel is gone")
     found["gone"] = faults(panel)
     screenshot("gone")
+    assert [(state, fault) for state in found for fault in found[state]] == []
+
+
+def test_what_can_be_decided_and_chosen_has_no_fault_in_light_and_dark(
+    theme: str, open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+) -> None:
+    found: dict[str, list[str]] = {}
+    panel = panel_of(open_notebook(OWN + DECIDING))
+
+    def look(state: str) -> None:
+        found[state] = faults(panel)
+        screenshot(state)
+
+    say(panel, "What is in ticket 42?")
+    expect(panel.get_by_role("button", name="Approve")).to_be_visible()
+    look("waits")
+    panel.get_by_role("button", name="Deny").click()
+    is_idle(panel)
+    say(panel, "/pin Never promise a date.")
+    is_idle(panel)
+    look("buttons")
+    panel.locator(".nbc-line[data-kind=prompt] >> role=button[name=Edit]").first.click()
+    expect(panel.get_by_text("Editing an earlier message")).to_be_visible()
+    look("editing")
+    page.keyboard.press("Escape")
+    panel.get_by_role("button", name="Run").first.click()
+    look("run")
+    page.keyboard.press("Escape")
+    panel.get_by_role("button", name="More", exact=True).first.click()
+    look("menu")
+    panel.get_by_role("menuitem", name="Pins").click()
+    look("pins")
+    page.keyboard.press("Escape")
+    panel.get_by_role("button", name="More", exact=True).first.click()
+    panel.get_by_role("menuitem", name="Sessions").click()
+    expect(panel.get_by_role("dialog").get_by_text("this one")).to_be_visible()
+    look("sessions")
+    page.keyboard.press("Escape")
+    panel.locator(".nbc-model").click()
+    expect(panel.get_by_role("dialog").locator(".nbc-model-name").first).to_be_visible()
+    look("models")
+    page.keyboard.press("Escape")
+    panel.locator(".nbc-open-context").click()
+    expect(panel.get_by_role("dialog").get_by_role("table").first).to_be_visible()
+    look("context")
     assert [(state, fault) for state in found for fault in found[state]] == []
 
 

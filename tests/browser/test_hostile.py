@@ -113,6 +113,24 @@ ui
 
 ASK = "ui.ask(whole); ui.wait(); ui.ask('again'); ui.wait(); ui.ask('again'); ui.wait()"
 
+DIALOGS = """
+import tempfile
+store = SessionStore(f"sqlite:///{tempfile.mkdtemp()}/sessions.db")
+for number, text in enumerate(texts):
+    begun = Session([Entry("user", text)], session_id=f"s{number}")
+    store.add_entry(begun, 0, notebook=text, model=text)
+known = Commands(store)
+whole = "\\n\\n".join(texts)
+summary = f"<summary>{whole}</summary><facts>{whole}</facts>"
+record = Compaction("k", 0, 1, summary, model=whole, reason=whole, committed_at=len(texts))
+said = [Entry("user", text) for text in texts]
+session = Session(said, session_id="s0", compactions=[record], pins=texts)
+provider = ScriptedProvider(name=texts[1] + " the name", window=10_000_000)
+ui = ChatUI(Agent(provider, session=session), commands=known, branch=known.branch,
+            store=store, command_list=lambda: known.help_lines, height="800px")
+ui
+"""
+
 CONTEXTS = """
 places = [
     Entry("assistant", template.replace("{}", text))
@@ -280,6 +298,35 @@ def test_hostile_texts_in_a_cells_output_run_nothing_and_ask_nobody(
     unfold(page, page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)"))
     assert violations(outputs.locator(".nbc-banner")) == []
     assert outputs.locator("script, img, iframe, object, embed, base").count() == 0
+    watch.assert_quiet()
+
+
+def test_hostile_texts_in_every_dialog_run_nothing_and_ask_nobody(
+    open_notebook: OpenNotebook, watch: Watch, page: Page, screenshot: Screenshot
+) -> None:
+    panel = open_notebook(SETUP + DIALOGS).run(0).locator(".nbc")
+    expect(panel.locator(".nbc-model")).to_contain_text("the name")
+    dialog = panel.get_by_role("dialog")
+    for opener, rows, count in (
+        (["History"], ".nbc-row", len(PAYLOADS)),
+        (["More", "Pins"], "li", len(PAYLOADS)),
+        (["More", "Sessions"], "li", len(PAYLOADS)),
+        (["Edit"], "textarea", 1),
+    ):
+        panel.get_by_role("button", name=opener[0], exact=True).last.click()
+        for item in opener[1:]:
+            panel.get_by_role("menuitem", name=item).click()
+        await_count(dialog, rows, min(count, 100))
+        unfold(page, panel)
+        screenshot(opener[-1])
+        assert violations(panel) == []
+        page.keyboard.press("Escape")
+    panel.locator(".nbc-model").click()
+    expect(dialog.locator(".nbc-dialog-status")).not_to_have_text("")
+    panel.locator(".nbc-dialog-close").last.click()
+    panel.locator(".nbc-open-context").click()
+    expect(dialog.get_by_role("table").first).to_be_visible()
+    assert violations(panel) == []
     watch.assert_quiet()
 
 

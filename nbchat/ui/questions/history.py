@@ -10,6 +10,7 @@ from typing import Any
 from nbchat.history import Compaction, Entry
 from nbchat.recall import LONGEST_QUERY, said
 from nbchat.rendering.banners import compaction_html
+from nbchat.rendering.conversation import parts
 from nbchat.rendering.entries import entry_html
 from nbchat.rendering.markdown import displayable
 from nbchat.session import Session
@@ -44,16 +45,6 @@ def history_page(
         "total": len(matches),
         "has_more": has_more,
     }
-
-
-def parts(session: Session) -> Iterator[tuple[int, Entry | Compaction]]:
-    """The transcript with each compaction's record where it happened; their places."""
-    records = session.decided_compactions
-    decided = (each for each in reversed(session.compactions) if not each.is_attempt)
-    began = {record.id: record.committed_at for record in decided}
-    for place in range(len(session.transcript) + 1):
-        yield from ((place, each) for each in records if began[each.id] == place)
-        yield from ((place, each) for each in session.transcript[place : place + 1])
 
 
 def _holds(entry: Entry, words: Sequence[str]) -> bool:

@@ -36,11 +36,11 @@ from nbchat.events import (
 )
 from nbchat.history import Compaction, Entry
 from nbchat.rendering.banners import notice_html, progress_text
+from nbchat.rendering.conversation import parts
 from nbchat.rendering.entries import entry_html, note_html
 from nbchat.rendering.markdown import displayable
 from nbchat.session import Session
 from nbchat.ties import SPOKEN
-from nbchat.ui.questions.history import parts
 from nbchat.ui.screen.asking import WaitingCards
 from nbchat.ui.screen.banners import Banners
 from nbchat.ui.screen.costs import Costs, session_text
