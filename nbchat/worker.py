@@ -10,6 +10,7 @@ all, and 7.4 to deliver the next click while a cell is running.
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import Context, copy_context
@@ -18,7 +19,18 @@ from functools import partial
 from typing import Protocol
 
 from nbchat.agent import Agent
-from nbchat.approvals import Question, Watch
+from nbchat.approvals import Watch
+from nbchat.course import (
+    AgentReady,
+    CallsWaiting,
+    Idle,
+    Noted,
+    QueueChanged,
+    Returned,
+    Stopping,
+    TurnStarted,
+    WorkerEvent,
+)
 from nbchat.door import Door
 from nbchat.errors import AttachmentError, NbchatError, Stopped
 from nbchat.events import Event, TurnFailed, TurnFinished
@@ -26,73 +38,9 @@ from nbchat.history import Entry
 
 logger = logging.getLogger(__name__)
 
+WAIT_SECONDS = 0.25
+"""After which somebody who waits looks whether the kernel was interrupted."""
 
-@dataclass(frozen=True, slots=True)
-class AgentReady:
-    """An agent answers from now on; its session may hold a transcript already."""
-
-    agent: Agent
-
-
-@dataclass(frozen=True, slots=True)
-class QueueChanged:
-    """These messages wait for their turn."""
-
-    waiting: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class TurnStarted:
-    """A message left the queue and is being answered."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Noted:
-    """A command answered in plain text."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Stopping:
-    """Stop was asked for; the turn ends as soon as its request is closed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Returned:
-    """These messages were not answered, and their author has them back.
-
-    `place` is where an earlier message stands that one of them was to replace.
-    """
-
-    texts: tuple[str, ...]
-    place: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CallsWaiting:
-    """These tool calls wait for a person's word, whoever's turn they belong to."""
-
-    questions: tuple[Question, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Idle:
-    """Nothing runs and nothing waits."""
-
-
-WorkerEvent = (
-    AgentReady
-    | QueueChanged
-    | TurnStarted
-    | Noted
-    | Stopping
-    | Returned
-    | CallsWaiting
-    | Idle
-)
 
 Listener = Callable[[Event | WorkerEvent], None]
 
@@ -250,9 +198,17 @@ class Worker:
         self.approvals.wake()
 
     def wait(self, timeout_seconds: float | None = None) -> bool:
-        """Block until nothing runs or waits; False when the time was up before."""
-        with self._changed:
-            return self._changed.wait_for(lambda: not self.is_busy, timeout_seconds)
+        """Block until nothing runs or waits; False when the time was up before.
+
+        In steps: a signal that another thread was given wakes nobody who sleeps here.
+        """
+        left = float("inf") if timeout_seconds is None else timeout_seconds
+        end = time.monotonic() + left
+        while self.is_busy and time.monotonic() < end:
+            step = max(0.0, min(WAIT_SECONDS, end - time.monotonic()))
+            with self._changed:
+                self._changed.wait_for(lambda: not self.is_busy, step)
+        return not self.is_busy
 
     def close(self, timeout_seconds: float = 2.0) -> None:
         """End the turn and the thread; waiting messages are dropped."""

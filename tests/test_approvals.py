@@ -7,12 +7,13 @@ import pytest
 
 from nbchat.agent import Agent
 from nbchat.approvals import Approvals
+from nbchat.course import AgentReady
 from nbchat.errors import NbchatError
 from nbchat.events import Event, TurnFinished
 from nbchat.history import Entry
 from nbchat.session import Session
 from nbchat.testing import ScriptedProvider, calls, says
-from nbchat.worker import AgentReady, Worker
+from nbchat.worker import Worker
 
 
 def refund(order: str) -> str:

@@ -37,6 +37,7 @@ LAYERS = [
     {"upkeep", "configuration.preferences"},
     {"agent", "demo"},
     {"build"},
+    {"course"},
     {"worker", "commands", "commands.*", "cell"},
     {"ui", "ui.*"},
     {"notebook", "configuration.doctor"},

@@ -21,6 +21,13 @@ import nbchat.ui
 from nbchat.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import PRESETS, Policy
+from nbchat.course import (
+    AgentReady,
+    Idle,
+    QueueChanged,
+    TurnStarted,
+    WorkerEvent,
+)
 from nbchat.errors import ConfigError, Overloaded
 from nbchat.events import (
     Change,
@@ -52,7 +59,6 @@ from nbchat.ui.chat_ui import _wish
 from nbchat.ui.feed import Feed
 from nbchat.ui.page import script, style
 from nbchat.ui.screen.screen import Screen
-from nbchat.worker import AgentReady, Idle, QueueChanged, TurnStarted, WorkerEvent
 
 FOLDER = Path(nbchat.ui.__file__).parent
 PROTOCOL = json.loads((FOLDER / "protocol.json").read_text())

@@ -3,9 +3,9 @@
 import pytest
 from hostile import FAMILIES, PAYLOADS, PLACES, assert_harmless, markdowns
 
+from nbchat.course import Noted
 from nbchat.events import TextDelta, ThinkingDelta, TurnFailed
 from nbchat.ui.screen.screen import Screen
-from nbchat.worker import Noted
 
 EACH = pytest.mark.parametrize("payload", PAYLOADS.values(), ids=PAYLOADS)
 

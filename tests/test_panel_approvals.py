@@ -12,6 +12,7 @@ from test_chat_ui import Panel, View, is_valid
 from nbchat.agent import Agent
 from nbchat.approvals import Approvals, Question
 from nbchat.cell import announcing
+from nbchat.course import CallsWaiting
 from nbchat.errors import NbchatError
 from nbchat.events import EntryAdded
 from nbchat.history import Entry
@@ -19,7 +20,6 @@ from nbchat.rendering.entries import waiting_html
 from nbchat.rendering.unseen import with_unseen_shown
 from nbchat.testing import Line, ScriptedProvider, calls, says
 from nbchat.ui.screen.screen import Screen
-from nbchat.worker import CallsWaiting
 
 MakePanel = Callable[..., Panel]
 

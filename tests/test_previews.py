@@ -164,7 +164,7 @@ def panel() -> Iterator[Panel]:
 def answer_of(panel: Panel, **question: Any) -> dict[str, Any]:
     """What the panel answers to a view, on the thread that asks."""
     name = question.pop("type")
-    asked = panel._question(name, question)
+    asked = panel._questions.asked(name, question)
     assert asked is not None
     return known(asked(panel.agent))
 

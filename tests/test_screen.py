@@ -9,6 +9,7 @@ import pytest
 
 from nbchat.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
+from nbchat.course import AgentReady, TurnStarted, WorkerEvent
 from nbchat.events import (
     Compacted,
     CompactionSkipped,
@@ -27,7 +28,6 @@ from nbchat.testing import Line, ScriptedProvider, calls, says
 from nbchat.ui.screen.costs import Costs, session_text
 from nbchat.ui.screen.screen import Screen
 from nbchat.ui.screen.transcript import Transcript
-from nbchat.worker import AgentReady, TurnStarted, WorkerEvent
 
 PRICES = Prices(input=2.0, cache_read=0.2, cache_write=2.5, output=10.0)
 

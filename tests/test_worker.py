@@ -10,6 +10,16 @@ import pytest
 
 from nbchat.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
+from nbchat.course import (
+    AgentReady,
+    Idle,
+    Noted,
+    QueueChanged,
+    Returned,
+    Stopping,
+    TurnStarted,
+    WorkerEvent,
+)
 from nbchat.errors import AttachmentError, ConfigError, NbchatError
 from nbchat.events import (
     Compacted,
@@ -25,17 +35,7 @@ from nbchat.events import (
 from nbchat.history import Entry
 from nbchat.session import Session
 from nbchat.testing import Answer, ScriptedProvider, calls, says
-from nbchat.worker import (
-    AgentReady,
-    Idle,
-    Noted,
-    QueueChanged,
-    Returned,
-    Stopping,
-    TurnStarted,
-    Worker,
-    WorkerEvent,
-)
+from nbchat.worker import Worker
 
 SLOW = says("word " * 1_000, delay_seconds=0.01)
 

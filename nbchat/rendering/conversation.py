@@ -15,7 +15,7 @@ SPEAKERS = {"user": "You", "assistant": "Assistant", "tool": "Result"}
 
 STYLE = """
 .nbc-said { margin: 10px 0; }
-.nbc-said > b { display: block; font-weight: 600; }
+.nbc-said > strong { display: block; font-weight: 600; }
 .nbc-said .nbc-text { white-space: pre-wrap; overflow-wrap: anywhere; }
 .nbc-said :is(pre, details) { margin: 4px 0; }
 """
@@ -50,7 +50,7 @@ def _html(part: Entry | Compaction) -> str:
     if isinstance(part, Compaction):
         return compaction_html(part)
     label = "" if part.is_call else SPEAKERS.get(part.role, "")
-    speaker = f"<b>{label}</b>" if label else ""
+    speaker = f"<strong>{label}</strong>" if label else ""
     inside = entry_html(part)
     return f'<div class="nbc-said">{speaker}{inside}</div>' if inside else ""
 

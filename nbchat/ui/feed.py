@@ -11,10 +11,10 @@ from collections.abc import Callable
 from contextvars import copy_context
 from typing import Any
 
+from nbchat.course import WorkerEvent
 from nbchat.events import Event
 from nbchat.ui.screen.screen import Screen
 from nbchat.ui.screen.transcript import Operation
-from nbchat.worker import WorkerEvent
 
 SHORTEST_SECONDS = 0.034
 LONGEST_SECONDS = 0.1

@@ -48,7 +48,7 @@ from nbchat.history import INCOMPLETE, Compaction, Entry
 from nbchat.session import Session
 from nbchat.testing import ScriptedProvider, calls, fails, says
 from nbchat.ui.chat_ui import ChatUI
-from nbchat.worker import Noted, QueueChanged
+from nbchat.course import Noted, QueueChanged
 
 go = threading.Event()
 

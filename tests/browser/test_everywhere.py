@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import nbformat
 import pytest
 from conftest import SCREENSHOTS
-from labkit import Lab
+from labkit import Lab, permit
 from playwright.sync_api import Locator, Page, expect
 from readable import faults
 
@@ -37,9 +37,12 @@ ui
 def theme(lab: Lab, page: Page, request: pytest.FixtureRequest) -> Iterator[str]:
     """What JupyterLab and Notebook look like from the next load on."""
     settings = f"{lab.url}/lab/api/settings/@jupyterlab/apputils-extension:themes"
-    page.request.put(settings, data={"raw": THEME.format(request.param)})
+    permitted = permit(page, lab)
+    chosen = {"raw": THEME.format(request.param)}
+    assert page.request.put(settings, data=chosen, headers=permitted).ok
     yield request.param
-    page.request.put(settings, data={"raw": THEME.format("Light")})
+    usual = {"raw": THEME.format("Light")}
+    page.request.put(settings, data=usual, headers=permitted)
 
 
 @pytest.fixture

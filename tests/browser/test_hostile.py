@@ -49,7 +49,7 @@ from nbchat.session import Session
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, calls, fails, says
 from nbchat.ui.chat_ui import ChatUI
-from nbchat.worker import Noted, QueueChanged, Returned
+from nbchat.course import Noted, QueueChanged, Returned
 
 from nbchat.ui.screen import transcript
 transcript.PAGE_ITEMS = transcript.PAGE_CHARACTERS = 10**9  # all of it at once

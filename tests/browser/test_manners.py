@@ -60,10 +60,10 @@ def test_code_is_copied_where_the_page_may_not_use_the_clipboard(
     say(panel, "Show me.")
     is_idle(panel)
     page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
-    copy = panel.get_by_role("button", name="Copy")
+    copy = panel.get_by_role("button", name="Copy", exact=True)
     copy.click()
-    expect(panel.locator(".nbc-copy")).to_have_text("Copied")
-    expect(panel.locator(".nbc-copy")).to_be_focused()
+    expect(panel.locator(".nbc-code-copy")).to_have_text("Copied")
+    expect(panel.locator(".nbc-code-copy")).to_be_focused()
     panel.locator(".nbc-input").press("Control+v")
     expect(panel.locator(".nbc-input")).to_have_value("print(6 * 7)\n")
 

@@ -5,17 +5,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 from nbchat.agent import Agent
+from nbchat.course import AgentReady, Returned, WorkerEvent
 from nbchat.errors import NbchatError
 from nbchat.events import Event, TurnFailed
 from nbchat.history import Entry
-from nbchat.worker import (
-    AgentReady,
-    Attach,
-    CommandOutcome,
-    Play,
-    Returned,
-    WorkerEvent,
-)
+from nbchat.worker import Attach, CommandOutcome, Play
 
 
 class Branch(Protocol):

@@ -11,6 +11,17 @@ from typing import Any, assert_never
 from nbchat.agent import Agent
 from nbchat.approvals import Question
 from nbchat.compaction.policies import PRESETS
+from nbchat.course import (
+    AgentReady,
+    CallsWaiting,
+    Idle,
+    Noted,
+    QueueChanged,
+    Returned,
+    Stopping,
+    TurnStarted,
+    WorkerEvent,
+)
 from nbchat.events import (
     Branched,
     Compacted,
@@ -48,17 +59,6 @@ from nbchat.ui.screen.figures import figures, meter
 from nbchat.ui.screen.live import Live
 from nbchat.ui.screen.marks import marks
 from nbchat.ui.screen.transcript import Operation, Transcript
-from nbchat.worker import (
-    AgentReady,
-    CallsWaiting,
-    Idle,
-    Noted,
-    QueueChanged,
-    Returned,
-    Stopping,
-    TurnStarted,
-    WorkerEvent,
-)
 
 STOP_NOTES: dict[StopReason, str] = {
     "max_tokens": "The answer was cut at the model's output limit.",
