@@ -543,7 +543,17 @@ def test_messages_the_protocol_does_not_know_are_ignored(panel_with: MakePanel) 
     assert not panel.is_busy
 
 
-def test_interrupting_wait_stops_the_answer(panel_with: MakePanel) -> None:
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """As in a kernel: what a shell has put in the background ignores interrupts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_interrupting_wait_stops_the_answer(
+    panel_with: MakePanel, interruptible: None
+) -> None:
     panel = panel_with(says("word " * 10_000, delay_seconds=0.005))
     panel.ask("Talk.")
     panel.await_operation("text")

@@ -27,6 +27,7 @@ OWN_FAULTS = ("Canceled future", "properties of null (reading 'kernel')")
 OpenNotebook = Callable[..., Notebook]
 
 
+@pytest.hookimpl(tryfirst=True)  # the workers read the mark in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With several workers one has all of these: they share one server and one page."""
     for item in items:
