@@ -82,6 +82,16 @@ def test_code_is_inserted_below_the_cell_a_person_was_in_and_taken_back(
     assert page.evaluate(CELLS) == ["a = 1", "b = 2"]
 
 
+def test_a_long_line_of_code_scrolls_and_leaves_its_buttons_in_sight(
+    open_notebook: OpenNotebook,
+) -> None:
+    _, panel = answered(open_notebook, "```python\nx = " + "1 + " * 200 + "1\n```")
+    copy = panel.get_by_role("button", name="Copy", exact=True)
+    expect(copy).to_be_visible()
+    right = "element => element.getBoundingClientRect().right"
+    assert copy.evaluate(right) < panel.evaluate(right)
+
+
 def test_code_is_inserted_above(open_notebook: OpenNotebook, page: Page) -> None:
     notebook, panel = answered(open_notebook)
     enter(notebook, 2)
