@@ -27,12 +27,10 @@ OWN_FAULTS = ("Canceled future", "properties of null (reading 'kernel')")
 OpenNotebook = Callable[..., Notebook]
 
 
-@pytest.hookimpl(tryfirst=True)  # the workers read the mark in the same hook
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_itemcollected(item: pytest.Item) -> None:
     """With several workers one has all of these: they share one server and one page."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("browser"))
+    if Path(__file__).parent in item.path.parents:
+        item.add_marker(pytest.mark.xdist_group("browser"))
 
 
 @pytest.fixture(scope="session")
