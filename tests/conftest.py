@@ -66,6 +66,14 @@ def llama_server() -> LocalServer:
     return LocalServer(model_file("smollm2"), window=4_096, chat_template=template)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Share the tests out so that only one process drives a browser."""
+    from workers import Shares
+
+    return Shares(config, log)
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """A skipped test is a failure in CI: what was not run was not shown."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")

@@ -23,8 +23,6 @@ from nbchat.providers.weights import _download, cache_folder
 
 WITHIN_SECONDS = 1.0
 
-pytestmark = pytest.mark.xdist_group("browser")  # two of these at once would be late
-
 CHAT = """
 import time
 from nbchat import Agent, ChatUI

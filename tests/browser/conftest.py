@@ -27,12 +27,6 @@ OWN_FAULTS = ("Canceled future", "properties of null (reading 'kernel')")
 OpenNotebook = Callable[..., Notebook]
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """With several workers one has all of these: they share one server and one page."""
-    if Path(__file__).parent in item.path.parents:
-        item.add_marker(pytest.mark.xdist_group("browser"))
-
-
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """A JupyterLab server in a folder of its own."""
