@@ -24,7 +24,7 @@ from tqdm import tqdm
 
 from nbchat.billing import dollars_text
 from nbchat.configuration.config import settings
-from nbchat.configuration.doctor import examine
+from nbchat.doctor import examine
 from nbchat.errors import ConfigError, NbchatError
 from nbchat.providers import EMBEDDED_MODEL, default_model
 from nbchat.providers.weights import is_fetched, model_file

@@ -40,7 +40,7 @@ LAYERS = [
     {"course"},
     {"worker", "commands", "commands.*", "cell"},
     {"ui", "ui.*"},
-    {"notebook", "configuration.doctor"},
+    {"notebook", "doctor"},
     {"magics", "server", "cli"},
     {""},
 ]
@@ -57,7 +57,7 @@ OUTSIDE = {
     "tiktoken": {"tokens"},
     "nbclient": {"cli"},
     "latex2mathml": {"rendering.mathml"},
-    "jupyter_server": {"server", "configuration.doctor"},
+    "jupyter_server": {"server", "doctor"},
     "tornado": {"server"},
 }
 """Who may import a heavy package."""
