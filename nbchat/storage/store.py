@@ -147,12 +147,13 @@ class SessionStore:
 
     def delete(self, session_id: str) -> None:
         """Remove a session for good; raises SessionNotFound if there is none."""
+        kept_id = storable(session_id)
         with self._connection() as connection:
             for table in (drafts, session_snapshots, chat_messages):
-                is_its_own = table.c.session_id == session_id
+                is_its_own = table.c.session_id == kept_id
                 connection.execute(sa.delete(table).where(is_its_own))
             done = connection.execute(
-                sa.delete(sessions).where(sessions.c.id == session_id)
+                sa.delete(sessions).where(sessions.c.id == kept_id)
             )
         if not done.rowcount:
             raise SessionNotFound(

@@ -89,7 +89,6 @@ class ChatUI(anywidget.AnyWidget):
         """
         super().__init__(height=height, theme=theme)
         self._previews = Previews(resolver)
-        chat_id = new_chat_id()
         self._branch = branch or (None if commands else _default_branch)
         self._questions = Questions(
             self._previews,
@@ -98,21 +97,22 @@ class ChatUI(anywidget.AnyWidget):
             _store_of(store, commands),
             resolver,
         )
+        build = (lambda: agent) if agent is not None else build or _default_agent
+        self._connect(build, commands or _default_commands)
+        self.notifies = notifies
+
+    def _connect(self, build: Callable[[], Agent], commands: Commands) -> None:
+        """Join what works to what shows it, under a name that nothing else has."""
+        chat_id = new_chat_id()
         screen = Screen(
             chat_id=chat_id,
-            settings=settings is not None,
+            settings=self._questions.settings is not None,
             sessions=self._questions.store is not None,
             branches=self._branch is not None,
         )
         self._feed = Feed(screen, self.send)
-        self._worker = Worker(
-            (lambda: agent) if agent is not None else build or _default_agent,
-            self._feed.put,
-            commands=commands or _default_commands,
-            chat_id=chat_id,
-        )
+        self._worker = Worker(build, self._feed.put, commands=commands, chat_id=chat_id)
         self._answers = Answers(lambda: self.agent, self.send)
-        self.notifies = notifies
         self.on_msg(_receive)
 
     def __repr__(self) -> str:
