@@ -259,12 +259,15 @@ class Notebook:
         )
 
     def close(self) -> None:
-        """End the kernel and close the tab without a dialog."""
+        """End the kernel and close the notebook without a dialog, to the last of it."""
         self.page.evaluate(
             f"""async () => {{
-                await {self._CURRENT}?.context?.sessionContext?.session?.shutdown() }}"""
-        )
-        self.page.evaluate(
-            f"""() => {{ const tab = {self._CURRENT};
-                if (tab?.context) {{ tab.context.model.dirty = false; tab.close() }} }}"""
+                const context = {self._CURRENT}?.context;
+                if (!context) return;
+                await context.sessionContext?.session?.shutdown();
+                const closed = new Promise(done => context.disposed.connect(done));
+                context.model.dirty = false;
+                const tabs = [...window.jupyterapp.shell.widgets('main')];
+                for (const tab of tabs) if (tab.context === context) tab.close();
+                await closed }}"""
         )
