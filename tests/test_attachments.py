@@ -2,14 +2,13 @@
 
 import base64
 import io
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
+from notebook_desk import Desk
 from PIL import Image
 
 from nbchat.attaching.attachments import (
@@ -23,25 +22,6 @@ from nbchat.attaching.mentions import Cell
 from nbchat.errors import AttachmentError
 from nbchat.history import Entry
 from nbchat.providers.wire import image_of, user_text
-
-
-@dataclass
-class Desk:
-    """A notebook in a few values."""
-
-    folder: Path = Path()
-    values: Mapping[str, object] = field(default_factory=dict)
-    cells: Mapping[int, Cell] = field(default_factory=dict)
-    traceback: str = ""
-
-    def variables(self) -> Mapping[str, object]:
-        return self.values
-
-    def cell(self, number: int | None) -> Cell | None:
-        return self.cells.get(max(self.cells, default=0) if number is None else number)
-
-    def error(self) -> str:
-        return self.traceback
 
 
 def brought(text: str, desk: Desk) -> list[Entry]:

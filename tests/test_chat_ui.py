@@ -15,7 +15,7 @@ from typing import Any
 
 import anywidget
 import pytest
-from jsonschema import Draft202012Validator
+from panel_protocol import PROTOCOL, is_valid
 
 import nbchat.ui
 from nbchat.agent import Agent
@@ -61,18 +61,11 @@ from nbchat.ui.page import script, style
 from nbchat.ui.screen.screen import Screen
 
 FOLDER = Path(nbchat.ui.__file__).parent
-PROTOCOL = json.loads((FOLDER / "protocol.json").read_text())
 THREADS = ("nbchat-worker", "nbchat-feed")
 
 SLOW = says("word " * 1_000, delay_seconds=0.005)
 
 RECORD = Compaction("c1", 0, 2, "<summary>S</summary>", 5_000, 500, committed_at=2)
-
-
-def is_valid(message: dict[str, Any], direction: str) -> bool:
-    """Whether a message is one the protocol knows."""
-    schema = {"$ref": f"#/$defs/{direction}", "$defs": PROTOCOL["$defs"]}
-    return bool(Draft202012Validator(schema).is_valid(message))
 
 
 class Panel(ChatUI):

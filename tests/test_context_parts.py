@@ -1,13 +1,10 @@
 """What the panel is told of the context: parts that add up, room, outlook and costs."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
+from panel_protocol import known
 
-import nbchat.ui
 from nbchat.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.history import Entry
@@ -15,10 +12,6 @@ from nbchat.models import Prices
 from nbchat.session import Session
 from nbchat.testing import Line, ScriptedProvider, says
 from nbchat.ui.questions.context import context_parts
-
-DEFS = json.loads((Path(nbchat.ui.__file__).parent / "protocol.json").read_text())[
-    "$defs"
-]
 
 PRICES = Prices(input=2.0, cache_read=0.2, cache_write=2.5, output=10.0)
 
@@ -39,10 +32,7 @@ def agent_with(
 
 def told(agent: Agent) -> dict[str, Any]:
     """The answer, if it is one that the protocol knows."""
-    answer = context_parts(agent)
-    schema = {"$ref": "#/$defs/context_parts", "$defs": DEFS}
-    Draft202012Validator(schema).validate({**answer, "token": "t"})
-    return answer
+    return known(context_parts(agent))
 
 
 def tokens(answer: dict[str, Any]) -> dict[str, int]:

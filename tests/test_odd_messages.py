@@ -1,20 +1,17 @@
 """Whatever comes from a view, in whatever order and shape, the panel goes on."""
 
-import json
 import threading
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from panel_protocol import PROTOCOL
 
-import nbchat.ui
 from nbchat.agent import Agent
 from nbchat.testing import ScriptedProvider, says
 from nbchat.ui import ChatUI
 
-PROTOCOL = json.loads((Path(nbchat.ui.__file__).parent / "protocol.json").read_text())
 FROM_VIEWS = [
     PROTOCOL["$defs"][each["$ref"].rpartition("/")[2]]
     for each in PROTOCOL["$defs"]["view_to_kernel"]["oneOf"]

@@ -2,16 +2,16 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
+from notebook_desk import Desk
+from panel_protocol import check, known
 
-import nbchat.ui
 from nbchat.agent import Agent
-from nbchat.attaching.mentions import Cell, not_mentioned
+from nbchat.attaching.mentions import not_mentioned
 from nbchat.commands import Commands
 from nbchat.errors import NbchatError
 from nbchat.events import Branched
@@ -25,28 +25,7 @@ from nbchat.ui.questions.branching import words_at
 from nbchat.ui.questions.sessions import MOST_SESSIONS, sessions_list
 from nbchat.ui.screen.marks import marks, summary_in_force
 
-DEFS = json.loads((Path(nbchat.ui.__file__).parent / "protocol.json").read_text())[
-    "$defs"
-]
-
 ODD = '/not a command\n\n  "two" spaces, {braces} and $HOME & <b>\n'
-
-
-@dataclass
-class Desk:
-    """A notebook of variables."""
-
-    values: dict[str, object] = field(default_factory=dict)
-    folder: Path = Path()
-
-    def variables(self) -> dict[str, object]:
-        return self.values
-
-    def cell(self, number: int | None) -> Cell | None:
-        return None
-
-    def error(self) -> str:
-        return ""
 
 
 class Panel(ChatUI):
@@ -57,8 +36,7 @@ class Panel(ChatUI):
         super().__init__(*arguments, **options)
 
     def send(self, content: dict[str, Any], _buffers: object = None) -> None:
-        schema = {"$ref": "#/$defs/kernel_to_view", "$defs": DEFS}
-        Draft202012Validator(schema).validate(content)
+        check(content, "kernel_to_view")
         self.sent.append(json.loads(json.dumps(content)))
 
     def snapshot(self) -> dict[str, Any]:
@@ -70,16 +48,9 @@ class Panel(ChatUI):
     def go_back(self, place: int, text: str) -> None:
         """What a view says when an earlier message was edited; waits for the answer."""
         message = {"type": "branch", "place": place, "text": text, "previews": []}
-        schema = {"$ref": "#/$defs/view_to_kernel", "$defs": DEFS}
-        Draft202012Validator(schema).validate(message)
+        check(message, "view_to_kernel")
         self.receive(message)
         assert self.wait(20)
-
-
-def known(answer: dict[str, Any]) -> dict[str, Any]:
-    schema = {"$ref": f"#/$defs/{answer['type']}", "$defs": DEFS}
-    Draft202012Validator(schema).validate({**answer, "token": "t"})
-    return answer
 
 
 @pytest.fixture
@@ -324,8 +295,7 @@ def test_a_view_may_ask_for_sessions_models_summary_and_words(panel):
         {"type": "words", "place": 0},
         {"type": "words", "place": 1},
     ):
-        schema = {"$ref": "#/$defs/view_to_kernel", "$defs": DEFS}
-        Draft202012Validator(schema).validate({**question, "token": "t"})
+        check({**question, "token": "t"}, "view_to_kernel")
         assert panel._questions.asked(question["type"], question) is not None
     for question in (
         {"type": "sessions"},

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from test_chat_ui import Panel, View, is_valid
+from panel_protocol import is_valid
+from test_chat_ui import Panel, View
 
 from nbchat.agent import Agent
 from nbchat.approvals import Approvals, Question

@@ -2,13 +2,11 @@
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
+from panel_protocol import known
 
-import nbchat.ui
 from nbchat.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import Policy
@@ -18,10 +16,6 @@ from nbchat.testing import ScriptedProvider, says
 from nbchat.ui.questions.history import PAGE_CHARACTERS, PAGE_ENTRIES, history_page
 from nbchat.ui.questions.planning import planned
 from nbchat.ui.questions.settings import settings_list
-
-DEFS = json.loads((Path(nbchat.ui.__file__).parent / "protocol.json").read_text())[
-    "$defs"
-]
 
 LONG = "The printer on the second floor is offline. " * 40
 
@@ -37,14 +31,6 @@ class Row:
     origin: str = "default"
     choices: tuple[str, ...] = ()
     scope: str | None = None
-
-
-def known(answer: dict[str, Any]) -> dict[str, Any]:
-    """The answer, if it is one that the protocol knows."""
-    schema = {"$ref": f"#/$defs/{answer['type']}", "$defs": DEFS}
-    Draft202012Validator(schema).validate({**answer, "token": "t"})
-    assert "id" not in answer
-    return answer
 
 
 def agent_that_said(*texts: str, **options: Any) -> Agent:

@@ -2,17 +2,14 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
 from matplotlib.figure import Figure
+from notebook_desk import Desk
+from panel_protocol import known
 
-import nbchat.ui
 from nbchat.agent import Agent
-from nbchat.attaching.mentions import Cell
 from nbchat.errors import AttachmentError
 from nbchat.providers.wire import user_text
 from nbchat.testing import ScriptedProvider, says
@@ -20,39 +17,10 @@ from nbchat.ui import ChatUI
 from nbchat.ui.questions.completing import MOST_NAMES, completions
 from nbchat.ui.questions.previews import Previews
 
-DEFS = json.loads((Path(nbchat.ui.__file__).parent / "protocol.json").read_text())[
-    "$defs"
-]
-
-
-@dataclass
-class Desk:
-    """A notebook of variables."""
-
-    values: dict[str, object] = field(default_factory=dict)
-    folder: Path = Path()
-
-    def variables(self) -> dict[str, object]:
-        return self.values
-
-    def cell(self, number: int | None) -> Cell | None:
-        return None
-
-    def error(self) -> str:
-        return ""
-
 
 @pytest.fixture
 def agent() -> Agent:
     return Agent(ScriptedProvider())
-
-
-def known(answer: dict[str, Any]) -> dict[str, Any]:
-    """The answer, if it is one that the protocol knows."""
-    schema = {"$ref": f"#/$defs/{answer['type']}", "$defs": DEFS}
-    Draft202012Validator(schema).validate({**answer, "token": "t"})
-    json.dumps(answer).encode()
-    return answer
 
 
 def chips(shown: Previews, agent: Agent, text: str) -> list[dict[str, Any]]:
@@ -63,7 +31,7 @@ def chips(shown: Previews, agent: Agent, text: str) -> list[dict[str, Any]]:
 def test_a_chip_tells_what_a_mention_costs_and_its_preview_is_what_goes_out(
     agent: Agent,
 ) -> None:
-    shown = Previews(Desk({"price": [1, 2], "word": "x"}))
+    shown = Previews(Desk(values={"price": [1, 2], "word": "x"}))
     (chip,) = chips(shown, agent, "Is @price right, @ann?")
     preview = known(shown.previewed(agent, chip["key"]))
     (entry,) = shown.entries("Is @price right, @ann?", [chip["key"]])
@@ -76,7 +44,7 @@ def test_a_chip_tells_what_a_mention_costs_and_its_preview_is_what_goes_out(
 
 
 def test_a_picture_is_previewed_as_the_bytes_that_go_out(agent: Agent) -> None:
-    shown = Previews(Desk({"fig": Figure()}))
+    shown = Previews(Desk(values={"fig": Figure()}))
     (chip,) = chips(shown, agent, "@image:fig")
     (entry,) = shown.entries("@image:fig", [chip["key"]])
     data = entry.arguments["data"]
@@ -85,7 +53,7 @@ def test_a_picture_is_previewed_as_the_bytes_that_go_out(agent: Agent) -> None:
 
 
 def test_what_is_missing_has_a_chip_with_the_reason(agent: Agent) -> None:
-    shown = Previews(Desk({"my_token": "t"}))
+    shown = Previews(Desk(values={"my_token": "t"}))
     missing, refused = chips(shown, agent, "@error \ud800 @my_token")
     assert (missing["key"], refused["key"]) == ("", "")
     assert "nothing has failed" in missing["problem"]
@@ -95,7 +63,7 @@ def test_what_is_missing_has_a_chip_with_the_reason(agent: Agent) -> None:
 
 
 def test_what_was_shown_goes_out_and_what_was_not_is_looked_up(agent: Agent) -> None:
-    desk = Desk({"a": 1, "b": 1})
+    desk = Desk(values={"a": 1, "b": 1})
     shown = Previews(desk)
     (chip,) = chips(shown, agent, "@a")
     desk.values = {"a": 2, "b": 2}
@@ -105,7 +73,7 @@ def test_what_was_shown_goes_out_and_what_was_not_is_looked_up(agent: Agent) -> 
 
 
 def test_previews_of_long_ago_are_forgotten_and_say_so(agent: Agent) -> None:
-    desk = Desk({name: name * 1_000 for name in "abcd"})
+    desk = Desk(values={name: name * 1_000 for name in "abcd"})
     shown = Previews(desk, kept_characters=3_000)
     keys = [chips(shown, agent, f"@{name}")[0]["key"] for name in "abcd"]
     assert known(shown.previewed(agent, keys[-1]))
@@ -121,7 +89,7 @@ def test_without_a_notebook_nothing_is_a_mention(agent: Agent) -> None:
 def test_completions_are_the_commands_and_the_names_of_data() -> None:
     values = {"df": [1], "Ann": 1, "_x": 1, "math": json, "api_key": "sk-1", "a b": 1}
     lines = {"new": "begin anew", "pin": "[text]  keep a rule"}
-    answer = known(completions(lines, Desk(values)))
+    answer = known(completions(lines, Desk(values=values)))
     assert answer["commands"] == [
         {"name": "new", "arguments": "", "help": "begin anew"},
         {"name": "pin", "arguments": "[text]", "help": "keep a rule"},
@@ -133,7 +101,7 @@ def test_completions_are_the_commands_and_the_names_of_data() -> None:
 
 
 def test_a_notebook_of_many_variables_offers_some() -> None:
-    many = Desk({f"v{n}": n for n in range(MOST_NAMES * 2)})
+    many = Desk(values={f"v{n}": n for n in range(MOST_NAMES * 2)})
     assert len(completions({}, many)["names"]) == MOST_NAMES + 4
     assert completions({}, None)["names"] == []
 
@@ -153,7 +121,7 @@ class Panel(ChatUI):
 @pytest.fixture
 def panel() -> Iterator[Panel]:
     panel = Panel(
-        resolver=Desk({"price": 7}),
+        resolver=Desk(values={"price": 7}),
         commands=lambda *_arguments, **_options: None,
         command_list=lambda: {"new": "begin anew"},
     )

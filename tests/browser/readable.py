@@ -28,6 +28,23 @@ LEAST_CONTRAST = 4.5
 # Buttons that wait for the pointer, as they look when it is there.
 POINTED_AT = ".nbc-actions { opacity: 1 !important; transition: none !important }"
 
+# Of an element's text with the panel's own ground.
+CONTRAST = """element => {
+    const context = document.createElement('canvas').getContext('2d');
+    const drawn = colour => {
+        context.fillStyle = colour; context.fillRect(0, 0, 1, 1);
+        return [...context.getImageData(0, 0, 1, 1).data].slice(0, 3).map(value =>
+            value / 255 <= 0.04045 ? value / 3294.6 : ((value / 255 + 0.055) / 1.055) ** 2.4);
+    };
+    const light = colour => {
+        const [red, green, blue] = drawn(colour);
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+    };
+    const ground = light(getComputedStyle(element.closest('.nbc')).backgroundColor);
+    const text = light(getComputedStyle(element).color);
+    return (Math.max(ground, text) + 0.05) / (Math.min(ground, text) + 0.05);
+}"""
+
 # Every text that is shown, on what is painted below it: backgrounds of ancestors up to
 # an opaque one, and everybody's opacity. A canvas reads any colour CSS can write.
 CONTRASTS = """root => {

@@ -4,23 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from labkit import Notebook
-from playwright.sync_api import Locator, Page, expect
+from panels import OWN, is_idle, panel_of, say, scripted
+from playwright.sync_api import Page, expect
 from readable import contrasts, faults
 
 OpenNotebook = Callable[..., Notebook]
 Screenshot = Callable[[str], Path]
-
-OWN = """
-import os
-os.environ['NBCHAT_MODEL'] = 'openai:no-model'
-os.environ['OPENAI_BASE_URL'] = 'http://127.0.0.1:9/v1'
-%load_ext nbchat
-from nbchat.testing import ScriptedProvider, says
-agent = %chat agent
-agent.use(ScriptedProvider(*[says('I see. ' * 30)] * 9))
-table = [[1, 2], [3, 4]]
-%chat
-"""
 
 DECIDING = """
 from nbchat.approvals import Approvals
@@ -35,33 +24,6 @@ agent.tools, agent.approve = as_tools([refund]), Approvals()
 code = "Like this:\\n\\n```python\\ntotal = 3\\n```"
 agent.use(ScriptedProvider(calls('refund', ticket=42), says(code), says(code)))
 %chat
-"""
-
-SETUP = """
-import threading
-from nbchat.agent import Agent
-from nbchat.events import (
-    Compacted, CompactionFailed, CompactionSkipped, CompactionStarted, CompactionUndone,
-    EntryAdded, PinsChanged, RetryScheduled, SavingFailed, TurnFailed,
-)
-from nbchat.history import INCOMPLETE, Compaction, Entry
-from nbchat.session import Session
-from nbchat.testing import ScriptedProvider, calls, fails, says
-from nbchat.ui.chat_ui import ChatUI
-from nbchat.course import Noted, QueueChanged
-
-go = threading.Event()
-
-def look_up(ticket: int) -> str:
-    "Read a ticket."
-    if ticket == 7:
-        raise ValueError("there is no ticket 7")
-    return f"Ticket {ticket}: the printer is offline."
-
-def wait() -> str:
-    "Wait until the notebook says go."
-    go.wait(30)
-    return "gone"
 """
 
 ANSWER = """\
@@ -104,32 +66,6 @@ LISTEN = """region => {
     document.querySelectorAll("[aria-live=polite]").forEach(
         region => watch.observe(region, { childList: true, characterData: true, subtree: true }));
 }"""
-
-
-def panel_of(notebook: Notebook, index: int = 0) -> Locator:
-    """The panel a cell shows, once its agent is ready."""
-    panel = notebook.run(index).locator(".nbc")
-    expect(panel.locator(".nbc-model")).to_have_text("scripted:model")
-    return panel
-
-
-def scripted(script: str, options: str = "") -> str:
-    """A cell that shows a panel on a scripted model."""
-    return (
-        f"{SETUP}\nui = ChatUI(Agent(ScriptedProvider({script}), {options}), "
-        "height='700px')\nui"
-    )
-
-
-def say(panel: Locator, text: str) -> None:
-    """Type a message and press Enter."""
-    panel.locator(".nbc-input").fill(text)
-    panel.locator(".nbc-input").press("Enter")
-
-
-def is_idle(panel: Locator) -> None:
-    """Wait until nothing is under way."""
-    expect(panel.get_by_role("button", name="Stop")).to_be_hidden()
 
 
 def test_the_panel_and_its_dialogs_have_no_fault_in_light_and_dark(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from labkit import Lab, Notebook
+from panels import say
 from playwright.sync_api import ConsoleMessage, Locator, Page, Request, expect
 
 OpenNotebook = Callable[..., Notebook]
@@ -42,12 +43,6 @@ def asking_panel(
     panel = notebook.run(0).locator(".nbc")
     expect(panel.locator(".nbc-model")).to_have_text("scripted:model")
     return notebook, panel
-
-
-def say(panel: Locator, text: str) -> None:
-    """Type a message and press Enter."""
-    panel.get_by_role("textbox").fill(text)
-    panel.get_by_role("textbox").press("Enter")
 
 
 def decision(panel: Locator, name: str) -> Locator:

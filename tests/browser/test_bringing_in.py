@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 from labkit import Notebook
+from panels import panel_of
 from playwright.sync_api import Locator, Page, expect
-from test_compaction_controls import CONTRAST
+from readable import CONTRAST
 
 OpenNotebook = Callable[..., Notebook]
 Screenshot = Callable[[str], Path]
@@ -51,13 +52,6 @@ def fonts() -> None:
     """Let matplotlib look for fonts once: in a new environment that takes a while."""
     code = "import matplotlib.pyplot, pandas"
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
-
-
-def panel_of(notebook: Notebook, cell: int) -> Locator:
-    """The notebook's own panel, once its agent is ready."""
-    panel = notebook.run(cell).locator(".nbc")
-    expect(panel.locator(".nbc-model")).to_have_text("scripted:model")
-    return panel
 
 
 def options(panel: Locator) -> Locator:

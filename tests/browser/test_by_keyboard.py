@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from labkit import Notebook
+from panels import OWN, is_idle, panel_of, say, scripted
 from playwright.sync_api import Locator, Page, expect
-from test_accessibility import OWN, is_idle, panel_of, say, scripted
 
 OpenNotebook = Callable[..., Notebook]
 Screenshot = Callable[[str], Path]

@@ -5,7 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from labkit import Notebook
+from panels import ask, panel_of
 from playwright.sync_api import Locator, Page, expect
+from readable import CONTRAST
 
 OpenNotebook = Callable[..., Notebook]
 Screenshot = Callable[[str], Path]
@@ -72,22 +74,6 @@ STORY = (
 
 SEE_ALL = "The printer of Ann is offline. "
 
-CONTRAST = """element => {
-    const context = document.createElement('canvas').getContext('2d');
-    const drawn = colour => {
-        context.fillStyle = colour; context.fillRect(0, 0, 1, 1);
-        return [...context.getImageData(0, 0, 1, 1).data].slice(0, 3).map(value =>
-            value / 255 <= 0.04045 ? value / 3294.6 : ((value / 255 + 0.055) / 1.055) ** 2.4);
-    };
-    const light = colour => {
-        const [red, green, blue] = drawn(colour);
-        return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
-    };
-    const ground = light(getComputedStyle(element.closest('.nbc')).backgroundColor);
-    const text = light(getComputedStyle(element).color);
-    return (Math.max(ground, text) + 0.05) / (Math.min(ground, text) + 0.05);
-}"""
-
 
 def panel_notebook(
     open_notebook: OpenNotebook, script: str, options: str = ""
@@ -100,26 +86,9 @@ def panel_notebook(
     )
 
 
-def panel_of(notebook: Notebook, index: int = 0) -> Locator:
-    """The panel a cell shows, once its agent is ready."""
-    panel = notebook.run(index).locator(".nbc")
-    expect(panel.locator(".nbc-model")).to_have_text("scripted:model")
-    return panel
-
-
 def open_panel(open_notebook: OpenNotebook, script: str, options: str = "") -> Locator:
     """A panel on a scripted model."""
     return panel_of(panel_notebook(open_notebook, script, options))
-
-
-def say(panel: Locator, text: str) -> None:
-    """Type a message, press Enter, and wait until the answer is there."""
-    asked = panel.locator(".nbc-log .nbc-user")
-    before = asked.count()
-    panel.locator(".nbc-input").fill(text)
-    panel.locator(".nbc-input").press("Enter")
-    expect(asked).to_have_count(before + 1)
-    expect(panel.get_by_role("button", name="Stop")).to_be_hidden()
 
 
 def open_dialog(panel: Locator) -> Locator:
@@ -135,7 +104,7 @@ def test_a_person_sees_the_plan_cancels_and_confirms(
 ) -> None:
     script = f"calls('look_up', ticket=42), says('It is offline.'), says({STORY!r})"
     panel = open_panel(open_notebook, script, "tools=[look_up]")
-    say(panel, SEE_ALL * 60)
+    ask(panel, SEE_ALL * 60)
     dialog = open_dialog(panel)
     expect(dialog).to_have_accessible_name("Summarize conversation history")
     expect(dialog.get_by_label("What matters most")).to_be_focused()
@@ -183,7 +152,7 @@ def test_a_small_conversation_is_warned_about_and_a_failure_can_be_retried(
     expect(dialog).to_contain_text("nothing new to fold")
     expect(dialog.get_by_role("button", name="Summarize")).to_be_disabled()
     dialog.get_by_role("button", name="Cancel").click()
-    say(panel, "Hello.")
+    ask(panel, "Hello.")
     dialog = open_dialog(panel)
     expect(dialog).to_contain_text("tokens would be folded")
     screenshot("warning")
@@ -194,7 +163,7 @@ def test_a_small_conversation_is_warned_about_and_a_failure_can_be_retried(
     expect(failed.last).to_contain_text("the key is still wrong")
     expect(panel.get_by_role("button", name="Retry")).to_have_count(1)
     screenshot("failed")
-    say(panel, "Are you there?")
+    ask(panel, "Are you there?")
     expect(panel.locator(".nbc-log .nbc-assistant").last).to_have_text("Still here.")
 
 
@@ -251,10 +220,10 @@ def test_all_that_was_said_can_be_searched_after_a_compaction(
         "says('<img src=x onerror=window.nbchatRan=1> Goodbye.')"
     )
     panel = open_panel(open_notebook, script, "tools=[look_up]")
-    say(panel, SEE_ALL * 60)
+    ask(panel, SEE_ALL * 60)
     open_dialog(panel).get_by_role("button", name="Summarize").click()
     expect(panel.locator(".nbc-banner")).to_contain_text("Compaction occurred")
-    say(panel, "Thank you, <b>goodbye</b>.")
+    ask(panel, "Thank you, <b>goodbye</b>.")
     panel.get_by_role("button", name="History").click()
     view = panel.get_by_role("dialog")
     expect(view).to_contain_text("everything said, not what the model sees")
@@ -300,7 +269,7 @@ def test_a_meter_that_fills_turns_orange_and_red_and_can_be_read(
     panel = open_panel(open_notebook, script, "engine=CompactionEngine(2_000)")
     meter = panel.locator(".nbc-meter")
     for spent, level in (("1,600", "medium"), ("1,900", "high")):
-        say(panel, "Hello.")
+        ask(panel, "Hello.")
         expect(meter).to_have_attribute("data-level", level)
         expect(meter).to_contain_text(f"{spent} / 2,000 tokens")
         expect(meter).to_contain_text(re.compile(r"window \d%"))

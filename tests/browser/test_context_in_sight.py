@@ -4,7 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from labkit import Notebook
+from panels import ask
 from playwright.sync_api import Locator, Page, expect
+from readable import CONTRAST
 
 OpenNotebook = Callable[..., Notebook]
 Screenshot = Callable[[str], Path]
@@ -41,22 +43,6 @@ def agent(*lines, kind=ScriptedProvider, **options):
     return Agent(kind(*lines, window=20_000, prices=PRICES), tools=[look_up], **options)
 """
 
-CONTRAST = """element => {
-    const context = document.createElement('canvas').getContext('2d');
-    const drawn = colour => {
-        context.fillStyle = colour; context.fillRect(0, 0, 1, 1);
-        return [...context.getImageData(0, 0, 1, 1).data].slice(0, 3).map(value =>
-            value / 255 <= 0.04045 ? value / 3294.6 : ((value / 255 + 0.055) / 1.055) ** 2.4);
-    };
-    const light = colour => {
-        const [red, green, blue] = drawn(colour);
-        return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
-    };
-    const ground = light(getComputedStyle(element.closest('.nbc')).backgroundColor);
-    const text = light(getComputedStyle(element).color);
-    return (Math.max(ground, text) + 0.05) / (Math.min(ground, text) + 0.05);
-}"""
-
 
 def open_panel(
     open_notebook: OpenNotebook, made: str, *cells: str
@@ -66,16 +52,6 @@ def open_panel(
     panel = notebook.run(0).locator(".nbc")
     expect(panel.locator(".nbc-model")).to_have_text("scripted:model")
     return notebook, panel
-
-
-def say(panel: Locator, text: str) -> None:
-    """Type a message, press Enter, and wait until the answer is there."""
-    asked = panel.locator(".nbc-log .nbc-user")
-    before = asked.count()
-    panel.locator(".nbc-input").fill(text)
-    panel.locator(".nbc-input").press("Enter")
-    expect(asked).to_have_count(before + 1)
-    expect(panel.get_by_role("button", name="Stop")).to_be_hidden()
 
 
 def command(panel: Locator, text: str, answer: str) -> None:
@@ -96,10 +72,10 @@ def test_the_meter_opens_what_the_context_holds_and_what_it_has_cost(
         "engine=CompactionEngine(12_000))"
     )
     _, panel = open_panel(open_notebook, made)
-    say(panel, "My printer is offline. " * 60)
+    ask(panel, "My printer is offline. " * 60)
     command(panel, "/compact", "Compaction occurred")
     command(panel, "/pin Never promise a date to anybody.", "1 rule")
-    say(panel, "Has anybody looked at it?")
+    ask(panel, "Has anybody looked at it?")
     line = panel.locator(".nbc-spent")
     expect(line.last).to_contain_text("· 2 requests ·")
     assert line.last.evaluate(CONTRAST) >= 4.5
@@ -133,7 +109,7 @@ def test_where_nothing_is_known_of_window_and_price_neither_is_made_up(
 ) -> None:
     made = "Agent(ScriptedProvider(says('Yes.', tokens=900), window=None))"
     _, panel = open_panel(open_notebook, made)
-    say(panel, "Is it?")
+    ask(panel, "Is it?")
     expect(panel.locator(".nbc-spent")).to_contain_text("900 in · 10 out")
     expect(panel.locator(".nbc-spent")).not_to_contain_text("$")
     panel.locator(".nbc-open-context").click()
@@ -148,7 +124,7 @@ def test_thoughts_read_the_same_when_their_entry_has_come(
     open_notebook: OpenNotebook,
 ) -> None:
     _, panel = open_panel(open_notebook, "agent(says('Yes.'), kind=Thinking)")
-    say(panel, "Is it?")
+    ask(panel, "Is it?")
     thought = panel.locator(".nbc-log .nbc-thinking")
     expect(thought).to_have_count(1)
     assert thought.locator(".nbc-text").text_content() == "First the printer. " * 30
@@ -179,7 +155,7 @@ def test_a_turn_of_a_cell_leaves_a_reader_where_she_reads(
         "ui.agent.ask('From a cell?'); ui.refresh()",
     )
     for number in range(5):
-        say(panel, f"Question {number}? " * 20)
+        ask(panel, f"Question {number}? " * 20)
     scroller = panel.locator(".nbc-scroller")
     scroller.evaluate("element => { element.scrollTop = 40 }")
     expect(panel.get_by_role("button", name="Latest")).to_be_visible()

@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterator
 import nbformat
 import pytest
 from conftest import SCREENSHOTS
-from labkit import Lab, permit
+from labkit import REPOSITORY, Lab, permit
+from nbconvert import HTMLExporter
 from playwright.sync_api import Locator, Page, expect
 from readable import faults
+
+from nbchat.ui.closed import CLOSED_TEXT
 
 Picture = Callable[[str], None]
 
@@ -160,3 +163,19 @@ def test_in_voila_a_chat_streams_stops_compacts_and_begins_anew_after_a_reload(
     expect(alert).to_contain_text("reload the page to go on")
     expect(panel.locator(".nbc-log .nbc-assistant")).to_contain_text("In ticket 42")
     picture("gone")
+
+
+def test_a_page_made_of_a_notebook_says_in_a_line_what_the_panel_was(
+    visitor: Page, picture: Picture
+) -> None:
+    """What nbviewer and `jupyter nbconvert --to html` show of a committed notebook."""
+    notebook = REPOSITORY / "notebooks" / "quickstart.ipynb"
+    html, _ = HTMLExporter().from_filename(str(notebook))
+    visitor.route(
+        "**/*", lambda route: route.abort()
+    )  # its scripts are on other servers
+    visitor.set_content(html, wait_until="domcontentloaded")
+    line = visitor.get_by_text(CLOSED_TEXT)
+    expect(line.first).to_be_visible()
+    line.first.scroll_into_view_if_needed()
+    picture("page")

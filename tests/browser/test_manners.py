@@ -4,8 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from labkit import Notebook
+from panels import is_idle, panel_of, say, scripted
 from playwright.sync_api import Page, expect
-from test_accessibility import is_idle, panel_of, say, scripted
 
 OpenNotebook = Callable[..., Notebook]
 Screenshot = Callable[[str], Path]

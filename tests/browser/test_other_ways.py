@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from labkit import Notebook
+from panels import ask, is_idle, panel_of
 from playwright.sync_api import Locator, Page, expect
 
 OpenNotebook = Callable[..., Notebook]
@@ -51,28 +52,6 @@ def ways_notebook(
     )
 
 
-def panel_of(notebook: Notebook) -> Locator:
-    """The panel, once its agent is ready."""
-    panel = notebook.run(0).locator(".nbc")
-    expect(panel.locator(".nbc-model")).to_have_text("scripted:model")
-    return panel
-
-
-def say(panel: Locator, text: str) -> None:
-    """Type a message, press Enter, and wait until the answer is there."""
-    asked = panel.locator(".nbc-log .nbc-user")
-    before = asked.count()
-    panel.locator(".nbc-input").fill(text)
-    panel.locator(".nbc-input").press("Enter")
-    expect(asked).to_have_count(before + 1)
-    at_rest(panel)
-
-
-def at_rest(panel: Locator) -> None:
-    """Wait until nothing runs."""
-    expect(panel.get_by_role("button", name="Stop")).to_be_hidden()
-
-
 def line(panel: Locator, text: str) -> Locator:
     """A message with its buttons."""
     return panel.locator(".nbc-line", has_text=text)
@@ -84,8 +63,8 @@ def test_an_earlier_message_is_edited_and_the_old_way_is_gone_back_to(
     script = "says('One.'), says('Two.'), says('Another two.'), says('Third.')"
     notebook = ways_notebook(open_notebook, script)
     panel = panel_of(notebook)
-    say(panel, "First question, about the printer of Ann")
-    say(panel, "Second question?")
+    ask(panel, "First question, about the printer of Ann")
+    ask(panel, "Second question?")
     box = panel.locator(".nbc-input")
     box.fill("a draft")
     line(panel, "Second question?").hover()
@@ -108,7 +87,7 @@ def test_an_earlier_message_is_edited_and_the_old_way_is_gone_back_to(
     expect(panel.locator(".nbc-choices")).to_be_hidden()
     box.press("Enter")
     expect(panel.locator(".nbc-log")).to_contain_text("Another two.")
-    at_rest(panel)
+    is_idle(panel)
     expect(box).to_have_value("a draft")
     expect(panel.locator(".nbc-log .nbc-user")).to_have_count(2)
     expect(panel.locator(".nbc-log")).not_to_contain_text("Second question?")
@@ -124,21 +103,21 @@ def test_the_newest_answer_is_regenerated(
 ) -> None:
     script = "says('One.'), says('Two. ' * 60, delay_seconds=0.02), says('Anew.')"
     panel = panel_of(ways_notebook(open_notebook, script))
-    say(panel, "First?")
+    ask(panel, "First?")
     box = panel.locator(".nbc-input")
     box.fill("Second?")
     box.press("Enter")
     expect(panel.locator(".nbc-live")).to_contain_text("Two. Two.")
     edit = line(panel, "First?").get_by_role("button", name="Edit")
     expect(edit).to_be_disabled()
-    at_rest(panel)
+    is_idle(panel)
     again = panel.get_by_role("button", name="Regenerate")
     expect(again).to_have_count(1)
     screenshot("answer")
     again.click()
     expect(panel.locator(".nbc-log")).to_contain_text("Anew.")
     expect(panel.locator(".nbc-log")).not_to_contain_text("Two.")
-    at_rest(panel)
+    is_idle(panel)
     expect(box).to_be_focused()
     panel.get_by_role("button", name="Back to the earlier version").click()
     expect(panel.locator(".nbc-log")).to_contain_text("Two. Two.")
@@ -150,31 +129,31 @@ def test_a_message_and_a_tools_output_are_left_out_and_taken_in_again(
     script = "calls('look_up', ticket=42), says('It is offline.'), says('Hm.')"
     notebook = ways_notebook(open_notebook, script, "tools=[look_up]")
     panel = panel_of(notebook)
-    say(panel, LONG * 40)
+    ask(panel, LONG * 40)
     meter = panel.locator(".nbc-meter")
     full = tokens_of(meter)
     message = panel.locator(".nbc-line[data-kind=prompt]")
     message.get_by_role("button", name="Leave out").click()
     expect(message.locator(".nbc-mark")).to_be_visible()
     expect(panel.locator(".nbc-banner")).to_contain_text("Message left out")
-    at_rest(panel)
+    is_idle(panel)
     less = tokens_of(meter)
     assert less < full - 200
     card = panel.locator(".nbc-tool")
     card.locator("summary").click()
     card.get_by_role("button", name="Leave out").click()
     expect(card.locator(".nbc-mark")).to_be_visible()
-    at_rest(panel)
+    is_idle(panel)
     assert tokens_of(meter) < less - 200
     screenshot("left-out")
-    say(panel, "And now?")
+    ask(panel, "And now?")
     seen = notebook.run(2)
     expect(seen).not_to_contain_text("The printer")
     expect(seen).not_to_contain_text("Ticket 42")
     expect(seen).to_contain_text("[left out by the user]")
     message.first.get_by_role("button", name="Take in again").click()
     expect(message.first.locator(".nbc-mark")).to_be_hidden()
-    at_rest(panel)
+    is_idle(panel)
     panel.get_by_role("button", name="History").click()
     expect(panel.locator(".nbc-row[data-seen='left out']")).to_have_count(1)
     screenshot("history")
@@ -194,12 +173,12 @@ def test_a_summary_is_edited_written_anew_undone_and_redone_at_its_banner(
         "says('<summary>Written anew: Ann waits.</summary>')"
     )
     panel = panel_of(ways_notebook(open_notebook, script))
-    say(panel, LONG * 60)
+    ask(panel, LONG * 60)
     panel.locator(".nbc-input").fill("/compact")
     panel.locator(".nbc-input").press("Enter")
     banner = panel.locator(".nbc-line[data-kind=banner]").first
     expect(banner).to_contain_text("Compaction occurred")
-    at_rest(panel)
+    is_idle(panel)
     screenshot("banner")
     banner.get_by_role("button", name="Edit").click()
     dialog = panel.get_by_role("dialog")
@@ -211,17 +190,17 @@ def test_a_summary_is_edited_written_anew_undone_and_redone_at_its_banner(
     dialog.get_by_role("button", name="Save").click()
     expect(banner).to_contain_text("Compaction occurred, edited")
     expect(panel.locator(".nbc-input")).to_be_focused()
-    at_rest(panel)
+    is_idle(panel)
     banner.get_by_role("button", name="Regenerate").click()
     dialog.get_by_label("What matters most").fill("waiting")
     dialog.get_by_label("What matters most").press("Enter")
     expect(banner).to_contain_text("regenerated")
     expect(banner).to_contain_text("Written anew: Ann waits.")
-    at_rest(panel)
+    is_idle(panel)
     banner.get_by_role("button", name="Undo").click()
     expect(banner).to_contain_text("Compaction undone")
     expect(banner.get_by_role("button", name="Edit")).to_have_count(0)
-    at_rest(panel)
+    is_idle(panel)
     screenshot("undone")
     banner.get_by_role("button", name="Redo").click()
     expect(banner).to_contain_text("Compaction occurred")
@@ -232,10 +211,10 @@ def test_pins_are_kept_word_for_word_and_let_go(
     open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
 ) -> None:
     panel = panel_of(ways_notebook(open_notebook, "says('Yes.'), says('No.')"))
-    say(panel, "Never promise  a date.")
+    ask(panel, "Never promise  a date.")
     line(panel, "Never promise").get_by_role("button", name="Pin").click()
     expect(panel.locator(".nbc-log")).to_contain_text("kept word for word: 1 rule")
-    at_rest(panel)
+    is_idle(panel)
     panel.get_by_role("button", name="More").click()
     expect(panel.get_by_role("menuitem", name="Pins (1)")).to_be_focused()
     screenshot("menu")
@@ -262,7 +241,7 @@ def test_pins_are_kept_word_for_word_and_let_go(
     panel.locator(".nbc-input").fill(f"/checkpoint {HOSTILE}")
     panel.locator(".nbc-input").press("Enter")
     expect(panel.locator(".nbc-log")).to_contain_text("2 rules")
-    at_rest(panel)
+    is_idle(panel)
     panel.get_by_role("button", name="More").click()
     page.keyboard.press("Enter")
     expect(dialog.locator(".nbc-pin .nbc-chip")).to_have_text("checkpoint")
@@ -275,13 +254,13 @@ def test_sessions_are_found_gone_back_to_and_deleted(
 ) -> None:
     script = "says('Toner is low.'), says('Two.'), says('Three.')"
     panel = panel_of(ways_notebook(open_notebook, script))
-    say(panel, f"What about the printer? {HOSTILE}")
+    ask(panel, f"What about the printer? {HOSTILE}")
     for question in ("What about the roof?", "What about the lift?"):
         panel.get_by_role("button", name="More").click()
         panel.get_by_role("menuitem", name="New session").click()
         expect(panel.locator(".nbc-user")).to_have_count(0)
-        at_rest(panel)
-        say(panel, question)
+        is_idle(panel)
+        ask(panel, question)
     panel.get_by_role("button", name="More").click()
     panel.get_by_role("menuitem", name="Sessions").click()
     dialog = panel.get_by_role("dialog")
@@ -320,7 +299,7 @@ def test_a_model_is_chosen_from_the_list_or_by_its_name(
     expect(dialog.locator(".nbc-model-name")).to_have_count(1)
     page.keyboard.press("Enter")
     expect(panel.locator(".nbc-model")).to_have_text("local:smollm2")
-    at_rest(panel)
+    is_idle(panel)
     panel.locator(".nbc-model").click()
     page.keyboard.type("nobody:x")
     page.keyboard.press("Enter")
@@ -349,7 +328,7 @@ def test_the_notebooks_own_panel_has_its_sessions_and_says_why_it_lists_no_model
     panel.locator(".nbc-input").fill("/branch 0 nothing")
     panel.locator(".nbc-input").press("Enter")
     expect(panel.locator(".nbc-error")).to_contain_text("nobody has said anything")
-    at_rest(panel)
+    is_idle(panel)
     panel.locator(".nbc-input").fill("What about the printer?")
     panel.locator(".nbc-input").press("Enter")
     message = line(panel, "What about the printer?")

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from labkit import Lab, Notebook
+from panels import panel_of, say
 from playwright.sync_api import Locator, Page, expect
 
 OpenNotebook = Callable[..., Notebook]
@@ -54,19 +55,6 @@ def chat_notebook(
         "ui",
         "time.sleep(4)",
     )
-
-
-def panel_of(notebook: Notebook, index: int = 0) -> Locator:
-    """The panel a cell shows, once its agent is ready."""
-    panel = notebook.run(index).locator(".nbc")
-    expect(panel.locator(".nbc-model")).to_have_text("scripted:model")
-    return panel
-
-
-def say(panel: Locator, text: str) -> None:
-    """Type a message and press Enter."""
-    panel.get_by_role("textbox").fill(text)
-    panel.get_by_role("textbox").press("Enter")
 
 
 def stop_button(panel: Locator) -> Locator:
