@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from labkit import Notebook
 from panels import is_idle, panel_of, say, scripted
 from playwright.sync_api import Page, expect
@@ -28,6 +29,9 @@ odd = [
 for message in odd * 2:
     ui.send(message)
 """
+
+
+ANOTHER_KERNEL = "shutdown(); await context.changeKernel({ name: 'python3' })"
 
 
 def test_odd_messages_of_a_kernel_break_nothing(
@@ -65,6 +69,40 @@ def test_a_kernel_that_dies_while_it_answers_leaves_one_clear_line(
     dialog = page.locator(".jp-Dialog")  # JupyterLab's own: the kernel has restarted
     dialog.locator("button.jp-mod-accept").click()
     expect(dialog).to_have_count(0)
+
+
+@pytest.mark.parametrize(
+    "ended", ["session.kernel.restart()", ANOTHER_KERNEL], ids=["restarted", "replaced"]
+)
+def test_a_second_view_of_a_chat_whose_kernel_has_ended_says_so(
+    open_notebook: OpenNotebook, page: Page, ended: str
+) -> None:
+    notebook = open_notebook(scripted("says('One.')"))
+    panel = panel_of(notebook)
+    say(panel, "First?")
+    is_idle(panel)
+    page.evaluate(
+        "async () => { const context = window.jupyterapp.shell.currentWidget.context"
+        f".sessionContext; await context.{ended} }}"
+    )
+    expect(panel.get_by_role("alert")).to_contain_text("The kernel is gone.")
+    notebook.execute("docmanager:clone")
+    expect(page.locator(".nbc")).to_have_count(2)
+    second = page.locator(".nbc").last
+    expect(second.get_by_role("alert")).to_contain_text("The kernel is gone.")
+    expect(second).not_to_contain_text("busy")
+
+
+def test_a_kernel_without_work_that_never_answers_is_not_called_busy_for_long(
+    open_notebook: OpenNotebook, page: Page
+) -> None:
+    deaf = "from nbchat.ui.chat_ui import _receive; ui.on_msg(_receive, remove=True)"
+    notebook = open_notebook(scripted("says('One.')"), deaf)
+    is_idle(panel_of(notebook))
+    notebook.run(1)
+    notebook.execute("docmanager:clone")
+    second = page.locator(".nbc").last
+    expect(second.get_by_role("alert")).to_contain_text("The kernel is gone.")
 
 
 def test_a_paste_of_ten_megabytes_is_sent_and_answered(

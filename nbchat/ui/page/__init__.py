@@ -8,6 +8,7 @@ _FOLDER = Path(__file__).parent
 
 _SCRIPTS = (
     "panel",
+    "kernel",
     "transcript",
     "announcing",
     "frame",

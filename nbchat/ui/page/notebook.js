@@ -24,10 +24,6 @@ class NotebookCells {
     return this.model.sharedModel.cells;
   }
 
-  get kernel() {
-    return this.panel.model.widget_manager?.kernel ?? null;
-  }
-
   note() {
     const own = this.panel.parts.root.closest(".jp-Cell");
     const active = own?.closest(".jp-Notebook")?.querySelector(".jp-Cell.jp-mod-active");
@@ -90,13 +86,13 @@ class NotebookCells {
     const known = (key) => this.model?.getMetadata(key) ?? {};
     const spoken = (known("language_info").name ?? known("kernelspec").language ?? "").toLowerCase();
     const names = spoken === "python" ? ["python", "py", "python3", "ipython"] : [spoken];
-    return Boolean(this.kernel && language && names.includes(language));
+    return Boolean(this.panel.link.kernel && language && names.includes(language));
   }
 
   // The answer tells whether it went well.
   async run(index) {
     const { id } = this.cells[index];
-    return runCell(this.model.cells.get(index), this.kernel, id);
+    return runCell(this.model.cells.get(index), this.panel.link.kernel, id);
   }
 }
 

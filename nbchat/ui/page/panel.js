@@ -3,9 +3,6 @@
 // which nbchat.rendering made safe, are inserted as HTML.
 
 const PROTOCOL = 1;
-const ENDED = new Set(["restarting", "autorestarting", "terminating", "dead"]);
-const RETRY_MILLISECONDS = 3000; // ask again for a snapshot that does not come
-const SILENCE_MILLISECONDS = 10000; // a busy kernel says something more often than this
 
 function render({ model, el }) {
   const panel = new Panel(model, el);
@@ -23,10 +20,8 @@ class Panel {
     this.state = { queue: [], is_busy: false, retry: null, waiting: [] };
     this.server = new ServerWay(model);
     this.isFrozen = false; // Stop was pressed: what still streams in is not shown
-    this.isGone = false;
-    this.isKernelSlow = false; // no answer yet: it may be running a cell, or be gone
-    this.lastHeard = this.askedAt = Date.now();
     this.undo = [];
+    this.link = new KernelLink(this);
     this.announcer = new Announcer(this);
     this.wish = { focus: "", keep: null }; // of the compaction asked for last
     this.wantedPolicy = null; // chosen, and not in force yet
@@ -72,17 +67,6 @@ class Panel {
     this.onModel("msg:custom", (message) => this.receive(message));
     this.onModel("change:height", () => this.applyLook());
     this.onModel("change:theme", () => this.applyLook());
-    this.onModel("comm_live_update", () => this.setGone(true));
-    this.onModel("comm:close", () => this.setGone(true));
-    this.listenToKernel();
-  }
-
-  // Voilà tells its widgets nothing of a kernel that ends.
-  listenToKernel() {
-    const { statusChanged } = this.model.widget_manager?.kernel ?? {};
-    const react = (_kernel, status) => ENDED.has(status) && this.setGone(true);
-    statusChanged?.connect(react);
-    this.undo.push(() => statusChanged?.disconnect(react));
   }
 
   onModel(name, react) {
@@ -91,12 +75,11 @@ class Panel {
   }
 
   send(message) {
-    try {
-      this.model.send(message);
-    } catch (error) {
-      console.warn("nbchat: the kernel did not take a message", error);
-      this.setGone(true);
-    }
+    this.link.send(message);
+  }
+
+  get isGone() {
+    return this.link.isGone;
   }
 
   receive(message) {
@@ -104,9 +87,7 @@ class Panel {
   }
 
   take(message) {
-    this.lastHeard = Date.now();
-    if (this.isKernelSlow) this.answerCame();
-    this.setGone(false);
+    this.link.heard();
     if (message.type === "snapshot") this.restore(message);
     if (message.type === "events") this.advance(message);
     if (message.type === "earlier_page") this.transcript.addEarlier(message);
@@ -159,25 +140,7 @@ class Panel {
 
   tick() {
     if (this.state.retry) this.drawStatus();
-    if (this.isGone) return;
-    const isNew = this.sequence === null;
-    const silence = Date.now() - this.lastHeard;
-    const patience = isNew ? RETRY_MILLISECONDS : SILENCE_MILLISECONDS;
-    if (silence < patience || !(isNew || this.state.is_busy)) return;
-    if (Date.now() - this.askedAt >= patience) this.askAgain();
-    this.isKernelSlow = isNew || silence > patience + RETRY_MILLISECONDS;
-    this.drawStatus();
-  }
-
-  answerCame() {
-    this.isKernelSlow = false;
-    this.drawStatus();
-  }
-
-  // Unlike a resync this is always answered, by a kernel that can.
-  askAgain() {
-    this.askedAt = Date.now();
-    this.send({ type: "hello" });
+    this.link.tick();
   }
 
   // The state
@@ -193,12 +156,6 @@ class Panel {
   rest() {
     this.wantedPolicy = null;
     this.dialogs.forEach((dialog) => dialog.refresh());
-  }
-
-  setGone(isGone) {
-    if (this.isGone === isGone) return;
-    this.isGone = isGone;
-    this.keepFocus(() => this.draw());
   }
 
   // What had the focus may be gone, hidden or disabled, and the next key would be a
@@ -267,9 +224,9 @@ class Panel {
 
   statusText() {
     if (this.sequence === null) {
-      return this.isKernelSlow ? "The kernel is busy with a cell" : "Connecting";
+      return this.link.isSlow ? "The kernel is busy with a cell" : "Connecting";
     }
-    if (this.isKernelSlow) return SILENT;
+    if (this.link.isSlow) return SILENT;
     if (this.isFrozen) return "Stopping";
     const { retry, activity, phase, queue, is_busy: isBusy, waiting } = this.state;
     if (waiting.length) return waitingText(waiting);
@@ -381,7 +338,7 @@ class Panel {
   // Show Stop from the first moment; the kernel's own state follows.
   expectTurn(text) {
     this.transcript.isPinned = true;
-    this.lastHeard = Date.now();
+    this.link.expectNews();
     this.setState({ is_busy: true, queue: [...this.state.queue, text] });
     this.draw();
   }
