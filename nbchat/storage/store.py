@@ -293,8 +293,8 @@ class SessionStore:
                 yield connection
         except IntegrityError as error:
             raise SessionTaken(
-                "another kernel has gone on with this session; what follows is not "
-                "saved here: start another one with /new"
+                "another kernel has gone on with this session, or deleted it; what "
+                "follows is not saved here: start another one with /new"
             ) from error
         except (SQLAlchemyError, OSError, ImportError) as error:  # no driver
             raise StoreError(
