@@ -16,7 +16,7 @@ from nbchat.agent import Agent
 from nbchat.errors import HistoryError, NbchatError
 from nbchat.history import Compaction, Entry, Usage, prefix_hash
 from nbchat.session import Session
-from nbchat.storage.export import FORMATS, exported, format_named, imported
+from nbchat.storage.export import FORMATS, Format, exported, format_named, imported
 from nbchat.testing import ScriptedProvider, calls, says
 
 LONG = "The customer asks about order W100 and its parcel. " * 20
@@ -242,6 +242,23 @@ def test_markdown_shows_a_compaction_where_it_was_made():
     text = exported(full_session(), "md")
     banner = text.index("> Compaction occurred")
     assert text.index("W1 refunded") < banner < text.index("say more")
+
+
+@pytest.mark.parametrize("form", ["md", "html"])
+def test_a_compaction_that_kept_the_newest_entries_stands_after_them(form: Format):
+    said = [Entry("user", f"message {number}") for number in range(6)]
+    kept_two = Compaction("c", 0, 2, "They met.", committed_at=4)
+    text = exported(Session(said, compactions=[kept_two]), form)
+    banner = text.index("Compaction occurred")
+    assert text.index("message 3") < banner < text.index("message 4")
+
+
+@pytest.mark.parametrize("form", ["md", "html"])
+def test_a_compaction_is_told_also_where_later_messages_were_taken_out(form: Format):
+    said = [Entry("user", f"message {number}") for number in range(3)]
+    later = Compaction("c", 0, 2, "They met.", committed_at=9)
+    text = exported(Session(said, compactions=[later]), form)
+    assert text.index("message 2") < text.index("Compaction occurred")
 
 
 def broken(**changes: object) -> str:

@@ -24,10 +24,10 @@ STYLE = """
 
 def parts(session: Session) -> Iterator[tuple[int, Entry | Compaction]]:
     """The transcript with each compaction's record where it happened; their places."""
-    records = session.decided_compactions
+    records, end = session.decided_compactions, len(session.transcript)
     decided = (each for each in reversed(session.compactions) if not each.is_attempt)
-    began = {record.id: record.committed_at for record in decided}
-    for place in range(len(session.transcript) + 1):
+    began = {record.id: min(record.committed_at, end) for record in decided}
+    for place in range(end + 1):
         yield from ((place, each) for each in records if began[each.id] == place)
         yield from ((place, each) for each in session.transcript[place : place + 1])
 

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeVar, get_args
 from nbchat.errors import HistoryError, NbchatError
 from nbchat.history import Compaction, Entry, Kind, Revision, Status, Usage
 from nbchat.rendering.banners import compaction_html, compaction_text
+from nbchat.rendering.conversation import parts
 from nbchat.rendering.entries import entry_html
 from nbchat.rendering.markdown import displayable
 from nbchat.rendering.stylesheet import stylesheet
@@ -224,11 +225,9 @@ def _typed(value: Any, kind: type[Value]) -> Value:
 
 def _markdown(session: Session) -> str:
     """Headings for who speaks, fences around what tools were told and told."""
-    parts = [
-        f"# {session.title or UNTITLED}",
-        *_parts(session, _entry_markdown, _quoted),
-    ]
-    return displayable("\n\n".join(filter(None, parts))) + "\n"
+    title = f"# {session.title or UNTITLED}"
+    shown = [title, *_parts(session, _entry_markdown, _quoted)]
+    return displayable("\n\n".join(filter(None, shown))) + "\n"
 
 
 def _parts(
@@ -236,15 +235,12 @@ def _parts(
     of_entry: Callable[[Entry], str],
     of_compaction: Callable[[Compaction], str],
 ) -> Iterator[str]:
-    """Entries in order, each compaction where it was made."""
-    made: dict[int, list[Compaction]] = {}
-    for record in session.compactions:
-        if record.status != "running":
-            made.setdefault(record.stop, []).append(record)
-    for place, entry in enumerate(session.transcript):
-        yield from map(of_compaction, made.pop(place, []))
-        yield of_entry(entry)
-    yield from map(of_compaction, [each for rest in made.values() for each in rest])
+    """What was said in order, each compaction where it happened."""
+    for _, part in parts(session):
+        if isinstance(part, Compaction):
+            yield of_compaction(part)
+        else:
+            yield of_entry(part)
 
 
 def _entry_markdown(entry: Entry) -> str:
