@@ -20,7 +20,10 @@ _STYLE = """
 """
 # The line waits for three seconds: a panel that is just being drawn takes its place.
 
-CLOSED_TEXT = "Chat panel of nbchat: where it does not show, run this cell to open it."
+CLOSED_TEXT = (
+    "Chat panel of nbchat: where it does not show, run this cell to open it, or chat in "
+    "cells with %%chat."
+)
 
 
 def show(panel: dict[str, Any]) -> None:
