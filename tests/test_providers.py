@@ -1046,6 +1046,15 @@ def test_anthropic_counts_on_its_server(server):
     }
 
 
+@pytest.mark.parametrize("kind", ["anthropic", "gemini"])
+def test_a_line_the_server_has_just_left_is_asked_on_once_more(server, kind):
+    provider = provider_at(server, kind)
+    left, counts = Response(ending="drop"), {"input_tokens": 42, "totalTokens": 42}
+    server.script(left, answer(counts), left, answer({"data": [{"id": "a"}]}))
+    assert provider.count_tokens(REQUEST) == 42
+    assert [name.removeprefix("models/") for name in provider.models()] == ["a"]
+
+
 def test_a_count_that_fails_is_a_provider_error(server):
     server.script(failure(529))
     with pytest.raises(Overloaded):
@@ -1354,7 +1363,7 @@ COUNT_FAULTS: dict[str, tuple[Response, type[ProviderError], str]] = {
 @pytest.mark.parametrize("name", COUNT_FAULTS)
 def test_a_count_of_gemini_that_fails_is_one_clear_line_without_the_key(server, name):
     response, error_class, words = COUNT_FAULTS[name]
-    server.script(response)
+    server.script(response, response)  # a line that breaks is tried once more
     provider = provider_at(server, "gemini", read_timeout_seconds=0.3)
     with pytest.raises(ProviderError) as raised:
         provider.count_tokens(HELLO)

@@ -41,15 +41,15 @@ class AnthropicProvider(SdkProvider):
 
     def count_tokens(self, request: Request) -> int:
         """Input tokens of a request as Anthropic counts them."""
-        try:
-            count = self._client.messages.count_tokens(
-                model=self._model_for(request),
-                messages=[],
-                extra_body=anthropic_wire.body(request, self._said(request)),
-            )
-            return int(count.input_tokens)
-        except self._foreign_errors as error:
-            raise self._in_our_terms(error, request) from None
+        return self._answer(lambda: self._counted(request), request)
+
+    def _counted(self, request: Request) -> int:
+        count = self._client.messages.count_tokens(
+            model=self._model_for(request),
+            messages=[],
+            extra_body=anthropic_wire.body(request, self._said(request)),
+        )
+        return int(count.input_tokens)
 
     def _new_reader(self) -> anthropic_wire.EventReader:
         return anthropic_wire.EventReader()

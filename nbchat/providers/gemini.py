@@ -33,14 +33,13 @@ class GeminiProvider(OpenAIProvider):
         """
         if not self._native_address:
             return super().count_tokens(request)
+        return self._answer(lambda: self._counted(request), request)
+
+    def _counted(self, request: Request) -> int:
         model = self._model_for(request).removeprefix(MODEL_PREFIX)
-        native = gemini_wire.native_request(request, model)
-        try:
-            body = {"generateContentRequest": native}
-            counted = self._native("POST", f"{model}:countTokens", self._timeout, body)
-            return int(counted["totalTokens"])
-        except self._foreign_errors as error:
-            raise self._in_our_terms(error, request) from None
+        body = {"generateContentRequest": gemini_wire.native_request(request, model)}
+        counted = self._native("POST", f"{model}:countTokens", self._timeout, body)
+        return int(counted["totalTokens"])
 
     def _new_reader(self) -> gemini_wire.SignedReader:
         return gemini_wire.SignedReader()

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, closing
 from copy import copy
 from dataclasses import replace
 from threading import Event as Flag
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, TypeVar
 
 import httpx2
 
@@ -35,6 +35,8 @@ from nbchat.tokens import TokenCounter
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 CONNECT_TIMEOUT_SECONDS = 10.0
 CONNECTIONS = httpx2.Limits(keepalive_expiry=3.0)
 """An idle connection is left before the server drops it: llama.cpp does after 5 s, just
@@ -42,6 +44,9 @@ when the SDKs, whose own figure is 5 s too, would use it once more."""
 
 QUESTION_TIMEOUT_SECONDS = 3.0
 """For what a chat can do without: a model's window."""
+
+LEFT = (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError)
+"""How it shows that a server has left a line: nothing came, a reset, a broken pipe."""
 
 WINDOW_FIELDS = (
     "n_ctx",  # llama.cpp, inside `meta`
@@ -170,10 +175,7 @@ class SdkProvider(ABC):
 
     def models(self) -> list[str]:
         """The models this server offers."""
-        try:
-            return [str(model["id"]) for model in self._served_models()]
-        except self._foreign_errors as error:
-            raise self._in_our_terms(error) from None
+        return self._answer(lambda: [str(m["id"]) for m in self._served_models()])
 
     @property
     def _is_home(self) -> bool:
@@ -225,6 +227,25 @@ class SdkProvider(ABC):
     @abstractmethod
     def _should_ask_window(self) -> bool:
         """Whether the server knows this model's window better than we do."""
+
+    def _answer(
+        self,
+        ask: Callable[[], T],
+        request: Request | None = None,
+        *,
+        is_again: bool = False,
+    ) -> T:
+        """The answer to a question that changes nothing; its faults in our terms.
+
+        A server may leave a kept line just when it is used again: then once more.
+        """
+        try:
+            return ask()
+        except self._foreign_errors as error:
+            is_left = isinstance(error, LEFT) or isinstance(error.__cause__, LEFT)
+            if is_again or not is_left:
+                raise self._in_our_terms(error, request) from None
+        return self._answer(ask, request, is_again=True)
 
     def _served_window(self) -> int | None:
         return window_among(self._served_models(), self._model)
