@@ -118,8 +118,8 @@ def test_a_view_denies_a_call_and_the_model_is_told(panel_with: MakePanel) -> No
 
 def test_every_view_sees_the_question_and_its_end(panel_with: MakePanel) -> None:
     panel = panel_with(calls("refund", order="W1"), says("done"))
-    view = snapshot(panel)
     seen = len(panel.sent)
+    view = snapshot(panel)
     panel.ask("refund W1")
     ticket = await_question(panel)
     panel.view_says(type="approve", ticket=ticket, always=False)
