@@ -21,8 +21,8 @@ _STYLE = """
 # The line waits for three seconds: a panel that is just being drawn takes its place.
 
 CLOSED_TEXT = (
-    "Chat panel of nbchat: where it does not show, run this cell to open it, or chat in "
-    "cells with %%chat."
+    "Chat panel of nbchat: where it does not show, run this cell to open it, "
+    "or chat in cells with %%chat."
 )
 
 

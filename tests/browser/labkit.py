@@ -243,6 +243,13 @@ class Notebook:
         """Write the notebook as it is shown."""
         self.execute("docmanager:save")
 
+    def save_with_widgets(self) -> None:
+        """Write it with the state of its widgets, as a person may set it to be saved."""
+        toggle = "@jupyter-widgets/jupyterlab-manager:saveWidgetState"
+        self.execute(toggle)
+        self.save()
+        self.execute(toggle)
+
     def restart_kernel(self) -> None:
         """Restart the kernel without the dialog."""
         self.page.evaluate(

@@ -374,8 +374,7 @@ def test_a_notebook_that_jupyterlab_saves_keeps_nothing_of_the_chat(
     box.press("Enter")
     expect(panel.locator(".nbc-log .nbc-assistant")).to_have_text(f"At {ANSWER}.")
     notebook.run(1)
-    notebook.execute("@jupyter-widgets/jupyterlab-manager:saveWidgetState")
-    notebook.save()
+    notebook.save_with_widgets()
     saved = (lab.root / notebook.name).read_text(encoding="utf-8")
     assert "widget-state" in saved
     assert "ChatUI()" in saved

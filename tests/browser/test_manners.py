@@ -94,6 +94,25 @@ def test_a_notebook_without_its_kernel_says_in_a_line_what_the_panel_was(
     screenshot("closed")
 
 
+def test_a_notebook_saved_with_its_widgets_says_that_the_kernel_is_gone(
+    open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+) -> None:
+    notebook = open_notebook(scripted("says('The answer.')"))
+    panel = panel_of(notebook)
+    say(panel, "The question?")
+    is_idle(panel)
+    notebook.save_with_widgets()
+    notebook.close()
+    page.evaluate(REOPEN, [notebook.name, True])
+    shown = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-OutputArea")
+    told = "The kernel is gone: run the cell again to open a chat."
+    expect(shown.get_by_role("alert")).to_have_text(told)
+    expect(shown).not_to_contain_text("busy")
+    expect(shown).not_to_contain_text("The answer.")
+    expect(shown).not_to_contain_text("The question?")
+    screenshot("restored")
+
+
 def test_a_chat_never_changes_the_notebook_it_is_in(
     open_notebook: OpenNotebook, page: Page
 ) -> None:

@@ -1,11 +1,5 @@
 // The parts of the panel, made once
 
-const GONE =
-  "The kernel is gone. The conversation stays readable; run the cell again to go on.";
-
-const GONE_WITH_THE_PAGE =
-  "The kernel is gone. The conversation stays readable; reload the page to go on.";
-
 const SILENT = "The kernel does not answer: it is busy with a cell, or gone";
 
 const FOREIGN =
@@ -91,9 +85,7 @@ function middleParts() {
 }
 
 function footParts() {
-  const hasCells = !("voila" in document.body.dataset);
-  const goneText = hasCells ? GONE : GONE_WITH_THE_PAGE;
-  const gone = tag("div", "nbc-gone", { role: "alert" }, goneText);
+  const gone = tag("div", "nbc-gone", { role: "alert" });
   const foreign = tag("div", "nbc-gone", { role: "alert" }, FOREIGN);
   const queue = tag("ul", "nbc-queue", { "aria-label": "Waiting messages" });
   const listId = `nbc-choices-${newToken()}`; // several panels may be on one page
@@ -111,6 +103,12 @@ function footParts() {
   const form = tag("form", "nbc-form", {}, input, buttons);
   const boxes = { editing, cancelEditing, attachments, choices, form, input, stop, send };
   return { gone, foreign, queue, ...boxes };
+}
+
+function goneText(isEmpty) {
+  const cure = "voila" in document.body.dataset ? "reload the page" : "run the cell again";
+  if (isEmpty) return `The kernel is gone: ${cure} to open a chat.`;
+  return `The kernel is gone. The conversation stays readable; ${cure} to go on.`;
 }
 
 function streamOf(kind) {

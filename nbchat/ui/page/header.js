@@ -36,7 +36,7 @@ function meterLines({ tokens, threshold, context, window: limit }, used, held) {
 function drawModel({ model: opener, dot }, state, isGone) {
   const { phase, model } = state;
   const names = { starting: "starting …", failed: "no model" };
-  opener.textContent = names[phase] ?? model ?? "connecting …";
+  opener.textContent = names[phase] ?? model ?? (isGone ? "not connected" : "connecting …");
   opener.disabled = phase !== "ready" || isGone;
   opener.title = model ? `${model}: choose another` : "";
   dot.dataset.state = isGone ? "gone" : dotState(state);

@@ -3,7 +3,7 @@
 const ENDED = new Set(["restarting", "autorestarting", "terminating", "dead"]);
 const RETRY_MILLISECONDS = 3000; // ask again for a snapshot that does not come
 const SILENCE_MILLISECONDS = 10000; // a busy kernel says something more often than this
-const IDLE_MILLISECONDS = 10000; // and one without work answers long before this
+const IDLE_MILLISECONDS = 2 * RETRY_MILLISECONDS; // one without work answers long before
 
 class KernelLink {
   constructor(panel) {
@@ -18,7 +18,7 @@ class KernelLink {
   }
 
   get kernel() {
-    return this.panel.model.widget_manager?.kernel ?? null;
+    return this.panel.model.widget_manager?.kernel; // null where there is none
   }
 
   // Voilà tells its widgets nothing of a kernel that ends.
@@ -63,12 +63,14 @@ class KernelLink {
     this.setSlow(isNew || silence > patience + RETRY_MILLISECONDS);
   }
 
-  // JupyterLab tells its widgets nothing of a kernel that another one takes the place of.
+  // JupyterLab tells its widgets nothing of a kernel that another one takes the place of,
+  // and restores those that a notebook was saved with, whether or not there is a kernel.
   isLost() {
     const { kernel } = this;
     if (kernel?.id !== this.id) return true;
-    const isUnheard = this.panel.sequence === null && kernel?.status === "idle";
-    return isUnheard && Date.now() - this.lastHeard > IDLE_MILLISECONDS;
+    const isUnheard = this.panel.sequence === null;
+    const couldAnswer = kernel === null || kernel?.status === "idle";
+    return isUnheard && couldAnswer && Date.now() - this.lastHeard > IDLE_MILLISECONDS;
   }
 
   // Unlike a resync this is always answered, by a kernel that can.

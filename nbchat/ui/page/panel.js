@@ -187,12 +187,21 @@ class Panel {
     this.parts.jump.textContent = this.state.waiting.length ? "Waits for you" : "Latest";
     const isEmpty = this.transcript.isEmpty && !this.state.queue.length;
     this.parts.empty.hidden = !isEmpty || this.sequence === null;
-    this.parts.gone.hidden = !this.isGone;
-    this.parts.root.classList.toggle("nbc-is-gone", this.isGone);
+    this.drawGone();
     this.menu.draw();
     this.actions.draw();
     this.dialogs.forEach((dialog) => dialog.draw());
     this.transcript.keepAtBottom();
+  }
+
+  drawGone() {
+    const { root, gone } = this.parts;
+    const { isEmpty } = this.transcript;
+    const text = goneText(isEmpty);
+    if (gone.textContent !== text) gone.textContent = text;
+    gone.hidden = !this.isGone;
+    root.classList.toggle("nbc-is-gone", this.isGone);
+    root.classList.toggle("nbc-is-closed", this.isGone && isEmpty);
   }
 
   drawHeader() {
@@ -215,8 +224,8 @@ class Panel {
 
   drawStatus() {
     const { status, statusText } = this.parts;
-    const text = this.statusText();
-    status.hidden = !text || this.isGone;
+    const text = this.isGone ? "" : this.statusText();
+    status.hidden = !text;
     if (statusText.textContent !== text) statusText.textContent = text;
     const isHeld = this.state.retry || this.state.waiting.length;
     status.classList.toggle("nbc-is-waiting", Boolean(isHeld));
