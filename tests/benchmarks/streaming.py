@@ -69,7 +69,7 @@ new PerformanceObserver((list) => {
 # Looks, once a frame, whether the last visible text has begun and has ended.
 WATCH = """(root) => {
   const areas = root.querySelector('.nbc')
-    ? () => [...root.querySelectorAll('.nbc-live, .nbc-log > :last-child .nbc-assistant')]
+    ? () => [...root.querySelectorAll('.nbc-live, .nbc-log > :nth-last-child(-n + 2) .nbc-assistant')]
     : () => [root];
   const lastText = (node) => {
     if (node.nodeType === Node.TEXT_NODE) return node.data.trim() ? node.data : '';
@@ -114,9 +114,12 @@ SCROLL_UP = """async (scroller) => {
   }
 }"""
 
-# As little work as can be: it is asked at each frame.
-ANSWERED = """() => document.querySelector('.nbc-log')?.lastElementChild
-  ?.querySelector('.nbc-md')?.lastElementChild?.textContent.includes('THE-END')"""
+# As little work as can be: it is asked at each frame. What it cost stands below an answer.
+ANSWERED = """() => {
+  const cost = document.querySelector('.nbc-log')?.lastElementChild;
+  const answer = cost?.previousElementSibling?.querySelector('.nbc-md');
+  return answer?.lastElementChild?.textContent.includes('THE-END');
+}"""
 
 LONG = 1_002
 
