@@ -5,7 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from labkit import Lab, Notebook
+from labkit import Lab, Notebook, permit
+from panels import run_first
 from playwright.sync_api import Locator, Page, expect
 
 OpenNotebook = Callable[..., Notebook]
@@ -264,11 +265,10 @@ def other_page(lab: Lab, page: Page, path: str, wanted: str) -> Page:
 
 def close(lab: Lab, other: Page) -> None:
     """End every kernel, and the page."""
-    cookies = {each["name"]: each["value"] for each in other.context.cookies()}
-    headers = {"X-XSRFToken": cookies["_xsrf"]}
+    permitted = permit(other, lab)
     for kernel in other.request.get(f"{lab.url}/api/kernels").json():
         address = f"{lab.url}/api/kernels/{kernel['id']}"
-        other.request.delete(address, headers=headers)
+        other.request.delete(address, headers=permitted)
     other.close()
 
 
@@ -276,9 +276,7 @@ def test_in_notebook_7_code_becomes_cells_too(lab: Lab, page: Page) -> None:
     pytest.importorskip("notebook")
     other = other_page(lab, page, "notebooks", "classic")
     cells = other.locator(".jp-Notebook .jp-Cell")
-    cells.nth(0).locator(".cm-content").click()
-    other.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").wait_for()
-    other.keyboard.press("Control+Enter")
+    run_first(other)
     panel = other.locator(".nbc")
     expect(panel.locator(".nbc-codebox").first).to_be_visible()
     cells.nth(1).locator(".cm-content").click()

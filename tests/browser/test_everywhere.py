@@ -8,6 +8,7 @@ import pytest
 from conftest import SCREENSHOTS
 from labkit import REPOSITORY, Lab, permit
 from nbconvert import HTMLExporter
+from panels import run_first
 from playwright.sync_api import Locator, Page, expect
 from readable import faults
 
@@ -16,6 +17,8 @@ from nbchat.ui.closed import CLOSED_TEXT
 Picture = Callable[[str], None]
 
 THEME = '{{"theme": "JupyterLab {}"}}'
+
+RAN = re.compile(r"\[\d\]:")
 
 CELL = """
 import os
@@ -124,15 +127,11 @@ def test_in_notebook_7_a_chat_streams_stops_compacts_and_survives_a_reload(
     look = visitor.locator(f"body[data-jp-theme-name='JupyterLab {theme}']")
     expect(look).to_have_count(1)
     cells = visitor.locator(".jp-Notebook .jp-Cell")
-    cells.first.locator(".jp-InputPrompt").click()
-    expect(visitor.locator(".jp-Notebook-ExecutionIndicator")).to_have_attribute(
-        "data-status", "idle"
-    )
-    visitor.keyboard.press("Control+Enter")
+    run_first(visitor)
     panel = ready(visitor)
     talk(panel, picture)
     expect(cells).to_have_count(2)
-    expect(cells.first.locator(".jp-InputPrompt")).to_have_text("[1]:")
+    expect(cells.first.locator(".jp-InputPrompt")).to_have_text(RAN)
     visitor.get_by_role("button", name="Save").first.click()
     visitor.reload()
     panel = ready(visitor)
