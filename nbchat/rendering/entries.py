@@ -127,10 +127,10 @@ def _user_html(entry: Entry) -> str:
 def _file_html(entry: Entry) -> str:
     """A folded card with the text that the model read."""
     text, media_type = entry.arguments["data"], entry.arguments.get("media_type", "")
+    name = escaped(entry.content or entry.tool_name)
     return (
-        '<details class="nbc-entry nbc-attached"><summary>'
-        f'<span class="nbc-chip">{escaped(entry.tool_name)}</span>'
-        f"<span>{escaped(entry.content)}</span></summary>"
+        '<details class="nbc-entry nbc-attached">'
+        f"<summary><span>{name}</span></summary>"
         f"{part_html(escaped(str(media_type)), text)}</details>"
     )
 

@@ -112,7 +112,7 @@ def test_a_dataframe_is_chosen_previewed_and_sent_word_for_word(
     answers(panel, 1)
     expect(chips(panel)).to_have_count(0)
     card = panel.locator(".nbc-log .nbc-attached")
-    expect(card.locator("summary")).to_have_text("fileThe variable df")
+    expect(card.locator("summary")).to_have_text("The variable df")
     screenshot("sent")
     sent = notebook.run(2).inner_text()
     assert sent.startswith(f"{seen}\n-\nWhat is in @df ?\n-")
