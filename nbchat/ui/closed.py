@@ -13,12 +13,15 @@ from IPython.display import display
 _STYLE = """
 .nbc-closed { animation: nbc-closed 3s step-end backwards; }
 @keyframes nbc-closed { from { visibility: hidden; } }
-.jp-OutputArea-child:has(.nbc) + .jp-OutputArea-child:has(.nbc-closed),
-.jp-OutputArea-child:not(:has(.nbc)):has(+ .jp-OutputArea-child .nbc-closed) {
+.jp-OutputArea-child:has(> .jp-OutputArea-output > .lm-Widget > .nbc)
+  + .jp-OutputArea-child:has(> .jp-OutputArea-output > .nbc-closed),
+.jp-OutputArea-child:not(:has(> .jp-OutputArea-output > .lm-Widget > .nbc)):has(
+  + .jp-OutputArea-child > .jp-OutputArea-output > .nbc-closed) {
   display: none;
 }
 """
-# The line waits for three seconds: a panel that is just being drawn takes its place.
+# The line waits for three seconds: a panel that is just being drawn takes its place. By
+# `>` the browser need not look for it all through a conversation at each new word.
 
 CLOSED_TEXT = (
     "Chat panel of nbchat: where it does not show, run this cell to open it, "

@@ -17,10 +17,13 @@ class Announcer {
     if (item) this.heard.push(item.matches(".nbc-line") ? item.firstElementChild : item);
   }
 
-  // Once a batch: to ask what is in sight makes the browser lay out the page.
+  // Once a batch, with the next frame: to ask what is in sight lays out the page.
   tell() {
     const texts = this.heard.splice(0).map(spoken).filter(Boolean);
-    if (!texts.length || !this.isSpeaker()) return;
+    if (texts.length) requestAnimationFrame(() => this.isSpeaker() && this.speak(texts));
+  }
+
+  speak(texts) {
     const told = texts.map((text) => tag("p", "", {}, text));
     this.panel.parts.announcements.append(...told);
     setTimeout(() => told.forEach((each) => each.remove()), ANNOUNCED_MILLISECONDS);
