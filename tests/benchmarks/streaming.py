@@ -29,8 +29,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "browser"))
 
-from labkit import CHROMIUM, CHROMIUM_ARGUMENTS, Lab, Notebook, lab_server
-from playwright.sync_api import CDPSession, Page, sync_playwright
+from labkit import Lab, Notebook, chromium, lab_server
+from playwright.sync_api import CDPSession, Page
 
 HERE = Path(__file__).parent
 
@@ -132,16 +132,12 @@ def jupyter_lab() -> Iterator[tuple[Lab, Page]]:
     with (
         tempfile.TemporaryDirectory() as folder,
         lab_server(Path(folder)) as lab,
-        sync_playwright() as playwright,
+        chromium() as browser,
     ):
-        browser = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=CHROMIUM_ARGUMENTS
-        )
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         page.set_default_timeout(1_000 * LIMIT_SECONDS)
         page.add_init_script(COUNTERS)
         yield lab, page
-        browser.close()
 
 
 def busy_seconds(client: CDPSession) -> float:

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from labkit import (
     CHROMIUM,
-    CHROMIUM_ARGUMENTS,
     REPOSITORY,
     Lab,
     Notebook,
+    chromium,
     lab_server,
     load_lab,
 )
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
 SCREENSHOTS = REPOSITORY / "test-output"
 
@@ -39,15 +39,11 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 @pytest.fixture(scope="session")
 def page(lab: Lab) -> Iterator[Page]:
     """A page of Chromium, which is closed when all tests are done."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=CHROMIUM_ARGUMENTS
-        )
+    with chromium() as browser:
         context = browser.new_context(viewport={"width": 1280, "height": 900})
         context.set_default_timeout(TIMEOUT_MILLISECONDS)
         expect.set_options(timeout=TIMEOUT_MILLISECONDS)
         yield context.new_page()
-        browser.close()
 
 
 @pytest.fixture(params=["Light", "Dark"])

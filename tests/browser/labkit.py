@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat
-from playwright.sync_api import Locator, Page
+from playwright.sync_api import Browser, Locator, Page, sync_playwright
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from nbchat.providers.weights import cache_folder
@@ -68,6 +68,17 @@ class Lab:
 
     url: str
     root: Path
+
+
+@contextlib.contextmanager
+def chromium() -> Iterator[Browser]:
+    """The system's Chromium, closed in the end."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=CHROMIUM_ARGUMENTS
+        )
+        yield browser
+        browser.close()
 
 
 @contextlib.contextmanager

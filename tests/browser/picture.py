@@ -7,15 +7,14 @@ import tempfile
 from pathlib import Path
 
 from labkit import (
-    CHROMIUM,
-    CHROMIUM_ARGUMENTS,
     REPOSITORY,
     Notebook,
+    chromium,
     lab_server,
     load_lab,
 )
 from panels import ask, is_idle, say
-from playwright.sync_api import Locator, Page, expect, sync_playwright
+from playwright.sync_api import Locator, Page, expect
 
 PICTURE = REPOSITORY / "notebooks" / "panel.png"
 
@@ -74,11 +73,8 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
         lab_server(Path(folder)) as lab,
-        sync_playwright() as playwright,
+        chromium() as browser,
     ):
-        browser = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=CHROMIUM_ARGUMENTS
-        )
         page = browser.new_page(
             viewport={"width": 1120, "height": 1010}, device_scale_factor=1.5
         )
@@ -92,7 +88,6 @@ def main() -> None:
         notebook.run(1)
         talk(notebook.run(2).locator(".nbc"))
         take(notebook, page)
-        browser.close()
 
 
 def talk(panel: Locator) -> None:
