@@ -17,9 +17,11 @@ STYLE = """
 .nbc-said { margin: 10px 0; }
 .nbc-said > strong { display: block; font-weight: 600; }
 .nbc-said .nbc-text { white-space: pre-wrap; overflow-wrap: anywhere; }
+.nbc-said > .nbc-user { width: auto; max-width: none; margin: 0; padding: 0; }
+.nbc-said > .nbc-user { background: none; }
 .nbc-said :is(pre, details) { margin: 4px 0; }
 """
-"""The few rules that what was said needs outside of the panel."""
+"""The few rules that what was said needs outside of the panel, or beside one."""
 
 
 def parts(session: Session) -> Iterator[tuple[int, Entry | Compaction]]:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from labkit import Lab, Notebook
-from panels import panel_of, say
+from panels import OWN, ask, panel_of, say
 from playwright.sync_api import Locator, Page, expect
 
 OpenNotebook = Callable[..., Notebook]
@@ -183,6 +183,21 @@ def test_a_person_takes_a_compaction_back_rewrites_it_and_pins_a_rule(
     expect(log.locator(".nbc-note").last).to_contain_text("Ticket 42")
     banner.scroll_into_view_if_needed()
     screenshot("changed")
+
+
+def test_a_transcript_in_a_cell_stands_at_the_left_beside_a_panel_too(
+    open_notebook: OpenNotebook, screenshot: Screenshot
+) -> None:
+    notebook = open_notebook(OWN, "%chat transcript")
+    panel = notebook.run(0).locator(".nbc")
+    ask(panel, "What is it?")
+    said = notebook.run(1).locator(".nbc-said")
+    expect(said).to_have_count(2)
+    screenshot("transcript")
+    texts = said.locator(".nbc-text, .nbc-md")
+    places = [texts.nth(n).bounding_box() for n in range(2)]
+    question, answer = (round(box["x"]) for box in places if box)
+    assert question == answer
 
 
 def test_when_the_kernel_is_gone_the_transcript_stays_readable(
