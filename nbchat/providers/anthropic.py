@@ -41,7 +41,7 @@ class AnthropicProvider(SdkProvider):
 
     def count_tokens(self, request: Request) -> int:
         """Input tokens of a request as Anthropic counts them."""
-        return self._answer(lambda: self._counted(request), request)
+        return self._inquire(lambda: self._counted(request), request)
 
     def _counted(self, request: Request) -> int:
         count = self._client.messages.count_tokens(

@@ -33,7 +33,7 @@ class GeminiProvider(OpenAIProvider):
         """
         if not self._native_address:
             return super().count_tokens(request)
-        return self._answer(lambda: self._counted(request), request)
+        return self._inquire(lambda: self._counted(request), request)
 
     def _counted(self, request: Request) -> int:
         model = self._model_for(request).removeprefix(MODEL_PREFIX)

@@ -45,8 +45,8 @@ when the SDKs, whose own figure is 5 s too, would use it once more."""
 QUESTION_TIMEOUT_SECONDS = 3.0
 """For what a chat can do without: a model's window."""
 
-LEFT = (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError)
-"""How it shows that a server has left a line: nothing came, a reset, a broken pipe."""
+DROPPED = (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError)
+"""How a server shows that it has dropped a line: no answer, a reset, a broken pipe."""
 
 WINDOW_FIELDS = (
     "n_ctx",  # llama.cpp, inside `meta`
@@ -175,7 +175,7 @@ class SdkProvider(ABC):
 
     def models(self) -> list[str]:
         """The models this server offers."""
-        return self._answer(lambda: [str(m["id"]) for m in self._served_models()])
+        return self._inquire(lambda: [str(m["id"]) for m in self._served_models()])
 
     @property
     def _is_home(self) -> bool:
@@ -228,7 +228,7 @@ class SdkProvider(ABC):
     def _should_ask_window(self) -> bool:
         """Whether the server knows this model's window better than we do."""
 
-    def _answer(
+    def _inquire(
         self,
         ask: Callable[[], T],
         request: Request | None = None,
@@ -237,15 +237,16 @@ class SdkProvider(ABC):
     ) -> T:
         """The answer to a question that changes nothing; its faults in our terms.
 
-        A server may leave a kept line just when it is used again: then once more.
+        A server may drop a kept line just when it is used again: then once more.
         """
         try:
             return ask()
         except self._foreign_errors as error:
-            is_left = isinstance(error, LEFT) or isinstance(error.__cause__, LEFT)
-            if is_again or not is_left:
+            faults = (error, error.__cause__)
+            is_dropped = any(isinstance(each, DROPPED) for each in faults)
+            if is_again or not is_dropped:
                 raise self._in_our_terms(error, request) from None
-        return self._answer(ask, request, is_again=True)
+        return self._inquire(ask, request, is_again=True)
 
     def _served_window(self) -> int | None:
         return window_among(self._served_models(), self._model)

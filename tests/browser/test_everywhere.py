@@ -170,9 +170,7 @@ def test_a_page_made_of_a_notebook_says_in_a_line_what_the_panel_was(
     """What nbviewer and `jupyter nbconvert --to html` show of a committed notebook."""
     notebook = REPOSITORY / "notebooks" / "quickstart.ipynb"
     html, _ = HTMLExporter().from_filename(str(notebook))
-    visitor.route(
-        "**/*", lambda route: route.abort()
-    )  # its scripts are on other servers
+    visitor.route("**/*", lambda route: route.abort())  # scripts of other servers
     visitor.set_content(html, wait_until="domcontentloaded")
     line = visitor.get_by_text(CLOSED_TEXT)
     expect(line.first).to_be_visible()

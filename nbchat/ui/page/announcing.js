@@ -17,10 +17,10 @@ class Announcer {
     if (item) this.heard.push(item.matches(".nbc-line") ? item.firstElementChild : item);
   }
 
-  // Once a batch, with the next frame: to ask what is in sight lays out the page.
+  // Once a batch, and after it is drawn: to ask what is in sight lays out the page.
   tell() {
     const texts = this.heard.splice(0).map(spoken).filter(Boolean);
-    if (texts.length) requestAnimationFrame(() => this.isSpeaker() && this.speak(texts));
+    if (texts.length) setTimeout(() => this.isSpeaker() && this.speak(texts));
   }
 
   speak(texts) {

@@ -67,7 +67,7 @@ class KernelLink {
   // and restores those that a notebook was saved with, whether or not there is a kernel.
   isLost() {
     const { kernel } = this;
-    if (kernel?.id !== this.id) return true;
+    if (this.id !== undefined && kernel?.id !== this.id) return true;
     const isUnheard = this.panel.sequence === null;
     const couldAnswer = kernel === null || kernel?.status === "idle";
     return isUnheard && couldAnswer && Date.now() - this.lastHeard > IDLE_MILLISECONDS;

@@ -18,10 +18,10 @@ class Panel {
     this.sequence = null; // null until a snapshot came
     this.transcript = new Transcript(this);
     this.state = { queue: [], is_busy: false, retry: null, waiting: [] };
-    this.server = new ServerWay(model);
     this.isFrozen = false; // Stop was pressed: what still streams in is not shown
     this.undo = [];
     this.link = new KernelLink(this);
+    this.server = new ServerWay(this.link);
     this.announcer = new Announcer(this);
     this.wish = { focus: "", keep: null }; // of the compaction asked for last
     this.wantedPolicy = null; // chosen, and not in force yet

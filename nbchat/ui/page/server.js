@@ -2,13 +2,13 @@
 // also where a running cell keeps the kernel from hearing a click
 
 class ServerWay {
-  constructor(model) {
-    this.model = model;
+  constructor(link) {
+    this.link = link;
     this.isOpen = true; // until the server refuses: one line in the console is enough
   }
 
   async post(action, details) {
-    const kernel = this.model.widget_manager?.kernel?.id;
+    const kernel = this.link.kernel?.id;
     const page = pageSettings();
     const address = ownAddress(page, `nbchat/${action}`);
     if (!this.isOpen || !kernel || !address) return;
