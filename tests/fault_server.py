@@ -18,7 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar, Literal, Self
 
 Json = dict[str, Any]
-Ending = Literal["clean", "cut", "reset", "stall", "silence", "drop"]
+Ending = Literal["clean", "cut", "reset", "stall", "silence", "drop", "leave"]
 
 EVENT_STREAM = {"Content-Type": "text/event-stream"}
 
@@ -28,7 +28,8 @@ class Response:
     """One scripted response; `clean` ends as HTTP demands, `cut` without a last chunk.
 
     `reset` drops the line hard, `stall` keeps it open and silent after the last event.
-    `silence` and `drop` do the same before a single header.
+    `silence` and `drop` do the same before a single header. `leave` keeps the line after
+    a whole answer and drops it when the next request comes.
     """
 
     events: tuple[bytes, ...] = ()
@@ -142,7 +143,8 @@ class _Conversation(BaseHTTPRequestHandler):
         for name, value in response.headers.items():
             self.send_header(name, value)
         self.send_header("Transfer-Encoding", "chunked")
-        self.send_header("Connection", "close")
+        if response.ending != "leave":
+            self.send_header("Connection", "close")
         self.end_headers()
         for event in filter(None, response.events):
             self.wfile.write(b"%x\r\n%s\r\n" % (len(event), event))
@@ -151,12 +153,20 @@ class _Conversation(BaseHTTPRequestHandler):
         match ending:
             case "clean":
                 self.wfile.write(b"0\r\n\r\n")
+            case "leave":
+                self.wfile.write(b"0\r\n\r\n")
+                self.connection.settimeout(10)
+                self.connection.recv(1, socket.MSG_PEEK)
+                self._drop()
             case "stall" | "silence":
                 self.server.owner.stall()
             case "reset" | "drop":
-                linger = struct.pack("ii", 1, 0)  # close() then sends RST, not FIN
-                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-                self.connection.close()
+                self._drop()
+
+    def _drop(self) -> None:
+        linger = struct.pack("ii", 1, 0)  # close() then sends RST, not FIN
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        self.connection.close()
 
 
 def sse(payload: Json, event: str = "") -> bytes:

@@ -777,6 +777,24 @@ def test_every_fault_becomes_one_clear_line_without_the_key(server, dialect, nam
     assert len(server.requests) == 1
 
 
+def test_a_kept_line_that_the_server_has_left_is_no_failed_attempt(server, dialect):
+    first = replace(dialect.text("One"), ending="leave")
+    server.script(first, dialect.text("Two"))
+    provider = provider_at(server, dialect.kind)
+    assert [reply_of(provider).text for _ in "12"] == ["One", "Two"]
+
+
+def test_a_server_that_drops_line_after_line_is_not_asked_for_ever(server, dialect):
+    first = replace(dialect.text("One"), ending="leave")
+    server.script(first, *(Response(ending="drop") for _ in range(9)))
+    provider = provider_at(server, dialect.kind)
+    reply_of(provider)
+    for _ in range(2):
+        with pytest.raises(ConnectionFailed, match="broke"):
+            reply_of(provider)
+    assert len(server.requests) <= 4  # an answer, one with its repetition, one alone
+
+
 def begun(dialect: Dialect) -> Response:
     """An answer that has only just said Hello."""
     return dialect.text("Hello").after(1 if dialect.wire == "openai" else 4)

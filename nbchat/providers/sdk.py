@@ -133,6 +133,7 @@ class SdkProvider(ABC):
         )
         self._counter = TokenCounter(self._known.encoding)
         self._written = Written()
+        self._has_kept_line = False
 
     def __repr__(self) -> str:
         """The model and, where it is not the usual one, the address."""
@@ -242,9 +243,7 @@ class SdkProvider(ABC):
         try:
             return ask()
         except self._foreign_errors as error:
-            faults = (error, error.__cause__)
-            is_dropped = any(isinstance(each, DROPPED) for each in faults)
-            if is_again or not is_dropped:
+            if is_again or not is_dropped(error):
                 raise self._in_our_terms(error, request) from None
         return self._inquire(ask, request, is_again=True)
 
@@ -265,11 +264,26 @@ class SdkProvider(ABC):
 
     def _open_checked(self, request: Request) -> WireStream:
         """The stream, unless the server sent a page or an error as a 200."""
-        stream = self._open(request)
+        stream = self._open_again_if_left(request)
+        self._has_kept_line = True
         content_type = stream.response.headers.get("content-type", "")
         if content_type.startswith(("text/html", "application/json")):
             raise self._fault_in(stream.response, request)
         return stream
+
+    def _open_again_if_left(self, request: Request) -> WireStream:
+        """The stream; a kept line that the server has left is no failed attempt.
+
+        llama.cpp leaves the line after each streamed answer, though it promises to keep
+        it; a request sent at that moment was never read.
+        """
+        try:
+            return self._open(request)
+        except self._foreign_errors as error:
+            if not (self._has_kept_line and is_dropped(error)):
+                raise
+        self._has_kept_line = False
+        return self._open(request)
 
     def _fault_in(self, response: httpx2.Response, request: Request) -> NbchatError:
         response.read()
@@ -292,6 +306,11 @@ class SdkProvider(ABC):
         """The error to raise `from None`: an SDK's own may quote the key."""
         model = self._model if request is None else self._model_for(request)
         return provider_error(error, self.endpoint, model)
+
+
+def is_dropped(error: Exception) -> bool:
+    """Whether the server dropped the line, as httpx2 or an SDK around it says it."""
+    return any(isinstance(each, DROPPED) for each in (error, error.__cause__))
 
 
 def window_among(models: list[Json], name: str) -> int | None:
