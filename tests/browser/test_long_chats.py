@@ -1,6 +1,9 @@
 """A chat of a thousand entries in a real JupyterLab stays as quick as a short one."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from labkit import REPOSITORY, Notebook
 from playwright.sync_api import Locator, Page, expect
@@ -10,9 +13,10 @@ OpenNotebook = Callable[..., Notebook]
 TURNS = 167
 """Of six entries each, a thousand in all."""
 
-LONGEST_MILLISECONDS = 300
-"""Of one task of the page's main thread, on two cores that others keep busy as well;
-benchmarks/streaming.py tells the figures on a quiet machine."""
+LONGEST_MILLISECONDS = 150
+"""Of one task of the page's main thread, in that thread's own processor time: how long it
+took by the clock depends on what else the machine does, and benchmarks/streaming.py
+tells it."""
 
 SETUP = f"""
 import sys
@@ -22,19 +26,13 @@ panel = long_chat({6 * TURNS})
 panel
 """
 
-# Notes every long task that begins after the panel has first shown a message.
-OBSERVE = """() => {
-  window.nbchatTasks = [];
-  let painted = Infinity;
+# Marks when the panel has first shown a message.
+MARK = """() => {
   const look = () => {
     if (!document.querySelector('.nbc-log > *')) return requestAnimationFrame(look);
-    requestAnimationFrame(() => { painted = performance.now() });
+    requestAnimationFrame(() => performance.mark('nbchat-shown'));
   };
   look();
-  new PerformanceObserver((list) => {
-    for (const { startTime, duration } of list.getEntries())
-      if (startTime > painted) window.nbchatTasks.push(Math.round(duration));
-  }).observe({ entryTypes: ['longtask'] });
 }"""
 
 # Goes up a screen at each frame, as a person who drags the scroll bar.
@@ -52,36 +50,62 @@ SCROLL_UP = """async (scroller) => {
 def long_panel(open_notebook: OpenNotebook, page: Page) -> Locator:
     """The panel on a long chat, once its newest entry shows."""
     notebook = open_notebook(SETUP, "panel")
-    page.evaluate(OBSERVE)
+    page.evaluate(MARK)
     panel = notebook.run(0).locator(".nbc")
     newest = panel.locator(".nbc-log .nbc-assistant").last
     expect(newest).to_contain_text(f"Answer {TURNS - 1}.")
     return panel
 
 
-def long_tasks(page: Page) -> list[int]:
-    """The tasks that were too long, since the first message was painted."""
-    tasks = page.evaluate("() => window.nbchatTasks")
-    return [task for task in tasks if task > LONGEST_MILLISECONDS]
+@contextmanager
+def traced(page: Page) -> Iterator[list[Any]]:
+    """Chromium's trace of its tasks and of our mark, whole once the block has ended."""
+    trace: list[Any] = []
+    handles: list[str] = []
+    session = page.context.new_cdp_session(page)
+    session.on("Tracing.tracingComplete", lambda told: handles.append(told["stream"]))
+    categories = {"categories": "toplevel,blink.user_timing"}
+    session.send("Tracing.start", {**categories, "transferMode": "ReturnAsStream"})
+    yield trace
+    session.send("Tracing.end")
+    while not handles:
+        page.wait_for_timeout(50)
+    handle = {"handle": handles[0], "size": 1_000_000}
+    parts = iter(lambda: session.send("IO.read", handle)["data"], "")
+    trace.extend(json.loads("".join(parts))["traceEvents"])
+
+
+def longest_task(trace: list[Any]) -> float:
+    """Milliseconds of the page's main thread in its longest task since the mark."""
+    (mark,) = (event for event in trace if event["name"] == "nbchat-shown")
+    return max(
+        event["tdur"] / 1000
+        for event in trace
+        if event["name"] == "ThreadControllerImpl::RunTask"
+        and (event["pid"], event["tid"]) == (mark["pid"], mark["tid"])
+        and event["ts"] > mark["ts"]
+        and "tdur" in event  # a task that the trace's end cuts off has none
+    )
 
 
 def test_a_long_chat_opens_scrolls_takes_typing_and_streams_without_a_stall(
     open_notebook: OpenNotebook, page: Page
 ) -> None:
-    panel = long_panel(open_notebook, page)
-    items = panel.locator(".nbc-log > *")
-    assert items.count() < 100
-    expect(items.first).to_have_css("content-visibility", "auto")
-    panel.locator(".nbc-scroller").evaluate(SCROLL_UP)
-    expect(items.first).to_contain_text("Question 0:")
-    expect(panel.locator(".nbc-user")).to_have_count(TURNS)
-    expect(panel.locator(".nbc-tool[data-state=done]")).to_have_count(2 * TURNS)
-    box = panel.get_by_role("textbox")
-    box.press_sequentially("Is it still quick?")
-    box.press("Enter")
-    answer = panel.locator(".nbc-log .nbc-assistant").last
-    expect(answer).to_contain_text("THE-END", timeout=60_000)
-    assert long_tasks(page) == []
+    with traced(page) as trace:
+        panel = long_panel(open_notebook, page)
+        items = panel.locator(".nbc-log > *")
+        assert items.count() < 100
+        expect(items.first).to_have_css("content-visibility", "auto")
+        panel.locator(".nbc-scroller").evaluate(SCROLL_UP)
+        expect(items.first).to_contain_text("Question 0:")
+        expect(panel.locator(".nbc-user")).to_have_count(TURNS)
+        expect(panel.locator(".nbc-tool[data-state=done]")).to_have_count(2 * TURNS)
+        box = panel.get_by_role("textbox")
+        box.press_sequentially("Is it still quick?")
+        box.press("Enter")
+        answer = panel.locator(".nbc-log .nbc-assistant").last
+        expect(answer).to_contain_text("THE-END", timeout=60_000)
+    assert longest_task(trace) < LONGEST_MILLISECONDS
 
 
 def test_earlier_messages_come_above_without_moving_what_is_read(
