@@ -130,9 +130,9 @@ def test_an_endless_formula_is_none() -> None:
 )  # fmt: skip
 def test_forty_kilobytes_of_broken_formulas_take_seconds_at_most(unit: str) -> None:
     text = (unit * 40_000)[:40_000]
-    began = time.perf_counter()
+    began = time.process_time()
     html = markdown_html(text)
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
     assert len(html) < 10 * len(text)
 
 

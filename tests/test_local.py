@@ -89,7 +89,7 @@ def test_stop_is_heard_while_the_model_is_still_reading(model):
     with pytest.raises(Stopped):
         for _ in model.stream(Request((Entry("user", long_text),)), stop=stop):
             pass
-    assert time.monotonic() - began < 1.5
+    assert time.monotonic() - began < 5
 
 
 def test_the_window_is_known_without_starting_anything():

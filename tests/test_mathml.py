@@ -39,9 +39,9 @@ REFUSED = {
 @pytest.mark.parametrize("latex", REFUSED.values(), ids=REFUSED)
 def test_what_cannot_be_drawn_whole_is_refused_at_once(latex: str) -> None:
     mathml("x", is_block=False)
-    began = time.perf_counter()
+    began = time.process_time()
     assert mathml(latex, is_block=False) is None
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_sums_of_a_block_have_their_limits_above_and_below() -> None:
 def test_the_longest_formula_takes_little_time_and_room(unit: str) -> None:
     latex = (unit * LATEX_LIMIT)[:LATEX_LIMIT]
     mathml("x", is_block=False)
-    began = time.perf_counter()
+    began = time.process_time()
     html = mathml(latex, is_block=True) or ""
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
     assert len(html) <= GROWTH_LIMIT * (LATEX_LIMIT + 10)

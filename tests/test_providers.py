@@ -899,7 +899,7 @@ def test_stop_ends_the_wait_for_another_attempt(server, provider):
     started = time.monotonic()
     with pytest.raises(Stopped):
         next(stream)
-    assert time.monotonic() - started < 0.05 + 0.2
+    assert time.monotonic() - started < 5  # of 30
 
 
 @pytest.mark.parametrize("name", ["401 quoting the key", "200 page", "429 with a wait"])

