@@ -12,7 +12,7 @@ from threading import Lock
 
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.meters.context import ContextUsage, context_usage
-from nbchat.compaction.units import Projection, open_calls
+from nbchat.compaction.units import INTERRUPTED, Projection, open_calls
 from nbchat.errors import ContextOverflow, NbchatError, Stopped, StoreError
 from nbchat.events import (
     EntryAdded,
@@ -320,8 +320,16 @@ class Agent:
             if self.approve is not None and not self.approve(call):
                 yield self._remember(denied_result(call))
             else:
-                yield self._remember(run_tool(self.tools, call))
+                yield self._remember(self._result(call))
                 yield from self.upkeep.shorten(self.session)
+
+    def _result(self, call: Entry) -> Entry:
+        """What a tool answers; when it is broken off, that nobody knows what it did."""
+        try:
+            return run_tool(self.tools, call)
+        except BaseException:  # KeyboardInterrupt, or the tool's own sys.exit()
+            self._tell(self._remember(failed_result(call, INTERRUPTED)))
+            raise
 
     def _answer_open_calls(self, reason: str) -> Events:
         """Answer every call that will not run, so that the history stays legal."""

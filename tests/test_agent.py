@@ -299,6 +299,26 @@ def test_stop_between_calls_answers_the_ones_that_did_not_run():
     assert agent.ask("go on") == "fine"
 
 
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit])
+def test_of_calls_that_are_interrupted_only_the_later_ones_have_not_run(interrupt):
+    def refund(order: str) -> str:
+        """Refund an order, and be interrupted while the server is slow."""
+        raise interrupt
+
+    heard: list[Event] = []
+    two = Line(calls=tuple(calls("refund", order=o).calls[0] for o in "ab"))
+    agent = agent_with(two, says("fine"), tools=[refund], listener=heard.append)
+    with pytest.raises(interrupt):
+        list(agent.run("Refund both."))
+    results = agent.session.transcript[-2:]
+    assert [e.content for e in results] == [
+        "error: interrupted, the result is unknown",
+        "error: interrupted before it ran",
+    ]
+    assert [e.entry for e in heard if isinstance(e, EntryAdded)][-2:] == results
+    assert agent.ask("go on") == "fine"
+
+
 def test_an_interrupted_turn_keeps_what_had_arrived():
     agent = agent_with(says("one two three"), says("fine"))
     events = agent.run("count")
