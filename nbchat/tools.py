@@ -4,6 +4,7 @@ The schema comes from the signature (names, types, defaults) and the docstring; 
 arguments a model sends are validated against it before the function sees them.
 """
 
+import contextlib
 import inspect
 import json
 from collections.abc import Callable, Iterable
@@ -42,6 +43,11 @@ def tool(function: Callable[..., object]) -> Tool:
     name = getattr(function, "__name__", "")
     if not name.isidentifier():
         raise ConfigError(f"a tool needs a function with a name, not {function!r}")
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        raise ConfigError(
+            f"the tool {name!r} is async, and nothing here awaits it; "
+            "give a plain function that returns when it is done"
+        )
     text = docstring_parser.parse(inspect.getdoc(function) or "")
     described = {argument.arg_name: argument.description for argument in text.params}
     model = create_model(
@@ -81,8 +87,14 @@ def run_tool(tools: Iterable[Tool], call: Entry) -> Entry:
     try:
         output = wanted.function(**values)
     except Exception as error:  # noqa: BLE001  # a user's tool may raise anything
-        return failed_result(call, f"{type(error).__name__}: {error}")
-    return Entry("tool", _as_text(output), call.tool_id, call.tool_name)
+        return failed_result(call, _told(error))
+    try:
+        text = _as_text(output)
+    except Exception as error:  # noqa: BLE001  # so may what it returns
+        return failed_result(
+            call, f"it ran, but its output cannot be written: {_told(error)}"
+        )
+    return Entry("tool", text, call.tool_id, call.tool_name)
 
 
 def failed_result(call: Entry, reason: str) -> Entry:
@@ -132,14 +144,26 @@ def _faults(error: ValidationError) -> str:
     )
 
 
+def _told(error: Exception) -> str:
+    """A fault in a line; the name alone where its own text cannot be had."""
+    with contextlib.suppress(Exception):
+        return f"{type(error).__name__}: {error}"
+    return type(error).__name__
+
+
 def _as_text(output: object) -> str:
+    """An output as text, whole unless it is very long; may raise what it raises."""
     if output is None:
         return "ok"
-    text = (
-        output
-        if isinstance(output, str)
-        else json.dumps(output, ensure_ascii=False, default=str)
-    )
+    text = output if isinstance(output, str) else _as_json(output)
     if len(text) <= OUTPUT_LIMIT:
         return text
     return f"{text[:OUTPUT_LIMIT]}\n[{len(text) - OUTPUT_LIMIT:,} characters cut here]"
+
+
+def _as_json(output: object) -> str:
+    """JSON, or Python's own form of what JSON has none for, as tuples for keys."""
+    try:
+        return json.dumps(output, ensure_ascii=False, default=str)
+    except Exception:  # noqa: BLE001  # text that an object makes of itself
+        return repr(output)

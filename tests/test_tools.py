@@ -1,5 +1,6 @@
 """Plain functions as tools: schema, validation, and faults told to the model."""
 
+from collections.abc import AsyncIterator
 from typing import Literal
 
 import pytest
@@ -87,6 +88,70 @@ def test_values_that_are_not_text_come_as_json_and_long_ones_are_cut_with_a_note
     assert run_tool(tools, call("flood", "{}")).content.endswith(
         "[100,000 characters cut here]"
     )
+
+
+class Mute:
+    """Something that cannot be written at all."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no words")
+
+
+class MuteError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def circle() -> list[object]:
+    inside: list[object] = []
+    inside.append(inside)
+    return inside
+
+
+@pytest.mark.parametrize(
+    ("output", "content"),
+    [({("a", 1): 3}, "{('a', 1): 3}"), (circle(), "[[...]]")],
+    ids=["tuples for keys", "a circle"],
+)
+def test_what_json_has_no_form_for_comes_as_python_writes_it(
+    output: object, content: str
+):
+    def give() -> object:
+        return output
+
+    done = run_tool(as_tools([give]), call("give", "{}"))
+    assert done == ("tool", content, "call_1", "give", "")
+
+
+def test_of_an_output_that_cannot_be_written_the_model_reads_that_the_tool_ran():
+    def give() -> object:
+        return [Mute()]
+
+    done = run_tool(as_tools([give]), call("give", "{}"))
+    assert done.is_error
+    assert done.content == (
+        "error: it ran, but its output cannot be written: RuntimeError: no words"
+    )
+
+
+def test_of_a_fault_without_words_the_model_reads_the_name():
+    def explode() -> str:
+        raise MuteError
+
+    done = run_tool(as_tools([explode]), call("explode", "{}"))
+    assert (done.content, done.is_error) == ("error: MuteError", True)
+
+
+def test_an_async_tool_is_refused_with_what_to_give_instead():
+    async def lookup(order: str) -> str:
+        return order
+
+    async def each(order: str) -> AsyncIterator[str]:
+        yield order
+
+    for function in (lookup, each):
+        with pytest.raises(ConfigError, match=r"is async.*give a plain function"):
+            tool(function)
 
 
 def test_two_tools_of_one_name_are_refused():
