@@ -29,15 +29,13 @@ from nbchat.history import INCOMPLETE, Entry, Usage
 from nbchat.providers import connect
 from nbchat.providers.base import Provider, Reply, Request, SlowStarter
 from nbchat.providers.retry import stream_with_retries
-from nbchat.providers.wire import fixed_tokens
+from nbchat.providers.wire import fixed_tokens, instructions
 from nbchat.recall import recall_tool
 from nbchat.session import Session
 from nbchat.tools import as_tools, denied_result, failed_result, run_tool
 from nbchat.upkeep import Upkeep
 
 DEFAULT_MAX_STEPS = 50
-
-PINNED = "The user has pinned these rules; they hold for the whole conversation:"
 
 Events = Generator[Event, None, None]
 
@@ -284,14 +282,8 @@ class Agent:
     def _base(self) -> Request:
         """All of a request that the model has read before, or reads now."""
         history = self._projection.of(self.session.history)
-        return Request(history, self._instructions(), self.tools)
-
-    def _instructions(self) -> str:
-        """The system prompt, with what was pinned: no compaction ever touches it."""
-        pins = self.session.pins
-        return "\n\n".join(
-            filter(None, [self.system, *([PINNED] if pins else []), *pins])
-        )
+        system = instructions(self.system, self.session.pins)
+        return Request(history, system, self.tools)
 
     def _remember_reply(self, reply: Reply) -> Events:
         """The reply's entries; the last carries the usage, which is then counted."""
@@ -375,7 +367,8 @@ class Agent:
             self.engine.set_floor(self._floor_tokens())
 
     def _floor_tokens(self) -> int:
-        return fixed_tokens(self._instructions(), self.tools, self.engine.counter)
+        system = instructions(self.system, self.session.pins)
+        return fixed_tokens(system, self.tools, self.engine.counter)
 
 
 @contextmanager

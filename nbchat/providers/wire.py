@@ -19,6 +19,8 @@ from nbchat.tools import Tool
 NOTHING_SAID = "(nothing was written)"
 """Stands for a user's message without any text, which the APIs refuse."""
 
+PINNED = "The user has pinned these rules; they hold for the whole conversation:"
+
 SPARE_DEPTH = 100
 """Brackets that may stand around a value, and frames around the call that writes it;
 Python writes JSON of less than a thousand."""
@@ -93,6 +95,12 @@ def estimated_tokens(request: Request, counter: TokenCounter) -> int:
     """Input tokens of a request by the local counter; thinking is not sent again."""
     fixed = fixed_tokens(request.system, request.tools, counter)
     return fixed + sum(_entry_tokens(entry, counter) for entry in request.history)
+
+
+def instructions(system: str, pins: Sequence[str]) -> str:
+    """The system prompt with what was pinned below it: no compaction touches it."""
+    rules = [PINNED, *pins] if pins else []
+    return "\n\n".join(filter(None, [system, *rules]))
 
 
 def fixed_tokens(system: str, tools: Sequence[Tool], counter: TokenCounter) -> int:
