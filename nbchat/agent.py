@@ -135,10 +135,7 @@ class Agent:
         `keep` is how many of the newest tokens stay word for word, instead of what the
         policy says.
         """
-        compacted = self.upkeep.compact(
-            self.session, self.provider, "manual", stop=stop, focus=focus, keep=keep
-        )
-        yield from self._told(compacted)
+        yield from self._told(self._compact(focus, keep, stop))
 
     def undo_compaction(self) -> Iterator[Event]:
         """Take back the compaction in force; the model sees what it saw before it."""
@@ -327,6 +324,13 @@ class Agent:
         """Answer every call that will not run, so that the history stays legal."""
         for call in open_calls(self.session.history):
             yield self._remember(failed_result(call, reason))
+
+    def _compact(self, focus: str, keep: int | None, stop: Flag | None) -> Events:
+        """Compact by hand; a call that an ended kernel left open waits for nobody."""
+        yield from self._answer_open_calls(INTERRUPTED)
+        yield from self.upkeep.compact(
+            self.session, self.provider, "manual", stop=stop, focus=focus, keep=keep
+        )
 
     def _compact_if_due(self, stop: Flag | None) -> Events:
         yield from self.upkeep.compact_if_due(self.session, self.provider, stop=stop)

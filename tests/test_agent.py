@@ -1,5 +1,6 @@
 """Turns: answers, tools, compaction, faults and stops, all seen as events."""
 
+import json
 import threading
 
 import pytest
@@ -30,6 +31,7 @@ from nbchat.events import (
     UsageReported,
 )
 from nbchat.history import Entry
+from nbchat.session import Session
 from nbchat.testing import Line, ScriptedProvider, calls, fails, says
 
 STORY = "The customer asks about an order and its parcel. " * 20
@@ -349,6 +351,23 @@ def test_manual_compaction_acts_below_the_threshold_and_says_when_it_cannot():
     agent.ask("first")
     assert isinstance(list(agent.compact(focus="the order"))[-1], Compacted)
     assert "the order" in requests(agent)[-1].history[0].content
+
+
+def test_a_call_left_open_by_a_kernel_that_ended_stops_no_compaction_and_is_kept():
+    order = {"order_id": "W778812", "amount": "319.50"}
+    dead = Entry("assistant", "", "c1", "refund_order", json.dumps(order))
+    left = Session(
+        [("user", "Where is W1?"), ("assistant", STORY), ("user", "x"), dead]
+    )
+    heard: list[Event] = []
+    agent = agent_with(
+        says("<summary>short</summary>"), session=left, listener=heard.append
+    )
+    assert isinstance(list(agent.compact())[-1], Compacted)
+    assert "the result is unknown:\nrefund_order W778812" in left.history[0].content
+    stated = left.transcript[-1]
+    assert stated.content == "error: interrupted, the result is unknown"
+    assert [e.entry for e in heard if isinstance(e, EntryAdded)] == [stated]
 
 
 def test_a_compaction_can_be_undone():

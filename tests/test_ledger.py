@@ -124,6 +124,27 @@ def test_what_was_done_stands_by_what_it_was_done_to_and_is_counted():
     assert lines[failed + 1] == "close_ticket error: no ticket is open"
 
 
+def test_what_was_interrupted_stands_apart_from_what_failed():
+    def kill(number: str, tool: str, **arguments: str) -> Entry:
+        return Entry("assistant", "", number, tool, json.dumps(arguments))
+
+    lines = told(
+        kill("dead", "refund_order", order_id="W778812", amount="319.50"),
+        Entry("user", "Are you there?"),
+        *did("refund_order", "error: no such order", failed=True, order_id="W1"),
+        kill("dead too", "close_ticket"),
+        Entry("user", "Are you there?"),
+    )
+    counts = (
+        "refund_order x2 (1 failed, 1 interrupted), close_ticket x1 (1 interrupted)"
+    )
+    assert f"Calls made: 3 in all, {counts}" in lines
+    unknown = lines.index("Interrupted, the result is unknown:")
+    assert lines[unknown + 1] == "refund_order W778812 319.50"
+    assert lines[unknown + 2].startswith("close_ticket")
+    assert lines[lines.index("Tried, and failed:") + 1].startswith("refund_order W1")
+
+
 def test_a_search_that_found_nothing_is_remembered():
     lines = told(*did("search_direct_flight", "[]", origin="ATL", date="2024-05-24"))
     assert "search_direct_flight ATL 2024-05-24; nothing found" in lines

@@ -91,15 +91,28 @@ def test_a_tools_name_says_whether_it_only_looks(tool: str, *, is_action: bool):
     assert record("ok", tool).is_action is is_action
 
 
-def test_calls_without_a_result_are_no_records_and_reused_ids_keep_their_order():
+def test_reused_ids_keep_their_order():
     first = Entry("assistant", "", "1", "cut", '{"n": 1}')
     second = first._replace(tool_args='{"n": 2}')
     done = Entry("tool", "one", "1", "cut")
     failed = Entry("tool", "error: two", "1", "cut", FAILED)
-    waiting = Entry("assistant", "", "9", "cut", "{}")
-    found = records([first, done, second, failed, waiting])
+    found = records([first, done, second, failed])
     assert [each.outcome for each in found] == ["one", "error: two"]
     assert [each.is_error for each in found] == [False, True]
+
+
+def test_of_a_call_without_a_result_the_record_says_that_it_is_unknown():
+    dead = Entry("assistant", "", "1", "refund_order", '{"order_id": "W7"}')
+    call = Entry("assistant", "", "2", "cut", "{}")
+    found = records([dead, Entry("user", "Well?"), call, Entry("tool", "ok", "2")])
+    assert [(each.tool, each.subject, each.place) for each in found] == [
+        ("refund_order", "W7", 0),
+        ("cut", "", 3),
+    ]
+    assert [(each.is_unknown, each.is_error) for each in found] == [
+        (True, True),
+        (False, False),
+    ]
 
 
 @given(JSON)

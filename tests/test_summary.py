@@ -43,6 +43,17 @@ def test_the_request_contains_the_whole_conversation():
     assert '<result tool="find_order">shipped on May 3</result>' in text
 
 
+def test_the_writer_is_told_that_a_call_without_a_result_was_interrupted():
+    dead = Entry("assistant", "", "1", "refund", '{"order": "#W123"}')
+    said = (dead, Entry("user", "Are you there?"))
+    for text in (request_text(*said), request_text(Entry("user", "x"), recent=said)):
+        assert (
+            '<call tool="refund">{"order": "#W123"}</call>\n'
+            '<result tool="refund">error: interrupted, the result is unknown</result>\n'
+            "<user>Are you there?</user>"
+        ) in text
+
+
 def test_an_earlier_summary_is_given_to_be_brought_up_to_date():
     text = request_text(summary_entry("They met.", []), Entry("user", "more"))
     assert "<previous_summary>\nThey met.\n</previous_summary>" in text

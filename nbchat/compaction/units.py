@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from nbchat.history import Entry
 from nbchat.providers.base import wire_name
-from nbchat.ties import SPOKEN, Ties, begins_message
+from nbchat.ties import SPOKEN, Ties, begins_message, calls_by_result
 from nbchat.tools import failed_result
 
 INTERRUPTED = "interrupted, the result is unknown"
@@ -45,6 +45,23 @@ def safe_cuts(history: Sequence[Entry]) -> list[int]:
             cuts.append(place)
         last_end = max(last_end, ends.get(place, -1))
     return cuts
+
+
+def interrupted(entries: Sequence[Entry]) -> dict[int, Entry]:
+    """What is stated of every call that has no result, by the call's place."""
+    finished = set(calls_by_result(entries).values())
+    return {
+        place: failed_result(entry, INTERRUPTED)
+        for place, entry in enumerate(entries)
+        if entry.is_call and place not in finished
+    }
+
+
+def answered(entries: Sequence[Entry]) -> list[Entry]:
+    """The same entries, and after a call without a result what is stated of it."""
+    stated = interrupted(entries)
+    pairs = ((entry, stated.get(place)) for place, entry in enumerate(entries))
+    return [each for pair in pairs for each in pair if each is not None]
 
 
 def legal(history: Iterable[Entry]) -> list[Entry]:

@@ -1,7 +1,9 @@
-"""What was done, by what it was done to; what failed; and what was only looked up.
+"""What was done, to what; what was interrupted or failed; what was only looked up.
 
 Done, not to be done again:
 T3 set_category top_up_limits; set_priority normal; close_ticket
+Interrupted, the result is unknown:
+refund_order W778812 319.50
 Tried, and failed:
 find_user_id_by_email ann@example.com; Error: User not found
 """
@@ -29,6 +31,7 @@ FRESH = 0.5
 """How much more the newest call counts than the first."""
 
 DONE_TITLE = "Done, not to be done again:"
+UNKNOWN_TITLE = "Interrupted, the result is unknown:"
 FAILED_TITLE = "Tried, and failed:"
 LOOKED_UP_TITLE = "Looked up:"
 
@@ -54,17 +57,24 @@ def call_rows(calls: Sequence[Record], scale: Scale, length: int) -> list[Row]:
 
 
 def tally(calls: Iterable[Record]) -> str:
-    """How many calls were made, how often the same tool, and how often it failed."""
+    """How many calls were made, how often the same tool, and what became of them."""
     calls = list(calls)
     made = Counter(call.tool for call in calls)
-    failed = Counter(call.tool for call in calls if call.is_error)
+    unknown = Counter(call.tool for call in calls if call.is_unknown)
+    failed = Counter(call.tool for call in calls if call.is_error) - unknown
     acted = {call.tool for call in calls if call.is_action}
     shown = [
-        f"{tool} x{count}" + (f" ({failed[tool]} failed)" if failed[tool] else "")
+        f"{tool} x{count}{_troubles(failed[tool], unknown[tool])}"
         for tool, count in made.items()
-        if failed[tool] or (tool in acted and count > 1)
+        if failed[tool] or unknown[tool] or (tool in acted and count > 1)
     ]
     return ", ".join([f"{len(calls)} in all", *shown])
+
+
+def _troubles(failed: int, unknown: int) -> str:
+    counts = ((failed, "failed"), (unknown, "interrupted"))
+    told = ", ".join(f"{count} {how}" for count, how in counts if count)
+    return f" ({told})" if told else ""
 
 
 def _last_of_each(calls: Iterable[Record]) -> Iterator[tuple[Record, int]]:
@@ -72,7 +82,7 @@ def _last_of_each(calls: Iterable[Record]) -> Iterator[tuple[Record, int]]:
     times: Counter[tuple[object, ...]] = Counter()
     for call in calls:
         if call.is_action or call.is_error or call.outcome:
-            key = (call.tool, call.subject, call.asked, call.is_error)
+            key = (call.tool, call.subject, call.asked, call.is_error, call.is_unknown)
             last.pop(key, None)
             last[key] = call
             times[key] += 1
@@ -101,18 +111,26 @@ def _add_deed(
 def _answer_row(call: Record, freshness: float, scale: Scale) -> Row:
     """A call that failed or looked something up: what was asked, what came back."""
     is_name = bool(call.outcome) and call.outcome == call.subject
-    weight = FAILED if call.is_error else DONE if is_name else LOOKED_UP
-    title = FAILED_TITLE if call.is_error else LOOKED_UP_TITLE
+    title, weight = _kind(call, is_name=is_name)
     row = Row(call.tool, weight * freshness, title, place=call.place)
     asked = _kept(call)
     if asked:
         texts = tuple(value.text for value in asked)
         row.cells.append(Cell(texts, sum(map(scale.weight, asked)), is_tie=True))
-    if call.outcome:
+    if call.outcome and not (asked and call.is_unknown):  # which the title says
         row.breaks.add(len(row.cells))
         weight = FOUND if is_name else OUTCOME
         row.cells.append(Cell((call.outcome[:OUTCOME_LIMIT],), weight))
     return row
+
+
+def _kind(call: Record, *, is_name: bool) -> tuple[str, float]:
+    """The title of an answer's row, and how much it counts."""
+    if call.is_unknown:  # it may have been done
+        return UNKNOWN_TITLE, DONE
+    if call.is_error:
+        return FAILED_TITLE, FAILED
+    return LOOKED_UP_TITLE, DONE if is_name else LOOKED_UP
 
 
 def _kept(call: Record) -> list[Value]:

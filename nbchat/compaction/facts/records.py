@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from nbchat.compaction.json_text import parsed
+from nbchat.compaction.units import INTERRUPTED, interrupted
 from nbchat.history import Entry
 from nbchat.ties import calls_by_result
 
@@ -65,7 +66,7 @@ class Record:
     subject: str
     tool: str
     place: int
-    """Of the result in the transcript."""
+    """Of the result in the transcript, or of a call without one."""
     asked: Part
     """What the call was made with."""
     own: Part
@@ -80,13 +81,21 @@ class Record:
         """Whether the tool's name says that it does more than look."""
         return not _LOOKUP.search(self.tool)
 
+    @property
+    def is_unknown(self) -> bool:
+        """Whether the call was interrupted, and may have done its work or not."""
+        return self.is_error and self.outcome.endswith(INTERRUPTED)
+
 
 def records(entries: Sequence[Entry]) -> list[Record]:
-    """A record for every finished call, oldest first."""
-    return [
-        _record(entries[call], entries[place], place)
+    """A record for every call, oldest first; of one without a result none is known."""
+    answers = {
+        place: (entries[call], entries[place])
         for place, call in calls_by_result(entries).items()
-    ]
+    }
+    for place, stated in interrupted(entries).items():
+        answers[place] = (entries[place], stated)
+    return [_record(*answers[place], place) for place in sorted(answers)]
 
 
 def plain_values(value: Any, key: str = "") -> Iterator[Value]:

@@ -12,6 +12,7 @@ from nbchat.compaction.envelope import element, escape, story, transcript
 from nbchat.compaction.fitting import shorten
 from nbchat.compaction.story.chunks import Part, shortened
 from nbchat.compaction.story.styles import PROMPTS
+from nbchat.compaction.units import answered
 from nbchat.history import Entry
 from nbchat.providers.base import Request
 from nbchat.tokens import TokenCounter
@@ -88,8 +89,8 @@ class Assignment:
 
     @property
     def said(self) -> list[Entry]:
-        """The covered entries without the earlier summary."""
-        return [entry for entry in self.covered if entry.role != "summary"]
+        """The covered entries without the earlier summary, every call with a result."""
+        return answered([each for each in self.covered if each.role != "summary"])
 
     @property
     def previous(self) -> str:
@@ -201,4 +202,4 @@ def recent_text(
     limit = RECENT_TOKENS
     if room_tokens is not None:
         limit = min(limit, room_tokens // 5)
-    return shortened(transcript(assignment.recent), limit, counter)
+    return shortened(transcript(answered(assignment.recent)), limit, counter)
