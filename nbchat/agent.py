@@ -285,8 +285,9 @@ class Agent:
     def _remember_reply(self, reply: Reply) -> Events:
         """The reply's entries; the last carries the usage, which is then counted."""
         usage = replace(reply.usage, model=reply.model)
-        for place, entry in enumerate(reply.entries, 1):
-            is_last = place == len(reply.entries)
+        entries = reply.entries or [_incomplete("")]  # nothing said is paid for, too
+        for place, entry in enumerate(entries, 1):
+            is_last = place == len(entries)
             yield self._remember(entry, usage if is_last else None)
         position = len(self.session.transcript)
         self.engine.update_token_count(usage, position=position)

@@ -199,7 +199,7 @@ class Session:
                 break
             if entry.role == "assistant" and not entry.is_call:
                 answer.append(entry.content)
-        return "\n".join(reversed(answer))
+        return "\n".join(filter(None, reversed(answer)))
 
     @property
     def title(self) -> str:

@@ -423,6 +423,28 @@ def test_an_answer_that_was_cut_before_it_said_anything_ends_the_turn():
     assert agent.ask("again") == "fine"
 
 
+def test_a_reply_with_nothing_in_it_is_paid_for_and_not_sent_again():
+    cut = says("", tokens=50_000, stop_reason="max_tokens")
+    agent = agent_with(cut, says("fine"))
+    list(agent.run("x"))
+    assert agent.session.usage.input_tokens == 50_000
+    assert agent.session.transcript[-1].is_incomplete
+    resumed = Agent(agent.provider, session=agent.session)
+    assert resumed.engine.input_tokens == 50_000
+    assert resumed.ask("again") == "fine"
+    assert [entry.role for entry in requests(agent)[-1].history] == ["user", "user"]
+
+
+def test_an_answer_after_which_nothing_more_was_said_ends_without_an_empty_line():
+    call = calls("lookup", order="W1")
+    agent = agent_with(
+        Line("I look.", call.calls, "tool_use"),
+        says("", stop_reason="max_tokens"),
+        tools=[lookup],
+    )
+    assert agent.ask("Where is W1?") == "I look."
+
+
 def test_a_turn_that_fails_leaves_the_meter_as_it_was():
     agent = agent_with(
         says("one", tokens=50), fails(RequestRefused("no")), says("two", tokens=60)
