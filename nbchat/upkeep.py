@@ -5,7 +5,7 @@ does so in one append: before it the history is the old one, after it the new on
 """
 
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import closing
 from dataclasses import replace
 from threading import Event as Flag
@@ -24,7 +24,7 @@ from nbchat.events import (
     Event,
     PinsChanged,
 )
-from nbchat.history import Compaction
+from nbchat.history import Compaction, Usage
 from nbchat.providers.base import Provider, Request
 from nbchat.session import Session
 
@@ -85,8 +85,11 @@ class Upkeep:
             yield CompactionSkipped(plan.skip, trigger)
             return
         base = self._base() if self._base is not None else None
-        work = self._engine.compact(session, provider, plan, stop=stop, base=base)
-        record = yield from self._ended(session, work)
+        paid: list[Usage] = []
+        work = self._engine.compact(
+            session, provider, plan, stop=stop, base=base, paid=paid.append
+        )
+        record = yield from self._ended(session, work, paid)
         yield self._commit(session, record)
 
     def shorten(self, session: Session) -> Events:
@@ -142,8 +145,11 @@ class Upkeep:
         if session.compaction is None:
             yield CompactionSkipped("there is no summary to write anew")
             return
-        work = self._engine.regenerate(session, provider, focus=focus, stop=stop)
-        record = yield from self._ended(session, work)
+        paid: list[Usage] = []
+        work = self._engine.regenerate(
+            session, provider, focus=focus, stop=stop, paid=paid.append
+        )
+        record = yield from self._ended(session, work, paid)
         if record.is_in_force:
             yield self._change(session, record, "regenerated")
         else:
@@ -176,12 +182,13 @@ class Upkeep:
             )
 
     def _ended(
-        self, session: Session, work: Work
+        self, session: Session, work: Work, paid: Iterable[Usage]
     ) -> Generator[Event, None, Compaction]:
         """The record that work ends in, a failed one also after a fault of our own.
 
         What is broken off, by a stop, an interrupt or a caller that leaves, joins the
         session as failed, so that no store and no banner shows it running for ever.
+        `paid` is what it has cost by then.
         """
         started: list[Compaction] = []
         try:
@@ -189,7 +196,8 @@ class Upkeep:
         except BaseException as error:
             if not started:
                 raise
-            record = _failed(started[0], error)
+            cost = sum(paid, started[0].cost)
+            record = replace(_failed(started[0], error), cost=cost)
             if isinstance(error, Exception) and not isinstance(error, Stopped):
                 logger.exception("a compaction failed; the chat goes on without")
                 return record

@@ -1,5 +1,6 @@
 """What the keeping small of a session tells, commits and survives."""
 
+import contextlib
 import threading
 
 import pytest
@@ -17,6 +18,7 @@ from nbchat.events import (
     Event,
     PinsChanged,
 )
+from nbchat.providers.base import Request
 from nbchat.session import Session
 from nbchat.testing import Line, ScriptedProvider, says
 from nbchat.upkeep import Upkeep
@@ -85,6 +87,24 @@ def test_a_stop_ends_what_was_begun_with_a_reason_and_goes_on_up():
     with pytest.raises(Stopped):
         next(work)
     assert kept.history == kept.transcript
+
+
+@pytest.mark.parametrize("end", [Stopped, KeyboardInterrupt, ZeroDivisionError])
+def test_what_was_broken_off_keeps_what_it_had_cost(end: type[BaseException]):
+    def broken_off(_request: Request) -> Line:
+        raise end
+
+    answers = says("no tags", tokens=2_000), broken_off
+    for began in (compact, regenerate):
+        kept, first = session(), says("<summary>A</summary>", tokens=500)
+        upkeep, provider = Upkeep(CompactionEngine()), ScriptedProvider(*answers)
+        if began is regenerate:
+            list(compact(upkeep, kept, ScriptedProvider(first)))
+        with contextlib.suppress(Stopped, KeyboardInterrupt):
+            list(began(upkeep, kept, provider))
+        assert kept.compactions[-1].status == "failed"
+        before = 500 if began is regenerate else 0
+        assert kept.usage.input_tokens == 2_000 + before
 
 
 def test_an_interrupt_is_told_to_who_saves_since_nobody_reads_events_then():

@@ -16,7 +16,7 @@ from nbchat.compaction.policies import Policy, policy_named
 from nbchat.compaction.pruning.choice import TARGET_SHARE, make_pruning
 from nbchat.compaction.pruning.proposals import newest_shortened, record_of
 from nbchat.compaction.replacement import LiveVariables, Replacement
-from nbchat.compaction.story.attempts import Heard, Outcome, write_summary
+from nbchat.compaction.story.attempts import Heard, Outcome, Paid, write_summary
 from nbchat.compaction.story.drafts import make_draft
 from nbchat.compaction.story.sizes import COUNT_ERROR, COUNT_MARGIN, Sizes
 from nbchat.compaction.story.styles import prompt_of
@@ -138,13 +138,15 @@ class CompactionEngine(Gauge):
         *,
         stop: Flag | None = None,
         base: Request | None = None,
+        paid: Paid = lambda _usage: None,
     ) -> Work:
         """The record of a compaction, done or failed, for the caller to append.
 
         `base` is the chat's own next request; without it the summary is never asked for
-        in its place. Model, server and gate faults end in a failed record, or, where
-        the window is full, in a degraded one that code has made. A stop or an interrupt
-        passes through. The session is only read.
+        in its place. `paid` is told what each answer has cost. Model, server and gate
+        faults end in a failed record, or, where the window is full, in a degraded one
+        that code has made. A stop or an interrupt passes through. The session is only
+        read.
         """
         asked = self._writers(session, provider, plan)
         running = self._running(session, plan, asked[0].name if asked else "")
@@ -163,6 +165,7 @@ class CompactionEngine(Gauge):
                 entry_of=made.entry,
                 without_model=self._stand_ins(plan, made),
                 stop=stop,
+                paid=paid,
             )
         return self._record(session, plan, running, outcome)
 
@@ -226,6 +229,7 @@ class CompactionEngine(Gauge):
         *,
         focus: str = "",
         stop: Flag | None = None,
+        paid: Paid = lambda _usage: None,
     ) -> Work:
         """The record of the summary in force written anew, from what it was made of.
 
@@ -235,7 +239,8 @@ class CompactionEngine(Gauge):
         plan = changes.plan_again(
             session, self.policy, focus=focus, counter=self.counter
         )
-        attempt = yield from self.compact(session, provider, plan, stop=stop)
+        work = self.compact(session, provider, plan, stop=stop, paid=paid)
+        attempt = yield from work
         return changes.regenerated(session, attempt, counter=self.counter)
 
     def _assignment(self, plan: Plan, base: Request | None = None) -> Assignment:

@@ -49,6 +49,8 @@ unknown, or smaller than somebody said."""
 Heard = CompactionProgress | RetryScheduled
 Attempt = Generator[Heard, None, Entry]
 Judged = TypeVar("Judged")
+Paid = Callable[[Usage], object]
+"""Told what each answer has cost, at once: whatever is broken off was paid for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +74,14 @@ def write_summary(
     entry_of: Callable[[str], Entry],
     without_model: Sequence[Callable[[], Entry]],
     stop: Flag | None,
+    paid: Paid = lambda _usage: None,
 ) -> Generator[Heard, None, Outcome]:
     """The summary entry by whatever means; raises nothing but Stopped and interrupts.
 
     `entry_of` makes the entry from a text or raises CompactionError. When no answer
     will do, the first of `without_model` that does not raise makes it.
     """
-    work = _Work(assignment, entry_of, stop)
+    work = _Work(assignment, entry_of, stop, paid)
     name, refusal = (
         "",
         NbchatError("the summariser has failed before and was not asked"),
@@ -110,9 +113,11 @@ class _Work:
         assignment: Assignment,
         entry_of: Callable[[str], Entry],
         stop: Flag | None,
+        paid: Paid,
     ) -> None:
         """Begin with nothing but the earlier summary told."""
         self.cost = Usage()
+        self._paid = paid
         self.note = ""
         self._assignment, self._entry_of, self._stop = assignment, entry_of, stop
         self._rest, self._told = assignment.said, assignment.previous
@@ -261,6 +266,7 @@ class _Work:
         stream = stream_with_retries(writer.provider, request, stop=self._stop)
         reply = yield from _without_text(stream)
         self.cost += reply.usage
+        self._paid(reply.usage)
         return reply
 
 
