@@ -92,6 +92,11 @@ class Agent:
         """The model and the size of the conversation."""
         return f"<Agent {self.provider.name}: {self.session!r}>"
 
+    @property
+    def is_answering(self) -> bool:
+        """Whether a turn or a change runs; another one would be refused."""
+        return self._is_running.locked()
+
     def use(self, provider: Provider, *, window: int | None = None) -> None:
         """Go on with a model, its window as the provider tells or as somebody knows.
 

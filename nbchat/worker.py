@@ -32,7 +32,7 @@ from nbchat.course import (
     WorkerEvent,
 )
 from nbchat.door import Door
-from nbchat.errors import AttachmentError, NbchatError, Stopped
+from nbchat.errors import NbchatError, Stopped
 from nbchat.events import Event, TurnFailed, TurnFinished
 from nbchat.history import Entry
 
@@ -142,7 +142,7 @@ class Worker:
     def submit(self, text: str, attach: Attach = tuple) -> None:
         """Answer a message, or obey a command, after those that wait already.
 
-        When `attach` raises AttachmentError the author has the message back.
+        When `attach` raises NbchatError the author has the message back.
         """
         self._enqueue(Job(text, partial(self._answer, text, attach)))
 
@@ -271,13 +271,22 @@ class Worker:
             return self._is_working
 
     def _next(self) -> Job | None:
-        """The message whose turn it is; None when all were handed back meanwhile."""
+        """The message whose turn it is; None when all were handed back meanwhile.
+
+        It waits for a cell that talks to the same agent.
+        """
         with self._changed:
-            if not self._waiting:
+            while self._waiting and not self._stop.is_set() and self._is_taken:
+                self._changed.wait(WAIT_SECONDS)
+            if not self._waiting or self._stop.is_set():
                 return None
             job = self._waiting.popleft()
             self._tell_queue()
             return job
+
+    @property
+    def _is_taken(self) -> bool:
+        return self._agent is not None and self._agent.is_answering
 
     def _play(self, job: Job) -> None:
         self.approvals.begin(self.agent.session, self._stop)
@@ -297,11 +306,10 @@ class Worker:
             return
         try:
             attached = tuple(attach())
-        except AttachmentError as error:
+            yield from agent.run(text, stop=stop, attached=attached)
+        except NbchatError as error:  # something is missing, or a cell was quicker
             yield TurnFailed(str(error))
             yield Returned((text,))
-        else:
-            yield from agent.run(text, stop=stop, attached=attached)
 
     def _return_all(self) -> None:
         with self._changed:

@@ -379,6 +379,60 @@ def test_a_message_that_lacks_something_goes_back_and_the_next_is_answered(
     assert said(recorder, "user") == ["hi"]
 
 
+def test_a_message_waits_for_the_cell_that_talks_to_the_same_agent(
+    start: Start,
+) -> None:
+    worker, recorder = start(says("one"), says("two"))
+    turn = worker.agent.run("from a cell")
+    next(turn)
+    worker.submit("from the panel")
+    assert not worker.wait(0.3)
+    assert recorder.events[-1] == QueueChanged(("from the panel",))
+    list(turn)
+    assert worker.wait(10)
+    assert recorder.all(TurnFailed) == []
+    said_in_all = [entry.content for entry in worker.agent.session.transcript]
+    assert said_in_all == ["from a cell", "one", "from the panel", "two"]
+
+
+def test_stop_hands_back_what_waits_for_a_cell_and_the_cell_goes_on(
+    start: Start,
+) -> None:
+    worker, recorder = start(says("one"), says("two"))
+    turn = worker.agent.run("from a cell")
+    next(turn)
+    worker.submit("from the panel")
+    assert not worker.wait(0.3)
+    worker.stop()
+    assert worker.wait(10)
+    assert recorder.all(Returned) == [Returned(("from the panel",))]
+    assert recorder.all(TurnStarted) == []
+    list(turn)
+    assert worker.agent.session.last_answer == "one"
+    worker.submit("again")
+    assert worker.wait(10)
+    assert said(recorder, "assistant") == ["two"]
+
+
+def test_a_message_goes_back_when_a_cell_begins_while_it_is_made_ready(
+    start: Start,
+) -> None:
+    worker, recorder = start(says("one"))
+    turn = worker.agent.run("from a cell")
+
+    def slow() -> list[Entry]:
+        next(turn)
+        return []
+
+    worker.submit("from the panel", slow)
+    assert worker.wait(10)
+    (failed,) = recorder.all(TurnFailed)
+    assert "answering already" in failed.message  # type: ignore[union-attr]
+    assert recorder.all(Returned) == [Returned(("from the panel",))]
+    list(turn)
+    assert worker.agent.session.last_answer == "one"
+
+
 class SlowStart(ScriptedProvider):
     """A provider that counts how often it was made ready."""
 
