@@ -296,10 +296,7 @@ class Agent:
             yield self._remember(entry, usage if is_last else None)
         position = len(self.session.transcript)
         self.engine.update_token_count(usage, position=position)
-        yield self._usage_report(usage)
-
-    def _usage_report(self, usage: Usage) -> UsageReported:
-        return UsageReported(
+        yield UsageReported(
             usage,
             self.engine.input_tokens,
             self.engine.context_token_threshold,
