@@ -12,7 +12,7 @@ from nbchat.compaction.policies import PRESETS, Policy
 from nbchat.compaction.pruning.proposals import newest_shortened
 from nbchat.errors import ConfigError, ContextOverflow, Overloaded, RequestRefused
 from nbchat.events import Compacted, CompactionFailed, TurnFailed
-from nbchat.history import Entry, Usage
+from nbchat.history import Compaction, Entry, Usage
 from nbchat.models import ModelInfo
 from nbchat.session import Session
 from nbchat.testing import ScriptedProvider, calls, fails, says
@@ -319,6 +319,17 @@ def test_undo_is_about_compactions_not_about_outputs_that_came_short():
     list(agent.run("Fetch."))
     list(agent.undo_compaction())
     assert agent.session.history != agent.session.transcript
+
+
+def test_an_output_that_came_short_ends_nothing_that_can_be_redone():
+    agent = agent_fetching("table", PRESETS["early"])
+    said = [("user", LONG), ("assistant", LONG)]
+    folded = Compaction("c", 0, 2, "<summary>It is late.</summary>")
+    agent.switch(Session(said, compactions=[folded]))
+    list(agent.undo_compaction())
+    list(agent.run("Fetch."))
+    list(agent.redo_compaction())
+    assert agent.session.history[0] == folded.entry
 
 
 def test_a_reloaded_session_counts_on_though_outputs_came_short():

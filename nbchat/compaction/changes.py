@@ -31,7 +31,8 @@ def redo(session: Session) -> Compaction | None:
     """The record that brings back what was undone last; None when there is nothing.
 
     Whatever was compacted or changed after the undo stands, and ends what can be
-    redone; turns do not. A compaction whose entries were changed cannot come back.
+    redone; turns do not, nor outputs that came shortened. A compaction whose entries
+    were changed cannot come back.
     """
     undone = _undone(session.compactions)
     versions = (
@@ -161,6 +162,8 @@ def _undone(records: Sequence[Compaction]) -> list[str]:
     """The ids that can be redone, the last one first to come."""
     ids: list[str] = []
     for record in records:
+        if record.is_immediate:
+            continue
         if record.status == "undone":
             ids.append(record.id)
         elif record.is_in_force:
