@@ -238,7 +238,7 @@ class Upkeep:
         if record.is_exclusion:
             self._engine.shift(record)
         else:
-            self._engine.reset(record if record.is_in_force else None)
+            self._engine.follow(session)
 
 
 def _noting(work: Work, started: list[Compaction]) -> Work:

@@ -153,6 +153,34 @@ def test_the_usage_from_before_a_change_triggers_nothing_also_after_a_reload(sto
     assert not agent.engine.should_compact(agent.session)
 
 
+@pytest.mark.parametrize("name", ["edit", "redo", "regenerate"])
+def test_turns_since_a_compaction_count_when_it_is_changed(store, name: str):
+    """Live and after a reload: the guard would be blind to them."""
+    lines = (says(LONG), summary("A"), says(LONG * 9), summary("A2"))
+    agent = agent_in(store, *lines)
+    agent.ask("one")
+    do(agent, "compact")
+    agent.ask("two")
+    change_late(agent, name)
+    counted = agent.engine.counter.count_entries(agent.session.history)
+    again = Agent(ScriptedProvider(), session=reloaded(store, agent))
+    for each in (agent, again):
+        known = each.engine.context_tokens(each.session)
+        assert known == pytest.approx(counted, rel=0.03)
+        assert each.engine.plan(each.session).tokens_before == known
+
+
+def change_late(agent: Agent, name: str) -> None:
+    match name:
+        case "edit":
+            list(agent.edit_compaction("All is well."))
+        case "redo":
+            do(agent, "undo")
+            do(agent, "redo")
+        case "regenerate":
+            list(agent.regenerate_compaction())
+
+
 def test_after_an_undo_a_full_window_does_not_compact_at_once_again(store):
     provider = ScriptedProvider(says(LONG), summary("A"), window=260)
     agent = Agent(provider, engine=CompactionEngine(10_000))

@@ -185,8 +185,8 @@ def test_shortened_tool_outputs_have_words_of_their_own() -> None:
     ("change", "words"),
     [
         ("redone", "Compaction redone: 2 entries folded, 900 → 90 tokens (\u221290%)"),
-        ("edited", "Summary edited: the context has 90 tokens now (too large)"),
-        ("regenerated", "Summary written anew: the context has 90 tokens now"),
+        ("edited", "Summary edited: 900 → 90 tokens (too large)"),
+        ("regenerated", "Summary written anew: 900 → 90 tokens"),
     ],
 )
 def test_every_change_of_a_compaction_has_its_words(change: Change, words: str) -> None:
@@ -209,7 +209,7 @@ def test_notices_are_sentences() -> None:
         "Compaction skipped: why",
         "Compaction failed, the conversation is unchanged: why",
         "Compaction undone: the model sees the original 1 entry again",
-        "Summary edited: the context has 0 tokens now (why)",
+        "Summary edited: 0 → 0 tokens (why)",
         "a branch of session why, which /resume brings back",
         "Pinned, kept word for word: 1 rule",
         "Not saved, the chat goes on in memory: why",

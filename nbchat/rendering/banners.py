@@ -260,7 +260,8 @@ def _changed_text(compaction: Compaction, change: Change) -> str:
         case _:
             assert_never(change)
     note = f" ({compaction.reason})" if compaction.reason else ""
-    return f"{title}: the context has {compaction.tokens_after:,} tokens now{note}"
+    before, after = compaction.tokens_before, compaction.tokens_after
+    return f"{title}: {before:,} → {after:,} tokens{note}"
 
 
 def _outputs(compaction: Compaction) -> str:

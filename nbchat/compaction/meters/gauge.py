@@ -8,6 +8,7 @@ banner, `/context` and the panel all ask `context_tokens`.
 from dataclasses import dataclass
 from math import ceil
 
+from nbchat.compaction.meters.beginnings import as_committed, newest_change
 from nbchat.compaction.meters.breaker import Breaker
 from nbchat.compaction.meters.limits import Limits
 from nbchat.compaction.meters.meter import Decision, Reading, read_meters
@@ -144,21 +145,25 @@ class Gauge:
 
     def resume(self, session: Session) -> None:
         """Count a loaded session as if it had never been away."""
-        self.reset()
-        since = 0
-        for change in session.compactions:
-            if change.is_attempt or change.is_immediate or change.is_exclusion:
-                continue
-            if change.committed_at >= since:
-                since = change.committed_at
-                self.reset(change if change.is_in_force else None)
+        change = newest_change(session)
+        self._begin(session, change)
         self._breaker.clear()
+        since = 0 if change is None else change.committed_at
         for position, usage in session.usages:
             if position > since:
                 self.update_token_count(usage, position=position)
-        for change in session.compactions:
-            if change.is_exclusion:
-                self.shift(change)
+        for each in session.compactions:
+            if each.is_exclusion:
+                self.shift(each)
+
+    def follow(self, session: Session) -> None:
+        """Count anew: the newest record has changed what the model sees."""
+        self._begin(session, newest_change(session))
+
+    def _begin(self, session: Session, change: Compaction | None) -> None:
+        """Count from a change on; of a compaction, with what it left at its commit."""
+        is_in_force = change is not None and change.is_in_force
+        self.reset(as_committed(session, change) if change and is_in_force else None)
 
     def update_token_count(self, usage: Usage, *, position: int | None = None) -> None:
         """Add a response's input tokens, and what was paid for reading old ones again.
