@@ -210,6 +210,36 @@ def store(tmp_path: Path) -> SessionStore:
     return SessionStore(f"sqlite:///{tmp_path / 'sessions.db'}")
 
 
+def compacted(agent: Agent) -> None:
+    list(agent.compact(keep=600))
+    assert agent.session.compaction is not None
+
+
+def edited_after_a_compaction(agent: Agent) -> None:
+    compacted(agent)
+    list(agent.exclude(3))
+    list(agent.edit_compaction("They talked."))
+
+
+@pytest.mark.parametrize("change", [compacted, edited_after_a_compaction])
+def test_what_is_left_out_counts_once_beside_a_compaction(
+    store: SessionStore, change: Callable[[Agent], None]
+) -> None:
+    lines = says(SECRET * 2), says(SECRET), says("<summary>They talked.</summary>")
+    agent = agent_that(*lines)
+    agent.listener = recorder(store, agent.session, agent)
+    agent.ask(SECRET)
+    agent.ask("two")
+    list(agent.exclude(1))
+    change(agent)
+    loaded = store.load(agent.session.session_id)
+    again = agent_that(session=loaded)
+    known = agent.engine.context_tokens(agent.session)
+    assert again.engine.context_tokens(loaded) == known
+    sent = again.provider.count_tokens(again._base())
+    assert known == pytest.approx(sent, abs=60)
+
+
 @pytest.mark.parametrize("change", [lambda agent: (), lambda agent: agent.include(0)])
 def test_a_session_that_comes_back_shows_and_counts_the_same(
     store: SessionStore, change: Callable[[Agent], object]

@@ -25,6 +25,20 @@ def as_committed(session: Session, record: Compaction) -> Compaction:
     What a compaction has left it left there, however late it was redone, edited or
     written anew.
     """
-    versions = (each for each in session.compactions if each.id == record.id)
-    first = next(each for each in versions if not each.is_attempt)
+    first = session.compactions[_first_place(session, record)]
     return replace(record, committed_at=first.committed_at)
+
+
+def exclusions_since(session: Session, record: Compaction | None) -> list[Compaction]:
+    """What a person left out or took in again after a compaction, in order."""
+    first = 0 if record is None else _first_place(session, record)
+    return [each for each in session.compactions[first:] if each.is_exclusion]
+
+
+def _first_place(session: Session, record: Compaction) -> int:
+    versions = (
+        place
+        for place, each in enumerate(session.compactions)
+        if each.id == record.id and not each.is_attempt
+    )
+    return next(versions)

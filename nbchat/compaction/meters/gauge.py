@@ -8,7 +8,11 @@ banner, `/context` and the panel all ask `context_tokens`.
 from dataclasses import dataclass
 from math import ceil
 
-from nbchat.compaction.meters.beginnings import as_committed, newest_change
+from nbchat.compaction.meters.beginnings import (
+    as_committed,
+    exclusions_since,
+    newest_change,
+)
 from nbchat.compaction.meters.breaker import Breaker
 from nbchat.compaction.meters.limits import Limits
 from nbchat.compaction.meters.meter import Decision, Reading, read_meters
@@ -152,13 +156,15 @@ class Gauge:
         for position, usage in session.usages:
             if position > since:
                 self.update_token_count(usage, position=position)
-        for each in session.compactions:
-            if each.is_exclusion:
-                self.shift(each)
+        for each in exclusions_since(session, change):
+            self.shift(each)
 
     def follow(self, session: Session) -> None:
         """Count anew: the newest record has changed what the model sees."""
-        self._begin(session, newest_change(session))
+        change = newest_change(session)
+        self._begin(session, change)
+        for each in exclusions_since(session, change):
+            self.shift(each)
 
     def _begin(self, session: Session, change: Compaction | None) -> None:
         """Count from a change on; of a compaction, with what it left at its commit."""
