@@ -181,13 +181,43 @@ def change_late(agent: Agent, name: str) -> None:
             list(agent.regenerate_compaction())
 
 
-def test_after_an_undo_a_full_window_does_not_compact_at_once_again(store):
+def in_a_full_window(store: SessionStore, session: Session | None = None) -> Agent:
     provider = ScriptedProvider(says(LONG), summary("A"), window=260)
-    agent = Agent(provider, engine=CompactionEngine(10_000))
+    agent = Agent(provider, engine=CompactionEngine(10_000), session=session)
+    agent.listener = recorder(store, agent.session, agent)
+    return agent
+
+
+def test_after_an_undo_a_full_window_does_not_compact_at_once_again(store):
+    agent = in_a_full_window(store)
     agent.ask("one")
     assert agent.session.compaction is not None  # the window guard
     do(agent, "undo")
-    assert not agent.engine.should_compact(agent.session)
+    again = in_a_full_window(store, reloaded(store, agent))
+    for each in (agent, again):
+        assert not each.engine.should_compact(each.session)
+        each.session.append(Entry("user", LONG))
+        assert each.engine.should_compact(each.session).trigger == "window"
+
+
+def test_what_was_said_since_an_undo_ends_its_rest_after_a_restart_too(store):
+    agent = in_a_full_window(store)
+    agent.ask("one")
+    do(agent, "undo")
+    loaded = reloaded(store, agent)
+    loaded.append(Entry("user", LONG))
+    engine = in_a_full_window(store, loaded).engine
+    assert engine.should_compact(loaded).trigger == "window"
+
+
+def test_a_summary_of_changed_entries_gives_a_full_window_no_rest(store):
+    agent = in_a_full_window(store)
+    agent.ask("one")
+    said = [("user", "another"), *agent.session.transcript[1:]]
+    session = Session(said, compactions=agent.session.compactions)
+    assert session.compaction is None
+    engine = in_a_full_window(store, session).engine
+    assert engine.should_compact(session).trigger == "window"
 
 
 def test_a_person_may_tell_the_story_and_the_facts_stay(store):

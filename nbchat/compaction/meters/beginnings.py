@@ -6,7 +6,7 @@ What came shortened or was left out is no beginning: it changes the size alone.
 from dataclasses import replace
 
 from nbchat.history import Compaction
-from nbchat.session import Session
+from nbchat.session import CHANGED, Session
 
 
 def newest_change(session: Session) -> Compaction | None:
@@ -27,6 +27,11 @@ def as_committed(session: Session, record: Compaction) -> Compaction:
     """
     first = session.compactions[_first_place(session, record)]
     return replace(record, committed_at=first.committed_at)
+
+
+def was_taken_back(record: Compaction) -> bool:
+    """Whether a person has undone it, other than a change of what it covers."""
+    return record.status == "undone" and record.reason != CHANGED
 
 
 def exclusions_since(session: Session, record: Compaction | None) -> list[Compaction]:

@@ -5,17 +5,18 @@ said after it is estimated. One number says how full the context is: the guard, 
 banner, `/context` and the panel all ask `context_tokens`.
 """
 
-from dataclasses import dataclass
 from math import ceil
 
 from nbchat.compaction.meters.beginnings import (
     as_committed,
     exclusions_since,
     newest_change,
+    was_taken_back,
 )
 from nbchat.compaction.meters.breaker import Breaker
 from nbchat.compaction.meters.limits import Limits
 from nbchat.compaction.meters.meter import Decision, Reading, read_meters
+from nbchat.compaction.meters.pause import Pause
 from nbchat.compaction.meters.size import HistorySize
 from nbchat.compaction.meters.spending import EXPECTED_SUMMARY_TOKENS, RATIOS, Spending
 from nbchat.compaction.policies import Policy, policy_named
@@ -26,9 +27,6 @@ from nbchat.tokens import TokenCounter
 
 PATIENCE = 8
 """How much longer to wait after a failed compaction, as a factor."""
-
-GROWTH_AFTER_SUCCESS, GROWTH_AFTER_REFUSAL = 1.25, 1.10
-"""How far the context must grow before it is compacted again, or tried again."""
 
 SHRUNK_SHARE = 0.9
 """A compaction by price, or one that must keep more than the limit, has helped when it
@@ -54,18 +52,6 @@ AUTOMATIC = ("cumulative", "auto", "window")
 
 Report = tuple[int, int]
 """A place in the transcript, and what the context held there."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pause:
-    """Where the meters stood at the last attempt, to measure the next one from."""
-
-    input_tokens: int = 0
-    reread_cost: float = 0.0
-    least_context: int = 0
-    """What the context must have grown to before any meter fires."""
-    window_limit: int = 0
-    """What it must have grown to before the window's guard does."""
 
 
 class Gauge:
@@ -153,6 +139,9 @@ class Gauge:
         self._begin(session, change)
         self._breaker.clear()
         since = 0 if change is None else change.committed_at
+        if change is not None and was_taken_back(change):
+            new = self.counter.count_entries(session.newest(since))
+            self._pause = Pause.at(self.context_tokens(session) - new)
         for position, usage in session.usages:
             if position > since:
                 self.update_token_count(usage, position=position)
@@ -293,14 +282,13 @@ class Gauge:
             self._breaker.rest(filter(self.objection, AUTOMATIC))
             return
         context = self.context_tokens(session)
-        grown = int(context * GROWTH_AFTER_REFUSAL)
         waits = thresholds - 1
-        self._pause = Pause(
+        self._pause = Pause.at(
+            context,
             input_tokens=self.input_tokens + (self._limit("cumulative") or 0) * waits,
             reread_cost=self._spending.reread_cost
             + self._compaction_cost(context) * waits,
-            least_context=grown if trigger else 0,
-            window_limit=grown,
+            needs_growth=bool(trigger),
         )
 
     def record_failure(self, session: Session) -> None:
@@ -327,9 +315,7 @@ class Gauge:
     def _keep(self, tokens: int) -> None:
         """Know what the last compaction has left in the context."""
         self._kept_tokens = max(tokens, self.floor_tokens)
-        least = int(self._kept_tokens * GROWTH_AFTER_SUCCESS)
-        room = self.limits.usable_window
-        self._pause = Pause(least_context=least if room is None else min(least, room))
+        self._pause = Pause.after(self._kept_tokens, self.limits.usable_window)
 
     def _judge(self, session: Session) -> None:
         """Tell from the first report after a compaction what it has really left."""
