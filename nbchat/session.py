@@ -6,7 +6,7 @@ sees, `Session.history`, is computed from both; so nothing said is ever lost.
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import overload
 
 from nbchat.errors import HistoryError, NbchatError
@@ -84,6 +84,17 @@ class Transcript(Sequence[Entry]):
         self._entries.append(_entry(len(self._entries), entry))
 
 
+@dataclass(frozen=True, slots=True)
+class _View:
+    """What the model sees under the first so many records."""
+
+    records: int
+    hidden: int
+    """By how much a place in the transcript exceeds its place here."""
+    entries: list[Entry]
+    """Grows at its end with the transcript."""
+
+
 class Session:
     """One conversation: all that was said, and the compactions and pins beside it."""
 
@@ -109,8 +120,7 @@ class Session:
         self.usages = list(usages)
         self.pins = tuple(pins)
         """Rules that go with every request, byte by byte, oldest first."""
-        self._view: list[Entry] = []
-        self._viewed = (0, 0)
+        self._view = _View(0, 0, [])
 
     def __repr__(self) -> str:
         """Counts, never contents: a repr ends up in saved notebooks and logs."""
@@ -145,16 +155,24 @@ class Session:
         Where outputs were pruned they are seen shortened. Costs what is new, not what
         there is.
         """
-        self._refresh()
-        return self._view.copy()
+        return self._current_view().entries.copy()
 
-    def _refresh(self) -> None:
-        records, said = self._viewed
-        if records != len(self.compactions):
-            self._view = seen(self.transcript, self.active_compactions)
-            said = len(self.transcript)
-        self._view += self.transcript[said:]
-        self._viewed = (len(self.compactions), len(self.transcript))
+    def _current_view(self) -> _View:
+        """The view, grown by what is new.
+
+        Several threads may look at once: each growth is one assignment, of the same
+        entries to the same places whoever makes it, so none is lost or comes twice.
+        """
+        view, records = self._view, len(self.compactions)
+        if view.records != records:
+            active = self.active_compactions
+            said = self.transcript[:]
+            entries = seen(said, active)
+            view = self._view = _View(records, len(said) - len(entries), entries)
+        known, said_now = len(view.entries), len(self.transcript)
+        new = self.transcript[known + view.hidden : said_now]
+        view.entries[known : said_now - view.hidden] = new
+        return view
 
     def first_seen(self, start: int, stop: int) -> list[Entry]:
         """Entries as the model saw them first: some outputs came shortened.
@@ -179,9 +197,8 @@ class Session:
 
     def newest(self, position: int) -> list[Entry]:
         """What the model sees of the entries from a place of the transcript on."""
-        self._refresh()
-        count = len(self.transcript) - position
-        return self._view[-count:] if count else []
+        view = self._current_view()
+        return view.entries[max(position - view.hidden, 0) :]
 
     @property
     def usage(self) -> Usage:

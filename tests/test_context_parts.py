@@ -90,9 +90,9 @@ def test_the_question_leaves_alone_what_the_agent_reads_at_the_same_time():
     agent = agent_with(says("hello", tokens=900))
     agent.ask("hi")
     agent.session.append(Entry("user", "new"))
-    before = agent.session._viewed
+    before = agent.session._view.entries.copy()
     told(agent)
-    assert agent.session._viewed == before
+    assert agent.session._view.entries == before
 
 
 def test_a_meter_that_waits_after_failures_says_so():

@@ -1,12 +1,15 @@
 """What is remembered, and what the model sees of it."""
 
 import time
+from collections.abc import Callable
 
 import pytest
 
+from nbchat.compaction.meters.size import HistorySize
 from nbchat.errors import NbchatError
 from nbchat.history import FAILED, INCOMPLETE, Compaction, Entry, Usage, prefix_hash
-from nbchat.session import Session, seen
+from nbchat.session import Session, Transcript, seen
+from nbchat.tokens import TokenCounter
 
 
 def compaction(stop: int, **fields: object) -> Compaction:
@@ -73,6 +76,43 @@ def test_a_failed_compaction_changes_nothing_but_the_bill():
     session.compactions.append(compaction(1, status="failed", cost=Usage(7, 2)))
     assert session.history == session.transcript
     assert session.usage == Usage(17, 3)
+
+
+class Meanwhile(Transcript):
+    """While it is read another thread says one thing more, and looks, too."""
+
+    look: Callable[[], object] | None = None
+
+    def __getitem__(self, place):
+        found = super().__getitem__(place)
+        look, self.look = self.look, None
+        if look is not None:
+            self.append(Entry("user", f"and {len(self)}"))
+            look()
+        return found
+
+
+@pytest.mark.parametrize("stop", [0, 2])
+def test_a_view_that_two_threads_read_at_once_loses_and_doubles_nothing(stop: int):
+    session = Session()
+    session.transcript = Meanwhile([("user", "Hi"), ("assistant", "Hello.")])
+    session.compactions = [compaction(stop)] * bool(stop)
+    for _ in range(3):
+        session.transcript.look = lambda: session.history
+        session.history  # noqa: B018 - reading it makes the view grow
+        session.append(Entry("assistant", "ok"))
+    assert session.history == seen(session.transcript, session.active_compactions)
+    assert session.newest(3) == session.transcript[3:]
+
+
+def test_the_size_of_a_view_that_grows_meanwhile_is_right_afterwards():
+    session, counter = Session(), TokenCounter()
+    session.transcript = Meanwhile([("user", "Hi")])
+    size = HistorySize(counter)
+    for _ in range(3):
+        session.transcript.look = lambda: size.of(session)
+        size.of(session)
+    assert size.of(session) == counter.count_entries(session.transcript)
 
 
 def test_the_last_answer_leaves_calls_out():

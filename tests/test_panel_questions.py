@@ -88,9 +88,9 @@ def test_a_plan_for_very_little_works_and_warns() -> None:
 def test_a_plan_leaves_alone_what_the_agent_reads_at_the_same_time() -> None:
     agent = agent_that_said(LONG)
     agent.session.append(Entry("user", "new"))
-    before = agent.session._viewed
+    before = agent.session._view.entries.copy()
     planned(agent, None)
-    assert agent.session._viewed == before
+    assert agent.session._view.entries == before
 
 
 def test_a_plan_calls_no_model_and_changes_nothing() -> None:

@@ -20,5 +20,6 @@ class HistorySize:
             tokens = known[3] + count(session.newest(known[2]))
         else:
             tokens = count(session.history)
-        self._known = (session, records, said, tokens)  # at once: others may read it
+        if (records, said) == (len(session.compactions), len(session.transcript)):
+            self._known = (session, records, said, tokens)
         return tokens
