@@ -209,8 +209,15 @@ def test_the_least_that_pays_is_the_policys():
     more = CompactionEngine(policy=Policy("more", least_tokens=2_000))
     assert some.plan(kept, trigger="cumulative").skip == ""
     assert "could be folded" in more.plan(kept, trigger="cumulative").skip
-    assert "could be folded" in more.plan(kept, trigger="overflow").skip
     assert more.plan(kept, trigger="manual").skip == ""
+
+
+def test_a_request_that_was_refused_needs_no_more_to_fold_than_any_policy():
+    kept = Session([("user", "Hi"), ("assistant", STORY)])
+    more = CompactionEngine(policy=Policy("more", least_tokens=2_000))
+    assert more.plan(kept, trigger="overflow").skip == ""
+    tiny = Session([("user", "Hi"), ("assistant", "Hello.")])
+    assert "could be folded" in more.plan(tiny, trigger="overflow").skip
 
 
 def test_an_earlier_summary_does_not_count_as_something_to_fold():

@@ -14,8 +14,9 @@ from nbchat.errors import ConfigError, ContextOverflow, Overloaded, RequestRefus
 from nbchat.events import Compacted, CompactionFailed, TurnFailed
 from nbchat.history import Compaction, Entry, Usage
 from nbchat.models import ModelInfo
+from nbchat.providers.base import Request
 from nbchat.session import Session
-from nbchat.testing import ScriptedProvider, calls, fails, says
+from nbchat.testing import Line, ScriptedProvider, calls, fails, says
 from nbchat.tokens import TokenCounter
 
 COUNTER = TokenCounter()
@@ -224,6 +225,22 @@ def test_a_policy_that_waits_still_makes_room_when_the_server_refuses():
     assert not [event for event in events if isinstance(event, TurnFailed)]
     assert agent.session.compaction.status == "degraded"
     assert agent.session.last_answer == "Here."
+
+
+def test_a_window_smaller_than_what_a_policy_wants_to_fold_is_made_room_in():
+    window = 2_048
+
+    def answer(request: Request) -> Line:
+        size = provider.count_tokens(request) + (request.max_output_tokens or 0)
+        if size > window:
+            return fails(ContextOverflow("too long"))
+        return GOOD if request.answer_tag else says("It is late. " * 20)
+
+    provider = ScriptedProvider(*[answer] * 200, window=window)
+    agent = Agent(provider, engine=CompactionEngine(policy="token-window"))
+    events = [event for n in range(50) for event in agent.run(f"{n} " + LONG[:300])]
+    assert any(isinstance(event, Compacted) for event in events)
+    assert not any(isinstance(event, TurnFailed) for event in events)
 
 
 def test_near_its_limit_the_provider_counts():

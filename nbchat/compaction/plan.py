@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from nbchat.compaction.policies import LENGTHS, Policy
+from nbchat.compaction.policies import LEAST_TOKENS, LENGTHS, Policy
 from nbchat.compaction.retention import answered_part, count_messages, kept_start
 from nbchat.compaction.units import open_calls, safe_cuts
 from nbchat.history import Entry
@@ -224,5 +224,5 @@ def _least(trigger: str, policy: Policy, context_tokens: int) -> float:
     if trigger == "manual":
         return 0
     if trigger == "overflow":  # what is freed may be what was missing
-        return policy.least_tokens
+        return min(policy.least_tokens, LEAST_TOKENS)
     return max(policy.least_tokens, context_tokens * LEAST_SHARE)

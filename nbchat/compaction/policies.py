@@ -72,7 +72,8 @@ class Policy:
     keeps_rules: bool = False
     """Whether what users asked to be respected is kept word for word."""
     least_tokens: int = LEAST_TOKENS
-    """Fewest tokens an automatic compaction must fold beyond an earlier summary."""
+    """Fewest tokens an automatic compaction must fold beyond an earlier summary; at
+    most 100 where a request was refused as too long, for else the chat would end."""
     prunes: bool = False
     """Whether old tool outputs are shortened first; if that is enough, no model is
     called."""
