@@ -79,8 +79,11 @@ class Entry(NamedTuple):
         return is_answer or self.role in ("user", "tool")
 
     def seen_as(self, content: str) -> "Entry":
-        """The same entry with other content; a file or picture goes with the old."""
-        if self.is_attachment:
+        """The same entry with other content; what it carried goes with the old.
+
+        That is a picture, a file, or the block of a thought, which is signed.
+        """
+        if self.is_attachment or self.role == "thinking":
             return Entry(self.role, content)
         return self._replace(content=content)
 

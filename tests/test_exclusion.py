@@ -13,6 +13,7 @@ from nbchat.compaction.pruning.choice import make_pruning
 from nbchat.errors import NbchatError
 from nbchat.events import Compacted, CompactionUndone, Event
 from nbchat.history import LEFT_OUT, Entry
+from nbchat.providers import anthropic_wire
 from nbchat.providers.base import Request
 from nbchat.rendering.banners import compaction_html, compaction_text, notice_text
 from nbchat.session import Session
@@ -130,6 +131,43 @@ def test_a_summary_is_told_nothing_of_it_and_its_facts_neither():
     assert summary is not None
     assert "They talked." in summary.summary
     assert "4711" not in summary.summary
+
+
+def thought(text: str, provider: str = "anthropic") -> Entry:
+    block = {"type": "thinking", "thinking": text, "signature": "abc"}
+    return Entry("thinking", text, "", provider, json.dumps(block))
+
+
+def test_what_was_thought_for_an_answer_goes_with_it_and_comes_back_with_it():
+    said = [("user", "The code?"), thought(SECRET), ("assistant", SECRET)]
+    agent = agent_that(says("<summary>They talked.</summary>"), session=Session(said))
+    before = agent.session.history
+    event = only(agent.exclude(2))
+    assert isinstance(event, Compacted)
+    assert compaction_text(event.compaction).startswith("Message left out: #2, ")
+    assert "4711" not in json.dumps(anthropic_wire.body(agent._base()))
+    list(agent.compact())
+    assert "4711" not in "".join(contents(agent.provider.requests[-1]))
+    list(agent.undo_compaction())
+    list(agent.include(2))
+    assert agent.session.history == before
+
+
+def test_the_thoughts_of_other_messages_and_the_signatures_of_calls_stay():
+    signature = Entry("thinking", "", "", "gemini", '{"extra_content": {}}')
+    call = Entry("assistant", "", "c", "look_up", "{}")
+    said = [
+        ("user", "Look."),
+        *[thought("First."), ("assistant", "Well."), signature, call],
+        ("tool", "Nothing.", "c", "look_up"),
+        *[thought("Then."), ("assistant", "No.")],
+    ]
+    agent = agent_that(session=Session(said))
+    list(agent.exclude(2))
+    out = [place for place, _ in agent.session.compactions[0].replacements]
+    assert out == [1, 2]
+    list(agent.exclude(0))
+    assert agent.session.history[3:] == agent.session.transcript[3:]
 
 
 def test_no_recall_brings_it_back_to_the_model():
