@@ -12,12 +12,12 @@ from nbchat.attaching.variables import reader
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import PRESETS, Policy, policy_named
 from nbchat.compaction.story.writers import ShapeChoice
-from nbchat.configuration.config import NbChat, refuse_locked, settings
+from nbchat.configuration.config import NbChat, is_locked, refuse_locked, settings
 from nbchat.configuration.preferences import POLICY_FIELDS, with_preferences
 from nbchat.errors import StoreError
 from nbchat.history import Entry
-from nbchat.providers import connect
-from nbchat.providers.base import Provider
+from nbchat.providers import connect, default_model
+from nbchat.providers.base import Neighbour, Provider
 from nbchat.session import Session
 from nbchat.storage.recorder import Recorder
 from nbchat.storage.store import SessionStore
@@ -87,10 +87,10 @@ def build_engine(
     return CompactionEngine(
         config.context_token_threshold,
         config.summary_prompt or None,
-        _model(config.summary_model, provider),
+        _model(config.summary_model, config, provider),
         policy,
         info=provider.info(),
-        fallback_model=_model(config.fallback_model, provider),
+        fallback_model=_model(config.fallback_model, config, provider),
         summary_shape=cast("ShapeChoice", config.summary_shape),  # an Enum trait
         live_variables=variables,
         encoding=CHARACTERS if config.tokenizer == CHARACTERS else "",
@@ -106,9 +106,11 @@ def apply_setting(agent: Agent, config: NbChat, name: str) -> None:
         case "summary_prompt":
             engine.summary_prompt = config.summary_prompt or None
         case "summary_model":
-            engine.summary_model = _model(config.summary_model, agent.provider)
+            engine.summary_model = _model(config.summary_model, config, agent.provider)
         case "fallback_model":
-            engine.fallback_model = _model(config.fallback_model, agent.provider)
+            engine.fallback_model = _model(
+                config.fallback_model, config, agent.provider
+            )
         case "window" | "max_output_tokens":
             agent.max_output_tokens = config.max_output_tokens
             agent.use(agent.provider, window=config.window)
@@ -132,11 +134,33 @@ def policy_of(config: NbChat, base: Policy | None = None) -> Policy:
     return replace(PRESETS.get(base.name, base), **given)
 
 
-def _model(name: str, provider: Provider) -> str | Provider | None:
+def connect_as(
+    config: NbChat, name: str, beside: Provider, *, window: int | None = None
+) -> Provider:
+    """A model for a chat whose own is `beside`: of that one's server, if it can be.
+
+    Else it is asked where the settings say, if they mean its provider. Where a site
+    locks the address every model is asked there.
+    """
+    kind, _, model = name.partition(":")
+    if is_locked("base_url"):
+        return connect(name, base_url=config.base_url, window=window)
+    if model and kind == _kind(beside.name) and isinstance(beside, Neighbour):
+        return beside.sibling(model, window=window)
+    is_meant = kind == _kind(config.model or default_model())
+    base_url = config.base_url if is_meant else ""
+    return connect(name, base_url=base_url, window=window)
+
+
+def _kind(model: str) -> str:
+    return model.partition(":")[0]
+
+
+def _model(name: str, config: NbChat, provider: Provider) -> str | Provider | None:
     """A model that writes summaries: another one of the same provider goes by name."""
     if ":" not in name:
         return name or None
-    return provider if name == provider.name else connect(name)
+    return provider if name == provider.name else connect_as(config, name, provider)
 
 
 def _offers_recall(config: NbChat, provider: Provider) -> bool:

@@ -13,6 +13,7 @@ from nbchat.compaction.policies import Detail, KeepUnit, Style, Summarizer
 from nbchat.configuration.config import NbChat, settings
 from nbchat.configuration.preferences import listed, with_preferences
 from nbchat.errors import ConfigError, NbchatError
+from nbchat.providers.openai import OpenAIProvider
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider
 
@@ -116,6 +117,41 @@ def test_changing_the_model_brings_its_settings(chat, store):
     assert agent.engine.policy.name == "single-summary"
     obey(agent, "/model openai:gpt-4o")
     assert agent.engine.policy.name == "early"
+
+
+def test_another_model_of_the_provider_is_asked_where_the_first_one_is(store):
+    url = "http://127.0.0.1:1/v1"
+    config = settings(model="openai:llama3", base_url=url, window=8_000)
+    agent, obey = build_agent(config, store=store), Commands(store, config)
+    obey(agent, "/model openai:mistral")
+    assert (agent.provider.name, agent.provider.endpoint.url) == (
+        "openai:mistral",
+        url,
+    )
+    assert agent.engine.info.window == 8_000
+    obey(agent, "/set summary_model openai:small")
+    assert agent.engine.summary_model.endpoint.url == url
+    obey(agent, "/model local:smollm2")
+    obey(agent, "/model openai:mistral")
+    assert agent.provider.endpoint.url == url
+
+
+def test_a_model_made_in_code_keeps_its_server_and_key_for_others_of_it(store):
+    url = "http://127.0.0.1:1/v1"
+    provider = OpenAIProvider("llama3", base_url=url, api_key=lambda: "mine")
+    agent = Agent(provider)
+    Commands(store)(agent, "/model openai:mistral")
+    endpoint = agent.provider.endpoint
+    assert (agent.provider.name, endpoint.url) == ("openai:mistral", url)
+    assert endpoint.key() == "mine"
+
+
+def test_a_model_of_another_provider_is_asked_at_its_own_server(store, monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-none")
+    config = settings(model="openai:llama3", base_url="http://127.0.0.1:1/v1")
+    agent, obey = build_agent(config, store=store), Commands(store, config)
+    obey(agent, "/model anthropic:claude-haiku-4-5")
+    assert agent.provider.endpoint.host == "api.anthropic.com"
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from nbchat.commands import Commands
 from nbchat.configuration.config import NbChat, settings
 from nbchat.configuration.preferences import listed, parsed, with_preferences
 from nbchat.errors import ConfigError
+from nbchat.providers.openai import OpenAIProvider
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider
 
@@ -127,6 +128,26 @@ def test_setting_a_locked_preference_is_refused_before_it_is_kept(lock, tmp_path
             Commands(store)(agent, f"/set policy {value}")
     assert store.settings([""]) == {}
     assert parsed("policy", "tiered") == "tiered"
+
+
+def test_where_a_site_locks_the_server_every_model_is_asked_there(
+    write, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-none")
+    url = "http://127.0.0.1:1/v1"
+    write("50-hub.json", ("base_url",), whose="of-site", base_url=url)
+    store = SessionStore(f"sqlite:///{tmp_path / 'sessions.db'}")
+    config = settings(model="openai:corp-large")
+    agent, obey = build_agent(config, store=store), Commands(store, config)
+    for line in ("openai:corp-small", "anthropic:claude-haiku-4-5"):
+        obey(agent, f"/set summary_model {line}")
+        assert agent.engine.summary_model.endpoint.url == url
+        obey(agent, f"/model {line}")
+        assert (agent.provider.name, agent.provider.endpoint.url) == (line, url)
+    stranger = Agent(OpenAIProvider("other", base_url="http://127.0.0.1:2/v1"))
+    obey(stranger, "/model openai:corp-large")
+    assert stranger.provider.endpoint.url == url
 
 
 def test_config_refuses_a_locked_setting_in_one_line_and_others_still_change(

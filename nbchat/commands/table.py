@@ -6,7 +6,7 @@ from pathlib import Path
 
 from nbchat.agent import Agent
 from nbchat.attaching.mentions import not_mentioned
-from nbchat.build import apply_setting, policy_of, recorder
+from nbchat.build import apply_setting, connect_as, policy_of, recorder
 from nbchat.commands.compacting import TABLE, policy_text
 from nbchat.commands.result import Command, CommandResult, Stop
 from nbchat.compaction.policies import policy_named
@@ -22,7 +22,7 @@ from nbchat.configuration.preferences import (
 from nbchat.errors import ConfigError, NbchatError
 from nbchat.events import Branched
 from nbchat.history import Entry
-from nbchat.providers import KINDS, connect
+from nbchat.providers import KINDS
 from nbchat.session import Session
 from nbchat.storage.session_log import session_log, write_session_log
 from nbchat.storage.store import SessionStore
@@ -162,7 +162,8 @@ class Commands:
         if name:
             refuse_locked(model=name)
             before = kept(self._config, self._store, agent.provider.name)
-            agent.use(connect(name))
+            window = self._in_force(agent, name).window
+            agent.use(connect_as(self._config, name, agent.provider, window=window))
             now = kept(self._config, self._store, agent.provider.name)
             self._follow(agent, {*before, *now})
         return CommandResult(agent.provider.name)
@@ -215,8 +216,9 @@ class Commands:
         for name in names:
             apply_setting(agent, config, name)
 
-    def _in_force(self, agent: Agent) -> NbChat:
-        return with_preferences(self._config, self._store, agent.provider.name)
+    def _in_force(self, agent: Agent, model: str = "") -> NbChat:
+        """The settings for a model, the chat's own if none is named."""
+        return with_preferences(self._config, self._store, model or agent.provider.name)
 
 
 def _setting_of(argument: str, model: str) -> tuple[str, str, str]:

@@ -39,8 +39,8 @@ class NbChat(Configurable):
     ).tag(config=True)
     base_url = Unicode(
         "",
-        help="Address of a compatible server, as in http://localhost:8000/v1; no key "
-        "is needed there.",
+        help="Address of a compatible server, as in http://localhost:8000/v1, for all "
+        "models of the provider; no key is needed there.",
     ).tag(config=True)
     system_prompt = Unicode(
         "You are a helpful assistant in a Jupyter notebook.",
@@ -214,6 +214,11 @@ def settings(config: Config | None = None, **arguments: Any) -> NbChat:
 def refuse_locked(**values: Any) -> None:
     """Raise ConfigError, naming the file, where a site locks another value."""
     _refuse_locked(read_site(), values)
+
+
+def is_locked(name: str) -> bool:
+    """Whether a site lets nobody change a setting."""
+    return name in read_site().locks
 
 
 def _refuse_locked(site: Site, values: Mapping[str, Any]) -> None:

@@ -97,6 +97,14 @@ class SlowStarter(Protocol):
         """Load what the first request needs; nothing leaves this process."""
 
 
+@runtime_checkable
+class Neighbour(Protocol):
+    """A provider whose server has other models, too."""
+
+    def sibling(self, name: str, *, window: int | None = None) -> Provider:
+        """Another model of the same server, asked with the same key."""
+
+
 def speaker(entry: Entry) -> Speaker:
     """Who says an entry on the wire: a summary is told in the user's voice."""
     if entry.role in ("assistant", "thinking"):

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, closing
 from copy import copy
 from dataclasses import replace
 from threading import Event as Flag
-from typing import ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import httpx2
 
@@ -115,6 +115,13 @@ class SdkProvider(ABC):
         `read_timeout_seconds` is the longest silence between two events.
         """
         self.name = f"{self.kind}:{name}"
+        self._sibling = _maker(
+            type(self),
+            base_url=base_url,
+            api_key=api_key,
+            temperature=temperature,
+            read_timeout_seconds=read_timeout_seconds,
+        )
         address = base_url or os.environ.get(self.url_variable, "") or self.default_url
         self.endpoint = find_endpoint(
             self.kind,
@@ -173,6 +180,10 @@ class SdkProvider(ABC):
     def count_tokens(self, request: Request) -> int:
         """Input tokens of a request, counted here."""
         return estimated_tokens(request, self._counter)
+
+    def sibling(self, name: str, *, window: int | None = None) -> "SdkProvider":
+        """Another model of the same server, asked with the same key."""
+        return self._sibling(name, window)
 
     def models(self) -> list[str]:
         """The models this server offers."""
@@ -321,3 +332,8 @@ def window_among(models: list[Json], name: str) -> int | None:
         sizes = (told.get(field) for field in WINDOW_FIELDS)
         return next((size for size in sizes if isinstance(size, int)), None)
     return None
+
+
+def _maker(kind: type[SdkProvider], **given: Any) -> Callable[..., SdkProvider]:
+    """A closure: unlike a partial, its repr does not show a password in an address."""
+    return lambda name, window: kind(name, window=window, **given)
