@@ -100,13 +100,15 @@ class Agent:
     def use(self, provider: Provider, *, window: int | None = None) -> None:
         """Go on with a model, its window as the provider tells or as somebody knows.
 
-        There is room for the longest answer that it may be asked for here.
+        There is room for the longest answer that it may be asked for here. Raises
+        NbchatError while a turn runs.
         """
         info = provider.info().with_window(window)
-        longest = max(info.output_limit, self.max_output_tokens or 0)
-        info = replace(info, output_limit=longest)
-        self.engine.fit(info, floor_tokens=self._floor_tokens())
-        self.provider = provider
+        with self.alone():
+            longest = max(info.output_limit, self.max_output_tokens or 0)
+            info = replace(info, output_limit=longest)
+            self.engine.fit(info, floor_tokens=self._floor_tokens())
+            self.provider = provider
 
     def warm_up(self) -> None:
         """Have the provider load what its first request needs, if it can."""
@@ -116,10 +118,24 @@ class Agent:
     def switch(
         self, session: Session, listener: Callable[[Event], None] | None = None
     ) -> None:
-        """Go on in another session, whose events go to `listener`."""
-        self.session, self.listener = session, listener
-        self.engine.set_floor(self._floor_tokens())
-        self.engine.resume(session)
+        """Go on in another session, whose events go to `listener`.
+
+        Raises NbchatError while a turn runs: the rest of it belongs to the old session.
+        """
+        with self.alone():
+            self.session, self.listener = session, listener
+            self.engine.set_floor(self._floor_tokens())
+            self.engine.resume(session)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """While nothing else happens to this chat; raises NbchatError if it does."""
+        if not self._is_running.acquire(blocking=False):
+            raise NbchatError("this chat is answering already; wait for it or stop it")
+        try:
+            yield
+        finally:
+            self._is_running.release()
 
     def run(
         self, text: str, *, stop: Flag | None = None, attached: Iterable[Entry] = ()
@@ -345,9 +361,7 @@ class Agent:
 
     def _told(self, events: Events) -> Events:
         """The events, each told to the listener first; one turn at a time."""
-        if not self._is_running.acquire(blocking=False):
-            raise NbchatError("this chat is answering already; wait for it or stop it")
-        with closing(events), _released(self._is_running):
+        with self.alone(), closing(events):
             for event in events:
                 failure = self._tell(event)
                 yield event
@@ -376,14 +390,6 @@ class Agent:
     def _floor_tokens(self) -> int:
         system = instructions(self.system, self.session.pins)
         return fixed_tokens(system, self.tools, self.engine.counter)
-
-
-@contextmanager
-def _released(lock: Lock) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def _incomplete(text: str) -> Entry:

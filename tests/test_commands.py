@@ -270,6 +270,24 @@ def test_an_answer_is_written_anew_and_the_old_one_stays_in_its_session(commands
     assert agent.session.last_answer == "two"
 
 
+@pytest.mark.parametrize(
+    "line", ["/new", "/resume {}", "/again", "/branch 0 x", "/model local:smollm2"]
+)
+def test_a_turn_that_runs_keeps_its_session_and_model(commands, line):
+    agent = agent_for(commands, says("one"), says("the second answer"))
+    agent.ask("first")
+    old, provider = agent.session, agent.provider
+    turn = agent.run("second")
+    next(turn)
+    with pytest.raises(NbchatError, match="answering already; wait for it or stop it"):
+        list(commands(agent, line.format(old.session_id)).events)
+    list(turn)
+    assert (agent.session, agent.provider) == (old, provider)
+    kept = [e.content for e in commands._store.load(old.session_id).transcript]
+    assert kept == ["first", "one", "second", "the second answer"]
+    assert [info.id for info in commands._store.sessions()] == [old.session_id]
+
+
 @pytest.mark.parametrize("line", ["/new", "/again"])
 def test_a_session_that_nobody_saved_is_kept_when_another_begins(commands, line):
     agent = Agent(ScriptedProvider(says("one"), says("two")))
