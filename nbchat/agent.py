@@ -10,6 +10,7 @@ from dataclasses import replace
 from threading import Event as Flag
 from threading import Lock
 
+from nbchat.approvals import room_of
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.meters.context import ContextUsage, context_usage
 from nbchat.compaction.units import INTERRUPTED, Projection, open_calls
@@ -219,6 +220,8 @@ class Agent:
         return self.session.last_answer
 
     def _turn(self, said: Iterable[Entry], stop: Flag | None) -> Events:
+        if (room := room_of(self.approve)) is not None:
+            room.begin(self.session, stop or Flag())
         yield from map(self._remember, said)
         steps: list[Reply] = []
         try:

@@ -117,7 +117,10 @@ class Approvals:
         self._decide(name, is_approved=False)
 
     def begin(self, session: Session, stop: threading.Event) -> None:
-        """A turn begins, which `stop` ends; another session forgets every "always"."""
+        """A turn begins, which `stop` ends; another session forgets every "always".
+
+        To be called when no other turn can run any more: its stop would end nothing.
+        """
         with self._changed:
             if session is not self._session:
                 self._always.clear()
@@ -207,12 +210,6 @@ class Watch:
         with suppress(NbchatError):
             if (room := self.room) is not None:
                 room.deny(ticket)
-
-    def begin(self, session: Session, stop: threading.Event) -> None:
-        """A turn begins, which `stop` ends."""
-        self.look()
-        if (room := self.room) is not None:
-            room.begin(session, stop)
 
     def wake(self) -> None:
         """Look at the turn's `stop` again; to be called after it was set."""

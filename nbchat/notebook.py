@@ -112,9 +112,6 @@ class NotebookChat:
         """What ends the turn of the cell that runs: its interrupt, or the server."""
         self._stop = threading.Event()
         self._door.open()
-        agent = self.agent()
-        if (approvals := self._approvals()) is not None:
-            approvals.begin(agent.session, self._stop)
         return self._stop
 
     def _stop_cell(self, _token: str) -> None:

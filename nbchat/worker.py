@@ -289,7 +289,7 @@ class Worker:
         return self._agent is not None and self._agent.is_answering
 
     def _play(self, job: Job) -> None:
-        self.approvals.begin(self.agent.session, self._stop)
+        self.approvals.look()
         try:
             for event in job.play(self.agent, self._stop):
                 self._tell(event)

@@ -9,7 +9,7 @@ from nbchat.agent import Agent
 from nbchat.approvals import Approvals
 from nbchat.course import AgentReady
 from nbchat.errors import NbchatError
-from nbchat.events import Event, TurnFinished
+from nbchat.events import Event, TurnFailed, TurnFinished
 from nbchat.history import Entry
 from nbchat.session import Session
 from nbchat.testing import ScriptedProvider, calls, says
@@ -178,6 +178,25 @@ def test_a_headless_agent_waits_for_another_thread():
     approvals.approve(approvals.waiting[0].tool_id)
     turn.join(10)
     assert agent.session.last_answer == "done"
+
+
+def test_a_message_that_is_refused_leaves_the_stop_to_the_turn_that_runs(chat):
+    one = chat(calls("refund", order="W1"), says("never asked for"))
+    stop = threading.Event()
+    ended: list[Event] = []
+    turn = threading.Thread(
+        target=lambda: ended.extend(one.agent.run("refund it", stop=stop))
+    )
+    turn.start()
+    one.await_call()
+    one.worker.submit("hello")
+    assert one.worker.wait(10)
+    assert any(isinstance(event, TurnFailed) for event in one.events)
+    stop.set()
+    one.approvals.wake()
+    turn.join(10)
+    assert ended[-1] == TurnFinished("stopped", 1)
+    assert one.results() == ["error: stopped before it ran"]
 
 
 def test_another_function_that_approves_is_left_alone():

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,13 +13,15 @@ import pytest
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 
+from nbchat.approvals import Approvals
 from nbchat.attaching.mentions import Cell
 from nbchat.cell import Banner
 from nbchat.errors import RequestRefused
 from nbchat.magics import ChatMagics
 from nbchat.notebook import ShellContents
 from nbchat.providers.wire import user_text
-from nbchat.testing import ScriptedProvider, fails, says
+from nbchat.testing import Line, ScriptedProvider, calls, fails, says
+from nbchat.tools import as_tools
 
 STORY = "The customer asks about order W100 and its parcel. " * 20
 
@@ -240,6 +243,32 @@ def test_an_interrupt_ends_the_turn_in_one_line_and_the_chat_goes_on(shell, caps
     assert agent.session.last_answer == "fine"
 
 
+@pytest.mark.parametrize("cell", [None, "hello from a cell"])
+def test_a_cell_leaves_the_stop_of_the_panels_turn_alone(shell, cell):
+    def answer(request: object) -> Line:
+        begun.set()
+        assert gate.wait(10)
+        return calls("refund", order="W1")
+
+    begun, gate, asked = threading.Event(), threading.Event(), threading.Event()
+    agent = agent_with(shell, answer, says("never asked for"))
+    agent.tools = as_tools([refund])
+    agent.approve = Approvals(listener=lambda _waiting: asked.set())
+    panel = shell.run_line_magic("chat", "")
+    panel.ask("refund W1")
+    assert begun.wait(10)
+    if cell is None:
+        shell.run_line_magic("chat", "/help")
+    else:
+        with pytest.raises(UsageError, match="answering already"):
+            shell.run_cell_magic("chat", "", cell)
+    gate.set()
+    assert asked.wait(10)
+    panel.stop()
+    assert panel.wait(10)
+    assert agent.session.transcript[-1].content == "error: stopped before it ran"
+
+
 def test_changed_settings_count_from_the_next_turn_and_keep_the_conversation(shell):
     agent_with(shell, says("one"))
     shell.run_cell_magic("chat", "", "first")
@@ -350,6 +379,11 @@ def test_the_panel_knows_the_notebook_and_the_commands(shell):
     offered = panel._questions.asked("complete", {})(panel.agent)
     assert {"name": "prices", "help": "list"} in offered["names"]
     assert "policy" in [each["name"] for each in offered["commands"]]
+
+
+def refund(order: str) -> str:
+    """Give money back."""
+    return f"{order} refunded"
 
 
 class FormerHistory:
