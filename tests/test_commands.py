@@ -4,6 +4,7 @@ import json
 import sqlite3
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,13 +12,14 @@ from nbchat.agent import Agent
 from nbchat.build import recorder
 from nbchat.commands import Commands
 from nbchat.compaction.envelope import story
-from nbchat.errors import ConfigError, NbchatError, Stopped
+from nbchat.errors import ConfigError, NbchatError, Stopped, StoreError
 from nbchat.events import (
     Branched,
     Compacted,
     CompactionChanged,
     CompactionUndone,
     PinsChanged,
+    SavingFailed,
 )
 from nbchat.models import Prices
 from nbchat.storage.store import SessionStore
@@ -286,6 +288,54 @@ def test_a_turn_that_runs_keeps_its_session_and_model(commands, line):
     kept = [e.content for e in commands._store.load(old.session_id).transcript]
     assert kept == ["first", "one", "second", "the second answer"]
     assert [info.id for info in commands._store.sessions()] == [old.session_id]
+
+
+class Flaky(SessionStore):
+    """A store that another program keeps locked for a while."""
+
+    is_locked = False
+
+    def add_entry(self, *place: Any, **origin: Any) -> None:
+        if self.is_locked:
+            raise StoreError("the session store failed: database is locked")
+        super().add_entry(*place, **origin)
+
+
+@pytest.fixture
+def flaky(tmp_path: Path) -> Commands:
+    return Commands(Flaky(f"sqlite:///{tmp_path / 'sessions.db'}"))
+
+
+@pytest.mark.parametrize("line", ["/new", "/resume {}", "/again"])
+def test_what_could_not_be_saved_is_saved_before_another_session_begins(flaky, line):
+    agent = agent_for(flaky, says("one"), says("two"), says("again two"))
+    agent.ask("first")
+    old = agent.session
+    flaky._store.is_locked = True
+    assert SavingFailed in map(type, agent.run("second"))
+    flaky._store.is_locked = False
+    list(flaky(agent, line.format(old.session_id)).events)
+    assert agent.session is not old
+    assert flaky._store.load(old.session_id).transcript == old.transcript
+
+
+def test_another_session_begins_though_the_old_one_cannot_be_saved_and_says_so(flaky):
+    agent = agent_for(flaky, says("one"))
+    flaky._store.is_locked = True
+    agent.ask("first")
+    (failed,) = flaky(agent, "/new").events
+    assert failed == SavingFailed("the session store failed: database is locked")
+    assert agent.session.transcript == []
+
+
+def test_a_session_that_another_kernel_has_is_left_without_a_word(commands):
+    agent = agent_for(commands, says("one"), says("two"))
+    agent.ask("first")
+    twin = Agent(ScriptedProvider(says("ours")))
+    commands(twin, f"/resume {agent.session.session_id}")
+    twin.ask("mine")
+    assert SavingFailed in map(type, agent.run("second"))
+    assert list(commands(agent, "/new").events) == []
 
 
 @pytest.mark.parametrize("line", ["/new", "/again"])

@@ -19,11 +19,12 @@ from nbchat.configuration.preferences import (
     scopes_of,
     with_preferences,
 )
-from nbchat.errors import ConfigError, NbchatError
-from nbchat.events import Branched
+from nbchat.errors import ConfigError, NbchatError, SessionTaken, StoreError
+from nbchat.events import Branched, Event, SavingFailed
 from nbchat.history import Entry
 from nbchat.providers import KINDS
 from nbchat.session import Session
+from nbchat.storage.recorder import Recorder
 from nbchat.storage.session_log import session_log, write_session_log
 from nbchat.storage.store import SessionStore
 
@@ -90,8 +91,11 @@ class Commands:
         return CommandResult("\n".join(lines))
 
     def _new(self, agent: Agent, _argument: str, _stop: Stop) -> CommandResult:
+        unsaved = self._saved(agent)
         self._switch(agent, Session())
-        return CommandResult("a new session; /sessions lists the earlier ones")
+        return CommandResult(
+            "a new session; /sessions lists the earlier ones", iter(unsaved)
+        )
 
     def _sessions(self, _agent: Agent, _argument: str, _stop: Stop) -> CommandResult:
         found = self._store.sessions()
@@ -99,8 +103,9 @@ class Commands:
         return CommandResult("\n".join(lines) or "there is no session yet")
 
     def _resume(self, agent: Agent, session_id: str, _stop: Stop) -> CommandResult:
+        unsaved = self._saved(agent)
         self._switch(agent, self._store.load(session_id))
-        return CommandResult(f"back in {agent.session!r}")
+        return CommandResult(f"back in {agent.session!r}", iter(unsaved))
 
     def _delete(self, agent: Agent, session_id: str, _stop: Stop) -> CommandResult:
         if session_id == agent.session.session_id:
@@ -110,10 +115,27 @@ class Commands:
         self._store.delete(session_id)
         return CommandResult(f"session {session_id} is deleted")
 
+    def _saved(self, agent: Agent) -> list[Event]:
+        """Save all of a session before another one begins, and tell if it cannot be.
+
+        It may be nobody's yet, or have entries from when its store was out of order.
+        That another kernel has it was told when that was seen.
+        """
+        with agent.alone():
+            keeper = agent.listener
+            if not agent.session.session_id:
+                keeper = recorder(self._store, agent.session, agent)
+            try:
+                if isinstance(keeper, Recorder):
+                    keeper.save()
+            except SessionTaken:
+                return []
+            except StoreError as error:
+                return [SavingFailed(str(error))]
+        return []
+
     def _switch(self, agent: Agent, session: Session) -> None:
-        """Go on in another session; the one before is kept, whoever began it."""
-        if not agent.session.session_id:
-            recorder(self._store, agent.session, agent).save()
+        """Go on in another session, which is kept here."""
         agent.switch(session, recorder(self._store, session, agent))
 
     def _again(self, agent: Agent, text: str, stop: Stop) -> CommandResult:
@@ -151,9 +173,10 @@ class Commands:
             kept = old.branch(place, start)
             brought = old.transcript[start:place]
             attached = [*not_mentioned(old.transcript[place], brought), *attached]
+        unsaved = self._saved(agent)
         self._switch(agent, kept)
         turn = agent.run(said, stop=stop, attached=attached or ())
-        return CommandResult(events=chain([Branched(old.session_id)], turn))
+        return CommandResult(events=chain(unsaved, [Branched(old.session_id)], turn))
 
     def _import(self, agent: Agent, session_id: str, _stop: Stop) -> CommandResult:
         return CommandResult(events=agent.import_summary(self._store.load(session_id)))
