@@ -10,7 +10,7 @@ from typing import cast
 from nbchat.agent import Agent
 from nbchat.attaching.variables import reader
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.policies import PRESETS, Policy, policy_named
+from nbchat.compaction.policies import Policy, policy_named
 from nbchat.compaction.story.writers import ShapeChoice
 from nbchat.configuration.config import NbChat, is_locked, refuse_locked, settings
 from nbchat.configuration.preferences import POLICY_FIELDS, with_preferences
@@ -84,7 +84,7 @@ def build_engine(
             policy.name,
             policy.meter,
         )
-    return CompactionEngine(
+    engine = CompactionEngine(
         config.context_token_threshold,
         config.summary_prompt or None,
         _model(config.summary_model, config, provider),
@@ -95,6 +95,8 @@ def build_engine(
         live_variables=variables,
         encoding=CHARACTERS if config.tokenizer == CHARACTERS else "",
     )
+    engine.base_policy = policy_named(config.policy)
+    return engine
 
 
 def apply_setting(agent: Agent, config: NbChat, name: str) -> None:
@@ -115,23 +117,23 @@ def apply_setting(agent: Agent, config: NbChat, name: str) -> None:
             agent.max_output_tokens = config.max_output_tokens
             agent.use(agent.provider, window=config.window)
         case "policy":
-            engine.use_policy(policy_of(config))
+            base = policy_named(config.policy)
+            engine.use_policy(policy_of(config), base=base)
         case _:
-            engine.use_policy(policy_of(config, engine.policy))
+            base = engine.base_policy
+            engine.use_policy(policy_of(config, base), base=base)
 
 
 def policy_of(config: NbChat, base: Policy | None = None) -> Policy:
     """The policy with the fields that are set for themselves.
 
-    `base` is the one in force, to go on with it instead of the one that is set.
+    `base` is the one to go on with instead of the one that is set.
     """
     fields = {each: getattr(config, each) for each in POLICY_FIELDS}
     fields |= {"style": config.summary_style, "detail": config.summary_detail}
     fields |= {} if config.automatic else {"meter": "off"}
     given = {name: value for name, value in fields.items() if value is not None}
-    if base is None:
-        return replace(policy_named(config.policy), **given)
-    return replace(PRESETS.get(base.name, base), **given)
+    return replace(base or policy_named(config.policy), **given)
 
 
 def connect_as(

@@ -1,5 +1,6 @@
 """What is set for good: for whom, above which layers, and never what cannot work."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -9,7 +10,7 @@ from nbchat.agent import Agent
 from nbchat.build import build_agent
 from nbchat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.policies import Detail, KeepUnit, Style, Summarizer
+from nbchat.compaction.policies import PRESETS, Detail, KeepUnit, Style, Summarizer
 from nbchat.configuration.config import NbChat, settings
 from nbchat.configuration.preferences import listed, with_preferences
 from nbchat.errors import ConfigError, NbchatError
@@ -241,6 +242,19 @@ def test_a_setting_goes_together_with_the_policy_chosen_for_this_chat(chat):
     assert (agent.engine.policy.name, agent.engine.policy.keep) == ("tiered", 5)
     obey(agent, "/set automatic false")
     assert (agent.engine.policy.name, agent.engine.policy.meter) == ("tiered", "off")
+
+
+@pytest.mark.parametrize("name", ["mine", "tiered"])
+def test_a_policy_of_ones_own_is_what_it_was_when_a_setting_is_taken_back(store, name):
+    mine = replace(PRESETS["tiered"], name=name, keep=5)
+    agent = Agent(ScriptedProvider(), engine=CompactionEngine(policy=mine))
+    obey = Commands(store)
+    for line in ("automatic false", "keep 3", "bullets 7", "notifications false"):
+        obey(agent, f"/set {line}")
+    assert agent.engine.policy == replace(mine, meter="off", keep=3, bullets=7)
+    for line in ("automatic true", "keep default", "bullets default"):
+        obey(agent, f"/set {line}")
+    assert agent.engine.policy == mine
 
 
 def test_choosing_a_policy_leaves_the_rest_of_an_engine_alone(store):

@@ -196,7 +196,7 @@ class Commands:
         if name:
             base = policy_named(name)
             refuse_locked(policy=name)
-            agent.engine.use_policy(policy_of(self._in_force(agent), base))
+            agent.engine.use_policy(policy_of(self._in_force(agent), base), base=base)
         return CommandResult(policy_text(agent))
 
     def _settings(self, agent: Agent, _argument: str, _stop: Stop) -> CommandResult:

@@ -70,6 +70,8 @@ class Gauge:
     ) -> None:
         """A threshold of None is 75 % of the model's window, or off if unknown."""
         self.policy = policy
+        self.base_policy = policy
+        """The policy without the fields that settings change while they hold."""
         self._encoding = encoding
         self.floor_tokens = 0
         """Tokens of the system prompt, the pins and the tools: none can be removed."""
@@ -107,13 +109,16 @@ class Gauge:
         Limits(self.policy, self.info, tokens).check(self.floor_tokens)
         self._threshold = tokens
 
-    def use_policy(self, policy: str | Policy) -> None:
-        """Go on under another policy; raises ConfigError for one that cannot work."""
+    def use_policy(self, policy: str | Policy, *, base: Policy | None = None) -> None:
+        """Go on under another policy; raises ConfigError for one that cannot work.
+
+        `base` is what it was before single fields of it were set.
+        """
         policy = policy_named(policy)
         limits = Limits(policy, self.info, self._threshold)
         limits.check(self.floor_tokens)
         limits.check_guard(self.floor_tokens)
-        self.policy = policy
+        self.policy, self.base_policy = policy, base or policy
 
     def fit(self, info: ModelInfo, *, floor_tokens: int = 0) -> None:
         """Learn the model's window and what a request costs at the least."""
