@@ -113,7 +113,9 @@ def apply_setting(agent: Agent, config: NbChat, name: str) -> None:
             engine.fallback_model = _model(
                 config.fallback_model, config, agent.provider
             )
-        case "window" | "max_output_tokens":
+        case "window":
+            agent.use(_measured(agent.provider, config.window), window=config.window)
+        case "max_output_tokens":
             agent.max_output_tokens = config.max_output_tokens
             agent.use(agent.provider, window=config.window)
         case "policy":
@@ -152,6 +154,13 @@ def connect_as(
     is_meant = kind == _kind(config.model or default_model())
     base_url = config.base_url if is_meant else ""
     return connect(name, base_url=base_url, window=window)
+
+
+def _measured(provider: Provider, window: int | None) -> Provider:
+    """The provider, or without a window a new one: the old may have begun with one."""
+    if window is None and isinstance(provider, Neighbour):
+        return provider.sibling(provider.name.partition(":")[2])
+    return provider
 
 
 def _kind(model: str) -> str:

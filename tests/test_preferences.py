@@ -155,6 +155,16 @@ def test_a_model_of_another_provider_is_asked_at_its_own_server(store, monkeypat
     assert agent.provider.endpoint.host == "api.anthropic.com"
 
 
+def test_a_window_that_is_taken_back_is_the_models_own_again(store, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
+    store.set_setting("", "window", 8_000)
+    config = settings(model=MODEL)
+    agent = build_agent(config, store=store)
+    assert agent.engine.info.window == 8_000
+    Commands(store, config)(agent, "/set window default")
+    assert agent.engine.info.window == agent.provider.info().window == 400_000
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
