@@ -16,7 +16,7 @@ from nbchat.configuration.config import NbChat, is_locked, refuse_locked, settin
 from nbchat.configuration.preferences import POLICY_FIELDS, with_preferences
 from nbchat.errors import StoreError
 from nbchat.history import Entry
-from nbchat.providers import connect, default_model
+from nbchat.providers import KINDS, connect, default_model
 from nbchat.providers.base import Neighbour, Provider
 from nbchat.session import Session
 from nbchat.storage.recorder import Recorder
@@ -124,6 +124,18 @@ def apply_setting(agent: Agent, config: NbChat, name: str) -> None:
         case _:
             base = engine.base_policy
             engine.use_policy(policy_of(config, base), base=base)
+
+
+def keep_writers(agent: Agent, config: NbChat, provider: Provider) -> None:
+    """Let models that go by name alone stay with `provider` if the chat has left it."""
+    kind = _kind(provider.name)
+    if kind == _kind(agent.provider.name) or kind not in KINDS:
+        return
+    engine = agent.engine
+    if isinstance(name := engine.summary_model, str):
+        engine.summary_model = connect_as(config, f"{kind}:{name}", provider)
+    if isinstance(name := engine.fallback_model, str):
+        engine.fallback_model = connect_as(config, f"{kind}:{name}", provider)
 
 
 def policy_of(config: NbChat, base: Policy | None = None) -> Policy:

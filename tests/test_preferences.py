@@ -165,6 +165,46 @@ def test_a_window_that_is_taken_back_is_the_models_own_again(store, monkeypatch)
     assert agent.engine.info.window == agent.provider.info().window == 400_000
 
 
+@pytest.mark.parametrize("name", ["summary_model", "fallback_model"])
+def test_a_writer_named_alone_stays_with_the_provider_it_was_named_for(
+    chat, store, name, monkeypatch
+):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-none")
+    agent, obey = chat
+    told = obey(agent, f"/set {name} gpt-5-nano").text
+    assert told == f"{name} is openai:gpt-5-nano for all models"
+    for line in ("/model anthropic:claude-haiku-4-5", f"/model {MODEL}"):
+        obey(agent, line)
+        assert getattr(agent.engine, name).name == "openai:gpt-5-nano"
+    obey(agent, f"/set {name} default")
+    assert getattr(agent.engine, name) is None
+
+
+def test_a_writer_named_alone_in_code_stays_with_its_provider(store, monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-none")
+    url = "http://127.0.0.1:1/v1"
+    engine = CompactionEngine(summary_model="small", fallback_model="other")
+    agent = Agent(OpenAIProvider("llama3", base_url=url), engine=engine)
+    obey = Commands(store)
+    obey(agent, "/model openai:mistral")
+    assert (engine.summary_model, engine.fallback_model) == ("small", "other")
+    obey(agent, "/model anthropic:claude-haiku-4-5")
+    writers = engine.summary_model, engine.fallback_model
+    assert [each.name for each in writers] == ["openai:small", "openai:other"]
+    assert {each.endpoint.url for each in writers} == {url}
+
+
+def test_a_writer_set_for_one_provider_is_not_asked_of_another(chat, monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-none")
+    agent, obey = chat
+    obey(agent, "/set summary_model gpt-5-nano for openai")
+    assert agent.engine.summary_model == "gpt-5-nano"
+    obey(agent, "/model anthropic:claude-haiku-4-5")
+    assert agent.engine.summary_model is None
+    obey(agent, f"/model {MODEL}")
+    assert agent.engine.summary_model == "gpt-5-nano"
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [

@@ -6,13 +6,21 @@ from pathlib import Path
 
 from nbchat.agent import Agent
 from nbchat.attaching.mentions import not_mentioned
-from nbchat.build import apply_setting, connect_as, policy_of, recorder
+from nbchat.build import (
+    apply_setting,
+    connect_as,
+    keep_writers,
+    policy_of,
+    recorder,
+)
 from nbchat.commands.compacting import TABLE, policy_text
 from nbchat.commands.result import Command, CommandResult, Stop
 from nbchat.compaction.policies import policy_named
 from nbchat.configuration.config import NbChat, refuse_locked, settings
 from nbchat.configuration.preferences import (
+    EMPTY,
     TAKEN_BACK,
+    WRITERS,
     kept,
     listed,
     parsed,
@@ -23,6 +31,7 @@ from nbchat.errors import ConfigError, NbchatError, SessionTaken, StoreError
 from nbchat.events import Branched, Event, SavingFailed
 from nbchat.history import Entry
 from nbchat.providers import KINDS
+from nbchat.providers.base import Provider
 from nbchat.session import Session
 from nbchat.storage.recorder import Recorder
 from nbchat.storage.session_log import session_log, write_session_log
@@ -184,12 +193,19 @@ class Commands:
     def _model(self, agent: Agent, name: str, _stop: Stop) -> CommandResult:
         if name:
             refuse_locked(model=name)
-            before = kept(self._config, self._store, agent.provider.name)
             window = self._in_force(agent, name).window
-            agent.use(connect_as(self._config, name, agent.provider, window=window))
-            now = kept(self._config, self._store, agent.provider.name)
-            self._follow(agent, {*before, *now})
+            beside = agent.provider
+            self._use(agent, connect_as(self._config, name, beside, window=window))
         return CommandResult(agent.provider.name)
+
+    def _use(self, agent: Agent, provider: Provider) -> None:
+        """Go on with a model, under what was set for good for it."""
+        old = agent.provider
+        agent.use(provider)
+        keep_writers(agent, self._config, old)
+        before = kept(self._config, self._store, old.name)
+        now = kept(self._config, self._store, provider.name)
+        self._follow(agent, {*before, *now})
 
     def _policy(self, agent: Agent, name: str, _stop: Stop) -> CommandResult:
         """Choose for this chat alone; `/set policy` is for good."""
@@ -212,6 +228,7 @@ class Commands:
                 "/set takes a name, a value and, if not for all models, for whom: "
                 f"/set keep 5 for {agent.provider.name}"
             )
+        text = _whole(name, text, scope, agent.provider.name)
         value = parsed(name, text)
         is_hidden = name in self._config.explicit
         wanted = self._wanted(agent, name, value)
@@ -253,6 +270,13 @@ def _setting_of(argument: str, model: str) -> tuple[str, str, str]:
     if value and " " not in scope and (is_provider or ":" in scope):
         return name, value.strip(), scope
     return name, text.strip(), ""
+
+
+def _whole(name: str, text: str, scope: str, model: str) -> str:
+    """A value that counts for all models: a model's name alone gets its provider's."""
+    kind = model.partition(":")[0]
+    is_alone = name in WRITERS and ":" not in text and text not in (TAKEN_BACK, EMPTY)
+    return f"{kind}:{text}" if is_alone and not scope and kind in KINDS else text
 
 
 def _log(agent: Agent, file: str, _stop: Stop) -> CommandResult:

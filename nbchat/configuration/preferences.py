@@ -33,6 +33,9 @@ POLICY_FIELDS = (
 )
 """Fields of a policy that are settings, too."""
 
+WRITERS = ("summary_model", "fallback_model")
+"""Settings that name a model."""
+
 SETTABLE = (
     "policy",
     "automatic",
@@ -40,8 +43,7 @@ SETTABLE = (
     *POLICY_FIELDS,
     "summary_style",
     "summary_detail",
-    "summary_model",
-    "fallback_model",
+    *WRITERS,
     "summary_prompt",
     "notifications",
     "window",
