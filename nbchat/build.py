@@ -11,12 +11,13 @@ from nbchat.agent import Agent
 from nbchat.attaching.variables import reader
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import Policy, policy_named
+from nbchat.compaction.replacement import LiveVariables
 from nbchat.compaction.story.writers import ShapeChoice
 from nbchat.configuration.config import NbChat, is_locked, refuse_locked, settings
 from nbchat.configuration.preferences import POLICY_FIELDS, with_preferences
 from nbchat.errors import StoreError
 from nbchat.history import Entry
-from nbchat.providers import KINDS, connect, default_model
+from nbchat.providers import connect, default_model
 from nbchat.providers.base import Neighbour, Provider
 from nbchat.session import Session
 from nbchat.storage.recorder import Recorder
@@ -63,7 +64,7 @@ def build_agent(
         max_steps=config.max_steps,
         max_output_tokens=config.max_output_tokens,
         approve=approve,
-        recall=_offers_recall(config, provider),
+        recall=offers_recall(config, provider),
     )
     agent.listener = recorder(store, session, agent)
     return agent
@@ -76,7 +77,6 @@ def build_engine(
     namespace: Callable[[], Mapping[str, object]] | None = None,
 ) -> CompactionEngine:
     """The engine the settings describe."""
-    variables = reader(namespace) if namespace and config.live_variables else None
     policy = policy_of(config)
     if config.context_token_threshold is not None and policy.meter != "cumulative":
         logger.warning(
@@ -87,55 +87,28 @@ def build_engine(
     engine = CompactionEngine(
         config.context_token_threshold,
         config.summary_prompt or None,
-        _model(config.summary_model, config, provider),
+        writer_model(config.summary_model, config, provider),
         policy,
         info=provider.info(),
-        fallback_model=_model(config.fallback_model, config, provider),
+        fallback_model=writer_model(config.fallback_model, config, provider),
         summary_shape=cast("ShapeChoice", config.summary_shape),  # an Enum trait
-        live_variables=variables,
-        encoding=CHARACTERS if config.tokenizer == CHARACTERS else "",
+        live_variables=live_variables(config, namespace),
+        encoding=encoding_of(config),
     )
     engine.base_policy = policy_named(config.policy)
     return engine
 
 
-def apply_setting(agent: Agent, config: NbChat, name: str) -> None:
-    """Let a running chat follow one setting; raises ConfigError if it cannot."""
-    engine = agent.engine
-    match name:
-        case "context_token_threshold":
-            engine.set_threshold(config.context_token_threshold)
-        case "summary_prompt":
-            engine.summary_prompt = config.summary_prompt or None
-        case "summary_model":
-            engine.summary_model = _model(config.summary_model, config, agent.provider)
-        case "fallback_model":
-            engine.fallback_model = _model(
-                config.fallback_model, config, agent.provider
-            )
-        case "window":
-            agent.use(_measured(agent.provider, config.window), window=config.window)
-        case "max_output_tokens":
-            agent.max_output_tokens = config.max_output_tokens
-            agent.use(agent.provider, window=config.window)
-        case "policy":
-            base = policy_named(config.policy)
-            engine.use_policy(policy_of(config), base=base)
-        case _:
-            base = engine.base_policy
-            engine.use_policy(policy_of(config, base), base=base)
+def live_variables(
+    config: NbChat, namespace: Callable[[], Mapping[str, object]] | None
+) -> LiveVariables | None:
+    """What tells summaries of the notebook's variables, if it may."""
+    return reader(namespace) if namespace and config.live_variables else None
 
 
-def keep_writers(agent: Agent, config: NbChat, provider: Provider) -> None:
-    """Let models that go by name alone stay with `provider` if the chat has left it."""
-    kind = _kind(provider.name)
-    if kind == _kind(agent.provider.name) or kind not in KINDS:
-        return
-    engine = agent.engine
-    if isinstance(name := engine.summary_model, str):
-        engine.summary_model = connect_as(config, f"{kind}:{name}", provider)
-    if isinstance(name := engine.fallback_model, str):
-        engine.fallback_model = connect_as(config, f"{kind}:{name}", provider)
+def encoding_of(config: NbChat) -> str:
+    """What to count with instead of the model's own vocabulary; empty for that."""
+    return CHARACTERS if config.tokenizer == CHARACTERS else ""
 
 
 def policy_of(config: NbChat, base: Policy | None = None) -> Policy:
@@ -161,33 +134,29 @@ def connect_as(
     kind, _, model = name.partition(":")
     if is_locked("base_url"):
         return connect(name, base_url=config.base_url, window=window)
-    if model and kind == _kind(beside.name) and isinstance(beside, Neighbour):
+    if model and kind == kind_of(beside.name) and isinstance(beside, Neighbour):
         return beside.sibling(model, window=window)
-    is_meant = kind == _kind(config.model or default_model())
+    is_meant = kind == kind_of(config.model or default_model())
     base_url = config.base_url if is_meant else ""
     return connect(name, base_url=base_url, window=window)
 
 
-def _measured(provider: Provider, window: int | None) -> Provider:
-    """The provider, or without a window a new one: the old may have begun with one."""
-    if window is None and isinstance(provider, Neighbour):
-        return provider.sibling(provider.name.partition(":")[2])
-    return provider
-
-
-def _kind(model: str) -> str:
+def kind_of(model: str) -> str:
+    """The provider in a model's name."""
     return model.partition(":")[0]
 
 
-def _model(name: str, config: NbChat, provider: Provider) -> str | Provider | None:
+def writer_model(
+    name: str, config: NbChat, provider: Provider
+) -> str | Provider | None:
     """A model that writes summaries: another one of the same provider goes by name."""
     if ":" not in name:
         return name or None
     return provider if name == provider.name else connect_as(config, name, provider)
 
 
-def _offers_recall(config: NbChat, provider: Provider) -> bool:
-    """As set, else where tools are sure to work."""
+def offers_recall(config: NbChat, provider: Provider) -> bool:
+    """Whether to offer the tool: as set, else where tools are sure to work."""
     if config.recall is not None:
         return bool(config.recall)
     endpoint = getattr(provider, "endpoint", None)  # the embedded model has none

@@ -1,7 +1,7 @@
 """The chat of one kernel: settings, store, agent and panel, each made at first need."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from IPython.core.error import UsageError
@@ -11,7 +11,7 @@ from nbchat.agent import Agent
 from nbchat.approvals import Approvals, room_of
 from nbchat.attaching.attachments import attachments
 from nbchat.attaching.shell import ShellContents, own_variables
-from nbchat.build import build_agent, newest_session
+from nbchat.build import build_agent, live_variables, newest_session
 from nbchat.cell import Conversation, announcing, show
 from nbchat.commands import CommandResult, Commands
 from nbchat.configuration.config import NbChat
@@ -95,9 +95,12 @@ class NotebookChat:
     ) -> CommandResult:
         """A command's answer; the panel follows what it has set."""
         result = self.commands(agent, line, stop=stop)
+        self._tell_notifies()
+        return result
+
+    def _tell_notifies(self) -> None:
         if self._panel is not None:
             self._panel.notifies = self._in_force.notifications
-        return result
 
     @property
     def _in_force(self) -> NbChat:
@@ -127,7 +130,7 @@ class NotebookChat:
             self.config,
             session=session,
             store=self.store,
-            namespace=partial(own_variables, self._shell) if self._shell else None,
+            namespace=self._namespace,
         )
 
     def _apply_settings(self, change: Mapping[str, str]) -> None:
@@ -136,15 +139,26 @@ class NotebookChat:
         A fault becomes a UsageError, which `%config` shows as one line.
         """
         self.config.explicit |= {change["name"]}
+        self._tell_notifies()
         if self._agent is None:
             return
         if self._panel is not None and self._panel.is_busy:
             raise UsageError("the chat is answering; change settings when it is done")
         try:
-            self._agent = self._built(self._agent.session)
+            self._follow(self._agent, change["name"])
         except NbchatError as error:
             raise UsageError(str(error)) from None
         self._refresh_panel()
+
+    def _follow(self, agent: Agent, name: str) -> None:
+        self.commands.follow(agent, name)
+        if name == "live_variables":
+            agent.engine.live_variables = live_variables(self.config, self._namespace)
+
+    @property
+    def _namespace(self) -> Callable[[], Mapping[str, object]] | None:
+        """The variables that a person has made."""
+        return partial(own_variables, self._shell) if self._shell else None
 
     def _refresh_panel(self) -> None:
         """Let the panel show what a cell has changed."""

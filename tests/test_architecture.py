@@ -36,7 +36,7 @@ LAYERS = [
     },
     {"upkeep", "configuration.preferences"},
     {"agent", "demo"},
-    {"build"},
+    {"build", "following"},
     {"course"},
     {"worker", "commands", "commands.*", "cell"},
     {"ui", "ui.*"},

@@ -1,10 +1,12 @@
 """%chat and %%chat in a real IPython shell, and what loading them costs."""
 
 import json
+import sqlite3
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -20,7 +22,9 @@ from nbchat.errors import RequestRefused
 from nbchat.magics import ChatMagics
 from nbchat.notebook import ShellContents
 from nbchat.providers.wire import user_text
+from nbchat.storage.store import SessionStore
 from nbchat.testing import Line, ScriptedProvider, calls, fails, says
+from nbchat.tokens import TokenCounter
 from nbchat.tools import as_tools
 
 STORY = "The customer asks about order W100 and its parcel. " * 20
@@ -276,6 +280,109 @@ def test_changed_settings_count_from_the_next_turn_and_keep_the_conversation(she
     agent = shell.run_line_magic("chat", "agent")
     assert agent.engine.context_token_threshold == 4_321
     assert [e.content for e in agent.session.transcript] == ["first", "one"]
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "notifications = False",
+        "max_steps = 4",
+        "recall = True",
+        "tokenizer = 'characters'",
+        "live_variables = False",
+        "summary_shape = 'plain'",
+        "system_prompt = 'Be fair.'",
+        "store_url = 'sqlite://'",
+        "summary_prompt = 'Sum up.'",
+    ],
+)
+def test_a_setting_that_is_changed_leaves_what_was_chosen_for_this_chat(shell, setting):
+    agent = agent_with(shell, calls("refund", order="W1"), says("done"))
+    agent.tools, agent.approve = as_tools([refund]), Approvals(free=["refund"])
+    provider, approve = agent.provider, agent.approve
+    shell.run_line_magic("chat", "/policy recent-messages")
+    shell.run_line_magic("chat", "/policy single-summary")
+    shell.run_line_magic("chat", "/threshold 4321")
+    shell.run_line_magic("config", f"NbChat.{setting}")
+    agent = shell.run_line_magic("chat", "agent")
+    assert (agent.provider, agent.approve) == (provider, approve)
+    assert agent.tools[0].name == "refund"
+    assert agent.engine.policy.name == "single-summary"
+    assert agent.engine.context_token_threshold == 4_321
+    shell.run_line_magic("chat", "/policy auto")
+    shell.run_line_magic("config", "NbChat.keep = 3")
+    assert (agent.engine.policy.name, agent.engine.policy.keep) == ("auto", 3)
+    shell.run_cell_magic("chat", "", "refund W1")
+    assert agent.session.last_answer == "done"
+
+
+def test_every_setting_that_is_changed_counts_at_once(shell):
+    agent = agent_with(shell, says("one"))
+    panel = shell.run_line_magic("chat", "")
+    engine = agent.engine
+    for line in (
+        "notifications = False",
+        "max_steps = 4",
+        "tokenizer = 'characters'",
+        "live_variables = False",
+        "summary_shape = 'plain'",
+        "system_prompt = 'Be fair.'",
+        "recall = True",
+    ):
+        shell.run_line_magic("config", f"NbChat.{line}")
+    assert not panel.notifies
+    assert (agent.max_steps, agent.system) == (4, "Be fair.")
+    assert engine.counter.count("four") == TokenCounter("characters").count("four")
+    assert engine.live_variables is None
+    assert (engine.summary_shape, engine.shares_prefix) == ("plain", False)
+    assert [each.name for each in agent.tools] == ["recall"]
+    shell.run_line_magic("config", "NbChat.recall = False")
+    assert agent.tools == ()
+
+
+def test_a_system_prompt_that_leaves_no_room_is_refused(shell, caplog):
+    agent = agent_with(shell)
+    before = agent.system
+    shell.run_line_magic("chat", "/threshold 2000")
+    shell.run_line_magic("config", f"NbChat.system_prompt = {'word ' * 3_000!r}")
+    assert "alone" in caplog.text
+    assert agent.system == before
+
+
+def test_another_server_or_model_is_asked_from_then_on(shell, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
+    url = "http://127.0.0.1:1/v1"
+    agent = agent_with(shell, says("one"))
+    shell.run_cell_magic("chat", "", "first")
+    for line in (
+        "window = 9_000",
+        "model = 'openai:llama3'",
+        "summary_model = 'openai:small'",
+        f"base_url = '{url}'",
+    ):
+        shell.run_line_magic("config", f"NbChat.{line}")
+    assert agent is shell.run_line_magic("chat", "agent")
+    assert (agent.provider.name, agent.provider.endpoint.url) == ("openai:llama3", url)
+    assert agent.engine.summary_model.endpoint.url == url
+    assert agent.engine.info.window == 9_000
+    shell.run_line_magic("config", "NbChat.model = 'local:smollm2'")
+    assert agent.provider.name == "local:smollm2"
+    assert agent.session.last_answer == "one"
+
+
+def test_what_could_not_be_saved_is_saved_after_a_setting_was_changed(shell, tmp_path):
+    agent = agent_with(shell, says("one"), says("two"), says("three"))
+    shell.run_cell_magic("chat", "", "first")
+    file = shell.run_line_magic("chat", "agent").listener._store.place
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("PRAGMA busy_timeout = 1")
+        other.execute("ALTER TABLE chat_messages RENAME TO elsewhere")
+        shell.run_cell_magic("chat", "", "second")
+        other.execute("ALTER TABLE elsewhere RENAME TO chat_messages")
+    shell.run_line_magic("config", "NbChat.recall = True")
+    shell.run_cell_magic("chat", "", "third")
+    kept = SessionStore(f"sqlite:///{file}").load(agent.session.session_id)
+    assert kept.transcript == agent.session.transcript
 
 
 def test_a_setting_that_cannot_work_is_told_when_it_is_set(shell, caplog):

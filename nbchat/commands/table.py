@@ -6,19 +6,14 @@ from pathlib import Path
 
 from nbchat.agent import Agent
 from nbchat.attaching.mentions import not_mentioned
-from nbchat.build import (
-    apply_setting,
-    connect_as,
-    keep_writers,
-    policy_of,
-    recorder,
-)
+from nbchat.build import connect_as, policy_of, recorder
 from nbchat.commands.compacting import TABLE, policy_text
 from nbchat.commands.result import Command, CommandResult, Stop
 from nbchat.compaction.policies import policy_named
 from nbchat.configuration.config import NbChat, refuse_locked, settings
 from nbchat.configuration.preferences import (
     EMPTY,
+    SETTABLE,
     TAKEN_BACK,
     WRITERS,
     kept,
@@ -29,8 +24,9 @@ from nbchat.configuration.preferences import (
 )
 from nbchat.errors import ConfigError, NbchatError, SessionTaken, StoreError
 from nbchat.events import Branched, Event, SavingFailed
+from nbchat.following import apply_configured, apply_setting, keep_writers
 from nbchat.history import Entry
-from nbchat.providers import KINDS
+from nbchat.providers import KINDS, connect, default_model
 from nbchat.providers.base import Provider
 from nbchat.session import Session
 from nbchat.storage.recorder import Recorder
@@ -249,6 +245,21 @@ class Commands:
         default = wanted.traits()[name].default_value
         setattr(wanted, name, default if value is None else value)
         return wanted
+
+    def follow(self, agent: Agent, name: str) -> None:
+        """Let a chat follow one setting as the configuration now has it.
+
+        Everything else in it stays, also what was chosen for this chat alone.
+        """
+        config = self._config
+        if name == "model":
+            window = self._in_force(agent, config.model or default_model()).window
+            url = config.base_url
+            self._use(agent, connect(config.model, base_url=url, window=window))
+        elif name in SETTABLE:
+            self._follow(agent, [name])
+        else:
+            apply_configured(agent, self._in_force(agent), name)
 
     def _follow(self, agent: Agent, names: Iterable[str]) -> None:
         """Let a chat follow what is in force for its model."""

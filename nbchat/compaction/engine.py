@@ -76,7 +76,7 @@ class CompactionEngine(Gauge):
         self.fallback_model = fallback_model
         self.summary_shape = summary_shape
         self.shares_prefix = summary_model is None and summary_shape != "plain"
-        self._live_variables = live_variables
+        self.live_variables = live_variables
 
     def __repr__(self) -> str:
         """The policy and how far the count has come."""
@@ -154,7 +154,7 @@ class CompactionEngine(Gauge):
             plan.trigger, plan.stop - plan.start, plan.tokens_before, running
         )
         made = Replacement(
-            session, plan, self.policy, self.counter, self._live_variables
+            session, plan, self.policy, self.counter, self.live_variables
         )
         if self.policy.summarizer == "extractive":
             outcome = _without_model(made)

@@ -42,7 +42,7 @@ from fault_server import AnthropicDialect, FaultServer, OpenAIDialect, answer, f
 from trajectories import read_trajectories
 
 from nbchat.agent import Agent
-from nbchat.build import apply_setting, build_agent, recorder
+from nbchat.build import build_agent, recorder
 from nbchat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.envelope import story
@@ -62,6 +62,7 @@ from nbchat.events import (
     TurnFinished,
     UsageReported,
 )
+from nbchat.following import apply_setting
 from nbchat.history import Compaction, Entry, Usage
 from nbchat.models import model_info
 from nbchat.providers.anthropic import AnthropicProvider

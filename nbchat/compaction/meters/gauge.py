@@ -72,7 +72,7 @@ class Gauge:
         self.policy = policy
         self.base_policy = policy
         """The policy without the fields that settings change while they hold."""
-        self._encoding = encoding
+        self.encoding = encoding
         self.floor_tokens = 0
         """Tokens of the system prompt, the pins and the tools: none can be removed."""
         self._threshold = threshold
@@ -127,7 +127,7 @@ class Gauge:
         if self.policy.meter == "window":
             limits.check_guard(floor_tokens)
         self.info = info
-        self.counter = TokenCounter(self._encoding or info.encoding)
+        self.counter = TokenCounter(self.encoding or info.encoding)
         self._size = HistorySize(self.counter)
         self.set_floor(floor_tokens)
 
