@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from nbchat.agent import Agent
-from nbchat.build import recorder
+from nbchat.build import newest_session, recorder
 from nbchat.commands import Commands
 from nbchat.compaction.envelope import story
 from nbchat.errors import ConfigError, NbchatError, Stopped, StoreError
@@ -22,6 +22,8 @@ from nbchat.events import (
     SavingFailed,
 )
 from nbchat.models import Prices
+from nbchat.session import Session
+from nbchat.storage.recorder import save_session
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, says
 
@@ -288,6 +290,28 @@ def test_a_turn_that_runs_keeps_its_session_and_model(commands, line):
     kept = [e.content for e in commands._store.load(old.session_id).transcript]
     assert kept == ["first", "one", "second", "the second answer"]
     assert [info.id for info in commands._store.sessions()] == [old.session_id]
+
+
+def test_a_session_of_another_notebook_that_goes_on_here_is_this_notebooks(
+    commands, monkeypatch
+):
+    store = commands._store
+    save_session(store, Session([("user", "imported")], session_id="fromfile"))
+    monkeypatch.setenv("JPY_SESSION_NAME", "b.ipynb")
+    agent = agent_for(commands, says("one"), says("two"))
+    agent.ask("first")
+    old = agent.session.session_id
+    commands(agent, "/resume fromfile")
+    commands(agent, f"/resume {old}")
+    assert [info.id for info in store.sessions(notebook="b.ipynb")] == [old]
+    commands(agent, "/resume fromfile")
+    agent.ask("second")
+    assert newest_session(store).transcript == agent.session.transcript
+    assert agent.session.transcript[0].content == "imported"
+    monkeypatch.setenv("JPY_SESSION_NAME", "")
+    commands(agent, "/resume fromfile")
+    agent.ask("third")
+    assert store.sessions(notebook="b.ipynb")[0].id == "fromfile"
 
 
 class Flaky(SessionStore):

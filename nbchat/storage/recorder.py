@@ -52,6 +52,8 @@ class Recorder:
         self._session = session
         self._origin = {"notebook": notebook, "model": model}
         self._entries = _kept(session) if is_saved else 0
+        self._loaded = len(session.transcript)
+        self._is_moved = not (is_saved and notebook)
         self._records = len(session.compactions) if is_saved else 0
         self._pins = session.pins if is_saved else ()
         self._reported = ""
@@ -94,10 +96,18 @@ class Recorder:
             self._entries = position + 1
         if not self._entries:
             return
+        self._move()
         for record in self._session.compactions[self._records :]:
             self._store.add_compaction(self._session.session_id, record)
             self._records += 1
         self._save_pins(self._session.pins)
+
+    def _move(self) -> None:
+        """Once something was said, let a loaded session belong to this notebook."""
+        if self._is_moved or len(self._session.transcript) == self._loaded:
+            return
+        self._store.move(self._session.session_id, self._origin["notebook"])
+        self._is_moved = True
 
     def _keep_draft(self, text: str) -> None:
         """Keep an answer under way, once a second: its kernel may be killed."""

@@ -198,6 +198,13 @@ class SessionStore:
             if not self._holds({**key, **texts}):
                 raise
 
+    def move(self, session_id: str, notebook: str) -> None:
+        """Let a session belong to a notebook: the one in which it goes on."""
+        is_it = sessions.c.id == storable(session_id)
+        belongs = {"notebook": storable(notebook)}
+        with self._connection() as connection:
+            connection.execute(sa.update(sessions).where(is_it).values(belongs))
+
     def keep_draft(self, session_id: str, position: int, text: str) -> None:
         """Keep what has come of the answer that will stand at `position`.
 
