@@ -120,6 +120,8 @@ class Session:
         self.usages = list(usages)
         self.pins = tuple(pins)
         """Rules that go with every request, byte by byte, oldest first."""
+        self.newest_snapshot: int | None = None
+        """The number of the newest change that a store keeps; None: nobody knows."""
         self._view = _View(0, 0, [])
 
     def __repr__(self) -> str:

@@ -6,6 +6,7 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from nbchat.agent import Agent
 from nbchat.build import recorder
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.errors import SessionTaken, StoreError
+from nbchat.events import SavingFailed
 from nbchat.session import Session
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, says
@@ -93,6 +95,28 @@ def test_two_kernels_never_interleave(store):
     with pytest.raises(SessionTaken):
         store.add_entry(_longer(other.session), 2, notebook="", model="m")
     assert store.load(agent.session.session_id).transcript == agent.session.transcript
+
+
+def test_of_two_kernels_that_pin_at_once_one_is_told(store, server):
+    others = SessionStore(server)
+    for _ in range(20):
+        first = chat(store, says("one"))
+        first.ask("first")
+        copy = others.load(first.session.session_id)
+        second = chat(others, session=copy)
+        with ThreadPoolExecutor(2) as pool:
+            pinned = [
+                pool.submit(lambda agent=agent, rule=rule: list(agent.pin(rule)))
+                for agent, rule in ((first, "Never refund."), (second, "Be brief."))
+            ]
+        told = [
+            any(isinstance(event, SavingFailed) for event in each.result())
+            for each in pinned
+        ]
+        assert sorted(told) == [False, True]
+        winner = second if told[0] else first
+        assert store.load(copy.session_id).pins == winner.session.pins
+    others.close()
 
 
 def test_settings_are_kept_with_the_newest_on_top(store):

@@ -6,7 +6,9 @@ import stat
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,11 +16,11 @@ from nbchat.agent import Agent
 from nbchat.build import newest_session, recorder
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.errors import SessionNotFound, SessionTaken, StoreError
-from nbchat.events import EntryAdded, SavingFailed
+from nbchat.events import EntryAdded, Event, SavingFailed
 from nbchat.history import Compaction, Entry
 from nbchat.session import Session
 from nbchat.storage.database import default_file
-from nbchat.storage.store import SessionStore
+from nbchat.storage.store import PinKind, SessionStore
 from nbchat.testing import Line, ScriptedProvider, calls, says
 
 STORY = "The customer asks about order W100 and its parcel. " * 20
@@ -250,6 +252,56 @@ def test_two_kernels_on_one_session_never_interleave(store):
     assert saved == ["first", "one", "second", "two"]
 
 
+def faults(events: Iterable[Event]) -> list[str]:
+    return [event.reason for event in events if isinstance(event, SavingFailed)]
+
+
+def test_a_rule_that_another_kernel_has_pinned_meanwhile_is_not_overwritten(store):
+    agent = agent_in(store, says("one"))
+    agent.ask("first")
+    other = agent_in(store, session=store.load(agent.session.session_id))
+    assert faults(agent.pin("Never refund more than $50.")) == []
+    (reason,) = faults(other.pin("Answer in French."))
+    assert "another kernel" in reason
+    assert faults(agent.pin("Be brief.")) == []
+    assert store.load(agent.session.session_id).pins == agent.session.pins
+
+
+def test_a_kernel_left_behind_cannot_take_back_anothers_summary(store):
+    lines = (says(STORY), says("<summary>short</summary>"), says("two"))
+    agent = agent_in(store, *lines)
+    agent.ask("first")
+    list(agent.compact())
+    other = agent_in(store, session=store.load(agent.session.session_id))
+    agent.ask("second")
+    (reason,) = faults(other.undo_compaction())
+    assert "another kernel" in reason
+    assert store.load(agent.session.session_id).history == agent.session.history
+
+
+def test_a_kernel_that_was_interrupted_while_it_saved_goes_on(store):
+    class Interrupted(SessionStore):
+        """Is interrupted between the commit and the news of it."""
+
+        is_quick = False
+
+        def add_pins(self, *pins: Any, kind: PinKind) -> int:
+            number = super().add_pins(*pins, kind=kind)
+            if self.is_quick:
+                return number
+            raise KeyboardInterrupt
+
+    interrupted = Interrupted(store.url)
+    agent = agent_in(interrupted, says("one"))
+    agent.ask("first")
+    with pytest.raises(KeyboardInterrupt):
+        list(agent.pin("Be brief."))
+    interrupted.is_quick = True
+    assert faults(agent.pin("Answer in French.")) == []
+    assert store.load(agent.session.session_id).pins == agent.session.pins
+    assert len(agent.session.pins) == 2
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -359,8 +411,9 @@ def test_any_text_is_stored_in_every_place_and_comes_back(store):
     session.session_id = ODD
     session.append(Entry("user", ODD, ODD, ODD, ODD))
     store.add_entry(session, 0, notebook=ODD, model=ODD)
-    store.add_compaction(ODD, Compaction(ODD, 0, 1, ODD, model=ODD, reason=ODD))
-    store.add_pins(ODD, (ODD,), kind="pin")
+    record = Compaction(ODD, 0, 1, ODD, model=ODD, reason=ODD)
+    session.newest_snapshot = store.add_compaction(session, record)
+    store.add_pins(session, (ODD,), kind="pin")
     store.set_setting(ODD, ODD, ODD)
     (info,) = store.sessions(notebook=ODD)
     assert (info.id, info.notebook, info.model) == (ODD, ODD, ODD)

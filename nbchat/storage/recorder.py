@@ -1,8 +1,10 @@
 """How a session comes into a store: event by event, each thing once."""
 
 import time
+from collections.abc import Callable
+from functools import partial
 
-from nbchat.errors import StoreError
+from nbchat.errors import SessionTaken, StoreError
 from nbchat.events import (
     Compacted,
     CompactionChanged,
@@ -56,6 +58,8 @@ class Recorder:
         self._is_moved = not (is_saved and notebook)
         self._records = len(session.compactions) if is_saved else 0
         self._pins = session.pins if is_saved else ()
+        if not self._entries and session.newest_snapshot is None:
+            session.newest_snapshot = 0  # a new session has none yet
         self._reported = ""
         self._draft: list[str] = []
         self._drafted_at = 0.0
@@ -69,7 +73,7 @@ class Recorder:
                     return
                 case CompactionStarted(compaction=Compaction() as running):
                     self.save()
-                    self._store.add_compaction(self._session.session_id, running)
+                    self._add_compaction(running)
                 case (
                     EntryAdded()
                     | Compacted()
@@ -98,7 +102,7 @@ class Recorder:
             return
         self._move()
         for record in self._session.compactions[self._records :]:
-            self._store.add_compaction(self._session.session_id, record)
+            self._add_compaction(record)
             self._records += 1
         self._save_pins(self._session.pins)
 
@@ -124,8 +128,22 @@ class Recorder:
     def _save_pins(self, pins: tuple[str, ...]) -> None:
         if pins != self._pins:
             kind: PinKind = "pin" if len(pins) >= len(self._pins) else "unpin"
-            self._store.add_pins(self._session.session_id, pins, kind=kind)
+            self._add(partial(self._store.add_pins, self._session, pins, kind=kind))
             self._pins = pins
+
+    def _add_compaction(self, record: Compaction) -> None:
+        self._add(partial(self._store.add_compaction, self._session, record))
+
+    def _add(self, add: Callable[[], int]) -> None:
+        """Add a snapshot, and know from then on which one is the newest."""
+        try:
+            self._session.newest_snapshot = add()
+        except SessionTaken:
+            raise
+        except BaseException:
+            # An interrupt, or a line that broke, may come after the commit.
+            self._session.newest_snapshot = None
+            raise
 
 
 def _kept(session: Session) -> int:

@@ -41,6 +41,11 @@ from nbchat.storage.rows import (
 
 PinKind = Literal["pin", "unpin"]
 
+TAKEN = (
+    "another kernel has gone on with this session, or deleted it; what follows is not "
+    "saved here: start another one with /new"
+)
+
 
 class SessionStore:
     """Sessions in a database; opened at the first use."""
@@ -75,7 +80,7 @@ class SessionStore:
                 .order_by(chat_messages.c.position)
             ).all()
             snapshots = connection.execute(
-                sa.select(session_snapshots.c.kind, session_snapshots.c.content_json)
+                sa.select(session_snapshots)
                 .where(session_snapshots.c.session_id == kept_id)
                 .order_by(session_snapshots.c.number)
             ).all()
@@ -92,7 +97,7 @@ class SessionStore:
             if row.input_tokens is not None
         ]
         try:
-            return Session(
+            session = Session(
                 transcript,
                 session_id=session_id,
                 compactions=[
@@ -105,6 +110,8 @@ class SessionStore:
             raise StoreError(
                 f"session {session_id!r} cannot be read: {error}"
             ) from error
+        session.newest_snapshot = snapshots[-1].number if snapshots else 0
+        return session
 
     def sessions(
         self, *, notebook: str | None = None, words: Iterable[str] = ()
@@ -222,22 +229,30 @@ class SessionStore:
             found = connection.execute(sa.select(sa.exists().where(same)))
             return bool(found.scalar())
 
-    def add_compaction(self, session_id: str, compaction: Compaction) -> None:
-        """Append a record of a compaction: its beginning, its end, a change of it."""
-        self._add_snapshot(
-            session_id,
+    def add_compaction(self, session: Session, compaction: Compaction) -> int:
+        """Append a record of a compaction: its beginning, its end, a change of it.
+
+        Its number; raises SessionTaken where another kernel went on.
+        """
+        return self._add_snapshot(
+            session,
             compaction.kind,
-            snapshot(session_id, compaction),
+            snapshot(session.session_id, compaction),
             cutoff=compaction.stop - 1,
             tokens=compaction.summary_tokens,
             created_at=compaction.created_at,
         )
 
     def add_pins(
-        self, session_id: str, pins: tuple[str, ...], *, kind: PinKind
-    ) -> None:
-        """Append the rules that hold from now on, as `kind` has changed them."""
-        self._add_snapshot(session_id, kind, pins, cutoff=0, tokens=0, created_at=now())
+        self, session: Session, pins: tuple[str, ...], *, kind: PinKind
+    ) -> int:
+        """Append the rules that hold from now on, as `kind` has changed them.
+
+        Their number; raises SessionTaken where another kernel went on.
+        """
+        return self._add_snapshot(
+            session, kind, pins, cutoff=0, tokens=0, created_at=now()
+        )
 
     def set_setting(self, scope: str, name: str, value: object) -> None:
         """Keep a setting for all models (an empty scope), a provider or a model.
@@ -270,25 +285,32 @@ class SessionStore:
 
     def _add_snapshot(
         self,
-        session_id: str,
+        session: Session,
         kind: str,
         content: object,
         *,
         cutoff: int,
         tokens: int,
         created_at: str,
-    ) -> None:
+    ) -> int:
+        kept_id = storable(session.session_id)
+        row = {
+            "session_id": kept_id,
+            "kind": kind,
+            "content_json": json.dumps(content),
+            "message_cutoff_id": cutoff,
+            "token_count": tokens,
+            "created_at": created_at,
+        }
+        its_own = sa.select(sessions.c.id).where(sessions.c.id == kept_id)
         with self._connection() as connection:
-            connection.execute(
-                session_snapshots.insert().values(
-                    session_id=storable(session_id),
-                    kind=kind,
-                    content_json=json.dumps(content),
-                    message_cutoff_id=cutoff,
-                    token_count=tokens,
-                    created_at=created_at,
-                )
-            )
+            # One kernel at a time: PostgreSQL locks here, SQLite when it inserts.
+            connection.execute(its_own.with_for_update()).all()
+            added = connection.execute(session_snapshots.insert().values(row))
+            number = int(added.inserted_primary_key[0])  # type: ignore[index]  # one row
+            if connection.scalar(_is_stale(session, number)):
+                raise SessionTaken(TAKEN)
+            return int(number)
 
     @contextmanager
     def _connection(self) -> Iterator[sa.Connection]:
@@ -299,14 +321,26 @@ class SessionStore:
             with self._engine.begin() as connection:
                 yield connection
         except IntegrityError as error:
-            raise SessionTaken(
-                "another kernel has gone on with this session, or deleted it; what "
-                "follows is not saved here: start another one with /new"
-            ) from error
+            raise SessionTaken(TAKEN) from error
         except (SQLAlchemyError, OSError, ImportError) as error:  # no driver
             raise StoreError(
                 f"the session store failed: {_first_line(error)}"
             ) from error
+
+
+def _is_stale(session: Session, number: int) -> sa.Select[tuple[bool]]:
+    """Whether more is kept of a session than it knows, before the snapshot `number`."""
+    kept_id = storable(session.session_id)
+    more = sa.exists().where(
+        chat_messages.c.session_id == kept_id,
+        chat_messages.c.position >= len(session.transcript),
+    )
+    known = number if session.newest_snapshot is None else session.newest_snapshot
+    changed = sa.exists().where(
+        session_snapshots.c.session_id == kept_id,
+        session_snapshots.c.number.between(known + 1, number - 1),
+    )
+    return sa.select(sa.or_(more, changed))
 
 
 def _first_line(error: Exception) -> str:
