@@ -52,6 +52,7 @@ from nbchat.models import model_info
 from nbchat.providers import connect
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Reply, ReplyStream, Request
+from nbchat.providers.faults import refusal_in
 from nbchat.providers.gemini import GeminiProvider
 from nbchat.providers.openai import OpenAIProvider
 from nbchat.providers.rehearsal import stage
@@ -266,6 +267,34 @@ def test_stop_reasons_are_told_in_one_language(
 ):
     server.script(dialect.text("hm", stop=reasons[dialect.wire]))
     assert reply_of(provider).stop_reason == expected
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {
+            "error": "Trying to keep the first 15857 tokens when context the overflows. However, the model is loaded with context length of only 4096 tokens"
+        },
+        {
+            "error": "The number of tokens to keep from the initial prompt is greater than the context length (n_keep: 13055>= n_ctx: 4096)."
+        },
+        {
+            "code": "Client specified an invalid argument",
+            "error": "This model's maximum prompt length is 131072 but the request contains 136973 tokens.",
+        },
+        {
+            "error": {
+                "message": "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 8193. Given: 9000 `inputs` tokens and 512 `max_new_tokens`"
+            }
+        },
+        {
+            "error": "Input validation error: `inputs` must have less than 4096 tokens. Given: 5000"
+        },
+    ],
+    ids=["LM Studio", "LM Studio, n_keep", "xAI", "Together", "TGI"],
+)
+def test_too_long_is_known_in_the_words_of_other_servers(body: dict[str, object]):
+    assert refusal_in(400, body, {}).error_class is ContextOverflow
 
 
 def test_a_refusal_in_openai_words_is_shown_and_named(server):

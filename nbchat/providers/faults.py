@@ -39,7 +39,10 @@ FOREIGN = (
 OVERFLOW = re.compile(
     r"context_length_exceeded|exceed_context_size|request_too_large|prompt is too long"
     r"|maximum context length|exceed\w* (the |model's )*(available )?context"
-    r"|input token count .*exceeds",  # Gemini
+    r"|input token count .*exceeds"  # Gemini
+    r"|context (the )?overflows|greater than the context length"  # LM Studio
+    r"|maximum prompt length"  # xAI
+    r"|inputs. tokens \+ .max_new_tokens|inputs. must have less than",  # TGI, Together
     re.IGNORECASE,
 )
 QUOTA = re.compile(
