@@ -155,7 +155,7 @@ def test_a_database_of_an_older_version_opens_and_takes_new_entries(tmp_path: Pa
     store.close()
     older = sa.create_engine(store.url)
     with older.begin() as connection:
-        for name in ("model", "cost", "is_estimated"):
+        for name in ("model", "cost", "is_estimated", "dropped_tokens"):
             connection.execute(sa.text(f"ALTER TABLE chat_messages DROP COLUMN {name}"))
     older.dispose()
     loaded = store.load(agent.session.session_id)

@@ -17,7 +17,7 @@ from nbchat.build import newest_session, recorder
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.errors import SessionNotFound, SessionTaken, StoreError
 from nbchat.events import EntryAdded, Event, SavingFailed
-from nbchat.history import Compaction, Entry
+from nbchat.history import Compaction, Entry, Usage
 from nbchat.session import Session
 from nbchat.storage.database import default_file
 from nbchat.storage.store import PinKind, SessionStore
@@ -126,6 +126,16 @@ def test_the_meter_goes_on_where_it_was(store):
     agent.ask("second")
     again = agent_in(store, session=store.load(agent.session.session_id))
     assert again.engine.input_tokens == 130
+
+
+def test_hidden_reasoning_is_no_part_of_the_context_after_loading_either(store):
+    agent = agent_in(
+        store, Line("yes", usage=Usage(500, 60_000, dropped_tokens=59_990))
+    )
+    agent.ask("think hard")
+    again = agent_in(store, session=store.load(agent.session.session_id))
+    assert again.session.usages == agent.session.usages
+    assert again.engine.context_tokens(again.session) == 510
 
 
 def test_a_covered_entry_that_was_changed_puts_its_summary_out_of_force(

@@ -39,6 +39,7 @@ chat_messages = sa.Table(
     sa.Column("model", sa.Text),
     sa.Column("cost", sa.Float),
     sa.Column("is_estimated", sa.Boolean),
+    sa.Column("dropped_tokens", sa.Integer),
 )
 
 settings = sa.Table(

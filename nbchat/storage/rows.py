@@ -85,9 +85,10 @@ def cut_short(draft: Any) -> Entry:
 
 
 def billed(usage: Usage) -> dict[str, Any]:
-    """A response's usage as columns; what was dropped is told by the next response."""
+    """A response's usage as columns."""
     return {
         **{name: getattr(usage, name) for name in TOKENS},
+        "dropped_tokens": usage.dropped_tokens,
         "model": storable(usage.model),
         "cost": usage.dollars if usage.priced_tokens else None,
         "is_estimated": usage.is_estimated,
@@ -95,9 +96,10 @@ def billed(usage: Usage) -> dict[str, Any]:
 
 
 def usage_of(row: Any) -> Usage:
-    """What a response took; what was dropped is not kept."""
+    """What a response took."""
     usage = Usage(
         **{name: getattr(row, name) for name in TOKENS},
+        dropped_tokens=row.dropped_tokens or 0,
         is_estimated=bool(row.is_estimated),
         model=restored(row.model or ""),
     )
