@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from urllib.parse import urlsplit
 
 from jupyter_core.paths import jupyter_config_path
 from jupyter_server.extension.config import ExtensionConfigManager
 
 from nbchat.build import build_agent
+from nbchat.configuration.addresses import without_login
 from nbchat.configuration.config import NbChat, settings
 from nbchat.configuration.preferences import with_preferences
 from nbchat.errors import NbchatError
@@ -187,8 +187,5 @@ def _version_rows() -> Iterator[str]:
 def _shown(value: object) -> str:
     """A value on one line of limited length; of an address neither user nor query."""
     text = "-" if value in (None, "") else " ".join(str(value).split())
-    if "://" in text:
-        parts = urlsplit(text)
-        host = parts.netloc.rpartition("@")[2]
-        text = parts._replace(netloc=host, query="", fragment="").geturl()
+    text = without_login(text)
     return text if len(text) <= VALUE_WIDTH else f"{text[: VALUE_WIDTH - 1]}…"

@@ -15,7 +15,7 @@ LAYERS = [
     {"ties"},
     {"recall"},
     {"session"},
-    {"configuration", "configuration.site_files"},
+    {"configuration", "configuration.site_files", "configuration.addresses"},
     {"billing", "events", "models", "tokens", "tools", "configuration.config"},
     {"approvals"},
     {"door"},

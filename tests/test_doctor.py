@@ -153,10 +153,23 @@ def test_the_password_of_a_database_is_not_shown():
     assert "hunter2" not in done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("place", ["2@127.0.0.1:1/chats", "2/x@127.0.0.1:1/chats"])
+def test_a_password_with_an_unescaped_at_is_not_shown_in_part(place):
+    done = doctor(
+        NBCHAT_STORE_URL=f"postgresql://me:hunter@{place}",
+        NBCHAT_BASE_URL="http://me:hunter/2@models.example/v1",
+    )
+    assert done.returncode == 1
+    assert "write @ in a password as %40" in done.stderr
+    assert "hunter" not in done.stdout + done.stderr
+    assert "2@" not in done.stdout + done.stderr
+    assert "http://models.example/v1 " in done.stdout
+
+
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("nonsense", "Could not parse SQLAlchemy URL"),
+        ("nonsense", "cannot be read as the address of a database"),
         ("postgresql+nodriver://127.0.0.1/chats", "NoSuchModuleError|load plugin"),
         ("mysql://127.0.0.1/chats", "No module named 'MySQLdb'"),
     ],

@@ -1,6 +1,7 @@
 """What a site locks holds against everybody above it."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -91,6 +92,23 @@ def test_a_setting_can_be_locked_to_its_packaged_default(write, monkeypatch):
     assert settings().max_output_tokens is None
     with pytest.raises(ConfigError, match="max_output_tokens is locked to None"):
         settings(max_output_tokens=9)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("store_url", "postgresql://nb:top@2@db/chats", "postgresql://db/chats"),
+        ("base_url", "https://ann:top@llm.corp/v1?key=top", "https://llm.corp/v1"),
+        ("store_url", "sqlite:////home/ann@top/chats", "sqlite:////home/ann@top/chats"),
+        ("system_prompt", "a@b", "a@b"),
+    ],
+)
+def test_the_line_about_a_lock_shows_no_password(write, name, value, shown):
+    write("50-hub.json", (name,), whose="of-site", **{name: value})
+    with pytest.raises(ConfigError, match=re.escape(f"is locked to {shown!r} by ")):
+        settings(**{name: "other"})
+    with pytest.raises(TraitError, match=re.escape(f"is locked to {shown!r} by ")):
+        setattr(settings(), name, "other")
 
 
 @pytest.mark.parametrize("name", ["00-first.json", "50-hub.json", "99-last.json"])

@@ -412,6 +412,39 @@ def test_repr_hides_the_password_of_a_database():
     assert "secret" not in repr(SessionStore("postgresql://ada:secret@localhost/chats"))
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql+psycopg://ann:pa@ss:tiger@127.0.0.1:1/chats",
+        "postgresql+psycopg://ann:pass@tiger@127.0.0.1:1/chats",
+        "postgresql+psycopg://ann:pass@tiger/x@127.0.0.1:1/chats",
+        "postgresql+psycopg://ann:tiger@127.0.0.1:54x/chats",
+        "tiger",
+    ],
+)
+def test_an_address_that_cannot_be_read_is_one_line_without_any_of_it(url):
+    store = SessionStore(url)
+    agent = agent_in(store, says("hi"))
+    (reason,) = faults(agent.run("hello"))
+    assert "write @ in a password as %40" in reason
+    assert agent.session.last_answer == "hi"
+    with pytest.raises(StoreError, match="cannot be read") as refused:
+        _ = store.place
+    for shown in (reason, repr(store), str(refused.value)):
+        assert "tiger" not in shown
+        assert "54x" not in shown
+
+
+def test_a_password_with_an_escaped_at_is_read_and_hidden():
+    store = SessionStore("postgresql://a@corp:p%40ss@host/chats?password=secret")
+    assert repr(store) == "<SessionStore postgresql://a%40corp:***@host/chats>"
+
+
+def test_an_option_that_no_database_takes_is_one_clear_line():
+    with pytest.raises(StoreError, match=r"'soon'; check store_url$"):
+        SessionStore("sqlite:///x.db?timeout=soon").sessions()
+
+
 ODD = "a\ud800 \0 \ufdd0 \u202e\U0001f600"
 
 

@@ -15,6 +15,7 @@ from traitlets import Bool, Enum, Float, Int, TraitError, Unicode
 from traitlets.config import Config, Configurable
 from traitlets.config.loader import DeferredConfigString
 
+from nbchat.configuration.addresses import without_login
 from nbchat.configuration.site_files import Site, read_site
 from nbchat.errors import ConfigError
 
@@ -285,7 +286,8 @@ def _origins(
 
 
 def _locked_line(name: str, value: object, path: Path) -> str:
-    return f"{name} is locked to {value!r} by {path}; it cannot be changed here"
+    shown = without_login(value) if isinstance(value, str) else value
+    return f"{name} is locked to {shown!r} by {path}; it cannot be changed here"
 
 
 def _unknown_line(names: set[str]) -> str:

@@ -6,7 +6,9 @@ from typing import Any
 
 import sqlalchemy as sa
 from jupyter_core.paths import jupyter_data_dir
-from sqlalchemy.exc import OperationalError, ProgrammingError
+from sqlalchemy.exc import ArgumentError, OperationalError, ProgrammingError
+
+from nbchat.errors import StoreError
 
 BUSY_SECONDS = 5
 
@@ -80,6 +82,25 @@ def default_file() -> Path:
     return Path(jupyter_data_dir()) / "nbchat" / "sessions.db"
 
 
+def address(url: str) -> sa.URL:
+    """A database's address; raises StoreError without any part of what was written.
+
+    An @ in a password would make the rest of it part of the host, which all may see.
+    """
+    try:
+        found = sa.make_url(url)
+    except (ArgumentError, ValueError):
+        found = None
+    credentials = url.partition("://")[2].partition(":")[2]
+    if found is None or (found.password is not None and credentials.count("@") > 1):
+        raise StoreError(
+            "the session store failed: store_url cannot be read as the address of a "
+            "database, as in postgresql+psycopg://user:password@host:5432/chats; write "
+            "@ in a password as %40, : as %3A and / as %2F"
+        ) from None
+    return found
+
+
 def open_database(url: str) -> sa.Engine:
     """The database at a URL, its tables made; an empty one is the default file.
 
@@ -90,7 +111,7 @@ def open_database(url: str) -> sa.Engine:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
         url = f"sqlite:///{file}"
-    engine = sa.create_engine(url)
+    engine = sa.create_engine(address(url))
     if engine.dialect.name == "sqlite":
         sa.event.listen(engine, "connect", _tune_sqlite)
     metadata.create_all(engine)

@@ -16,6 +16,7 @@ from nbchat.errors import HistoryError, SessionNotFound, SessionTaken, StoreErro
 from nbchat.history import Compaction, now
 from nbchat.session import Session
 from nbchat.storage.database import (
+    address,
     chat_messages,
     default_file,
     drafts,
@@ -56,19 +57,19 @@ class SessionStore:
         self._engine: sa.Engine | None = None
 
     def __repr__(self) -> str:
-        """The URL without its password."""
-        url = sa.make_url(self.url) if self.url else default_file()
-        return f"<SessionStore {url!r}>"
+        """Where it is, without a password."""
+        try:
+            return f"<SessionStore {self.place}>"
+        except StoreError:
+            return "<SessionStore of an address that cannot be read>"
 
     @property
     def place(self) -> str:
         """Where it is, without a password; raises StoreError for what is no URL."""
         if not self.url:
             return str(default_file())
-        try:
-            return sa.make_url(self.url).render_as_string(hide_password=True)
-        except SQLAlchemyError as error:
-            raise StoreError(f"the session store failed: {error}") from error
+        shown = address(self.url).set(query={})
+        return shown.render_as_string(hide_password=True)
 
     def load(self, session_id: str) -> Session:
         """A session as it was; raises SessionNotFound if there is none of that id."""
@@ -312,12 +313,20 @@ class SessionStore:
                 raise SessionTaken(TAKEN)
             return int(number)
 
+    def _opened(self) -> sa.Engine:
+        try:
+            return open_database(self.url)
+        except (ValueError, TypeError) as error:  # an option that cannot be
+            raise StoreError(
+                f"the session store failed: {_first_line(error)}; check store_url"
+            ) from error
+
     @contextmanager
     def _connection(self) -> Iterator[sa.Connection]:
         """A transaction; database faults come out as StoreError."""
         try:
             if self._engine is None:
-                self._engine = open_database(self.url)
+                self._engine = self._opened()
             with self._engine.begin() as connection:
                 yield connection
         except IntegrityError as error:
