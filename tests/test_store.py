@@ -100,6 +100,12 @@ def test_sessions_are_found_by_words_that_were_said_in_any_message(store):
     assert store.sessions(words=["1_0"]) == []
 
 
+@pytest.mark.parametrize("word", ["österreich", "Österreich", "žIžKOV", "fahrt"])
+def test_sessions_are_found_in_any_case_of_any_alphabet(store, word):
+    agent_in(store, says("ja")).ask("Fahrt nach ÖSTERREICH und Žižkov")
+    assert len(store.sessions(words=[word])) == 1
+
+
 def test_after_a_compaction_the_view_and_the_full_transcript_both_survive(store):
     agent = agent_in(store, says(STORY), says("<summary>short</summary>"), says("two"))
     agent.ask("first")

@@ -139,7 +139,10 @@ def _add(engine: sa.Engine, column: sa.Column[Any]) -> None:
 
 
 def _tune_sqlite(connection: Any, _record: object) -> None:
-    """WAL with full sync: one fsync a commit, and nothing acknowledged is lost."""
+    """WAL with full sync: one fsync a commit, and nothing acknowledged is lost.
+
+    And a `lower` that knows every letter, as PostgreSQL's does.
+    """
     for pragma in (
         f"busy_timeout={BUSY_SECONDS * 1000}",
         "journal_mode=WAL",
@@ -147,3 +150,4 @@ def _tune_sqlite(connection: Any, _record: object) -> None:
         "foreign_keys=ON",
     ):
         connection.execute(f"PRAGMA {pragma}")
+    connection.create_function("lower", 1, str.lower, deterministic=True)
