@@ -128,6 +128,15 @@ def test_settings_are_kept_with_the_newest_on_top(store):
     assert store.settings(("", "openai")) == {"keep": ("", 3)}
 
 
+def test_sessions_are_found_by_characters_that_no_database_takes(store):
+    chat(store, says("ok")).ask("half a pair \ud800, a null \0 and \ufdd0")
+    chat(store, says("ok")).ask("ud800 x00")
+    for word in ("\ud800", "\0", "pair \ud800, a null \0", "\ufdd0"):
+        (found,) = store.sessions(words=["half a", word])
+        assert found.title.startswith("half a pair")
+    assert store.sessions(words=["\udfff"]) == []
+
+
 def test_a_server_that_is_gone_is_one_clear_line():
     gone = SessionStore("postgresql+psycopg://nobody@127.0.0.1:1/none")
     with pytest.raises(StoreError, match="the session store failed: ") as failed:

@@ -106,6 +106,15 @@ def test_sessions_are_found_in_any_case_of_any_alphabet(store, word):
     assert len(store.sessions(words=[word])) == 1
 
 
+def test_sessions_are_found_by_characters_that_no_database_takes(store):
+    agent_in(store, says("ok")).ask("half a pair \ud800, a null \0 and \ufdd0")
+    agent_in(store, says("ok")).ask("ud800 x00")
+    for word in ("\ud800", "\0", "pair \ud800, a null \0", "\ufdd0"):
+        (found,) = store.sessions(words=[word])
+        assert found.title.startswith("half a pair")
+    assert store.sessions(words=["\udfff"]) == []
+
+
 def test_after_a_compaction_the_view_and_the_full_transcript_both_survive(store):
     agent = agent_in(store, says(STORY), says("<summary>short</summary>"), says("two"))
     agent.ask("first")

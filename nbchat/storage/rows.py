@@ -55,7 +55,12 @@ def storable(text: str) -> str:
     """
     if _is_plain(text):
         return text
-    return ESCAPED + text.encode("unicode_escape").decode("ascii")
+    return ESCAPED + escaped(text)
+
+
+def escaped(text: str) -> str:
+    """A text in Python's escapes."""
+    return text.encode("unicode_escape").decode("ascii")
 
 
 def restored(text: str) -> str:

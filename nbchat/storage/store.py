@@ -26,11 +26,13 @@ from nbchat.storage.database import (
     settings,
 )
 from nbchat.storage.rows import (
+    ESCAPED,
     SessionInfo,
     billed,
     compaction_of,
     cut_short,
     entry_of,
+    escaped,
     info_of,
     is_pins,
     pins_of,
@@ -147,8 +149,7 @@ class SessionStore:
         if notebook is not None:
             query = query.where(sessions.c.notebook == storable(notebook))
         for word in words:
-            is_said = chat_messages.c.content.icontains(word, autoescape=True)
-            said = sa.select(chat_messages.c.session_id).where(is_said)
+            said = sa.select(chat_messages.c.session_id).where(_is_said(word))
             query = query.where(sessions.c.id.in_(said))
         with self._connection() as connection:
             return [info_of(row) for row in connection.execute(query)]
@@ -335,6 +336,15 @@ class SessionStore:
             raise StoreError(
                 f"the session store failed: {_first_line(error)}"
             ) from error
+
+
+def _is_said(word: str) -> sa.ColumnElement[bool]:
+    """Whether a message holds a word, as it is or in escapes."""
+    content = chat_messages.c.content
+    if storable(word) == word:
+        return content.icontains(word, autoescape=True)
+    escapes = escaped(word)
+    return content.startswith(ESCAPED) & content.icontains(escapes, autoescape=True)
 
 
 def _is_stale(session: Session, number: int) -> sa.Select[tuple[bool]]:
