@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from nbchat.agent import Agent
 from nbchat.build import recorder
@@ -135,6 +136,29 @@ def test_sessions_are_found_by_characters_that_no_database_takes(store):
         (found,) = store.sessions(words=["half a", word])
         assert found.title.startswith("half a pair")
     assert store.sessions(words=["\udfff"]) == []
+
+
+def test_a_line_that_the_server_has_dropped_costs_nothing(store, server):
+    agent = chat(store, says("one"), says("two"))
+    agent.ask("first")
+    drop_all(server)
+    events = list(agent.run("second"))
+    assert not any(isinstance(event, SavingFailed) for event in events)
+    drop_all(server)
+    assert agent.session.session_id in [info.id for info in store.sessions()]
+
+
+def drop_all(server: str) -> None:
+    """Close every connection but this one, as a restart of the server does."""
+    engine = sa.create_engine(server)
+    with engine.connect() as connection:
+        connection.execute(
+            sa.text(
+                "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+                "WHERE pid != pg_backend_pid() AND datname = current_database()"
+            )
+        )
+    engine.dispose()
 
 
 def test_a_server_that_is_gone_is_one_clear_line():

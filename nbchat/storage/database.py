@@ -111,7 +111,7 @@ def open_database(url: str) -> sa.Engine:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
         url = f"sqlite:///{file}"
-    engine = sa.create_engine(address(url))
+    engine = sa.create_engine(address(url), pool_pre_ping=True)
     if engine.dialect.name == "sqlite":
         sa.event.listen(engine, "connect", _tune_sqlite)
     metadata.create_all(engine)
