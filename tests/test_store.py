@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -400,6 +401,18 @@ def test_a_fault_that_passes_is_told_once_and_leaves_no_hole(tmp_path):
     saved = store.load(agent.session.session_id)
     assert saved.transcript == agent.session.transcript
     assert saved.usages == agent.session.usages
+
+
+def test_a_database_in_memory_is_one_for_all_threads():
+    store = SessionStore("sqlite://")
+    agent = agent_in(store, says("one"), says("two"))
+    agent.ask("first")
+    with ThreadPoolExecutor(2) as pool:
+        told = pool.submit(lambda: faults(agent.run("second"))).result()
+        listed = list(pool.map(lambda _: len(store.sessions()), range(20)))
+    assert (told, listed) == ([], [1] * 20)
+    assert store.load(agent.session.session_id).transcript == agent.session.transcript
+    store.close()
 
 
 def test_what_was_said_survives_a_process_killed_at_once(store, tmp_path):

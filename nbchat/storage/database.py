@@ -111,7 +111,7 @@ def open_database(url: str) -> sa.Engine:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
         url = f"sqlite:///{file}"
-    engine = sa.create_engine(address(url), pool_pre_ping=True)
+    engine = _engine(address(url))
     if engine.dialect.name == "sqlite":
         sa.event.listen(engine, "connect", _tune_sqlite)
     metadata.create_all(engine)
@@ -120,6 +120,20 @@ def open_database(url: str) -> sa.Engine:
         if column.name not in known:
             _add(engine, column)
     return engine
+
+
+def _engine(url: sa.URL) -> sa.Engine:
+    """What opens connections; one that the server has dropped is replaced unseen."""
+    if url.get_backend_name() != "sqlite" or url.database not in (None, "", ":memory:"):
+        return sa.create_engine(url, pool_pre_ping=True)
+    # In memory each connection is a database: threads take turns on the only one.
+    return sa.create_engine(
+        url,
+        poolclass=sa.QueuePool,
+        pool_size=1,
+        max_overflow=0,
+        connect_args={"check_same_thread": False},
+    )
 
 
 def _columns(engine: sa.Engine) -> set[str]:
