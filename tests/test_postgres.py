@@ -18,6 +18,7 @@ from nbchat.compaction.engine import CompactionEngine
 from nbchat.errors import SessionTaken, StoreError
 from nbchat.events import SavingFailed
 from nbchat.session import Session
+from nbchat.storage.recorder import save_session
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, says
 
@@ -138,6 +139,38 @@ def test_sessions_are_found_by_characters_that_no_database_takes(store):
     assert store.sessions(words=["\udfff"]) == []
 
 
+LONG = {"settings": "scope", "sessions": "id"} | dict.fromkeys(
+    ("chat_messages", "session_snapshots", "drafts"), "session_id"
+)
+
+
+def test_names_of_any_length_are_kept_in_a_database_of_an_older_version_too(
+    store, server
+):
+    agent = chat(store, says("one"))
+    agent.ask("first")
+    store.close()
+    run_sql(server, *(f"DELETE FROM {table}" for table in reversed(LONG)))
+    run_sql(
+        server,
+        *(f"ALTER TABLE {t} ALTER {name} TYPE VARCHAR(64)" for t, name in LONG.items()),
+    )
+    session = Session([("user", "hi")], session_id="s" * 70)
+    save_session(store, session)
+    assert store.load("s" * 70).transcript == session.transcript
+    scope = f"local:/{'x' * 300}.gguf"
+    store.set_setting(scope, "keep", 5)
+    assert store.settings([scope]) == {"keep": (scope, 5)}
+
+
+def run_sql(server: str, *statements: str) -> None:
+    engine = sa.create_engine(server)
+    with engine.begin() as connection:
+        for statement in statements:
+            connection.execute(sa.text(statement))
+    engine.dispose()
+
+
 def test_a_line_that_the_server_has_dropped_costs_nothing(store, server):
     agent = chat(store, says("one"), says("two"))
     agent.ask("first")
@@ -150,15 +183,11 @@ def test_a_line_that_the_server_has_dropped_costs_nothing(store, server):
 
 def drop_all(server: str) -> None:
     """Close every connection but this one, as a restart of the server does."""
-    engine = sa.create_engine(server)
-    with engine.connect() as connection:
-        connection.execute(
-            sa.text(
-                "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
-                "WHERE pid != pg_backend_pid() AND datname = current_database()"
-            )
-        )
-    engine.dispose()
+    run_sql(
+        server,
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+        "WHERE pid != pg_backend_pid() AND datname = current_database()",
+    )
 
 
 def test_a_server_that_is_gone_is_one_clear_line():

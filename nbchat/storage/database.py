@@ -1,6 +1,7 @@
 """The tables in which sessions and settings are kept, and how a database is opened."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,13 @@ TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tok
 
 metadata = sa.MetaData()
 
+# Other databases have no keys of any length, and SQLite goes by no length.
+SESSION_ID = sa.String(64).with_variant(sa.Text(), "postgresql")
+
 sessions = sa.Table(
     "sessions",
     metadata,
-    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("id", SESSION_ID, primary_key=True),
     sa.Column("notebook", sa.Text, nullable=False, default=""),
     sa.Column("model", sa.Text, nullable=False, default=""),
     sa.Column("created_at", sa.String(32), nullable=False),
@@ -48,7 +52,7 @@ settings = sa.Table(
     "settings",
     metadata,
     sa.Column("number", sa.Integer, primary_key=True, autoincrement=True),
-    sa.Column("scope", sa.String(200), nullable=False),
+    sa.Column("scope", sa.Text, nullable=False),
     sa.Column("name", sa.String(64), nullable=False),
     sa.Column("value_json", sa.Text, nullable=False),
     sa.Column("created_at", sa.String(32), nullable=False),
@@ -75,6 +79,13 @@ drafts = sa.Table(
     sa.Column("content", sa.Text, nullable=False),
 )
 """Of each session the answer that was under way last; none when its place is taken."""
+
+
+UNLIMITED = (
+    *(settings.c.scope, sessions.c.id),
+    *(each.c.session_id for each in (chat_messages, session_snapshots, drafts)),
+)
+"""Columns that an older nbchat limited."""
 
 
 def default_file() -> Path:
@@ -119,6 +130,8 @@ def open_database(url: str) -> sa.Engine:
     for column in chat_messages.columns:
         if column.name not in known:
             _add(engine, column)
+    if engine.dialect.name == "postgresql":
+        _widen(engine)
     return engine
 
 
@@ -150,6 +163,22 @@ def _add(engine: sa.Engine, column: sa.Column[Any]) -> None:
     except (OperationalError, ProgrammingError):
         if column.name not in _columns(engine):
             raise
+
+
+def _widen(engine: sa.Engine) -> None:
+    """Let in ids and scopes of any length where an older nbchat made the tables.
+
+    Who may not alter them can go on with short ones.
+    """
+    inspector = sa.inspect(engine)
+    for column in UNLIMITED:
+        table = column.table.name
+        found = {each["name"]: each["type"] for each in inspector.get_columns(table)}
+        if getattr(found[column.name], "length", None):
+            with suppress(ProgrammingError), engine.begin() as connection:
+                connection.exec_driver_sql(
+                    f"ALTER TABLE {table} ALTER {column.name} TYPE TEXT"
+                )
 
 
 def _tune_sqlite(connection: Any, _record: object) -> None:
