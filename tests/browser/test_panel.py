@@ -115,6 +115,22 @@ def test_stop_keeps_the_partial_answer_even_while_a_cell_runs(
     expect(answer.last).to_have_text("Still here.")
 
 
+def test_what_comes_back_stands_before_what_is_being_typed(
+    open_notebook: OpenNotebook,
+) -> None:
+    panel = panel_of(
+        chat_notebook(open_notebook, "says('word ' * 500, delay_seconds=0.05)")
+    )
+    box = panel.get_by_role("textbox")
+    say(panel, "Tell me a long story.")
+    expect(panel.locator(".nbc-live")).to_contain_text("word word")
+    say(panel, "And another one.")
+    expect(panel.locator(".nbc-queued")).to_have_count(1)
+    box.fill("Or rather")
+    stop_button(panel).click()
+    expect(box).to_have_value("And another one.\n\nOr rather")
+
+
 def test_a_second_view_and_a_reloaded_page_show_the_transcript(
     open_notebook: OpenNotebook,
 ) -> None:

@@ -55,11 +55,20 @@ class Box {
     input.focus(); // from the button, which is hidden now
   }
 
+  // What comes back stands before what is being typed.
   offerDraft({ text, place }) {
-    const { input } = this.panel.parts;
-    if (place !== undefined) this.panel.rewriting.begin(place, text);
-    if (input.value.trim()) return;
-    input.value = text;
-    this.onInput();
+    const { parts, rewriting } = this.panel;
+    if (place !== undefined) {
+      rewriting.begin(place, text, "");
+    } else if (rewriting.isOn) {
+      rewriting.draft = joined(text, rewriting.draft);
+    } else {
+      parts.input.value = joined(text, parts.input.value);
+      this.onInput();
+    }
   }
+}
+
+function joined(...texts) {
+  return texts.filter((text) => text.trim()).join("\n\n");
 }
