@@ -98,6 +98,25 @@ def test_an_earlier_message_is_edited_and_the_old_way_is_gone_back_to(
     expect(panel.locator(".nbc-log")).not_to_contain_text("Another two.")
 
 
+def test_a_draft_and_a_rewrite_outlive_another_edit_and_a_new_session(
+    open_notebook: OpenNotebook,
+) -> None:
+    panel = panel_of(ways_notebook(open_notebook, "says('One.'), says('Two.')"))
+    ask(panel, "First question?")
+    ask(panel, "Second question?")
+    box = panel.locator(".nbc-input")
+    box.fill("a draft")
+    line(panel, "Second question?").get_by_role("button", name="Edit").click()
+    expect(box).to_have_value("Second question?")
+    box.fill("a long rewrite")
+    line(panel, "First question?").get_by_role("button", name="Edit").click()
+    expect(box).to_have_value("First question?")
+    panel.get_by_role("button", name="More").click()
+    panel.get_by_role("menuitem", name="New session").click()
+    expect(box).to_have_value("a draft\n\na long rewrite")
+    expect(panel.locator(".nbc-editing")).to_be_hidden()
+
+
 def test_the_newest_answer_is_regenerated(
     open_notebook: OpenNotebook, screenshot: Screenshot
 ) -> None:

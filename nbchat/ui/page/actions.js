@@ -167,6 +167,7 @@ class Rewriting {
     this.panel = panel;
     this.place = null; // of the message in the transcript; null while none is edited
     this.draft = ""; // what was being typed before
+    this.words = ""; // what the message said before
     panel.parts.cancelEditing.addEventListener("click", () => this.cancel());
   }
 
@@ -174,21 +175,30 @@ class Rewriting {
     return this.place !== null;
   }
 
-  begin(place, text) {
+  begin(place, text, words) {
     const { input } = this.panel.parts;
-    if (!this.isOn) this.draft = input.value;
+    this.draft = this.isOn ? this.kept() : input.value;
     this.show(place, text);
+    this.words = words ?? input.value; // a box writes some ends of lines otherwise
     input.setSelectionRange(input.value.length, input.value.length);
+    input.focus();
   }
 
   cancel() {
-    if (this.isOn) this.show(null, this.draft);
+    if (!this.isOn) return;
+    this.show(null, this.draft);
+    this.panel.parts.input.focus();
   }
 
-  // Another session is shown: what is in the box becomes a message like any other.
+  // Another session is shown, which has no such message.
   leave() {
-    this.place = null;
-    this.panel.parts.editing.hidden = true;
+    if (this.isOn) this.show(null, this.kept());
+  }
+
+  // What was being typed before, and what was made of the message, if anything
+  kept() {
+    const { value } = this.panel.parts.input;
+    return value === this.words ? this.draft : joined(this.draft, value);
   }
 
   show(place, text) {
@@ -197,7 +207,6 @@ class Rewriting {
     editing.hidden = place === null;
     input.value = text;
     this.panel.box.onInput();
-    input.focus();
   }
 
   submit() {
@@ -206,6 +215,7 @@ class Rewriting {
     if (!text.trim() || panel.isGone || panel.state.is_busy) return;
     const previews = panel.attached.keys();
     this.show(null, this.draft);
+    panel.parts.input.focus();
     panel.expectTurn(text);
     panel.send({ type: "branch", place, text, previews });
   }
