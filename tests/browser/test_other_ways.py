@@ -189,7 +189,7 @@ def test_a_summary_is_edited_written_anew_undone_and_redone_at_its_banner(
 ) -> None:
     script = (
         f"says('It is offline.'), says({STORY!r}), "
-        "says('<summary>Written anew: Ann waits.</summary>')"
+        "says('<summary>Written anew: Ann waits.</summary>'), window=6_000"
     )
     panel = panel_of(ways_notebook(open_notebook, script))
     ask(panel, LONG * 60)
@@ -205,6 +205,10 @@ def test_a_summary_is_edited_written_anew_undone_and_redone_at_its_banner(
     expect(story).to_have_value(STORY[9:-10])
     expect(dialog).to_contain_text("Facts kept by code")
     screenshot("edit")
+    story.fill(LONG * 1_000)
+    dialog.get_by_role("button", name="Save").click()
+    expect(dialog.get_by_role("status")).to_contain_text("the model's window takes")
+    expect(story).to_have_value(LONG * 1_000)
     story.fill("Ann waits.\n\nHer printer is **offline**.")
     dialog.get_by_role("button", name="Save").click()
     expect(banner).to_contain_text("Compaction occurred, edited")
@@ -246,9 +250,15 @@ def test_pins_are_kept_word_for_word_and_let_go(
     page.keyboard.press("Enter")
     dialog = panel.get_by_role("dialog")
     expect(dialog.locator(".nbc-pin-text")).to_have_text("Never promise  a date.")
-    dialog.get_by_label("New rule").fill("Answer in French.")
-    dialog.get_by_label("New rule").press("Enter")
+    rule = dialog.get_by_label("New rule")
+    rule.fill(LONG * 500)
+    rule.press("Enter")
+    expect(dialog.get_by_role("status")).to_contain_text("a pin may have 2,000")
+    expect(rule).to_have_value(LONG * 500)
+    rule.fill("Answer in French.")
+    rule.press("Enter")
     expect(dialog.locator(".nbc-pin")).to_have_count(2)
+    expect(rule).to_have_value("")
     screenshot("pins")
     dialog.get_by_label("New rule").fill("Answer in French.")
     dialog.get_by_label("New rule").press("Enter")

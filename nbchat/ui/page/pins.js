@@ -7,6 +7,7 @@ class PinsDialog extends Dialog {
     const note = ": they go with every request, whatever is folded";
     super(panel, { title: "Pins", className: "nbc-pins", note });
     this.drawn = "";
+    this.adding = null; // the rule that was asked for last, until it is among the others
     this.list = tag("ol", "nbc-pin-list", { "aria-label": "Pinned" });
     this.none = tag("div", "nbc-none", {}, "Nothing is pinned yet.");
     this.text = tag("textarea", "", { rows: "2", "data-first": "", "aria-label": "New rule" });
@@ -33,6 +34,7 @@ class PinsDialog extends Dialog {
     if (!this.isOpen) return;
     const { pins = [], is_busy: isBusy } = this.panel.state;
     const isBlocked = isBusy || this.panel.isGone;
+    if (this.adding && pins.length > this.adding.number) this.clear();
     this.none.hidden = pins.length > 0;
     this.keepFocus(() => {
       if (this.drawn !== JSON.stringify(pins)) this.list.replaceChildren(...pins.map(pinRow));
@@ -45,10 +47,15 @@ class PinsDialog extends Dialog {
   submit(event) {
     event.preventDefault();
     if (this.add.disabled) return;
+    const { pins = [] } = this.panel.state;
+    this.adding = { text: this.text.value, number: pins.length };
     this.change(`/pin ${this.text.value.trim()}`);
-    this.text.value = "";
     this.text.focus();
-    this.draw();
+  }
+
+  clear() {
+    if (this.text.value === this.adding.text) this.text.value = "";
+    this.adding = null;
   }
 
   remove(event) {
@@ -66,8 +73,9 @@ class PinsDialog extends Dialog {
 
   // What was refused is said in the transcript, which the dialog covers.
   see(item) {
-    if (!this.isOpen || !this.isChanging || !item.matches(".nbc-error")) return;
+    if (!this.isChanging || !item.matches(".nbc-error")) return;
     this.isChanging = false;
+    this.adding = null;
     this.status.textContent = item.textContent;
   }
 }

@@ -1,5 +1,7 @@
 // The summary in force: put in one's own words, or written anew
 
+const REFUSED = ".nbc-error, .nbc-banner:is([data-state='skipped'], [data-state='failed'])";
+
 class SummaryDialog extends Dialog {
   constructor(panel) {
     super(panel, { title: "Edit the summary", className: "nbc-summary-dialog" });
@@ -21,6 +23,7 @@ class SummaryDialog extends Dialog {
   open(opener) {
     this.story.value = this.facts.textContent = "";
     this.story.disabled = true;
+    this.isSaving = false;
     super.open(opener);
     this.box.focus();
     this.status.textContent = "Looking up the summary …";
@@ -46,8 +49,20 @@ class SummaryDialog extends Dialog {
   submit(event) {
     event.preventDefault();
     if (this.save.disabled) return;
-    this.close();
+    this.isSaving = true;
+    this.status.textContent = "Saving …";
     this.panel.command(`/edit ${this.story.value.trim()}`);
+  }
+
+  // Why it was refused is said in the transcript, which the dialog covers.
+  see(item) {
+    if (!this.isSaving || !item.matches(REFUSED)) return;
+    this.isSaving = false;
+    this.status.textContent = item.textContent;
+  }
+
+  refresh() {
+    if (this.isOpen && this.isSaving) this.close();
   }
 }
 
