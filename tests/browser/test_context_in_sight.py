@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from labkit import Notebook
-from panels import ask
+from panels import DEAF_TO_STOP, aborted, ask
 from playwright.sync_api import Locator, Page, expect
 from readable import CONTRAST
 
@@ -132,14 +132,20 @@ def test_thoughts_read_the_same_when_their_entry_has_come(
 
 
 def test_thoughts_that_came_after_stop_are_in_the_entry(
-    open_notebook: OpenNotebook,
+    open_notebook: OpenNotebook, page: Page
 ) -> None:
     slow = "agent(says('word ' * 2_000, delay_seconds=0.01), kind=Thinking)"
-    _, panel = open_panel(open_notebook, slow)
+    lost = "ui.send({'type': 'events', 'seq': 10**9, 'events': []})"
+    notebook, panel = open_panel(open_notebook, slow, lost, "ui.stop()")
     panel.locator(".nbc-input").fill("Is it?")
     panel.locator(".nbc-input").press("Enter")
     expect(panel.locator(".nbc-live")).to_contain_text("word")
-    panel.get_by_role("button", name="Stop").click()
+    page.evaluate(DEAF_TO_STOP)
+    with aborted(page, "**/nbchat/stop"):
+        panel.get_by_role("button", name="Stop").click()
+        notebook.run(1)
+        expect(panel.locator(".nbc-live")).to_be_empty()  # all was sent once more
+    notebook.run(2)
     thought = panel.locator(".nbc-log .nbc-thinking .nbc-text")
     expect(thought).to_have_count(1)
     assert thought.text_content() == "First the printer. " * 30

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from labkit import REPOSITORY, Notebook
+from panels import DEAF_TO_STOP, aborted, is_idle, say
 from playwright.sync_api import Locator, Page, expect
 
 OpenNotebook = Callable[..., Notebook]
@@ -148,3 +149,31 @@ def test_stop_while_blocks_stream_loses_none_of_what_was_said(
     shown = answer.locator(".nbc-md > p").all_text_contents()
     whole = [f"Paragraph {number:03}." for number in range(said)]
     assert shown[: said - 1] == whole[:-1]
+
+
+def test_what_comes_after_stop_and_another_message_stands_in_its_order(
+    open_notebook: OpenNotebook, page: Page
+) -> None:
+    text = "".join(f"Paragraph {number:03}.\n\n" for number in range(100))
+    notebook = open_notebook(
+        "from nbchat.agent import Agent\nfrom nbchat.ui import ChatUI\n"
+        "from nbchat.testing import ScriptedProvider, says\n"
+        f"told = says({text!r}, delay_seconds=0.01), says('Two.')\n"
+        "ui = ChatUI(Agent(ScriptedProvider(*told)))\nui",
+    )
+    panel = notebook.run(0).locator(".nbc")
+    say(panel, "Go on.")
+    shown = panel.locator(".nbc-live p")
+    expect(shown.nth(5)).to_be_attached()
+    page.evaluate(DEAF_TO_STOP)
+    with aborted(page, "**/nbchat/stop"):
+        panel.get_by_role("button", name="Stop").click()
+        seen = shown.count()
+        page.wait_for_timeout(300)
+        assert shown.count() == seen
+        say(panel, "And now?")
+        answers = panel.locator(".nbc-log .nbc-assistant")
+        expect(answers.last).to_have_text("Two.")
+    is_idle(panel)
+    paragraphs = answers.first.locator(".nbc-md > p").all_text_contents()
+    assert paragraphs == [f"Paragraph {number:03}." for number in range(100)]

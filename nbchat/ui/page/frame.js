@@ -120,5 +120,5 @@ function streamOf(kind) {
       ? tag("details", "nbc-entry nbc-thinking", { open: "" }, tag("summary", "", {}, "Thinking"))
       : tag("article", "nbc-entry nbc-assistant", { "aria-label": "Assistant" });
   root.append(blocks, open);
-  return { root, blocks, text, unseen: tag("div"), unseenText: "" };
+  return { root, blocks, text, unseen: tag("div"), unseenText: "", isCut: false };
 }

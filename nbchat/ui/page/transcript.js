@@ -139,17 +139,21 @@ class Transcript {
     this.askAgainAt = 0;
   }
 
-  // The item will need what nobody shall see after Stop was pressed.
+  // The item will need what nobody shall see after Stop was pressed: in its order, so
+  // that nothing more of it is shown, whatever is said next.
   addText({ kind, text }) {
     const stream = this.stream(kind);
-    if (this.panel.isFrozen) stream.unseenText += text;
+    stream.isCut ||= this.panel.isFrozen;
+    if (stream.isCut) stream.unseenText += text;
     else stream.text.appendData(text);
   }
 
   addBlock({ kind, html, text }) {
-    const { blocks, unseen, text: open } = this.stream(kind);
-    (this.panel.isFrozen ? unseen : blocks).insertAdjacentHTML("beforeend", html);
-    if (!this.panel.isFrozen) open.data = text;
+    const stream = this.stream(kind);
+    stream.isCut ||= this.panel.isFrozen;
+    (stream.isCut ? stream.unseen : stream.blocks).insertAdjacentHTML("beforeend", html);
+    if (stream.isCut) stream.unseenText = text;
+    else stream.text.data = text;
   }
 
   blocksOf(kind) {
