@@ -268,6 +268,26 @@ def test_stop_goes_by_the_server_when_the_kernel_hears_no_click(
     notebook.join()
 
 
+def test_a_stop_that_the_server_did_not_take_leaves_the_next_its_way(
+    open_notebook: OpenNotebook, page: Page
+) -> None:
+    _, panel = asking_panel(open_notebook, f"{SLOW}, {SLOW}, {SLOW}")
+    stopped = panel.locator(".nbc-log .nbc-cut")
+    faults = [lambda route: route.abort(), lambda route: route.fulfill(status=404)]
+    for number, fault in enumerate(faults):
+        page.route("**/nbchat/stop", fault)
+        say(panel, "Tell me a long story.")
+        expect(panel.locator(".nbc-live")).to_contain_text("word word")
+        panel.get_by_role("button", name="Stop").click()
+        expect(stopped).to_have_count(number + 1)
+        page.unroute("**/nbchat/stop")
+    say(panel, "Tell me another one.")
+    expect(panel.locator(".nbc-live")).to_contain_text("word word")
+    page.evaluate(DEAF)
+    panel.get_by_role("button", name="Stop").click()
+    expect(stopped).to_have_count(3, timeout=5_000)
+
+
 def test_a_decision_goes_by_the_server_too(
     open_notebook: OpenNotebook, page: Page
 ) -> None:

@@ -1,6 +1,9 @@
 // A second way to the kernel: the Jupyter Server this page came from, which is heard
 // also where a running cell keeps the kernel from hearing a click
 
+// For good; what answers 404 or 409 now (a chat, a call) may be there the next time
+const REFUSALS = new Set([401, 403, 405]);
+
 class ServerWay {
   constructor(link) {
     this.link = link;
@@ -17,9 +20,9 @@ class ServerWay {
     try {
       // By `mode` the browser refuses every other server.
       const answer = await fetch(address, { ...options, mode: "same-origin" });
-      this.isOpen = answer.ok;
+      this.isOpen = !REFUSALS.has(answer.status);
     } catch {
-      this.isOpen = false;
+      // Not reached: that may be different the next time, and the console has its line.
     }
   }
 }
