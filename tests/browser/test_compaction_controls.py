@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from labkit import Notebook
-from panels import ask, panel_of
+from panels import ask, is_idle, panel_of, say
 from playwright.sync_api import Locator, Page, expect
 from readable import CONTRAST
 
@@ -145,7 +145,8 @@ def test_a_small_conversation_is_warned_about_and_a_failure_can_be_retried(
 ) -> None:
     script = (
         "says('Hello, Ann.'), fails(AuthenticationFailed('the key is wrong')), "
-        "fails(AuthenticationFailed('the key is still wrong')), says('Still here.')"
+        "fails(AuthenticationFailed('the key is still wrong')), "
+        "says('Still here.', delay_seconds=0.5)"
     )
     panel = open_panel(open_notebook, script)
     dialog = open_dialog(panel)
@@ -163,7 +164,10 @@ def test_a_small_conversation_is_warned_about_and_a_failure_can_be_retried(
     expect(failed.last).to_contain_text("the key is still wrong")
     expect(panel.get_by_role("button", name="Retry")).to_have_count(1)
     screenshot("failed")
-    ask(panel, "Are you there?")
+    say(panel, "Are you there?")
+    expect(panel.get_by_role("button", name="Retry")).to_be_disabled()
+    is_idle(panel)
+    expect(panel.get_by_role("button", name="Retry")).to_be_enabled()
     expect(panel.locator(".nbc-log .nbc-assistant").last).to_have_text("Still here.")
 
 

@@ -80,7 +80,7 @@ class Actions {
     const context = { ...facts, out: new Set(out) };
     rows.forEach((row) => this.drawRow(row, context));
     const { log } = this.panel.parts;
-    log.querySelectorAll(".nbc-back").forEach((back) => (back.disabled = isBlocked));
+    log.querySelectorAll(".nbc-back, .nbc-retry").forEach((each) => (each.disabled = isBlocked));
   }
 
   drawRow({ key, place, kind, box, mark, item, buttons }, context) {

@@ -19,7 +19,7 @@ class Menu {
   }
 
   get items() {
-    return [...this.panel.parts.menu.children].filter((item) => !item.hidden);
+    return [...this.panel.parts.menu.children].filter((item) => !item.hidden && !item.disabled);
   }
 
   open() {
@@ -69,10 +69,13 @@ class Menu {
 
   draw() {
     const { more, menu } = this.panel.parts;
-    const { pins = [], has_sessions: hasSessions, phase } = this.panel.state;
+    const { pins = [], has_sessions: hasSessions, phase, is_busy: isBusy } = this.panel.state;
     const [pinned, ...sessions] = menu.children;
+    const [, begin] = sessions;
     pinned.textContent = pins.length ? `Pins (${pins.length})` : "Pins";
     sessions.forEach((item) => (item.hidden = !hasSessions));
+    begin.disabled = Boolean(isBusy);
+    begin.title = isBusy ? "Wait for the answer, or stop it" : "";
     more.disabled = phase !== "ready" || this.panel.isGone;
     if (more.disabled) this.hide();
   }
