@@ -341,6 +341,26 @@ def test_a_model_is_chosen_from_the_list_or_by_its_name(
     expect(panel.locator(".nbc-model")).to_have_text("local:smollm2")
 
 
+def test_a_model_is_chosen_by_what_its_server_calls_it_colon_included(
+    open_notebook: OpenNotebook, page: Page
+) -> None:
+    notebook = open_notebook(
+        f"{SETUP}\nimport os\nos.environ['OPENAI_API_KEY'] = 'none'\n"
+        "class Server(ScriptedProvider):\n"
+        "    def models(self):\n"
+        "        return ['llama3:8b', 'qwen2.5:7b', 'qwen2.5:7b-instruct']\n"
+        "agent = Agent(Server(name='openai:llama3:8b'))\n"
+        "ui = ChatUI(agent, commands=known)\nui"
+    )
+    panel = notebook.run(0).locator(".nbc")
+    model = panel.locator(".nbc-model")
+    model.click()
+    expect(panel.locator(".nbc-model-name")).to_have_count(4)
+    page.keyboard.type("qwen2.5:7b")
+    page.keyboard.press("Enter")
+    expect(model).to_have_text("openai:qwen2.5:7b")
+
+
 def test_the_notebooks_own_panel_has_its_sessions_and_says_why_it_lists_no_models(
     open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
 ) -> None:

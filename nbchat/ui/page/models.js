@@ -59,12 +59,15 @@ class ModelDialog extends Dialog {
     });
   }
 
-  // What was typed, if it names a provider; else the only one it can mean
+  // What was typed, if it names a provider; else the only one it can mean. What a server
+  // calls a model may have a colon, too: "qwen3:8b" is "openai:qwen3:8b" here.
   wanted() {
     const typed = this.name.value.trim();
-    const matching = this.matching();
-    if (typed.includes(":")) return typed;
-    return typed && matching.length === 1 ? matching[0] : "";
+    const isNamed = this.models.some((name) => typed.startsWith(`${providerOf(name)}:`));
+    const whole = this.models.filter((name) => name.endsWith(`:${typed}`));
+    const meant = whole.length === 1 ? whole : this.matching();
+    if (isNamed || (typed.includes(":") && !meant.length)) return typed;
+    return typed && meant.length === 1 ? meant[0] : "";
   }
 
   choose(name) {
@@ -72,6 +75,10 @@ class ModelDialog extends Dialog {
     this.close();
     this.panel.command(`/model ${name}`);
   }
+}
+
+function providerOf(name) {
+  return name.split(":", 1)[0];
 }
 
 function modelRow(name, current) {
