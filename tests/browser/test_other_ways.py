@@ -63,7 +63,8 @@ def test_an_earlier_message_is_edited_and_the_old_way_is_gone_back_to(
     script = "says('One.'), says('Two.'), says('Another two.'), says('Third.')"
     notebook = ways_notebook(open_notebook, script)
     panel = panel_of(notebook)
-    ask(panel, "First question, about the printer of Ann")
+    ask(panel, "\n \n    if late:\n        wait()\n\n")
+    assert notebook.run(1).inner_text().strip() == r"'    if late:\n        wait()'"
     ask(panel, "Second question?")
     box = panel.locator(".nbc-input")
     box.fill("a draft")

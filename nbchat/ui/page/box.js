@@ -46,7 +46,7 @@ class Box {
       this.panel.rewriting.submit();
       return;
     }
-    const text = input.value.trim();
+    const text = tidied(input.value);
     if (!text || this.panel.isGone) return;
     const previews = this.panel.attached.keys();
     input.value = "";
@@ -67,6 +67,12 @@ class Box {
       this.onInput();
     }
   }
+}
+
+// Without blank lines around it; the first line of pasted code keeps its indentation.
+function tidied(text) {
+  const isCommand = /^\s*\/[a-z]/i.test(text);
+  return isCommand ? text.trim() : text.trimEnd().replace(/^(?:[^\S\n]*\n)+/, "");
 }
 
 function joined(...texts) {
