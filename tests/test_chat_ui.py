@@ -194,7 +194,7 @@ def settled(panel: Panel) -> list[dict[str, Any]]:
 
 def shown(*events: Event | WorkerEvent, notifies: bool = True) -> View:
     """What a view shows after these events."""
-    screen, view = Screen(), View()
+    screen, view = Screen(clock=lambda: 0.0), View()
     screen.set_notifies(notifies=notifies)
     view.receive({"type": "snapshot", "seq": 0, **screen.snapshot()})
     for event in events:

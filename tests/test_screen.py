@@ -16,6 +16,7 @@ from nbchat.events import (
     CompactionStarted,
     EntryAdded,
     Event,
+    RetryScheduled,
     TextDelta,
     ThinkingDelta,
     TurnFinished,
@@ -80,6 +81,15 @@ def test_below_an_answer_stands_what_it_took():
         r"1,000 in · 10 out · \$0\.0021 · \d+\.\d s", text_of(shown[-1])
     )
     assert screen.snapshot()["state"]["spent"] == "1,000 in · 10 out · $0.0021"
+
+
+def test_a_view_that_comes_later_is_told_how_long_a_retry_still_takes():
+    times = iter((100.0, 109.0, 130.0))
+    screen = Screen(clock=lambda: next(times))
+    screen.fold(RetryScheduled(1, 20.0, "slow down"))
+    retries = [screen.snapshot()["state"]["retry"] for _ in range(2)]
+    assert [retry["seconds"] for retry in retries] == [11.0, 0.0]
+    assert retries[0]["reason"] == "slow down"
 
 
 def test_the_line_comes_once_for_all_requests_of_a_turn():

@@ -5,6 +5,8 @@ gets all of it at once. `fold` answers with the operations that bring a view up 
 `protocol.json` describes them.
 """
 
+import time
+from collections.abc import Callable
 from itertools import takewhile
 from typing import Any, assert_never
 
@@ -74,8 +76,16 @@ OFFERS = ("settings", "sessions", "branches")
 class Screen:
     """The items of the transcript, the answer being written, and the panel's state."""
 
-    def __init__(self, *, chat_id: str = "", **offers: bool) -> None:
+    def __init__(
+        self,
+        *,
+        chat_id: str = "",
+        clock: Callable[[], float] = time.monotonic,
+        **offers: bool,
+    ) -> None:
         """An empty panel whose agent is still to come; `offers` are of `OFFERS`."""
+        self._clock = clock
+        self._retry_at = 0.0
         self._items = Transcript()
         self._cards = WaitingCards(self._items)
         self._questions: tuple[Question, ...] = ()
@@ -111,7 +121,7 @@ class Screen:
         return {
             **self._items.page(),
             "live": self._live.snapshot(),
-            "state": dict(self._state),
+            "state": {**self._state, "retry": self._retry_left()},
         }
 
     def fold(self, event: Event | WorkerEvent) -> list[Operation]:
@@ -144,6 +154,12 @@ class Screen:
                 shown = self._fold_worker(event)
         return shown
 
+    def _retry_left(self) -> dict[str, Any] | None:
+        """The retry that is waited for, with the seconds that are left."""
+        retry: dict[str, Any] | None = self._state["retry"]
+        left = max(0.0, self._retry_at - self._clock())
+        return retry and {**retry, "seconds": left}
+
     def page(self, before: int) -> dict[str, Any]:
         """Items that are older than a view's, and the key to go on before."""
         return self._items.page(before)
@@ -162,6 +178,7 @@ class Screen:
                 shown = self._live.think(text)
                 return [*self._set(activity="Thinking", retry=None), *shown]
             case RetryScheduled(attempt, wait_seconds, reason):
+                self._retry_at = self._clock() + wait_seconds
                 retry = {
                     "attempt": attempt,
                     "seconds": wait_seconds,
