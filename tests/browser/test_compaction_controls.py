@@ -298,7 +298,8 @@ def test_the_notebooks_own_panel_keeps_what_is_set_in_it(
         "os.environ['NBCHAT_MODEL'] = 'openai:no-model'\n"
         "os.environ['OPENAI_BASE_URL'] = 'http://127.0.0.1:9/v1'\n"
         "%load_ext nbchat\n%chat",
-        "agent = %chat agent\nagent.engine.policy.name, agent.engine.policy.keep",
+        "agent = %chat agent\nengine = agent.engine\n"
+        "engine.policy.name, engine.policy.keep, engine.summary_prompt",
         "%reload_ext nbchat\n%chat /settings",
     )
     panel = notebook.run(0).locator(".nbc")
@@ -314,7 +315,11 @@ def test_the_notebooks_own_panel_keeps_what_is_set_in_it(
     dialog.get_by_label("Scope of keep", exact=True).select_option("openai:no-model")
     keep.get_by_role("button", name="Save").click()
     expect(keep).to_contain_text("set for openai:no-model")
+    prompt = dialog.get_by_label("summary_prompt", exact=True)
+    prompt.fill("Be brief.\nName ids.")
+    prompt.press("Enter")
+    expect(dialog.locator(".nbc-dialog-status")).to_contain_text("summary_prompt is")
     screenshot("own-settings")
     page.keyboard.press("Escape")
-    expect(notebook.run(1)).to_contain_text("('tiered', 5)")
+    expect(notebook.run(1)).to_contain_text(r"('tiered', 5, 'Be brief.\nName ids.')")
     expect(notebook.run(2)).to_contain_text("set for openai:no-model")

@@ -12,6 +12,15 @@ function button(className, label, title, type = "button") {
   return tag("button", className, { type, title }, label);
 }
 
+// As everywhere in the panel Shift+Enter begins a line.
+function submitByEnter(text) {
+  text.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    text.form.requestSubmit();
+  });
+}
+
 function tag(name, className = "", attributes = {}, ...children) {
   const element = document.createElement(name);
   if (className) element.className = className;

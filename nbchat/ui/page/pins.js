@@ -18,10 +18,7 @@ class PinsDialog extends Dialog {
     this.footer.before(this.form);
     this.form.addEventListener("submit", (event) => this.submit(event));
     this.text.addEventListener("input", () => this.draw());
-    this.text.addEventListener("keydown", (event) => {
-      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
-      this.submit(event);
-    });
+    submitByEnter(this.text);
     this.list.addEventListener("click", (event) => this.remove(event));
   }
 

@@ -117,8 +117,13 @@ function settingInput({ kind, choices }) {
     select.append(...options(choices));
     return select;
   }
+  if (kind === "text") {
+    const text = tag("textarea", "", { rows: "1" }); // a prompt has lines
+    submitByEnter(text);
+    return text;
+  }
   const types = { bool: "checkbox", int: "number", float: "number" };
-  const input = tag("input", "", { type: types[kind] ?? "text" });
+  const input = tag("input", "", { type: types[kind] });
   if (kind === "float") input.step = "any";
   input.required = kind === "int" || kind === "float";
   return input;
