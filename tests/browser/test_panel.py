@@ -115,12 +115,13 @@ def test_stop_keeps_the_partial_answer_even_while_a_cell_runs(
     expect(answer.last).to_have_text("Still here.")
 
 
-def test_what_comes_back_stands_before_what_is_being_typed(
+def test_what_comes_back_stands_before_what_is_being_typed_until_it_is_sent(
     open_notebook: OpenNotebook,
 ) -> None:
-    panel = panel_of(
-        chat_notebook(open_notebook, "says('word ' * 500, delay_seconds=0.05)")
-    )
+    script = "says('word ' * 500, delay_seconds=0.05), says('Two.'), says('Three.')"
+    notebook = chat_notebook(open_notebook, script)
+    panel = panel_of(notebook)
+    other = panel_of(notebook, 1).get_by_role("textbox")
     box = panel.get_by_role("textbox")
     say(panel, "Tell me a long story.")
     expect(panel.locator(".nbc-live")).to_contain_text("word word")
@@ -129,6 +130,11 @@ def test_what_comes_back_stands_before_what_is_being_typed(
     box.fill("Or rather")
     stop_button(panel).click()
     expect(box).to_have_value("And another one.\n\nOr rather")
+    expect(other).to_have_value("And another one.")
+    box.fill("And another one.")
+    box.press("Enter")
+    expect(panel.locator(".nbc-user")).to_have_count(2)
+    expect(other).to_have_value("")
 
 
 def test_a_second_view_and_a_reloaded_page_show_the_transcript(

@@ -5,6 +5,7 @@ const INPUT_LIMIT_PIXELS = 180;
 class Box {
   constructor(panel) {
     this.panel = panel;
+    this.offered = null; // what came back, as it stands in the box of every view
     const { input, form } = panel.parts;
     input.addEventListener("keydown", (event) => this.onKey(event));
     input.addEventListener("input", () => this.onInput());
@@ -66,6 +67,16 @@ class Box {
       parts.input.value = joined(text, parts.input.value);
       this.onInput();
     }
+    this.offered = text;
+  }
+
+  // What another view has sent since, nobody needs here, unless it was changed.
+  forgetSent(queue) {
+    const { parts, rewriting } = this.panel;
+    if (!queue.includes(this.offered) || parts.input.value !== this.offered) return;
+    if (rewriting.isOn) return rewriting.show(null, rewriting.draft);
+    parts.input.value = "";
+    this.onInput();
   }
 }
 

@@ -149,6 +149,7 @@ class Panel {
     this.state = { ...this.state, ...changes };
     if (changes.is_busy === false || changes.queue?.length) this.isFrozen = false;
     if (changes.is_busy === false) this.rest();
+    if (changes.queue) this.box.forgetSent(changes.queue);
     if (changes.retry) this.retryAt = Date.now() + 1000 * changes.retry.seconds;
   }
 
