@@ -8,7 +8,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -134,17 +134,13 @@ def show(events: Iterator[Event], stop: threading.Event | None = None) -> None:
     Raises UsageError, one line without a traceback, when the turn failed.
     """
     text = WrappedText()
-    while True:
-        try:
-            for event in events:
-                _show(event, text)
-        except KeyboardInterrupt:
-            if stop is None or stop.is_set():
-                raise
-            stop.set()
-            print("stopped; what had arrived is kept", file=sys.stderr)
-        else:
-            return
+    try:
+        failure = _show_all(events, text, stop)
+    finally:
+        if isinstance(events, Generator):
+            events.close()  # else a kept traceback keeps it, and the chat is locked
+    if failure:
+        raise UsageError(failure)
 
 
 @contextmanager
@@ -168,6 +164,27 @@ def announcing(room: Approvals | None, *, has_panel: bool) -> Iterator[None]:
             end()
 
 
+def _show_all(
+    events: Iterator[Event], text: WrappedText, stop: threading.Event | None
+) -> str:
+    """Why the turn failed, if it did; all that it has to tell is shown first."""
+    failure = ""
+    while True:
+        try:
+            for event in events:
+                if isinstance(event, TurnFailed):
+                    failure = event.message
+                else:
+                    _show(event, text)
+        except KeyboardInterrupt:
+            if stop is None or stop.is_set():
+                raise
+            stop.set()
+            print("stopped; what had arrived is kept", file=sys.stderr)
+        else:
+            return failure
+
+
 def _show(event: Event, text: WrappedText) -> None:
     match event:
         case TextDelta(piece):
@@ -178,8 +195,6 @@ def _show(event: Event, text: WrappedText) -> None:
             print(f"[{call.tool_name} {call.tool_args}]")
         case Compacted(compaction):
             display(Banner(compaction))  # type: ignore[no-untyped-call]
-        case TurnFailed(message):
-            raise UsageError(message)
         case _:
             if note := _note(event):
                 print(note, file=sys.stderr)

@@ -3,10 +3,18 @@
 import contextlib
 import io
 
+import pytest
+from IPython.core.error import UsageError
+
+from nbchat.agent import Agent
 from nbchat.cell import WIDTH, Conversation, WrappedText, show
+from nbchat.commands import Commands
+from nbchat.errors import RequestRefused
 from nbchat.events import EntryAdded, TextDelta
 from nbchat.history import Entry
 from nbchat.session import Session
+from nbchat.storage.store import SessionStore
+from nbchat.testing import ScriptedProvider, fails, says
 
 ANSWER = "A plain word of text, and another. " * 300
 
@@ -63,3 +71,34 @@ def test_a_conversation_can_be_shown_where_there_are_no_widgets():
     for part in ("*ticket*", "look_up", "&lt;offline&gt;", "<strong>offline</strong>"):
         assert part in html
     assert repr(Conversation(Session())) == "nothing was said yet"
+
+
+class ClosedStream(io.StringIO):
+    """A standard output whose reader interrupts at the first word."""
+
+    def write(self, text: str) -> int:
+        raise KeyboardInterrupt
+
+
+def test_a_failed_turn_frees_the_chat_though_its_traceback_is_kept():
+    agent = Agent(ScriptedProvider(fails(RequestRefused("no such model")), says("ok")))
+    with pytest.raises(UsageError, match="no such model") as kept:
+        show(agent.run("hello"))
+    assert agent.ask("again") == "ok"
+    assert kept.tb  # IPython keeps it, too: as sys.last_traceback
+
+
+@pytest.mark.parametrize("command", ["", "/again"])
+def test_an_interrupt_while_printing_frees_the_chat(tmp_path, command):
+    agent = Agent(ScriptedProvider(says("one"), says("two words"), says("ok")))
+    agent.ask("hello")
+    with contextlib.closing(SessionStore(f"sqlite:///{tmp_path}/s.db")) as store:
+        commands = Commands(store)
+        turn = commands(agent, command).events if command else agent.run("hi")
+        with (
+            contextlib.redirect_stdout(ClosedStream()),
+            pytest.raises(KeyboardInterrupt) as kept,
+        ):
+            show(turn)
+    assert agent.ask("again") == "ok"
+    assert kept.tb

@@ -1,7 +1,6 @@
 """The commands by their names, with the store and the settings that some need."""
 
-from collections.abc import Iterable, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from nbchat.agent import Agent
@@ -181,7 +180,7 @@ class Commands:
         unsaved = self._saved(agent)
         self._switch(agent, kept)
         turn = agent.run(said, stop=stop, attached=attached or ())
-        return CommandResult(events=chain(unsaved, [Branched(old.session_id)], turn))
+        return CommandResult(events=_branched(old, unsaved, turn))
 
     def _import(self, agent: Agent, session_id: str, _stop: Stop) -> CommandResult:
         return CommandResult(events=agent.import_summary(self._store.load(session_id)))
@@ -270,6 +269,15 @@ class Commands:
     def _in_force(self, agent: Agent, model: str = "") -> NbChat:
         """The settings for a model, the chat's own if none is named."""
         return with_preferences(self._config, self._store, model or agent.provider.name)
+
+
+def _branched(
+    old: Session, unsaved: Iterable[Event], turn: Iterator[Event]
+) -> Iterator[Event]:
+    """The turn after the word that it goes another way; closing this closes it."""
+    yield from unsaved
+    yield Branched(old.session_id)
+    yield from turn
 
 
 def _setting_of(argument: str, model: str) -> tuple[str, str, str]:
