@@ -109,6 +109,11 @@ class WrappedText:
         self._print("\n")
         self._flush()
 
+    def break_off(self) -> None:
+        """End the line that was begun, if any: nothing more of it comes."""
+        if self._word or self._column:
+            self.end()
+
     def _flush(self) -> None:
         sys.stdout.flush()
         self._flushed_at = time.monotonic()
@@ -168,21 +173,28 @@ def _show_all(
     events: Iterator[Event], text: WrappedText, stop: threading.Event | None
 ) -> str:
     """Why the turn failed, if it did; all that it has to tell is shown first."""
-    failure = ""
     while True:
         try:
-            for event in events:
-                if isinstance(event, TurnFailed):
-                    failure = event.message
-                else:
-                    _show(event, text)
+            return _show_rest(events, text)
         except KeyboardInterrupt:
             if stop is None or stop.is_set():
                 raise
             stop.set()
             print("stopped; what had arrived is kept", file=sys.stderr)
-        else:
-            return failure
+
+
+def _show_rest(events: Iterator[Event], text: WrappedText) -> str:
+    """Print what is still to come; of an answer that breaks off its last word, too."""
+    failure = ""
+    try:
+        for event in events:
+            if isinstance(event, TurnFailed):
+                failure = event.message
+            else:
+                _show(event, text)
+    finally:
+        text.break_off()
+    return failure
 
 
 def _show(event: Event, text: WrappedText) -> None:

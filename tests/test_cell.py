@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import threading
 
 import pytest
 from IPython.core.error import UsageError
@@ -9,7 +10,7 @@ from IPython.core.error import UsageError
 from nbchat.agent import Agent
 from nbchat.cell import WIDTH, Conversation, WrappedText, show
 from nbchat.commands import Commands
-from nbchat.errors import RequestRefused
+from nbchat.errors import NbchatError, RequestRefused
 from nbchat.events import EntryAdded, TextDelta
 from nbchat.history import Entry
 from nbchat.session import Session
@@ -47,6 +48,20 @@ def test_the_first_words_are_seen_at_once():
     with contextlib.redirect_stdout(CountingStream()) as stream:
         WrappedText().write("Hello there, ")
     assert stream.flushes == 1
+
+
+@pytest.mark.parametrize("fault", [KeyboardInterrupt, NbchatError("lost")])
+def test_an_answer_that_breaks_off_is_printed_to_its_last_word(fault):
+    def events():
+        yield TextDelta("The answer is forty-two")
+        raise fault
+
+    with (
+        contextlib.redirect_stdout(CountingStream()) as stream,
+        contextlib.suppress(NbchatError),
+    ):
+        show(events(), threading.Event())
+    assert stream.getvalue() == "The answer is forty-two\n"
 
 
 def test_lines_break_between_words_and_code_stays_as_it_is():
