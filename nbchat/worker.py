@@ -9,6 +9,7 @@ all, and 7.4 to deliver the next click while a cell is running.
 """
 
 import logging
+import re
 import threading
 import time
 from collections import deque
@@ -50,6 +51,9 @@ Play = Callable[[Agent, threading.Event], Iterator[Event | WorkerEvent]]
 Attach = Callable[[], Iterable[Entry]]
 """What a message brings along, looked up when its turn has come."""
 
+
+COMMAND = re.compile(r"/[^\s/*]*(\s|$)")
+"""How a command begins; a path and a comment in code are messages like any other."""
 
 STOPS_KEPT = 100
 """How many stops are remembered, so that the same one may come on two ways."""
@@ -301,7 +305,7 @@ class Worker:
     def _answer(
         self, text: str, attach: Attach, agent: Agent, stop: threading.Event
     ) -> Iterator[Event | WorkerEvent]:
-        if self._commands is not None and text.startswith("/"):
+        if self._commands is not None and COMMAND.match(text):
             yield from _obey(self._commands, text, agent, stop)
             return
         try:
@@ -347,7 +351,12 @@ def _obey(
     commands: Commands, text: str, agent: Agent, stop: threading.Event
 ) -> Iterator[Event | WorkerEvent]:
     before = agent.session
-    outcome = commands(agent, text, stop=stop)
+    try:
+        outcome = commands(agent, text, stop=stop)
+    except NbchatError as error:
+        yield TurnFailed(str(error))
+        yield Returned((text,))
+        return
     if agent.session is not before:
         yield AgentReady(agent)
     if outcome.text:

@@ -303,6 +303,34 @@ def test_a_command_may_say_nothing(start: Start) -> None:
     assert recorder.all(Noted) == []
 
 
+def refuses(_agent: Agent, line: str, *, stop: threading.Event) -> Outcome:
+    raise ConfigError(f"there is no command {line}")
+
+
+def test_a_command_that_is_refused_goes_back_to_its_author(start: Start) -> None:
+    worker, recorder = start(says("hello"), commands=refuses)
+    worker.submit("/compct all of it")
+    worker.submit("hi")
+    assert worker.wait(10)
+    refusal = TurnFailed("there is no command /compct all of it")
+    assert recorder.all(TurnFailed) == [refusal]
+    assert recorder.all(Returned) == [Returned(("/compct all of it",))]
+    assert said(recorder, "user") == ["hi"]
+
+
+@pytest.mark.parametrize(
+    "text", ["/usr/bin/python3 fails:\nline", "/* why? */ x", "// why?"]
+)
+def test_a_path_or_a_comment_is_a_message_and_no_command(
+    start: Start, text: str
+) -> None:
+    worker, recorder = start(says("an answer"), commands=refuses)
+    worker.submit(text)
+    assert worker.wait(10)
+    assert said(recorder, "user") == [text]
+    assert recorder.all(TurnFailed) == []
+
+
 def test_without_commands_a_slash_is_just_text(start: Start) -> None:
     worker, recorder = start(says("an answer"))
     worker.submit("/etc/hosts?")
