@@ -325,6 +325,8 @@ class Worker:
             self._waiting.clear()
             self._tell(Returned(texts))
             self._tell_queue()
+            if not self._is_working:  # the thread sleeps on: it had not woken yet
+                self._tell(Idle())
 
     def _tell_queue(self) -> None:
         self._tell(QueueChanged(tuple(job.label for job in self._waiting)))

@@ -151,6 +151,21 @@ def test_stop_keeps_the_partial_answer_and_returns_what_waited(start: Start) -> 
     assert said(recorder, "assistant")[-1] == "fine"
 
 
+def test_a_message_that_is_stopped_before_the_thread_wakes_leaves_the_chat_idle(
+    start: Start,
+) -> None:
+    worker, recorder = start(says("hello"))
+    worker.submit("1")
+    assert worker.wait(10)
+    with worker._changed:  # the thread cannot wake in between
+        worker.submit("2")
+        worker.stop()
+    assert recorder.events[-3:] == [Returned(("2",)), QueueChanged(()), Idle()]
+    worker.submit("3")
+    assert worker.wait(10)
+    assert said(recorder, "user") == ["1", "3"]
+
+
 def test_stop_when_nothing_runs_does_nothing(start: Start) -> None:
     worker, recorder = start()
     worker.stop()
