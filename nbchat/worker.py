@@ -125,7 +125,7 @@ class Worker:
             lambda: self._agent and self._agent.approve,
             lambda questions: self._tell(CallsWaiting(questions)),
         )
-        self._door = Door(self.stop, lambda: self.approvals.room, chat_id)
+        self._door = Door(self._stop_early, lambda: self.approvals.room, chat_id)
 
     @property
     def agent(self) -> Agent:
@@ -226,6 +226,14 @@ class Worker:
         self._door.close()
         if self._thread not in (None, threading.current_thread()):
             self._thread.join(timeout_seconds)
+
+    def _stop_early(self, token: str) -> None:
+        """Stop on the server's way, which a message behind a cell does not take.
+
+        With nothing to end it does not count: the click follows the message.
+        """
+        if self.is_busy:
+            self.stop(token)
 
     def _enqueue(self, job: Job) -> None:
         self._door.open()  # before the agent is built: that may take seconds

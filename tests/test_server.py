@@ -155,6 +155,19 @@ def test_a_stop_that_names_a_chat_and_a_click_ends_that_chats_turn_once(kernel):
     assert kernel.run("print(chat.wait(5), other.wait(5))") == "True True\n"
 
 
+def test_a_stop_that_overtakes_its_message_leaves_it_to_the_click(kernel):
+    kernel.run(CHAT.replace("LINES", f"says('one'), {SLOW}"))
+    kernel.run("chat.ask('first')\nchat.wait(30)")
+    body = {"kernel_id": kernel.id, "token": "click-1"}
+    assert kernel.server.ask("nbchat/stop", body).status == 200
+    kernel.run(
+        "chat.receive({'type': 'send', 'text': 'do not do this'})\n"
+        "chat.receive({'type': 'stop', 'token': 'click-1'})"
+    )
+    assert kernel.run("print(chat.wait(5))") == "True\n"
+    assert kernel.run("agent.session.last_answer") == "'one'"
+
+
 def test_a_tool_call_is_approved_while_a_cell_runs(kernel):
     lines = "calls('refund', order='W1'), says('done')"
     kernel.run(CHAT.replace("LINES", lines))
