@@ -112,6 +112,7 @@ class Worker:
         self._listener = listener
         self._commands = commands
         self._agent: Agent | None = None
+        self._playing: Agent | None = None
         self._building = threading.Lock()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -122,7 +123,7 @@ class Worker:
         self._is_warm_up_due = False
         self._is_closed = False
         self.approvals = Watch(
-            lambda: self._agent and self._agent.approve,
+            lambda: (agent := self._playing or self._agent) and agent.approve,
             lambda questions: self._tell(CallsWaiting(questions)),
         )
         self._door = Door(self._stop_early, lambda: self.approvals.room, chat_id)
@@ -303,12 +304,17 @@ class Worker:
     def _play(self, job: Job) -> None:
         self.approvals.look()
         try:
-            for event in job.play(self.agent, self._stop):
+            self._playing = self.agent  # until its end, whoever takes over meanwhile
+            for event in job.play(self._playing, self._stop):
                 self._tell(event)
                 if self._is_closed:
                     break
         except Stopped:  # a compaction that was asked for has no turn to end
             self._tell(TurnFinished("stopped", 0))
+        finally:
+            self._playing = None
+            if not self._is_closed:
+                self.approvals.look()
 
     def _answer(
         self, text: str, attach: Attach, agent: Agent, stop: threading.Event

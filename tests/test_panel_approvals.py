@@ -24,6 +24,8 @@ from nbchat.ui.screen.screen import Screen
 
 MakePanel = Callable[..., Panel]
 
+STOPPED = "error: stopped before it ran"
+
 
 def refund(order: str, note: str = "") -> str:
     """Give money back."""
@@ -200,7 +202,7 @@ def test_stop_ends_a_turn_that_waits_and_takes_the_question_away(
     await_question(panel)
     panel.view_says(type="stop", token="click-1")
     assert panel.wait(10)
-    assert results(panel) == ["error: stopped before it ran"]
+    assert results(panel) == [STOPPED]
     assert snapshot(panel).state["waiting"] == []
     assert "data-ticket" not in "".join(snapshot(panel).items.values())
 
@@ -276,6 +278,26 @@ def test_an_agent_that_takes_over_brings_its_own_questions(
     panel.view_says(type="deny", ticket=await_question(panel))
     assert panel.wait(10)
     assert results(panel) == ["error: denied by the user"]
+
+
+@pytest.mark.parametrize("decision", ["approve", "stop"])
+def test_a_call_that_waits_can_be_answered_though_another_agent_takes_over(
+    panel_with: MakePanel, decision: str
+) -> None:
+    panel = panel_with(calls("refund", order="W1"), says("done"))
+    asking = panel.agent
+    panel.ask("refund W1")
+    ticket = await_question(panel)
+    panel.refresh(Agent(ScriptedProvider(says("hi"))))
+    assert await_question(panel) == ticket
+    panel.view_says(type=decision, ticket=ticket, token="click-1")
+    assert panel.wait(10)
+    (result,) = [e.content for e in asking.session.transcript if e.role == "tool"]
+    assert result == ("W1 refunded" if decision == "approve" else STOPPED)
+    assert snapshot(panel).state["waiting"] == []
+    panel.ask("hello")
+    assert panel.wait(10)
+    assert panel.session.last_answer == "hi"
 
 
 def test_what_a_person_decides_about_is_whole_and_hides_nothing() -> None:
