@@ -113,6 +113,7 @@ class NotebookChat:
 
     def _begin(self) -> threading.Event:
         """What ends the turn of the cell that runs: its interrupt, or the server."""
+        self._refresh_panel()  # it shows what waits, and code may have set who asks
         self._stop = threading.Event()
         self._door.open()
         return self._stop

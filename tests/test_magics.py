@@ -200,6 +200,30 @@ def test_the_panel_is_one_and_shares_the_conversation(shell):
     assert panel.agent is shell.run_line_magic("chat", "agent")
 
 
+def refund() -> str:
+    """Give money back."""
+    return "refunded"
+
+
+def test_a_cells_call_waits_in_the_panel_whenever_approvals_were_set(shell):
+    panel = shell.run_line_magic("chat", "")
+    agent = agent_with(shell, calls("refund"), says("Done."))
+    assert panel.agent is agent
+    shown: list[str] = []
+
+    def deny(waiting):
+        state = panel._feed._screen.snapshot()["state"]
+        shown.extend(each["tool"] for each in state["waiting"])
+        if waiting:
+            room.deny(waiting[0].tool_id)
+
+    room = agent.approve = Approvals(listener=deny)
+    agent.tools = as_tools([refund])
+    shell.run_cell_magic("chat", "", "Refund W1")
+    assert shown == ["refund"]
+    assert agent.session.last_answer == "Done."
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
