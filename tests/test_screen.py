@@ -9,7 +9,7 @@ import pytest
 
 from nbchat.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.course import AgentReady, TurnStarted, WorkerEvent
+from nbchat.course import AgentReady, Idle, TurnStarted, WorkerEvent
 from nbchat.events import (
     Compacted,
     CompactionSkipped,
@@ -109,6 +109,38 @@ def test_a_turn_that_ends_before_its_answer_has_the_line_at_its_end():
     folded(screen, AgentReady(agent))
     shown = items(ran(screen, agent.run("Where is W1?")))
     assert kinds(shown)[-2:] == ["spent", "note"]
+
+
+def test_a_refresh_in_the_middle_of_a_turn_leaves_its_line_to_its_end():
+    agent = agent_with(
+        calls("look_up", order="W1", tokens=100), says("Shipped.", tokens=200)
+    )
+    screen = Screen()
+    folded(screen, AgentReady(agent), TurnStarted("Where is W1?"))
+    shown = []
+    for event in agent.run("Where is W1?"):
+        shown += folded(screen, event, AgentReady(agent))
+    assert kinds(items(shown)) == ["user", "tool", "tool-result", "assistant", "spent"]
+    assert text_of(items(shown)[-1]).startswith("300 in · 20 out · $0.00080 · 2 req")
+
+
+def test_a_turn_that_a_cell_broke_off_has_its_line_when_it_is_shown():
+    agent, screen = agent_with(calls("look_up", order="W1", tokens=100)), Screen()
+    agent.max_steps = 1
+    folded(screen, AgentReady(agent), TurnStarted("/help"), Idle())
+    list(agent.run("Where is W1?"))
+    assert kinds(items(folded(screen, AgentReady(agent))))[-1] == "spent"
+
+
+def test_a_turn_on_another_way_says_how_long_it_took():
+    agent, screen = agent_with(says("one", tokens=10), says("two", tokens=20)), Screen()
+    folded(screen, AgentReady(agent), TurnStarted("hi"))
+    ran(screen, agent.run("hi"))
+    folded(screen, TurnStarted("hi, otherwise"))
+    agent.switch(agent.session.branch(0))
+    folded(screen, AgentReady(agent))
+    shown = items(ran(screen, agent.run("hi, otherwise")))
+    assert re.fullmatch(r"20 in · 10 out · \$\S+ · \d+\.\d s", text_of(shown[-1]))
 
 
 def test_a_restored_session_has_the_lines_where_they_stood():

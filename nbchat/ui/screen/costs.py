@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from itertools import takewhile
 
 from nbchat.billing import (
     Turn,
@@ -13,6 +14,7 @@ from nbchat.billing import (
 )
 from nbchat.rendering.entries import spent_html
 from nbchat.session import Session
+from nbchat.ties import SPOKEN
 from nbchat.ui.screen.transcript import Operation, Transcript
 
 
@@ -32,16 +34,26 @@ class Costs:
         """A turn begins now."""
         self._began = self._clock()
 
-    def lines(self, session: Session) -> dict[int, str]:
-        """Those not drawn yet, by the place of the entry below which each stands."""
+    def end(self) -> None:
+        """The turn is over."""
+        self._began = None
+
+    def lines(self, session: Session, *, shown: int = 0) -> dict[int, str]:
+        """Those not drawn yet, by the place of the entry below which each stands.
+
+        So many entries are `shown` already: a turn that ends with these, or that still
+        runs, has its line told.
+        """
         new = (turn for turn in turns(session) if turn.start > self._told)
-        ended = [turn for turn in new if turn.requests]
+        ended = [turn for turn in new if turn.requests and turn.stop > shown]
+        if shown and self._began is not None and not is_answered(session):
+            ended = [turn for turn in ended if turn.stop < len(session.transcript)]
         self._told = max((turn.start for turn in ended), default=self._told)
         return {turn.stop - 1: spent_html(_text(turn)) for turn in ended}
 
     def restart(self) -> None:
-        """Another session is shown."""
-        self._began, self._told = None, -1
+        """Another session is shown; a turn that began goes on in it."""
+        self._told = -1
 
     def tell(self, session: Session) -> list[Operation]:
         """The line on the turn that is ending, unless there is one."""
@@ -51,6 +63,13 @@ class Costs:
         self._told = turn.start
         seconds = None if self._began is None else self._clock() - self._began
         return self._items.show(spent_html(_text(turn, seconds)))
+
+
+def is_answered(session: Session) -> bool:
+    """Whether the model said something last, and called for nothing."""
+    said = takewhile(lambda entry: entry.role in SPOKEN, reversed(session.transcript))
+    calls = [entry.is_call for entry in said]
+    return bool(calls) and not any(calls)
 
 
 def session_text(session: Session) -> str:

@@ -7,7 +7,6 @@ gets all of it at once. `fold` answers with the operations that bring a view up 
 
 import time
 from collections.abc import Callable
-from itertools import takewhile
 from typing import Any, assert_never
 
 from nbchat.agent import Agent
@@ -53,10 +52,9 @@ from nbchat.rendering.conversation import parts
 from nbchat.rendering.entries import entry_html, note_html
 from nbchat.rendering.markdown import displayable
 from nbchat.session import Session
-from nbchat.ties import SPOKEN
 from nbchat.ui.screen.asking import WaitingCards
 from nbchat.ui.screen.banners import Banners
-from nbchat.ui.screen.costs import Costs, session_text
+from nbchat.ui.screen.costs import Costs, is_answered, session_text
 from nbchat.ui.screen.figures import figures, meter
 from nbchat.ui.screen.live import Live
 from nbchat.ui.screen.marks import marks
@@ -200,6 +198,7 @@ class Screen:
             case _:
                 assert_never(event)
         settled = [*self._settle_all(), *self._tell_cost()]
+        self._costs.end()
         return [*settled, *noted, *self._set(retry=None)]
 
     def _fold_worker(self, event: WorkerEvent) -> list[Operation]:
@@ -231,6 +230,7 @@ class Screen:
             case Stopping():
                 return self._set(activity="Stopping")
             case Idle():
+                self._costs.end()
                 idle = self._set(is_busy=False, activity="", retry=None)
                 return [*self._measure_agent(), *idle]
             case _:
@@ -267,7 +267,7 @@ class Screen:
 
     def _grow(self, session: Session) -> list[Operation]:
         """What a session has that was not shown: turns of cells, changed summaries."""
-        lines = self._costs.lines(session)
+        lines = self._costs.lines(session, shown=self._said)
         changed = {record.id for record in session.compactions[self._records :]}
         shown: list[Operation] = []
         for place, part in parts(session):
@@ -316,7 +316,7 @@ class Screen:
         if self._agent is None:
             return measured
         session = self._agent.session
-        told = self._tell_cost() if _is_answered(session) else []
+        told = self._tell_cost() if is_answered(session) else []
         return [*told, *measured, *self._set(spent=session_text(session))]
 
     def _tell_cost(self) -> list[Operation]:
@@ -374,9 +374,3 @@ class Screen:
 def _named_place(entry: Entry, place: int) -> int | None:
     """The place of what can be gone back to, or be left out; of all else none."""
     return place if entry.can_be_left_out else None
-
-
-def _is_answered(session: Session) -> bool:
-    """Whether the model said something last, and called for nothing."""
-    said = takewhile(lambda entry: entry.role in SPOKEN, reversed(session.transcript))
-    return not any(entry.is_call for entry in said)
