@@ -846,6 +846,16 @@ def test_a_retry_is_counted_down_until_something_arrives() -> None:
     assert shown(retry, TextDelta("x")).state["retry"] is None
 
 
+@pytest.mark.parametrize(
+    "event",
+    [CompactionProgress(1, 5), Compacted(RECORD), CompactionFailed(RECORD)],
+)
+def test_a_retry_for_a_summary_ends_when_the_compaction_goes_on(event: Event) -> None:
+    started = CompactionStarted("manual", 4, 900)
+    view = shown(started, RetryScheduled(1, 2.0, "busy"), event)
+    assert view.state["retry"] is None
+
+
 def test_the_meter_follows_what_is_reported() -> None:
     view = shown(UsageReported(Usage(10, 5), 1_234, 5_000, 900, None))
     assert view.state["meter"] == {

@@ -341,9 +341,11 @@ class Screen:
     ) -> list[Operation]:
         match event:
             case CompactionStarted():
-                return [*self._banners.begin(event), *self._set(activity="Compacting")]
+                begun = self._set(activity="Compacting", retry=None)
+                return [*self._banners.begin(event), *begun]
             case CompactionProgress():
-                return self._set(activity=f"Compacting, {progress_text(event)}")
+                activity = f"Compacting, {progress_text(event)}"
+                return self._set(activity=activity, retry=None)
             case Compacted(compaction):
                 shown = self._banners.add(compaction)
             case CompactionUndone() | CompactionChanged():
@@ -354,7 +356,7 @@ class Screen:
                 assert_never(event)
         if self._agent is not None and self._is_current:
             self._records = len(self._agent.session.compactions)
-        return [*shown, *self._measure_agent(), *self._set(activity="")]
+        return [*shown, *self._measure_agent(), *self._set(activity="", retry=None)]
 
     def _measure_agent(self) -> list[Operation]:
         """Model, policy, summary and meter as they are now; commands change them."""
