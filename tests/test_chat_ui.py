@@ -15,6 +15,7 @@ from typing import Any
 
 import anywidget
 import pytest
+from jupyter_core.paths import jupyter_data_dir
 from panel_protocol import PROTOCOL, is_valid
 
 import nbchat.ui
@@ -566,6 +567,20 @@ def test_close_ends_both_threads(panel_with: MakePanel) -> None:
     while {t.name for t in set(threading.enumerate()) - others} & {*THREADS}:
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def databases_open() -> int:
+    """How often this test's database of sessions is open."""
+    files = [entry.resolve() for entry in Path("/proc/self/fd").iterdir()]
+    return files.count(Path(jupyter_data_dir(), "nbchat", "sessions.db").resolve())
+
+
+def test_all_commands_of_a_panel_share_one_open_database(panel_with: MakePanel) -> None:
+    panel = panel_with()
+    for _ in range(20):
+        panel.ask("/sessions")
+    assert panel.wait(20)
+    assert databases_open() == 1
 
 
 def test_python_may_stop_too(panel_with: MakePanel) -> None:

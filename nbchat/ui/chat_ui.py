@@ -8,10 +8,9 @@ Nothing of the conversation is in the widget's state, which notebooks save: it t
 in messages only, as `protocol.json` describes.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anywidget
 from traitlets import Bool, Enum, Int, Unicode, observe
@@ -22,6 +21,7 @@ from nbchat.door import new_chat_id
 from nbchat.session import Session
 from nbchat.ui.closed import show
 from nbchat.ui.feed import Feed
+from nbchat.ui.own_commands import OwnCommands
 from nbchat.ui.page import script, style
 from nbchat.ui.questions.answers import Answers
 from nbchat.ui.questions.branching import Branch, other_way
@@ -31,11 +31,7 @@ from nbchat.ui.questions.questions import Questions, amount
 from nbchat.ui.questions.sessions import Store
 from nbchat.ui.questions.settings import Settings
 from nbchat.ui.screen.screen import Screen
-from nbchat.worker import Attach, CommandOutcome, Commands, Worker
-
-if TYPE_CHECKING:
-    from nbchat.commands import Commands as NotebookCommands
-    from nbchat.storage.store import SessionStore
+from nbchat.worker import Attach, Commands, Worker
 
 PROTOCOL = 1
 """Version of the messages between kernel and view; a view refuses another one."""
@@ -89,16 +85,17 @@ class ChatUI(anywidget.AnyWidget):
         """
         super().__init__(height=height, theme=theme)
         self._previews = Previews(resolver)
-        self._branch = branch or (None if commands else _default_branch)
+        own = OwnCommands()
+        self._branch = branch or (None if commands else own.branch)
         self._questions = Questions(
             self._previews,
-            command_list or (dict if commands else _default_list),
+            command_list or (dict if commands else own.lines),
             settings,
-            _store_of(store, commands),
+            _store_of(store, None if commands else own.store),
             resolver,
         )
         build = (lambda: agent) if agent is not None else build or _default_agent
-        self._connect(build, commands or _default_commands)
+        self._connect(build, commands or own)
         self.notifies = notifies
 
     def _connect(self, build: Callable[[], Agent], commands: Commands) -> None:
@@ -265,41 +262,8 @@ def _default_agent() -> Agent:
     return build_agent()
 
 
-def _default_commands(
-    agent: Agent, line: str, *, stop: Event | None = None
-) -> CommandOutcome:
-    return _known_commands()(agent, line, stop=stop)
-
-
 def _store_of(
-    store: Store | None, commands: Commands | None
+    store: Store | None, own: Callable[[], Store] | None
 ) -> Callable[[], Store] | None:
     """Where the sessions are that can be gone back to; None where there are none."""
-    if store is not None:
-        return lambda: store
-    return None if commands else _default_store
-
-
-def _default_branch(
-    agent: Agent, place: int, text: str, **details: Any
-) -> CommandOutcome:
-    return _known_commands().branch(agent, place, text, **details)
-
-
-def _default_store() -> "SessionStore":
-    # Late, as above.
-    from nbchat.configuration.config import settings  # noqa: PLC0415
-    from nbchat.storage.store import SessionStore  # noqa: PLC0415
-
-    return SessionStore(settings().store_url)
-
-
-def _default_list() -> Mapping[str, str]:
-    return _known_commands().help_lines
-
-
-def _known_commands() -> "NotebookCommands":
-    # Late, as above.
-    from nbchat.commands import Commands  # noqa: PLC0415
-
-    return Commands(_default_store())
+    return own if store is None else lambda: store
