@@ -200,14 +200,14 @@ def test_the_panel_is_one_and_shares_the_conversation(shell):
     assert panel.agent is shell.run_line_magic("chat", "agent")
 
 
-def refund() -> str:
+def refund(order: str) -> str:
     """Give money back."""
-    return "refunded"
+    return f"{order} refunded"
 
 
 def test_a_cells_call_waits_in_the_panel_whenever_approvals_were_set(shell):
     panel = shell.run_line_magic("chat", "")
-    agent = agent_with(shell, calls("refund"), says("Done."))
+    agent = agent_with(shell, calls("refund", order="W1"), says("Done."))
     assert panel.agent is agent
     shown: list[str] = []
 
@@ -510,11 +510,6 @@ def test_the_panel_knows_the_notebook_and_the_commands(shell):
     offered = panel._questions.asked("complete", {})(panel.agent)
     assert {"name": "prices", "help": "list"} in offered["names"]
     assert "policy" in [each["name"] for each in offered["commands"]]
-
-
-def refund(order: str) -> str:
-    """Give money back."""
-    return f"{order} refunded"
 
 
 class FormerHistory:
