@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
@@ -37,6 +38,7 @@ class NotebookChat:
         self._building = threading.Lock()
         self._stop = threading.Event()
         self._door = Door(self._stop_cell, self._approvals)
+        self._is_setting_back = False
         config.observe(self._apply_settings, names=list(config.traits(config=True)))
 
     def agent(self) -> Agent:
@@ -84,11 +86,13 @@ class NotebookChat:
     def command(self, line: str) -> None:
         """A command, its answer printed."""
         stop = self._begin()
-        result = self._obey(self.agent(), line, stop=stop)
-        if result.text:
-            print(result.text)
-        show(result.events, stop)
-        self._refresh_panel()
+        try:
+            result = self._obey(self.agent(), line, stop=stop)
+            if result.text:
+                print(result.text)
+            show(result.events, stop)
+        finally:  # what fails may have gone to another session before
+            self._refresh_panel()
 
     def _obey(
         self, agent: Agent, line: str, *, stop: threading.Event | None = None
@@ -134,24 +138,38 @@ class NotebookChat:
             namespace=self._namespace,
         )
 
-    def _apply_settings(self, change: Mapping[str, str]) -> None:
+    def _apply_settings(self, change: Mapping[str, Any]) -> None:
         """Go on with the changed settings; the conversation stays.
 
-        A fault becomes a UsageError, which `%config` shows as one line.
+        A fault becomes a UsageError, which `%config` shows as one line; the setting is
+        then what it was.
         """
-        self.config.explicit |= {change["name"]}
-        self._tell_notifies()
-        if self._agent is None:
+        if self._is_setting_back:
             return
-        if self._panel is not None and self._panel.is_busy:
-            raise UsageError("the chat is answering; change settings when it is done")
+        with self._building:  # an agent that is being built has read the old settings
+            agent = self._agent
+        before = self.config.explicit
+        self.config.explicit = before | {change["name"]}
         try:
-            self._follow(self._agent, change["name"])
+            if agent is not None:
+                self._follow(agent, change["name"])
         except NbchatError as error:
+            self._set_back(change, before)
             raise UsageError(str(error)) from None
+        self._tell_notifies()
         self._refresh_panel()
 
+    def _set_back(self, change: Mapping[str, Any], explicit: frozenset[str]) -> None:
+        self._is_setting_back = True
+        try:
+            setattr(self.config, change["name"], change["old"])
+        finally:
+            self._is_setting_back = False
+        self.config.explicit = explicit
+
     def _follow(self, agent: Agent, name: str) -> None:
+        if agent.is_answering:
+            raise NbchatError("the chat is answering; change settings when it is done")
         self.commands.follow(agent, name)
         if name == "live_variables":
             agent.engine.live_variables = live_variables(self.config, self._namespace)

@@ -5,6 +5,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -415,6 +416,41 @@ def test_a_setting_that_cannot_work_is_told_when_it_is_set(shell, caplog):
     shell.run_line_magic("config", "NbChat.policy = 'tierd'")
     assert "no policy 'tierd'; choose one of" in caplog.text
     shell.run_cell_magic("chat", "", "second")
+
+
+def test_a_setting_that_was_refused_is_what_it_was_and_can_be_said_again(
+    shell, monkeypatch, caplog
+):
+    agent = agent_with(shell, says("one"))
+    line = "NbChat.model = 'anthropic:claude-haiku-4-5'"
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    shell.run_line_magic("config", line)
+    assert "ANTHROPIC_API_KEY" in caplog.text
+    assert agent.provider.name != "anthropic:claude-haiku-4-5"
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-test")
+    shell.run_line_magic("config", line)
+    assert agent.provider.name == "anthropic:claude-haiku-4-5"
+
+
+def test_a_setting_that_is_changed_while_the_chat_is_made_counts(shell):
+    panel = shell.run_line_magic("chat", "")
+    making = threading.Thread(target=lambda: panel.agent)
+    making.start()
+    time.sleep(0.01)
+    shell.run_line_magic("config", "NbChat.max_steps = 3")
+    assert shell.run_line_magic("chat", "agent").max_steps == 3
+    making.join()
+
+
+def test_a_command_that_fails_leaves_panel_and_agent_in_one_session(shell):
+    bad = fails(RequestRefused("bad"))
+    agent = agent_with(shell, says("one"), bad, says("two"))
+    shell.run_cell_magic("chat", "", "first")
+    panel = shell.run_line_magic("chat", "")
+    with pytest.raises(UsageError, match="bad"):
+        shell.run_line_magic("chat", "/again first, otherwise")
+    assert panel.session is agent.session
+    assert "first, otherwise" in str(panel._feed._screen.snapshot()["items"])
 
 
 def test_after_a_restart_the_notebook_goes_on_with_its_session(shell, monkeypatch):
