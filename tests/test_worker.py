@@ -422,14 +422,20 @@ def test_a_message_that_lacks_something_goes_back_and_the_next_is_answered(
     assert said(recorder, "user") == ["hi"]
 
 
-def test_a_message_waits_for_the_cell_that_talks_to_the_same_agent(
-    start: Start,
-) -> None:
+def behind_a_cell(start: Start) -> tuple[Worker, Recorder, Iterator[Event]]:
+    """A panel's message that waits for a cell's turn."""
     worker, recorder = start(says("one"), says("two"))
     turn = worker.agent.run("from a cell")
     next(turn)
     worker.submit("from the panel")
     assert not worker.wait(0.3)
+    return worker, recorder, turn
+
+
+def test_a_message_waits_for_the_cell_that_talks_to_the_same_agent(
+    start: Start,
+) -> None:
+    worker, recorder, turn = behind_a_cell(start)
     assert recorder.events[-1] == QueueChanged(("from the panel",))
     list(turn)
     assert worker.wait(10)
@@ -441,11 +447,7 @@ def test_a_message_waits_for_the_cell_that_talks_to_the_same_agent(
 def test_stop_hands_back_what_waits_for_a_cell_and_the_cell_goes_on(
     start: Start,
 ) -> None:
-    worker, recorder = start(says("one"), says("two"))
-    turn = worker.agent.run("from a cell")
-    next(turn)
-    worker.submit("from the panel")
-    assert not worker.wait(0.3)
+    worker, recorder, turn = behind_a_cell(start)
     worker.stop()
     assert worker.wait(10)
     assert recorder.all(Returned) == [Returned(("from the panel",))]
