@@ -89,8 +89,16 @@ class View:
                 if message["header"]["msg_type"] == "comm_msg":
                     yield message["content"]["data"].get("content", {})
 
-    def await_text(self) -> None:
-        assert any("'op': 'text'" in str(said) for said in self.hear(seconds=20))
+    def begin_a_turn(self) -> None:
+        """Send a message, once more where nothing is heard of it.
+
+        With 7.3 the second message was not heard of in one of thirty runs.
+        """
+        for _ in range(2):
+            self.send(type="send", text="Tell me a story.")
+            if any("'op': 'text'" in str(said) for said in self.hear(seconds=10)):
+                return
+        pytest.fail("no answer is heard")
 
     def seconds_to_the_end(self, *, limit: float) -> float | None:
         """How long until the partial answer is marked; None if it is not in time."""
@@ -162,8 +170,7 @@ def test_stop_ends_a_turn_within_a_second_while_a_cell_runs_on_every_ipykernel(
     view.send(type="hello")
     took = {}
     for way in ("click", "route"):
-        view.send(type="send", text="Tell me a story.")
-        view.await_text()
+        view.begin_a_turn()
         cell = kernel.start(BUSY)
         kernel.await_output(cell, "begun")
         if way == "click":
