@@ -360,6 +360,24 @@ def test_text_that_became_a_block_in_the_same_batch_travels_as_html_only() -> No
     assert news[0]["text"] == "three four"
 
 
+def test_after_a_batch_that_could_not_be_sent_the_next_one_shows_the_gap() -> None:
+    tried: list[dict[str, Any]] = []
+
+    def send(message: dict[str, Any]) -> None:
+        tried.append(message)
+        if len(tried) == 1:
+            raise OSError("the kernel's line is closed")
+
+    feed = Feed(Screen(), send)
+    for count, piece in enumerate(("one", "two"), 1):
+        feed.put(TextDelta(piece))
+        end = time.monotonic() + 10
+        while len(tried) < count and time.monotonic() < end:
+            time.sleep(0.001)
+    feed.close()
+    assert [message["seq"] for message in tried] == [1, 2]
+
+
 def test_a_long_session_is_shown_from_its_end_and_earlier_pages_on_demand() -> None:
     said = [Entry("user", f"message {number}") for number in range(100)]
     panel = Panel(Agent(ScriptedProvider(), session=Session(said)))

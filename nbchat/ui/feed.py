@@ -6,6 +6,7 @@ numbered; a view that misses one asks for all. The first goes at once; while the
 always more they go less often, for Jupyter wraps each in 600 bytes of its own.
 """
 
+import logging
 import threading
 from collections.abc import Callable
 from contextvars import copy_context
@@ -15,6 +16,8 @@ from nbchat.course import WorkerEvent
 from nbchat.events import Event
 from nbchat.ui.screen.screen import Screen
 from nbchat.ui.screen.transcript import Operation
+
+logger = logging.getLogger(__name__)
 
 SHORTEST_SECONDS = 0.034
 LONGEST_SECONDS = 0.1
@@ -108,8 +111,15 @@ class Feed:
                 longer = min(pause * GROWTH, LONGEST_SECONDS)
                 pause = longer if self._pending else SHORTEST_SECONDS
                 self._changed.wait_for(self._is_due)
-                self._flush()
+                self._survive_flush()
             self._closed.wait(pause)
+
+    def _survive_flush(self) -> None:
+        """Go on after a batch that could not be sent: views notice the gap."""
+        try:
+            self._flush()
+        except Exception:
+            logger.exception("a batch for the panel could not be sent")
 
     def _is_due(self) -> bool:
         return bool(self._pending or self._asked or self._closed.is_set())
