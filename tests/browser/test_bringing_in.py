@@ -47,6 +47,14 @@ SENT = (
 )
 
 
+# Notes from now on what the chips above the message say, whenever that changes.
+NOTE_CHIPS = """(list) => {
+  window.noted = [];
+  const note = () => noted.push(list.textContent);
+  new MutationObserver(note).observe(list, { childList: true });
+}"""
+
+
 @pytest.fixture(autouse=True, scope="module")
 def fonts() -> None:
     """Let matplotlib look for fonts once: in a new environment that takes a while."""
@@ -170,10 +178,13 @@ def test_a_picture_is_seen_before_it_is_sent_and_can_be_left_out(
     field.fill("Once more @image:fig, @image:fig2")
     expect(chips(panel)).to_have_count(2)
     chips(panel).get_by_role("button").first.click()
+    panel.get_by_role("list", name="Attached").evaluate(NOTE_CHIPS)
     panel.get_by_role("dialog").get_by_role("button", name="Remove").click()
     expect(field).to_have_value("Once more image:fig, @image:fig2")
     expect(chips(panel)).to_have_count(1)
     expect(chips(panel)).to_contain_text("no such file")
+    page.wait_for_timeout(500)  # the answer about the words as they are now
+    assert not any("tokens" in shown for shown in page.evaluate("noted"))
 
 
 def test_the_last_error_and_its_cell_are_brought_in_without_colours(

@@ -58,6 +58,7 @@ class Attached {
     const words = this.words();
     if (words === this.known) return;
     this.known = words;
+    this.token = null; // an answer that is under way is about other words
     if (words) this.ask();
     else this.draw([]);
   }
@@ -81,7 +82,6 @@ class Attached {
   }
 
   draw(chips) {
-    if (!chips.length) this.token = null;
     this.chips = chips;
     const { attachments } = this.panel.parts;
     attachments.hidden = !chips.length;
