@@ -9,7 +9,7 @@ from conftest import SCREENSHOTS
 from labkit import REPOSITORY, Lab, permit
 from nbconvert import HTMLExporter
 from panels import run_first
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Response, expect
 from readable import faults
 
 from nbchat.ui.closed import CLOSED_TEXT
@@ -120,6 +120,13 @@ def talk(panel: Locator, picture: Picture) -> None:
     assert faults(panel) == []
 
 
+def written(notebook: str) -> Callable[[Response], bool]:
+    """Whether the server answers that it has saved the notebook."""
+    return lambda answer: (
+        answer.request.method == "PUT" and f"/api/contents/{notebook}" in answer.url
+    )
+
+
 def test_in_notebook_7_a_chat_streams_stops_compacts_and_survives_a_reload(
     theme: str, lab: Lab, visitor: Page, notebook: str, picture: Picture
 ) -> None:
@@ -132,7 +139,8 @@ def test_in_notebook_7_a_chat_streams_stops_compacts_and_survives_a_reload(
     talk(panel, picture)
     expect(cells).to_have_count(2)
     expect(cells.first.locator(".jp-InputPrompt")).to_have_text(RAN)
-    visitor.get_by_role("button", name="Save").first.click()
+    with visitor.expect_response(written(notebook)):
+        visitor.get_by_role("button", name="Save").first.click()
     visitor.reload()
     panel = ready(visitor)
     expect(panel.locator(".nbc-user").first).to_contain_text("What is in ticket 42?")
