@@ -146,7 +146,12 @@ def _await_address(runtime: Path, process: "subprocess.Popen[bytes]", log: Path)
 
 
 class ServerKernel:
-    """A kernel that a server started, talked to as a notebook does."""
+    """A kernel that a server started, talked to as a notebook does.
+
+    It asks for the next thing when the last one is answered: an ipykernel of 7.0 to 7.3
+    that is asked while it sends an answer may hear nobody any more
+    (https://github.com/ipython/ipykernel/issues/1554).
+    """
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -163,7 +168,7 @@ class ServerKernel:
     def _await_broadcasts(self) -> None:
         """Until its broadcasts arrive here; what is sent before is lost."""
         while True:
-            self.client.kernel_info()
+            self.client.kernel_info(reply=True, timeout=60)
             with contextlib.suppress(Empty):
                 self.client.get_iopub_msg(timeout=0.5)
                 return
@@ -185,7 +190,14 @@ class ServerKernel:
             shown += content.get("text", "") + data.get("text/plain", "")
             shown += content.get("evalue", "")
             if content.get("execution_state") == "idle":
+                self._await_reply(request)
                 return shown
+
+    def _await_reply(self, request: str) -> None:
+        while True:
+            reply = self.client.get_shell_msg(timeout=60)
+            if reply["parent_header"].get("msg_id") == request:
+                return
 
     def run(self, code: str) -> str:
         """All text a cell shows."""

@@ -111,6 +111,7 @@ class ChatUI(anywidget.AnyWidget):
         self._worker = Worker(build, self._feed.put, commands=commands, chat_id=chat_id)
         self._answers = Answers(lambda: self.agent, self.send)
         self.on_msg(_receive)
+        _hear_where_sent(self.comm)
 
     def __repr__(self) -> str:
         """The same in every run, so that saved notebooks compare equal."""
@@ -253,6 +254,17 @@ def _text(value: object) -> str:
 
 def _receive(panel: ChatUI, content: dict[str, Any], _buffers: object) -> None:
     panel.receive(content)
+
+
+def _hear_where_sent(comm: Any) -> None:
+    """Have ipykernel 7.4 deliver a click where its page sends it.
+
+    By itself it chooses the subshell that the panel's last message answered to. That
+    one ends with its tab, and no click would be heard any more; a cell that changes the
+    panel answers to none, and clicks would wait for its end.
+    """
+    if hasattr(comm, "_reply_subshell_for"):
+        comm._reply_subshell_for = lambda _data, sent_to: sent_to  # noqa: SLF001
 
 
 def _default_agent() -> Agent:

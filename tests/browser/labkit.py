@@ -279,10 +279,17 @@ class Notebook:
     def close(self) -> None:
         """End the kernel and close the notebook without a dialog, to the last of it."""
         self.page.evaluate(
+            f"async () => {{ await {self._CURRENT}?.context?.sessionContext"
+            "?.session?.shutdown() }"
+        )
+        self.close_tab()
+
+    def close_tab(self) -> None:
+        """Close the notebook without a dialog; its kernel goes on."""
+        self.page.evaluate(
             f"""async () => {{
                 const context = {self._CURRENT}?.context;
                 if (!context) return;
-                await context.sessionContext?.session?.shutdown();
                 const closed = new Promise(done => context.disposed.connect(done));
                 context.model.dirty = false;
                 const tabs = [...window.jupyterapp.shell.widgets('main')];

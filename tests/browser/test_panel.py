@@ -159,6 +159,23 @@ def test_a_second_view_and_a_reloaded_page_show_the_transcript(
     expect(stop_button(again)).to_be_hidden()
 
 
+def test_a_notebook_that_is_closed_and_opened_again_goes_on_with_its_chat(
+    open_notebook: OpenNotebook,
+) -> None:
+    script = "says('First answer.'), says('Second answer.'), says('Third answer.')"
+    notebook = chat_notebook(open_notebook, script)
+    ask(panel_of(notebook), "One?")
+    notebook.save()
+    for question in ("Two?", "Three?"):
+        notebook.close_tab()
+        notebook.open()
+        again = notebook.outputs(0).locator(".nbc")
+        expect(again.locator(".nbc-model")).to_have_text("scripted:model")
+        ask(again, question)
+    answers = again.locator(".nbc-log .nbc-assistant")
+    expect(answers).to_have_text([f"{n} answer." for n in ("First", "Second", "Third")])
+
+
 def test_a_compaction_shows_its_banner_and_folds_the_meter(
     open_notebook: OpenNotebook, screenshot: Screenshot
 ) -> None:
