@@ -20,13 +20,12 @@ from nbchat.events import (
     Event,
     SavingFailed,
     StopReason,
-    TextDelta,
     ToolRequested,
     TurnFailed,
     TurnFinished,
     UsageReported,
 )
-from nbchat.history import INCOMPLETE, Entry, Usage
+from nbchat.history import Entry, Usage
 from nbchat.providers import connect
 from nbchat.providers.base import Provider, Reply, Request, SlowStarter
 from nbchat.providers.retry import stream_with_retries
@@ -34,6 +33,7 @@ from nbchat.providers.wire import fixed_tokens, instructions
 from nbchat.recall import recall_tool
 from nbchat.session import Session
 from nbchat.tools import as_tools, denied_result, failed_result, run_tool
+from nbchat.unfinished import estimated_usage, incomplete, kept_if_broken_off
 from nbchat.upkeep import Upkeep
 
 DEFAULT_MAX_STEPS = 50
@@ -270,27 +270,15 @@ class Agent:
         return (yield from self._ask(stop))
 
     def _ask(self, stop: Flag | None) -> Generator[Event, None, Reply]:
-        """The model's reply; of a broken one the text that had arrived is kept."""
-        shown: list[str] = []
         stream = stream_with_retries(self.provider, self._request(), stop=stop)
-        try:
-            while True:
-                delta = next(stream)
-                if isinstance(delta, TextDelta):
-                    shown.append(delta.text)
-                yield delta
-        except StopIteration as finished:
-            reply: Reply = finished.value
-            return reply
-        except BaseException as error:
-            stream.close()
-            if shown:
-                partial = self._remember(_incomplete("".join(shown)))
-                if isinstance(error, NbchatError):
-                    yield partial
-                else:  # the caller is leaving: nobody would read another event
-                    self._tell(partial)
-            raise
+        kept = kept_if_broken_off(stream, self._remember_unfinished, self._tell)
+        return (yield from kept)
+
+    def _remember_unfinished(self, entries: tuple[Entry, ...]) -> Events:
+        if entries:
+            usage = estimated_usage(entries, self.session, self.engine)
+            reply = Reply(entries, usage, "end_turn", self.provider.name)
+            yield from self._remember_reply(reply)
 
     def _request(self) -> Request:
         choice = self.tool_choice
@@ -309,7 +297,7 @@ class Agent:
     def _remember_reply(self, reply: Reply) -> Events:
         """The reply's entries; the last carries the usage, which is then counted."""
         usage = replace(reply.usage, model=reply.model)
-        entries = reply.entries or [_incomplete("")]  # nothing said is paid for, too
+        entries = reply.entries or [incomplete("")]  # nothing said is paid for, too
         for place, entry in enumerate(entries, 1):
             is_last = place == len(entries)
             yield self._remember(entry, usage if is_last else None)
@@ -393,7 +381,3 @@ class Agent:
     def _floor_tokens(self) -> int:
         system = instructions(self.system, self.session.pins)
         return fixed_tokens(system, self.tools, self.engine.counter)
-
-
-def _incomplete(text: str) -> Entry:
-    return Entry("assistant", text, tool_args=INCOMPLETE)

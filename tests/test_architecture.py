@@ -34,7 +34,7 @@ LAYERS = [
         "testing",
         "replay",
     },
-    {"upkeep", "configuration.preferences"},
+    {"upkeep", "unfinished", "configuration.preferences"},
     {"agent", "demo"},
     {"build", "following"},
     {"course"},

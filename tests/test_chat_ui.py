@@ -678,9 +678,7 @@ def test_a_finished_entry_replaces_what_was_streamed_of_it() -> None:
     ]
 
 
-def test_interrupted_thoughts_stay_and_half_a_compaction_goes() -> None:
-    view = shown(ThinkingDelta("hm"), TurnFinished("stopped", 0))
-    assert "hm" in view.items[0]
+def test_half_a_compaction_goes_when_its_turn_ends() -> None:
     view = shown(CompactionStarted("manual", 4, 900), TurnFinished("stopped", 0))
     assert view.items == {}
 

@@ -376,6 +376,7 @@ def test_thinking_goes_only_to_who_thought_it(server, provider, dialect):
         *HELLO.history,
         Entry("thinking", "secret", "", other, block),
         Entry("thinking", "secret, cut off", "", dialect.kind, ""),
+        Entry("thinking", "secret, broken off"),
         Entry("assistant", "Hi."),
         Entry("thinking", "secret at the end", "", other, block),
         Entry("user", "And?"),

@@ -203,14 +203,6 @@ def test_thoughts_that_read_otherwise_in_the_end_come_whole():
     assert ">two<" in item["html"]
 
 
-def test_interrupted_thoughts_are_not_sent_again_either():
-    screen = Screen()
-    folded(screen, ThinkingDelta("hm"))
-    item, settled = folded(screen, TurnFinished("stopped", 0))[:2]
-    assert (item["streamed"], settled["op"]) == ("thinking", "settle")
-    assert ">hm<" in shown_page(screen)[0]
-
-
 def test_a_skipped_automatic_compaction_is_told_only_where_one_notifies():
     begun = CompactionStarted("cumulative", 4, 900)
     skipped = CompactionSkipped("too little", "cumulative")

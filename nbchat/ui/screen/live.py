@@ -27,11 +27,6 @@ class Live:
         """All of it, for a view that comes later."""
         return {kind: dict(parts) for kind, parts in self._parts.items()}
 
-    @property
-    def thought(self) -> str:
-        """What streamed in of thinking."""
-        return self._parts.get("thinking", {"text": ""})["text"]
-
     def write(self, text: str) -> list[Operation]:
         """More of an answer; its finished blocks become HTML while it goes on."""
         appended = self._stream("assistant", displayable(text))

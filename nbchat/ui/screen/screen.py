@@ -323,11 +323,8 @@ class Screen:
         return self._costs.tell(self._agent.session) if self._agent else []
 
     def _settle_all(self) -> list[Operation]:
-        """End what never came to its end; interrupted thoughts stay readable."""
-        thought = Entry("thinking", self._live.thought)
-        kept = self._items.show(entry_html(thought))
-        taken = [self._live.taken_over(each, "thinking") for each in kept]
-        return [*taken, *self._live.settle_all(), *self._banners.drop_running()]
+        """End what never came to its end."""
+        return [*self._live.settle_all(), *self._banners.drop_running()]
 
     def _fold_compaction(
         self,
