@@ -54,14 +54,13 @@ def estimated_usage(
     Of what its request held the server had in its cache what it said of the response
     before.
     """
-    context_tokens = engine.context_tokens(session)
-    thought = [entry for entry in entries if entry.role == "thinking"]
+    context_tokens, count = engine.context_tokens(session), engine.counter.count
     usage = Usage(
         context_tokens,
-        engine.counter.count_entries(entries),
+        sum(count(entry.content) for entry in entries),
         min(_cached_tokens(session), context_tokens),
         is_estimated=True,
-        dropped_tokens=engine.counter.count_entries(thought),
+        dropped_tokens=sum(count(e.content) for e in entries if e.role == "thinking"),
     )
     return engine.info.priced(usage)
 
