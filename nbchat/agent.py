@@ -14,7 +14,13 @@ from nbchat.approvals import room_of
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.meters.context import ContextUsage, context_usage
 from nbchat.compaction.units import INTERRUPTED, Projection, open_calls
-from nbchat.errors import ContextOverflow, NbchatError, Stopped, StoreError
+from nbchat.errors import (
+    ContextOverflow,
+    LogUnwritten,
+    NbchatError,
+    Stopped,
+    StoreError,
+)
 from nbchat.events import (
     EntryAdded,
     Event,
@@ -365,7 +371,7 @@ class Agent:
             if self.listener is not None:
                 self.listener(event)
         except StoreError as error:
-            return SavingFailed(str(error))
+            return SavingFailed(str(error), isinstance(error, LogUnwritten))
         return None
 
     def _added(self, entry: Entry) -> Events:

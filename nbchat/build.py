@@ -66,7 +66,7 @@ def build_agent(
         approve=approve,
         recall=offers_recall(config, provider),
     )
-    agent.listener = recorder(store, session, agent)
+    agent.listener = recorder(store, session, agent, log_folder=config.log_folder)
     return agent
 
 
@@ -163,12 +163,19 @@ def offers_recall(config: NbChat, provider: Provider) -> bool:
     return getattr(endpoint, "host", "") in RECALLING_HOSTS
 
 
-def recorder(store: SessionStore, session: Session, agent: Agent) -> Recorder:
+def recorder(
+    store: SessionStore, session: Session, agent: Agent, *, log_folder: str = ""
+) -> Recorder:
     """What saves a session's events; a session that is new gets its identity here."""
     is_saved = bool(session.session_id)
     session.session_id = session.session_id or uuid.uuid4().hex[:12]
     return Recorder(
-        store, session, notebook_name(), agent.provider.name, is_saved=is_saved
+        store,
+        session,
+        notebook_name(),
+        agent.provider.name,
+        is_saved=is_saved,
+        log_folder=log_folder,
     )
 
 

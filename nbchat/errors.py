@@ -47,6 +47,10 @@ class StoreError(NbchatError):
     """The session store refused to open, read or write."""
 
 
+class LogUnwritten(StoreError):
+    """The file in `log_folder` could not be written; the store has everything."""
+
+
 class SessionTaken(StoreError):
     """Another kernel has gone on with the session; what is said here is not saved."""
 

@@ -147,6 +147,8 @@ class SavingFailed:
     """An event could not be stored; the chat goes on in memory."""
 
     reason: str
+    is_log: bool = False
+    """Whether all is stored, and only the file in `log_folder` could not be written."""
 
 
 @dataclass(frozen=True, slots=True)

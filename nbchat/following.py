@@ -20,6 +20,7 @@ from nbchat.errors import NbchatError
 from nbchat.providers import KINDS, connect, default_model
 from nbchat.providers.base import Neighbour, Provider
 from nbchat.recall import TOOL_NAME, recall_tool
+from nbchat.storage.recorder import Recorder
 from nbchat.tools import as_tools
 
 
@@ -70,6 +71,8 @@ def apply_configured(agent: Agent, config: NbChat, name: str) -> None:
         case "summary_shape":
             agent.engine.summary_shape = cast("ShapeChoice", config.summary_shape)
             _note_shape(agent.engine)
+        case "log_folder":
+            _keep_log(agent, config)
 
 
 def keep_writers(agent: Agent, config: NbChat, provider: Provider) -> None:
@@ -117,6 +120,11 @@ def _offer_recall(agent: Agent, config: NbChat) -> None:
     is_offered = offers_recall(config, agent.provider)
     agent.tools = (*others, *as_tools([found] * is_offered))
     agent.use(agent.provider, window=config.window)
+
+
+def _keep_log(agent: Agent, config: NbChat) -> None:
+    if isinstance(agent.listener, Recorder):
+        agent.listener.log_folder = config.log_folder
 
 
 def _note_shape(engine: CompactionEngine) -> None:

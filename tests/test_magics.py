@@ -23,6 +23,7 @@ from nbchat.errors import RequestRefused
 from nbchat.magics import ChatMagics
 from nbchat.notebook import ShellContents
 from nbchat.providers.wire import user_text
+from nbchat.storage.export import exported
 from nbchat.storage.store import SessionStore
 from nbchat.testing import Line, ScriptedProvider, calls, fails, says
 from nbchat.tokens import TokenCounter
@@ -307,9 +308,24 @@ def test_changed_settings_count_from_the_next_turn_and_keep_the_conversation(she
     assert [e.content for e in agent.session.transcript] == ["first", "one"]
 
 
+def test_a_log_begins_with_the_next_turn_and_holds_all_that_was_said(shell, tmp_path):
+    agent = agent_with(shell, says("one"), says("two"), says("three"))
+    shell.run_cell_magic("chat", "", "first")
+    shell.run_line_magic("config", f"NbChat.log_folder = '{tmp_path / 'logs'}'")
+    shell.run_cell_magic("chat", "", "second")
+    [file] = (tmp_path / "logs").iterdir()
+    logged = file.read_text(encoding="utf-8")
+    assert logged == exported(agent.session, "md")
+    assert "first" in logged
+    shell.run_line_magic("config", "NbChat.log_folder = ''")
+    shell.run_cell_magic("chat", "", "third")
+    assert file.read_text(encoding="utf-8") == logged
+
+
 @pytest.mark.parametrize(
     "setting",
     [
+        "log_folder = ''",
         "notifications = False",
         "max_steps = 4",
         "recall = True",

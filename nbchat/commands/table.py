@@ -128,7 +128,7 @@ class Commands:
         with agent.alone():
             keeper = agent.listener
             if not agent.session.session_id:
-                keeper = recorder(self._store, agent.session, agent)
+                keeper = self._recorder(agent, agent.session)
             try:
                 if isinstance(keeper, Recorder):
                     keeper.save()
@@ -140,7 +140,11 @@ class Commands:
 
     def _switch(self, agent: Agent, session: Session) -> None:
         """Go on in another session, which is kept here."""
-        agent.switch(session, recorder(self._store, session, agent))
+        agent.switch(session, self._recorder(agent, session))
+
+    def _recorder(self, agent: Agent, session: Session) -> Recorder:
+        folder = self._config.log_folder
+        return recorder(self._store, session, agent, log_folder=folder)
 
     def _again(self, agent: Agent, text: str, stop: Stop) -> CommandResult:
         place = agent.session.last_prompt

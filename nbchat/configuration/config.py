@@ -185,6 +185,11 @@ class NbChat(Configurable):
         help="Where sessions are kept, as a SQLAlchemy URL; empty: a SQLite file in "
         "the Jupyter data folder.",
     ).tag(config=True)
+    log_folder = Unicode(
+        "",
+        help="Folder in which each session is also kept as Markdown, written after "
+        "each turn; empty: none.",
+    ).tag(config=True)
 
     def __setattr__(self, name: str, value: object) -> None:
         """Refuse to change what is locked; `%config` shows the TraitError's line."""

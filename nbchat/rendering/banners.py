@@ -161,6 +161,8 @@ def notice_text(event: Notice) -> str:
         case PinsChanged(pins):
             rules = "1 rule" if len(pins) == 1 else f"{len(pins)} rules"
             text = f"Pinned, kept word for word: {rules}"
+        case SavingFailed(reason, is_log=True):
+            text = f"No log of this chat: {reason}"
         case SavingFailed(reason):
             text = f"Not saved, the chat goes on in memory: {reason}"
         case TurnFailed(message):
