@@ -16,6 +16,9 @@ from nbchat.errors import NbchatError
 if TYPE_CHECKING:
     from nbchat.notebook import NotebookChat
 
+FIX = "@error\n\nWhat went wrong here, and how do I fix it?"
+"""What `%chat fix` says."""
+
 
 @magics_class
 class ChatMagics(Magics):
@@ -40,6 +43,7 @@ class ChatMagics(Magics):
         session = %chat session    the Session: history, transcript, compactions
         agent = %chat agent        the Agent: run, ask, engine
         %chat transcript           all that was said, readable without a kernel
+        %chat fix                  what to do about the last error, which it attaches
         %%chat                     the cell's text is a message, answered below it
 
         %config NbChat lists the settings.
@@ -70,9 +74,11 @@ class ChatMagics(Magics):
                 return self._open().conversation()
             case "agent":
                 return self._open().agent()
+            case "fix":
+                self._open().say(FIX)
             case _:
                 self._open().command(line)
-                return None
+        return None
 
     def _open(self) -> "NotebookChat":
         if self._chat is None:

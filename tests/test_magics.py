@@ -308,6 +308,25 @@ def test_changed_settings_count_from_the_next_turn_and_keep_the_conversation(she
     assert [e.content for e in agent.session.transcript] == ["first", "one"]
 
 
+def test_fix_asks_about_the_last_error_and_attaches_its_traceback(shell, capsys):
+    agent = agent_with(shell, says("Divide by something else."))
+    shell.run_cell("total = 1 / 0")
+    capsys.readouterr()
+    shell.run_line_magic("chat", "fix")
+    assert "Divide by something else." in capsys.readouterr().out
+    [request] = agent.provider.requests
+    attached, asked = request.history
+    assert "ZeroDivisionError: division by zero" in user_text(attached)
+    assert "What went wrong here, and how do I fix it?" in asked.content
+
+
+def test_fix_says_in_a_line_that_nothing_has_failed(shell):
+    agent = agent_with(shell, says("never said"))
+    with pytest.raises(UsageError, match="nothing has failed"):
+        shell.run_line_magic("chat", "fix")
+    assert agent.provider.requests == []
+
+
 def test_a_log_begins_with_the_next_turn_and_holds_all_that_was_said(shell, tmp_path):
     agent = agent_with(shell, says("one"), says("two"), says("three"))
     shell.run_cell_magic("chat", "", "first")
