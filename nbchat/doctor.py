@@ -39,6 +39,10 @@ PACKAGES = (
     "xllamacpp",
 )
 
+DEAF = ("7.0.", "7.1.", "7.2.", "7.3.")
+"""Versions of ipykernel that may hear nobody any more when a request comes while they
+send a reply (https://github.com/ipython/ipykernel/issues/1554)."""
+
 KEY_ENDINGS = ("_API_KEY", "_AUTH_TOKEN")
 
 VALUE_WIDTH = 40
@@ -182,6 +186,9 @@ def _version_rows() -> Iterator[str]:
         except PackageNotFoundError:
             found = "not installed"
         yield f"{package:25}{found}"
+        if package == "ipykernel" and found.startswith(DEAF):
+            yield "it stops hearing cells and clicks now and then, until a restart;"
+            yield 'pip install -U "ipykernel>=7.4"'
 
 
 def _shown(value: object) -> str:

@@ -228,3 +228,19 @@ def test_whether_the_server_extension_is_enabled_is_told(tmp_path, monkeypatch):
     assert row(doctor_process(), "enabled") == "enabled no"
     (folder / "nbchat.json").write_text(packaged)
     assert row(doctor_process(), "enabled") == "enabled yes"
+
+
+@pytest.mark.parametrize(
+    ("version", "is_warned_of"), [("7.3.1", True), ("7.4.0", False), ("6.31.0", False)]
+)
+def test_a_kernel_that_may_go_deaf_is_told_with_what_to_do(
+    tmp_path, monkeypatch, version, is_warned_of
+):
+    folder = tmp_path / f"ipykernel-{version}.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text(f"Name: ipykernel\nVersion: {version}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    done = doctor()
+    assert done.returncode == 0
+    assert row(done, "ipykernel") == f"ipykernel {version}"
+    assert ('pip install -U "ipykernel>=7.4"' in done.stdout) is is_warned_of
