@@ -39,7 +39,7 @@ PACKAGES = (
     "xllamacpp",
 )
 
-DEAF = ("7.0.", "7.1.", "7.2.", "7.3.")
+DEAF_KERNELS = ("7.0.", "7.1.", "7.2.", "7.3.")
 """Versions of ipykernel that may hear nobody any more when a request comes while they
 send a reply (https://github.com/ipython/ipykernel/issues/1554)."""
 
@@ -186,8 +186,8 @@ def _version_rows() -> Iterator[str]:
         except PackageNotFoundError:
             found = "not installed"
         yield f"{package:25}{found}"
-        if package == "ipykernel" and found.startswith(DEAF):
-            yield "it stops hearing cells and clicks now and then, until a restart;"
+        if package == "ipykernel" and found.startswith(DEAF_KERNELS):
+            yield "it may hear no cell and no click until the page is loaded again;"
             yield 'pip install -U "ipykernel>=7.4"'
 
 

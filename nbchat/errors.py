@@ -48,7 +48,7 @@ class StoreError(NbchatError):
 
 
 class LogUnwritten(StoreError):
-    """The file in `log_folder` could not be written; the store has everything."""
+    """No log could be written into `log_folder`; the store is not concerned."""
 
 
 class SessionTaken(StoreError):

@@ -144,11 +144,11 @@ class CompactionFailed:
 
 @dataclass(frozen=True, slots=True)
 class SavingFailed:
-    """An event could not be stored; the chat goes on in memory."""
+    """An event could not be stored; the chat goes on."""
 
     reason: str
     is_log: bool = False
-    """Whether all is stored, and only the file in `log_folder` could not be written."""
+    """Whether it was the log in `log_folder`, not the store."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,7 +124,7 @@ def _offer_recall(agent: Agent, config: NbChat) -> None:
 
 def _keep_log(agent: Agent, config: NbChat) -> None:
     if isinstance(agent.listener, Recorder):
-        agent.listener.log_folder = config.log_folder
+        agent.listener.log.folder = config.log_folder
 
 
 def _note_shape(engine: CompactionEngine) -> None:

@@ -51,8 +51,7 @@ def estimated_usage(
 ) -> Usage:
     """About what a response cost that brought these entries, before they are kept.
 
-    Of what its request held the server had in its cache what it said of the response
-    before.
+    What the response before had in the server's cache is taken to be read from there.
     """
     context_tokens, count = engine.context_tokens(session), engine.counter.count
     usage = Usage(

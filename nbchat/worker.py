@@ -4,8 +4,8 @@
     stop ──> ends the turn and hands the waiting messages back
 
 A turn runs in a copy of the context its message was submitted in. In a kernel that ties
-what it sends to the click or cell it belongs to, which ipykernel 7.0 needs to send at
-all, and 7.4 to deliver the next click while a cell is running.
+what it sends to the click or cell it belongs to, without which ipykernel 7.0 sends
+nothing at all.
 """
 
 import logging

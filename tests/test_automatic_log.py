@@ -11,6 +11,7 @@ from nbchat.configuration.config import settings
 from nbchat.errors import RequestRefused
 from nbchat.events import Event, SavingFailed
 from nbchat.rendering.banners import notice_text
+from nbchat.session import Session
 from nbchat.storage.export import exported
 from nbchat.storage.store import SessionStore
 from nbchat.testing import Line, ScriptedProvider, fails, says
@@ -74,14 +75,29 @@ def test_a_folder_that_cannot_be_is_told_once_and_the_session_is_saved(store, tm
     agent = logging_agent(store, folder, *[says("Hello.")] * 3)
     said = notices([*agent.run("One."), *agent.run("Two.")])
     assert len(said) == 1
-    assert said[0].startswith(f"No log of this chat: cannot write {folder}")
-    assert "log_folder" in said[0]
+    assert said[0].startswith("No log of this chat: cannot write into log_folder")
+    assert str(folder) in said[0]
     kept = store.load(agent.session.session_id)
     assert kept.transcript == agent.session.transcript
     folder.unlink()
     assert notices(list(agent.run("Three."))) == []
     [file] = folder.iterdir()
     assert file.read_text(encoding="utf-8") == exported(agent.session, "md")
+
+
+@pytest.mark.parametrize("folder", ["~nobody-of-that-name/logs", "a\0b"])
+def test_a_folder_that_is_no_path_is_one_line(store, folder):
+    agent = logging_agent(store, folder, says("Hello."))
+    assert len(notices(list(agent.run("Good day.")))) == 1
+    assert agent.session.last_answer == "Hello."
+
+
+def test_an_id_from_elsewhere_leads_nowhere_else(store, tmp_path):
+    folder = tmp_path / "logs"
+    agent = Agent(ScriptedProvider(says("Hello.")), session=Session(session_id="../x"))
+    agent.listener = recorder(store, agent.session, agent, log_folder=str(folder))
+    agent.ask("Good day.")
+    assert [file.parent.name for file in tmp_path.glob("**/*.md")] == ["logs"]
 
 
 def test_a_store_that_fails_does_not_keep_it_from_being_written(tmp_path):

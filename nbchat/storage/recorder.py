@@ -3,9 +3,8 @@
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
-from nbchat.errors import LogUnwritten, SessionTaken, StoreError
+from nbchat.errors import SessionTaken, StoreError
 from nbchat.events import (
     Compacted,
     CompactionChanged,
@@ -21,11 +20,14 @@ from nbchat.events import (
 )
 from nbchat.history import Compaction
 from nbchat.session import Session
-from nbchat.storage.automatic_log import write_log
+from nbchat.storage.automatic_log import AutomaticLog
 from nbchat.storage.store import PinKind, SessionStore
 
 DRAFT_SECONDS = 1.0
 """Of an answer under way, the most that a killed kernel loses."""
+
+LOGGED = (TurnFinished, TurnFailed, Compacted, CompactionUndone, CompactionChanged)
+"""After which the log that people read is written anew."""
 
 
 def save_session(
@@ -56,10 +58,9 @@ class Recorder:
     ) -> None:
         """What the session holds already came from the store, if it `is_saved`.
 
-        With a `log_folder` it is kept there, too, as Markdown.
+        In a `log_folder` it is kept as Markdown, too.
         """
-        self.log_folder = log_folder
-        self._unlogged = ""
+        self.log = AutomaticLog(log_folder)
         self._store = store
         self._session = session
         self._origin = {"notebook": notebook, "model": model}
@@ -76,40 +77,36 @@ class Recorder:
 
     def __call__(self, event: Event) -> None:
         """Save an event; raises StoreError, once for as long as the reason stays."""
+        self._keep(event)
+        if isinstance(event, LOGGED):
+            self.log.write(self._session)
+
+    def _keep(self, event: Event) -> None:
         try:
-            has_saved = self._take(event)
+            match event:
+                case TextDelta(text):
+                    self._keep_draft(text)
+                    return
+                case CompactionStarted(compaction=Compaction() as running):
+                    self.save()
+                    self._add_compaction(running)
+                case (
+                    EntryAdded()
+                    | Compacted()
+                    | CompactionFailed()
+                    | CompactionUndone()
+                    | CompactionChanged()
+                    | PinsChanged()
+                ):
+                    self.save()
+                case _:
+                    return
         except StoreError as error:
             if str(error) != self._reported:
                 self._reported = str(error)
                 raise
         else:
-            self._reported = "" if has_saved else self._reported
-
-    def _take(self, event: Event) -> bool:
-        """Save what an event has brought; whether there was anything."""
-        match event:
-            case TextDelta(text):
-                self._keep_draft(text)
-                return False
-            case CompactionStarted(compaction=Compaction() as running):
-                self.save()
-                self._add_compaction(running)
-            case EntryAdded() | PinsChanged():
-                self.save()
-            case (
-                Compacted()
-                | CompactionFailed()
-                | CompactionUndone()
-                | CompactionChanged()
-            ):
-                self.save()
-                self._log()
-            case TurnFinished() | TurnFailed():
-                self._log()
-                return False
-            case _:
-                return False
-        return True
+            self._reported = ""
 
     def save(self) -> None:
         """Save all that is not yet; entries first: one without any is not saved."""
@@ -143,19 +140,6 @@ class Recorder:
         said = "".join(self._draft)
         self._store.keep_draft(self._session.session_id, position, said)
         self._drafted_at = time.monotonic()
-
-    def _log(self) -> None:
-        """Write the file that people read; a reason why it cannot be is told once."""
-        if not (self.log_folder and self._session.transcript):
-            return
-        try:
-            write_log(self._session, Path(self.log_folder))
-        except LogUnwritten as error:
-            before, self._unlogged = self._unlogged, str(error)
-            if before != self._unlogged:
-                raise
-        else:
-            self._unlogged = ""
 
     def _save_pins(self, pins: tuple[str, ...]) -> None:
         if pins != self._pins:

@@ -62,8 +62,8 @@ class Feed:
     def answer_here(self) -> None:
         """From now on batches answer to the message that is being handled.
 
-        ipykernel 7.4 delivers the next click to the subshell that the last message
-        answered to; without this it would wait for the cell that is running.
+        Where ipykernel chooses the next click's subshell (see `_hear_where_sent`) it
+        takes the one answered last; without this that could be a cell's.
         """
         with self._changed:
             self._context = copy_context()
