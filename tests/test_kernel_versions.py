@@ -81,7 +81,7 @@ class View:
         self.client.shell_channel.send(click)
 
     def leave(self) -> None:
-        """What JupyterLab does when the last tab that shows widgets is closed."""
+        """What JupyterLab does when no widget is left that needs the subshell."""
         if self.subshell is not None:
             content = {"subshell_id": self.subshell}
             request = self.client.session.msg("delete_subshell_request", content)
