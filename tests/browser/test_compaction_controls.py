@@ -199,7 +199,9 @@ def test_a_policy_and_a_setting_are_chosen_in_the_panel(
     dialog.get_by_label("Scope of summary_model").select_option("scripted:model")
     writer.fill("small")
     writer.press("Enter")
-    expect(taken_back).to_be_enabled()
+    expect(dialog.locator(".nbc-dialog-status")).to_have_text("summary_model is small")
+    row = writer.locator("xpath=ancestor::form")
+    expect(row).to_contain_text("for scripted:model")
     taken_back.click()
     expect(dialog.locator(".nbc-dialog-status")).to_have_text(
         "summary_model is default"
@@ -210,6 +212,9 @@ def test_a_policy_and_a_setting_are_chosen_in_the_panel(
     dialog.get_by_label("recall", exact=True).uncheck()
     dialog.get_by_role("button", name="Save recall").click()
     expect(dialog.locator(".nbc-dialog-status")).to_have_text("recall is false")
+    dialog.get_by_role("button", name="Save recall").click()
+    dialog.get_by_role("button", name="Save window_share").click()
+    expect(dialog.locator(".nbc-dialog-status")).to_have_text("window_share is 0.5")
     expect(share).to_have_value("0.5")
     screenshot("saved")
     share.press("Escape")

@@ -7,13 +7,13 @@ class SettingsDialog extends Dialog {
   constructor(panel) {
     super(panel, { title: "Settings", className: "nbc-settings" });
     this.rows = new Map();
-    this.isSaving = false;
+    this.saving = 0; // how many answers are on their way
   }
 
   open(opener) {
     this.rows.clear();
     this.content.replaceChildren();
-    this.isSaving = false;
+    this.saving = 0;
     super.open(opener);
     this.status.textContent = "Looking up what can be set …";
     this.refresh();
@@ -45,15 +45,15 @@ class SettingsDialog extends Dialog {
 
   save(text) {
     if (this.panel.isGone) return;
-    this.isSaving = true;
+    this.saving += 1;
     this.status.textContent = "Saving …";
     this.panel.say(text);
   }
 
   // The command's answer goes to the transcript, which the dialog covers.
   see(item) {
-    if (!this.isOpen || !this.isSaving || !item.matches(".nbc-note, .nbc-error")) return;
-    this.isSaving = false;
+    if (!this.isOpen || !this.saving || !item.matches(".nbc-note, .nbc-error")) return;
+    this.saving -= 1;
     this.status.textContent = item.textContent;
   }
 }
