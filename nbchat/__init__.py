@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from nbchat.agent import Agent
-    from nbchat.build import build_agent
-    from nbchat.cell import show
+    from nbchat.agent.agent import Agent
     from nbchat.compaction.engine import CompactionEngine
     from nbchat.compaction.policies import Policy
-    from nbchat.configuration.config import settings
-    from nbchat.history import Compaction, Entry, Usage
+    from nbchat.config.factory import build_agent
+    from nbchat.config.settings import settings
+    from nbchat.conversation.entries import Compaction, Entry, Usage
+    from nbchat.conversation.session import Session
+    from nbchat.conversation.tools import tool
+    from nbchat.jupyter.cell_output import show
+    from nbchat.jupyter.panel.chat_ui import ChatUI
     from nbchat.providers import connect
-    from nbchat.session import Session
     from nbchat.storage.store import SessionStore
-    from nbchat.tools import tool
-    from nbchat.ui.chat_ui import ChatUI
 
 __version__ = "0.1.0"
 
@@ -49,20 +49,20 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Agent": "nbchat.agent",
-    "ChatUI": "nbchat.ui.chat_ui",
-    "Compaction": "nbchat.history",
+    "Agent": "nbchat.agent.agent",
+    "ChatUI": "nbchat.jupyter.panel.chat_ui",
+    "Compaction": "nbchat.conversation.entries",
     "CompactionEngine": "nbchat.compaction.engine",
-    "Entry": "nbchat.history",
+    "Entry": "nbchat.conversation.entries",
     "Policy": "nbchat.compaction.policies",
-    "Session": "nbchat.session",
+    "Session": "nbchat.conversation.session",
     "SessionStore": "nbchat.storage.store",
-    "Usage": "nbchat.history",
-    "build_agent": "nbchat.build",
+    "Usage": "nbchat.conversation.entries",
+    "build_agent": "nbchat.config.factory",
     "connect": "nbchat.providers",
-    "settings": "nbchat.configuration.config",
-    "show": "nbchat.cell",
-    "tool": "nbchat.tools",
+    "settings": "nbchat.config.settings",
+    "show": "nbchat.jupyter.cell_output",
+    "tool": "nbchat.conversation.tools",
 }
 
 
@@ -75,14 +75,14 @@ def __getattr__(name: str) -> object:
 
 def load_ipython_extension(shell: "InteractiveShell") -> None:
     """Make %chat and %%chat available; silent."""
-    import_module("nbchat.magics").load(shell)
+    import_module("nbchat.jupyter.magics").load(shell)
 
 
 def unload_ipython_extension(shell: "InteractiveShell") -> None:
     """Leave no trace in the shell."""
-    import_module("nbchat.magics").unload(shell)
+    import_module("nbchat.jupyter.magics").unload(shell)
 
 
 def _jupyter_server_extension_points() -> list[dict[str, str]]:
     """Where Jupyter Server finds the routes under `nbchat/`."""
-    return [{"module": "nbchat.server"}]
+    return [{"module": "nbchat.jupyter.server"}]

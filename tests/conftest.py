@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from nbchat.providers.llama_server import LocalServer
-from nbchat.providers.weights import model_file
+from nbchat.providers.local import LocalServer
+from nbchat.providers.model_download import model_file
 
 KEYS = (
     "ANTHROPIC_API_KEY",
@@ -62,7 +62,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.fixture(scope="session")
 def llama_server() -> LocalServer:
     """The real llama.cpp server with the embedded model and a 4,096-token window."""
-    template = (files("nbchat") / "data" / "smollm2.jinja").read_text(encoding="utf-8")
+    template = (files("nbchat.providers") / "smollm2.jinja").read_text(encoding="utf-8")
     return LocalServer(model_file("smollm2"), window=4_096, chat_template=template)
 
 

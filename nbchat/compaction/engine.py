@@ -8,34 +8,37 @@ from collections.abc import Callable, Generator
 from dataclasses import replace
 from threading import Event as Flag
 
-from nbchat.compaction import changes
-from nbchat.compaction.exclusion import exclusion
-from nbchat.compaction.meters.gauge import Gauge
+from nbchat.compaction import edits
+from nbchat.compaction.edits import exclusion
 from nbchat.compaction.plan import Plan, make_plan
 from nbchat.compaction.policies import Policy, policy_named
-from nbchat.compaction.pruning.choice import TARGET_SHARE, make_pruning
-from nbchat.compaction.pruning.proposals import newest_shortened, record_of
-from nbchat.compaction.replacement import LiveVariables, Replacement
-from nbchat.compaction.story.attempts import Heard, Outcome, Paid, write_summary
-from nbchat.compaction.story.drafts import make_draft
-from nbchat.compaction.story.sizes import COUNT_ERROR, COUNT_MARGIN, Sizes
-from nbchat.compaction.story.styles import prompt_of
-from nbchat.compaction.story.summary import Assignment
-from nbchat.compaction.story.writers import (
+from nbchat.compaction.pruning.pruner import (
+    TARGET_SHARE,
+    make_pruning,
+    newest_shortened,
+    record_of,
+)
+from nbchat.compaction.summarizer.budgets import COUNT_ERROR, COUNT_MARGIN, Sizes
+from nbchat.compaction.summarizer.prompts import Assignment, prompt_of
+from nbchat.compaction.summarizer.strategies import (
     HARD_TRIGGERS,
     Chat,
     Model,
     ShapeChoice,
     Writer,
+    make_draft,
     writers,
 )
-from nbchat.compaction.units import open_calls
+from nbchat.compaction.summarizer.summarize import Heard, Outcome, Paid, write_summary
+from nbchat.compaction.summary_entry import LiveVariables, Replacement
+from nbchat.compaction.triggers.context_tracker import Gauge
+from nbchat.conversation.entries import LEFT_OUT, Compaction, Entry, Usage, prefix_hash
+from nbchat.conversation.events import CompactionStarted
+from nbchat.conversation.session import Session
+from nbchat.conversation.turns import open_calls
 from nbchat.errors import CompactionError
-from nbchat.events import CompactionStarted
-from nbchat.history import LEFT_OUT, Compaction, Entry, Usage, prefix_hash
-from nbchat.models import ModelInfo
 from nbchat.providers.base import Provider, Request
-from nbchat.session import Session
+from nbchat.providers.model_info import ModelInfo
 
 DEFAULT_THRESHOLD = 5_000
 
@@ -207,11 +210,11 @@ class CompactionEngine(Gauge):
 
     def undo(self, session: Session) -> Compaction | None:
         """The record that takes back the newest compaction in force; None without."""
-        return changes.undo(session)
+        return edits.undo(session)
 
     def redo(self, session: Session) -> Compaction | None:
         """The record that brings back what was undone last, if nothing came after."""
-        return changes.redo(session)
+        return edits.redo(session)
 
     def edit(self, session: Session, text: str) -> Compaction:
         """The record in which a person's text replaces the story; the facts stay.
@@ -220,7 +223,7 @@ class CompactionEngine(Gauge):
         """
         window, taken = self.info.window, self.floor_tokens + self.info.output_reserve
         usable = None if window is None else window - taken
-        return changes.edit(session, text, counter=self.counter, usable_tokens=usable)
+        return edits.edit(session, text, counter=self.counter, usable_tokens=usable)
 
     def regenerate(
         self,
@@ -236,12 +239,10 @@ class CompactionEngine(Gauge):
         A failed one leaves the old summary in force. Raises CompactionError when there
         is none.
         """
-        plan = changes.plan_again(
-            session, self.policy, focus=focus, counter=self.counter
-        )
+        plan = edits.plan_again(session, self.policy, focus=focus, counter=self.counter)
         work = self.compact(session, provider, plan, stop=stop, paid=paid)
         attempt = yield from work
-        return changes.regenerated(session, attempt, counter=self.counter)
+        return edits.regenerated(session, attempt, counter=self.counter)
 
     def _assignment(self, plan: Plan, base: Request | None = None) -> Assignment:
         return Assignment(
@@ -317,7 +318,7 @@ class CompactionEngine(Gauge):
             stop=plan.stop,
             summary="",
             tokens_before=plan.tokens_before,
-            cost=changes.paid(session, plan.id),
+            cost=edits.paid(session, plan.id),
             model=model,
             trigger=plan.trigger,
             policy=self.policy.name,

@@ -7,13 +7,13 @@ import anthropic
 
 from nbchat.providers import anthropic_wire
 from nbchat.providers.base import Request
+from nbchat.providers.message_cache import Json
 from nbchat.providers.sdk import (
     CONNECTIONS,
     QUESTION_TIMEOUT_SECONDS,
     SdkProvider,
     WireStream,
 )
-from nbchat.providers.written import Json
 
 
 class AnthropicProvider(SdkProvider):

@@ -6,9 +6,10 @@ from dataclasses import replace
 from itertools import chain
 from typing import Literal
 
-from nbchat.events import Delta, TextDelta, ThinkingDelta
-from nbchat.history import Entry, Usage
+from nbchat.conversation.entries import Entry, Usage
+from nbchat.conversation.events import Delta, TextDelta, ThinkingDelta
 from nbchat.providers.base import ReplyStop, Request, speaker, wire_name
+from nbchat.providers.message_cache import Format, Json, Written
 from nbchat.providers.wire import (
     NOTHING_SAID,
     Answer,
@@ -19,7 +20,6 @@ from nbchat.providers.wire import (
     readable_text,
     user_text,
 )
-from nbchat.providers.written import Format, Json, Written
 
 SHORT_ANSWER: tuple[Json, ...] = (
     {"type": "message_start", "message": {"usage": {"input_tokens": 1}}},

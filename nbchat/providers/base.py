@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from threading import Event as Flag
 from typing import Literal, Protocol, runtime_checkable
 
-from nbchat.events import Delta
-from nbchat.history import Entry, Usage
-from nbchat.models import ModelInfo
-from nbchat.tools import Tool
+from nbchat.conversation.entries import Entry, Usage
+from nbchat.conversation.events import Delta
+from nbchat.conversation.tools import Tool
+from nbchat.providers.model_info import ModelInfo
 
 ReplyStop = Literal["end_turn", "tool_use", "max_tokens", "refusal"]
 

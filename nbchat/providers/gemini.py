@@ -6,9 +6,9 @@ import httpx2
 
 from nbchat.providers import gemini_wire
 from nbchat.providers.base import Request
+from nbchat.providers.message_cache import Json
 from nbchat.providers.openai import OpenAIProvider
 from nbchat.providers.sdk import QUESTION_TIMEOUT_SECONDS
-from nbchat.providers.written import Json
 
 COMPATIBLE_PATH = "/openai"
 """The compatible endpoint's last step; without it the address is that of Gemini's own.

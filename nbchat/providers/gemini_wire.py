@@ -10,9 +10,11 @@ from dataclasses import replace
 from itertools import groupby, pairwise
 from typing import Any
 
-from nbchat.history import Entry
+from nbchat.conversation.entries import Entry
+from nbchat.conversation.tools import Tool
 from nbchat.providers import openai_wire
 from nbchat.providers.base import Request, speaker, wire_name
+from nbchat.providers.message_cache import Format, Json
 from nbchat.providers.openai_wire import Call, ChunkReader
 from nbchat.providers.wire import (
     NOTHING_SAID,
@@ -23,8 +25,6 @@ from nbchat.providers.wire import (
     readable,
     user_text,
 )
-from nbchat.providers.written import Format, Json
-from nbchat.tools import Tool
 
 SCHEMA_WORDS = {
     *("type", "format", "description", "enum", "items", "properties", "required"),

@@ -4,10 +4,10 @@ import json
 import uuid
 from typing import Any
 
+from nbchat.conversation.entries import Entry
+from nbchat.conversation.tools import Tool
 from nbchat.errors import ProtocolFault
-from nbchat.history import Entry
 from nbchat.providers.base import Reply, Request
-from nbchat.tools import Tool
 
 STRING_LEAST, STRING_LIMIT = 3, 160
 """Characters of a free string in a call; without a limit the model never ends it."""

@@ -4,6 +4,7 @@ It is talked to with the OpenAI SDK like any other server. It chats and summaris
 poorly; it is there so that everything runs on a fresh machine, offline.
 """
 
+import secrets
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,8 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from nbchat.errors import ConfigError
-from nbchat.models import ModelInfo
+from nbchat.errors import ConfigError, ModelFileError
 from nbchat.providers.base import ReplyStream, Request
 from nbchat.providers.grammar import (
     answer_grammar,
@@ -21,11 +21,49 @@ from nbchat.providers.grammar import (
     is_forced,
     tag_grammar,
 )
-from nbchat.providers.llama_server import LocalServer
+from nbchat.providers.model_download import WEIGHTS, model_file
+from nbchat.providers.model_info import ModelInfo
 from nbchat.providers.openai import OpenAIProvider
-from nbchat.providers.weights import WEIGHTS, model_file
+from nbchat.providers.tokens import TokenCounter
 from nbchat.providers.wire import estimated_tokens
-from nbchat.tokens import TokenCounter
+
+
+class LocalServer:
+    """llama.cpp serving one model file on 127.0.0.1 with a random key."""
+
+    def __init__(self, file: Path, *, window: int, chat_template: str = "") -> None:
+        """Load the model and listen on a free port; half a second for 135M."""
+        try:
+            import xllamacpp  # noqa: PLC0415  # an optional dependency of 100 MB
+        except ImportError as error:
+            raise ConfigError(
+                "the embedded model needs xllamacpp; run: pip install xllamacpp"
+            ) from error
+        self.api_key = secrets.token_urlsafe(24)
+        parameters = xllamacpp.CommonParams()
+        parameters.model.path = str(file)
+        parameters.model_alias = {file.stem}  # otherwise answers name a private path
+        parameters.n_ctx, parameters.n_parallel = window, 1
+        parameters.port = 0  # a free one; the address is 127.0.0.1 by default
+        parameters.verbosity = 0
+        # Two threads wait on each other as soon as another process keeps a core busy.
+        parameters.cpuparams.n_threads = 1
+        parameters.cpuparams_batch.n_threads = 1
+        parameters.api_keys = [self.api_key]
+        if chat_template:
+            parameters.chat_template = chat_template
+        try:
+            self._server = xllamacpp.Server(parameters)
+        except RuntimeError as error:
+            raise ModelFileError(
+                f"llama.cpp cannot load {file.name}: is it a GGUF file?"
+            ) from error
+
+    @property
+    def base_url(self) -> str:
+        """Where it listens, without a path."""
+        return str(self._server.listening_address)
+
 
 DEFAULT_WINDOW = 8_192
 OUTPUT_LIMIT = 320
@@ -156,4 +194,4 @@ class _GrammarClient(OpenAIProvider):
 
 
 def _template(name: str) -> str:
-    return (files("nbchat") / "data" / f"{name}.jinja").read_text(encoding="utf-8")
+    return (files("nbchat.providers") / f"{name}.jinja").read_text(encoding="utf-8")

@@ -8,13 +8,13 @@ import openai
 
 from nbchat.providers import openai_wire
 from nbchat.providers.base import Request
+from nbchat.providers.message_cache import Json
 from nbchat.providers.sdk import (
     CONNECTIONS,
     QUESTION_TIMEOUT_SECONDS,
     SdkProvider,
     WireStream,
 )
-from nbchat.providers.written import Json
 
 PLACEHOLDER_KEY = "no-key-needed"
 """The SDK insists on one; compatible servers ignore it."""

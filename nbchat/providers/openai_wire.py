@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from itertools import chain
 from json import dumps
 
-from nbchat.events import Delta, TextDelta, ThinkingDelta
-from nbchat.history import Entry, Usage
+from nbchat.conversation.entries import Entry, Usage
+from nbchat.conversation.events import Delta, TextDelta, ThinkingDelta
 from nbchat.providers.base import ReplyStop, Request, speaker, wire_name
+from nbchat.providers.message_cache import Format, Json, Written
 from nbchat.providers.wire import (
     NOTHING_SAID,
     Answer,
@@ -18,7 +19,6 @@ from nbchat.providers.wire import (
     readable_text,
     user_text,
 )
-from nbchat.providers.written import Format, Json, Written
 
 SHORT_ANSWER: tuple[Json, ...] = (
     {"choices": [{"index": 0, "delta": {"content": "Yes."}, "finish_reason": "stop"}]},

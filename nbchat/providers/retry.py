@@ -4,8 +4,8 @@ import random
 import time
 from threading import Event as Flag
 
+from nbchat.conversation.events import RetryScheduled
 from nbchat.errors import ProviderError, Stopped
-from nbchat.events import RetryScheduled
 from nbchat.providers.base import Provider, Reply, ReplyStream, Request
 
 ATTEMPTS = 4

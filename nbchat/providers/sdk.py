@@ -1,5 +1,6 @@
 """A provider behind an official SDK: all that does not depend on whose SDK it is."""
 
+import json
 import logging
 import os
 from abc import ABC, abstractmethod
@@ -13,13 +14,12 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 import httpx2
 
+from nbchat.conversation.entries import Entry
+from nbchat.conversation.events import Delta
 from nbchat.errors import ConnectionFailed, NbchatError, ProviderError
-from nbchat.events import Delta
-from nbchat.history import Entry
-from nbchat.models import ModelInfo, model_info
 from nbchat.providers.base import ReplyStream, Request
 from nbchat.providers.endpoint import find_endpoint, set_variable
-from nbchat.providers.faults import (
+from nbchat.providers.error_mapping import (
     FOREIGN,
     provider_error,
     refusal_in,
@@ -27,11 +27,24 @@ from nbchat.providers.faults import (
     unlisted,
     wrong_body,
 )
-from nbchat.providers.pump import pump
-from nbchat.providers.rehearsal import stage
+from nbchat.providers.message_cache import Format, Json, Written
+from nbchat.providers.model_info import ModelInfo, model_info
+from nbchat.providers.stream_reader import pump
+from nbchat.providers.tokens import TokenCounter
 from nbchat.providers.wire import Answer, estimated_tokens, finished_reply
-from nbchat.providers.written import Format, Json, Written
-from nbchat.tokens import TokenCounter
+
+
+def stage(events: Iterable[Json]) -> httpx2.Client:
+    """A client whose requests are answered with these events, here and at once."""
+    body = "".join(f"{_name(each)}data: {json.dumps(each)}\n\n" for each in events)
+    headers = {"content-type": "text/event-stream"}
+    answer = httpx2.Response(200, headers=headers, text=f"{body}data: [DONE]\n\n")
+    return httpx2.Client(transport=httpx2.MockTransport(lambda _request: answer))
+
+
+def _name(event: Json) -> str:
+    return f"event: {event['type']}\n" if "type" in event else ""
+
 
 logger = logging.getLogger(__name__)
 

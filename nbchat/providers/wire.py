@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
+from nbchat.conversation.entries import Entry, Usage
+from nbchat.conversation.tools import Tool
 from nbchat.errors import ProtocolFault
-from nbchat.history import Entry, Usage
 from nbchat.providers.base import Reply, ReplyStop, Request, wire_text
-from nbchat.providers.written import Json
-from nbchat.tokens import IMAGE_TOKENS, TokenCounter
-from nbchat.tools import Tool
+from nbchat.providers.message_cache import Json
+from nbchat.providers.tokens import IMAGE_TOKENS, TokenCounter
 
 NOTHING_SAID = "(nothing was written)"
 """Stands for a user's message without any text, which the APIs refuse."""

@@ -7,9 +7,10 @@ import re
 from html import unescape
 from typing import assert_never
 
-from nbchat.billing import dollars_text
-from nbchat.compaction.envelope import story
-from nbchat.events import (
+from nbchat.compaction.markup import story
+from nbchat.conversation.costs import dollars_text
+from nbchat.conversation.entries import Compaction
+from nbchat.conversation.events import (
     Branched,
     Change,
     CompactionChanged,
@@ -22,7 +23,6 @@ from nbchat.events import (
     SavingFailed,
     TurnFailed,
 )
-from nbchat.history import Compaction
 from nbchat.rendering.entries import escaped, summary_html
 from nbchat.rendering.markdown import markdown_html
 

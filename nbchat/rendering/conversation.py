@@ -6,10 +6,10 @@ words are put there unasked.
 
 from collections.abc import Iterator
 
-from nbchat.history import Compaction, Entry
+from nbchat.conversation.entries import Compaction, Entry
+from nbchat.conversation.session import Session
 from nbchat.rendering.banners import CELL_STYLE, compaction_html, compaction_text
 from nbchat.rendering.entries import entry_html
-from nbchat.session import Session
 
 SPEAKERS = {"user": "You", "assistant": "Assistant", "tool": "Result"}
 

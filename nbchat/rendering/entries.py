@@ -9,7 +9,7 @@ import re
 from html import escape
 from typing import Any
 
-from nbchat.history import Entry
+from nbchat.conversation.entries import Entry
 from nbchat.rendering.markdown import displayable, markdown_html
 from nbchat.rendering.unseen import with_unseen_shown
 

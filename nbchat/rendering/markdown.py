@@ -23,8 +23,8 @@ from pygments.lexers import get_lexer_by_name
 from pygments.token import STANDARD_TYPES
 from pygments.util import ClassNotFound
 
-from nbchat.rendering import mathml
-from nbchat.rendering.formulas import formulas_plugin
+from nbchat.rendering import math
+from nbchat.rendering.math import formulas_plugin
 
 HIGHLIGHT_LIMIT = 50_000
 """Characters of one code block that are coloured, about 50 ms of work."""
@@ -51,14 +51,14 @@ _ATTRIBUTES = {
     "span": {"class"},
     "td": {"style"},
     "th": {"style"},
-    **{tag: set(mathml.ATTRIBUTES) for tag in mathml.TAGS},
+    **{tag: set(math.ATTRIBUTES) for tag in math.TAGS},
 }
 
 _TAGS = {
     *("a", "blockquote", "br", "code", "em", "hr", "p", "pre", "s", "span", "strong"),
     *("h1", "h2", "h3", "h4", "h5", "h6", "li", "ol", "ul"),
     *("table", "tbody", "td", "th", "thead", "tr"),
-    *mathml.TAGS,
+    *math.TAGS,
 }
 
 _VALUES = {
@@ -69,7 +69,7 @@ _VALUES = {
 _SHAPES = {
     "data-language": re.compile(r"[\w+#.-]{1,20}"),
     "start": re.compile(r"\d{1,9}"),
-    **mathml.ATTRIBUTES,
+    **math.ATTRIBUTES,
 }
 
 _SURROGATE = re.compile(r"[\ud800-\udfff]")

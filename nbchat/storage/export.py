@@ -12,14 +12,14 @@ from html import escape
 from itertools import pairwise
 from typing import Any, Literal, TypeVar, get_args
 
+from nbchat.conversation.entries import Compaction, Entry, Kind, Revision, Status, Usage
+from nbchat.conversation.session import Session
 from nbchat.errors import HistoryError, NbchatError
-from nbchat.history import Compaction, Entry, Kind, Revision, Status, Usage
 from nbchat.rendering.banners import compaction_html, compaction_text
 from nbchat.rendering.conversation import parts
 from nbchat.rendering.entries import entry_html
 from nbchat.rendering.markdown import displayable
 from nbchat.rendering.stylesheet import stylesheet
-from nbchat.session import Session
 
 Format = Literal["md", "html", "json", "ipynb"]
 

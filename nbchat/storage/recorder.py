@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from nbchat.errors import SessionTaken, StoreError
-from nbchat.events import (
+from nbchat.conversation.entries import Compaction
+from nbchat.conversation.events import (
     Compacted,
     CompactionChanged,
     CompactionFailed,
@@ -18,9 +18,9 @@ from nbchat.events import (
     TurnFailed,
     TurnFinished,
 )
-from nbchat.history import Compaction
-from nbchat.session import Session
-from nbchat.storage.automatic_log import AutomaticLog
+from nbchat.conversation.session import Session
+from nbchat.errors import SessionTaken, StoreError
+from nbchat.storage.session_log import AutomaticLog
 from nbchat.storage.store import PinKind, SessionStore
 
 DRAFT_SECONDS = 1.0

@@ -12,10 +12,10 @@ from typing import Any, Literal
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
+from nbchat.conversation.entries import Compaction, now
+from nbchat.conversation.session import Session
 from nbchat.errors import HistoryError, SessionNotFound, SessionTaken, StoreError
-from nbchat.history import Compaction, now
-from nbchat.session import Session
-from nbchat.storage.database import (
+from nbchat.storage.schema import (
     address,
     chat_messages,
     default_file,
@@ -25,7 +25,7 @@ from nbchat.storage.database import (
     sessions,
     settings,
 )
-from nbchat.storage.rows import (
+from nbchat.storage.serialization import (
     ESCAPED,
     SessionInfo,
     billed,

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from measures import COUNTER, compacted, has_word, texts
 
-from nbchat.history import Entry
+from nbchat.conversation.entries import Entry
 
 DATA = Path(__file__).parents[1] / "data"
 CHATS = 10

@@ -23,21 +23,21 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise, zip_longest
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from pydantic import BaseModel, ConfigDict
 from trajectories import Trajectory, read_trajectories
 
-from nbchat.agent import Agent
+from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import Policy
-from nbchat.events import CompactionSkipped, Event
-from nbchat.history import Entry, Usage
-from nbchat.models import MILLION, ModelInfo, model_info
+from nbchat.conversation.entries import Entry, Usage
+from nbchat.conversation.events import CompactionSkipped, Event
+from nbchat.conversation.tools import Tool
 from nbchat.providers.base import Reply, ReplyStream, Request, wire_text
-from nbchat.replay import Step, Turn, turns_of
-from nbchat.tokens import TokenCounter
-from nbchat.tools import Tool
+from nbchat.providers.model_info import MILLION, ModelInfo, model_info
+from nbchat.providers.tokens import TokenCounter
+from nbchat.testing.replay import Step, Turn, turns_of
 
 COUNTER = TokenCounter()
 LEAST_CACHED = 1_024

@@ -13,15 +13,15 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from measures import interleaved
 from trajectories import read_trajectories
 
-from nbchat.agent import Agent
+from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.events import Compacted, CompactionFailed, TurnFailed
-from nbchat.history import Entry
+from nbchat.conversation.entries import Entry
+from nbchat.conversation.events import Compacted, CompactionFailed, TurnFailed
 from nbchat.providers import connect
 
 COMPACTIONS = 10

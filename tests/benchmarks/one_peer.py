@@ -33,7 +33,7 @@ class Nbchat:
     """An agent's own parts, called as its turn calls them."""
 
     def __init__(self, kind: str, url: str) -> None:
-        from nbchat.agent import Agent
+        from nbchat.agent.agent import Agent
         from nbchat.compaction.engine import CompactionEngine
         from nbchat.providers.anthropic import AnthropicProvider
         from nbchat.providers.openai import OpenAIProvider
@@ -47,7 +47,7 @@ class Nbchat:
 
     @staticmethod
     def prepared(message: Message) -> Any:
-        from nbchat.history import Entry
+        from nbchat.conversation.entries import Entry
 
         text = message.get("content") or ""
         if message["role"] == "tool":

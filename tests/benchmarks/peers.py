@@ -31,12 +31,12 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from fault_server import AnthropicDialect, OpenAIDialect
 from trajectories import FILE
 
-from nbchat.tokens import _vocabulary_file
+from nbchat.providers.tokens import _vocabulary_file
 
 HERE = Path(__file__).parent
 

@@ -16,22 +16,22 @@ from collections.abc import Callable, Sequence
 from itertools import cycle
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from answers import meetings
 from trajectories import read_trajectories
 
-from nbchat.agent import Agent
+from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
+from nbchat.conversation.entries import Entry, Usage
+from nbchat.conversation.events import Compacted, CompactionFailed, TurnFailed
+from nbchat.conversation.session import Session
 from nbchat.errors import Overloaded
-from nbchat.events import Compacted, CompactionFailed, TurnFailed
-from nbchat.history import Entry, Usage
 from nbchat.providers.base import Reply, ReplyStream, Request
-from nbchat.replay import Replay, recorded_desk
-from nbchat.session import Session
+from nbchat.providers.tokens import TokenCounter
 from nbchat.storage.session_log import monitoring
 from nbchat.testing import ScriptedProvider
-from nbchat.tokens import TokenCounter
+from nbchat.testing.replay import Replay, recorded_desk
 
 POLICIES = ("single-summary", "tiered", "recent-messages", "early", "token-window")
 COUNTER = TokenCounter()

@@ -18,14 +18,14 @@ from typing import Any
 import anywidget
 import ipywidgets
 
-from nbchat.agent import Agent
+from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.events import TextDelta
-from nbchat.history import Entry
+from nbchat.conversation.entries import Entry
+from nbchat.conversation.events import TextDelta
+from nbchat.conversation.session import Session
+from nbchat.jupyter.panel.chat_ui import ChatUI
 from nbchat.providers.base import ReplyStream, Request
-from nbchat.session import Session
 from nbchat.testing import ScriptedProvider, says
-from nbchat.ui.chat_ui import ChatUI
 
 ROOT = Path(__file__).parents[2]
 CHATS = ROOT / "tests" / "data" / "chats_oasst.jsonl.gz"

@@ -19,7 +19,7 @@ import nbformat
 from playwright.sync_api import Browser, Locator, Page, sync_playwright
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
-from nbchat.providers.weights import cache_folder
+from nbchat.providers.model_download import cache_folder
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 

@@ -23,16 +23,24 @@ table = [[1, 2], [3, 4]]
 
 SETUP = """
 import threading
-from nbchat.agent import Agent
-from nbchat.events import (
-    Compacted, CompactionFailed, CompactionSkipped, CompactionStarted, CompactionUndone,
-    EntryAdded, PinsChanged, RetryScheduled, SavingFailed, TurnFailed,
+from nbchat.agent.agent import Agent
+from nbchat.conversation.events import (
+    Compacted,
+    CompactionFailed,
+    CompactionSkipped,
+    CompactionStarted,
+    CompactionUndone,
+    EntryAdded,
+    PinsChanged,
+    RetryScheduled,
+    SavingFailed,
+    TurnFailed,
 )
-from nbchat.history import INCOMPLETE, Compaction, Entry
-from nbchat.session import Session
+from nbchat.conversation.entries import INCOMPLETE, Compaction, Entry
+from nbchat.conversation.session import Session
 from nbchat.testing import ScriptedProvider, calls, fails, says
-from nbchat.ui.chat_ui import ChatUI
-from nbchat.course import Noted, QueueChanged
+from nbchat.jupyter.panel.chat_ui import ChatUI
+from nbchat.chat.runner import Noted, QueueChanged
 
 go = threading.Event()
 

@@ -24,7 +24,7 @@ os.environ['NBCHAT_MODEL'] = 'openai:no-model'
 os.environ['OPENAI_BASE_URL'] = 'http://127.0.0.1:9/v1'
 %load_ext nbchat
 from nbchat.testing import ScriptedProvider, calls, says
-from nbchat.tools import as_tools
+from nbchat.conversation.tools import as_tools
 
 REASON = '''The merge finds nothing because the keys differ in type: `orders.customer` is
 text, `customers.id` is an integer. No row of $1{,}204$ matches.

@@ -12,9 +12,9 @@ OpenNotebook = Callable[..., Notebook]
 Screenshot = Callable[[str], Path]
 
 DECIDING = """
-from nbchat.approvals import Approvals
+from nbchat.agent.approvals import Approvals
 from nbchat.testing import calls
-from nbchat.tools import as_tools
+from nbchat.conversation.tools import as_tools
 
 def refund(ticket: int) -> str:
     "Pay back."

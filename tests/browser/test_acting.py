@@ -13,11 +13,11 @@ Screenshot = Callable[[str], Path]
 
 SETUP = """
 import time
-from nbchat.agent import Agent
-from nbchat.approvals import Approvals
-from nbchat.session import Session
+from nbchat.agent.agent import Agent
+from nbchat.agent.approvals import Approvals
+from nbchat.conversation.session import Session
 from nbchat.testing import Line, ScriptedProvider, calls, says
-from nbchat.ui.chat_ui import ChatUI
+from nbchat.jupyter.panel.chat_ui import ChatUI
 
 def refund(order: str, amount: float = 10.0, note: str = "") -> str:
     "Give money back."
@@ -180,7 +180,7 @@ def test_a_call_is_approved_while_a_cell_runs(open_notebook: OpenNotebook) -> No
 MAGIC = f"""{SETUP}
 %load_ext nbchat
 agent = %chat agent
-from nbchat.tools import as_tools
+from nbchat.conversation.tools import as_tools
 agent.tools, agent.approve = as_tools([refund]), Approvals()
 agent.use(ScriptedProvider(calls('refund', order='W1'), says('Done.')))
 %chat"""

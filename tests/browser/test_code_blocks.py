@@ -13,9 +13,9 @@ OpenNotebook = Callable[..., Notebook]
 Screenshot = Callable[[str], Path]
 
 SETUP = """
-from nbchat.agent import Agent
+from nbchat.agent.agent import Agent
 from nbchat.testing import ScriptedProvider, calls, says
-from nbchat.ui.chat_ui import ChatUI
+from nbchat.jupyter.panel.chat_ui import ChatUI
 """
 
 PYTHON = "def total(items):\n    return sum(items)\n\nprint(total([40, 2]))"

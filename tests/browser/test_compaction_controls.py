@@ -15,13 +15,13 @@ Screenshot = Callable[[str], Path]
 SETUP = """
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
-from nbchat.agent import Agent
+from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import PRESETS
 from nbchat.errors import AuthenticationFailed
-from nbchat.events import TurnFailed
+from nbchat.conversation.events import TurnFailed
 from nbchat.testing import ScriptedProvider, calls, fails, says
-from nbchat.ui.chat_ui import ChatUI
+from nbchat.jupyter.panel.chat_ui import ChatUI
 
 def look_up(ticket: int) -> str:
     "Read a ticket."

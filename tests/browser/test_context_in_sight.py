@@ -13,13 +13,13 @@ Screenshot = Callable[[str], Path]
 
 SETUP = """
 from dataclasses import replace
-from nbchat.agent import Agent
+from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.events import ThinkingDelta
-from nbchat.history import Entry
-from nbchat.models import Prices
+from nbchat.conversation.events import ThinkingDelta
+from nbchat.conversation.entries import Entry
+from nbchat.providers.model_info import Prices
 from nbchat.testing import ScriptedProvider, calls, says
-from nbchat.ui.chat_ui import ChatUI
+from nbchat.jupyter.panel.chat_ui import ChatUI
 
 PRICES = Prices(input=2.0, cache_read=0.2, cache_write=2.5, output=10.0)
 STORY = "<summary>Ann works at DESK-7; her printer is offline. " + "x " * 400 + "</summary>"

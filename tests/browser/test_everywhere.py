@@ -12,7 +12,7 @@ from panels import run_first
 from playwright.sync_api import Locator, Page, Response, expect
 from readable import faults
 
-from nbchat.ui.closed import CLOSED_TEXT
+from nbchat.jupyter.panel.static_fallback import CLOSED_TEXT
 
 Picture = Callable[[str], None]
 
@@ -22,10 +22,10 @@ RAN = re.compile(r"\[\d\]:")
 
 CELL = """
 import os
-from nbchat.agent import Agent
+from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.testing import ScriptedProvider, says
-from nbchat.ui import ChatUI
+from nbchat.jupyter.panel import ChatUI
 
 found = "# Found\\n\\nIn `ticket 42`:\\n\\n```python\\nprint(6 * 7)\\n```\\n\\nIs that enough?"
 long = says("word " * 500, delay_seconds=0.02)

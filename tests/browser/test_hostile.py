@@ -39,20 +39,20 @@ import json, sys
 sys.path.insert(0, {str(REPOSITORY / "tests")!r})
 from hostile import MARKDOWN, PAYLOADS, banner, notices
 from IPython.display import HTML, display
-from nbchat.agent import Agent
-from nbchat.cell import Banner
-from nbchat.commands import Commands
+from nbchat.agent.agent import Agent
+from nbchat.jupyter.cell_output import Banner
+from nbchat.chat.commands import Commands
 from nbchat.errors import AuthenticationFailed
-from nbchat.events import RetryScheduled, ToolRequested
-from nbchat.history import FAILED, INCOMPLETE, Compaction, Entry
-from nbchat.recall import find
-from nbchat.session import Session
+from nbchat.conversation.events import RetryScheduled, ToolRequested
+from nbchat.conversation.entries import FAILED, INCOMPLETE, Compaction, Entry
+from nbchat.conversation.search import find
+from nbchat.conversation.session import Session
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, calls, fails, says
-from nbchat.ui.chat_ui import ChatUI
-from nbchat.course import Noted, QueueChanged, Returned
+from nbchat.jupyter.panel.chat_ui import ChatUI
+from nbchat.chat.runner import Noted, QueueChanged, Returned
 
-from nbchat.ui.screen import transcript
+from nbchat.jupyter.panel.view_model import transcript
 transcript.PAGE_ITEMS = transcript.PAGE_CHARACTERS = 10**9  # all of it at once
 
 texts = list(PAYLOADS.values())
@@ -338,8 +338,8 @@ SECRETS = (KEY, PROMPT, ANSWER)
 OPEN = """
 import os
 from pathlib import Path
-from nbchat.agent import Agent
-from nbchat.ui.chat_ui import ChatUI
+from nbchat.agent.agent import Agent
+from nbchat.jupyter.panel.chat_ui import ChatUI
 os.environ["OPENAI_API_KEY"] = Path("key.txt").read_text()
 os.environ["OPENAI_BASE_URL"] = Path("address.txt").read_text()
 ui = ChatUI(Agent("openai:gpt-4o"))

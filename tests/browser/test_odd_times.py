@@ -96,7 +96,7 @@ def test_a_second_view_of_a_chat_whose_kernel_has_ended_says_so(
 def test_a_kernel_without_work_that_never_answers_is_not_called_busy_for_long(
     open_notebook: OpenNotebook, page: Page
 ) -> None:
-    deaf = "from nbchat.ui.chat_ui import _receive; ui.on_msg(_receive, remove=True)"
+    deaf = "from nbchat.jupyter.panel.chat_ui import _receive; ui.on_msg(_receive, remove=True)"
     notebook = open_notebook(scripted("says('One.')"), deaf)
     is_idle(panel_of(notebook))
     notebook.run(1)

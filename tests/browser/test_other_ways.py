@@ -12,12 +12,12 @@ Screenshot = Callable[[str], Path]
 
 SETUP = """
 import tempfile
-from nbchat.agent import Agent
-from nbchat.commands import Commands
+from nbchat.agent.agent import Agent
+from nbchat.chat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, calls, says
-from nbchat.ui.chat_ui import ChatUI
+from nbchat.jupyter.panel.chat_ui import ChatUI
 
 def look_up(ticket: int) -> str:
     "Read a ticket."

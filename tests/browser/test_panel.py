@@ -12,11 +12,11 @@ Screenshot = Callable[[str], Path]
 
 SETUP = """
 import time
-from nbchat.agent import Agent
+from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.errors import AuthenticationFailed
 from nbchat.testing import ScriptedProvider, calls, fails, says
-from nbchat.ui.chat_ui import ChatUI
+from nbchat.jupyter.panel.chat_ui import ChatUI
 
 def look_up(ticket: int) -> str:
     "Read a ticket."

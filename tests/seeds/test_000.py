@@ -29,20 +29,18 @@ from measures import Score, compacted, desks, rows_of, texts
 from trajectories import read_trajectories
 from wire_rules import anthropic_faults, openai_faults
 
-from nbchat.agent import Agent
-from nbchat.build import build_agent, build_engine, recorder
-from nbchat.commands import Commands
+from nbchat.agent.agent import Agent
+from nbchat.chat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.facts.exchanges import TITLE, exchange_lines
+from nbchat.compaction.facts.sections import EXCHANGES_TITLE, exchange_lines
+from nbchat.compaction.plan import exchanges
 from nbchat.compaction.policies import PRESETS
-from nbchat.compaction.replacement import CUT_OFF
-from nbchat.compaction.retention import exchanges
-from nbchat.compaction.story.extract import OPENING
-from nbchat.compaction.story.structured import rendered
-from nbchat.compaction.units import legal
-from nbchat.configuration.config import NbChat, settings
-from nbchat.errors import ContextOverflow, Overloaded, RequestRefused
-from nbchat.events import (
+from nbchat.compaction.summarizer.structured import rendered
+from nbchat.compaction.summary_entry import CUT_OFF, OPENING
+from nbchat.config.factory import build_agent, build_engine, recorder
+from nbchat.config.settings import NbChat, settings
+from nbchat.conversation.entries import FAILED, Compaction, Entry
+from nbchat.conversation.events import (
     Compacted,
     CompactionFailed,
     CompactionStarted,
@@ -51,16 +49,17 @@ from nbchat.events import (
     TurnFailed,
     UsageReported,
 )
-from nbchat.history import FAILED, Compaction, Entry
-from nbchat.models import ModelInfo, model_info
+from nbchat.conversation.session import Session
+from nbchat.errors import ContextOverflow, Overloaded, RequestRefused
 from nbchat.providers import anthropic_wire, connect, openai_wire
 from nbchat.providers.base import Request
+from nbchat.providers.legal_history import legal
+from nbchat.providers.model_info import ModelInfo, model_info
 from nbchat.providers.retry import _wait_seconds
+from nbchat.providers.tokens import CHARACTERS, ENTRY_OVERHEAD, TokenCounter
 from nbchat.rendering.banners import compaction_text
-from nbchat.session import Session
 from nbchat.storage.store import SessionStore
 from nbchat.testing import Line, ScriptedProvider, calls, fails, says
-from nbchat.tokens import CHARACTERS, ENTRY_OVERHEAD, TokenCounter
 
 WINDOW = 8_000
 GUARD = 6_000
@@ -703,7 +702,7 @@ def test_7_4_repeated_questions_share_a_line_at_the_newest_place():
     ]
     lines = exchange_lines(entries, 40, 2_000, COUNTER)
     assert [line.partition(" →")[0] for line in lines] == [
-        TITLE,
+        EXCHANGES_TITLE,
         f"- {question(1)}",
         f"- {question(0)} (asked 2 times)",
         "- what is XBRL (asked 2 times)",

@@ -23,32 +23,32 @@ import pytest
 from driving import finished
 from fault_server import AnthropicDialect, FaultServer, Json, OpenAIDialect
 
-from nbchat.agent import Agent
-from nbchat.build import build_agent, build_engine, recorder
-from nbchat.cell import Banner
-from nbchat.commands import Commands
+from nbchat.agent.agent import Agent
+from nbchat.chat.commands import Commands
+from nbchat.cli.demo import SYSTEM, TASK, Desk, read_tickets
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.envelope import story
-from nbchat.configuration.config import settings
-from nbchat.demo import SYSTEM, TASK, Desk, read_tickets
-from nbchat.errors import RequestRefused
-from nbchat.events import (
+from nbchat.compaction.markup import story
+from nbchat.config.factory import build_agent, build_engine, recorder
+from nbchat.config.settings import settings
+from nbchat.conversation.entries import Compaction, Entry, Usage
+from nbchat.conversation.events import (
     Compacted,
     CompactionStarted,
     Event,
     TurnFinished,
     UsageReported,
 )
-from nbchat.history import Compaction, Entry, Usage
-from nbchat.models import ModelInfo
+from nbchat.conversation.session import Session
+from nbchat.errors import RequestRefused
+from nbchat.jupyter.cell_output import Banner
 from nbchat.providers import connect
 from nbchat.providers.base import Provider, Request
+from nbchat.providers.model_info import ModelInfo
+from nbchat.providers.tokens import TokenCounter
 from nbchat.rendering.banners import compaction_html, compaction_text
 from nbchat.rendering.entries import entry_html
-from nbchat.session import Session
 from nbchat.storage.store import SessionStore
 from nbchat.testing import Line, ScriptedProvider, calls, fails, says
-from nbchat.tokens import TokenCounter
 
 STORY = "The customer asks about order W100 and its parcel. " * 20
 TOLD = "The customer asks where order W100 is."

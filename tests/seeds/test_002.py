@@ -25,16 +25,16 @@ from fault_server import AnthropicDialect, FaultServer, OpenAIDialect
 from recorded_usage import read_recorded
 from trajectories import read_trajectories
 
-from nbchat.agent import Agent
-from nbchat.build import build_engine, recorder
-from nbchat.commands import Commands
+from nbchat.agent.agent import Agent
+from nbchat.chat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.envelope import facts_of, story
-from nbchat.compaction.meters.context import context_state
-from nbchat.compaction.retention import count_messages
-from nbchat.compaction.units import open_calls, safe_cuts
-from nbchat.configuration.config import settings
-from nbchat.events import (
+from nbchat.compaction.markup import facts_of, story
+from nbchat.compaction.plan import count_messages
+from nbchat.compaction.triggers.context_breakdown import context_state
+from nbchat.config.factory import build_engine, recorder
+from nbchat.config.settings import settings
+from nbchat.conversation.entries import Entry, Usage
+from nbchat.conversation.events import (
     Compacted,
     CompactionProgress,
     CompactionSkipped,
@@ -42,16 +42,16 @@ from nbchat.events import (
     Event,
     UsageReported,
 )
-from nbchat.history import Entry, Usage
-from nbchat.models import ModelInfo
+from nbchat.conversation.session import Session
+from nbchat.conversation.turns import open_calls, safe_cuts
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Request
+from nbchat.providers.model_info import ModelInfo
 from nbchat.providers.openai import OpenAIProvider
 from nbchat.providers.sdk import SdkProvider
+from nbchat.providers.tokens import TokenCounter
 from nbchat.rendering.banners import compaction_text
-from nbchat.session import Session
 from nbchat.testing import Line, ScriptedProvider, calls, says
-from nbchat.tokens import TokenCounter
 
 POLICY = "recent-messages"
 WINDOW = 40_000

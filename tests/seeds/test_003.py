@@ -18,23 +18,23 @@ from collections.abc import Callable
 import pytest
 from trajectories import read_trajectories
 
-from nbchat.agent import Agent
-from nbchat.build import build_engine, recorder
-from nbchat.commands import Commands
+from nbchat.agent.agent import Agent
+from nbchat.chat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.envelope import facts_of, story
-from nbchat.compaction.meters.context import context_state
-from nbchat.compaction.retention import count_messages
-from nbchat.configuration.config import settings
-from nbchat.events import Compacted, CompactionFailed
-from nbchat.history import Compaction, Entry, Usage
-from nbchat.models import ModelInfo
+from nbchat.compaction.markup import facts_of, story
+from nbchat.compaction.plan import count_messages
+from nbchat.compaction.triggers.context_breakdown import context_state
+from nbchat.config.factory import build_engine, recorder
+from nbchat.config.settings import settings
+from nbchat.conversation.entries import Compaction, Entry, Usage
+from nbchat.conversation.events import Compacted, CompactionFailed
+from nbchat.conversation.session import Session
+from nbchat.conversation.tools import Tool, tool
 from nbchat.providers.base import Request
-from nbchat.session import Session
+from nbchat.providers.model_info import ModelInfo
+from nbchat.providers.tokens import TokenCounter
 from nbchat.storage.session_log import monitoring, session_log
 from nbchat.testing import Line, ScriptedProvider, calls, says
-from nbchat.tokens import TokenCounter
-from nbchat.tools import Tool, tool
 
 POLICY = "early"
 WINDOW, TRIGGER = 20_000, 10_000

@@ -41,17 +41,18 @@ from driving import finished
 from fault_server import AnthropicDialect, FaultServer, OpenAIDialect, answer, failure
 from trajectories import read_trajectories
 
-from nbchat.agent import Agent
-from nbchat.build import build_agent, recorder
-from nbchat.commands import Commands
+from nbchat.agent.agent import Agent
+from nbchat.chat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.envelope import story
+from nbchat.compaction.markup import story
+from nbchat.compaction.plan import count_messages
 from nbchat.compaction.policies import PRESETS
-from nbchat.compaction.retention import count_messages
-from nbchat.configuration.config import NbChat, settings
-from nbchat.configuration.preferences import with_preferences
-from nbchat.errors import ContextOverflow, RequestRefused, Stopped
-from nbchat.events import (
+from nbchat.config.factory import build_agent, recorder
+from nbchat.config.live_changes import apply_setting
+from nbchat.config.preferences import with_preferences
+from nbchat.config.settings import NbChat, settings
+from nbchat.conversation.entries import Compaction, Entry, Usage
+from nbchat.conversation.events import (
     Compacted,
     CompactionFailed,
     CompactionProgress,
@@ -62,19 +63,18 @@ from nbchat.events import (
     TurnFinished,
     UsageReported,
 )
-from nbchat.following import apply_setting
-from nbchat.history import Compaction, Entry, Usage
-from nbchat.models import model_info
+from nbchat.conversation.session import Session
+from nbchat.errors import ContextOverflow, RequestRefused, Stopped
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Provider, Request
+from nbchat.providers.model_info import model_info
 from nbchat.providers.openai import OpenAIProvider
+from nbchat.providers.tokens import ENTRY_OVERHEAD, TokenCounter, load_encoding
 from nbchat.rendering.banners import compaction_html, compaction_text
 from nbchat.rendering.entries import entry_html
-from nbchat.session import Session
 from nbchat.storage.session_log import session_log
 from nbchat.storage.store import SessionStore
 from nbchat.testing import Answer, Line, ScriptedProvider, calls, fails, says
-from nbchat.tokens import ENTRY_OVERHEAD, TokenCounter, load_encoding
 
 WINDOW = 20_000
 GUARD = 14_108

@@ -1,15 +1,239 @@
 """What a policy wants kept beside the ledger: rules, artifacts, a line an exchange."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 
-from nbchat.compaction.envelope import facts_of
-from nbchat.compaction.facts.artifacts import artifact_lines
-from nbchat.compaction.facts.exchanges import exchange_lines
-from nbchat.compaction.facts.rules import rule_lines
-from nbchat.compaction.fitting import within
+from nbchat.compaction.markup import facts_of
+from nbchat.compaction.plan import exchanges
 from nbchat.compaction.policies import Policy
-from nbchat.history import Entry
-from nbchat.tokens import TokenCounter
+from nbchat.compaction.truncation import within
+from nbchat.conversation.entries import Entry
+from nbchat.providers.tokens import TokenCounter
+
+FILES_TITLE = "Files referenced:"
+COMMANDS_TITLE = "Commands executed:"
+ERRORS_TITLE = "Errors encountered:"
+
+READ_CHARACTERS, LINE_LIMIT = 50_000, 200
+"""Of one entry what is looked at; of a command or an error what is kept."""
+
+COMMAND_KEYS = ("command", "cmd", "script", "shell_command")
+"""Arguments in which tools take a command."""
+
+SHELL_WORDS = ("bash", "shell", "exec", "run", "terminal", "console", "cmd", "command")
+"""Of these one is in the name of a tool that runs commands of a single word."""
+
+_FILE = re.compile(
+    r"(?<![\w:/.-])(?:~?/|\.{1,2}/)?(?:[\w.-]{1,80}/){1,12}[\w.-]{1,80}\.\w{1,8}\b"
+    r"|(?<![\w/.@-])[\w-]{1,60}\.(?:py|ipynb|js|ts|tsx|json|ya?ml|toml|md|txt|csv|tsv"
+    r"|parquet|xlsx?|html|css|sql|sh|cfg|ini|log|java|go|rs|cpp|hpp?|pdf|png|jpe?g)\b"
+)
+_FENCE = re.compile(r"```(?:bash|sh|shell|console)\n(.{1,5000}?)```", re.DOTALL)
+_PROMPT = re.compile(r"^\s{0,8}(?:\$|%|!|>>>)\s?(\S[^\n]{1,300})$", re.MULTILINE)
+_ERROR = re.compile(
+    r"^(?:[\w./\\-]{1,120}:\d{1,6}(?::\d{1,6})?:\s?)?(?:E\s{1,8})?"
+    r"(?:[A-Za-z_.]{0,60}(?:Error|Exception)|[Ee]rror|ERROR|[Ff]atal|FATAL|FAILED)\b"
+    r"[: ][^\n]{0,300}",
+    re.MULTILINE,
+)
+
+
+def artifact_lines(
+    entries: Sequence[Entry], budget_tokens: int, counter: TokenCounter
+) -> list[str]:
+    """Three lists under their titles, the newest first to get room; none when empty."""
+    lists = (
+        (FILES_TITLE, files(entries)),
+        (COMMANDS_TITLE, commands(entries)),
+        (ERRORS_TITLE, errors(entries)),
+    )
+    found = [(title, names) for title, names in lists if names]
+    lines: list[str] = []
+    for left, (title, names) in zip(range(len(found), 0, -1), found, strict=True):
+        room = (budget_tokens - counter.count("\n".join(lines))) // left
+        lines += _section(title, names, room, counter)
+    return lines
+
+
+def files(entries: Sequence[Entry]) -> list[str]:
+    """Paths that calls, people and answers named, in the order they first came up."""
+    return _each(path for entry in entries for path in _FILE.findall(_text(entry)))
+
+
+def commands(entries: Sequence[Entry]) -> list[str]:
+    """Commands that tools were given, and those written as such."""
+    return _each(command for entry in entries for command in _commands(entry))
+
+
+def errors(entries: Sequence[Entry]) -> list[str]:
+    """The line of each failure that tools reported or somebody quoted."""
+    return _each(error for entry in entries for error in _errors(entry))
+
+
+def _section(
+    title: str, names: Sequence[str], budget_tokens: int, counter: TokenCounter
+) -> list[str]:
+    room = budget_tokens - counter.count(title)
+    kept = within(reversed(names), room, lambda line: counter.count(line) + 1)
+    if not kept:
+        return []
+    missing = len(names) - len(kept)
+    note = [f"({missing} earlier left out)"] if missing else []
+    return [title, *note, *reversed(kept)]
+
+
+def _commands(entry: Entry) -> Iterator[str]:
+    if entry.is_call:
+        given = (entry.arguments.get(key) for key in COMMAND_KEYS)
+        is_shell = any(word in entry.tool_name.lower() for word in SHELL_WORDS)
+        texts = (text for text in given if isinstance(text, str))
+        yield from (text for text in texts if is_shell or " " in text.strip())
+    elif entry.role in ("user", "assistant"):
+        text = entry.content[:READ_CHARACTERS]
+        for block in _FENCE.findall(text):
+            yield from (line.lstrip("$ ") for line in block.splitlines())
+        yield from _PROMPT.findall(text)
+
+
+def _errors(entry: Entry) -> Iterator[str]:
+    if entry.is_error:
+        yield entry.content.strip().removeprefix("error: ")
+    elif entry.role in ("tool", "user"):
+        yield from _ERROR.findall(entry.content[:READ_CHARACTERS])
+
+
+def _text(entry: Entry) -> str:
+    return (entry.tool_args if entry.is_call else entry.content)[:READ_CHARACTERS]
+
+
+def _each(found: Iterable[str]) -> list[str]:
+    """Each once, on one line, in the order it came up."""
+    lines = (" ".join(text.split())[:LINE_LIMIT] for text in found)
+    return [line for line in dict.fromkeys(lines) if line]
+
+
+RULES_TITLE = "What the user asked to be respected, word for word:"
+
+LONGEST, SHORTEST = 400, 8
+"""Characters of a sentence that is a rule; longer ones are documents."""
+
+READ_CHARACTERS = 20_000
+"""Of one message, those in which rules are looked for."""
+
+_RULE = re.compile(
+    r"\b(?:must(?:n['\u2019]t| not)?|make sure|at (?:most|least)|no more than"
+    r"|no less than|under no circumstances|by no means|without (?:asking|my)"
+    r"|is forbidden|not allowed|is required|require that|from now on|keep in mind"
+    r"|budget (?:of|is)|limit(?:ed)? (?:to|is)|deadline|only (?:if|when|after)"
+    r"|should (?:not|never|always)|may not|niemals|auf keinen Fall|höchstens"
+    r"|mindestens|nur wenn|ab jetzt|darf nicht|dürfen nicht|muss|müssen|jamais"
+    r"|ne [^.]{1,20}\bpas|il faut|uniquement|nunca|debe|no debes|solo si|como máximo)\b"
+    r"|(?:^|[,;:\u2013\u2014-] ?|\b(?:please|but|and|so|to|you) )"
+    r"(?:do not|don['\u2019]t|never(?! mind)|always|avoid|only|keep|use only|stick to"
+    r"|immer|nie|siempre|toujours)\b"
+    r"|\b(?:requirement|constraint)s?:",
+    re.IGNORECASE,
+)
+_ABOUT_ONESELF = re.compile(
+    r"\b(?:I|we) (?:\w+ ){0,3}?(?:do(?:n['\u2019]t| not)|ca(?:n['\u2019]t|nnot)|never"
+    r"|always|only|must)\b|^(?:sorry|thanks|thank you)\b",
+    re.IGNORECASE,
+)
+"""What tells how things are with the speaker, and asks for nothing."""
+
+_SENTENCE_END = re.compile(r"(?<=[!.?])\s+|(?<=[\u3002\uff01\uff1f])|\n+")
+
+
+def rule_lines(
+    entries: Sequence[Entry], budget_tokens: int, counter: TokenCounter
+) -> list[str]:
+    """The rules under their title, in the order they were given; the newest win room.
+
+    Empty when no user gave one.
+    """
+    found = list(dict.fromkeys(_rules(entries)))
+    room = budget_tokens - counter.count(RULES_TITLE)
+    lines = [f"- {rule}" for rule in found]
+    kept = within(reversed(lines), room, lambda line: counter.count(line) + 1)
+    return [RULES_TITLE, *reversed(kept)] if kept else []
+
+
+def _rules(entries: Sequence[Entry]) -> Iterator[str]:
+    for entry in entries:
+        if entry.role == "user" and not entry.tool_name:
+            yield from rules_in(entry.content[:READ_CHARACTERS])
+
+
+def rules_in(text: str) -> Iterator[str]:
+    """The sentences of a text that state a rule, as they stand."""
+    for sentence in map(str.strip, _SENTENCE_END.split(text)):
+        if SHORTEST <= len(sentence) <= LONGEST and _is_rule(sentence):
+            yield sentence
+
+
+def _is_rule(sentence: str) -> bool:
+    if sentence.endswith(("?", "\uff1f")) or _ABOUT_ONESELF.search(sentence):
+        return False
+    return _RULE.search(sentence) is not None
+
+
+EXCHANGES_TITLE = "Earlier exchanges, a line each:"
+
+LENGTHS = ((80, 120), (80, 40), (60, 0))
+"""Characters kept of a question and of its answer: as many as leave room for all."""
+
+NOTE_TOKENS = 8
+"""Of the line that says how many found no room."""
+
+
+def exchange_lines(
+    entries: Sequence[Entry], most: int, budget_tokens: int, counter: TokenCounter
+) -> list[str]:
+    """Lines of the newest `most` exchanges, oldest first; the newest get room first."""
+    asked = _folded(exchanges(entries)[-most:])
+    room = budget_tokens - counter.count(EXCHANGES_TITLE) - NOTE_TOKENS
+    kept: list[str] = []
+    for length in LENGTHS:
+        lines = [_line(same, *length) for same in reversed(asked)]
+        kept = within(lines, room, lambda line: counter.count(line) + 1)
+        if len(kept) == len(lines):
+            break
+    missing = len(asked) - len(kept)
+    note = [f"({missing} earlier left out)"] if missing else []
+    return [EXCHANGES_TITLE, *note, *reversed(kept)] if kept else []
+
+
+def _folded(all_exchanges: Sequence[Sequence[Entry]]) -> list[list[Sequence[Entry]]]:
+    """The exchanges of each question, by when it was asked last."""
+    by_question: dict[str, list[Sequence[Entry]]] = {}
+    for exchange in all_exchanges:
+        asked = _question(exchange)
+        question = "".join(filter(str.isalnum, asked.casefold())) or asked
+        same = by_question.pop(question, [])
+        by_question[question] = [*same, exchange]
+    return list(by_question.values())
+
+
+def _line(same: Sequence[Sequence[Entry]], asked_limit: int, told_limit: int) -> str:
+    exchange = same[-1]
+    answers = [e.content for e in exchange if e.role == "assistant" and not e.is_call]
+    answer = next(filter(None, reversed(answers)), "")
+    tools = list(dict.fromkeys(e.tool_name for e in exchange if e.is_call))
+    called = f" [{', '.join(tools)}]" if tools else ""
+    again = f" (asked {len(same)} times)" if len(same) > 1 else ""
+    told = f" → {_brief(answer, told_limit)}" if answer and told_limit else ""
+    return f"- {_brief(_question(exchange), asked_limit)}{again}{called}{told}"
+
+
+def _question(exchange: Sequence[Entry]) -> str:
+    """All that a person said before somebody reacted."""
+    return " ".join(e.content for e in exchange if e.role == "user")
+
+
+def _brief(text: str, limit: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"
+
 
 IMPORTED_TITLE = "From another session:"
 

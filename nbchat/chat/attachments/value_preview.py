@@ -1,0 +1,252 @@
+"""A value in a few lines: what it is and what is in it, of a bounded size.
+
+Nothing of the person's own code runs: a `repr`, a property or a custom column may be
+slow, huge or hostile. Only types known by identity are asked for what they hold; of all
+others the type is named, with the attributes that the instance keeps itself.
+"""
+
+import re
+import sys
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import date, timedelta
+from decimal import Decimal
+from itertools import islice
+from pathlib import PosixPath, PurePosixPath, WindowsPath
+from types import GetSetDescriptorType
+from uuid import UUID
+
+from nbchat.conversation.namespace import describe_variables, is_one_of, type_name
+
+TEXT_LIMIT = 8_000
+"""Characters of one value, cell or traceback: about 2,000 tokens."""
+
+ROWS_SHOWN, COLUMNS_SHOWN, CELL_WIDTH = 5, 20, 40
+"""Of a table or an array, and the characters of one of its values."""
+
+ITEMS_SHOWN, DEPTH_SHOWN, STRING_SHOWN, BITS_SHOWN = 20, 4, 200, 600
+"""Of what is inside other values."""
+
+NOT_SHOWN = "<not shown: may be a secret>"
+
+_SECRET = re.compile(
+    r"key|token|secret|passw(?:or)?d|passphrase|credential", re.IGNORECASE
+)
+_PLAIN = (bool, float, complex, range, type(None), type(...))
+_SAFE = (date, timedelta, Decimal, UUID, PosixPath, PurePosixPath, WindowsPath)
+_STRINGS = (str, bytes, bytearray)
+_BRACKETS: tuple[tuple[type, str, str], ...] = (
+    (list, "[", "]"),
+    (tuple, "(", ")"),
+    (set, "{", "}"),
+    (frozenset, "frozenset({", "})"),
+    (deque, "deque([", "])"),
+)
+_MAPPINGS = (dict, defaultdict, OrderedDict, Counter)
+_TIMES = ("datetime.datetime", "datetime.time", "pandas.Timestamp")
+_CLOCKS = ("datetime", "zoneinfo", "pytz", "dateutil")
+"""Packages whose time zones may be asked for their names."""
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a variable, column or attribute of this name may hold a key."""
+    return _SECRET.search(name) is not None
+
+
+def described(value: object) -> str:
+    """The type, shape and beginning of a value, in at most `TEXT_LIMIT` characters."""
+    try:
+        return capped("\n".join(_lines(value)))
+    except Exception:  # noqa: BLE001  # what a frame holds is the person's
+        return type_name(type(value))
+
+
+def capped(text: str) -> str:
+    """A text of at most about `TEXT_LIMIT` characters, cut in its middle."""
+    left_out = len(text) - TEXT_LIMIT
+    if left_out <= 0:
+        return text
+    begins, ends = text[: TEXT_LIMIT * 3 // 4], text[-(TEXT_LIMIT // 4) :]
+    return f"{begins}\n… {left_out:,} characters left out …\n{ends}"
+
+
+def brief(value: object, *, depth: int = DEPTH_SHOWN) -> str:
+    """A bounded `repr` that runs no code but that of Python, numpy and pandas."""
+    kind = type(value)
+    if is_one_of(kind, _PLAIN):
+        return repr(value)
+    if kind is int:
+        return _integer(value)
+    if is_one_of(kind, _STRINGS):
+        return _string(value)
+    if is_one_of(kind, _SAFE) or _is_plain_time(value):
+        return _on_one_line(repr(value))[:STRING_SHOWN]
+    if comes_from(kind, "numpy"):
+        return _numpy_scalar(value)
+    return _container(value, depth) if depth else "…"
+
+
+def comes_from(kind: type, *packages: str) -> bool:
+    """Whether a type is the one that a loaded module of a package has by its name."""
+    module, _, name = type_name(kind).rpartition(".")
+    is_theirs = module.partition(".")[0] in packages
+    return is_theirs and getattr(sys.modules.get(module), name, None) is kind
+
+
+def _lines(value: object) -> Iterator[str]:
+    """The first line says what the value is, the others what is in it."""
+    (line,) = describe_variables({"it": value}, names=["it"])
+    line = line.removeprefix("- it: ").removeprefix("builtins.")
+    for module, name, tell in _KNOWN:
+        if type(value) is getattr(sys.modules.get(module), name, None):
+            yield from (line, *tell(value))
+            return
+    if type(value) is str:
+        yield from (line, value)
+        return
+    inside = brief(value)
+    if inside not in line and not inside.startswith(f"{line}("):
+        yield line
+    yield line if inside in line else inside
+
+
+def _frame(value: object) -> Iterator[str]:
+    columns = [value.iloc[:, n] for n in range(min(value.shape[1], COLUMNS_SHOWN))]  # type: ignore[attr-defined]
+    yield "dtypes: " + ", ".join(
+        f"{_short(each.name)} {_short_text(str(each.dtype))}" for each in columns
+    )
+    yield from _table(value.index, columns, len(value))  # type: ignore[attr-defined, arg-type]
+
+
+def _series(value: object) -> Iterator[str]:
+    yield from _table(value.index, [value], len(value))  # type: ignore[attr-defined, arg-type]
+
+
+def _table(index: object, columns: Iterable[object], rows: int) -> Iterator[str]:
+    """The first rows, in columns of even width."""
+    count = min(rows, ROWS_SHOWN)
+    labels = ["", *map(_short, index[:count].tolist())]  # type: ignore[index]
+    told = [labels, *(_column(each, count) for each in columns)]
+    widths = [max(map(len, column)) for column in told]
+    yield f"the first {count} of {rows:,} rows:"
+    for row in zip(*told, strict=True):
+        cells = (cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+        yield "  ".join(cells).rstrip()
+
+
+def _column(column: object, count: int) -> list[str]:
+    """A column's name and first values; of a type of somebody's own, only the name."""
+    name, kind = column.name, type(column.dtype)  # type: ignore[attr-defined]
+    if type(name) is str and is_secret_name(name):
+        return [_short(name), *["***"] * count]
+    if not comes_from(kind, "numpy", "pandas"):
+        return [_short(name), *["…"] * count]
+    return [_short(name), *map(_short, column.iloc[:count].tolist())]  # type: ignore[attr-defined]
+
+
+def _array(value: object) -> Iterator[str]:
+    """A corner: the first rows and columns of the first plane."""
+    while value.ndim > 2:  # type: ignore[attr-defined]  # noqa: PLR2004
+        if not len(value):  # type: ignore[arg-type]
+            return
+        value = value[0]  # type: ignore[index]
+    corner = value[(slice(ROWS_SHOWN * 2),) * value.ndim].tolist()  # type: ignore[index, attr-defined]
+    if not isinstance(corner, list):
+        yield _short(corner)
+        return
+    yield "the first values:"
+    rows = corner if corner and isinstance(corner[0], list) else [corner]
+    for row in rows[:ROWS_SHOWN]:
+        yield "  ".join(map(_short, row))
+
+
+def _short(value: object) -> str:
+    if type(value) is str or _is_plain_time(value):
+        return _short_text(str(value))
+    return _short_text(brief(value, depth=2))
+
+
+def _short_text(text: str) -> str:
+    text = " ".join(text[: CELL_WIDTH * 2].split())
+    return text if len(text) <= CELL_WIDTH else f"{text[: CELL_WIDTH - 1]}…"
+
+
+def _on_one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _integer(value: object) -> str:
+    bits = int.bit_length(value)  # type: ignore[arg-type]
+    return repr(value) if bits <= BITS_SHOWN else f"int of {bits:,} bits"
+
+
+def _string(value: object) -> str:
+    more = len(value) - STRING_SHOWN  # type: ignore[arg-type]
+    shown = repr(value[:STRING_SHOWN])  # type: ignore[index]
+    return shown + (f"… {more:,} more" if more > 0 else "")
+
+
+def _is_plain_time(value: object) -> bool:
+    """Whether a time has no zone, or one of a package that is known."""
+    if type_name(type(value)) not in _TIMES or not comes_from(
+        type(value), "datetime", "pandas"
+    ):
+        return False
+    zone = value.tzinfo  # type: ignore[attr-defined]
+    return zone is None or comes_from(type(zone), *_CLOCKS)
+
+
+def _numpy_scalar(value: object) -> str:
+    item = value.item() if hasattr(value, "item") else value
+    kind = type(item)
+    is_array = getattr(value, "ndim", 0) > 0
+    return type_name(type(value)) if is_array or kind is type(value) else brief(item)
+
+
+def _container(value: object, depth: int) -> str:
+    kind = type(value)
+    for known, opens, closes in _BRACKETS:
+        if kind is known:
+            first = islice(value, ITEMS_SHOWN)  # type: ignore[call-overload]
+            items = [brief(each, depth=depth - 1) for each in first]
+            return opens + _joined(items, len(value)) + closes  # type: ignore[arg-type]
+    if is_one_of(kind, _MAPPINGS):
+        return "{" + _pairs(value, depth, ": ") + "}"  # type: ignore[arg-type]
+    name = type_name(kind).removeprefix("builtins.")
+    return f"{name}({_pairs(_attributes(value), depth, '=')})"
+
+
+def _pairs(values: Mapping[object, object], depth: int, separator: str) -> str:
+    pairs = []
+    for key, value in islice(values.items(), ITEMS_SHOWN):
+        is_name = type(key) is str
+        named = str(key) if is_name and separator == "=" else brief(key, depth=1)
+        is_hidden = is_name and is_secret_name(str(key))
+        shown = NOT_SHOWN if is_hidden else brief(value, depth=depth - 1)
+        pairs.append(f"{named}{separator}{shown}")
+    return _joined(pairs, len(values))
+
+
+def _joined(items: list[str], total: int) -> str:
+    more = [f"… {total - len(items):,} more"] * (total > len(items))
+    return ", ".join([*items, *more])
+
+
+def _attributes(value: object) -> dict[object, object]:
+    """What an instance keeps in a dictionary that is its own, public names only."""
+    for each in type.__dict__["__mro__"].__get__(type(value)):
+        own = type.__dict__["__dict__"].__get__(each).get("__dict__")
+        if own is not None and type(own) is not GetSetDescriptorType:
+            return {}
+    try:
+        kept = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return {}
+    return {k: v for k, v in kept.items() if type(k) is str and not k.startswith("_")}
+
+
+_KNOWN: tuple[tuple[str, str, Callable[[object], Iterator[str]]], ...] = (
+    ("pandas", "DataFrame", _frame),
+    ("pandas", "Series", _series),
+    ("numpy", "ndarray", _array),
+)

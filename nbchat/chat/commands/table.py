@@ -1,0 +1,310 @@
+"""The commands by their names, with the store and the settings that some need."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from nbchat.agent.agent import Agent
+from nbchat.chat.attachments.mentions import not_mentioned
+from nbchat.chat.commands.compacting import TABLE, policy_text
+from nbchat.chat.commands.result import Command, CommandResult, Stop
+from nbchat.compaction.policies import policy_named
+from nbchat.config.factory import connect_as, policy_of, recorder
+from nbchat.config.live_changes import apply_configured, apply_setting, keep_writers
+from nbchat.config.preferences import (
+    EMPTY,
+    SETTABLE,
+    TAKEN_BACK,
+    WRITERS,
+    kept,
+    listed,
+    parsed,
+    scopes_of,
+    with_preferences,
+)
+from nbchat.config.settings import NbChat, refuse_locked, settings
+from nbchat.conversation.entries import Entry
+from nbchat.conversation.events import Branched, Event, SavingFailed
+from nbchat.conversation.session import Session
+from nbchat.errors import ConfigError, NbchatError, SessionTaken, StoreError
+from nbchat.providers import KINDS, connect, default_model
+from nbchat.providers.base import Provider
+from nbchat.storage.recorder import Recorder
+from nbchat.storage.session_log import session_log, write_session_log
+from nbchat.storage.store import SessionStore
+
+
+class Commands:
+    """The commands of one chat."""
+
+    def __init__(self, store: SessionStore, config: NbChat | None = None) -> None:
+        """Sessions and preferences are kept in `store`; `config` is under the latter.
+
+        Without a `config` the settings are read when a command first needs them.
+        """
+        self._store = store
+        self._given_config = config
+        self.table: dict[str, tuple[Command, str]] = {
+            "help": (self._help, "this list"),
+            **TABLE,
+            "policy": (
+                self._policy,
+                "[name]  show or change how this chat is compacted",
+            ),
+            "again": (self._again, "[text]  answer the last message anew, or another"),
+            "branch": (self._branch, "place text  go on from an earlier message"),
+            "log": (_log, "[file]  what became of the context, as Markdown"),
+            "import": (self._import, "id  go on from the summary of another session"),
+            "settings": (
+                self._settings,
+                "what can be set, and where its value is from",
+            ),
+            "set": (self._set, "name value [for model or provider]  set it for good"),
+            "model": (self._model, "[provider:name]  show or change the model"),
+            "new": (self._new, "begin another session; this one is kept"),
+            "sessions": (self._sessions, "list the sessions"),
+            "resume": (self._resume, "id  go on with a session"),
+            "delete": (self._delete, "id  remove a session for good"),
+        }
+
+    def __call__(self, agent: Agent, line: str, *, stop: Stop = None) -> CommandResult:
+        """Run `/name argument`; raises NbchatError saying what there is.
+
+        `stop` ends what a command makes the model do.
+        """
+        name, *argument = line.strip().removeprefix("/").split(maxsplit=1) or [""]
+        if name not in self.table:
+            raise ConfigError(f"there is no command /{name}; there are {self._names()}")
+        return self.table[name][0](agent, "".join(argument), stop)
+
+    @property
+    def _config(self) -> NbChat:
+        if self._given_config is None:
+            self._given_config = settings()
+        return self._given_config
+
+    def _names(self) -> str:
+        return ", ".join(f"/{name}" for name in self.table)
+
+    @property
+    def help_lines(self) -> dict[str, str]:
+        """What each command takes and does; two spaces stand between."""
+        return {name: text for name, (_, text) in self.table.items()}
+
+    def _help(self, _agent: Agent, _argument: str, _stop: Stop) -> CommandResult:
+        lines = [f"/{name} {text}" for name, text in self.help_lines.items()]
+        return CommandResult("\n".join(lines))
+
+    def _new(self, agent: Agent, _argument: str, _stop: Stop) -> CommandResult:
+        unsaved = self._saved(agent)
+        self._switch(agent, Session())
+        return CommandResult(
+            "a new session; /sessions lists the earlier ones", iter(unsaved)
+        )
+
+    def _sessions(self, _agent: Agent, _argument: str, _stop: Stop) -> CommandResult:
+        found = self._store.sessions()
+        lines = [f"{s.id}  {s.used_at[:16]}  {s.entries:4}  {s.title}" for s in found]
+        return CommandResult("\n".join(lines) or "there is no session yet")
+
+    def _resume(self, agent: Agent, session_id: str, _stop: Stop) -> CommandResult:
+        unsaved = self._saved(agent)
+        self._switch(agent, self._store.load(session_id))
+        return CommandResult(f"back in {agent.session!r}", iter(unsaved))
+
+    def _delete(self, agent: Agent, session_id: str, _stop: Stop) -> CommandResult:
+        if session_id == agent.session.session_id:
+            raise NbchatError(
+                "this is the session that goes on here; begin another with /new first"
+            )
+        self._store.delete(session_id)
+        return CommandResult(f"session {session_id} is deleted")
+
+    def _saved(self, agent: Agent) -> list[Event]:
+        """Save all of a session before another one begins, and tell if it cannot be.
+
+        It may be nobody's yet, or have entries from when its store was out of order.
+        That another kernel has it was told when that was seen.
+        """
+        with agent.alone():
+            keeper = agent.listener
+            if not agent.session.session_id:
+                keeper = self._recorder(agent, agent.session)
+            try:
+                if isinstance(keeper, Recorder):
+                    keeper.save()
+            except SessionTaken:
+                return []
+            except StoreError as error:
+                return [SavingFailed(str(error))]
+        return []
+
+    def _switch(self, agent: Agent, session: Session) -> None:
+        """Go on in another session, which is kept here."""
+        agent.switch(session, self._recorder(agent, session))
+
+    def _recorder(self, agent: Agent, session: Session) -> Recorder:
+        folder = self._config.log_folder
+        return recorder(self._store, session, agent, log_folder=folder)
+
+    def _again(self, agent: Agent, text: str, stop: Stop) -> CommandResult:
+        place = agent.session.last_prompt
+        return self.branch(agent, place, text, stop=stop)
+
+    def _branch(self, agent: Agent, argument: str, stop: Stop) -> CommandResult:
+        place, _, text = argument.partition(" ")
+        if not place.isdecimal():
+            raise NbchatError(
+                "/branch takes the place of one of your messages, as /recall and the "
+                f"history show it, and other words for it, not {place!r}"
+            )
+        return self.branch(agent, int(place), text, stop=stop)
+
+    def branch(
+        self,
+        agent: Agent,
+        place: int,
+        text: str,
+        *,
+        attached: Sequence[Entry] | None = None,
+        stop: Stop = None,
+    ) -> CommandResult:
+        """Another way from a place on; the session as it was stays among the others.
+
+        A blank `text` is what stands there, said once more. `attached` comes with it
+        instead of what the old words pointed at; None leaves all as it was.
+        """
+        old = agent.session
+        kept = old.branch(place)  # refuses a place that is none
+        said = text if text.strip() else old.transcript[place].content
+        if attached is not None:
+            start = old.brought_to(place)
+            kept = old.branch(place, start)
+            brought = old.transcript[start:place]
+            attached = [*not_mentioned(old.transcript[place], brought), *attached]
+        unsaved = self._saved(agent)
+        self._switch(agent, kept)
+        turn = agent.run(said, stop=stop, attached=attached or ())
+        return CommandResult(events=_branched(old, unsaved, turn))
+
+    def _import(self, agent: Agent, session_id: str, _stop: Stop) -> CommandResult:
+        return CommandResult(events=agent.import_summary(self._store.load(session_id)))
+
+    def _model(self, agent: Agent, name: str, _stop: Stop) -> CommandResult:
+        if name:
+            refuse_locked(model=name)
+            window = self._in_force(agent, name).window
+            beside = agent.provider
+            self._use(agent, connect_as(self._config, name, beside, window=window))
+        return CommandResult(agent.provider.name)
+
+    def _use(self, agent: Agent, provider: Provider) -> None:
+        """Go on with a model, under what was set for good for it."""
+        old = agent.provider
+        agent.use(provider)
+        keep_writers(agent, self._config, old)
+        before = kept(self._config, self._store, old.name)
+        now = kept(self._config, self._store, provider.name)
+        self._follow(agent, {*before, *now})
+
+    def _policy(self, agent: Agent, name: str, _stop: Stop) -> CommandResult:
+        """Choose for this chat alone; `/set policy` is for good."""
+        if name:
+            base = policy_named(name)
+            refuse_locked(policy=name)
+            agent.engine.use_policy(policy_of(self._in_force(agent), base), base=base)
+        return CommandResult(policy_text(agent))
+
+    def _settings(self, agent: Agent, _argument: str, _stop: Stop) -> CommandResult:
+        found = listed(self._config, self._store, agent.provider.name)
+        lines = [f"{s.name:24}{s.value or '-':20}{s.origin}" for s in found]
+        return CommandResult("\n".join(lines))
+
+    def _set(self, agent: Agent, argument: str, _stop: Stop) -> CommandResult:
+        """Keep a setting, and use it now if it is this model's; or refuse it whole."""
+        name, text, scope = _setting_of(argument, agent.provider.name)
+        if not text:
+            raise NbchatError(
+                "/set takes a name, a value and, if not for all models, for whom: "
+                f"/set keep 5 for {agent.provider.name}"
+            )
+        text = _whole(name, text, scope, agent.provider.name)
+        value = parsed(name, text)
+        is_hidden = name in self._config.explicit
+        wanted = self._wanted(agent, name, value)
+        policy_of(wanted)  # refuses what could not work for any model
+        if scope in scopes_of(agent.provider.name) and not is_hidden:
+            apply_setting(agent, wanted, name)
+        self._store.set_setting(scope, name, value)
+        if not is_hidden:
+            self._follow(agent, [name])
+        whom = scope or "all models"
+        done = "is taken back" if text == TAKEN_BACK else f"is {text}"
+        more = "; the environment, configuration or code counts more now"
+        return CommandResult(f"{name} {done} for {whom}{more * is_hidden}")
+
+    def _wanted(self, agent: Agent, name: str, value: object) -> NbChat:
+        """The settings as they would be."""
+        wanted = self._in_force(agent)
+        default = wanted.traits()[name].default_value
+        setattr(wanted, name, default if value is None else value)
+        return wanted
+
+    def follow(self, agent: Agent, name: str) -> None:
+        """Let a chat follow one setting as the configuration now has it.
+
+        Everything else in it stays, also what was chosen for this chat alone.
+        """
+        config = self._config
+        if name == "model":
+            window = self._in_force(agent, config.model or default_model()).window
+            url = config.base_url
+            self._use(agent, connect(config.model, base_url=url, window=window))
+        elif name in SETTABLE:
+            self._follow(agent, [name])
+        else:
+            apply_configured(agent, self._in_force(agent), name)
+
+    def _follow(self, agent: Agent, names: Iterable[str]) -> None:
+        """Let a chat follow what is in force for its model."""
+        config = self._in_force(agent)
+        for name in names:
+            apply_setting(agent, config, name)
+
+    def _in_force(self, agent: Agent, model: str = "") -> NbChat:
+        """The settings for a model, the chat's own if none is named."""
+        return with_preferences(self._config, self._store, model or agent.provider.name)
+
+
+def _branched(
+    old: Session, unsaved: Iterable[Event], turn: Iterator[Event]
+) -> Iterator[Event]:
+    """The turn after the word that it goes another way; closing this closes it."""
+    yield from unsaved
+    yield Branched(old.session_id)
+    yield from turn
+
+
+def _setting_of(argument: str, model: str) -> tuple[str, str, str]:
+    """Name, value and scope; a value may have a "for" of its own."""
+    name, _, text = argument.strip().partition(" ")
+    value, _, scope = text.rpartition(" for ")
+    scope = scope.strip()
+    is_provider = scope in KINDS or scope in scopes_of(model)
+    if value and " " not in scope and (is_provider or ":" in scope):
+        return name, value.strip(), scope
+    return name, text.strip(), ""
+
+
+def _whole(name: str, text: str, scope: str, model: str) -> str:
+    """A value that counts for all models: a model's name alone gets its provider's."""
+    kind = model.partition(":")[0]
+    is_alone = name in WRITERS and ":" not in text and text not in (TAKEN_BACK, EMPTY)
+    return f"{kind}:{text}" if is_alone and not scope and kind in KINDS else text
+
+
+def _log(agent: Agent, file: str, _stop: Stop) -> CommandResult:
+    window = agent.engine.info.window
+    if not file:
+        return CommandResult(session_log(agent.session, window))
+    write_session_log(agent.session, Path(file), window)
+    return CommandResult(f"written to {Path(file).resolve()}")

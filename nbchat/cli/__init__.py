@@ -1,0 +1,1 @@
+"""The command line: `nbchat demo`, `nbchat doctor` and more."""

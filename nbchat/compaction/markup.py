@@ -1,0 +1,64 @@
+"""How a conversation is written down as data: tags that no text inside can forge."""
+
+import re
+from collections.abc import Iterable
+
+from nbchat.conversation.entries import Entry
+from nbchat.providers.wire import user_text
+
+_TAGS = re.compile(
+    r"<(?=/?(?:summary|facts|transcript|recent|conversation_summary|previous_summary|"
+    r"user|assistant|tool_call|call|result)\b|\|)",
+    re.IGNORECASE,
+)
+
+
+def escape(text: str) -> str:
+    """A text in which nothing can pass for one of our tags or a role marker."""
+    return _TAGS.sub("&lt;", text)
+
+
+def transcript(entries: Iterable[Entry]) -> str:
+    """Entries as one element a line, for a model to read and not to obey."""
+    return "\n".join(map(_element, entries))
+
+
+def element(tag: str, text: str) -> str:
+    """A text between our tags; empty for an empty one."""
+    return f"<{tag}>\n{text}\n</{tag}>" if text else ""
+
+
+def summary_entry(text: str, facts: Iterable[str]) -> Entry:
+    """The entry that stands in for all that was covered: the story and the facts."""
+    lines = ["<summary>", escape(text), "</summary>"]
+    if known := [escape(line) for line in facts]:
+        lines += ["<facts>", *known, "</facts>"]
+    return Entry("summary", "\n".join(lines))
+
+
+def story(content: str) -> str:
+    """The text inside a summary entry's tags, without the facts that code adds."""
+    _, opened, rest = content.partition("<summary>")
+    text, closed, _ = rest.partition("</summary>")
+    return text.strip() if opened and closed else content
+
+
+def facts_of(content: str) -> list[str]:
+    """The lines that code has kept in a summary entry."""
+    _, _, rest = content.partition("</summary>\n<facts>\n")
+    return rest.removesuffix("\n</facts>").splitlines()
+
+
+def _element(entry: Entry) -> str:
+    if entry.is_call:
+        return f'<call tool="{_name(entry)}">{escape(entry.tool_args)}</call>'
+    if entry.role == "tool":
+        return f'<result tool="{_name(entry)}">{escape(entry.content)}</result>'
+    if entry.role == "user" and entry.tool_name:
+        return f"<user>[{_name(entry)}] {escape(user_text(entry))}</user>"
+    role = "assistant" if entry.role == "thinking" else entry.role
+    return f"<{role}>{escape(entry.content)}</{role}>"
+
+
+def _name(entry: Entry) -> str:
+    return re.sub(r"[^\w.-]", "_", entry.tool_name)

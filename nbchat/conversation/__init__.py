@@ -1,0 +1,1 @@
+"""What was said: entries, sessions, events, turns, tools and costs."""

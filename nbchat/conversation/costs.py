@@ -1,0 +1,119 @@
+"""What turns and sessions have cost, in tokens and dollars, as values and as words.
+
+A price nobody knows is no price of zero: then only tokens are told, and of a sum that
+is known in part that it is at least so much.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from math import floor, log10
+
+from nbchat.conversation.entries import Usage
+from nbchat.conversation.session import Session
+
+WHOLE_CENTS = 0.1
+"""Dollars from which two decimals are enough; of less two digits are told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A person's words and all that followed, by places in the transcript."""
+
+    start: int
+    stop: int
+    requests: int
+    """How many responses there were."""
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """What some requests of a session came to."""
+
+    label: str
+    requests: int | None
+    """None where only the sum was kept."""
+    usage: Usage
+
+
+def turns(session: Session) -> Iterator[Turn]:
+    """All turns, the first one first."""
+    said = session.transcript
+    starts = [place for place in range(len(said)) if _begins(session, place)]
+    for start, stop in pairwise([*starts, len(said)]):
+        yield _turn(session, start, stop)
+
+
+def last_turn(session: Session) -> Turn | None:
+    """The turn that a person began last; None before the first one."""
+    places = range(len(session.transcript) - 1, -1, -1)
+    start = next((place for place in places if _begins(session, place)), None)
+    if start is None:
+        return None
+    return _turn(session, start, len(session.transcript))
+
+
+def bills(session: Session) -> list[Bill]:
+    """What each model's answers cost, and then all compactions apart."""
+    answered: dict[str, list[Usage]] = {}
+    for _, usage in session.usages:
+        answered.setdefault(usage.model, []).append(usage)
+    found = [
+        Bill(model, len(usages), _sum(usages)) for model, usages in answered.items()
+    ]
+    paid = compactions_usage(session)
+    return [*found, Bill("Compactions", None, paid)] if paid.total_tokens else found
+
+
+def compactions_usage(session: Session) -> Usage:
+    """All requests for summaries, those that were refused included."""
+    return _sum({each.id: each.cost for each in session.compactions}.values())
+
+
+def usage_text(usage: Usage, *details: str) -> str:
+    """Tokens, dollars where they are known, and more details, on one line."""
+    about = "about " if usage.is_estimated else ""
+    read = usage.cache_read_tokens
+    cached = f" ({read:,} cached)" if read else ""
+    tokens = f"{about}{usage.input_tokens:,} in{cached}"
+    answered = f"{usage.output_tokens:,} out"
+    return " · ".join(filter(None, (tokens, answered, dollars_text(usage), *details)))
+
+
+def dollars_text(usage: Usage) -> str:
+    """The cost as people read it; empty where no price is known."""
+    if not usage.dollars:
+        return ""
+    amount = f"${_rounded(usage.dollars)}"
+    if not usage.is_priced:
+        return f"at least {amount}"
+    return f"about {amount}" if usage.is_estimated else amount
+
+
+def _begins(session: Session, place: int) -> bool:
+    """Whether a person begins to speak here."""
+    said = session.transcript
+    is_first = place == 0 or said[place - 1].role != "user"
+    return said[place].role == "user" and is_first
+
+
+def _turn(session: Session, start: int, stop: int) -> Turn:
+    first, end = (
+        bisect_right(session.usages, place, key=lambda pair: pair[0])
+        for place in (start, stop)
+    )
+    usages = [usage for _, usage in session.usages[first:end]]
+    return Turn(start, stop, len(usages), _sum(usages))
+
+
+def _sum(usages: Iterable[Usage]) -> Usage:
+    return sum(usages, Usage())
+
+
+def _rounded(dollars: float) -> str:
+    """Two digits that count, however small the sum is."""
+    if dollars >= WHOLE_CENTS:
+        return f"{dollars:,.2f}"
+    return f"{dollars:.{1 - floor(log10(dollars))}f}"

@@ -1,0 +1,268 @@
+"""What is remembered: entries, what they cost, and what was folded.
+
+Values alone, each as it was; the session that puts them together is in `session`.
+"""
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import chain
+from typing import Any, Literal, NamedTuple, Self
+
+Status = Literal["running", "done", "degraded", "failed", "undone"]
+Kind = Literal["summary", "pruning"]
+Revision = Literal["", "edited", "regenerated"]
+
+RETRIEVAL = "retrieval"
+"""The trigger of a pruning that was made when the output came."""
+
+EXCLUDED = "excluded"
+"""The trigger of a pruning by which a person has left a message out."""
+
+LEFT_OUT = "[left out by the user]"
+"""What the model sees instead of it."""
+
+INCOMPLETE = '{"incomplete": true}'
+TEXT_TYPES = ("text/", "application/json", "application/xml", "application/yaml")
+"""Media types whose content is text."""
+
+FAILED = '{"is_error": true}'
+DENIED = "error: denied by the user"
+"""What the model reads in place of the output of a call that a person denied."""
+
+
+class Entry(NamedTuple):
+    """One part of a conversation; equals the plain tuple of its five strings.
+
+    | role | content | tool_id | tool_name | tool_args |
+    |---|---|---|---|---|
+    | user | text | | | |
+    | user (image, file) | caption | | image, file | JSON: media_type, data, name |
+    | assistant | text | | | `{"incomplete": true}` when cut short |
+    | assistant (a call) | | call id | tool | arguments, JSON |
+    | tool | output | call id | tool | `{"is_error": true}` when it failed |
+    | thinking | what may be shown | | provider | that provider's block, JSON |
+    | summary | `<summary>...</summary>` and the facts | | | |
+    """
+
+    role: str
+    content: str
+    tool_id: str = ""
+    tool_name: str = ""
+    tool_args: str = ""
+
+    @property
+    def is_call(self) -> bool:
+        """Whether this is the assistant asking for a tool."""
+        return self.role == "assistant" and bool(self.tool_name)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """`tool_args` as a dictionary; empty when it is not a JSON object."""
+        try:
+            value = json.loads(self.tool_args or "{}")
+        except (ValueError, RecursionError):  # a hundred thousand brackets
+            return {}
+        return value if isinstance(value, dict) else {}
+
+    @property
+    def is_attachment(self) -> bool:
+        """Whether this is a picture or a file that a person brought."""
+        return self.role == "user" and bool(self.tool_name)
+
+    @property
+    def can_be_left_out(self) -> bool:
+        """Whether a person may keep it from the model: words and outputs, no calls."""
+        is_answer = self.role == "assistant" and not self.is_call
+        return is_answer or self.role in ("user", "tool")
+
+    def seen_as(self, content: str) -> "Entry":
+        """The same entry with other content; what it carried goes with the old.
+
+        That is a picture, a file, or the block of a thought, which is signed.
+        """
+        if self.is_attachment or self.role == "thinking":
+            return Entry(self.role, content)
+        return self._replace(content=content)
+
+    @property
+    def is_text_file(self) -> bool:
+        """Whether this is a file whose text is sent to the model."""
+        media_type = self.arguments.get("media_type", "text/plain")
+        is_file = self.is_attachment and self.tool_name != "image"
+        has_text = isinstance(self.arguments.get("data"), str)
+        return is_file and has_text and str(media_type).startswith(TEXT_TYPES)
+
+    @property
+    def is_error(self) -> bool:
+        """Whether this is a tool's answer that reports a failure."""
+        return self.role == "tool" and self.arguments.get("is_error") is True
+
+    @property
+    def is_denied(self) -> bool:
+        """Whether this is the answer to a call that a person denied."""
+        return self.is_error and self.content == DENIED
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether this is an answer that was cut short."""
+        return self.role == "assistant" and self.tool_args == INCOMPLETE
+
+
+def failed_result(call: Entry, reason: str) -> Entry:
+    """The answer to a call that did not work out."""
+    return Entry("tool", f"error: {reason}", call.tool_id, call.tool_name, FAILED)
+
+
+def denied_result(call: Entry) -> Entry:
+    """The answer to a call that a person did not let run."""
+    return Entry("tool", DENIED, call.tool_id, call.tool_name, FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one or more responses; `input_tokens` is all that was in the request.
+
+    The cache figures are parts of `input_tokens`, not additions to it: providers that
+    report them beside it (Anthropic, llama.cpp's Anthropic endpoint) are normalised.
+    """
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    is_estimated: bool = False
+    dropped_tokens: int = 0
+    """Billed, but no part of the context any more: hidden reasoning, and rounds before
+    the last where a server compacted in the middle of a response."""
+    dollars: float = 0.0
+    """What the tokens cost whose price is known."""
+    priced_tokens: int = 0
+    """How many those are, so that a sum tells whether it is the whole cost."""
+    model: str = ""
+    """Who answered, as in `openai:gpt-5-mini`; empty where nobody knows, and for sums,
+    which may be of several."""
+
+    def __add__(self, other: Self) -> "Usage":
+        """Sums of all figures; an estimate stays an estimate."""
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cache_read_tokens + other.cache_read_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
+            self.is_estimated or other.is_estimated,
+            self.dropped_tokens + other.dropped_tokens,
+            self.dollars + other.dollars,
+            self.priced_tokens + other.priced_tokens,
+        )
+
+    @property
+    def total_tokens(self) -> int:
+        """All that was billed, whatever it was billed as."""
+        return self.input_tokens + self.output_tokens
+
+    @property
+    def context_tokens(self) -> int:
+        """What the context held when the response ended."""
+        return self.total_tokens - self.dropped_tokens
+
+    @property
+    def is_priced(self) -> bool:
+        """Whether `dollars` is the cost of all of it."""
+        return self.priced_tokens >= self.total_tokens
+
+
+def now() -> str:
+    """The time as ISO 8601 in UTC, to the millisecond."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """A record that the transcript before `stop` is seen as one summary entry.
+
+    `start` is where the newly folded entries begin; what lies before it came in through
+    the previous summary. Token figures are of the context the model sees. A record of
+    the kind "pruning" folds nothing: some entries before `stop` are seen shortened.
+
+    Records are never rewritten. Of several with one id the newest counts, and those of
+    attempts (running, failed) never count against one that succeeded.
+    """
+
+    id: str
+    start: int
+    stop: int
+    summary: str
+    tokens_before: int = 0
+    tokens_after: int = 0
+    cost: Usage = field(default_factory=Usage)
+    """Of all requests under this id so far, the refused ones included."""
+    model: str = ""
+    trigger: str = "manual"
+    policy: str = "single-summary"
+    status: Status = "done"
+    reason: str = ""
+    code: str = ""
+    """Which gate refused the summary, when `status` is failed."""
+    prefix_hash: str = ""
+    committed_at: int = 0
+    """Length of the transcript at commit; usage reported before is history."""
+    created_at: str = field(default_factory=now)
+    kind: Kind = "summary"
+    summary_tokens: int = 0
+    """Of the summary entry alone, facts included."""
+    replacements: tuple[tuple[int, str], ...] = ()
+    """Of a pruning: places in the transcript, and the content seen there instead."""
+    revision: Revision = ""
+    """Who wrote the summary, if not the compaction: a person, or a model once more."""
+    note: str = ""
+    """What was not as usual in a summary that is in force: told in parts, cut short."""
+
+    @property
+    def entry(self) -> Entry:
+        """The entry that stands in for everything covered."""
+        return Entry("summary", self.summary)
+
+    @property
+    def replaced_tokens(self) -> int:
+        """What the summary stands in for, as the context shrank by it."""
+        return self.tokens_before - self.tokens_after + self.summary_tokens
+
+    @property
+    def is_in_force(self) -> bool:
+        """Whether the model sees this summary."""
+        return self.status in ("done", "degraded")
+
+    @property
+    def is_immediate(self) -> bool:
+        """Whether this shortened an output before the model first saw it."""
+        return self.kind == "pruning" and self.trigger == RETRIEVAL
+
+    @property
+    def is_exclusion(self) -> bool:
+        """Whether a person left a message out by this."""
+        return self.kind == "pruning" and self.trigger == EXCLUDED
+
+    @property
+    def is_attempt(self) -> bool:
+        """Whether this record only says that something was tried."""
+        return self.status in ("running", "failed")
+
+
+def prefix_hash(entries: Sequence[Entry]) -> str:
+    """A SHA-256 over entries as a store keeps them, to notice that they changed."""
+    return prefix_hashes(entries, (len(entries),))[len(entries)]
+
+
+def prefix_hashes(entries: Iterable[Entry], stops: Collection[int]) -> dict[int, str]:
+    """The hash of all entries before each of `stops`, in one pass."""
+    digest, hashes = hashlib.sha256(), {}
+    for place, entry in enumerate(chain(entries, (None,))):
+        if place in stops:
+            hashes[place] = digest.hexdigest()
+        if entry is None or len(hashes) == len(stops):
+            break
+        digest.update(json.dumps(entry).encode())
+    return hashes

@@ -1,0 +1,169 @@
+"""What lives in the kernel beside the chat: names, types and shapes of variables.
+
+A summary forgets what `df` is; the kernel does not. So the variables that were talked
+about are described anew at every compaction. Nothing of an unknown type is asked
+anything: its `repr`, `len` and attributes may be slow, huge or hostile. Texts show
+their length only, for they may be secrets.
+"""
+
+import re
+import sys
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+
+from nbchat.conversation.entries import Entry
+
+COLUMNS_SHOWN = 20
+
+NAME_LENGTH, LINE_LENGTH = 40, 300
+"""Characters of a column's or type's name, and of one variable's line."""
+
+Describe = Callable[[object], str]
+
+_WORD = re.compile(r"\w+")
+_UNFIT = (ModuleType, FunctionType, BuiltinFunctionType, MethodType, type)
+_SCALARS = (bool, float, complex, type(None))
+_TEXTS = (str, bytes, bytearray)
+_SIZED = (
+    *(list, tuple, dict, set, frozenset, range),
+    *(deque, defaultdict, OrderedDict, Counter),
+)
+
+
+def mentioned(entries: Sequence[Entry], namespace: Mapping[str, object]) -> list[str]:
+    """Names of variables that people, the model or a call mentioned, newest first.
+
+    A name of one letter counts only inside backticks or a call: "a" is an English word.
+    Modules, functions, classes and names with a leading underscore are no data.
+    """
+    fit = {name for name in namespace if is_fit(name, namespace[name])}
+    found: dict[str, None] = {}
+    for entry in reversed(entries):
+        for text, is_code in _texts(entry):
+            words = dict.fromkeys(_WORD.findall(text))
+            found |= {w: None for w in words if w in fit and (is_code or len(w) > 1)}
+    return list(found)
+
+
+def describe_variables(
+    namespace: Mapping[str, object], *, names: Iterable[str]
+) -> list[str]:
+    """One line a variable that exists: its name, its type, and its shape or value."""
+    return [
+        f"- {name}: {_guarded(namespace[name])}"[:LINE_LENGTH]
+        for name in names
+        if name in namespace
+    ]
+
+
+def reader(
+    namespace: Callable[[], Mapping[str, object]],
+) -> Callable[[Sequence[Entry]], list[str]]:
+    """What the engine asks at every compaction: the variables that entries mention."""
+
+    def describe_mentioned(entries: Sequence[Entry]) -> list[str]:
+        now = dict(namespace())
+        return describe_variables(now, names=mentioned(entries, now))
+
+    return describe_mentioned
+
+
+def is_fit(name: str, value: object) -> bool:
+    """Whether a name is one of data: no module, function or class, and not hidden."""
+    if type(name) is not str or name.startswith("_") or name in ("In", "Out"):
+        return False
+    # The type, not isinstance: that would ask the object's own __class__.
+    return not issubclass(type(value), _UNFIT)
+
+
+def _texts(entry: Entry) -> Iterable[tuple[str, bool]]:
+    """What an entry says, and which parts of it are code."""
+    if entry.is_call:
+        return [(entry.tool_args, True)]
+    if entry.role not in ("user", "assistant"):
+        return []
+    return [(entry.content, False), (" ".join(entry.content.split("`")[1::2]), True)]
+
+
+def _guarded(value: object) -> str:
+    """A known type may still hold what is not known; then only the type is named."""
+    try:
+        return _described(value)
+    except Exception:  # noqa: BLE001  # what a frame holds is the user's
+        return type_name(type(value))
+
+
+def _described(value: object) -> str:
+    kind = type(value)
+    if kind is int:
+        return _integer(value)
+    if is_one_of(kind, _SCALARS):
+        return f"{kind.__name__} {value!r}"
+    if is_one_of(kind, _TEXTS):
+        return f"{kind.__name__} of length {len(value):,}"  # type: ignore[arg-type]
+    if is_one_of(kind, _SIZED):
+        return f"{kind.__name__} of {len(value):,} items"  # type: ignore[arg-type]
+    for module, name, describe in _KNOWN:
+        if kind is getattr(sys.modules.get(module), name, None):
+            return describe(value)
+    return type_name(kind)
+
+
+def is_one_of(kind: type, kinds: Iterable[type]) -> bool:
+    """By identity: `in` would ask the metaclass for its `==`."""
+    return any(kind is each for each in kinds)
+
+
+def _integer(value: object) -> str:
+    bits = int.bit_length(value)  # type: ignore[arg-type]
+    return f"int {value!r}" if bits <= LINE_LENGTH else f"int of {bits:,} bits"
+
+
+def _frame(value: object) -> str:
+    rows, columns = value.shape  # type: ignore[attr-defined]
+    names = [_label(name) for name in value.columns[:COLUMNS_SHOWN]]  # type: ignore[attr-defined]
+    more = [f"and {columns - COLUMNS_SHOWN:,} more"] * (columns > COLUMNS_SHOWN)
+    listed = ", ".join([*names, *more])
+    return f"DataFrame of {rows:,} rows x {columns:,} columns: {listed}"
+
+
+def _series(value: object) -> str:
+    name, dtype = value.name, value.dtype  # type: ignore[attr-defined]
+    return f"Series {_label(name)} of {len(value):,}, {_label(str(dtype))}"  # type: ignore[arg-type]
+
+
+def _array(value: object) -> str:
+    shape = " x ".join(f"{size:,}" for size in value.shape)  # type: ignore[attr-defined]
+    return f"array of {shape or 'one value'}, {_label(str(value.dtype))}"  # type: ignore[attr-defined]
+
+
+def _number(value: object) -> str:
+    return f"{type(value).__name__} {value.item()!r}"  # type: ignore[attr-defined]
+
+
+def _label(name: object) -> str:
+    """A column's name if it is plain, else its type, on one line."""
+    if type(name) in (str, int, float, bool, type(None)):
+        return " ".join(str(name).split())[:NAME_LENGTH]
+    return type_name(type(name))
+
+
+def type_name(kind: type) -> str:
+    """The type's name as Python keeps it, whatever its metaclass would say."""
+    name = type.__dict__["__qualname__"].__get__(kind)
+    module = type.__dict__["__module__"].__get__(kind)
+    is_plain = type(module) is str and module != "__main__"
+    full = f"{module}.{name}" if is_plain else str(name)
+    return " ".join(full.split())[: NAME_LENGTH * 2]
+
+
+_KNOWN: tuple[tuple[str, str, Describe], ...] = (
+    ("pandas", "DataFrame", _frame),
+    ("pandas", "Series", _series),
+    ("numpy", "ndarray", _array),
+    ("numpy", "float64", _number),
+    ("numpy", "int64", _number),
+)
+"""Types that may be asked for their shape, looked up only where somebody has imported
+them; the type itself is compared, for anything can call itself a DataFrame."""

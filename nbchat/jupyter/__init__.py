@@ -1,0 +1,1 @@
+"""What Jupyter sees: magics, cell output, the panel, the server extension."""

@@ -1,0 +1,109 @@
+"""What IPython sees: %chat and %%chat.
+
+Only light modules are imported here, so that `%load_ext nbchat` stays quick; the first
+use of a magic pays for the rest, and the panel warms it up in a thread.
+"""
+
+from typing import TYPE_CHECKING
+
+from IPython.core.error import UsageError
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
+
+from nbchat.config.settings import settings
+from nbchat.errors import NbchatError
+
+if TYPE_CHECKING:
+    from nbchat.jupyter.kernel_chat import NotebookChat
+
+FIX = "@error\n\nWhat went wrong here, and how do I fix it?"
+"""What `%chat fix` says."""
+
+
+@magics_class
+class ChatMagics(Magics):
+    """The magics of one shell, and the chat they open at their first use."""
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        """Read the settings; raises UsageError naming one that cannot be."""
+        super().__init__(shell)
+        try:
+            self.settings = settings(shell.config)
+        except NbchatError as error:
+            raise UsageError(str(error)) from None
+        self._chat: NotebookChat | None = None
+
+    @no_var_expand
+    @line_cell_magic
+    def chat(self, line: str, cell: str | None = None) -> object:
+        """Chat with a model in the notebook; the conversation never hits the wall.
+
+        %chat                      the chat panel
+        %chat /compact             a command; %chat /help lists them
+        session = %chat session    the Session: history, transcript, compactions
+        agent = %chat agent        the Agent: run, ask, engine
+        %chat transcript           all that was said, readable without a kernel
+        %chat fix                  what to do about the last error, which it attaches
+        %%chat                     the cell's text is a message, answered below it
+
+        %config NbChat lists the settings.
+        """
+        try:
+            if cell is None:
+                return self._line(line.strip())
+            if line.strip():
+                raise UsageError(f"%%chat takes no options, not {line.strip()!r}")
+            self._open().say(cell.rstrip("\n"))
+        except NbchatError as error:
+            raise UsageError(str(error)) from None
+        return None
+
+    def close(self) -> None:
+        """End whatever was started."""
+        if self._chat is not None:
+            self._chat.close()
+            self._chat = None
+
+    def _line(self, line: str) -> object:
+        match line:
+            case "":
+                return self._open().panel()
+            case "session":
+                return self._open().agent().session
+            case "transcript":
+                return self._open().conversation()
+            case "agent":
+                return self._open().agent()
+            case "fix":
+                self._open().say(FIX)
+            case _:
+                self._open().command(line)
+        return None
+
+    def _open(self) -> "NotebookChat":
+        if self._chat is None:
+            # Here and not at the top: this loads the SDKs' neighbours and the database.
+            from nbchat.jupyter.kernel_chat import NotebookChat  # noqa: PLC0415
+
+            self._chat = NotebookChat(self.settings, self.shell)
+        return self._chat
+
+
+def load(shell: InteractiveShell) -> None:
+    """Register the magics and their settings with a shell."""
+    magics = ChatMagics(shell)
+    shell.register_magics(magics)
+    shell.configurables.append(magics.settings)  # type: ignore[arg-type]
+
+
+def unload(shell: InteractiveShell) -> None:
+    """Take everything back that `load` registered."""
+    magics = shell.magics_manager.registry.pop(ChatMagics.__name__, None)
+    if magics is None:
+        return
+    magics.close()
+    for kind in ("line", "cell"):
+        shell.magics_manager.magics[kind].pop("chat", None)
+    for part in (magics, magics.settings):
+        if part in shell.configurables:
+            shell.configurables.remove(part)

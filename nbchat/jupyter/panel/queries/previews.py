@@ -1,0 +1,95 @@
+"""What a message will bring along, word for word as it will go out.
+
+What a person has seen is kept, and goes out as it was seen, whatever has become of the
+variable since.
+"""
+
+import hashlib
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Collection
+from typing import Any
+
+from nbchat.agent.agent import Agent
+from nbchat.chat.attachments.attachments import Attachment, attached
+from nbchat.chat.attachments.mentions import Mention, Resolver, mentions
+from nbchat.conversation.entries import Entry
+from nbchat.errors import AttachmentError
+from nbchat.providers.wire import image_of, user_text
+from nbchat.rendering.markdown import displayable
+
+KEPT_CHARACTERS = 20_000_000
+"""Of previews: four of the largest pictures, or some thousand tables."""
+
+
+class Previews:
+    """Shows what messages bring along, and remembers what was shown."""
+
+    def __init__(
+        self, resolver: Resolver | None, *, kept_characters: int = KEPT_CHARACTERS
+    ) -> None:
+        """Without a resolver no message brings anything along."""
+        self._resolver = resolver
+        self._kept_characters = kept_characters
+        self._shown: OrderedDict[str, Attachment] = OrderedDict()
+        self._changing = threading.Lock()
+
+    def mentioned(self, agent: Agent, text: str) -> dict[str, Any]:
+        """A chip for each thing a text points at, or for what it lacks."""
+        chips = (self._chip(agent, each) for each in mentions(text))
+        return {"type": "mentioned", "chips": [chip for chip in chips if chip]}
+
+    def previewed(self, agent: Agent, key: str) -> dict[str, Any]:
+        """What goes out for a chip."""
+        with self._changing:
+            shown = self._shown.get(key)
+        if shown is None:
+            raise AttachmentError("this was looked at long ago; type it once more")
+        picture = image_of(shown.entry)
+        return {
+            "type": "previewed",
+            "text": displayable(user_text(shown.entry)),
+            "tokens": agent.engine.counter.count_entry(shown.entry),
+            "picture": f"data:{picture[0]};base64,{picture[1]}" if picture else "",
+        }
+
+    def entries(self, text: str, keys: Collection[object]) -> list[Entry]:
+        """What goes out before a text: as it was shown under a key, or as it is now.
+
+        Raises AttachmentError for what is missing.
+        """
+        with self._changing:
+            shown = [self._shown.get(key) for key in keys if isinstance(key, str)]
+        known = {each.mention: each.entry for each in shown if each}
+        found = (known.get(each) or self._attached(each) for each in mentions(text))
+        return [entry for entry in found if entry]
+
+    def _attached(self, mention: Mention) -> Entry | None:
+        return None if self._resolver is None else attached(mention, self._resolver)
+
+    def _chip(self, agent: Agent, mention: Mention) -> dict[str, Any] | None:
+        named = {"mention": displayable(mention.text)}
+        try:
+            entry = self._attached(mention)
+        except AttachmentError as error:
+            problem = displayable(str(error))
+            return {**named, "key": "", "tokens": 0, "problem": problem}
+        if entry is None:
+            return None
+        tokens = agent.engine.counter.count_entry(entry)
+        key = self._keep(Attachment(mention, entry))
+        return {**named, "key": key, "tokens": tokens, "problem": ""}
+
+    def _keep(self, shown: Attachment) -> str:
+        named = json.dumps([shown.mention.text, *shown.entry]).encode()
+        key = hashlib.sha256(named).hexdigest()[:32]
+        with self._changing:
+            self._shown[key] = shown
+            self._shown.move_to_end(key)
+            while len(self._shown) > 1 and self._size() > self._kept_characters:
+                self._shown.popitem(last=False)
+        return key
+
+    def _size(self) -> int:
+        return sum(len(each.entry.tool_args) for each in self._shown.values())

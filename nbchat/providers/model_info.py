@@ -1,0 +1,172 @@
+"""What is known of a model: its context window, output limit, encoding and prices.
+
+Windows come from the server where it tells, else from the package `genai-prices`, as do
+prices; what nobody knows stays None, and then no percentage and no $0 is ever shown.
+"""
+
+import re
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from genai_prices import types
+from genai_prices.data_snapshot import get_snapshot
+
+from nbchat.conversation.entries import Usage
+
+DEFAULT_OUTPUT_LIMIT = 4_096
+"""Tokens asked for when a model's own limit is unknown; every chat model allows it."""
+
+MILLION = 1_000_000
+
+LISTED = {"anthropic": "anthropic", "openai": "openai", "gemini": "google"}
+"""What the price list calls the providers that are known here."""
+
+LEAST_WINDOW = 128_000
+"""Of a model that is offered by the price list alone: smaller ones are old."""
+
+_CHAT_NAME = re.compile(r"claude-|gpt-|o\d|gemini-")
+_SPECIAL = re.compile(r"image|audio|tts|live|search|vision|research|transcribe|-20\d\d")
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """What a million tokens of each kind cost, in dollars."""
+
+    input: float
+    cache_read: float
+    cache_write: float
+    output: float
+    tiers: tuple[tuple[int, "Prices"], ...] = ()
+    """Prices of requests with more input tokens than this, the smallest limit first.
+
+    They hold for all tokens of such a request, not only for those above the limit.
+    """
+
+    def at(self, input_tokens: int) -> "Prices":
+        """The prices of a request of this size."""
+        reached = [prices for start, prices in self.tiers if input_tokens > start]
+        return reached[-1] if reached else self
+
+    def cost(self, usage: Usage) -> float:
+        """Dollars of one response; of a sum the tier may be wrong, so add up costs."""
+        prices = self.at(usage.input_tokens)
+        read, written = usage.cache_read_tokens, usage.cache_write_tokens
+        fresh = max(usage.input_tokens - read - written, 0)
+        dollars = (
+            fresh * prices.input
+            + read * prices.cache_read
+            + written * prices.cache_write
+            + usage.output_tokens * prices.output
+        )
+        return dollars / MILLION
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """One model as the engine needs to know it; sizes in tokens."""
+
+    name: str
+    window: int | None = None
+    output_limit: int = DEFAULT_OUTPUT_LIMIT
+    encoding: str = "o200k_base"
+    prices: Prices | None = None
+
+    @property
+    def output_reserve(self) -> int:
+        """Tokens of the window kept free for the answer: a quarter of it at most."""
+        if self.window is None:
+            return self.output_limit
+        return min(self.output_limit, self.window // 4)
+
+    def with_window(self, window: int | None) -> "ModelInfo":
+        """The same model with the window somebody knows better, if they do."""
+        return replace(self, window=window) if window else self
+
+    def cost(self, usage: Usage) -> float | None:
+        """Dollars of one response; None when nobody knows the prices."""
+        return None if self.prices is None else self.prices.cost(usage)
+
+    def priced(self, usage: Usage) -> Usage:
+        """One response's usage with what it cost; as it was if nobody knows prices."""
+        dollars = self.cost(usage)
+        if dollars is None:
+            return usage
+        return replace(usage, dollars=dollars, priced_tokens=usage.total_tokens)
+
+
+def model_info(name: str, *, provider: str | None = None) -> ModelInfo:
+    """What the price list knows of `name`, its window above all.
+
+    Prices are those of `provider`; without one they stay unknown, for a server of one's
+    own may serve a model under a name that costs money elsewhere.
+    """
+    try:
+        _, model = get_snapshot().find_provider_model(name, None, provider, None)
+    except LookupError:
+        return ModelInfo(name, encoding=_encoding(name))
+    return ModelInfo(
+        name,
+        window=model.context_window,
+        encoding=_encoding(name),
+        prices=_prices(model.get_prices(datetime.now(UTC))) if provider else None,
+    )
+
+
+def chat_models(kind: str) -> list[str]:
+    """Current chat models of a provider, as far as the price list knows them."""
+    provider = next((p for p in get_snapshot().providers if p.id == LISTED[kind]), None)
+    return sorted(
+        model.id
+        for model in (provider.models if provider else ())
+        if (model.context_window or 0) >= LEAST_WINDOW
+        and _CHAT_NAME.match(model.id)
+        and not (model.deprecated or _SPECIAL.search(model.id))
+    )
+
+
+def _prices(listed: types.ModelPrice) -> Prices | None:
+    """The list's prices with a tier for each limit; None where it has none, or zero."""
+    base, *tiers = (
+        (start, _prices_above(listed, start)) for start in [0, *_limits(listed)]
+    )
+    known = replace(base[1], tiers=tuple(tiers))
+    return known if known.input and known.output else None
+
+
+def _limits(listed: types.ModelPrice) -> list[int]:
+    """Numbers of input tokens above which any of the prices changes."""
+    each = (listed.input_mtok, listed.cache_read_mtok, listed.cache_write_mtok)
+    tiered = (
+        price
+        for price in (*each, listed.output_mtok)
+        if isinstance(price, types.TieredPrices)
+    )
+    return sorted({tier.start for price in tiered for tier in price.tiers})
+
+
+def _prices_above(listed: types.ModelPrice, start: int) -> Prices:
+    """Cached tokens cost what fresh ones do where the list has no price for them."""
+    fresh = _price(listed.input_mtok, start)
+    return Prices(
+        input=fresh,
+        cache_read=_price(listed.cache_read_mtok, start, default=fresh),
+        cache_write=_price(listed.cache_write_mtok, start, default=fresh),
+        output=_price(listed.output_mtok, start),
+    )
+
+
+def _price(
+    price: Decimal | types.TieredPrices | None, start: int, *, default: float = 0.0
+) -> float:
+    """What is charged just above `start` input tokens; `default` if nothing is said."""
+    if isinstance(price, types.TieredPrices):
+        reached = [tier.price for tier in price.tiers if start and tier.start <= start]
+        return float(reached[-1] if reached else price.base)
+    return default if price is None else float(price)
+
+
+def _encoding(name: str) -> str:
+    """The tiktoken vocabulary nearest to a model's own."""
+    old = name.startswith(("gpt-4-", "gpt-3.5", "text-")) or name == "gpt-4"
+    return "cl100k_base" if old else "o200k_base"

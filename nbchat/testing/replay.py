@@ -1,0 +1,179 @@
+"""A recorded conversation, said again: for measurements and notebooks without a model.
+
+    replay = Replay(entries, window=32_000)
+    agent = Agent(replay, tools=replay.tools, system=system)
+    for turn in replay.turns:
+        list(agent.run(turn.text))
+
+Agent, engine, meters and policies are real; what the model says, and what its tools
+give, was recorded. Asked for a summary it lists how each request began.
+"""
+
+import gzip
+import json
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+
+from pydantic import BaseModel, ConfigDict
+
+from nbchat.conversation.entries import Entry, Usage
+from nbchat.conversation.tools import Tool
+from nbchat.providers.base import Reply, ReplyStream, Request, wire_text
+from nbchat.providers.model_info import ModelInfo
+from nbchat.providers.tokens import TokenCounter
+from nbchat.providers.wire import fixed_tokens
+
+GREETING = "Hello."
+"""What a person said whose first words were not recorded."""
+
+LINE_LIMIT, MOST_LINES = 100, 40
+"""Characters of a request that a summary repeats, and of how many requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One response, and the results of its calls in their order."""
+
+    said: tuple[Entry, ...]
+    results: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A person's words and the responses to them."""
+
+    text: str
+    steps: tuple[Step, ...]
+
+
+class Replay:
+    """A model that says what was said, and reports what a real one would have read."""
+
+    def __init__(
+        self, entries: Sequence[Entry], *, window: int | None = 100_000
+    ) -> None:
+        """Replay a conversation, however long the window makes its model's memory."""
+        self.name = "replay:model"
+        self.turns = turns_of(entries)
+        self._steps = deque(step for turn in self.turns for step in turn.steps)
+        self._told = deque(turn.text for turn in self.turns for _ in turn.steps)
+        self._asked: list[str] = []
+        self._results: deque[str] = deque()
+        self._window = window
+        self._counter = TokenCounter()
+
+    def __repr__(self) -> str:
+        """How much there is to say."""
+        return f"<Replay of {len(self.turns)} turns>"
+
+    @property
+    def tools(self) -> list[Tool]:
+        """Tools that give the recorded results; their schemas are empty."""
+        said = (e for turn in self.turns for step in turn.steps for e in step.said)
+        names = dict.fromkeys(entry.tool_name for entry in said if entry.is_call)
+        return [Tool(n, "", {}, self._results.popleft, _AnyArguments) for n in names]
+
+    def stream(
+        self, request: Request, *, stop: threading.Event | None = None
+    ) -> ReplyStream:
+        """The next recorded response, or a summary; without deltas."""
+        del stop  # it is over at once
+        yield from ()
+        if request.answer_tag:
+            return self._reply(request, (Entry("assistant", self._summary()),), "")
+        step, text = self._steps.popleft(), self._told.popleft()
+        if text not in self._asked[-1:]:
+            self._asked.append(text)
+        self._results.extend(step.results)
+        return self._reply(request, step.said, "tool_use" if step.results else "")
+
+    def info(self) -> ModelInfo:
+        """The window this was given."""
+        return ModelInfo(self.name, window=self._window)
+
+    def count_tokens(self, request: Request) -> int:
+        """Tokens of the whole request by the local counter."""
+        sent = (entry._replace(content=wire_text(entry)) for entry in request.history)
+        fixed = fixed_tokens(request.system, request.tools, self._counter)
+        return fixed + self._counter.count_entries(sent)
+
+    def models(self) -> list[str]:
+        """The one model there is."""
+        return [self.name]
+
+    def _summary(self) -> str:
+        lines = [" ".join(text.split())[:LINE_LIMIT] for text in self._asked]
+        told = "\n".join(f"- The user said: {line}" for line in lines[-MOST_LINES:])
+        return f"<summary>\n{told}\n</summary>"
+
+    def _reply(self, request: Request, said: tuple[Entry, ...], stop: str) -> Reply:
+        usage = Usage(self.count_tokens(request), self._counter.count_entries(said))
+        return Reply(said, usage, "tool_use" if stop else "end_turn", self.name)
+
+
+class _AnyArguments(BaseModel):
+    """Whatever a recorded call brought."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+def recorded_desk() -> list[Entry]:
+    """Twelve real conversations of customers with one desk, one after the other.
+
+    429 entries, about 47,000 tokens; the folder `data` says where they come from.
+    """
+    packed = (files("nbchat.testing") / "desk.jsonl.gz").read_bytes()
+    rows = map(json.loads, gzip.decompress(packed).decode().splitlines())
+    return [_own(number, Entry(*texts)) for number, *texts in rows]
+
+
+def _own(number: int, entry: Entry) -> Entry:
+    """Call ids of different conversations must not meet."""
+    if not entry.tool_id:
+        return entry
+    return entry._replace(tool_id=f"{number}_{entry.tool_id}")
+
+
+def turns_of(entries: Sequence[Entry]) -> list[Turn]:
+    """Entries as turns; what stands before the first words answers a greeting."""
+    return list(_turns(entries))
+
+
+def _turns(entries: Sequence[Entry]) -> Iterator[Turn]:
+    text: list[str] = []
+    steps: list[Step] = []
+    for is_user, run in _runs(entries):
+        if not is_user:
+            steps.append(_answered(run))
+            continue
+        if steps:
+            yield Turn("\n".join(text) or GREETING, tuple(steps))
+            text, steps = [], []
+        text += [entry.content for entry in run]
+    if steps:
+        yield Turn("\n".join(text) or GREETING, tuple(steps))
+
+
+def _runs(entries: Sequence[Entry]) -> Iterator[tuple[bool, list[Entry]]]:
+    """Runs of a person's words, and responses each with the results of its calls."""
+    run: list[Entry] = []
+    for entry in entries:
+        before = run[-1].role if run else entry.role
+        is_next = before == "tool" and entry.role != "tool"
+        if run and (is_next or (entry.role == "user") != (before == "user")):
+            yield before == "user", run
+            run = []
+        run.append(entry)
+    if run:
+        yield run[-1].role == "user", run
+
+
+def _answered(run: Sequence[Entry]) -> Step:
+    """What the model said, and the results in the order of its calls."""
+    results = {entry.tool_id: entry.content for entry in run if entry.role == "tool"}
+    said = tuple(entry for entry in run if entry.role != "tool")
+    calls = (entry for entry in said if entry.is_call)
+    return Step(said, tuple(results.get(call.tool_id, "") for call in calls))

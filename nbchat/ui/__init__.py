@@ -1,5 +1,0 @@
-"""The chat panel: one widget, its script, its style and its protocol."""
-
-from nbchat.ui.chat_ui import ChatUI
-
-__all__ = ["ChatUI"]

@@ -1,0 +1,493 @@
+"""Turns: answers, tools, compaction, faults and stops, all seen as events."""
+
+import json
+import threading
+
+import pytest
+
+from nbchat.agent.agent import Agent
+from nbchat.compaction.engine import CompactionEngine
+from nbchat.conversation.entries import Entry
+from nbchat.conversation.events import (
+    Compacted,
+    CompactionFailed,
+    CompactionSkipped,
+    CompactionUndone,
+    EntryAdded,
+    Event,
+    RetryScheduled,
+    SavingFailed,
+    TextDelta,
+    ToolRequested,
+    TurnFailed,
+    TurnFinished,
+    UsageReported,
+)
+from nbchat.conversation.session import Session
+from nbchat.errors import (
+    ConfigError,
+    ContextOverflow,
+    NbchatError,
+    Overloaded,
+    RequestRefused,
+    StoreError,
+)
+from nbchat.testing import Line, ScriptedProvider, calls, fails, says
+
+STORY = "The customer asks about an order and its parcel. " * 20
+
+
+def lookup(order: str) -> str:
+    """Find an order."""
+    return f"{order} was shipped"
+
+
+def agent_with(*lines: Line, threshold: int | None = None, **options: object) -> Agent:
+    provider = ScriptedProvider(*lines)
+    engine = CompactionEngine(context_token_threshold=threshold)
+    return Agent(provider, engine=engine, **options)  # type: ignore[arg-type]
+
+
+def kinds(events: list[Event]) -> list[str]:
+    return [type(event).__name__ for event in events]
+
+
+def requests(agent: Agent) -> list:
+    return agent.provider.requests  # type: ignore[attr-defined]
+
+
+def test_a_turn_streams_an_answer_and_remembers_both_sides():
+    agent = agent_with(says("Hello there."))
+    events = list(agent.run("Hi"))
+    text = "".join(e.text for e in events if isinstance(e, TextDelta))
+    assert text == "Hello there."
+    assert agent.session.history == [
+        ("user", "Hi", "", "", ""),
+        ("assistant", "Hello there.", "", "", ""),
+    ]
+    assert events[-1] == TurnFinished("end_turn", steps=1)
+
+
+def test_the_next_turn_remembers_the_last():
+    agent = agent_with(says("Hello Ada."), says("Your name is Ada."))
+    agent.ask("I am Ada.")
+    assert agent.ask("Who am I?") == "Your name is Ada."
+    assert [e.content for e in requests(agent)[-1].history] == [
+        "I am Ada.",
+        "Hello Ada.",
+        "Who am I?",
+    ]
+
+
+def test_tools_run_until_the_model_is_content():
+    agent = agent_with(
+        calls("lookup", order="W1"), says("It was shipped."), tools=[lookup]
+    )
+    events = list(agent.run("Where is W1?"))
+    assert [e.role for e in agent.session.history] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
+    assert agent.session.history[2].content == "W1 was shipped"
+    assert any(isinstance(event, ToolRequested) for event in events)
+    assert events[-1] == TurnFinished("end_turn", steps=2)
+
+
+def test_a_tool_that_raises_is_told_to_the_model_and_the_turn_goes_on():
+    def explode() -> str:
+        """Fail."""
+        raise RuntimeError("no disk")
+
+    agent = agent_with(calls("explode"), says("It failed."), tools=[explode])
+    assert agent.ask("Try.") == "It failed."
+    assert agent.session.history[2].content == "error: RuntimeError: no disk"
+
+
+def test_the_loop_ends_after_max_steps():
+    agent = agent_with(*[calls("lookup", order="W1")] * 9, tools=[lookup], max_steps=3)
+    assert list(agent.run("Loop."))[-1] == TurnFinished("max_steps", steps=3)
+
+
+def test_code_can_hold_the_workflow_by_choosing_the_tool():
+    agent = agent_with(
+        calls("lookup", order="W1"),
+        says("done"),
+        tools=[lookup],
+        tool_choice=lambda session: "lookup" if len(session.transcript) < 2 else "none",
+    )
+    agent.ask("Go.")
+    assert [request.tool_choice for request in requests(agent)] == ["lookup", "none"]
+
+
+def test_calls_that_are_not_approved_do_not_run():
+    agent = agent_with(
+        calls("lookup", order="W1"),
+        says("ok"),
+        tools=[lookup],
+        approve=lambda call: False,
+    )
+    agent.ask("Go.")
+    assert agent.session.history[2].content == "error: denied by the user"
+
+
+def test_past_the_threshold_the_history_becomes_one_summary_while_the_person_reads():
+    agent = agent_with(
+        says(STORY, tokens=101), says("<summary>what happened</summary>"), threshold=100
+    )
+    events = list(agent.run("first"))
+    assert "Compacted" in kinds(events)
+    summary = "<summary>\nwhat happened\n</summary>"
+    assert agent.session.history == [("summary", summary, "", "", "")]
+    assert [entry.content for entry in agent.session.transcript] == ["first", STORY]
+    assert agent.engine.input_tokens == 0
+
+
+def test_after_a_compaction_the_conversation_goes_on_from_the_summary():
+    agent = agent_with(
+        says(STORY, tokens=101),
+        says("<summary>what happened</summary>"),
+        says("two", tokens=20),
+        threshold=100,
+    )
+    agent.ask("first")
+    agent.ask("second")
+    assert [entry.role for entry in requests(agent)[-1].history] == ["summary", "user"]
+    contents = [entry.content for entry in agent.session.transcript]
+    assert contents == ["first", STORY, "second", "two"]
+
+
+def test_between_tool_steps_the_agent_compacts_and_goes_on():
+    def lookup(order: str) -> str:
+        """Find an order."""
+        return f"{order}: {STORY}"
+
+    agent = agent_with(
+        calls("lookup", order="W1", tokens=150),
+        says("<summary>W1 was looked up.</summary>"),
+        says("All done.", tokens=30),
+        threshold=100,
+        tools=[lookup],
+    )
+    assert agent.ask("Look up W1, then stop.") == "All done."
+    carried = requests(agent)[-1].history
+    assert [entry.role for entry in carried] == ["summary"]
+    assert "Look up W1, then stop." in carried[0].content
+    assert "Calls made: 1 in all" in carried[0].content
+
+
+def test_a_compaction_never_buys_another_turn_of_the_model():
+    agent = agent_with(
+        says(STORY, tokens=101), says("<summary>short</summary>"), threshold=100
+    )
+    agent.ask("first")
+    assert len(requests(agent)) == 2
+
+
+def test_a_failed_compaction_leaves_the_history_and_the_chat_goes_on():
+    agent = agent_with(
+        says(STORY, tokens=101),
+        says("no tags"),
+        says("no tags"),
+        says("two"),
+        threshold=100,
+    )
+    events = list(agent.run("first"))
+    failed = [event for event in events if isinstance(event, CompactionFailed)]
+    assert failed[0].compaction.code == "no-tags"
+    assert agent.session.history == agent.session.transcript
+    assert agent.ask("second") == "two"
+
+
+def test_a_summariser_that_never_succeeds_is_asked_three_times_in_fifty_turns():
+    """Gate C4: what a broken summariser may cost."""
+
+    def answer(request):
+        asked_to_summarise = request.answer_tag == "summary"
+        return says("no tags" if asked_to_summarise else STORY, tokens=60)
+
+    agent = agent_with(*[answer] * 200, threshold=100)
+    for number in range(50):
+        agent.ask(str(number))
+    asked = [request for request in requests(agent) if request.answer_tag]
+    assert len(asked) == 3
+    assert agent.session.history == agent.session.transcript
+
+
+def test_a_conversation_that_hit_the_wall_goes_on_without_any_summariser():
+    agent = agent_with(
+        says(STORY),
+        fails(ContextOverflow("too long")),
+        fails(RequestRefused("the summariser is gone")),
+        says("now it fits"),
+    )
+    agent.ask("first")
+    events = list(agent.run("second"))
+    (compacted,) = [event for event in events if isinstance(event, Compacted)]
+    assert compacted.compaction.status == "degraded"
+    assert agent.session.last_answer == "now it fits"
+
+
+def test_a_request_too_long_for_the_server_is_compacted_and_sent_once_more():
+    agent = agent_with(
+        says(STORY),
+        fails(ContextOverflow("too long")),
+        says("<summary>short</summary>"),
+        says("now it fits"),
+    )
+    agent.ask("first")
+    events = list(agent.run("second"))
+    assert "Compacted" in kinds(events)
+    assert agent.session.last_answer == "now it fits"
+
+
+def test_an_overflow_that_compaction_cannot_cure_ends_the_turn_with_one_line():
+    agent = agent_with(fails(ContextOverflow("too long by 3,000 tokens")))
+    assert list(agent.run("x"))[-1] == TurnFailed("too long by 3,000 tokens")
+
+
+def test_a_fault_ends_the_turn_and_the_session_stays_usable():
+    agent = agent_with(fails(RequestRefused("no model 'gpt-x'")), says("back again"))
+    assert list(agent.run("first"))[-1] == TurnFailed("no model 'gpt-x'")
+    assert agent.ask("second") == "back again"
+    assert [e.content for e in agent.session.transcript] == [
+        "first",
+        "second",
+        "back again",
+    ]
+
+
+def test_ask_raises_what_the_turn_failed_of():
+    with pytest.raises(NbchatError, match="no model"):
+        agent_with(fails(RequestRefused("no model"))).ask("x")
+
+
+def test_passing_faults_are_retried_and_shown():
+    agent = agent_with(fails(Overloaded("busy", retry_after=0.0)), says("ok"))
+    events = list(agent.run("x"))
+    assert RetryScheduled(1, 0.0, "busy") in events
+    assert agent.session.last_answer == "ok"
+
+
+def test_stop_keeps_the_partial_answer_and_marks_it():
+    agent = agent_with(says("one two three four", delay_seconds=0.01), says("fine"))
+    stop = threading.Event()
+    for event in agent.run("count", stop=stop):
+        if isinstance(event, TextDelta) and "two" in event.text:
+            stop.set()
+    kept = agent.session.transcript[-1]
+    assert kept.content == "one two "
+    assert kept.is_incomplete
+    assert agent.ask("go on") == "fine"
+
+
+def test_stop_between_calls_answers_the_ones_that_did_not_run():
+    stop = threading.Event()
+
+    def first(order: str) -> str:
+        """Look and stop."""
+        stop.set()
+        return order
+
+    two = Line(calls=tuple(calls("first", order=o).calls[0] for o in "ab"))
+    agent = agent_with(two, says("fine"), tools=[first])
+    events = list(agent.run("x", stop=stop))
+    assert events[-1] == TurnFinished("stopped", steps=1)
+    assert [e.content for e in agent.session.transcript[-2:]] == [
+        "a",
+        "error: stopped before it ran",
+    ]
+    assert agent.ask("go on") == "fine"
+
+
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit])
+def test_of_calls_that_are_interrupted_only_the_later_ones_have_not_run(interrupt):
+    def refund(order: str) -> str:
+        """Refund an order, and be interrupted while the server is slow."""
+        raise interrupt
+
+    heard: list[Event] = []
+    two = Line(calls=tuple(calls("refund", order=o).calls[0] for o in "ab"))
+    agent = agent_with(two, says("fine"), tools=[refund], listener=heard.append)
+    with pytest.raises(interrupt):
+        list(agent.run("Refund both."))
+    results = agent.session.transcript[-2:]
+    assert [e.content for e in results] == [
+        "error: interrupted, the result is unknown",
+        "error: interrupted before it ran",
+    ]
+    assert [e.entry for e in heard if isinstance(e, EntryAdded)][-2:] == results
+    assert agent.ask("go on") == "fine"
+
+
+def test_an_interrupted_turn_keeps_what_had_arrived():
+    agent = agent_with(says("one two three"), says("fine"))
+    events = agent.run("count")
+    while not isinstance(next(events), TextDelta):
+        pass
+    events.close()
+    assert agent.session.transcript[-1].content == "one "
+    assert agent.session.transcript[-1].is_incomplete
+    assert agent.ask("go on") == "fine"
+
+
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit])
+def test_an_interrupt_during_a_compaction_leaves_the_history_identical(interrupt):
+    def press_ctrl_c(request):
+        raise interrupt
+
+    provider = ScriptedProvider(says(STORY, tokens=101), press_ctrl_c)
+    agent = Agent(provider, engine=CompactionEngine(100))
+    with pytest.raises(interrupt):
+        list(agent.run("first"))
+    assert agent.session.history == agent.session.transcript
+    assert [c.reason for c in agent.session.compactions] == ["interrupted"]
+
+
+def test_manual_compaction_acts_below_the_threshold_and_says_when_it_cannot():
+    agent = agent_with(says(STORY), says("<summary>short</summary>"))
+    assert isinstance(list(agent.compact())[-1], CompactionSkipped)
+    agent.ask("first")
+    assert isinstance(list(agent.compact(focus="the order"))[-1], Compacted)
+    assert "the order" in requests(agent)[-1].history[0].content
+
+
+def test_a_call_left_open_by_a_kernel_that_ended_stops_no_compaction_and_is_kept():
+    order = {"order_id": "W778812", "amount": "319.50"}
+    dead = Entry("assistant", "", "c1", "refund_order", json.dumps(order))
+    left = Session(
+        [("user", "Where is W1?"), ("assistant", STORY), ("user", "x"), dead]
+    )
+    heard: list[Event] = []
+    agent = agent_with(
+        says("<summary>short</summary>"), session=left, listener=heard.append
+    )
+    assert isinstance(list(agent.compact())[-1], Compacted)
+    assert "the result is unknown:\nrefund_order W778812" in left.history[0].content
+    stated = left.transcript[-1]
+    assert stated.content == "error: interrupted, the result is unknown"
+    assert [e.entry for e in heard if isinstance(e, EntryAdded)] == [stated]
+
+
+def test_a_compaction_can_be_undone():
+    agent = agent_with(says(STORY), says("<summary>short</summary>"))
+    agent.ask("first")
+    list(agent.compact())
+    assert isinstance(list(agent.undo_compaction())[-1], CompactionUndone)
+    assert agent.session.history == agent.session.transcript
+    assert isinstance(list(agent.undo_compaction())[-1], CompactionSkipped)
+
+
+def test_every_event_reaches_the_listener_and_usage_comes_with_the_last_entry():
+    heard: list[Event] = []
+    agent = agent_with(says("hello", tokens=7), listener=heard.append)
+    assert list(agent.run("x")) == heard
+    added = [event for event in heard if isinstance(event, EntryAdded)]
+    assert added[0].usage is None
+    assert added[1].usage is not None
+    reports = [event for event in heard if isinstance(event, UsageReported)]
+    assert reports[0].input_tokens == 7
+
+
+def test_a_store_that_fails_is_told_and_the_chat_goes_on():
+    def broken(event: Event) -> None:
+        if isinstance(event, EntryAdded):
+            raise StoreError("disk full")
+
+    agent = agent_with(says("hello"), listener=broken)
+    events = list(agent.run("x"))
+    assert SavingFailed("disk full") in events
+    assert agent.session.last_answer == "hello"
+
+
+def test_a_threshold_below_the_system_prompt_is_refused_when_the_agent_is_made():
+    with pytest.raises(ConfigError, match="set at least"):
+        agent_with(system="Be kind. " * 200, threshold=100)
+
+
+def test_the_summary_request_counts_as_cost_and_never_towards_the_threshold():
+    agent = agent_with(
+        says(STORY, tokens=101),
+        says("<summary>short</summary>", tokens=500),
+        threshold=100,
+    )
+    agent.ask("first")
+    assert agent.engine.input_tokens == 0
+    assert agent.session.usage.input_tokens == 601
+
+
+def test_an_answer_that_was_cut_before_it_said_anything_ends_the_turn():
+    agent = agent_with(Line(stop_reason="max_tokens"), says("fine"))
+    assert list(agent.run("x"))[-1] == TurnFinished("max_tokens", steps=1)
+    assert agent.ask("again") == "fine"
+
+
+def test_a_reply_with_nothing_in_it_is_paid_for_and_not_sent_again():
+    cut = says("", tokens=50_000, stop_reason="max_tokens")
+    agent = agent_with(cut, says("fine"))
+    list(agent.run("x"))
+    assert agent.session.usage.input_tokens == 50_000
+    assert agent.session.transcript[-1].is_incomplete
+    resumed = Agent(agent.provider, session=agent.session)
+    assert resumed.engine.input_tokens == 50_000
+    assert resumed.ask("again") == "fine"
+    assert [entry.role for entry in requests(agent)[-1].history] == ["user", "user"]
+
+
+def test_an_answer_after_which_nothing_more_was_said_ends_without_an_empty_line():
+    call = calls("lookup", order="W1")
+    agent = agent_with(
+        Line("I look.", call.calls, "tool_use"),
+        says("", stop_reason="max_tokens"),
+        tools=[lookup],
+    )
+    assert agent.ask("Where is W1?") == "I look."
+
+
+def test_a_turn_that_fails_leaves_the_meter_as_it_was():
+    agent = agent_with(
+        says("one", tokens=50), fails(RequestRefused("no")), says("two", tokens=60)
+    )
+    agent.ask("first")
+    list(agent.run("second"))
+    assert agent.engine.input_tokens == 50
+    agent.ask("third")
+    assert agent.engine.input_tokens == 110
+
+
+def test_a_smaller_window_after_a_change_of_model_is_made_room_for_once():
+    agent = agent_with(says(STORY, tokens=900))
+    agent.ask("first")
+    small = ScriptedProvider(
+        says("<summary>short</summary>"),
+        says("two", tokens=100),
+        says("three", tokens=120),
+        window=1_000,
+    )
+    agent.use(small)
+    events = [event for text in ("second", "third") for event in agent.run(text)]
+    assert kinds(events).count("Compacted") == 1
+    assert agent.session.last_answer == "three"
+
+
+def test_a_tool_that_asks_for_a_compaction_gets_an_error_and_no_deadlock():
+    def tidy_up() -> str:
+        """Compact the conversation."""
+        list(agent.compact())
+        return "done"
+
+    agent = agent_with(calls("tidy_up"), says("I could not."), tools=[tidy_up])
+    assert agent.ask("Tidy up.") == "I could not."
+    assert "answering already" in agent.session.history[2].content
+
+
+def test_what_is_attached_is_remembered_before_the_words_it_is_about():
+    provider = ScriptedProvider(says("A list."))
+    agent, told = Agent(provider), []
+    agent.listener = told.append
+    brought = Entry("user", "The variable x", "", "file", '{"data": "[1]"}')
+    list(agent.run("What is it?", attached=iter([brought])))
+    said = (brought, Entry("user", "What is it?"))
+    assert provider.requests[0].history == said
+    assert [e.entry for e in told if isinstance(e, EntryAdded)][:2] == list(said)

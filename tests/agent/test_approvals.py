@@ -1,0 +1,213 @@
+"""Tool calls wait for a person, and every way out of waiting is taken."""
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from nbchat.agent.agent import Agent
+from nbchat.agent.approvals import Approvals
+from nbchat.chat.runner import AgentReady, Worker
+from nbchat.conversation.entries import Entry
+from nbchat.conversation.events import Event, TurnFinished
+from nbchat.conversation.session import Session
+from nbchat.errors import NbchatError
+from nbchat.testing import ScriptedProvider, calls, says
+
+
+def refund(order: str) -> str:
+    """Give money back."""
+    return f"{order} refunded"
+
+
+def look_up(order: str) -> str:
+    """Look an order up."""
+    return f"{order} is late"
+
+
+class Chat:
+    """A worker whose tools ask, and what can be waited for."""
+
+    def __init__(self, *lines: object) -> None:
+        self.changed = threading.Condition()
+        self.told: list[tuple[Entry, ...]] = []
+        self.events: list[object] = []
+        self.approvals = Approvals(free=["look_up"], listener=self._hear)
+        self.agent = Agent(
+            ScriptedProvider(*lines),  # type: ignore[arg-type]
+            tools=[refund, look_up],
+            approve=self.approvals,
+        )
+        self.worker = Worker(lambda: self.agent, self._see, commands=self._new)
+
+    def _hear(self, waiting: tuple[Entry, ...]) -> None:
+        with self.changed:
+            self.told.append(waiting)
+            self.changed.notify_all()
+
+    def _see(self, event: Event | object) -> None:
+        self.events.append(event)
+
+    def _new(self, agent: Agent, line: str, *, stop: object) -> object:
+        agent.switch(Session())
+        return type("Outcome", (), {"text": "", "events": iter(())})()
+
+    def await_call(self, number: int = 1) -> Entry:
+        """The call that waits, when as many have come to wait."""
+        with self.changed:
+            assert self.changed.wait_for(
+                lambda: sum(map(bool, self.told)) >= number, 10
+            )
+        (call,) = self.approvals.waiting
+        return call
+
+    def results(self) -> list[str]:
+        transcript = self.agent.session.transcript
+        return [entry.content for entry in transcript if entry.role == "tool"]
+
+
+@pytest.fixture
+def chat() -> Iterator[Callable[..., Chat]]:
+    made: list[Chat] = []
+
+    def make(*lines: object) -> Chat:
+        made.append(Chat(*lines))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.worker.close()
+
+
+def test_an_approved_call_runs_and_a_denied_one_does_not(chat):
+    one = chat(calls("refund", order="W1"), calls("refund", order="W2"), says("ok"))
+    one.worker.submit("refund both")
+    first = one.await_call()
+    assert first.arguments == {"order": "W1"}
+    one.approvals.approve(first.tool_id)
+    one.approvals.deny(one.await_call(2).tool_id)
+    assert one.worker.wait(10)
+    assert one.results() == ["W1 refunded", "error: denied by the user"]
+    assert one.approvals.waiting == ()
+
+
+def test_free_tools_run_unasked(chat):
+    one = chat(calls("look_up", order="W1"), says("late"))
+    one.worker.submit("where is W1?")
+    assert one.worker.wait(10)
+    assert one.results() == ["W1 is late"]
+    assert one.told == []
+
+
+def test_always_holds_for_one_tool_and_until_another_session(chat):
+    one = chat(
+        calls("refund", order="W1"),
+        calls("refund", order="W2"),
+        says("ok"),
+        calls("refund", order="W3"),
+        says("ok"),
+    )
+    one.worker.submit("refund both")
+    one.approvals.approve(one.await_call().tool_id, always=True)
+    assert one.worker.wait(10)
+    assert one.results() == ["W1 refunded", "W2 refunded"]
+    one.worker.submit("/new")
+    one.worker.submit("refund the third")
+    one.approvals.deny(one.await_call(2).tool_id)
+    assert one.worker.wait(10)
+    assert one.results() == ["error: denied by the user"]
+
+
+def test_approving_once_is_not_approving_for_ever(chat):
+    one = chat(calls("refund", order="W1"), calls("refund", order="W2"), says("ok"))
+    one.worker.submit("refund both")
+    one.approvals.approve(one.await_call().tool_id)
+    one.approvals.approve(one.await_call(2).tool_id)
+    assert one.worker.wait(10)
+    assert len(one.results()) == 2
+
+
+def test_stop_ends_a_turn_that_waits_for_an_answer_and_the_next_turn_works(chat):
+    one = chat(calls("refund", order="W1"), says("as you like"))
+    one.worker.submit("refund it")
+    one.await_call()
+    one.worker.stop()
+    assert one.worker.wait(10)
+    assert one.results() == ["error: stopped before it ran"]
+    ends = [e.stop_reason for e in one.events if isinstance(e, TurnFinished)]
+    assert ends == ["stopped"]
+    one.worker.submit("leave it")
+    assert one.worker.wait(10)
+    assert one.agent.session.last_answer == "as you like"
+
+
+def test_closing_a_chat_ends_the_wait(chat):
+    one = chat(calls("refund", order="W1"))
+    one.worker.submit("refund it")
+    one.await_call()
+    one.worker.close(10)
+    assert one.approvals.waiting == ()
+    assert "W1 refunded" not in one.results()
+
+
+def test_an_answer_to_a_call_that_does_not_wait_is_refused(chat):
+    one = chat(calls("refund", order="W1"), says("ok"))
+    one.worker.submit("refund it")
+    call = one.await_call()
+    with pytest.raises(NbchatError, match="no tool call 'other' waits"):
+        one.approvals.approve("other")
+    one.approvals.deny(call.tool_id)
+    assert one.worker.wait(10)
+    with pytest.raises(NbchatError, match="waits for an answer"):
+        one.approvals.approve(call.tool_id)
+
+
+def test_a_headless_agent_waits_for_another_thread():
+    approvals = Approvals()
+    agent = Agent(
+        ScriptedProvider(calls("refund", order="W1"), says("done")),
+        tools=[refund],
+        approve=approvals,
+    )
+    asked = threading.Event()
+    approvals._listener = lambda waiting: asked.set()
+    turn = threading.Thread(target=agent.ask, args=("refund it",))
+    turn.start()
+    assert asked.wait(10)
+    approvals.approve(approvals.waiting[0].tool_id)
+    turn.join(10)
+    assert agent.session.last_answer == "done"
+
+
+def test_a_message_that_is_refused_leaves_the_stop_to_the_turn_that_runs(chat):
+    one = chat(calls("refund", order="W1"), says("never asked for"))
+    stop = threading.Event()
+    ended: list[Event] = []
+    turn = threading.Thread(
+        target=lambda: ended.extend(one.agent.run("refund it", stop=stop))
+    )
+    turn.start()
+    one.await_call()
+    with pytest.raises(NbchatError, match="answering already"):
+        one.agent.ask("hello")
+    stop.set()
+    one.approvals.wake()
+    turn.join(10)
+    assert ended[-1] == TurnFinished("stopped", 1)
+    assert one.results() == ["error: stopped before it ran"]
+
+
+def test_another_function_that_approves_is_left_alone():
+    agent = Agent(
+        ScriptedProvider(calls("refund", order="W1"), says("no")),
+        tools=[refund],
+        approve=lambda call: False,
+    )
+    events: list[object] = []
+    worker = Worker(lambda: agent, events.append)
+    assert worker.approvals.room is None
+    worker.submit("refund it")
+    assert worker.wait(10)
+    assert worker.approvals.room is None
+    assert any(isinstance(event, AgentReady) for event in events)
+    worker.close()

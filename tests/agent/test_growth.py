@@ -1,0 +1,171 @@
+"""What a turn costs grows with what is new, not with what was said before."""
+
+import copy
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from fault_server import AnthropicDialect, FaultServer, OpenAIDialect
+
+from nbchat.agent.agent import Agent
+from nbchat.compaction.engine import CompactionEngine
+from nbchat.conversation.entries import Compaction, Entry
+from nbchat.conversation.session import Session
+from nbchat.providers import anthropic_wire, gemini_wire, openai_wire
+from nbchat.providers.anthropic import AnthropicProvider
+from nbchat.providers.base import Request
+from nbchat.providers.legal_history import legal
+from nbchat.providers.message_cache import Format, Written
+from nbchat.providers.openai import OpenAIProvider
+from nbchat.testing import ScriptedProvider, says
+
+DIALECTS = {"openai": OpenAIDialect(), "anthropic": AnthropicDialect()}
+FORMS = [openai_wire.FORMAT, gemini_wire.FORMAT, anthropic_wire.FORMAT]
+SUMMARY = "<summary>\nIt went on.\n</summary>"
+
+
+@pytest.fixture
+def server() -> Iterator[FaultServer]:
+    """A model's server whose script is empty."""
+    server = FaultServer()
+    yield server
+    server.close()
+
+
+def provider_at(server: FaultServer, kind: str) -> OpenAIProvider | AnthropicProvider:
+    known = {"openai": (OpenAIProvider, "/v1"), "anthropic": (AnthropicProvider, "")}
+    provider, path = known[kind]
+    return provider(
+        "m", base_url=server.url + path, api_key=lambda: "k", window=100_000
+    )
+
+
+def look(name: str) -> str:
+    """Look something up."""
+    return f"{name} was found"
+
+
+def exchange(number: int) -> list[Entry]:
+    """Four entries, no two exchanges equal."""
+    tool_id = f"call_{number}"
+    return [
+        Entry("user", f"Question {number}, in some more words than that."),
+        Entry("assistant", "", tool_id, "look", f'{{"name": "thing {number}"}}'),
+        Entry("tool", f"thing {number} was found", tool_id, "look"),
+        Entry("assistant", f"Answer {number}, in some more words than that."),
+    ]
+
+
+def chat(entries: int) -> list[Entry]:
+    return [entry for number in range(entries // 4) for entry in exchange(number)]
+
+
+def shortest_seconds(action: Callable[[], object]) -> float:
+    """CPU of the fastest of several runs: the machine has other work, too."""
+    taken = []
+    for _ in range(9):
+        started = time.process_time()
+        action()
+        taken.append(time.process_time() - started)
+    return min(taken)
+
+
+def test_a_decision_costs_the_same_after_ten_thousand_messages_as_after_a_hundred():
+    def seconds(size: int) -> float:
+        session, engine = Session(chat(size)), CompactionEngine(None)
+        engine.should_compact(session)
+
+        def turn() -> None:
+            session.append(Entry("user", f"And {len(session.transcript)}?"))
+            engine.should_compact(session)
+
+        return shortest_seconds(turn)
+
+    assert seconds(10_000) < 3 * seconds(100)
+
+
+def test_the_sum_that_runs_along_is_the_sum_of_all_that_is_seen():
+    session, engine = Session(chat(40)), CompactionEngine(None)
+
+    def is_exact() -> bool:
+        return engine.context_tokens(session) == (
+            engine.counter.count_entries(session.history)
+        )
+
+    assert is_exact()
+    session.append(Entry("user", "And then?"))
+    assert is_exact()
+    session.compactions.append(Compaction("c", 0, 20, SUMMARY))
+    assert is_exact()
+    session.append(Entry("assistant", "Then it went on."))
+    assert is_exact()
+    session.compactions.append(engine.undo(session))
+    assert is_exact()
+    session = Session(chat(8))
+    assert is_exact()
+
+
+@pytest.mark.parametrize("form", FORMS, ids=["openai", "gemini", "anthropic"])
+def test_the_next_request_of_a_long_chat_is_not_written_from_scratch(form: Format):
+    history = tuple(chat(4_000))
+    known = Written().grown(history, form)
+    again = shortest_seconds(lambda: known.grown((*history, *exchange(0)), form))
+    fresh = shortest_seconds(lambda: Written().grown(history, form))
+    assert again < fresh / 5
+
+
+@pytest.mark.parametrize("form", FORMS, ids=["openai", "gemini", "anthropic"])
+def test_messages_once_written_are_the_same_objects_and_never_change(form: Format):
+    first = Written().grown(tuple(chat(40)), form)
+    kept = copy.deepcopy(first.messages)
+    second = first.grown((*chat(40), *exchange(99)), form)
+    other = second.grown((*chat(20), Entry("user", "Something else.")), form)
+    assert first.messages == kept
+    same = [a is b for a, b in zip(first.messages, second.messages, strict=False)]
+    assert all(same[:-1])
+    assert other.messages[:-1] == kept[: len(other.messages) - 1]
+
+
+@pytest.mark.parametrize("kind", DIALECTS)
+def test_a_chat_sends_the_bodies_that_new_agents_would_send(server, kind):
+    dialect = DIALECTS[kind]
+    agent = Agent(provider_at(server, kind), tools=[look], system="Be brief.")
+
+    def assert_a_turn_sends_what_a_new_agent_would(name: str) -> None:
+        calls = [(tool_id, "look", f'{{"name": "{name}"}}') for tool_id in "ab"]
+        server.script(dialect.calls(*calls), dialect.text("ok"), dialect.text("ok"))
+        agent.ask(f"Look for {name}.")
+        sent = legal(agent.session.history[:-1])  # all but the answer
+        request = Request(tuple(sent), "Be brief.", agent.tools)
+        list(provider_at(server, kind).stream(request))
+        assert server.requests[-1].body == server.requests[-2].body
+
+    assert_a_turn_sends_what_a_new_agent_would("one")
+    assert_a_turn_sends_what_a_new_agent_would("two")
+    server.script(dialect.text(SUMMARY))
+    list(agent.compact())
+    assert agent.session.compaction.is_in_force
+    assert_a_turn_sends_what_a_new_agent_would("three")
+
+
+@pytest.mark.parametrize("kind", DIALECTS)
+def test_a_provider_remembers_one_history_however_many_sessions_it_serves(server, kind):
+    provider = provider_at(server, kind)
+    agent = Agent(provider)
+    for number in range(20):
+        server.script(DIALECTS[kind].text("ok"))
+        agent.switch(Session(chat(8)))
+        agent.ask(f"Session {number}.")
+    assert len(provider._written.history) == 9
+    assert len(agent._projection.of(agent.session.history)) == 10
+
+
+def test_a_dead_call_does_not_block_compaction_and_an_open_one_does():
+    old = [*chat(8), Entry("assistant", "", "x", "look", "{}"), *chat(8)]
+    engine = CompactionEngine(None)
+    assert engine.plan(Session(old)).skip == ""
+    open_one = [*old, *exchange(9)[:2]]
+    assert "waits for its result" in engine.plan(Session(open_one)).skip
+    agent = Agent(ScriptedProvider(says(SUMMARY)), session=Session(old))
+    list(agent.compact())
+    assert agent.session.compaction.stop == len(old)

@@ -1,0 +1,174 @@
+"""Answers that break off: what is kept of them, and that they are paid for."""
+
+import threading
+
+import pytest
+
+from nbchat.agent.agent import Agent
+from nbchat.chat.runner import AgentReady
+from nbchat.compaction.engine import CompactionEngine
+from nbchat.conversation.entries import Usage
+from nbchat.conversation.events import (
+    Delta,
+    EntryAdded,
+    Event,
+    TextDelta,
+    ThinkingDelta,
+    UsageReported,
+)
+from nbchat.errors import ConnectionFailed
+from nbchat.jupyter.panel.view_model.screen import Screen
+from nbchat.providers.base import ReplyStream, Request
+from nbchat.providers.model_info import Prices
+from nbchat.providers.tokens import TokenCounter
+from nbchat.testing import Line, ScriptedProvider, says
+
+PRICES = Prices(input=2.0, cache_read=0.2, cache_write=2.5, output=10.0)
+
+CACHED = Usage(1_000, 10, cache_read_tokens=600, cache_write_tokens=300)
+
+
+class BreakingOff(ScriptedProvider):
+    """Brings pieces of an answer, then its line breaks; after that it follows a script."""
+
+    def __init__(self, *pieces: Delta, script: tuple[Line, ...] = ()) -> None:
+        super().__init__(*script, prices=PRICES)
+        self.pieces = pieces
+
+    def stream(
+        self, request: Request, *, stop: threading.Event | None = None
+    ) -> ReplyStream:
+        pieces, self.pieces = self.pieces, ()
+        if not pieces:
+            return (yield from super().stream(request, stop=stop))
+        yield from pieces
+        raise ConnectionFailed("the line broke")
+
+
+def stopped(agent: Agent, text: str, after: str) -> list[Event]:
+    """A turn that is stopped when a certain piece has arrived."""
+    stop, events = threading.Event(), []
+    for event in agent.run(text, stop=stop):
+        events.append(event)
+        if isinstance(event, TextDelta) and after in event.text:
+            stop.set()
+    return events
+
+
+def agent_with(*lines: Line, threshold: int | None = None) -> Agent:
+    engine = CompactionEngine(context_token_threshold=threshold)
+    return Agent(ScriptedProvider(*lines, prices=PRICES), engine=engine)
+
+
+def test_a_stopped_answer_is_paid_for_though_no_server_says_how_much():
+    agent = agent_with(says("one two three four"))
+    before = agent.engine.context_tokens(agent.session)
+    events = stopped(agent, "Count to four.", "two")
+    position, usage = agent.session.usages[-1]
+    counter = TokenCounter()
+    assert position == len(agent.session.transcript)
+    assert usage.is_estimated
+    assert usage.model == "scripted:model"
+    assert usage.input_tokens >= before + counter.count("Count to four.")
+    assert usage.output_tokens == counter.count("one two ")
+    assert usage.dollars == pytest.approx(
+        (usage.input_tokens * 2 + usage.output_tokens * 10) / 1_000_000
+    )
+    assert agent.engine.input_tokens == usage.input_tokens
+    [reported] = [each for each in events if isinstance(each, UsageReported)]
+    assert reported.usage == usage
+    assert reported.context_tokens == agent.engine.context_tokens(agent.session)
+
+
+def test_its_context_is_taken_to_be_cached_as_it_was_the_time_before():
+    agent = agent_with(Line("Hello.", usage=CACHED), says("one two three"))
+    agent.ask("Hello?")
+    stopped(agent, "Count.", "one")
+    usage = agent.session.usages[-1][1]
+    assert usage.input_tokens > 1_000
+    assert usage.cache_read_tokens == 900
+
+
+def test_after_a_compaction_nothing_is_taken_to_be_cached():
+    agent = agent_with(
+        *[Line(f"Answer {n}. " * 40, usage=CACHED) for n in range(3)],
+        says("<summary>They counted.</summary>"),
+        says("one two three"),
+    )
+    for n in range(3):
+        agent.ask(f"Question {n}?")
+    assert list(agent.compact())
+    assert agent.session.compaction is not None
+    stopped(agent, "Count.", "one")
+    assert agent.session.usages[-1][1].cache_read_tokens == 0
+
+
+@pytest.mark.parametrize("said", ["", "Well, "])
+def test_thoughts_that_break_off_are_kept_to_read_and_take_no_room(said: str):
+    pieces = [
+        ThinkingDelta("Let me "),
+        ThinkingDelta("see."),
+        *[TextDelta(said)] * bool(said),
+    ]
+    provider = BreakingOff(*pieces, script=(says("Fine."),))
+    agent = Agent(provider)
+    list(agent.run("What is it?"))
+    thought, answer = agent.session.transcript[-2:]
+    assert (thought.role, thought.content) == ("thinking", "Let me see.")
+    assert (answer.content, answer.is_incomplete) == (said, True)
+    usage = agent.session.usages[-1][1]
+    counter = TokenCounter()
+    assert usage.dropped_tokens == counter.count("Let me see.")
+    assert usage.output_tokens == usage.dropped_tokens + counter.count(said)
+    assert agent.ask("Go on.") == "Fine."
+
+
+def test_an_answer_whose_line_breaks_is_paid_for_too():
+    agent = Agent(BreakingOff(TextDelta("One, "), TextDelta("two")))
+    list(agent.run("Count."))
+    assert agent.session.transcript[-1].content == "One, two"
+    assert agent.session.usages[-1][1].dollars > 0
+
+
+def test_of_an_answer_that_never_began_nothing_is_kept_or_paid():
+    stop = threading.Event()
+    stop.set()
+    agent = agent_with(says("one two three"))
+    list(agent.run("Count.", stop=stop))
+    assert [entry.role for entry in agent.session.transcript] == ["user"]
+    assert not agent.session.usages
+    assert agent.engine.input_tokens == 0
+
+
+def test_who_leaves_in_the_middle_of_an_answer_has_told_the_store_what_it_cost():
+    told: list[Event] = []
+    agent = agent_with(says("one two three"))
+    agent.listener = told.append
+    turn = agent.run("Count.")
+    assert any(isinstance(event, TextDelta) for event in turn)
+    turn.close()
+    kept = [each for each in told if isinstance(each, EntryAdded) and each.usage]
+    assert [(each.entry.content, each.usage.is_estimated) for each in kept] == [
+        ("one ", True)
+    ]
+
+
+def test_a_session_that_is_loaded_counts_it_as_the_chat_did():
+    agent = agent_with(says("Hello.", tokens=400), says("one two three"))
+    agent.ask("Hello?")
+    stopped(agent, "Count.", "one")
+    later = CompactionEngine(context_token_threshold=None)
+    later.resume(agent.session)
+    assert later.input_tokens == agent.engine.input_tokens > 800
+    assert later.context_tokens(agent.session) == agent.engine.context_tokens(
+        agent.session
+    )
+
+
+def test_the_panel_says_about_what_a_stopped_answer_has_cost():
+    agent = agent_with(says("one two three " * 50))
+    screen = Screen()
+    screen.fold(AgentReady(agent))
+    for event in stopped(agent, "Count.", "two"):
+        screen.fold(event)
+    assert "about" in screen.snapshot()["state"]["spent"]

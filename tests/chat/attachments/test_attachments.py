@@ -1,0 +1,212 @@
+"""What a message brings along: entries made of values, cells, files and pictures."""
+
+import base64
+import io
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+from notebook_desk import Desk
+from PIL import Image
+
+from nbchat.chat.attachments.attachments import (
+    FILE_LIMIT_BYTES,
+    IMAGE_LIMIT_BYTES,
+    IMAGE_LIMIT_PIXELS,
+    attachments,
+)
+from nbchat.chat.attachments.mentions import Cell
+from nbchat.chat.attachments.value_preview import TEXT_LIMIT
+from nbchat.conversation.entries import Entry
+from nbchat.errors import AttachmentError
+from nbchat.providers.wire import image_of, user_text
+
+
+def brought(text: str, desk: Desk) -> list[Entry]:
+    return [each.entry for each in attachments(text, desk)]
+
+
+def read(text: str, desk: Desk) -> str:
+    """What the model reads of the one thing a text brings along."""
+    (entry,) = brought(text, desk)
+    assert entry.role == "user"
+    assert entry.is_attachment
+    return user_text(entry)
+
+
+def picture_of(text: str, desk: Desk) -> tuple[str, Image.Image]:
+    (entry,) = brought(text, desk)
+    media_type, sent = image_of(entry)
+    return media_type, Image.open(io.BytesIO(base64.b64decode(sent)))
+
+
+def test_a_variable_goes_out_with_its_name_and_what_is_in_it():
+    frame = pd.DataFrame({"city": ["Bonn"], "price": [3]})
+    text = read("What is in @df?", Desk(values={"df": frame}))
+    assert text.startswith("The variable df\n\nDataFrame of 1 rows x 2 columns")
+    assert "0  Bonn      3" in text
+
+
+def test_each_thing_has_an_entry_in_the_order_of_the_words():
+    desk = Desk(values={"a": 1, "b": 2}, traceback="KeyError: 'x'")
+    entries = brought("@b, then @error, then @a and @b", desk)
+    assert [entry.content for entry in entries] == [
+        "The variable b",
+        "The last error",
+        "The variable a",
+    ]
+    assert [entry.arguments["name"] for entry in entries] == ["b", "error", "a"]
+
+
+def test_a_word_that_is_no_variable_of_data_brings_nothing():
+    values = {"math": np, "print": print, "kind": int, "_hidden": 1}
+    assert brought("@ann @math @print @kind @_hidden", Desk(values=values)) == []
+
+
+@pytest.mark.parametrize("text", ["@api_key", "@image:api_key"])
+def test_a_variable_whose_name_is_like_a_keys_is_refused_in_one_line(text: str):
+    with pytest.raises(AttachmentError, match="may hold a secret") as refused:
+        attachments(text, Desk(values={"api_key": "sk-1"}))
+    assert "\n" not in str(refused.value)
+    assert "sk-1" not in str(refused.value)
+
+
+def test_a_cell_goes_out_with_its_source_and_its_output():
+    desk = Desk(cells={2: Cell(2, "1 + 1", "2\n"), 3: Cell(3, "x = 1", "")})
+    assert read("@cell:2", desk) == (
+        "Cell 2 of the notebook\n\n1 + 1\n\nIts output:\n2"
+    )
+    assert read("@cell", desk) == "Cell 3 of the notebook\n\nx = 1"
+
+
+def test_a_long_output_is_cut_and_colours_are_left_out():
+    output = "\x1b[31mred\x1b[0m" + "x" * 100_000
+    text = read("@cell", Desk(cells={1: Cell(1, "go()", output)}))
+    assert "redxxx" in text
+    assert len(text) < TEXT_LIMIT + 200
+    error = read("@error", Desk(traceback="\x1b[1;31mKeyError\x1b[39;00m: 'x'"))
+    assert error == "The last error\n\nKeyError: 'x'"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("@cell", "no cell before this one was run"),
+        ("@cell:7", "no cell 7 was run"),
+        ("@cell:99999999999999999999", "no cell"),
+        ("@cell:two", "a cell has a number"),
+        ("@error", "nothing has failed"),
+        ("@file:gone.txt", "no such file"),
+        ("@file:", "names no file"),
+        ("@file:.", "names no file"),
+        ("@file:..", "names no file"),
+        ("@file:/tmp", "no such file"),
+        ("@image:gone.png", "no such file"),
+        ("@image:a\0b", "no such file"),
+        ("@file:" + "a" * 5_000, "cannot be read"),
+        ("@image:words", "is a str, no matplotlib Figure"),
+        ("@file:/dev/zero", "no such file"),
+    ],
+)
+def test_what_is_missing_is_said_in_one_line(text: str, reason: str, tmp_path: Path):
+    with pytest.raises(AttachmentError, match=reason) as missing:
+        attachments(f"Look at {text} now", Desk(tmp_path, {"words": "a.png"}))
+    assert "\n" not in str(missing.value)
+
+
+def test_a_file_goes_out_as_it_is_from_the_kernels_folder(tmp_path: Path):
+    (tmp_path / "a b.csv").write_text("größe;1\r\n", encoding="utf-8", newline="")
+    (entry,) = brought('@file:"a b.csv"', Desk(tmp_path))
+    assert entry.arguments["media_type"] == "text/csv"
+    assert user_text(entry) == "The file a b.csv\n\ngröße;1\r\n"
+    assert brought(f'@file:"{tmp_path / "a b.csv"}"', Desk())
+
+
+def test_a_file_of_no_known_kind_is_a_text_when_it_is_one(tmp_path: Path):
+    (tmp_path / "run.wasm").write_text("not what its name says")
+    assert "not what its name says" in read("@file:run.wasm", Desk(tmp_path))
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00a", b"text\0text", b"\x89PNG\r\n"])
+def test_a_file_that_is_no_text_is_refused(content: bytes, tmp_path: Path):
+    (tmp_path / "data.bin").write_bytes(content)
+    with pytest.raises(AttachmentError, match="is not a text file"):
+        attachments("@file:data.bin", Desk(tmp_path))
+
+
+def test_a_file_that_is_too_large_is_refused(tmp_path: Path):
+    (tmp_path / "log").write_text("x" * FILE_LIMIT_BYTES)
+    assert brought("@file:log", Desk(tmp_path))
+    (tmp_path / "log").write_text("x" * (FILE_LIMIT_BYTES + 1))
+    with pytest.raises(AttachmentError, match="larger than 200,000 bytes"):
+        attachments("@file:log", Desk(tmp_path))
+
+
+@pytest.mark.parametrize("kind", ["png", "jpeg"])
+def test_a_picture_file_goes_out_byte_by_byte(kind: str, tmp_path: Path):
+    Image.new("RGB", (3, 2), "red").save(tmp_path / "dot", kind)
+    (entry,) = brought("@image:dot", Desk(tmp_path))
+    media_type, sent = image_of(entry)
+    assert media_type == f"image/{kind}"
+    assert base64.b64decode(sent) == (tmp_path / "dot").read_bytes()
+    assert user_text(entry) == "The picture dot"
+
+
+def test_a_file_that_is_no_picture_is_no_image(tmp_path: Path):
+    (tmp_path / "fake.png").write_text("<svg onload=alert(1)>")
+    with pytest.raises(AttachmentError, match="no PNG or JPEG"):
+        attachments("@image:fake.png", Desk(tmp_path))
+
+
+def test_a_figure_goes_out_as_a_picture_no_larger_than_a_model_looks_at():
+    figure = Figure(figsize=(60, 30))
+    figure.subplots().plot([1, 2])
+    canvas = figure.canvas
+    media_type, picture = picture_of("@image:fig", Desk(values={"fig": figure}))
+    assert media_type == "image/png"
+    assert picture.size == (IMAGE_LIMIT_PIXELS, IMAGE_LIMIT_PIXELS // 2)
+    assert figure.canvas is canvas
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA", "L", "P", "CMYK", "1", "LA"])
+def test_a_pil_image_goes_out_as_a_picture(mode: str):
+    original = Image.new(mode, (3_000, 30))
+    media_type, picture = picture_of("@image:im", Desk(values={"im": original}))
+    assert (media_type, picture.width) == ("image/png", IMAGE_LIMIT_PIXELS)
+    assert original.size == (3_000, 30)
+
+
+def test_a_photograph_goes_out_as_a_jpeg_when_it_is_too_large():
+    noise = np.random.default_rng(1).integers(0, 256, (1_500, 1_500, 3), np.uint8)
+    photograph = Image.fromarray(noise)
+    (entry,) = brought("@image:im", Desk(values={"im": photograph}))
+    assert image_of(entry)[0] == "image/jpeg"
+    assert len(image_of(entry)[1]) * 3 // 4 < IMAGE_LIMIT_BYTES
+
+
+def test_a_figure_that_cannot_be_drawn_is_told_in_one_line():
+    figure = Figure()
+    figure.suptitle(r"$\nonsense{$")
+    with pytest.raises(AttachmentError, match="cannot be drawn") as told:
+        attachments("@image:fig", Desk(values={"fig": figure}))
+    assert "\n" not in str(told.value)
+
+
+def test_what_only_calls_itself_a_figure_is_none():
+    class Figure:
+        def savefig(self, *_: object, **__: object) -> None:
+            raise SystemExit
+
+    Figure.__module__ = "matplotlib.figure"
+    with pytest.raises(AttachmentError, match="no matplotlib Figure"):
+        attachments("@image:fig", Desk(values={"fig": Figure()}))
+
+
+def test_a_drawing_that_is_too_large_is_refused():
+    figure = Figure(figsize=(16, 16), dpi=100)
+    noise = np.random.default_rng(1).integers(0, 256, (1_600, 1_600, 3), np.uint8)
+    figure.figimage(noise)
+    with pytest.raises(AttachmentError, match="too large a picture"):
+        attachments("@image:fig", Desk(values={"fig": figure}))

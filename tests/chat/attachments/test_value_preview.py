@@ -1,0 +1,252 @@
+"""A value is told within bounds, and nobody's code but Python's own is run."""
+
+import sys
+import time
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable
+from datetime import UTC, date, datetime, tzinfo
+from decimal import Decimal
+from pathlib import PurePosixPath
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from pandas.tests.extension.decimal import DecimalArray, DecimalDtype
+
+from nbchat.chat.attachments.value_preview import (
+    TEXT_LIMIT,
+    brief,
+    capped,
+    described,
+    is_secret_name,
+)
+
+
+class Hostile:
+    """Whatever is asked of it ends the test."""
+
+    def __init__(self) -> None:
+        self.number = 3
+        self._hidden = 4
+
+    def __getattribute__(self, name: str) -> object:
+        raise SystemExit(name)
+
+    def _refuse(self, *_: object) -> Any:
+        raise SystemExit
+
+    __repr__ = __str__ = __len__ = __iter__ = __hash__ = __eq__ = _refuse
+
+
+class HostileType(type):
+    """A class that asks back when it is asked."""
+
+    def __getattribute__(cls, name: str) -> object:
+        raise SystemExit(name)
+
+    def __eq__(cls, other: object) -> bool:
+        raise SystemExit
+
+    def __hash__(cls) -> int:
+        raise SystemExit
+
+
+def odd() -> object:
+    """An instance of such a class, which nothing else may see."""
+    return HostileType("Odd", (), {})()
+
+
+class Faking:
+    @property
+    def __dict__(self) -> dict[str, object]:  # type: ignore[override]
+        raise SystemExit
+
+
+class Zone(tzinfo):
+    def utcoffset(self, _: object) -> Any:
+        raise SystemExit
+
+    def __repr__(self) -> str:
+        raise SystemExit
+
+
+class Loud(str):
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        raise SystemExit
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (5, "5"),
+        (2.5, "2.5"),
+        (None, "None"),
+        (range(3), "range(0, 3)"),
+        ("it's", '"it\'s"'),
+        (b"ab", "b'ab'"),
+        ([1, (2,), {3}], "[1, (2), {3}]"),
+        (deque([1]), "deque([1])"),
+        ({"a": [1]}, "{'a': [1]}"),
+        (OrderedDict(a=1), "{'a': 1}"),
+        (defaultdict(list, a=[]), "{'a': []}"),
+        (Counter("aa"), "{'a': 2}"),
+        (date(2026, 1, 2), "datetime.date(2026, 1, 2)"),
+        (PurePosixPath("a"), "PurePosixPath('a')"),
+        (np.float64(2.5), "2.5"),
+        (np.str_("a"), "'a'"),
+        (object(), "object()"),
+    ],
+)
+def test_a_value_is_told_much_as_python_would(value: object, text: str):
+    assert brief(value) == text
+
+
+def test_an_instance_is_told_by_what_it_keeps_itself():
+    assert brief(Hostile()).endswith("Hostile(number=3)")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        Hostile,
+        odd,
+        Faking,
+        lambda: Loud("x"),
+        lambda: datetime(2026, 1, 1, tzinfo=Zone()),
+        lambda: [Hostile()],
+        lambda: {"a": Hostile(), "b": Loud("x")},
+        lambda: pd.DataFrame({"a": pd.Series([Hostile()] * 3, dtype=object)}),
+        lambda: pd.Series([1], index=pd.Index([Loud("x")], dtype=object)),
+        lambda: np.array([None, odd()], dtype=object),
+    ],
+)
+def test_nothing_of_a_persons_own_is_run(make: Callable[[], object]):
+    assert described(make())
+
+
+def test_a_frame_that_cannot_be_read_is_told_by_its_type():
+    broken = pd.DataFrame({"a": [1]})
+    object.__setattr__(broken, "_mgr", None)
+    assert described(broken) == "pandas.DataFrame"
+
+
+class OwnDtype(DecimalDtype):
+    pass
+
+
+class OwnArray(DecimalArray):
+    """A column that ends the test when it is read after it was made."""
+
+    is_made = False
+
+    @property
+    def dtype(self) -> OwnDtype:
+        return OwnDtype()
+
+    def __getitem__(self, place: Any) -> object:
+        if OwnArray.is_made:
+            raise SystemExit
+        return super().__getitem__(place)
+
+
+def test_a_column_of_somebodys_own_type_shows_its_name_alone():
+    frame = pd.DataFrame({"a": OwnArray([Decimal(1)]), "b": [2]})
+    OwnArray.is_made = True
+    shown = described(frame).splitlines()
+    assert shown[0] == "DataFrame of 1 rows x 2 columns: a, b"
+    assert shown[-2:] == ["   a  b", "0  …  2"]
+
+
+def test_a_frame_shows_its_shape_types_and_first_rows():
+    frame = pd.DataFrame(
+        {"id": range(1_200), "day": pd.Timestamp("2026-01-02"), "kind": "a\nb"}
+    )
+    assert described(frame).splitlines() == [
+        "DataFrame of 1,200 rows x 3 columns: id, day, kind",
+        f"dtypes: id int64, day {frame.day.dtype}, kind {frame.kind.dtype}",
+        "the first 5 of 1,200 rows:",
+        "   id                  day  kind",
+        *(f"{n}   {n}  2026-01-02 00:00:00   a b" for n in range(5)),
+    ]
+
+
+def test_a_series_and_an_array_show_their_first_values():
+    assert described(pd.Series([7, 8], index=["x", "y"], name="n")).splitlines()[
+        -2:
+    ] == ["x  7", "y  8"]
+    corner = described(np.arange(1_000_000).reshape(10, 100, 1_000)).splitlines()
+    assert corner[0] == "array of 10 x 100 x 1,000, int64"
+    assert len(corner) == 7
+    assert corner[2] == "  ".join(map(str, range(10)))
+    assert described(np.zeros((0, 3, 3))) == "array of 0 x 3 x 3, float64"
+    assert described(np.array(3)).endswith("\n3")
+
+
+def test_a_time_with_a_known_zone_is_told_with_it():
+    assert "timezone.utc" in brief(datetime(2026, 1, 1, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "x" * 10_000_000,
+        10**100_000,
+        list(range(1_000_000)),
+        [["x" * 1_000] * 1_000] * 1_000,
+        dict.fromkeys(range(10000), "y" * 1000),
+        pd.DataFrame({f"column {n}": ["z" * 1_000] * 9 for n in range(1_000)}),
+        np.zeros((2_000, 2_000)),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_huge_value_is_told_in_bounds_and_at_once(value: object):
+    began = time.process_time()
+    assert len(described(value)) < TEXT_LIMIT + 100
+    assert time.process_time() - began < 1
+
+
+def test_a_value_that_holds_itself_is_told():
+    value: list[object] = []
+    value.append(value)
+    assert described(value) == "list of 1 items\n[[[[…]]]]"
+
+
+def test_a_text_is_shown_as_it_is():
+    assert described("one\ntwo") == "str of length 7\none\ntwo"
+    assert described("length") == "str of length 6\nlength"
+    assert "… 9,992,000 characters" in described("x" * (10_000_000 - 24))
+
+
+def test_what_may_be_a_secret_is_not_shown_inside_of_a_value():
+    frame = pd.DataFrame({"user": ["ann"], "password": ["hunter2"]})
+    inside = {"OPENAI_API_KEY": "hunter2", "url": "http://x"}
+    for value in (frame, inside, [inside]):
+        assert "hunter2" not in described(value)
+    assert "http://x" in described(inside)
+
+
+@pytest.mark.parametrize(
+    "name", ["API_KEY", "openaiKey", "token", "AWS_SECRET_2", "db_password", "passwd"]
+)
+def test_a_name_like_a_keys_is_a_secret_name(name: str):
+    assert is_secret_name(name)
+
+
+def test_an_ordinary_name_is_no_secret_name():
+    assert not any(map(is_secret_name, ["df", "prices", "passengers", "secondary"]))
+
+
+def test_a_long_text_is_cut_in_its_middle_and_says_so():
+    text = capped("a" * TEXT_LIMIT + "z" * 1_000)
+    assert text.startswith("a")
+    assert text.endswith("z")
+    assert "… 1,000 characters left out …" in text
+
+
+def test_pandas_is_not_loaded_to_tell_a_value(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delitem(sys.modules, "pandas")
+    assert described([1]) == "list of 1 items\n[1]"
+    assert "pandas" not in sys.modules

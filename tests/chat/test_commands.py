@@ -1,0 +1,437 @@
+"""What can be said to the chat itself."""
+
+import json
+import sqlite3
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nbchat.agent.agent import Agent
+from nbchat.chat.commands import Commands
+from nbchat.compaction.markup import story
+from nbchat.config.factory import newest_session, recorder
+from nbchat.conversation.events import (
+    Branched,
+    Compacted,
+    CompactionChanged,
+    CompactionUndone,
+    PinsChanged,
+    SavingFailed,
+)
+from nbchat.conversation.session import Session
+from nbchat.errors import ConfigError, NbchatError, Stopped, StoreError
+from nbchat.providers.model_info import Prices
+from nbchat.storage.recorder import save_session
+from nbchat.storage.store import SessionStore
+from nbchat.testing import ScriptedProvider, says
+
+STORY = "The customer asks about order W100 and its parcel. " * 20
+
+
+@pytest.fixture
+def commands(tmp_path: Path) -> Commands:
+    return Commands(SessionStore(f"sqlite:///{tmp_path / 'sessions.db'}"))
+
+
+def agent_for(commands: Commands, *lines) -> Agent:
+    agent = Agent(ScriptedProvider(*lines), system="Be kind.")
+    agent.listener = recorder(commands._store, agent.session, agent)
+    return agent
+
+
+def test_help_lists_every_command(commands):
+    text = commands(agent_for(commands), "/help").text
+    assert all(f"/{name} " in text for name in commands.table)
+
+
+def test_the_lines_of_help_can_be_had_one_by_one(commands):
+    assert list(commands.help_lines) == list(commands.table)
+    assert commands.help_lines["pin"].startswith("[text]  list the rules")
+
+
+def test_an_unknown_command_says_which_there_are(commands):
+    with pytest.raises(ConfigError, match="no command /compackt; there are /help"):
+        commands(agent_for(commands), "/compackt")
+
+
+def test_compact_and_undo_happen_as_their_events_are_read(commands):
+    agent = agent_for(commands, says(STORY), says("<summary>short</summary>"))
+    agent.ask("first")
+    assert isinstance(list(commands(agent, "compact the order").events)[-1], Compacted)
+    assert len(agent.session.history) == 1
+    assert isinstance(list(commands(agent, "/undo").events)[-1], CompactionUndone)
+
+
+def test_a_plan_says_what_a_compaction_would_do_and_does_nothing(commands):
+    agent = agent_for(commands, says(STORY))
+    assert commands(agent, "/plan").text == (
+        "nothing would be compacted: there is nothing new to fold"
+    )
+    agent.ask("first")
+    text = commands(agent, "/plan").text
+    plan = agent.engine.plan(agent.session)
+    assert text == (
+        "2 entries would be folded into a summary, 0 would stay as they are: "
+        f"{plan.tokens_before:,} → about {plan.tokens_after:,} tokens"
+    )
+    assert agent.session.compactions == []
+    assert len(agent.provider.requests) == 1
+
+
+def test_a_compaction_is_undone_redone_edited_and_written_anew(commands):
+    lines = (
+        says(STORY),
+        says("<summary>short</summary>"),
+        says("<summary>B</summary>"),
+    )
+    agent = agent_for(commands, *lines)
+    agent.ask("first")
+    assert commands(agent, "/edit").text == "there is no summary to edit"
+    for line, told in [
+        ("/compact", "short"),
+        ("/regenerate the order", "B"),
+        ("/edit\nIn my\nwords.", "In my\nwords."),
+        ("/undo", ""),
+        ("/redo", "In my\nwords."),
+    ]:
+        events = list(commands(agent, line).events)
+        assert isinstance(events[-1], Compacted | CompactionChanged | CompactionUndone)
+        found = agent.session.history[0].content if agent.session.compaction else ""
+        assert story(found) == told
+        if told:
+            assert commands(agent, "/edit").text == told
+    assert "Pay special attention to: the order" in asked(agent)
+
+
+def asked(agent: Agent) -> str:
+    return agent.provider.requests[-1].history[0].content
+
+
+@pytest.mark.parametrize("line", ["/compact", "/regenerate"])
+def test_a_command_that_calls_the_model_can_be_stopped(commands, line):
+    agent = agent_for(commands, says(STORY), says("<summary>A</summary>"), says("x"))
+    agent.ask("first")
+    if line == "/regenerate":
+        list(agent.compact())
+    before = agent.session.history
+    stop = threading.Event()
+    stop.set()
+    events = commands(agent, line, stop=stop).events
+    with pytest.raises(Stopped):
+        list(events)
+    assert agent.session.history == before
+
+
+def test_pins_are_listed_added_and_let_go(commands):
+    agent = agent_for(commands)
+    assert commands(agent, "/pin").text == "nothing is pinned"
+    events = [*commands(agent, "/pin Never refund  over $50.").events]
+    assert events == [PinsChanged(("Never refund  over $50.",))]
+    list(commands(agent, "/pin In French.").events)
+    assert commands(agent, "/pin").text == "1  Never refund  over $50.\n2  In French."
+    assert "2 rules" in commands(agent, "/context").text
+    list(commands(agent, "/unpin 1").events)
+    assert agent.session.pins == ("In French.",)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("/unpin two", "takes a number that /pin lists, not 'two'"),
+        ("/unpin", "takes a number"),
+        ("/unpin 0", "there is no pin 0; there are 1"),
+        ("/unpin 2", "there is no pin 2; there are 1"),
+        ("/pin one", "pinned already, as number 1"),
+        ("/pin " + "word " * 3_000, r"has 3,00\d tokens, a pin may have 2,000"),
+    ],
+)
+def test_what_cannot_be_pinned_is_refused_with_the_numbers(commands, line, said):
+    agent = agent_for(commands)
+    list(commands(agent, "/pin one").events)
+    with pytest.raises(NbchatError, match=said):
+        list(commands(agent, line).events)
+    assert agent.session.pins == ("one",)
+
+
+def test_context_tells_what_became_of_the_last_compaction(commands, tmp_path):
+    agent = agent_for(commands, says(STORY), says("<summary>short</summary>"))
+    agent.ask("first")
+    assert "last compaction  none" in commands(agent, "/context").text
+    list(agent.compact())
+    assert "last compaction  Compaction occurred: 2" in commands(agent, "/context").text
+    with sqlite3.connect(tmp_path / "sessions.db") as database:
+        database.execute("UPDATE chat_messages SET content = 'x' WHERE position = 0")
+    database.close()
+    commands(agent, f"/resume {agent.session.session_id}")
+    text = commands(agent, "/context").text
+    assert "last compaction  Compaction undone: " in text
+    assert "(the entries it covers were changed)" in text
+
+
+def test_context_tells_what_was_used_and_by_whom(commands):
+    prices = Prices(input=2.0, cache_read=0.2, cache_write=2.5, output=10.0)
+    lines = says("hello " * 300, tokens=900), says("<summary>S</summary>", tokens=100)
+    agent = Agent(ScriptedProvider(*lines, prices=prices))
+    agent.ask("hi")
+    text = commands(agent, "/context").text
+    assert "tokens used      900 in · 10 out · $0.0019" in text
+    assert "scripted:model" not in text.partition("tokens used")[2]
+    list(agent.compact())
+    text = commands(agent, "/context").text
+    assert "  scripted:model 900 in · 10 out · $0.0019" in text
+    assert "  Compactions    100 in · 10 out · $0.00030" in text
+
+
+def test_context_says_what_is_held_and_when_it_is_compacted(commands):
+    agent = agent_for(commands, says(STORY, tokens=500))
+    agent.ask("first")
+    text = commands(agent, "/context").text
+    assert "500 input tokens of 75,000" in text
+    assert "2 entries of 2 ever said" in text
+    assert "would leave about" in text
+
+
+def test_the_threshold_is_shown_set_and_refused(commands):
+    agent = agent_for(commands)
+    assert "75,000" in commands(agent, "/threshold").text
+    assert "2,000" in commands(agent, "/threshold 2_000").text
+    with pytest.raises(ConfigError, match="alone"):
+        commands(agent, "/threshold 1")
+    with pytest.raises(NbchatError, match="not 'lots'"):
+        commands(agent, "/threshold lots")
+    assert agent.engine.context_token_threshold == 2_000
+
+
+def test_a_new_session_leaves_the_old_one_to_go_back_to(commands):
+    agent = agent_for(commands, says("one"), says("two"), says("three"))
+    agent.ask("first")
+    old = agent.session.session_id
+    commands(agent, "/new")
+    agent.ask("second")
+    assert [e.content for e in agent.session.transcript] == ["second", "two"]
+    assert old in commands(agent, "/sessions").text
+    commands(agent, f"/resume {old}")
+    agent.ask("third")
+    again = [e.content for e in commands._store.load(old).transcript]
+    assert again == ["first", "one", "third", "three"]
+
+
+def test_a_session_is_deleted_but_never_the_one_that_goes_on(commands):
+    agent = agent_for(commands, says("one"), says("two"))
+    agent.ask("first")
+    old = agent.session.session_id
+    with pytest.raises(NbchatError, match="goes on here; begin another with /new"):
+        commands(agent, f"/delete {old}")
+    commands(agent, "/new")
+    with pytest.raises(NbchatError, match="no session 'nobody'"):
+        commands(agent, "/delete nobody")
+    assert commands(agent, f"/delete {old}").text == f"session {old} is deleted"
+    assert commands._store.sessions() == []
+
+
+def test_other_words_go_out_as_they_were_typed(commands):
+    agent = agent_for(commands, says("one"), says("two"), says("three"))
+    agent.ask("first")
+    for line, said in (
+        ("/branch 0   two  spaces", "  two  spaces"),
+        ("/branch 0 /x\n'y'", "/x\n'y'"),
+    ):
+        list(commands(agent, line).events)
+        assert agent.session.transcript[0].content == said
+
+
+def test_the_model_can_be_changed_in_mid_conversation(commands):
+    agent = agent_for(commands, says("one"))
+    agent.ask("first")
+    assert commands(agent, "/model").text == "scripted:model"
+    assert commands(agent, "/model local:smollm2").text == "local:smollm2"
+    assert agent.engine.info.window == 8_192
+    with pytest.raises(ConfigError, match="names no known provider"):
+        commands(agent, "/model gpt")
+    assert agent.provider.name == "local:smollm2"
+
+
+def test_an_answer_is_written_anew_and_the_old_one_stays_in_its_session(commands):
+    agent = agent_for(commands, says("one"), says("two"), says("other two"))
+    agent.ask("first")
+    agent.ask("second")
+    old = agent.session
+    result = commands(agent, "/again")
+    assert next(result.events) == Branched(old.session_id)
+    list(result.events)
+    assert [e.content for e in agent.session.transcript] == [
+        "first",
+        "one",
+        "second",
+        "other two",
+    ]
+    assert old.transcript[-1].content == "two"
+    again = commands._store.load(agent.session.session_id)
+    assert again.transcript == agent.session.transcript
+    commands(agent, f"/resume {old.session_id}")
+    assert agent.session.last_answer == "two"
+
+
+@pytest.mark.parametrize(
+    "line", ["/new", "/resume {}", "/again", "/branch 0 x", "/model local:smollm2"]
+)
+def test_a_turn_that_runs_keeps_its_session_and_model(commands, line):
+    agent = agent_for(commands, says("one"), says("the second answer"))
+    agent.ask("first")
+    old, provider = agent.session, agent.provider
+    turn = agent.run("second")
+    next(turn)
+    with pytest.raises(NbchatError, match="answering already; wait for it or stop it"):
+        list(commands(agent, line.format(old.session_id)).events)
+    list(turn)
+    assert (agent.session, agent.provider) == (old, provider)
+    kept = [e.content for e in commands._store.load(old.session_id).transcript]
+    assert kept == ["first", "one", "second", "the second answer"]
+    assert [info.id for info in commands._store.sessions()] == [old.session_id]
+
+
+def test_a_session_of_another_notebook_that_goes_on_here_is_this_notebooks(
+    commands, monkeypatch
+):
+    store = commands._store
+    save_session(store, Session([("user", "imported")], session_id="fromfile"))
+    monkeypatch.setenv("JPY_SESSION_NAME", "b.ipynb")
+    agent = agent_for(commands, says("one"), says("two"))
+    agent.ask("first")
+    old = agent.session.session_id
+    commands(agent, "/resume fromfile")
+    commands(agent, f"/resume {old}")
+    assert [info.id for info in store.sessions(notebook="b.ipynb")] == [old]
+    commands(agent, "/resume fromfile")
+    agent.ask("second")
+    assert newest_session(store).transcript == agent.session.transcript
+    assert agent.session.transcript[0].content == "imported"
+    monkeypatch.setenv("JPY_SESSION_NAME", "")
+    commands(agent, "/resume fromfile")
+    agent.ask("third")
+    assert store.sessions(notebook="b.ipynb")[0].id == "fromfile"
+
+
+class Flaky(SessionStore):
+    """A store that another program keeps locked for a while."""
+
+    is_locked = False
+
+    def add_entry(self, *place: Any, **origin: Any) -> None:
+        if self.is_locked:
+            raise StoreError("the session store failed: database is locked")
+        super().add_entry(*place, **origin)
+
+
+@pytest.fixture
+def flaky(tmp_path: Path) -> Commands:
+    return Commands(Flaky(f"sqlite:///{tmp_path / 'sessions.db'}"))
+
+
+@pytest.mark.parametrize("line", ["/new", "/resume {}", "/again"])
+def test_what_could_not_be_saved_is_saved_before_another_session_begins(flaky, line):
+    agent = agent_for(flaky, says("one"), says("two"), says("again two"))
+    agent.ask("first")
+    old = agent.session
+    flaky._store.is_locked = True
+    assert SavingFailed in map(type, agent.run("second"))
+    flaky._store.is_locked = False
+    list(flaky(agent, line.format(old.session_id)).events)
+    assert agent.session is not old
+    assert flaky._store.load(old.session_id).transcript == old.transcript
+
+
+def test_another_session_begins_though_the_old_one_cannot_be_saved_and_says_so(flaky):
+    agent = agent_for(flaky, says("one"))
+    flaky._store.is_locked = True
+    agent.ask("first")
+    (failed,) = flaky(agent, "/new").events
+    assert failed == SavingFailed("the session store failed: database is locked")
+    assert agent.session.transcript == []
+
+
+def test_a_session_that_another_kernel_has_is_left_without_a_word(commands):
+    agent = agent_for(commands, says("one"), says("two"))
+    agent.ask("first")
+    twin = Agent(ScriptedProvider(says("ours")))
+    commands(twin, f"/resume {agent.session.session_id}")
+    twin.ask("mine")
+    assert SavingFailed in map(type, agent.run("second"))
+    assert list(commands(agent, "/new").events) == []
+
+
+@pytest.mark.parametrize("line", ["/new", "/again"])
+def test_a_session_that_nobody_saved_is_kept_when_another_begins(commands, line):
+    agent = Agent(ScriptedProvider(says("one"), says("two")))
+    agent.ask("first")
+    old = agent.session
+    list(commands(agent, line).events)
+    assert agent.session is not old
+    assert commands._store.load(old.session_id).transcript == old.transcript
+
+
+def test_an_earlier_message_is_put_otherwise_and_the_chat_goes_on_from_there(commands):
+    agent = agent_for(commands, says("one"), says("two"), says("another"))
+    list(agent.pin("Be brief."))
+    agent.ask("first")
+    agent.ask("second")
+    list(commands(agent, "/branch 0 something else").events)
+    assert [e.content for e in agent.session.transcript] == [
+        "something else",
+        "another",
+    ]
+    assert agent.session.pins == ("Be brief.",)
+    assert agent.engine.context_tokens(agent.session) == (
+        agent.session.usages[-1][1].context_tokens
+    )
+    assert commands._store.load(agent.session.session_id).pins == ("Be brief.",)
+
+
+def test_a_branch_from_before_a_compaction_sees_what_was_folded(commands):
+    lines = says(STORY), says(STORY), says("<summary>short</summary>"), says("new")
+    agent = agent_for(commands, *lines)
+    agent.ask("first")
+    agent.ask("second")
+    list(agent.compact())
+    list(commands(agent, "/branch 2").events)
+    assert [e.role for e in agent.session.history] == ["user", "assistant"] * 2
+    assert agent.session.history == agent.session.transcript
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("/branch", "/branch takes the place of one of your messages"),
+        ("/branch 1 text", "at 1 there is nothing that a person said; the last such"),
+        ("/branch 99", "at 99 there is nothing"),
+        ("/branch -1", "not '-1'"),
+    ],
+)
+def test_a_place_that_is_none_changes_nothing(commands, line, said):
+    agent = agent_for(commands, says("one"))
+    agent.ask("first")
+    before = agent.session
+    with pytest.raises(NbchatError, match=said):
+        commands(agent, line)
+    assert agent.session is before
+    with pytest.raises(NbchatError, match="nobody has said anything"):
+        commands(agent_for(commands), "/again")
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["/policy tiered", "/threshold 300", "/model local:smollm2", "/set policy off"],
+)
+def test_what_a_site_locks_no_command_changes(commands, tmp_path, line):
+    folder = tmp_path / "jupyter-config" / "nbchat_config.d"
+    folder.mkdir(parents=True)
+    values = {"policy": "early", "context_token_threshold": 9_000, "model": "openai:x"}
+    site = {"NbChat": values, "locked": list(values)}
+    (folder / "50-site.json").write_text(json.dumps(site))
+    agent = agent_for(commands)
+    with pytest.raises(ConfigError, match=r"is locked to .* by .*50-site.json"):
+        commands(agent, line)
+    assert agent.engine.policy.name == "single-summary"
+    assert agent.provider.name == "scripted:model"

@@ -1,0 +1,21 @@
+"""The door of a chat outside of a kernel; `jupyter/test_server.py` has it in real ones."""
+
+import pytest
+
+from nbchat.chat.control_socket import Door, kernel_id, visit
+from nbchat.errors import ChatUnreachable
+
+
+def test_outside_of_a_kernel_nothing_listens(tmp_path, monkeypatch):
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
+    door = Door(lambda: None, lambda: None)
+    door.open()
+    assert kernel_id() == ""
+    assert list(tmp_path.iterdir()) == []
+    door.close()
+
+
+def test_a_kernel_without_a_chat_cannot_be_reached(tmp_path, monkeypatch):
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
+    with pytest.raises(ChatUnreachable, match=r"no chat can be reached in kernel \*"):
+        visit("*", "stop")

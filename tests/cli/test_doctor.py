@@ -1,0 +1,246 @@
+"""nbchat doctor, in processes and environments of its own."""
+
+import contextlib
+import io
+import json
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from nbchat.cli.main import main
+from nbchat.storage.store import SessionStore
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+COMMAND = "import sys; from nbchat.cli.main import main; sys.exit(main(['doctor']))"
+
+
+def doctor(**environment: str) -> "subprocess.CompletedProcess[str]":
+    """The report, and the way it ended, without the seconds a new process takes."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = main(["doctor"])
+    return subprocess.CompletedProcess([], code, out.getvalue(), err.getvalue())
+
+
+def doctor_process(
+    *options: str, python: str = sys.executable, **environment: str
+) -> "subprocess.CompletedProcess[str]":
+    """The same from a process of its own, where warnings reach stderr."""
+    done = subprocess.run(
+        [python, *options, "-c", COMMAND],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={**os.environ, **environment},
+    )
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def row(done: "subprocess.CompletedProcess[str]", name: str) -> str:
+    """The line of the report that begins with a name, its blanks made single."""
+    (found,) = [
+        line for line in done.stdout.splitlines() if line.startswith(f"  {name} ")
+    ]
+    return " ".join(found.split())
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    folder = tmp_path / "jupyter-config" / "nbchat_config.d"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def test_every_setting_is_told_with_its_value_and_its_origin(site):
+    file = site / "50-hub.json"
+    values = {"NbChat": {"keep": 2, "policy": "tiered"}, "locked": ["policy"]}
+    file.write_text(json.dumps(values))
+    store = SessionStore()
+    store.set_setting("", "bullets", 3)
+    store.set_setting("openai", "max_output_tokens", 900)
+    store.set_setting("openai:gpt-5", "window", 8_000)
+    store.set_setting("openai:gpt-5-nano", "window", 5)
+    store.set_setting("", "policy", "off")
+    done = doctor_process(
+        NBCHAT_MODEL="openai:gpt-5",
+        NBCHAT_POLICY="off",
+        NBCHAT_SYSTEM_PROMPT="one\ntwo " + "x" * 99,
+        OPENAI_API_KEY="sk-secret-1",
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    origins = {
+        "keep": f"2 site file {file}",
+        "policy": f"tiered site file {file}",
+        "bullets": "3 set for all models",
+        "max_output_tokens": "900 set for openai",
+        "window": "8000 set for openai:gpt-5",
+        "model": "openai:gpt-5 environment variable NBCHAT_MODEL",
+        "tokenizer": "tiktoken packaged default",
+        "summary_prompt": "- packaged default",
+        "would be chosen": "openai:gpt-5",
+        "openai": "set in OPENAI_API_KEY",
+        "gemini": "not set (GEMINI_API_KEY or GOOGLE_API_KEY)",
+        "local": "not needed",
+        "can be written": "yes, 0 sessions in it",
+    }
+    for name, told in origins.items():
+        if name not in ("policy", "openai"):
+            assert row(done, name) == f"{name} {told}"
+    assert "policy                   tiered" in done.stdout
+    assert f"Locks\n  policy                   {file}" in done.stdout
+    assert "set in OPENAI_API_KEY" in done.stdout
+    assert row(done, "system_prompt").startswith("system_prompt one two xxx")
+    assert "only a kernel sees them" in done.stdout
+    assert f"another value of policy has no effect: {file} locks it" in done.stderr
+
+
+def test_no_part_of_a_key_or_password_is_shown():
+    done = doctor(
+        ANTHROPIC_API_KEY="sk-ant-1234567890",
+        GOOGLE_API_KEY="AIza-0987",
+        NBCHAT_BASE_URL="http://me:hunter2@models.example/v1?key=swordfish",
+        NBCHAT_SYSTEM_PROMPT="use sk-ant-1234567890",
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    for secret in ("1234567890", "sk-ant", "AIza", "0987", "hunter2", "swordfish"):
+        assert secret not in done.stdout + done.stderr
+    assert "http://models.example/v1 " in done.stdout
+    assert "use ***" in done.stdout
+    assert "set in GOOGLE_API_KEY" in done.stdout
+
+
+def test_a_broken_site_file_is_a_clear_line_and_the_rest_is_still_told(site):
+    (site / "10-broken.json").write_text("{")
+    done = doctor()
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("nbchat: something would not work: ")
+    assert "10-broken.json is not JSON" in line
+    assert "Versions\n  python" in done.stdout
+    assert "not set (ANTHROPIC_API_KEY)" in done.stdout
+
+
+def test_what_would_not_work_is_told_and_counted(tmp_path):
+    (tmp_path / "file").write_text("")
+    done = doctor(
+        NBCHAT_MODEL="openai:gpt-5",
+        NBCHAT_STORE_URL=f"sqlite:///{tmp_path}/file/sessions.db",
+    )
+    assert done.returncode == 1
+    store, model = done.stdout.split("This would not work:\n")[1].splitlines()
+    assert store.startswith("  the session store failed: ")
+    assert model.startswith("  no key for openai: set OPENAI_API_KEY")
+    (line,) = [one for one in done.stderr.splitlines() if one.startswith("nbchat:")]
+    assert line.endswith("(and 1 more, see above)")
+
+
+def test_the_password_of_a_database_is_not_shown():
+    done = doctor(NBCHAT_STORE_URL="postgresql://me:hunter2@127.0.0.1:1/chats")
+    assert done.returncode == 1
+    assert "postgresql://me:***@127.0.0.1:1/chats" in done.stdout
+    assert "hunter2" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("place", ["2@127.0.0.1:1/chats", "2/x@127.0.0.1:1/chats"])
+def test_a_password_with_an_unescaped_at_is_not_shown_in_part(place):
+    done = doctor(
+        NBCHAT_STORE_URL=f"postgresql://me:hunter@{place}",
+        NBCHAT_BASE_URL="http://me:hunter/2@models.example/v1",
+    )
+    assert done.returncode == 1
+    assert "write @ in a password as %40" in done.stderr
+    assert "hunter" not in done.stdout + done.stderr
+    assert "2@" not in done.stdout + done.stderr
+    assert "http://models.example/v1 " in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("nonsense", "cannot be read as the address of a database"),
+        ("postgresql+nodriver://127.0.0.1/chats", "NoSuchModuleError|load plugin"),
+        ("mysql://127.0.0.1/chats", "No module named 'MySQLdb'"),
+    ],
+)
+def test_a_database_that_cannot_be_meant_is_one_line(url, said):
+    done = doctor(NBCHAT_STORE_URL=url)
+    assert done.returncode == 1
+    line = done.stderr.splitlines()[-1]
+    assert re.search(f"nbchat: something .* the session store failed: .*{said}", line)
+
+
+def test_a_store_that_can_only_be_read_is_told(tmp_path):
+    file = tmp_path / "sessions.db"
+    SessionStore(f"sqlite:///{file}").sessions()
+    done = doctor(NBCHAT_STORE_URL=f"sqlite:///file:{file}?mode=ro&uri=true")
+    assert done.returncode == 1
+    assert "attempt to write a readonly database" in done.stderr
+
+
+def test_examining_a_store_leaves_nothing_in_it():
+    assert doctor().returncode == 0
+    store = SessionStore()
+    with contextlib.closing(sqlite3.connect(store.place)) as database:
+        tables = ("sessions", "chat_messages", "session_snapshots", "settings")
+        rows = [database.execute(f"SELECT * FROM {t}").fetchall() for t in tables]
+    assert rows == [[], [], [], []]
+
+
+def test_whether_the_embedded_model_is_there_is_told(tmp_path):
+    done = doctor(XDG_CACHE_HOME=str(tmp_path))
+    assert done.returncode == 0
+    assert "not fetched; 93 MB at its first use" in row(done, "embedded model")
+    assert row(done, "would be chosen") == "would be chosen local:smollm2"
+
+
+def test_without_the_embedded_models_package_the_embedded_model_would_not_work(
+    tmp_path,
+):
+    """A Python that sees every package of this one but a single one."""
+    for package in Path(sysconfig.get_path("purelib")).iterdir():
+        if "xllamacpp" not in package.name:
+            (tmp_path / package.name).symlink_to(package)
+    paths = os.pathsep.join([str(REPOSITORY), str(tmp_path)])
+    done = doctor_process("-S", python=sys._base_executable, PYTHONPATH=paths)
+    assert done.returncode == 1
+    assert "local:smollm2 needs xllamacpp: install nbchat with its extra" in done.stderr
+    assert row(done, "xllamacpp") == "xllamacpp not installed"
+
+
+def test_whether_the_server_extension_is_enabled_is_told(tmp_path, monkeypatch):
+    monkeypatch.setenv("JUPYTER_PREFER_ENV_PATH", "0")  # else the environment's wins
+    folder = tmp_path / "jupyter-config" / "jupyter_server_config.d"
+    folder.mkdir(parents=True)
+    packaged = (REPOSITORY / "jupyter-config/server-config/nbchat.json").read_text()
+    (folder / "nbchat.json").write_text(packaged.replace("true", "false"))
+    assert row(doctor_process(), "enabled") == "enabled no"
+    (folder / "nbchat.json").write_text(packaged)
+    assert row(doctor_process(), "enabled") == "enabled yes"
+
+
+@pytest.mark.parametrize(
+    ("version", "is_warned_of"), [("7.3.1", True), ("7.4.0", False), ("6.31.0", False)]
+)
+def test_a_kernel_that_may_go_deaf_is_told_with_what_to_do(
+    tmp_path, monkeypatch, version, is_warned_of
+):
+    folder = tmp_path / f"ipykernel-{version}.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text(f"Name: ipykernel\nVersion: {version}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    done = doctor()
+    assert done.returncode == 0
+    assert row(done, "ipykernel") == f"ipykernel {version}"
+    assert ('pip install -U "ipykernel>=7.4"' in done.stdout) is is_warned_of

@@ -1,0 +1,177 @@
+"""The command line: the demo for real, and one line for what cannot be."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from nbchat.cli.main import _copied, main, require
+from nbchat.conversation.session import Session
+from nbchat.errors import ConfigError
+from nbchat.storage.export import exported
+from nbchat.storage.recorder import save_session
+from nbchat.storage.store import SessionStore
+
+
+def nbchat(*arguments: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+    """The command in a process of its own, as from a shell."""
+    command = "import sys; from nbchat.cli.main import main; sys.exit(main())"
+    return subprocess.run(
+        [sys.executable, "-c", command, *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+
+
+def test_the_demo_triages_tickets_compacts_and_says_what_happened(tmp_path: Path):
+    """The README's first command, with fewer tickets, from another folder."""
+    done = nbchat("demo", "--tickets", "3", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "3 tickets, model local:smollm2" in done.stdout
+    assert "tickets handled   3 in" in done.stdout
+    assert "compaction 1" in done.stdout
+    assert "3/3" in done.stdout  # the progress bar
+    saved = tmp_path / "nbchat-demo" / "ticket_triage-executed.ipynb"
+    assert str(saved) in done.stdout
+    book = nbformat.read(saved, as_version=4)
+    counts = [cell.execution_count for cell in book.cells if cell.cell_type == "code"]
+    assert counts == list(range(1, len(counts) + 1))
+    assert "Compaction occurred" in saved.read_text(encoding="utf-8")
+
+
+def test_a_number_of_tickets_that_cannot_be_is_one_line(capsys):
+    assert main(["demo", "--tickets", "0"]) == 1
+    assert "choose 1 to 30" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, capsys):
+    file = tmp_path / "file"
+    file.write_text("")
+    assert main(["demo", "--folder", str(file / "below")]) == 1
+    error = capsys.readouterr().err
+    assert "choose another with --folder" in error
+    assert error.count("\n") == 1
+
+
+def test_a_cell_that_fails_is_one_line_and_the_notebook_is_saved(tmp_path, monkeypatch):
+    monkeypatch.setenv("NBCHAT_MODEL", "openai:no-key")
+    done = nbchat("demo", folder=tmp_path)
+    assert done.returncode == 1
+    assert "ConfigError" in done.stderr
+    assert "OPENAI_API_KEY" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert (tmp_path / "nbchat-demo" / "ticket_triage-executed.ipynb").exists()
+
+
+def test_without_the_extra_one_line_says_what_to_install():
+    with pytest.raises(ConfigError, match=r"need no_such_package; .*\[local\]"):
+        require("pandas", "no_such_package")
+
+
+def test_notebooks_of_the_user_are_never_written_over(tmp_path):
+    (tmp_path / "quickstart.ipynb").write_text("mine")
+    copies = _copied(("ticket_triage", "quickstart"), tmp_path)
+    assert copies[0].read_text(encoding="utf-8").startswith("{")
+    assert copies[1].read_text() == "mine"
+
+
+def test_sessions_are_listed(capsys):
+    assert main(["sessions"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_a_session_with_an_odd_title_is_listed(capsys):
+    save_session(SessionStore(), Session([("user", "a\ud800 b")], session_id="odd"))
+    assert main(["sessions"]) == 0
+    assert capsys.readouterr().out.endswith("1  a\ufffd b\n")
+    assert main(["export", "\udcff", "--to", "md"]) == 1
+
+
+def test_a_command_is_needed(capsys):
+    with pytest.raises(SystemExit):
+        main([])
+    assert "demo" in capsys.readouterr().err
+
+
+def kept(*said: tuple[str, str], session_id: str) -> Session:
+    session = Session(said, session_id=session_id, pins=["Be kind."])
+    save_session(SessionStore(), session)
+    return session
+
+
+def test_a_session_is_exported_and_imported_under_another_id(tmp_path, capsysbinary):
+    session = kept(("user", "hi \ud800"), ("assistant", "ho"), session_id="s1")
+    for form in ("json", "ipynb"):
+        file = tmp_path / f"session.{form}"
+        assert main(["export", "s1", "--to", form, "--output", str(file)]) == 0
+        assert main(["import", str(file)]) == 0
+        new_id = capsysbinary.readouterr().out.split()[0].decode()
+        assert new_id != "s1"
+        again = SessionStore().load(new_id)
+        assert (again.transcript, again.pins) == (session.transcript, session.pins)
+    assert len(SessionStore().sessions()) == 3
+
+
+def test_an_imported_session_keeps_its_id_where_it_is_free(
+    tmp_path, monkeypatch, capsys
+):
+    kept(("user", "hi"), session_id="s1")
+    file = tmp_path / "session.json"
+    assert main(["export", "s1", "--to", "json", "--output", str(file)]) == 0
+    monkeypatch.setenv("NBCHAT_STORE_URL", f"sqlite:///{tmp_path / 'other.db'}")
+    assert main(["import", str(file)]) == 0
+    assert capsys.readouterr().out == "s1  1 entries\n"
+    hostile = json.loads(file.read_text()) | {"session_id": "../../x"}
+    file.write_text(json.dumps(hostile))
+    assert main(["import", str(file)]) == 0
+    assert ".." not in capsys.readouterr().out
+
+
+def test_an_export_without_a_file_is_printed(tmp_path, capsysbinary):
+    kept(("user", "hi"), ("assistant", "**ho**"), session_id="s1")
+    assert main(["export", "s1", "--to", "md"]) == 0
+    shown = capsysbinary.readouterr().out.decode()
+    assert shown == "# hi\n\n## You\n\nhi\n\n## Assistant\n\n**ho**\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["export", "s2", "--to", "md"], "there is no session 's2'"),
+        (["export", "s1", "--to", "md", "--output", "/dev/null/x"], "cannot write"),
+        (["import", "no-such-file.json"], "cannot read no-such-file.json: No such"),
+        (["import", "binary.json"], "cannot read binary.json: it is not UTF-8"),
+        (["import", "other.json"], "this is no exported session"),
+        (["import", "empty.json"], "a session in which nothing was said"),
+    ],
+)
+def test_what_cannot_be_exported_or_imported_is_one_line(
+    tmp_path, monkeypatch, capsys, command, said
+):
+    monkeypatch.chdir(tmp_path)
+    Path("binary.json").write_bytes(b"\xff\xfe")
+    Path("other.json").write_text("{}")
+    Path("empty.json").write_text(exported(Session(), "json"))
+    kept(("user", "hi"), session_id="s1")
+    assert main(command) == 1
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+
+
+def test_sessions_are_those_of_the_store_that_a_site_names(
+    tmp_path, monkeypatch, capsys
+):
+    folder = tmp_path / "jupyter-config" / "nbchat_config.d"
+    folder.mkdir(parents=True)
+    url = f"sqlite:///{tmp_path / 'hub.db'}"
+    (folder / "50-hub.json").write_text(json.dumps({"NbChat": {"store_url": url}}))
+    save_session(SessionStore(url), Session([("user", "hello hub")], session_id="h1"))
+    assert main(["sessions"]) == 0
+    assert "hello hub" in capsys.readouterr().out

@@ -1,0 +1,300 @@
+"""When the engine compacts, what it proposes, and that it never harms a history."""
+
+import pytest
+from driving import finished
+
+from nbchat.compaction.engine import CompactionEngine
+from nbchat.compaction.policies import Policy
+from nbchat.conversation.entries import Compaction, Entry, Usage
+from nbchat.conversation.session import Session
+from nbchat.errors import ConfigError, ModelFileError, Overloaded, RequestRefused
+from nbchat.providers.model_info import ModelInfo
+from nbchat.testing import Line, ScriptedProvider, calls, fails, says
+
+LONG = "The customer asks about order W100 and its parcel. " * 20
+
+
+def session(*contents: str) -> Session:
+    roles = ["user", "assistant"] * len(contents)
+    return Session(list(zip(roles, contents, strict=False)))
+
+
+def compact(
+    engine: CompactionEngine, kept: Session, *lines: Line, trigger: str = "manual"
+) -> Compaction:
+    plan = engine.plan(kept, trigger=trigger)
+    return finished(engine.compact(kept, ScriptedProvider(*lines), plan))
+
+
+def test_input_tokens_add_up_until_the_threshold_is_reached():
+    engine = CompactionEngine(context_token_threshold=100)
+    kept = session("hello", "hi")
+    engine.update_token_count(Usage(60, 5))
+    assert not engine.should_compact(kept)
+    engine.update_token_count(Usage(40, 5))
+    decision = engine.should_compact(kept)
+    assert decision
+    assert decision.trigger == "cumulative"
+    assert "100 input tokens" in decision.reason
+
+
+def test_the_defaults_are_those_of_the_design():
+    engine = CompactionEngine()
+    assert engine.context_token_threshold == 5_000
+    assert engine.policy.name == "single-summary"
+    assert (engine.summary_prompt, engine.summary_model) == (None, None)
+
+
+def test_without_a_set_threshold_it_is_three_quarters_of_the_window():
+    engine = CompactionEngine(None, info=ModelInfo("m", window=8_000))
+    assert engine.context_token_threshold == 6_000
+    assert CompactionEngine(None, info=ModelInfo("m")).context_token_threshold is None
+
+
+def test_the_window_guard_fires_when_the_context_fills_whatever_the_sum_is():
+    info = ModelInfo("m", window=1_000, output_limit=200)
+    engine = CompactionEngine(1_000_000, info=info)
+    kept = session("hello", "hi")
+    engine.update_token_count(Usage(630, 5), position=2)
+    assert not engine.should_compact(kept)
+    kept.append(Entry("user", "x"))
+    assert engine.should_compact(kept).trigger == "window"
+
+
+def test_usage_from_before_a_compaction_does_not_trigger_the_next():
+    engine = CompactionEngine(100)
+    kept = Session(
+        [("user", LONG), ("assistant", "a"), ("user", "b"), ("assistant", "c")],
+        usages=[(2, Usage(90, 1)), (4, Usage(30, 1))],
+        compactions=[Compaction("c", 0, 2, "<summary>x</summary>", committed_at=2)],
+    )
+    engine.resume(kept)
+    assert engine.input_tokens == 30
+
+
+def test_a_plan_is_a_dry_run_with_the_reason_to_skip():
+    engine = CompactionEngine()
+    assert engine.plan(Session()).skip == "there is nothing new to fold"
+    waiting = Session([("user", LONG), ("assistant", "", "1", "look", "{}")])
+    assert "still waits" in engine.plan(waiting).skip
+    assert (
+        "tokens could be folded"
+        in engine.plan(session("a", "b"), trigger="cumulative").skip
+    )
+    plan = engine.plan(session(LONG, LONG))
+    assert (plan.skip, plan.start, plan.stop) == ("", 0, 2)
+    assert plan.tokens_after < plan.tokens_before
+
+
+def test_a_summary_stands_in_for_the_whole_conversation():
+    kept = session(LONG, LONG)
+    record = compact(
+        CompactionEngine(), kept, says("<summary>A parcel is late.</summary>")
+    )
+    assert record.status == "done"
+    story, facts = record.summary.split("\n<facts>\n")
+    assert story == "<summary>\nA parcel is late.\n</summary>"
+    assert facts == "Also named: W100\n</facts>"
+    assert record.tokens_after < record.tokens_before
+    assert record.cost.input_tokens > 400
+    assert kept.compactions == []  # the caller commits
+
+
+def test_the_newest_entries_stay_when_the_policy_keeps_them_in_whole_units():
+    kept = Session(
+        [("user", LONG), ("assistant", LONG), ("user", "and now?")]
+        + [("assistant", "", "1", "look", "{}"), ("tool", "found", "1", "look")]
+    )
+    engine = CompactionEngine(policy=Policy("tail", keep=1))
+    plan = engine.plan(kept)
+    assert plan.stop == 3
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (says(""), "no-tags"),
+        (says("   "), "no-tags"),
+        (says("I can't help with that.", stop_reason="refusal"), "refusal"),
+        (says("They talked about a parcel."), "no-tags"),
+        (says("<summary>They talked ab", stop_reason="max_tokens"), "max-tokens"),
+        (says(f"<summary>{LONG * 5}</summary>"), "not-smaller"),
+        (calls("look"), "tool-call"),
+        (fails(RequestRefused("no such model")), "RequestRefused"),
+    ],
+)
+def test_a_bad_summary_leaves_the_history_untouched_and_says_why(line: Line, code: str):
+    kept = session(LONG, LONG)
+    before = list(kept.history)
+    record = compact(CompactionEngine(), kept, line, line)
+    assert (record.status, record.code) == ("failed", code)
+    assert record.reason
+    kept.compactions.append(record)
+    assert kept.history == before
+
+
+def test_a_refused_answer_is_asked_for_once_more_and_told_why():
+    kept = session(LONG, LONG)
+    provider = ScriptedProvider(says("no tags"), says("<summary>Short.</summary>"))
+    engine = CompactionEngine()
+    work = engine.compact(kept, provider, engine.plan(kept))
+    record = finished(work)
+    assert record.status == "done"
+    again = provider.requests[1].history[0].content
+    assert "refused: the answer had no closed <summary>" not in again  # escaped
+    assert "refused: the answer had no closed &lt;summary>" in again
+    assert record.cost.input_tokens > provider.count_tokens(provider.requests[0])
+
+
+@pytest.mark.parametrize("trigger", ["window", "overflow"])
+def test_where_the_window_is_full_code_does_without_a_model(trigger: str):
+    kept = session(LONG, f"W100 is in Lisbon. {LONG}", "And W200?", f"In Oslo. {LONG}")
+    broken = fails(RequestRefused("the summariser is gone"))
+    record = compact(CompactionEngine(), kept, broken, trigger=trigger)
+    assert (record.status, record.reason) == ("degraded", "the summariser is gone")
+    assert "- user: And W200?" in record.summary
+    assert "In Oslo." in record.summary
+    kept.compactions.append(record)
+    assert [entry.role for entry in kept.history] == ["summary"]
+
+
+def test_where_the_conversation_can_go_on_a_failed_summary_changes_nothing():
+    kept = session(LONG, LONG)
+    broken = fails(RequestRefused("the summariser is gone"))
+    record = compact(CompactionEngine(), kept, broken, trigger="cumulative")
+    assert (record.status, record.summary) == ("failed", "")
+
+
+def test_a_failed_compaction_is_no_new_beginning_for_the_meter():
+    engine = CompactionEngine(100)
+    kept = Session(
+        [("user", LONG), ("assistant", "a")],
+        usages=[(2, Usage(90, 1))],
+        compactions=[Compaction("c", 0, 2, "", status="failed", committed_at=2)],
+    )
+    engine.resume(kept)
+    assert engine.input_tokens == 90
+
+
+def test_a_refused_compaction_is_not_tried_again_at_once():
+    engine = CompactionEngine(100)
+    kept = session(LONG, LONG)
+    engine.update_token_count(Usage(120, 1))
+    engine.cool_down(kept)
+    assert not engine.should_compact(kept)
+    engine.update_token_count(Usage(100, 1))
+    assert engine.should_compact(kept)
+
+
+def test_the_second_summary_is_asked_to_carry_the_first():
+    kept = session(LONG, LONG)
+    engine = CompactionEngine()
+    kept.compactions.append(
+        compact(engine, kept, says("<summary>First part.</summary>"))
+    )
+    kept.append(Entry("user", LONG))
+    kept.append(Entry("assistant", "Understood."))
+    request = engine.create_summary_request(engine.plan(kept))
+    assert "First part." in request.history[0].content
+    record = compact(engine, kept, says("<summary>Both parts.</summary>"))
+    assert (record.start, record.stop) == (2, 4)
+    kept.compactions.append(record)
+    assert [entry.role for entry in kept.history] == ["summary"]
+
+
+def test_a_request_nobody_has_answered_is_never_folded():
+    kept = session(LONG, LONG, "What about W200?")
+    record = compact(CompactionEngine(), kept, says("<summary>Short.</summary>"))
+    kept.compactions.append(record)
+    assert kept.history[1:] == [Entry("user", "What about W200?")]
+
+
+def test_in_the_middle_of_tool_work_the_open_request_is_kept_word_for_word():
+    kept = Session(
+        [("user", "Close T1 and T2, never T3."), ("assistant", LONG)]
+        + [("assistant", "", "1", "close", "{}"), ("tool", "closed", "1", "close")]
+    )
+    record = compact(CompactionEngine(), kept, says("<summary>T1 is closed.</summary>"))
+    assert "Open request, word for word:\nClose T1 and T2, never T3." in record.summary
+
+
+@pytest.mark.parametrize("size", [1, 20])
+def test_the_request_fits_a_small_window_and_counts_what_it_leaves_out(size: int):
+    info = ModelInfo("m", window=2_000, output_limit=400)
+    engine = CompactionEngine(info=info)
+    kept = session(*(f"{n}: {LONG * size}" for n in range(40 // size)))
+    text = engine.create_summary_request(engine.plan(kept)).history[0].content
+    assert engine.counter.count(text) < 1_600
+    assert f"The transcript is part 1 of {14 if size == 1 else 2}" in text
+    assert ("characters left out]" in text) == (size == 20)
+
+
+def test_a_plan_to_skip_still_has_a_request_to_look_at():
+    engine = CompactionEngine()
+    request = engine.create_summary_request(engine.plan(Session()), refusal="too dull")
+    assert "An earlier answer was refused: too dull." in request.history[0].content
+
+
+def test_a_summary_model_that_cannot_be_had_fails_the_compaction_and_no_more():
+    kept = session(LONG, LONG)
+    broken = ScriptedProvider(fails(ModelFileError("no such file")))
+    record = compact(CompactionEngine(summary_model=broken), kept)
+    assert (record.status, record.reason) == ("failed", "no such file")
+
+
+def test_another_summary_model_writes_within_its_own_window():
+    kept = session(*(f"{n}: {LONG}" for n in range(40)))
+    said = says("<summary>A parcel is late.</summary>")
+    small = ScriptedProvider(*[said] * 20, window=2_000)
+    record = compact(CompactionEngine(summary_model=small), kept)
+    assert record.status == "done"
+    for request in small.requests:
+        assert small.count_tokens(request) + request.max_output_tokens < 2_000
+
+
+def test_undo_is_one_more_record_that_gives_the_original_view_back():
+    kept = session(LONG, LONG)
+    engine = CompactionEngine()
+    kept.compactions.append(compact(engine, kept, says("<summary>Short.</summary>")))
+    undone = engine.undo(kept)
+    assert undone is not None
+    kept.compactions.append(undone)
+    assert kept.history == kept.transcript
+    assert engine.undo(kept) is None
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: CompactionEngine(0), "0 is no token count"),
+        (lambda: CompactionEngine(policy="tierd"), "no policy 'tierd'; choose one of"),
+        (lambda: Policy("x", window_share=80), "between 0 and 1"),
+        (lambda: Policy("x", keep=-1), "negative"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused_when_set(make, said: str):
+    with pytest.raises(ConfigError, match=said):
+        make()
+
+
+def test_a_threshold_below_the_floor_is_refused_with_the_numbers():
+    engine = CompactionEngine(5_000)
+    with pytest.raises(ConfigError, match="not above the 6,000 tokens"):
+        engine.fit(ModelInfo("m"), floor_tokens=6_000)
+
+
+def test_passing_faults_of_the_summariser_are_waited_out():
+    kept = session(LONG, LONG)
+    lines = (
+        fails(Overloaded("busy", retry_after=0.0)),
+        says("<summary>Short.</summary>"),
+    )
+    assert compact(CompactionEngine(), kept, *lines).status == "done"
+
+
+def test_an_extract_that_is_no_smaller_is_refused_too():
+    kept = session("W100?", "W100 is in Lisbon.")
+    record = compact(CompactionEngine(policy="extractive"), kept)
+    assert (record.status, record.code) == ("failed", "not-smaller")
+    kept.compactions.append(record)
+    assert kept.history == kept.transcript

@@ -1,0 +1,89 @@
+"""When to compact: what a reading of the meters leads to."""
+
+import pytest
+
+from nbchat.compaction.policies import PRESETS, Policy, policy_named
+from nbchat.compaction.triggers.triggers import Reading, read_meters
+from nbchat.errors import ConfigError
+
+
+def reading(**changed) -> Reading:
+    nothing = {"threshold": None, "context_tokens": 1_000, "window_limit": None}
+    return Reading(**({"input_tokens": 5_000} | nothing | changed))
+
+
+@pytest.mark.parametrize(
+    ("changed", "trigger"),
+    [
+        ({"threshold": 5_000}, "cumulative"),
+        ({"threshold": 5_001}, ""),
+        ({"window_limit": 1_000}, "window"),
+        ({"window_limit": 1_001}, ""),
+        ({"reread_cost": 0.02, "compaction_cost": 0.02}, "auto"),
+        ({"reread_cost": 0.01, "compaction_cost": 0.02}, ""),
+        ({"threshold": 5_000, "window_limit": 1_000}, "cumulative"),
+        (
+            {"reread_cost": 0.0, "compaction_cost": 0.02, "window_limit": 1_000},
+            "window",
+        ),
+        ({}, ""),
+    ],
+)
+def test_the_first_meter_at_its_limit_fires(changed, trigger: str):
+    decision = read_meters(reading(**changed))
+    assert decision.trigger == trigger
+    assert bool(decision) is bool(trigger)
+
+
+def test_no_meter_fires_before_the_context_has_grown():
+    full = {"threshold": 1, "window_limit": 1, "compaction_cost": 0.0}
+    decision = read_meters(reading(**full, least_context=1_001))
+    assert not decision
+    assert "must reach 1,001" in decision.reason
+
+
+def test_a_meter_at_rest_leaves_the_guard_on():
+    full = reading(threshold=1, window_limit=900, resting=frozenset({"cumulative"}))
+    assert read_meters(full).trigger == "window"
+    silent = reading(threshold=1, resting=frozenset({"cumulative"}))
+    assert not read_meters(silent)
+
+
+def test_the_reason_says_how_far_each_meter_is():
+    told = read_meters(reading(threshold=9_000, window_limit=8_000)).reason
+    assert (
+        "5,000 input tokens since the last compaction, the threshold is 9,000" in told
+    )
+    assert "the context holds 1,000 tokens, the guard stands at 8,000" in told
+    priced = reading(reread_cost=0.0101, compaction_cost=0.02, is_priced=True)
+    assert "has cost $0.0101" in read_meters(priced).reason
+    unpriced = reading(reread_cost=0.0101, compaction_cost=0.02)
+    assert "has cost 10,100 tokens" in read_meters(unpriced).reason
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: Policy("x", meter="windwo"), "no meter 'windwo'; choose cumulative"),
+        (lambda: Policy("x", least_tokens=-1), "least_tokens -1 is negative"),
+        (lambda: policy_named("atuo"), "choose one of single-summary, "),
+    ],
+)
+def test_what_cannot_work_is_refused_in_one_line(make, said: str):
+    with pytest.raises(ConfigError, match=said) as refused:
+        make()
+    assert "\n" not in str(refused.value)
+
+
+def test_the_presets_differ_in_what_triggers_them():
+    meters = {name: policy.meter for name, policy in PRESETS.items()}
+    assert meters == {
+        "single-summary": "cumulative",
+        "tiered": "window",
+        "recent-messages": "window",
+        "early": "window",
+        "token-window": "window",
+        "extractive": "cumulative",
+        "auto": "auto",
+        "off": "off",
+    }

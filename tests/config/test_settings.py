@@ -1,0 +1,150 @@
+"""Settings: layers in their order, and one line for a bad one."""
+
+import json
+from pathlib import Path
+
+import pytest
+from traitlets.config import Config
+
+from nbchat.config.factory import build_agent
+from nbchat.config.settings import NbChat, settings
+from nbchat.errors import ConfigError
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "jupyter-config" / "nbchat_config.d"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def write(folder: Path, name: str, **values: object) -> None:
+    (folder / name).write_text(json.dumps({"NbChat": values}))
+
+
+def test_every_setting_has_a_help_text():
+    traits = NbChat.class_traits(config=True)
+    assert [name for name, trait in traits.items() if not trait.help] == []
+
+
+def test_each_layer_counts_more_than_the_one_below(site, monkeypatch):
+    assert settings().max_steps == 50
+    write(site, "50-site.json", max_steps=10, policy="single-summary")
+    assert settings().max_steps == 10
+    monkeypatch.setenv("NBCHAT_MAX_STEPS", "20")
+    assert settings().max_steps == 20
+    ipython = Config({"NbChat": {"max_steps": 30}})
+    assert settings(ipython).max_steps == 30
+    assert settings(ipython, max_steps=40).max_steps == 40
+
+
+def test_site_files_count_by_name_whatever_folder_they_are_in(tmp_path, monkeypatch):
+    system = tmp_path / "system"
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", str(system))
+    user = tmp_path / "jupyter-config"
+    for folder in (system, user):
+        (folder / "nbchat_config.d").mkdir(parents=True)
+    write(user / "nbchat_config.d", "90-last.json", max_steps=9)
+    write(system / "nbchat_config.d", "50-site.json", max_steps=5)  # listed first
+    assert settings().max_steps == 9
+
+
+def test_later_site_files_count_more(site):
+    write(site, "10-a.json", model="local:smollm2", max_steps=1)
+    write(site, "20-b.json", max_steps=2)
+    assert (settings().model, settings().max_steps) == ("local:smollm2", 2)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"max_steps": 0}, "max_steps"),
+        ({"context_token_threshold": "many"}, "context_token_threshold"),
+        ({"modell": "x"}, "no setting modell; there are automatic, base_url"),
+    ],
+)
+def test_a_bad_setting_is_named_in_one_line(values, said):
+    with pytest.raises(ConfigError, match=said) as refused:
+        settings(**values)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_bad_environment_variable_is_named_too(monkeypatch):
+    monkeypatch.setenv("NBCHAT_MAX_STEPS", "a few")
+    with pytest.raises(ConfigError, match="a few"):
+        settings()
+
+
+def test_a_site_file_that_is_not_json_is_named(site):
+    (site / "10-broken.json").write_text("{")
+    with pytest.raises(ConfigError, match=r"10-broken\.json is not JSON"):
+        settings()
+
+
+def test_an_agent_is_built_as_the_settings_say():
+    config = settings(
+        model="local:smollm2",
+        context_token_threshold=2_000,
+        system_prompt="Be brief.",
+        window=4_096,
+        summary_prompt="List the refunds.",
+    )
+    agent = build_agent(config)
+    assert agent.provider.name == "local:smollm2"
+    assert agent.engine.info.window == 4_096
+    assert agent.engine.context_token_threshold == 2_000
+    assert agent.engine.summary_prompt == "List the refunds."
+    assert agent.system == "Be brief."
+    assert agent.session.session_id
+
+
+def test_without_a_key_the_embedded_model_is_chosen_and_with_one_its_provider(
+    monkeypatch,
+):
+    assert build_agent().provider.name == "local:smollm2"
+    monkeypatch.setenv("GEMINI_API_KEY", "test")
+    assert build_agent().provider.name.startswith("gemini:")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    assert build_agent().provider.name.startswith("openai:")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-test")
+    assert build_agent().provider.name.startswith("anthropic:")
+
+
+def test_a_fallback_model_and_the_shape_of_summaries_are_settings(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    monkeypatch.setenv("NBCHAT_SUMMARY_SHAPE", "plain")
+    config = settings(model="openai:gpt-5", fallback_model="gpt-5-mini")
+    engine = build_agent(config).engine
+    assert (engine.fallback_model, engine.summary_shape) == ("gpt-5-mini", "plain")
+    with pytest.raises(ConfigError, match="summary_shape"):
+        settings(summary_shape="round")
+
+
+def test_a_summary_model_may_be_of_another_provider_or_just_a_name(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    other = build_agent(
+        settings(model="local:smollm2", summary_model="openai:gpt-5-nano")
+    )
+    assert other.engine.summary_model.name == "openai:gpt-5-nano"
+    named = build_agent(settings(model="openai:gpt-5", summary_model="gpt-5-nano"))
+    assert named.engine.summary_model == "gpt-5-nano"
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"model": "gpt-5"}, "names no known provider; use one of anthropic:..."),
+        ({"model": "azur:gpt-5"}, "'azur:gpt-5' names no known provider"),
+        ({"model": "local:llama-900b"}, "no embedded model 'llama-900b'"),
+        ({"model": "local:/no/such/file.gguf"}, "no model file"),
+        ({"model": "openai:gpt-5"}, "OPENAI_API_KEY"),
+        ({"model": "anthropic:claude-haiku-4-5"}, "ANTHROPIC_API_KEY"),
+        ({"model": "gemini:gemini-2.5-flash"}, "GEMINI_API_KEY"),
+        ({"policy": "tierd"}, "no policy 'tierd'"),
+        ({"context_token_threshold": 5}, "system prompt and tools alone"),
+    ],
+)
+def test_what_cannot_work_is_refused_when_the_agent_is_built(values, said):
+    with pytest.raises(ConfigError, match=said) as refused:
+        build_agent(settings(**values))
+    assert "\n" not in str(refused.value)

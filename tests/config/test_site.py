@@ -1,0 +1,216 @@
+"""What a site locks holds against everybody above it."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets import TraitError
+from traitlets.config import Config
+
+from nbchat.agent.agent import Agent
+from nbchat.chat.commands import Commands
+from nbchat.config.factory import build_agent
+from nbchat.config.preferences import listed, parsed, with_preferences
+from nbchat.config.settings import NbChat, settings
+from nbchat.errors import ConfigError
+from nbchat.providers.openai import OpenAIProvider
+from nbchat.storage.store import SessionStore
+from nbchat.testing import ScriptedProvider
+
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    """Write a file of the user's own, or one of the site's, which Jupyter lists later."""
+    folders = {name: tmp_path / name for name in ("of-user", "of-site")}
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", ":".join(map(str, folders.values())))
+
+    def written(
+        name: str, locked: object = (), *, whose: str, **values: object
+    ) -> Path:
+        file = folders[whose] / "nbchat_config.d" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        locks = list(locked) if isinstance(locked, tuple) else locked
+        file.write_text(json.dumps({"NbChat": values, "locked": locks}))
+        return file
+
+    return written
+
+
+@pytest.fixture
+def lock(write: Write) -> Path:
+    return write("50-hub.json", ("policy",), whose="of-site", policy="tiered")
+
+
+def test_the_environment_has_no_effect_on_a_locked_setting(lock, monkeypatch, caplog):
+    monkeypatch.setenv("NBCHAT_POLICY", "off")
+    assert settings().policy == "tiered"
+    assert f"another value of policy has no effect: {lock} locks it" in caplog.text
+
+
+def test_ipythons_configuration_has_no_effect_on_a_locked_setting(lock, caplog):
+    found = settings(Config({"NbChat": {"policy": "off", "max_steps": 7}}))
+    assert (found.policy, found.max_steps) == ("tiered", 7)
+    assert str(lock) in caplog.text
+
+
+def test_a_layer_that_agrees_with_a_lock_is_not_complained_about(
+    lock, monkeypatch, caplog
+):
+    monkeypatch.setenv("NBCHAT_POLICY", "tiered")
+    assert settings(policy="tiered").policy == "tiered"
+    assert caplog.text == ""
+
+
+def test_code_that_would_change_a_locked_setting_is_told_which_file_locks_it(lock):
+    for refused in (
+        lambda: settings(policy="off"),
+        lambda: build_agent(NbChat(policy="off")),
+        lambda: build_agent(NbChat()),  # the default, made without the site's files
+    ):
+        with pytest.raises(ConfigError, match="policy is locked to 'tiered'") as error:
+            refused()
+        assert str(lock) in str(error.value)
+        assert "\n" not in str(error.value)
+    assert build_agent(NbChat(policy="tiered")).engine.policy.name == "tiered"
+
+
+def test_a_locked_system_prompt_cannot_be_given_to_an_agent_either(write):
+    write("50-hub.json", ("system_prompt",), whose="of-site", system_prompt="Be fair.")
+    with pytest.raises(ConfigError, match="system_prompt is locked"):
+        build_agent(system="Be unfair.")
+    assert build_agent().system == "Be fair."
+
+
+def test_a_setting_can_be_locked_to_its_packaged_default(write, monkeypatch):
+    write("50-hub.json", ("max_output_tokens",), whose="of-site")
+    monkeypatch.setenv("NBCHAT_MAX_OUTPUT_TOKENS", "9")
+    assert settings().max_output_tokens is None
+    with pytest.raises(ConfigError, match="max_output_tokens is locked to None"):
+        settings(max_output_tokens=9)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("store_url", "postgresql://nb:top@2@db/chats", "postgresql://db/chats"),
+        ("base_url", "https://ann:top@llm.corp/v1?key=top", "https://llm.corp/v1"),
+        ("store_url", "sqlite:////home/ann@top/chats", "sqlite:////home/ann@top/chats"),
+        ("system_prompt", "a@b", "a@b"),
+    ],
+)
+def test_the_line_about_a_lock_shows_no_password(write, name, value, shown):
+    write("50-hub.json", (name,), whose="of-site", **{name: value})
+    with pytest.raises(ConfigError, match=re.escape(f"is locked to {shown!r} by ")):
+        settings(**{name: "other"})
+    with pytest.raises(TraitError, match=re.escape(f"is locked to {shown!r} by ")):
+        setattr(settings(), name, "other")
+
+
+@pytest.mark.parametrize("name", ["00-first.json", "50-hub.json", "99-last.json"])
+def test_no_file_of_the_users_own_gets_past_a_sites_lock(lock, write, name):
+    write(name, ("policy",), whose="of-user", policy="off", keep=3)
+    found = settings()
+    assert (found.policy, found.keep) == ("tiered", 3)
+    assert found.locks["policy"] == lock
+
+
+def test_a_site_may_overrule_what_it_locked_by_a_later_file(lock, write):
+    write("60-hub.json", whose="of-site", policy="early")
+    assert settings().policy == "early"
+    assert settings().locks["policy"] == lock
+    assert settings().origins["policy"].endswith("of-site/nbchat_config.d/60-hub.json")
+
+
+def test_a_preference_never_changes_a_locked_setting(lock, tmp_path):
+    store = SessionStore(f"sqlite:///{tmp_path / 'sessions.db'}")
+    store.set_setting("", "policy", "off")
+    store.set_setting("", "keep", 7)
+    found = with_preferences(settings(), store)
+    assert (found.policy, found.keep) == ("tiered", 7)
+    origins = {each.name: each.origin for each in listed(settings(), store)}
+    assert origins["policy"] == f"locked by {lock}"
+    assert origins["keep"] == "set for all models"
+    assert build_agent(settings(), store=store).engine.policy.name == "tiered"
+
+
+def test_setting_a_locked_preference_is_refused_before_it_is_kept(lock, tmp_path):
+    store = SessionStore(f"sqlite:///{tmp_path / 'sessions.db'}")
+    agent = Agent(ScriptedProvider())
+    for value in ("off", "default"):
+        with pytest.raises(ConfigError, match=f"is locked to 'tiered' by {lock}"):
+            Commands(store)(agent, f"/set policy {value}")
+    assert store.settings([""]) == {}
+    assert parsed("policy", "tiered") == "tiered"
+
+
+def test_where_a_site_locks_the_server_every_model_is_asked_there(
+    write, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-none")
+    url = "http://127.0.0.1:1/v1"
+    write("50-hub.json", ("base_url",), whose="of-site", base_url=url)
+    store = SessionStore(f"sqlite:///{tmp_path / 'sessions.db'}")
+    config = settings(model="openai:corp-large")
+    agent, obey = build_agent(config, store=store), Commands(store, config)
+    for line in ("openai:corp-small", "anthropic:claude-haiku-4-5"):
+        obey(agent, f"/set summary_model {line}")
+        assert agent.engine.summary_model.endpoint.url == url
+        obey(agent, f"/model {line}")
+        assert (agent.provider.name, agent.provider.endpoint.url) == (line, url)
+    stranger = Agent(OpenAIProvider("other", base_url="http://127.0.0.1:2/v1"))
+    obey(stranger, "/model openai:corp-large")
+    assert stranger.provider.endpoint.url == url
+
+
+def test_config_refuses_a_locked_setting_in_one_line_and_others_still_change(
+    lock, caplog
+):
+    shell = InteractiveShell()
+    shell.run_line_magic("load_ext", "nbchat")
+    shell.run_line_magic("config", "NbChat.policy = 'off'")
+    (refusal,) = caplog.messages
+    assert refusal == (
+        f"policy is locked to 'tiered' by {lock}; it cannot be changed here"
+    )
+    shell.run_line_magic("config", "NbChat.max_steps = 4")
+    found = next(c for c in shell.configurables if isinstance(c, NbChat))
+    assert (found.policy, found.max_steps) == ("tiered", 4)
+    assert len(caplog.messages) == 1
+    with pytest.raises(TraitError, match="policy is locked"):
+        found.policy = "off"
+    shell.run_line_magic("unload_ext", "nbchat")
+    shell.history_manager.end_session()
+
+
+def test_a_lock_on_a_setting_that_is_none_is_named_with_its_file(write):
+    file = write("50-hub.json", ("polcy",), whose="of-site")
+    with pytest.raises(ConfigError, match="locks 'polcy': there is no setting polcy"):
+        settings()
+    with pytest.raises(ConfigError, match=str(file)):
+        settings()
+
+
+def test_locks_that_are_no_list_of_names_are_told_with_their_file(write):
+    for locked in ("policy", {"policy": True}, [1]):
+        file = write("50-hub.json", locked, whose="of-site")
+        with pytest.raises(ConfigError, match='"locked" must be a list') as error:
+            settings()
+        assert str(file) in str(error.value)
+
+
+def test_every_setting_tells_where_it_is_from(lock, write, monkeypatch):
+    file = write("60-hub.json", whose="of-site", keep=2, window=9_000)
+    monkeypatch.setenv("NBCHAT_WINDOW", "8000")
+    monkeypatch.setenv("NBCHAT_POLICY", "off")
+    found = settings(Config({"NbChat": {"bullets": 3}}), max_steps=4).origins
+    assert found["keep"] == f"site file {file}"
+    assert found["window"] == "environment variable NBCHAT_WINDOW"
+    assert found["bullets"] == "IPython's configuration"
+    assert found["max_steps"] == "code"
+    assert found["policy"] == f"site file {lock}"

@@ -1,0 +1,201 @@
+"""What turns and sessions cost: sums at each model's own prices, in honest words."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.exc import OperationalError
+
+from nbchat.agent.agent import Agent
+from nbchat.config.factory import recorder
+from nbchat.conversation.costs import (
+    bills,
+    compactions_usage,
+    dollars_text,
+    last_turn,
+    turns,
+    usage_text,
+)
+from nbchat.conversation.entries import Compaction, Entry, Usage
+from nbchat.conversation.session import Session
+from nbchat.providers.model_info import ModelInfo, Prices
+from nbchat.storage.export import exported, imported
+from nbchat.storage.recorder import save_session
+from nbchat.storage.schema import _add, chat_messages, open_database
+from nbchat.storage.store import SessionStore
+from nbchat.testing import Line, ScriptedProvider, calls, says
+
+PRICES = Prices(input=2.0, cache_read=0.2, cache_write=2.5, output=10.0)
+DEAR = Prices(input=20.0, cache_read=2.0, cache_write=25.0, output=100.0)
+
+
+def priced(dollars: float, tokens: int = 100) -> Usage:
+    """A response whose cost is known."""
+    return Usage(tokens, 0, dollars=dollars, priced_tokens=tokens)
+
+
+def look_up(order: str) -> str:
+    """Find an order."""
+    return f"{order} was shipped"
+
+
+def agent_with(*lines: Line, prices: Prices | None = PRICES, **options) -> Agent:
+    provider = ScriptedProvider(*lines, prices=prices)
+    return Agent(provider, tools=[look_up], **options)
+
+
+def test_a_response_is_kept_with_what_it_cost_and_who_gave_it():
+    agent = agent_with(says("one", tokens=1_000))
+    agent.ask("first")
+    usage = agent.session.usages[0][1]
+    assert usage.dollars == pytest.approx((1_000 * 2 + 10 * 10) / 1e6)
+    assert usage.is_priced
+    assert usage.model == "scripted:model"
+
+
+def test_several_models_are_added_up_each_at_its_own_price():
+    agent = agent_with(says("one", tokens=1_000))
+    agent.ask("first")
+    dear = ScriptedProvider(says("two", tokens=1_000), name="dear:m", prices=DEAR)
+    agent.use(dear)
+    agent.ask("second")
+    assert agent.session.usage.dollars == pytest.approx(11 * 0.0021)
+    assert [(each.label, each.requests) for each in bills(agent.session)] == [
+        ("scripted:model", 1),
+        ("dear:m", 1),
+    ]
+
+
+def test_a_summary_is_paid_at_the_prices_of_who_writes_it():
+    writer = ScriptedProvider(
+        says("<summary>S</summary>", tokens=1_000), name="dear:m", prices=DEAR
+    )
+    agent = agent_with(says("hello " * 300, tokens=400))
+    agent.engine.summary_model = writer
+    agent.ask("hi")
+    list(agent.compact())
+    paid = compactions_usage(agent.session)
+    assert paid.dollars == pytest.approx(0.021)
+    assert bills(agent.session)[-1].label == "Compactions"
+    assert agent.session.usage.dollars == pytest.approx(0.021 + 0.0009)
+
+
+def test_a_turn_is_all_requests_from_one_message_to_the_next():
+    agent = agent_with(
+        calls("look_up", order="W1", tokens=100),
+        says("Shipped.", tokens=200),
+        says("You are welcome.", tokens=300),
+    )
+    agent.ask("Where is W1?")
+    agent.ask("Thanks.")
+    first, second = turns(agent.session)
+    assert (first.start, first.stop, first.requests) == (0, 4, 2)
+    assert first.usage.input_tokens == 300
+    assert (second.requests, second.usage.input_tokens) == (1, 300)
+    assert last_turn(agent.session) == second
+
+
+def test_a_turn_that_begins_with_what_is_attached_is_one():
+    said = [Entry("user", "a", "", "file"), Entry("user", "b"), Entry("assistant", "c")]
+    assert [turn.start for turn in turns(Session(said))] == [0]
+    assert last_turn(Session()) is None
+    assert list(turns(Session())) == []
+
+
+@pytest.mark.parametrize(
+    ("usage", "words"),
+    [
+        (priced(0.0041), "$0.0041"),
+        (priced(1234.5), "$1,234.50"),
+        (priced(0.12), "$0.12"),
+        (priced(0.0000012), "$0.0000012"),
+        (priced(0.12) + Usage(50, 5), "at least $0.12"),
+        (replace(priced(0.12), is_estimated=True), "about $0.12"),
+        (Usage(50, 5), ""),
+        (priced(0.0), ""),
+    ],
+)
+def test_small_sums_are_told_and_unknown_prices_are_not_zero(usage: Usage, words: str):
+    assert dollars_text(usage) == words
+
+
+def test_the_cost_of_a_turn_stands_on_one_line():
+    usage = replace(priced(0.0041, 3_355), input_tokens=3_210, output_tokens=145)
+    usage = replace(usage, cache_read_tokens=2_900)
+    told = usage_text(usage, "2 requests", "3.2 s")
+    assert told == "3,210 in (2,900 cached) · 145 out · $0.0041 · 2 requests · 3.2 s"
+    assert usage_text(Usage(10, 5, is_estimated=True)) == "about 10 in · 5 out"
+
+
+def store_at(path: Path) -> SessionStore:
+    return SessionStore(f"sqlite:///{path / 'sessions.db'}")
+
+
+def test_what_a_response_cost_comes_back_from_the_store(tmp_path: Path):
+    store = store_at(tmp_path)
+    agent = agent_with(says("one", tokens=1_000), says("two", tokens=5))
+    agent.listener = recorder(store, agent.session, agent)
+    agent.ask("first")
+    agent.use(ScriptedProvider(says("two", tokens=5), name="other:\ud800\0"))
+    agent.ask("second")
+    agent.session.append(Entry("user", "x"), Usage(7, 1, is_estimated=True))
+    store.add_entry(agent.session, 4, notebook="", model="")
+    loaded = store.load(agent.session.session_id)
+    assert loaded.usages == agent.session.usages
+    assert dollars_text(loaded.usage) == "at least $0.0021"
+
+
+def test_a_database_of_an_older_version_opens_and_takes_new_entries(tmp_path: Path):
+    store = store_at(tmp_path)
+    agent = agent_with(says("one", tokens=1_000), says("two", tokens=1_000))
+    agent.listener = recorder(store, agent.session, agent)
+    agent.ask("first")
+    store.close()
+    older = sa.create_engine(store.url)
+    with older.begin() as connection:
+        for name in ("model", "cost", "is_estimated", "dropped_tokens"):
+            connection.execute(sa.text(f"ALTER TABLE chat_messages DROP COLUMN {name}"))
+    older.dispose()
+    loaded = store.load(agent.session.session_id)
+    assert loaded.usage == Usage(1_000, 10)
+    agent.ask("second")
+    again = store.load(agent.session.session_id)
+    assert dollars_text(again.usage) == "at least $0.0021"
+    store.close()
+
+
+def test_a_column_that_another_kernel_has_just_added_is_no_fault(tmp_path: Path):
+    store = store_at(tmp_path)
+    save_session(store, Session([("user", "hi")], session_id="s"))
+    engine = open_database(store.url)
+    _add(engine, chat_messages.c.cost)
+    impossible = sa.Column("impossible", sa.Integer, nullable=False)
+    with pytest.raises(OperationalError, match="NOT NULL"):
+        _add(engine, impossible)
+    engine.dispose()
+    store.close()
+
+
+def test_costs_go_along_in_an_export_and_an_older_one_still_loads():
+    agent = agent_with(says("one", tokens=1_000))
+    agent.ask("first")
+    agent.session.compactions.append(Compaction("c", 0, 2, "S", cost=priced(0.5)))
+    text = exported(agent.session, "json")
+    assert imported(text).usage == agent.session.usage
+    older = json.loads(text)
+    costs = [older["usages"][0][1], older["compactions"][0]["cost"]]
+    for cost in costs:
+        for name in ("dollars", "priced_tokens", "model"):
+            del cost[name]
+    loaded = imported(json.dumps(older))
+    assert loaded.usages == [(2, Usage(1_000, 10))]
+    assert loaded.usage.dollars == 0.0
+
+
+def test_nobody_knows_what_a_model_without_prices_costs():
+    usage = Usage(10, 5)
+    assert ModelInfo("m").priced(usage) is usage
+    assert not usage.is_priced
+    assert Usage().is_priced

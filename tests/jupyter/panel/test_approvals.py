@@ -1,0 +1,361 @@
+"""Calls that wait in the panel: shown whole, decided once, in every view."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from panel_protocol import is_valid
+from test_chat_ui import Panel, View
+
+from nbchat.agent.agent import Agent
+from nbchat.agent.approvals import Approvals, Question
+from nbchat.chat.runner import CallsWaiting
+from nbchat.conversation.entries import Entry
+from nbchat.conversation.events import EntryAdded
+from nbchat.errors import NbchatError
+from nbchat.jupyter.cell_output import announcing
+from nbchat.jupyter.panel.view_model.screen import Screen
+from nbchat.rendering.entries import waiting_html
+from nbchat.rendering.unseen import with_unseen_shown
+from nbchat.testing import Line, ScriptedProvider, calls, says
+
+MakePanel = Callable[..., Panel]
+
+STOPPED = "error: stopped before it ran"
+
+
+def refund(order: str, note: str = "") -> str:
+    """Give money back."""
+    return f"{order} refunded"
+
+
+def look_up(order: str) -> str:
+    """Look an order up."""
+    return f"{order} is late"
+
+
+@pytest.fixture
+def panel_with() -> Iterator[MakePanel]:
+    """Make a panel that asks before each call, and close it when the test is over."""
+    made: list[Panel] = []
+
+    def make(*lines: object, approve: Approvals | None = None) -> Panel:
+        agent = Agent(
+            ScriptedProvider(*lines),  # type: ignore[arg-type]
+            tools=[refund, look_up],
+            approve=approve or Approvals(),
+        )
+        made.append(Panel(agent))
+        return made[-1]
+
+    yield make
+    for panel in made:
+        panel.close()
+
+
+def snapshot(panel: Panel) -> View:
+    """What a view shows that is opened now."""
+    panel.view_says(type="hello")
+    message = [each for each in panel.sent if each["type"] == "snapshot"][-1]
+    assert is_valid(message, "kernel_to_view")
+    view = View()
+    view.receive(message)
+    return view
+
+
+def await_question(panel: Panel, after: str = "") -> str:
+    """The ticket of the call that waits, once there is another one than `after`."""
+    return _await(lambda: [t for t in _tickets(panel) if t != after])[0]
+
+
+def _tickets(panel: Panel) -> list[str]:
+    return [each["ticket"] for each in snapshot(panel).state["waiting"]]
+
+
+def _await(found: Callable[[], Any]) -> Any:
+    deadline = time.monotonic() + 10
+    while not (value := found()):
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    return value
+
+
+def results(panel: Panel) -> list[str]:
+    return [e.content for e in panel.session.transcript if e.role == "tool"]
+
+
+def waiting_item(view: View) -> str:
+    """The card of the call that waits."""
+    (waiting,) = view.state["waiting"]
+    return view.items[waiting["key"]]
+
+
+def test_a_view_approves_a_call_and_the_card_goes_on(panel_with: MakePanel) -> None:
+    panel = panel_with(calls("refund", order="W1"), says("done"))
+    panel.ask("refund W1")
+    ticket = await_question(panel)
+    shown = snapshot(panel)
+    assert shown.state["waiting"][0]["tool"] == "refund"
+    assert f'data-ticket="{ticket}"' in waiting_item(shown)
+    panel.view_says(type="approve", ticket=ticket, always=False)
+    assert panel.wait(10)
+    assert results(panel) == ["W1 refunded"]
+    after = snapshot(panel)
+    assert after.state["waiting"] == []
+    assert "data-ticket" not in "".join(after.items.values())
+    assert 'data-state="done"' in "".join(after.items.values())
+
+
+def test_a_view_denies_a_call_and_the_model_is_told(panel_with: MakePanel) -> None:
+    panel = panel_with(calls("refund", order="W1"), says("as you like"))
+    panel.ask("refund W1")
+    panel.view_says(type="deny", ticket=await_question(panel))
+    assert panel.wait(10)
+    assert results(panel) == ["error: denied by the user"]
+    assert 'data-state="denied"' in "".join(snapshot(panel).items.values())
+
+
+def test_every_view_sees_the_question_and_its_end(panel_with: MakePanel) -> None:
+    panel = panel_with(calls("refund", order="W1"), says("done"))
+    seen = len(panel.sent)
+    view = snapshot(panel)
+    panel.ask("refund W1")
+    ticket = await_question(panel)
+    panel.view_says(type="approve", ticket=ticket, always=False)
+    assert panel.wait(10)
+    _await(lambda: not snapshot(panel).state["is_busy"])
+    states = []
+    for message in panel.sent[seen:]:
+        assert is_valid(message, "kernel_to_view")
+        is_new = message["type"] == "events" and message["seq"] > (view.sequence or 0)
+        if is_new:
+            assert view.receive(message)
+            states.append([each["ticket"] for each in view.state["waiting"]])
+    assert [ticket] in states
+    assert states[-1] == []
+    assert view.items == snapshot(panel).items
+
+
+def test_always_asks_no_more_for_that_tool_but_does_for_another(
+    panel_with: MakePanel,
+) -> None:
+    panel = panel_with(
+        calls("refund", order="W1"),
+        calls("refund", order="W2"),
+        calls("look_up", order="W3"),
+        says("done"),
+    )
+    panel.ask("refund both, look up the third")
+    ticket = await_question(panel)
+    panel.view_says(type="approve", ticket=ticket, always=True)
+    second = await_question(panel, after=ticket)
+    assert results(panel) == ["W1 refunded", "W2 refunded"]
+    assert snapshot(panel).state["waiting"][0]["tool"] == "look_up"
+    panel.view_says(type="deny", ticket=second)
+    assert panel.wait(10)
+
+
+def test_two_calls_of_one_id_are_decided_each_for_itself(panel_with: MakePanel) -> None:
+    same = [
+        Entry("assistant", "", "c1", "refund", json.dumps({"order": order}))
+        for order in ("W1", "W2")
+    ]
+    panel = panel_with(Line(calls=tuple(same), stop_reason="tool_use"), says("done"))
+    panel.ask("refund both")
+    ticket = await_question(panel)
+    assert "W1" in waiting_item(snapshot(panel))
+    panel.view_says(type="approve", ticket=ticket, always=False)
+    second = await_question(panel, after=ticket)
+    for _ in range(3):  # a double click, and the same click on the server's way
+        panel.view_says(type="approve", ticket=ticket, always=False)
+    assert "W2" in waiting_item(snapshot(panel))
+    panel.view_says(type="deny", ticket=second)
+    assert panel.wait(10)
+    assert results(panel) == ["W1 refunded", "error: denied by the user"]
+
+
+def test_a_decision_may_come_twice_but_not_be_turned_round(
+    panel_with: MakePanel,
+) -> None:
+    room = Approvals()
+    panel = panel_with(calls("refund", order="W1"), says("done"), approve=room)
+    panel.ask("refund")
+    ticket = await_question(panel)
+    room.approve(ticket)
+    room.approve(ticket)
+    with pytest.raises(NbchatError, match=r"no tool call .* waits"):
+        room.deny(ticket)
+    panel.view_says(type="deny", ticket=ticket)
+    panel.view_says(type="deny", ticket="nonsense")
+    assert panel.wait(10)
+    assert results(panel) == ["W1 refunded"]
+
+
+def test_stop_ends_a_turn_that_waits_and_takes_the_question_away(
+    panel_with: MakePanel,
+) -> None:
+    panel = panel_with(calls("refund", order="W1"), says("later"))
+    panel.ask("refund W1")
+    await_question(panel)
+    panel.view_says(type="stop", token="click-1")
+    assert panel.wait(10)
+    assert results(panel) == [STOPPED]
+    assert snapshot(panel).state["waiting"] == []
+    assert "data-ticket" not in "".join(snapshot(panel).items.values())
+
+
+def test_the_same_stop_that_comes_later_does_not_end_the_next_turn(
+    panel_with: MakePanel,
+) -> None:
+    slow = says("word " * 1_000, delay_seconds=0.01)
+    panel = panel_with(slow, says("word " * 30, delay_seconds=0.01))
+    panel.ask("first")
+    _await(lambda: "word" in json.dumps(panel.sent))
+    panel.view_says(type="stop", token="click-1")
+    assert panel.wait(10)
+    panel.ask("second")
+    _await(lambda: panel.is_busy)
+    panel.view_says(type="stop", token="click-1")
+    assert panel.wait(10)
+    first, second = [e for e in panel.session.transcript if e.role == "assistant"]
+    assert (first.is_incomplete, second.is_incomplete) == (True, False)
+
+
+def test_the_owners_listener_is_told_as_before(panel_with: MakePanel) -> None:
+    told: list[tuple[Entry, ...]] = []
+    room = Approvals(listener=told.append)
+    panel = panel_with(calls("refund", order="W1"), says("done"), approve=room)
+    panel.ask("refund")
+    panel.view_says(type="approve", ticket=await_question(panel), always=False)
+    assert panel.wait(10)
+    assert [[call.tool_name for call in calls] for calls in told] == [["refund"], []]
+
+
+def test_a_call_of_a_cells_turn_waits_in_the_panel_too(panel_with: MakePanel) -> None:
+    panel = panel_with(calls("refund", order="W1"), says("done"))
+    assert snapshot(panel).state["waiting"] == []
+    agent = panel.agent
+    turn = threading.Thread(target=agent.ask, args=("refund W1",), daemon=True)
+    turn.start()
+    ticket = await_question(panel)
+    assert "W1" in waiting_item(snapshot(panel))
+    panel.refresh(agent)
+    assert "W1" in waiting_item(snapshot(panel))
+    panel.view_says(type="approve", ticket=ticket, always=False)
+    turn.join(10)
+    assert results(panel) == ["W1 refunded"]
+    assert _await(lambda: not snapshot(panel).state["waiting"])
+    panel.refresh()
+    assert "data-ticket" not in "".join(snapshot(panel).items.values())
+
+
+def test_a_cells_card_goes_when_it_is_decided_before_the_panel_is_refreshed() -> None:
+    screen, view = Screen(), View()
+    view.receive({"type": "snapshot", "seq": 0, **screen.snapshot()})
+    question = Question(Entry("assistant", "", "c1", "refund", "{}"))
+    for questions in ((question,), ()):
+        for operation in screen.fold(CallsWaiting(questions)):
+            view.apply(operation)
+        assert len(view.items) == len(questions)
+    assert view.state["waiting"] == []
+
+
+def test_an_agent_that_takes_over_brings_its_own_questions(
+    panel_with: MakePanel,
+) -> None:
+    panel = panel_with(says("hi"))
+    asking = Agent(
+        ScriptedProvider(calls("refund", order="W9"), says("done")),
+        tools=[refund],
+        approve=Approvals(),
+    )
+    panel.agent.approve = None
+    panel.refresh(asking)
+    panel.ask("refund W9")
+    panel.view_says(type="deny", ticket=await_question(panel))
+    assert panel.wait(10)
+    assert results(panel) == ["error: denied by the user"]
+
+
+@pytest.mark.parametrize("decision", ["approve", "stop"])
+def test_a_call_that_waits_can_be_answered_though_another_agent_takes_over(
+    panel_with: MakePanel, decision: str
+) -> None:
+    panel = panel_with(calls("refund", order="W1"), says("done"))
+    asking = panel.agent
+    panel.ask("refund W1")
+    ticket = await_question(panel)
+    panel.refresh(Agent(ScriptedProvider(says("hi"))))
+    assert await_question(panel) == ticket
+    panel.view_says(type=decision, ticket=ticket, token="click-1")
+    assert panel.wait(10)
+    (result,) = [e.content for e in asking.session.transcript if e.role == "tool"]
+    assert result == ("W1 refunded" if decision == "approve" else STOPPED)
+    assert snapshot(panel).state["waiting"] == []
+    panel.ask("hello")
+    assert panel.wait(10)
+    assert panel.session.last_answer == "hi"
+
+
+def test_what_a_person_decides_about_is_whole_and_hides_nothing() -> None:
+    note = "x" * 50_000 + "\u202eEND\u200b"
+    call = Entry("assistant", "", "", "re\u2066fund", json.dumps({"note": note}))
+    html = waiting_html(call, "0" * 16)
+    assert "x" * 50_000 + "\\u202eEND\\u200b" in html
+    assert "re\\u2066fund" in html
+    assert "\u202e" not in html
+    assert "not JSON at all" in waiting_html(
+        call._replace(tool_args="not JSON at all"), "0" * 16
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain text\n\twith é, 漢字 and 🙂", "plain text\n\twith é, 漢字 and 🙂"),
+        ("a\u202eb\u2069", "a\\u202eb\\u2069"),
+        ("\x1b[31m\r\x00", "\\u001b[31m\\u000d\\u0000"),
+        ("\U000e0041", "\\udb40\\udc41"),
+        ("\ud800", "\\ud800"),
+    ],
+)
+def test_marks_that_nobody_sees_are_written_out(text: str, shown: str) -> None:
+    assert with_unseen_shown(text) == shown
+
+
+def test_a_cells_turn_says_which_call_waits_and_where(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    room = Approvals(free=[])
+    agent = Agent(
+        ScriptedProvider(calls("refund", order="W1"), says("done")),
+        tools=[refund],
+        approve=room,
+    )
+    with announcing(room, has_panel=True), announcing(None, has_panel=True):
+        turn = threading.Thread(target=agent.ask, args=("refund W1",), daemon=True)
+        turn.start()
+        room.approve(_await(lambda: room.questions)[0].ticket)
+        turn.join(10)
+    told = capsys.readouterr().out
+    assert told == (
+        "refund waits for you: answer in the chat panel, or interrupt the kernel\n"
+    )
+
+
+def test_of_equal_calls_the_one_that_has_no_result_yet_waits() -> None:
+    def call() -> Entry:
+        return Entry("assistant", "", "c1", "refund", '{"order": "W1"}')
+
+    screen = Screen()
+    for position, entry in enumerate(
+        (call(), Entry("tool", "ok", "c1", "refund"), call(), last := call())
+    ):
+        screen.fold(EntryAdded(position, entry))
+    screen.fold(CallsWaiting((Question(call()),)))
+    assert [each["key"] for each in screen.snapshot()["state"]["waiting"]] == [2]
+    screen.fold(CallsWaiting((Question(last),)))
+    assert [each["key"] for each in screen.snapshot()["state"]["waiting"]] == [3]

@@ -1,0 +1,79 @@
+"""Whatever comes from a view, in whatever order and shape, the panel goes on."""
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from panel_protocol import PROTOCOL
+
+from nbchat.agent.agent import Agent
+from nbchat.jupyter.panel import ChatUI
+from nbchat.testing import ScriptedProvider, says
+
+FROM_VIEWS = [
+    PROTOCOL["$defs"][each["$ref"].rpartition("/")[2]]
+    for each in PROTOCOL["$defs"]["view_to_kernel"]["oneOf"]
+]
+TYPES = [schema["properties"]["type"]["const"] for schema in FROM_VIEWS]
+FIELDS = sorted({name for schema in FROM_VIEWS for name in schema["properties"]})
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=30)
+    | st.sampled_from(["/undo", "/exclude 0", "@x", "\ud800", "0", "a" * 70_000]),
+    lambda inside: (
+        st.lists(inside, max_size=3)
+        | st.dictionaries(st.text(max_size=5), inside, max_size=3)
+    ),
+    max_leaves=5,
+)
+
+MESSAGES = st.builds(
+    lambda kind, fields: {**fields, "type": kind},
+    st.sampled_from(TYPES) | VALUES,
+    st.dictionaries(st.sampled_from(FIELDS) | st.text(max_size=5), VALUES, max_size=5),
+)
+
+
+def obey(agent: Agent, line: str, *, stop: threading.Event | None = None) -> Any:
+    """Commands that do nothing."""
+    return SimpleNamespace(text=line, events=iter(()))
+
+
+@settings(
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(messages=st.lists(MESSAGES, min_size=1, max_size=6))
+def test_no_message_of_a_view_can_break_the_panel(messages: list[dict[Any, Any]]):
+    provider = ScriptedProvider(*[says("Still here.")] * 50)
+    panel = ChatUI(Agent(provider), commands=obey)
+    try:
+        for message in (*messages, *messages):  # twice: nothing has to come once
+            panel.receive(message)
+        panel.stop()
+        assert panel.wait(20)
+        panel.ask("Are you there?")
+        assert panel.wait(20)
+        assert panel.session.last_answer == "Still here."
+    finally:
+        panel.close()
+
+
+def test_ten_megabytes_are_one_message_like_any_other():
+    text = "word " * 2_000_000
+    provider = ScriptedProvider(says("That was long."), window=None)
+    panel = ChatUI(Agent(provider))
+    try:
+        panel.receive({"type": "send", "text": text})
+        assert panel.wait(60)
+        assert panel.session.transcript[0].content == text
+        assert panel.session.last_answer == "That was long."
+    finally:
+        panel.close()

@@ -1,0 +1,179 @@
+"""What a view asks while a person types: chips, previews, completions."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from matplotlib.figure import Figure
+from notebook_desk import Desk
+from panel_protocol import known
+
+from nbchat.agent.agent import Agent
+from nbchat.errors import AttachmentError
+from nbchat.jupyter.panel import ChatUI
+from nbchat.jupyter.panel.queries.completing import MOST_NAMES, completions
+from nbchat.jupyter.panel.queries.previews import Previews
+from nbchat.providers.wire import user_text
+from nbchat.testing import ScriptedProvider, says
+
+
+@pytest.fixture
+def agent() -> Agent:
+    return Agent(ScriptedProvider())
+
+
+def chips(shown: Previews, agent: Agent, text: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = known(shown.mentioned(agent, text))["chips"]
+    return found
+
+
+def test_a_chip_tells_what_a_mention_costs_and_its_preview_is_what_goes_out(
+    agent: Agent,
+) -> None:
+    shown = Previews(Desk(values={"price": [1, 2], "word": "x"}))
+    (chip,) = chips(shown, agent, "Is @price right, @ann?")
+    preview = known(shown.previewed(agent, chip["key"]))
+    (entry,) = shown.entries("Is @price right, @ann?", [chip["key"]])
+    assert preview["text"] == user_text(entry)
+    assert preview["picture"] == ""
+    assert chip["mention"] == "@price"
+    assert (
+        chip["tokens"] == preview["tokens"] == agent.engine.counter.count_entry(entry)
+    )
+
+
+def test_a_picture_is_previewed_as_the_bytes_that_go_out(agent: Agent) -> None:
+    shown = Previews(Desk(values={"fig": Figure()}))
+    (chip,) = chips(shown, agent, "@image:fig")
+    (entry,) = shown.entries("@image:fig", [chip["key"]])
+    data = entry.arguments["data"]
+    picture = known(shown.previewed(agent, chip["key"]))["picture"]
+    assert picture == f"data:image/png;base64,{data}"
+
+
+def test_what_is_missing_has_a_chip_with_the_reason(agent: Agent) -> None:
+    shown = Previews(Desk(values={"my_token": "t"}))
+    missing, refused = chips(shown, agent, "@error \ud800 @my_token")
+    assert (missing["key"], refused["key"]) == ("", "")
+    assert "nothing has failed" in missing["problem"]
+    assert "may hold a secret" in refused["problem"]
+    with pytest.raises(AttachmentError, match="nothing has failed"):
+        shown.entries("@error", [])
+
+
+def test_what_was_shown_goes_out_and_what_was_not_is_looked_up(agent: Agent) -> None:
+    desk = Desk(values={"a": 1, "b": 1})
+    shown = Previews(desk)
+    (chip,) = chips(shown, agent, "@a")
+    desk.values = {"a": 2, "b": 2}
+    sent = shown.entries("@a and @b", [chip["key"], "unknown", 7, None])
+    assert [entry.arguments["data"] for entry in sent] == ["int 1", "int 2"]
+    assert shown.entries("nothing", [chip["key"]]) == []
+
+
+def test_previews_of_long_ago_are_forgotten_and_say_so(agent: Agent) -> None:
+    desk = Desk(values={name: name * 1_000 for name in "abcd"})
+    shown = Previews(desk, kept_characters=3_000)
+    keys = [chips(shown, agent, f"@{name}")[0]["key"] for name in "abcd"]
+    assert known(shown.previewed(agent, keys[-1]))
+    with pytest.raises(AttachmentError, match="type it once more"):
+        shown.previewed(agent, keys[0])
+
+
+def test_without_a_notebook_nothing_is_a_mention(agent: Agent) -> None:
+    assert chips(Previews(None), agent, "@error @file:x") == []
+    assert Previews(None).entries("@error", []) == []
+
+
+def test_completions_are_the_commands_and_the_names_of_data() -> None:
+    values = {"df": [1], "Ann": 1, "_x": 1, "math": json, "api_key": "sk-1", "a b": 1}
+    lines = {"new": "begin anew", "pin": "[text]  keep a rule"}
+    answer = known(completions(lines, Desk(values=values)))
+    assert answer["commands"] == [
+        {"name": "new", "arguments": "", "help": "begin anew"},
+        {"name": "pin", "arguments": "[text]", "help": "keep a rule"},
+    ]
+    names = [each["name"] for each in answer["names"]]
+    assert names == ["Ann", "df", "cell", "file:", "image:", "error"]
+    assert answer["names"][1]["help"] == "list"
+    assert "sk-1" not in json.dumps(answer)
+
+
+def test_a_notebook_of_many_variables_offers_some() -> None:
+    many = Desk(values={f"v{n}": n for n in range(MOST_NAMES * 2)})
+    assert len(completions({}, many)["names"]) == MOST_NAMES + 4
+    assert completions({}, None)["names"] == []
+
+
+class Panel(ChatUI):
+    """A panel whose messages are kept."""
+
+    def __init__(self, **options: Any) -> None:
+        self.sent: list[dict[str, Any]] = []
+        self.provider = ScriptedProvider(says("I see."), says("Yes."))
+        super().__init__(Agent(self.provider), **options)
+
+    def send(self, content: dict[str, Any], _buffers: object = None) -> None:
+        self.sent.append(content)
+
+
+@pytest.fixture
+def panel() -> Iterator[Panel]:
+    panel = Panel(
+        resolver=Desk(values={"price": 7}),
+        commands=lambda *_arguments, **_options: None,
+        command_list=lambda: {"new": "begin anew"},
+    )
+    yield panel
+    panel.close()
+
+
+def answer_of(panel: Panel, **question: Any) -> dict[str, Any]:
+    """What the panel answers to a view, on the thread that asks."""
+    name = question.pop("type")
+    asked = panel._questions.asked(name, question)
+    assert asked is not None
+    return known(asked(panel.agent))
+
+
+def test_a_view_can_ask_for_chips_previews_and_completions(panel: Panel) -> None:
+    (chip,) = answer_of(panel, type="mentions", text="@price")["chips"]
+    shown = answer_of(panel, type="preview", key=chip["key"])
+    assert shown["text"] == "The variable price\n\nint 7"
+    offered = answer_of(panel, type="complete")
+    assert [each["name"] for each in offered["commands"]] == ["new"]
+
+
+@pytest.mark.parametrize("keys", [[], "no list", None, [1, {}], ["0" * 32]])
+def test_a_message_brings_along_what_it_points_at(panel: Panel, keys: object) -> None:
+    panel.receive({"type": "send", "text": "Is @price right?", "previews": keys})
+    assert panel.wait(10)
+    assert [user_text(entry) for entry in panel.provider.requests[0].history] == [
+        "The variable price\n\nint 7",
+        "Is @price right?",
+    ]
+
+
+def test_a_message_goes_out_with_what_its_author_has_seen(panel: Panel) -> None:
+    (chip,) = answer_of(panel, type="mentions", text="@price")["chips"]
+    panel._previews._resolver.values["price"] = 8
+    panel.receive({"type": "send", "text": "@price", "previews": [chip["key"]]})
+    assert panel.wait(10)
+    assert panel.session.transcript[0].arguments["data"] == "int 7"
+
+
+def test_code_that_asks_brings_along_what_it_points_at_too(panel: Panel) -> None:
+    panel.ask("Is @price right?")
+    assert panel.wait(10)
+    assert panel.session.transcript[0].content == "The variable price"
+
+
+def test_commands_that_nobody_listed_are_not_offered() -> None:
+    panel = Panel(commands=lambda *_arguments, **_options: None)
+    assert answer_of(panel, type="complete")["commands"] == []
+    panel.close()
+    usual = Panel()
+    names = [c["name"] for c in answer_of(usual, type="complete")["commands"]]
+    assert {"help", "compact", "new"} <= set(names)
+    usual.close()

@@ -1,0 +1,196 @@
+"""What views ask: the plan of a compaction, pages of history, what can be set."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from panel_protocol import known
+
+from nbchat.agent.agent import Agent
+from nbchat.compaction.engine import CompactionEngine
+from nbchat.compaction.policies import Policy
+from nbchat.conversation.entries import Compaction, Entry
+from nbchat.conversation.session import Session
+from nbchat.jupyter.panel.queries.history import (
+    PAGE_CHARACTERS,
+    PAGE_ENTRIES,
+    history_page,
+)
+from nbchat.jupyter.panel.queries.planning import planned
+from nbchat.jupyter.panel.queries.settings import settings_list
+from nbchat.testing import ScriptedProvider, says
+
+LONG = "The printer on the second floor is offline. " * 40
+
+
+@dataclass(frozen=True)
+class Row:
+    """A setting as somebody else knows it."""
+
+    name: str = "window_share"
+    value: str = "0.8"
+    help: str = "How full the window may become."
+    kind: str = "float"
+    origin: str = "default"
+    choices: tuple[str, ...] = ()
+    scope: str | None = None
+
+
+def agent_that_said(*texts: str, **options: Any) -> Agent:
+    """An agent in whose session a person said each text and was answered."""
+    said = [
+        entry
+        for text in texts
+        for entry in (Entry("user", text), Entry("assistant", f"Yes: {text}"))
+    ]
+    return Agent(ScriptedProvider(), session=Session(said), **options)
+
+
+def places(page: dict[str, Any]) -> list[int | None]:
+    """The places of a page's items, in order."""
+    return [item["place"] for item in page["items"]]
+
+
+def test_a_plan_tells_what_would_be_folded_and_what_stays() -> None:
+    engine = CompactionEngine(policy=Policy("mine", keep=2))
+    plan = known(planned(agent_that_said(LONG, LONG, LONG, engine=engine), None))
+    assert plan["messages"] == 6
+    assert (plan["summarized"], plan["folded"], plan["kept"]) == (0, 4, 2)
+    assert 0 < plan["tokens_after"] < plan["tokens_before"]
+    assert plan["skip"] == plan["warning"] == ""
+
+
+def test_a_plan_after_a_compaction_counts_what_was_folded_before() -> None:
+    agent = Agent(ScriptedProvider(says(LONG), says("<summary>S</summary>")))
+    agent.ask(LONG)
+    list(agent.compact())
+    agent.session.append(Entry("user", LONG))
+    agent.session.append(Entry("assistant", LONG))
+    plan = known(planned(agent, None))
+    assert (plan["messages"], plan["summarized"], plan["folded"]) == (4, 2, 2)
+
+
+def test_a_plan_for_nothing_gives_the_reason_and_the_figures_of_now() -> None:
+    plan = known(planned(agent_that_said(), None))
+    assert "nothing new to fold" in plan["skip"]
+    assert plan["tokens_after"] == plan["tokens_before"]
+    waiting = agent_that_said("one")
+    waiting.session.append(Entry("assistant", "", "c1", "look_up", "{}"))
+    plan = known(planned(waiting, None))
+    assert "waits for its result" in plan["skip"]
+    assert plan["kept"] == plan["messages"] == 3
+
+
+def test_a_plan_for_very_little_works_and_warns() -> None:
+    plan = known(planned(agent_that_said("Hi."), None))
+    assert plan["folded"] == 2
+    assert plan["warning"].startswith("Only 1")
+    assert plan["skip"] == ""
+
+
+def test_a_plan_leaves_alone_what_the_agent_reads_at_the_same_time() -> None:
+    agent = agent_that_said(LONG)
+    agent.session.append(Entry("user", "new"))
+    before = agent.session._view.entries.copy()
+    planned(agent, None)
+    assert agent.session._view.entries == before
+
+
+def test_a_plan_calls_no_model_and_changes_nothing() -> None:
+    agent = agent_that_said(LONG)
+    planned(agent, None)
+    assert agent.provider.requests == []
+    assert agent.session.compactions == []
+
+
+def test_history_comes_in_pages_from_the_newest_backwards() -> None:
+    session = Session([("user", f"question {n}") for n in range(250)])
+    newest = known(history_page(session))
+    assert places(newest) == list(range(250 - PAGE_ENTRIES, 250))
+    assert (newest["total"], newest["has_more"]) == (250, True)
+    middle = history_page(session, before=150)
+    oldest = history_page(session, before=50)
+    assert places(oldest) + places(middle) + places(newest) == list(range(250))
+    assert (oldest["has_more"], oldest["total"]) == (False, 250)
+
+
+def test_history_of_long_messages_comes_in_shorter_pages() -> None:
+    session = Session([("user", "x" * (PAGE_CHARACTERS // 2))] * 5)
+    page = history_page(session)
+    assert places(page) == [3, 4]
+    assert page["has_more"]
+
+
+def test_history_is_searched_for_all_words_wherever_case_and_in_order() -> None:
+    said = [
+        ("user", "The PRINTER of Ann"),
+        ("assistant", "Ann?"),
+        ("assistant", "", "c1", "look_up", '{"name": "ann", "what": "printer"}'),
+        ("tool", "ann's printer is offline", "c1", "look_up"),
+        ("thinking", "a printer for Ann"),
+        ("user", "printer"),
+    ]
+    page = known(history_page(Session(said), "ann Printer"))
+    assert places(page) == [0, 2, 3, 4]
+    assert [item["label"] for item in page["items"]] == [
+        "You",
+        "Call",
+        "Result of look_up",
+        "Thinking",
+    ]
+    assert history_page(Session(said), "toner")["total"] == 0
+
+
+def test_history_says_how_the_model_sees_each_entry_now() -> None:
+    said = [Entry("user", "one"), Entry("assistant", "two")] * 3
+    records = [
+        Compaction("c1", 0, 2, "<summary>S</summary>", committed_at=3),
+        Compaction(
+            "c2", 4, 5, "", kind="pruning", replacements=((4, "…"),), committed_at=5
+        ),
+    ]
+    page = known(history_page(Session(said, compactions=records)))
+    assert [item["seen"] for item in page["items"] if item["place"] is not None] == [
+        *("summarized", "summarized", "whole", "whole", "shortened", "whole")
+    ]
+    assert places(page) == [0, 1, 2, None, 3, 4, None, 5]
+    assert "Compaction occurred" in page["items"][3]["html"]
+    assert None not in places(
+        history_page(Session(said, compactions=records), "one two")
+    )
+
+
+@pytest.mark.parametrize("place", [0, 100, 149, 150, 151, 250])
+def test_a_compaction_is_on_one_page_wherever_a_page_ends(place: int) -> None:
+    record = Compaction("c1", 0, place, "<summary>S</summary>", committed_at=place)
+    session = Session([("user", "x")] * 250, compactions=[record])
+    pages = [history_page(session, before=before) for before in (50, 150, None)]
+    assert [each for page in pages for each in places(page)].count(None) == 1
+
+
+def test_what_a_provider_does_not_show_of_its_thinking_is_no_entry() -> None:
+    page = history_page(Session([("user", "hm"), ("thinking", "", "", "openai", "{}")]))
+    assert (places(page), page["total"]) == ([0], 1)
+
+
+def test_history_shows_hostile_text_as_text() -> None:
+    hostile = "<img src=x onerror=alert(1)>\ud800"
+    said = [
+        ("user", hostile),
+        ("assistant", "", "c1", hostile, "{}"),
+        ("tool", hostile, "c1", hostile),
+    ]
+    page = known(history_page(Session(said)))
+    json.dumps(page).encode()
+    assert "<img" not in "".join(item["html"] for item in page["items"])
+    assert "\ud800" not in "".join(item["label"] for item in page["items"])
+
+
+def test_settings_are_listed_with_the_scopes_of_the_model() -> None:
+    agent = Agent(ScriptedProvider(name="openai:gpt-5"))
+    choice = Row("policy", "auto", kind="choice", choices=("auto", "off"))
+    answer = known(settings_list(agent, lambda _agent: [Row(), choice]))
+    assert (answer["provider"], answer["model"]) == ("openai", "openai:gpt-5")
+    assert [row["name"] for row in answer["settings"]] == ["window_share", "policy"]
+    assert answer["settings"][1]["choices"] == ["auto", "off"]

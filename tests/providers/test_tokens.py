@@ -1,0 +1,104 @@
+"""Token counts: exact, offline, and safe for any string."""
+
+import base64
+import random
+import time
+
+import pytest
+
+from nbchat.conversation.entries import Entry
+from nbchat.providers.tokens import ENTRY_OVERHEAD, TokenCounter
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text", "expected"),
+    [
+        # figures from tiktoken's own encodings
+        ("o200k_base", "hello world", 2),
+        ("o200k_base", "tiktoken is great!", 6),
+        ("cl100k_base", "tiktoken is great!", 6),
+        ("o200k_base", "", 0),
+        ("o200k_base", "<|endoftext|>", 7),
+    ],
+)
+def test_counts_are_those_of_tiktoken(encoding: str, text: str, expected: int):
+    assert TokenCounter(encoding).count(text) == expected
+
+
+@pytest.mark.parametrize("text", ["a", " ", "\n", "0", "^", "漢", "👩\u200d", "\ud800"])
+def test_a_million_hostile_characters_are_counted(text: str):
+    assert 0 < TokenCounter().count(text * 1_000_000) <= 4_000_000
+
+
+def test_an_entry_costs_its_texts_and_its_markers():
+    counter = TokenCounter()
+    call = Entry("assistant", "", "1", "add", '{"a": 1}')
+    assert counter.count_entry(call) == ENTRY_OVERHEAD + counter.count("add") + (
+        counter.count('{"a": 1}')
+    )
+
+
+def test_without_a_vocabulary_characters_are_counted_and_the_log_says_so(caplog):
+    assert TokenCounter("unknown_base").count("x" * 100) == 31
+    assert "characters / 4" in caplog.text
+
+
+def hostile_texts() -> dict[str, str]:
+    """The texts that broke or stopped other counters."""
+    rng = random.Random(3)
+    marks = [
+        "".join(chr(0x300 + rng.randrange(111)) for _ in range(9)) for _ in "x" * 100
+    ]
+    return {
+        **{f"{each!r} x 100k": each * 100_000 for each in "a \n0^\0"},
+        "ab x 50k": "ab" * 50_000,
+        "base64": base64.b64encode(rng.randbytes(75_000)).decode(),
+        "zalgo": "".join("e" + rng.choice(marks) for _ in range(10_000)),
+        "han": "\u6f22" * 33_333,
+        "letters": "".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=100_000)),
+        "joined emoji": "\U0001f469\u200d" * 5_000,
+        "a million a": "a" * 1_000_000,
+        "a million spaces": " " * 1_000_000,
+        "special": "<|endoftext|>" * 1_000,
+        "surrogates": "\ud800" * 100_000,
+        "ten megabytes of letters": "qzjx" * 2_500_000,
+        "ten megabytes of spaces": " " * 10_000_000,
+    }
+
+
+HOSTILE = hostile_texts()
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_text_is_counted_in_less_than_a_second(text: str):
+    counter = TokenCounter()
+    counter.count("load the vocabulary")
+    started = time.process_time()
+    assert counter.count(text) > 0
+    assert time.process_time() - started < 1
+
+
+def test_a_text_of_a_million_characters_is_counted_whole_and_a_longer_one_by_a_sample():
+    counter = TokenCounter()
+    words = "word " * 200_000
+    assert 0 <= counter.count(words) - 200_001 <= 50  # a token a slice
+    assert abs(counter.count(words * 7) - 7 * 200_000) < 1_000
+
+
+def test_a_thousand_new_messages_are_counted_in_half_a_second():
+    counter = TokenCounter()
+    counter.count("load the vocabulary")
+    entries = [
+        Entry("user", f"Message {n}: {'words and more ' * 25}") for n in range(1000)
+    ]
+    started = time.process_time()
+    assert counter.count_entries(entries) > 50_000
+    assert time.process_time() - started < 0.5
+
+
+def test_sizes_are_remembered_only_so_far():
+    counter = TokenCounter()
+    for number in range(25):
+        counter.count_entry(Entry("user", f"{number} " + "0" * 1_000_000))
+    assert len(counter._sizes) <= 20
+    assert counter.count_entry(Entry("user", "hello")) == ENTRY_OVERHEAD + 1

@@ -1,0 +1,266 @@
+"""Rendering: what is said looks right; `rendering/test_hostile_texts.py`: it does no harm."""
+
+import json
+import re
+from dataclasses import replace
+from html import unescape
+
+import pytest
+from hostile import notices
+
+from nbchat.conversation.entries import FAILED, INCOMPLETE, Compaction, Entry, Usage
+from nbchat.conversation.events import (
+    Change,
+    CompactionChanged,
+    CompactionUndone,
+    PinsChanged,
+)
+from nbchat.rendering.banners import (
+    PREVIEW_LIMIT,
+    compaction_html,
+    compaction_text,
+    notice_html,
+    notice_text,
+)
+from nbchat.rendering.entries import OUTPUT_LIMIT, entry_html
+from nbchat.rendering.markdown import _host, displayable, markdown_html, pygments_css
+
+
+def test_markdown_has_tables_lists_and_strikethrough() -> None:
+    html = markdown_html("| a |\n|--:|\n| 1 |\n\n3. x\n\n~~no~~ **yes**")
+    for part in ('<td style="text-align:right">1</td>', '<ol start="3">', "<s>no</s>"):
+        assert part in html
+
+
+def test_code_is_coloured_by_classes_and_names_its_language() -> None:
+    html = markdown_html("```python\ndef f(): ...\n```")
+    assert 'data-language="python"' in html
+    assert '<span class="k">def</span>' in html
+
+
+def test_code_of_an_unknown_language_or_endless_length_stays_plain() -> None:
+    assert "<code>x &lt; y" in markdown_html("```nosuch\nx < y\n```")
+    assert "<span" not in markdown_html(f"```python\n{'a = 1;' * 10_000}\n```")
+
+
+def test_an_image_becomes_a_link_that_names_its_host() -> None:
+    html = markdown_html("![a chart](https://images.example/x.png?q=1)")
+    assert ">a chart (image at images.example)</a>" in html
+    assert "no host" in markdown_html("![](https://[::1/x.png)")
+    assert _host("https://[no address") == "no host"
+
+
+def test_links_open_in_a_new_tab_without_telling_where_from() -> None:
+    assert markdown_html("[x](https://a.example/)") == (
+        '<p><a href="https://a.example/" target="_blank" rel="noopener noreferrer">x'
+        "</a></p>\n"
+    )
+
+
+def test_what_a_person_typed_is_shown_as_typed() -> None:
+    html = entry_html(Entry("user", "a *b*\n  <c>"))
+    assert '<div class="nbc-text">a *b*\n  &lt;c&gt;</div>' in html
+
+
+def test_an_attached_file_shows_its_kind_and_caption() -> None:
+    html = entry_html(Entry("user", "see", "", "image", '{"media_type": "image/png"}'))
+    assert "image · image/png" in html
+    assert "see" in html
+
+
+def test_an_attached_text_is_a_folded_card_with_all_that_was_sent() -> None:
+    details = {"media_type": "text/csv", "name": "a", "data": "<b>1</b>"}
+    html = entry_html(Entry("user", "The file <a>", "", "file", json.dumps(details)))
+    assert html.startswith("<details")
+    assert "The file &lt;a&gt;" in html
+    assert "text/csv" in html
+    assert "&lt;b&gt;1&lt;/b&gt;</pre>" in html
+
+
+def test_a_call_is_a_card_with_a_hint_and_all_arguments() -> None:
+    call = Entry("assistant", "", "c1", "search", '{"query": "x", "limit": 5}')
+    html = entry_html(call)
+    assert 'data-call="c1"' in html
+    assert "query=&quot;x&quot;, limit=5" in html
+    assert "  &quot;limit&quot;: 5\n}" in html
+
+
+def test_long_arguments_are_cut_in_the_hint_and_broken_ones_are_shown() -> None:
+    assert "…</span>" in entry_html(
+        Entry("assistant", "", "c", "t", f'{{"a": "{"x" * 200}"}}')
+    )
+    assert "{broken" in entry_html(Entry("assistant", "", "c", "t", "{broken"))
+
+
+def test_a_result_says_whether_it_failed_and_is_bounded() -> None:
+    assert 'data-state="failed"' in entry_html(Entry("tool", "no", "c", "t", FAILED))
+    html = entry_html(Entry("tool", "x" * (OUTPUT_LIMIT + 1_234), "c", "t"))
+    assert 'data-state="done"' in html
+    assert "1,234 more characters" in html
+
+
+def test_an_interrupted_answer_says_so() -> None:
+    assert "stopped here" in entry_html(Entry("assistant", "ha", tool_args=INCOMPLETE))
+    assert "stopped here" not in entry_html(Entry("assistant", "ha"))
+
+
+def test_hidden_thinking_takes_no_room() -> None:
+    assert entry_html(Entry("thinking", "", "", "openai", "{}")) == ""
+    assert "hm" in entry_html(Entry("thinking", "hm", "", "openai", "{}"))
+
+
+def test_a_summary_is_told_without_its_tags_and_its_facts_stay_verbatim() -> None:
+    text = "<summary>\n# Goal\n</summary>\n<facts>\n- a  *b*\n</facts>"
+    html = entry_html(Entry("summary", text))
+    assert "<h1>Goal</h1>" in html
+    assert '<pre class="nbc-output">- a  *b*</pre>' in html
+    assert "facts&gt;" not in html
+
+
+def test_the_banner_tells_what_was_folded_and_what_it_saved() -> None:
+    record = Compaction("c", 2, 14, "<summary>S</summary>", 5_230, 410, Usage(600, 20))
+    assert compaction_text(record) == (
+        "Compaction occurred: 12 entries folded, 5,230 → 410 tokens (\u221292%)"
+    )
+    html = compaction_html(record)
+    for part in ("Compaction occurred", "12 entries folded", "620 tokens", "<p>S</p>"):
+        assert part in html
+
+
+def test_the_banner_says_what_was_not_as_usual() -> None:
+    record = Compaction("c", 0, 1, "S", note="told in 3 parts <b>")
+    assert compaction_text(record).endswith("(told in 3 parts <b>)")
+    assert "told in 3 parts &lt;b&gt;" in compaction_html(record)
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        ("done", "Compaction occurred"),
+        ("degraded", "Compaction occurred, degraded"),
+        ("undone", "Compaction undone"),
+    ],
+)
+def test_each_status_has_its_words(status: str, words: str) -> None:
+    record = Compaction("c", 0, 1, "s", status=status, reason="why")  # type: ignore[arg-type]
+    assert compaction_text(record) == f"{words}: 1 entry folded, 0 → 0 tokens (why)"
+    assert f'data-state="{status}"' in compaction_html(record)
+
+
+def test_an_attempt_claims_no_saving() -> None:
+    record = Compaction("c", 0, 3, "", 900, status="failed", reason="why")
+    assert compaction_text(record) == "Compaction failed: 3 entries, 900 tokens (why)"
+    record = Compaction("c", 0, 3, "", 900, status="running")
+    assert compaction_text(record) == "Compacting: 3 entries, 900 tokens"
+
+
+def test_an_edited_summary_says_who_wrote_it() -> None:
+    record = Compaction("c", 0, 2, "S", 900, 90, model="m:x", revision="edited")
+    assert compaction_text(record).startswith("Compaction occurred, edited: 2 entries")
+    assert "summary by you" in compaction_html(record)
+    undone = Compaction("c", 0, 2, "S", status="undone", revision="edited")
+    assert compaction_text(undone).startswith("Compaction undone: ")
+
+
+def test_a_stored_record_that_was_tampered_with_runs_nothing() -> None:
+    forged = "<img src=x onerror=alert(1)>"
+    html = compaction_html(Compaction("c", 0, 2, "S", revision=forged))  # type: ignore[arg-type]
+    assert "<img" not in html
+    assert "onerror" in html
+
+
+def test_shortened_tool_outputs_have_words_of_their_own() -> None:
+    places = ((1, "short"), (3, "shorter"))
+    record = Compaction("p", 0, 4, "", 900, 300, kind="pruning", replacements=places)
+    words = "Tool outputs shortened: 2 outputs, 900 → 300 tokens; no model was called"
+    assert compaction_text(record) == words
+    assert "nbc-summary-text" not in compaction_html(record)
+    undone = replace(record, status="undone")
+    assert notice_text(CompactionUndone(undone)) == (
+        "Tool outputs restored: the model sees 2 outputs in full again"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("redone", "Compaction redone: 2 entries folded, 900 → 90 tokens (\u221290%)"),
+        ("edited", "Summary edited: 900 → 90 tokens (too large)"),
+        ("regenerated", "Summary written anew: 900 → 90 tokens"),
+    ],
+)
+def test_every_change_of_a_compaction_has_its_words(change: Change, words: str) -> None:
+    reason = "too large" if change == "edited" else ""
+    event = CompactionChanged(
+        Compaction("c", 0, 2, "S", 900, 90, reason=reason), change
+    )
+    assert notice_text(event) == words
+    assert "nbc-banner" in notice_html(event)
+
+
+def test_a_change_of_the_pins_says_how_many_there_are() -> None:
+    assert notice_text(PinsChanged(("a",))) == "Pinned, kept word for word: 1 rule"
+    assert "0 rules" in notice_html(PinsChanged(()))
+
+
+def test_notices_are_sentences() -> None:
+    assert [notice_text(event) for event in notices("why")] == [
+        "Compacting: 1 entry, 10 tokens …",
+        "Compaction skipped: why",
+        "Compaction failed, the conversation is unchanged: why",
+        "Compaction undone: the model sees the original 1 entry again",
+        "Summary edited: 0 → 0 tokens (why)",
+        "a branch of session why, which /resume brings back",
+        "Pinned, kept word for word: 1 rule",
+        "Not saved, the chat goes on in memory: why",
+        "why",
+    ]
+
+
+def test_any_string_can_be_sent() -> None:
+    assert displayable("a\ud83d\udc00b") == "a\ufffd\ufffdb"
+    markdown_html("\ud800 `\udfff` \x00").encode()
+
+
+def test_every_code_colour_is_readable_in_light_and_dark() -> None:
+    for light, dark in re.findall(r"light-dark\((#\w+), (#\w+)\)", pygments_css()):
+        assert contrast(light, "#f6f7f9") >= 4.5
+        assert contrast(dark, "#1f2328") >= 4.5
+
+
+def contrast(one: str, other: str) -> float:
+    """The ratio of WCAG 2: 4.5 is the least for text."""
+    darker, lighter = sorted(map(luminance, (one, other)))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def luminance(colour: str) -> float:
+    shares = (int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
+    linear = [
+        share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4
+        for share in shares
+    ]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_a_folded_banner_begins_with_the_first_words_of_the_story() -> None:
+    story = "**Ann** has a `DESK-7`.\n\n- printers &lt;facts> " + "word " * 100
+    summary = f"<summary>\n{story}\n</summary>\n<facts>\nseat 4\n</facts>"
+    html = compaction_html(Compaction("c", 0, 2, summary))
+    preview = html.partition('"nbc-banner-preview">')[2].partition("</span>")[0]
+    assert preview.startswith("Ann has a DESK-7. printers &lt;facts&gt; word word")
+    assert len(unescape(preview)) == PREVIEW_LIMIT + 1
+    assert "seat 4" not in preview
+
+
+def test_a_banner_without_a_story_has_no_preview() -> None:
+    pruning = Compaction("c", 0, 2, "", kind="pruning")
+    for record in (pruning, Compaction("c", 0, 2, "", status="failed")):
+        assert "nbc-banner-preview" not in compaction_html(record)
+
+
+def test_a_banner_tells_what_the_summary_cost_where_a_price_is_known():
+    paid = Usage(1_000, 100, dollars=0.004, priced_tokens=1_100)
+    html = compaction_html(Compaction("c", 0, 2, "S", cost=paid))
+    assert "cost 1,100 tokens · $0.0040" in html
+    assert "$" not in compaction_html(Compaction("c", 0, 2, "S", cost=Usage(5, 5)))

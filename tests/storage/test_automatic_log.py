@@ -1,0 +1,125 @@
+"""The file in which a session is also kept, for people to read."""
+
+from pathlib import Path
+
+import pytest
+
+from nbchat.agent.agent import Agent
+from nbchat.chat.commands import Commands
+from nbchat.config.factory import recorder
+from nbchat.config.settings import settings
+from nbchat.conversation.events import Event, SavingFailed
+from nbchat.conversation.session import Session
+from nbchat.errors import RequestRefused
+from nbchat.rendering.banners import notice_text
+from nbchat.storage.export import exported
+from nbchat.storage.store import SessionStore
+from nbchat.testing import Line, ScriptedProvider, fails, says
+
+STORY = says("<summary>They greeted each other.</summary>")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SessionStore:
+    return SessionStore(f"sqlite:///{tmp_path / 'sessions.db'}")
+
+
+def logging_agent(store: SessionStore, folder: object, *lines: Line) -> Agent:
+    agent = Agent(ScriptedProvider(*lines))
+    agent.listener = recorder(store, agent.session, agent, log_folder=str(folder))
+    return agent
+
+
+def notices(events: list[Event]) -> list[str]:
+    return [notice_text(each) for each in events if isinstance(each, SavingFailed)]
+
+
+def test_after_each_turn_the_file_is_the_session_as_it_is_exported(store, tmp_path):
+    folder = tmp_path / "deep" / "logs"
+    agent = logging_agent(store, folder, says("Hello."), fails(RequestRefused("no")))
+    for text in ("Good day.", "And now?"):
+        list(agent.run(text))
+        [file] = folder.iterdir()
+        assert file.name == f"{agent.session.session_id}.md"
+        assert file.read_text(encoding="utf-8") == exported(agent.session, "md")
+        assert text in file.read_text(encoding="utf-8")
+
+
+def test_nobody_else_may_read_it(store, tmp_path):
+    agent = logging_agent(store, tmp_path / "logs", says("Hello."))
+    agent.ask("Good day.")
+    [file] = (tmp_path / "logs").iterdir()
+    assert file.stat().st_mode & 0o077 == 0
+
+
+def test_it_tells_of_compactions_and_of_their_undoing(store, tmp_path):
+    agent = logging_agent(store, tmp_path / "logs", says("word " * 300), STORY)
+    agent.ask("Good day.")
+    list(agent.compact())
+    [file] = (tmp_path / "logs").iterdir()
+    assert "They greeted each other." in file.read_text(encoding="utf-8")
+    list(agent.undo_compaction())
+    assert file.read_text(encoding="utf-8") == exported(agent.session, "md")
+
+
+def test_without_a_folder_there_is_no_file(store, tmp_path):
+    agent = logging_agent(store, "", says("Hello."))
+    agent.ask("Good day.")
+    assert list(tmp_path.glob("**/*.md")) == []
+    assert not Path(f"{agent.session.session_id}.md").exists()
+
+
+def test_a_folder_that_cannot_be_is_told_once_and_the_session_is_saved(store, tmp_path):
+    folder = tmp_path / "logs"
+    folder.write_text("a file")
+    agent = logging_agent(store, folder, *[says("Hello.")] * 3)
+    said = notices([*agent.run("One."), *agent.run("Two.")])
+    assert len(said) == 1
+    assert said[0].startswith("No log of this chat: cannot write into log_folder")
+    assert str(folder) in said[0]
+    kept = store.load(agent.session.session_id)
+    assert kept.transcript == agent.session.transcript
+    folder.unlink()
+    assert notices(list(agent.run("Three."))) == []
+    [file] = folder.iterdir()
+    assert file.read_text(encoding="utf-8") == exported(agent.session, "md")
+
+
+@pytest.mark.parametrize("folder", ["~nobody-of-that-name/logs", "a\0b"])
+def test_a_folder_that_is_no_path_is_one_line(store, folder):
+    agent = logging_agent(store, folder, says("Hello."))
+    assert len(notices(list(agent.run("Good day.")))) == 1
+    assert agent.session.last_answer == "Hello."
+
+
+def test_an_id_from_elsewhere_leads_nowhere_else(store, tmp_path):
+    folder = tmp_path / "logs"
+    agent = Agent(ScriptedProvider(says("Hello.")), session=Session(session_id="../x"))
+    agent.listener = recorder(store, agent.session, agent, log_folder=str(folder))
+    agent.ask("Good day.")
+    assert [file.parent.name for file in tmp_path.glob("**/*.md")] == ["logs"]
+
+
+def test_a_store_that_fails_does_not_keep_it_from_being_written(tmp_path):
+    broken = SessionStore("sqlite:////dev/null/sessions.db")
+    agent = logging_agent(broken, tmp_path / "logs", says("Hello."))
+    assert len(notices(list(agent.run("Good day.")))) == 1
+    [file] = (tmp_path / "logs").iterdir()
+    assert "Hello." in file.read_text(encoding="utf-8")
+
+
+def test_each_session_of_a_chat_has_its_own(store, tmp_path):
+    folder = tmp_path / "logs"
+    config = settings(log_folder=str(folder))
+    agent = logging_agent(store, folder, says("One."), says("Two."), says("Three."))
+    commands = Commands(store, config)
+    agent.ask("Good day.")
+    first = agent.session.session_id
+    commands(agent, "/new")
+    agent.ask("Another day.")
+    commands(agent, f"/resume {first}")
+    agent.ask("Back again.")
+    files = {file.stem: file.read_text(encoding="utf-8") for file in folder.iterdir()}
+    assert len(files) == 2
+    assert files.pop(first) == exported(agent.session, "md")
+    assert "Another day." in "".join(files.values())

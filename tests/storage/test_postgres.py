@@ -1,0 +1,202 @@
+"""The same store on a real PostgreSQL, started for these tests and gone after them."""
+
+import getpass
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from nbchat.agent.agent import Agent
+from nbchat.compaction.engine import CompactionEngine
+from nbchat.config.factory import recorder
+from nbchat.conversation.events import SavingFailed
+from nbchat.conversation.session import Session
+from nbchat.errors import SessionTaken, StoreError
+from nbchat.storage.recorder import save_session
+from nbchat.storage.store import SessionStore
+from nbchat.testing import ScriptedProvider, says
+
+STORY = "The customer asks about order W100 and its parcel. " * 40
+
+
+def programs() -> Path:
+    """Where PostgreSQL's own programs are; Debian keeps them out of the PATH."""
+    found = shutil.which("initdb")
+    folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    return Path(found).parent if found else folders[0]
+
+
+def as_its_user(*command: str) -> None:
+    """Run a program of PostgreSQL, which refuses to be root."""
+    switch = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+    subprocess.run([*switch, *command], check=True, capture_output=True, cwd="/")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """The URL of a server with an empty database."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    folder = Path(f"/tmp/nbchat-postgres-{port}")
+    folder.mkdir()
+    user = "postgres" if os.geteuid() == 0 else getpass.getuser()
+    shutil.chown(folder, user)
+    files, where = str(folder / "files"), programs()
+    as_its_user(str(where / "initdb"), "-D", files, "-A", "trust", "--no-sync")
+    options = f"-p {port} -c listen_addresses=127.0.0.1 -k {folder} -F"
+    control = (str(where / "pg_ctl"), "-D", files, "-w")
+    as_its_user(*control, "-o", options, "-l", str(folder / "log"), "start")
+    yield f"postgresql+psycopg://{user}@127.0.0.1:{port}/postgres"
+    as_its_user(*control, "-m", "immediate", "stop")
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def store(server: str) -> Iterator[SessionStore]:
+    opened = SessionStore(server)
+    yield opened
+    opened.close()
+
+
+def chat(store: SessionStore, *lines, session: Session | None = None) -> Agent:
+    agent = Agent(
+        ScriptedProvider(*lines),
+        session=session,
+        engine=CompactionEngine(policy="single-summary"),
+    )
+    agent.listener = recorder(store, agent.session, agent)
+    return agent
+
+
+def test_a_session_comes_back_as_it_was(store):
+    agent = chat(store, says(STORY), says("<summary>short</summary>"), says("two"))
+    agent.ask("first \0 and \ud800")
+    list(agent.compact())
+    list(agent.pin("Never refund."))
+    agent.ask("second")
+    again = store.load(agent.session.session_id)
+    assert again.transcript == agent.session.transcript
+    assert again.history == agent.session.history
+    assert again.compactions[-1] == agent.session.compaction
+    assert (again.pins, again.usages) == (agent.session.pins, agent.session.usages)
+    assert agent.session.session_id in [info.id for info in store.sessions()]
+
+
+def test_two_kernels_never_interleave(store):
+    agent = chat(store, says("one"), says("two"))
+    agent.ask("first")
+    other = chat(store, says("three"), session=store.load(agent.session.session_id))
+    agent.ask("second")
+    with pytest.raises(SessionTaken):
+        store.add_entry(_longer(other.session), 2, notebook="", model="m")
+    assert store.load(agent.session.session_id).transcript == agent.session.transcript
+
+
+def test_of_two_kernels_that_pin_at_once_one_is_told(store, server):
+    others = SessionStore(server)
+    for _ in range(20):
+        first = chat(store, says("one"))
+        first.ask("first")
+        copy = others.load(first.session.session_id)
+        second = chat(others, session=copy)
+        with ThreadPoolExecutor(2) as pool:
+            pinned = [
+                pool.submit(lambda agent=agent, rule=rule: list(agent.pin(rule)))
+                for agent, rule in ((first, "Never refund."), (second, "Be brief."))
+            ]
+        told = [
+            any(isinstance(event, SavingFailed) for event in each.result())
+            for each in pinned
+        ]
+        assert sorted(told) == [False, True]
+        winner = second if told[0] else first
+        assert store.load(copy.session_id).pins == winner.session.pins
+    others.close()
+
+
+def test_settings_are_kept_with_the_newest_on_top(store):
+    store.set_setting("", "keep", 3)
+    store.set_setting("openai", "keep", 4)
+    store.set_setting("openai", "keep", 5)
+    assert store.settings(("", "openai")) == {"keep": ("openai", 5)}
+    store.set_setting("openai", "keep", None)
+    assert store.settings(("", "openai")) == {"keep": ("", 3)}
+
+
+def test_sessions_are_found_by_characters_that_no_database_takes(store):
+    chat(store, says("ok")).ask("half a pair \ud800, a null \0 and \ufdd0")
+    chat(store, says("ok")).ask("ud800 x00")
+    for word in ("\ud800", "\0", "pair \ud800, a null \0", "\ufdd0"):
+        (found,) = store.sessions(words=["half a", word])
+        assert found.title.startswith("half a pair")
+    assert store.sessions(words=["\udfff"]) == []
+
+
+LONG = {"settings": "scope", "sessions": "id"} | dict.fromkeys(
+    ("chat_messages", "session_snapshots", "drafts"), "session_id"
+)
+
+
+def test_names_of_any_length_are_kept_in_a_database_of_an_older_version_too(
+    store, server
+):
+    agent = chat(store, says("one"))
+    agent.ask("first")
+    store.close()
+    run_sql(server, *(f"DELETE FROM {table}" for table in reversed(LONG)))
+    run_sql(
+        server,
+        *(f"ALTER TABLE {t} ALTER {name} TYPE VARCHAR(64)" for t, name in LONG.items()),
+    )
+    session = Session([("user", "hi")], session_id="s" * 70)
+    save_session(store, session)
+    assert store.load("s" * 70).transcript == session.transcript
+    scope = f"local:/{'x' * 300}.gguf"
+    store.set_setting(scope, "keep", 5)
+    assert store.settings([scope]) == {"keep": (scope, 5)}
+
+
+def run_sql(server: str, *statements: str) -> None:
+    engine = sa.create_engine(server)
+    with engine.begin() as connection:
+        for statement in statements:
+            connection.execute(sa.text(statement))
+    engine.dispose()
+
+
+def test_a_line_that_the_server_has_dropped_costs_nothing(store, server):
+    agent = chat(store, says("one"), says("two"))
+    agent.ask("first")
+    drop_all(server)
+    events = list(agent.run("second"))
+    assert not any(isinstance(event, SavingFailed) for event in events)
+    drop_all(server)
+    assert agent.session.session_id in [info.id for info in store.sessions()]
+
+
+def drop_all(server: str) -> None:
+    """Close every connection but this one, as a restart of the server does."""
+    run_sql(
+        server,
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+        "WHERE pid != pg_backend_pid() AND datname = current_database()",
+    )
+
+
+def test_a_server_that_is_gone_is_one_clear_line():
+    gone = SessionStore("postgresql+psycopg://nobody@127.0.0.1:1/none")
+    with pytest.raises(StoreError, match="the session store failed: ") as failed:
+        gone.sessions()
+    assert "\n" not in str(failed.value)
+
+
+def _longer(session: Session) -> Session:
+    session.append(session.transcript[0])
+    return session

@@ -1,0 +1,508 @@
+"""Sessions in a database: saved event by event, back as they were."""
+
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nbchat.agent.agent import Agent
+from nbchat.compaction.engine import CompactionEngine
+from nbchat.config.factory import newest_session, recorder
+from nbchat.conversation.entries import Compaction, Entry, Usage
+from nbchat.conversation.events import EntryAdded, Event, SavingFailed
+from nbchat.conversation.session import Session
+from nbchat.errors import SessionNotFound, SessionTaken, StoreError
+from nbchat.storage.schema import default_file
+from nbchat.storage.store import PinKind, SessionStore
+from nbchat.testing import Line, ScriptedProvider, calls, says
+
+STORY = "The customer asks about order W100 and its parcel. " * 20
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SessionStore:
+    return SessionStore(f"sqlite:///{tmp_path / 'sessions.db'}")
+
+
+def lookup(order: str) -> str:
+    """Find an order."""
+    return f"{order} was shipped"
+
+
+def agent_in(
+    store: SessionStore, *lines: Line, session: Session | None = None
+) -> Agent:
+    agent = Agent(
+        ScriptedProvider(*lines),
+        tools=[lookup],
+        engine=CompactionEngine(100),
+        session=session,
+    )
+    agent.engine.set_threshold(None if session else 1_000)
+    agent.listener = recorder(store, agent.session, agent)
+    return agent
+
+
+def test_a_session_comes_back_as_it_was(store):
+    agent = agent_in(store, calls("lookup", order="W1"), says("Shipped."))
+    agent.ask("Where is W1?")
+    again = store.load(agent.session.session_id)
+    assert again.transcript == agent.session.transcript
+    assert again.usages == agent.session.usages
+
+
+def test_a_deleted_session_leaves_no_row_and_the_others_stay(store, tmp_path):
+    kept, gone = (agent_in(store, says(STORY), says("x")) for _ in "12")
+    for agent in (kept, gone):
+        agent.ask("Where is W1?")
+        list(agent.pin("Be brief."))
+    name = gone.session.session_id
+    store.delete(name)
+    with pytest.raises(SessionNotFound, match=name):
+        store.load(name)
+    with pytest.raises(SessionNotFound, match="/sessions lists them"):
+        store.delete(name)
+    assert [each.id for each in store.sessions()] == [kept.session.session_id]
+    with sqlite3.connect(tmp_path / "sessions.db") as database:
+        for table in ("chat_messages", "session_snapshots"):
+            ids = database.execute(
+                f"SELECT DISTINCT session_id FROM {table}"
+            ).fetchall()
+            assert ids == [(kept.session.session_id,)]
+    database.close()
+
+
+def test_sessions_are_found_by_words_that_were_said_in_any_message(store):
+    first, second = (
+        agent_in(store, says("Toner is 100% low.")),
+        agent_in(store, says("Two.")),
+    )
+    first.ask("What about the printer?")
+    second.ask("What about the roof?")
+    assert [s.title for s in store.sessions(words=["toner", "PRINTER"])] == [
+        "What about the printer?"
+    ]
+    assert [s.title for s in store.sessions(words=["about", "two"])] == [
+        "What about the roof?"
+    ]
+    assert len(store.sessions(words=["what"])) == 2
+    assert store.sessions(words=["toner", "roof"]) == []
+    assert [s.title for s in store.sessions(words=["100%"])] == [
+        "What about the printer?"
+    ]
+    assert store.sessions(words=["1_0"]) == []
+
+
+@pytest.mark.parametrize("word", ["österreich", "Österreich", "žIžKOV", "fahrt"])
+def test_sessions_are_found_in_any_case_of_any_alphabet(store, word):
+    agent_in(store, says("ja")).ask("Fahrt nach ÖSTERREICH und Žižkov")
+    assert len(store.sessions(words=[word])) == 1
+
+
+def test_sessions_are_found_by_characters_that_no_database_takes(store):
+    agent_in(store, says("ok")).ask("half a pair \ud800, a null \0 and \ufdd0")
+    agent_in(store, says("ok")).ask("ud800 x00")
+    for word in ("\ud800", "\0", "pair \ud800, a null \0", "\ufdd0"):
+        (found,) = store.sessions(words=[word])
+        assert found.title.startswith("half a pair")
+    assert store.sessions(words=["\udfff"]) == []
+
+
+def test_after_a_compaction_the_view_and_the_full_transcript_both_survive(store):
+    agent = agent_in(store, says(STORY), says("<summary>short</summary>"), says("two"))
+    agent.ask("first")
+    list(agent.compact())
+    agent.ask("second")
+    again = store.load(agent.session.session_id)
+    assert again.history == agent.session.history
+    assert [entry.role for entry in again.history] == ["summary", "user", "assistant"]
+    assert [e.content for e in again.transcript] == ["first", STORY, "second", "two"]
+    assert again.compaction == agent.session.compaction
+
+
+def test_an_undone_compaction_stays_undone_after_loading(store):
+    agent = agent_in(store, says(STORY), says("<summary>short</summary>"))
+    agent.ask("first")
+    list(agent.compact())
+    list(agent.undo_compaction())
+    assert store.load(agent.session.session_id).history == agent.session.transcript
+
+
+def test_the_meter_goes_on_where_it_was(store):
+    agent = agent_in(store, says("one", tokens=60), says("two", tokens=70))
+    agent.ask("first")
+    agent.ask("second")
+    again = agent_in(store, session=store.load(agent.session.session_id))
+    assert again.engine.input_tokens == 130
+
+
+def test_hidden_reasoning_is_no_part_of_the_context_after_loading_either(store):
+    agent = agent_in(
+        store, Line("yes", usage=Usage(500, 60_000, dropped_tokens=59_990))
+    )
+    agent.ask("think hard")
+    again = agent_in(store, session=store.load(agent.session.session_id))
+    assert again.session.usages == agent.session.usages
+    assert again.engine.context_tokens(again.session) == 510
+
+
+def test_a_covered_entry_that_was_changed_puts_its_summary_out_of_force(
+    store, tmp_path
+):
+    agent = agent_in(store, says(STORY), says("<summary>short</summary>"))
+    agent.ask("first")
+    list(agent.compact())
+    with sqlite3.connect(tmp_path / "sessions.db") as database:
+        database.execute("UPDATE chat_messages SET content = 'x' WHERE position = 0")
+    again = store.load(agent.session.session_id)
+    assert again.history == again.transcript
+
+
+def test_a_chain_is_out_of_force_from_the_changed_entry_on_and_says_why(
+    store, tmp_path
+):
+    lines = (says(STORY), says("<summary>A</summary>")) * 3
+    agent = agent_in(store, *lines)
+    for question in ("first", "second", "third"):
+        agent.ask(question)
+        list(agent.compact())
+    with sqlite3.connect(tmp_path / "sessions.db") as database:
+        database.execute("UPDATE chat_messages SET content = 'x' WHERE position = 3")
+    database.close()
+    again = store.load(agent.session.session_id)
+    assert again.compaction is not None
+    assert again.compaction.stop == 2
+    assert [e.content for e in again.history[1:4]] == ["second", "x", "third"]
+    reasons = [each.reason for each in again.decided_compactions]
+    assert reasons == ["", *["the entries it covers were changed"] * 2]
+    with sqlite3.connect(tmp_path / "sessions.db") as database:
+        database.execute("DELETE FROM chat_messages WHERE position = 0")
+    database.close()
+    again = store.load(agent.session.session_id)
+    assert again.history == again.transcript
+
+
+def test_pins_come_back_in_order_and_every_change_of_them_is_kept(store, tmp_path):
+    agent = agent_in(store, says("hi"), says("ho"))
+    list(agent.pin("Never refund over $50.\n  \ud800"))
+    agent.ask("hello")
+    list(agent.pin("Close only what is solved."))
+    list(agent.pin("Answer in French."))
+    list(agent.unpin(2))
+    assert store.load(agent.session.session_id).pins == agent.session.pins
+    assert agent.session.pins == (
+        "Never refund over $50.\n  \ud800",
+        "Answer in French.",
+    )
+    with sqlite3.connect(tmp_path / "sessions.db") as database:
+        rows = database.execute("SELECT kind FROM session_snapshots ORDER BY number")
+        assert [kind for (kind,) in rows] == ["pin", "pin", "pin", "unpin"]
+    database.close()
+    again = agent_in(store, session=store.load(agent.session.session_id))
+    list(again.unpin(1))
+    assert store.load(again.session.session_id).pins == ("Answer in French.",)
+
+
+def test_a_pin_set_without_an_event_is_saved_with_the_next_one(store):
+    agent = agent_in(store, says("hi"))
+    agent.session.pin("Answer in French.")
+    agent.ask("hello")
+    assert store.load(agent.session.session_id).pins == ("Answer in French.",)
+
+
+def test_an_entry_that_is_saved_once_more_changes_nothing(store):
+    agent = agent_in(store, says("hi"))
+    agent.ask("hello")
+    for position in (0, 1):
+        store.add_entry(agent.session, position, notebook="", model="")
+    assert store.load(agent.session.session_id).transcript == agent.session.transcript
+    other = Session([("user", "other")], session_id=agent.session.session_id)
+    with pytest.raises(SessionTaken, match="another kernel"):
+        store.add_entry(other, 0, notebook="", model="")
+
+
+def test_sessions_are_listed_with_their_first_words(store):
+    agent_in(store, says("a")).ask("What is   the weather?")
+    listed = store.sessions()
+    assert [(info.title, info.entries) for info in listed] == [
+        ("What is the weather?", 2)
+    ]
+    assert listed[0].model == "scripted:model"
+
+
+def test_a_session_that_begins_with_attachments_is_listed_with_the_words(store):
+    agent = agent_in(store, says("A list."))
+    brought = [Entry("user", f"The variable {n}", "", "file", "{}") for n in "ab"]
+    list(agent.run("What is @a?", attached=brought))
+    other = agent_in(store)
+    other.session.append(brought[0])
+    other.listener(EntryAdded(0, brought[0]))
+    titles = {info.title: info.entries for info in store.sessions()}
+    assert titles == {"What is @a?": 4, "The variable a": 1}
+
+
+def test_the_session_used_last_comes_first(store):
+    old, new = agent_in(store, says("a"), says("b")), agent_in(store, says("c"))
+    old.ask("old")
+    time.sleep(0.002)
+    new.ask("new")
+    assert [info.title for info in store.sessions()] == ["new", "old"]
+    time.sleep(0.002)
+    old.ask("old again")
+    assert [info.title for info in store.sessions()] == ["old", "new"]
+
+
+def test_an_unknown_session_is_one_clear_line(store):
+    with pytest.raises(StoreError, match=r"no session 'nope'; /sessions lists them"):
+        store.load("nope")
+
+
+def test_two_kernels_on_one_session_never_interleave(store):
+    agent = agent_in(store, says("one"), says("two"))
+    agent.ask("first")
+    other = agent_in(store, says("three"), session=store.load(agent.session.session_id))
+    agent.ask("second")
+    events = list(other.run("at the same time"))
+    failures = [event for event in events if isinstance(event, SavingFailed)]
+    assert "another kernel" in failures[0].reason
+    assert other.session.last_answer == "three"
+    saved = [entry.content for entry in store.load(agent.session.session_id).transcript]
+    assert saved == ["first", "one", "second", "two"]
+
+
+def faults(events: Iterable[Event]) -> list[str]:
+    return [event.reason for event in events if isinstance(event, SavingFailed)]
+
+
+def test_a_rule_that_another_kernel_has_pinned_meanwhile_is_not_overwritten(store):
+    agent = agent_in(store, says("one"))
+    agent.ask("first")
+    other = agent_in(store, session=store.load(agent.session.session_id))
+    assert faults(agent.pin("Never refund more than $50.")) == []
+    (reason,) = faults(other.pin("Answer in French."))
+    assert "another kernel" in reason
+    assert faults(agent.pin("Be brief.")) == []
+    assert store.load(agent.session.session_id).pins == agent.session.pins
+
+
+def test_a_kernel_left_behind_cannot_take_back_anothers_summary(store):
+    lines = (says(STORY), says("<summary>short</summary>"), says("two"))
+    agent = agent_in(store, *lines)
+    agent.ask("first")
+    list(agent.compact())
+    other = agent_in(store, session=store.load(agent.session.session_id))
+    agent.ask("second")
+    (reason,) = faults(other.undo_compaction())
+    assert "another kernel" in reason
+    assert store.load(agent.session.session_id).history == agent.session.history
+
+
+def test_a_kernel_that_was_interrupted_while_it_saved_goes_on(store):
+    class Interrupted(SessionStore):
+        """Is interrupted between the commit and the news of it."""
+
+        is_quick = False
+
+        def add_pins(self, *pins: Any, kind: PinKind) -> int:
+            number = super().add_pins(*pins, kind=kind)
+            if self.is_quick:
+                return number
+            raise KeyboardInterrupt
+
+    interrupted = Interrupted(store.url)
+    agent = agent_in(interrupted, says("one"))
+    agent.ask("first")
+    with pytest.raises(KeyboardInterrupt):
+        list(agent.pin("Be brief."))
+    interrupted.is_quick = True
+    assert faults(agent.pin("Answer in French.")) == []
+    assert store.load(agent.session.session_id).pins == agent.session.pins
+    assert len(agent.session.pins) == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("\ud800 \x00 \U0001f600", "'; DROP TABLE sessions; --", "\\x00 \\ud800 \\"),
+        *("\ud83d\ude00", "\ufdd0", "\ufdd0\\x00", "é\x00\\", "\x00" * 100_000),
+    ],
+    ids=ascii,
+)
+def test_any_text_comes_back_from_the_store_as_it_was(store, text):
+    agent = agent_in(store, says("ok"))
+    agent.ask(text)
+    loaded = store.load(agent.session.session_id)
+    assert loaded.transcript == agent.session.transcript
+    assert loaded.transcript[0].content == text
+
+
+@pytest.mark.parametrize("text", ["null \x00", "half a pair \ud83d"], ids=ascii)
+def test_no_row_holds_what_a_database_refuses(store, tmp_path, text):
+    agent_in(store, says("ok")).ask(text)
+    with sqlite3.connect(tmp_path / "sessions.db") as connection:
+        rows = connection.execute("SELECT content FROM chat_messages").fetchall()
+    assert "\0" not in rows[0][0]
+    assert store.sessions()[0].title == text
+
+
+def test_a_session_with_entries_of_a_later_version_is_refused_in_one_line(
+    store, tmp_path
+):
+    agent = agent_in(store, says("ok"))
+    agent.ask("hello")
+    with sqlite3.connect(tmp_path / "sessions.db") as connection:
+        connection.execute("UPDATE chat_messages SET role = 'oracle'")
+    with pytest.raises(StoreError, match=r"cannot be read: entry 0 .* role 'oracle'"):
+        store.load(agent.session.session_id)
+
+
+def test_the_default_file_is_in_the_jupyter_data_folder_and_private():
+    store = SessionStore()
+    agent_in(store, says("hi")).ask("hello")
+    assert default_file().parent.parent == Path(os.environ["JUPYTER_DATA_DIR"])
+    assert stat.S_IMODE(default_file().stat().st_mode) == 0o600
+
+
+def test_a_file_that_is_no_database_is_one_clear_line_and_stays(tmp_path):
+    file = tmp_path / "sessions.db"
+    file.write_text("this is not a database, it is a diary" * 50)
+    with pytest.raises(
+        StoreError, match="the session store failed: file is not a database"
+    ):
+        SessionStore(f"sqlite:///{file}").sessions()
+    assert file.read_text().startswith("this is not a database")
+
+
+def test_a_store_that_cannot_be_written_does_not_end_the_chat(tmp_path):
+    agent = agent_in(
+        SessionStore(f"sqlite:///{tmp_path}/no/such/folder.db"), says("hi")
+    )
+    events = list(agent.run("hello"))
+    assert any(isinstance(event, SavingFailed) for event in events)
+    assert agent.session.last_answer == "hi"
+
+
+def test_a_fault_that_passes_is_told_once_and_leaves_no_hole(tmp_path):
+    folder = tmp_path / "not-there-yet"
+    store = SessionStore(f"sqlite:///{folder / 'sessions.db'}")
+    agent = agent_in(store, says("one"), says("two"))
+    events = list(agent.run("first"))
+    assert len([event for event in events if isinstance(event, SavingFailed)]) == 1
+    folder.mkdir()
+    agent.ask("second")
+    saved = store.load(agent.session.session_id)
+    assert saved.transcript == agent.session.transcript
+    assert saved.usages == agent.session.usages
+
+
+def test_a_database_in_memory_is_one_for_all_threads():
+    store = SessionStore("sqlite://")
+    agent = agent_in(store, says("one"), says("two"))
+    agent.ask("first")
+    with ThreadPoolExecutor(2) as pool:
+        told = pool.submit(lambda: faults(agent.run("second"))).result()
+        listed = list(pool.map(lambda _: len(store.sessions()), range(20)))
+    assert (told, listed) == ([], [1] * 20)
+    assert store.load(agent.session.session_id).transcript == agent.session.transcript
+    store.close()
+
+
+def test_what_was_said_survives_a_process_killed_at_once(store, tmp_path):
+    code = """
+import os, signal, sys
+from nbchat.config.factory import newest_session, recorder
+from nbchat.agent.agent import Agent
+from nbchat.conversation.events import EntryAdded
+from nbchat.storage.store import SessionStore
+from nbchat.testing import ScriptedProvider, says
+agent = Agent(ScriptedProvider(says("an answer")))
+agent.session.session_id = "s1"
+agent.listener = recorder(SessionStore(sys.argv[1]), agent.session, agent)
+for event in agent.run("a question"):
+    if isinstance(event, EntryAdded) and event.position == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+    url = f"sqlite:///{tmp_path / 'sessions.db'}"
+    subprocess.run([sys.executable, "-c", code, url], check=False)
+    said = [Entry("user", "a question"), Entry("assistant", "an answer")]
+    assert store.load("s1").transcript == said
+
+
+def test_repr_hides_the_password_of_a_database():
+    assert "secret" not in repr(SessionStore("postgresql://ada:secret@localhost/chats"))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql+psycopg://ann:pa@ss:tiger@127.0.0.1:1/chats",
+        "postgresql+psycopg://ann:pass@tiger@127.0.0.1:1/chats",
+        "postgresql+psycopg://ann:pass@tiger/x@127.0.0.1:1/chats",
+        "postgresql+psycopg://ann:tiger@127.0.0.1:54x/chats",
+        "tiger",
+    ],
+)
+def test_an_address_that_cannot_be_read_is_one_line_without_any_of_it(url):
+    store = SessionStore(url)
+    agent = agent_in(store, says("hi"))
+    (reason,) = faults(agent.run("hello"))
+    assert "write @ in a password as %40" in reason
+    assert agent.session.last_answer == "hi"
+    with pytest.raises(StoreError, match="cannot be read") as refused:
+        _ = store.place
+    for shown in (reason, repr(store), str(refused.value)):
+        assert "tiger" not in shown
+        assert "54x" not in shown
+
+
+def test_a_password_with_an_escaped_at_is_read_and_hidden():
+    store = SessionStore("postgresql://a@corp:p%40ss@host/chats?password=secret")
+    assert repr(store) == "<SessionStore postgresql://a%40corp:***@host/chats>"
+
+
+def test_an_option_that_no_database_takes_is_one_clear_line():
+    with pytest.raises(StoreError, match=r"'soon'; check store_url$"):
+        SessionStore("sqlite:///x.db?timeout=soon").sessions()
+
+
+ODD = "a\ud800 \0 \ufdd0 \u202e\U0001f600"
+
+
+def test_any_text_is_stored_in_every_place_and_comes_back(store):
+    agent = agent_in(store, says(ODD))
+    session = agent.session
+    session.session_id = ODD
+    session.append(Entry("user", ODD, ODD, ODD, ODD))
+    store.add_entry(session, 0, notebook=ODD, model=ODD)
+    record = Compaction(ODD, 0, 1, ODD, model=ODD, reason=ODD)
+    session.newest_snapshot = store.add_compaction(session, record)
+    store.add_pins(session, (ODD,), kind="pin")
+    store.set_setting(ODD, ODD, ODD)
+    (info,) = store.sessions(notebook=ODD)
+    assert (info.id, info.notebook, info.model) == (ODD, ODD, ODD)
+    loaded = store.load(ODD)
+    assert loaded.transcript == session.transcript
+    assert (loaded.pins, loaded.compactions[0].summary) == ((ODD,), ODD)
+    assert store.settings([ODD]) == {ODD: (ODD, ODD)}
+
+
+def test_a_session_of_an_odd_name_is_not_found_and_no_fault(store):
+    with pytest.raises(SessionNotFound):
+        store.load("\udcff")
+    assert store.sessions(notebook="\udcff") == []
+
+
+def test_an_odd_name_of_the_notebook_or_model_costs_no_message(store, monkeypatch):
+    monkeypatch.setenv("JPY_SESSION_NAME", "caf\udce9.ipynb")
+    agent = agent_in(store, says("Shipped."))
+    agent.listener = recorder(store, agent.session, agent)
+    assert not any(isinstance(e, SavingFailed) for e in agent.run("Where is it?"))
+    assert newest_session(store).transcript == agent.session.transcript

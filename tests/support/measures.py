@@ -1,0 +1,232 @@
+"""What later tool calls need of earlier ones, and whether a text still holds it.
+
+A value counts when a call after the cut uses it and it stood before the cut as a whole
+word: 3 to 80 characters, not spelled out by the system prompt or the tools. "must" are
+those that nothing repeats between the cut and their first use. A call is bound when all
+the remembered values it needs stand together in one row.
+"""
+
+import random
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from trajectories import Trajectory
+
+from nbchat.agent.agent import Agent
+from nbchat.compaction.engine import CompactionEngine
+from nbchat.conversation.entries import Entry
+from nbchat.conversation.session import Session
+from nbchat.conversation.turns import safe_cuts
+from nbchat.providers.base import Provider
+from nbchat.providers.tokens import TokenCounter
+from nbchat.testing import ScriptedProvider
+
+COUNTER = TokenCounter()
+ROW_TOKENS = 120
+"""Tokens of a line that still counts as one row."""
+
+
+def texts(entries: Sequence[Entry]) -> str:
+    """All that stands in entries, calls included."""
+    return "\n".join(f"{e.content}\n{e.tool_name}\n{e.tool_args}" for e in entries)
+
+
+def has_word(text: str, value: str) -> bool:
+    """Whether a value stands in a text by itself, not inside of a longer word."""
+    return re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text) is not None
+
+
+def leaves(value: Any) -> Iterator[str]:
+    """The texts and numbers inside a JSON value."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        for inner in value:
+            yield from leaves(inner)
+    elif isinstance(value, str | int | float) and not isinstance(value, bool):
+        yield str(value)
+
+
+def cut_at(entries: Sequence[Entry], share: float) -> int:
+    """The last unit boundary before a share of the tokens."""
+    limit = share * COUNTER.count_entries(entries)
+    sizes, total = [0], 0
+    for entry in entries:
+        total += COUNTER.count_entry(entry)
+        sizes.append(total)
+    return max((c for c in safe_cuts(entries) if c and sizes[c] <= limit), default=0)
+
+
+@dataclass(frozen=True)
+class Need:
+    """What one later call needs from before the cut."""
+
+    tool: str
+    values: tuple[str, ...]
+    """Every remembered value, in order."""
+    new: tuple[str, ...]
+    """Those that no call before this one had needed."""
+    must: frozenset[str]
+    """Of the new ones, those that nothing repeats between the cut and here."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A conversation and where it is cut."""
+
+    name: str
+    entries: tuple[Entry, ...]
+    known: str
+    """System prompt and tools: what need not be remembered."""
+    cut: int
+
+    @property
+    def covered(self) -> tuple[Entry, ...]:
+        """What a compaction at the cut would fold."""
+        return self.entries[: self.cut]
+
+    @cached_property
+    def needs(self) -> list[Need]:
+        """The needs of all later calls."""
+        before, seen, found = texts(self.covered), set[str](), []
+        for place in range(self.cut, len(self.entries)):
+            call = self.entries[place]
+            if not call.is_call:
+                continue
+            values = dict.fromkeys(
+                value
+                for value in leaves(call.arguments)
+                if 3 <= len(value) <= 80
+                and has_word(before, value)
+                and not has_word(self.known, value)
+            )
+            between = texts(self.entries[self.cut : place])
+            new = tuple(value for value in values if value not in seen)
+            must = frozenset(value for value in new if not has_word(between, value))
+            seen.update(new)
+            if values:
+                found.append(Need(call.tool_name, tuple(values), new, must))
+        return found
+
+
+@dataclass
+class Score:
+    """Counts over many cases."""
+
+    kept: int = 0
+    total: int = 0
+    must_kept: int = 0
+    must_total: int = 0
+    bound: int = 0
+    bound_total: int = 0
+
+    def add(self, case: Case, view: str, rows: Sequence[str]) -> None:
+        """Count one case whose view after the cut is `view`."""
+        for need in case.needs:
+            for value in need.new:
+                is_kept = has_word(view, value)
+                self.total += 1
+                self.kept += is_kept
+                if value in need.must:
+                    self.must_total += 1
+                    self.must_kept += is_kept
+            if len(need.values) > 1:
+                self.bound_total += 1
+                self.bound += any(
+                    all(has_word(row, value) for value in need.values) for row in rows
+                )
+
+    def __str__(self) -> str:
+        """Three shares and what they are of."""
+        pairs = (
+            ("all", self.kept, self.total),
+            ("must", self.must_kept, self.must_total),
+            ("bound", self.bound, self.bound_total),
+        )
+        return "   ".join(
+            f"{name} {part:4}/{whole:4} {part / max(whole, 1):6.1%}"
+            for name, part, whole in pairs
+        )
+
+
+def rows_of(text: str) -> list[str]:
+    """The lines of a text that are short enough to be rows."""
+    return [line for line in text.splitlines() if COUNTER.count(line) <= ROW_TOKENS]
+
+
+def known_of(run: Trajectory) -> str:
+    """What a run's model is told besides the conversation."""
+    return run.system + run.tools
+
+
+def singles(
+    runs: Sequence[Trajectory], shares: Sequence[float] = (0.25, 0.5, 0.75)
+) -> Iterator[Case]:
+    """Each run by itself."""
+    for run in runs:
+        for share in shares:
+            if cut := cut_at(run.entries, share):
+                yield Case(run.name, run.entries, known_of(run), cut)
+
+
+def desks(
+    runs: Sequence[Trajectory],
+    *,
+    size: int = 6,
+    count: int = 12,
+    shares: Sequence[float] = (0.25, 0.5, 0.75),
+    seed: int = 7,
+) -> Iterator[Case]:
+    """Long sessions in which several conversations take turns, unit by unit."""
+    chance = random.Random(seed)
+    for number in range(count):
+        chosen = chance.sample(list(runs), size)
+        entries = interleaved(chosen, chance)
+        known = "\n".join(map(known_of, chosen))
+        for share in shares:
+            if cut := cut_at(entries, share):
+                yield Case(f"desk {number}", entries, known, cut)
+
+
+def interleaved(runs: Sequence[Trajectory], chance: random.Random) -> tuple[Entry, ...]:
+    """Conversations in turns of one to six units, each in its own order."""
+    waiting = [_units(run.entries, number) for number, run in enumerate(runs)]
+    merged: list[Entry] = []
+    while waiting := [units for units in waiting if units]:
+        units = chance.choice(waiting)
+        for _ in range(chance.randint(1, 6)):
+            if units:
+                merged += units.pop(0)
+    return tuple(merged)
+
+
+def _units(entries: Sequence[Entry], number: int) -> list[list[Entry]]:
+    cuts = safe_cuts(entries)
+    return [
+        [_renamed(entry, number) for entry in entries[start:stop]]
+        for start, stop in zip(cuts, [*cuts[1:], len(entries)], strict=False)
+        if stop > start
+    ]
+
+
+def _renamed(entry: Entry, number: int) -> Entry:
+    """Call ids of different conversations must not meet."""
+    if not entry.tool_id:
+        return entry
+    return entry._replace(tool_id=f"{number}_{entry.tool_id}")
+
+
+def compacted(
+    said: Sequence[Entry],
+    *,
+    policy: str = "extractive",
+    provider: Provider | None = None,
+) -> Session:
+    """What was said, after one compaction of it by hand; by default by no model."""
+    engine = CompactionEngine(policy=policy)
+    agent = Agent(provider or ScriptedProvider(), session=Session(said), engine=engine)
+    list(agent.compact())
+    return agent.session
