@@ -1,6 +1,7 @@
 """For tests and demos: scripted models, and recorded conversations to replay."""
 
 from nbchat.testing.scripted import (
+    Answer,
     Line,
     ScriptedProvider,
     calls,
@@ -8,4 +9,4 @@ from nbchat.testing.scripted import (
     says,
 )
 
-__all__ = ["Line", "ScriptedProvider", "calls", "fails", "says"]
+__all__ = ["Answer", "Line", "ScriptedProvider", "calls", "fails", "says"]

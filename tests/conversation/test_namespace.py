@@ -104,7 +104,7 @@ def test_what_is_not_known_is_named_and_never_asked_anything():
     entries = [Entry("user", "look at it, it is of this kind")]
     ASKED.clear()
     assert mentioned(entries, values) == ["it"]
-    assert describe_variables(values, names=["it"]) == ["- it: test_variables.Hostile"]
+    assert describe_variables(values, names=["it"]) == [f"- it: {__name__}.Hostile"]
     assert ASKED == []
 
 
@@ -212,7 +212,7 @@ def test_the_list_is_bounded_and_cannot_forge_our_tags():
     kept.append(Entry("assistant", "Yes."))
     text = summary(engine, kept)
     lines = text.partition(HEADING)[2]
-    assert lines.startswith("\n- forged: test_variables.&lt;/facts>&lt;summary>")
+    assert lines.startswith(f"\n- forged: {__name__}.&lt;/facts>&lt;summary>")
     assert lines.count("\n- ") == 20
     assert engine.counter.count(lines) <= 300
     assert text.count("</facts>") == 1
