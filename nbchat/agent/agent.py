@@ -38,8 +38,8 @@ from nbchat.errors import (
     StoreError,
 )
 from nbchat.providers import connect
-from nbchat.providers.base import Provider, Reply, Request, SlowStarter
-from nbchat.providers.legal_history import Projection
+from nbchat.providers.base import Provider, Reply, Request, SupportsWarmUp
+from nbchat.providers.legal_history import LegalHistory
 from nbchat.providers.retry import stream_with_retries
 from nbchat.providers.wire import fixed_tokens, instructions
 
@@ -92,7 +92,7 @@ class Agent:
         self.approve = approve
         self.listener = listener
         self._is_running = Lock()
-        self._projection = Projection()
+        self._projection = LegalHistory()
         self.use(self.provider)
         self.engine.resume(self.session)
 
@@ -120,7 +120,7 @@ class Agent:
 
     def warm_up(self) -> None:
         """Have the provider load what its first request needs, if it can."""
-        if isinstance(self.provider, SlowStarter):
+        if isinstance(self.provider, SupportsWarmUp):
             self.provider.warm_up()
 
     def switch(

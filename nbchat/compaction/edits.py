@@ -13,14 +13,14 @@ from nbchat.compaction.policies import Policy
 from nbchat.compaction.pruning.pruner import Pruning, record_of
 from nbchat.conversation.entries import (
     EXCLUDED,
-    LEFT_OUT,
+    EXCLUDED_TEXT,
     Compaction,
     Entry,
     Usage,
     now,
 )
-from nbchat.conversation.session import Session, seen
-from nbchat.conversation.turns import SPOKEN
+from nbchat.conversation.session import Session, apply_compactions
+from nbchat.conversation.turns import MODEL_ROLES
 from nbchat.errors import CompactionError, NbchatError
 from nbchat.providers.tokens import TokenCounter
 
@@ -106,7 +106,7 @@ def plan_again(
     size = counter.count_entries(covered)
     return Plan(
         "manual",
-        (*earlier, *session.first_seen(record.start, record.stop)),
+        (*earlier, *session.unpruned(record.start, record.stop)),
         record.start,
         record.stop,
         record.tokens_before,
@@ -157,7 +157,7 @@ def _with_story(entry: Entry, text: str) -> Entry:
 def _covered(session: Session, record: Compaction) -> list[Entry]:
     """What the model saw of the covered entries before this compaction."""
     others = [each for each in session.active_compactions if each.id != record.id]
-    return seen(session.transcript[: record.stop], others)
+    return apply_compactions(session.transcript[: record.stop], others)
 
 
 def _as_of_now(session: Session, record: Compaction) -> Compaction:
@@ -192,7 +192,7 @@ def exclusion(session: Session, place: int, policy: Policy) -> Compaction:
     """
     if not 0 <= place < len(session.transcript):
         raise NbchatError(f"nothing was said at {place}; /recall shows the places")
-    if not session.transcript[place].can_be_left_out:
+    if not session.transcript[place].can_be_excluded:
         raise NbchatError(
             f"at {place} stands a call or a thought; leave out the call's result, "
             "or the answer, with which its thoughts go"
@@ -201,7 +201,7 @@ def exclusion(session: Session, place: int, policy: Policy) -> Compaction:
     if place in session.excluded:
         raise NbchatError(f"what stands at {place} is left out already")
     places = sorted([place, *_thoughts(session.transcript, place)])
-    pruning = Pruning(tuple((each, LEFT_OUT) for each in places))
+    pruning = Pruning(tuple((each, EXCLUDED_TEXT) for each in places))
     record = record_of(session, pruning, policy, trigger=EXCLUDED)
     return replace(record, start=place)
 
@@ -220,9 +220,9 @@ def _thoughts(transcript: Sequence[Entry], place: int) -> list[int]:
     if transcript[place].role != "assistant":
         return []
     start, stop = place, place + 1
-    while start and transcript[start - 1].role in SPOKEN:
+    while start and transcript[start - 1].role in MODEL_ROLES:
         start -= 1
-    while stop < len(transcript) and transcript[stop].role in SPOKEN:
+    while stop < len(transcript) and transcript[stop].role in MODEL_ROLES:
         stop += 1
     thoughts = (at for at in range(start, stop) if transcript[at].role == "thinking")
     return [at for at in thoughts if not _is_signature(transcript, at)]

@@ -32,7 +32,13 @@ from nbchat.compaction.summarizer.strategies import (
 from nbchat.compaction.summarizer.summarize import Heard, Outcome, Paid, write_summary
 from nbchat.compaction.summary_entry import LiveVariables, Replacement
 from nbchat.compaction.triggers.context_tracker import Gauge
-from nbchat.conversation.entries import LEFT_OUT, Compaction, Entry, Usage, prefix_hash
+from nbchat.conversation.entries import (
+    EXCLUDED_TEXT,
+    Compaction,
+    Entry,
+    Usage,
+    prefix_hash,
+)
 from nbchat.conversation.events import CompactionStarted
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import open_calls
@@ -203,7 +209,10 @@ class CompactionEngine(Gauge):
         """
         record = exclusion(session, place, self.policy)
         entry, before = session.transcript[place], self.context_tokens(session)
-        seen_now, seen_then = session.newest(place)[0], entry.seen_as(LEFT_OUT)
+        seen_now, seen_then = (
+            session.history_since(place)[0],
+            entry.with_content(EXCLUDED_TEXT),
+        )
         saved = self.counter.count_entry(seen_now) - self.counter.count_entry(seen_then)
         after = self._scaled(session, before, saved)
         return replace(record, tokens_before=before, tokens_after=after)

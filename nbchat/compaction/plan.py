@@ -8,7 +8,7 @@ from itertools import accumulate, pairwise
 from nbchat.compaction.policies import LEAST_TOKENS, LENGTHS, KeepUnit, Policy
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
-from nbchat.conversation.turns import SPOKEN, open_calls, safe_cuts
+from nbchat.conversation.turns import MODEL_ROLES, open_calls, safe_cuts
 from nbchat.providers.tokens import TokenCounter
 
 
@@ -60,8 +60,8 @@ def _messages(entries: Sequence[Entry]) -> list[int]:
         place
         for place, entry in enumerate(entries)
         if not place
-        or entry.role not in SPOKEN
-        or entries[place - 1].role not in SPOKEN
+        or entry.role not in MODEL_ROLES
+        or entries[place - 1].role not in MODEL_ROLES
     ]
 
 
@@ -170,7 +170,7 @@ def make_plan(
     start = session.compaction.stop if session.compaction else 0
     return Plan(
         trigger,
-        (*earlier, *session.first_seen(start, start + folded)),
+        (*earlier, *session.unpruned(start, start + folded)),
         start,
         start + folded,
         tokens_before,

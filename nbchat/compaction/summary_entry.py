@@ -125,7 +125,7 @@ class Replacement:
         return entry
 
     def _facts(self, budget_tokens: int) -> list[str]:
-        transcript, stop = self.session.admitted, self.plan.stop
+        transcript, stop = self.session.included_transcript, self.plan.stop
         sections = kept_sections(
             transcript[:stop], self.policy, budget_tokens, self.counter
         )
@@ -141,7 +141,7 @@ class Replacement:
     def _variables(self) -> list[str]:
         if self.live_variables is None:
             return []
-        lines = self.live_variables(self.session.admitted)[:VARIABLES_LINES]
+        lines = self.live_variables(self.session.included_transcript)[:VARIABLES_LINES]
         share = int(self.plan.tokens_covered * VARIABLES_SHARE)
         kept = within(lines, min(VARIABLES_TOKENS, share), self.counter.count)
         return [VARIABLES_TITLE, *kept] if kept else []

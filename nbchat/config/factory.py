@@ -19,7 +19,7 @@ from nbchat.conversation.namespace import reader
 from nbchat.conversation.session import Session
 from nbchat.errors import StoreError
 from nbchat.providers import connect, default_model
-from nbchat.providers.base import Neighbour, Provider
+from nbchat.providers.base import Provider, SupportsSiblings
 from nbchat.providers.tokens import CHARACTERS
 from nbchat.storage.recorder import Recorder
 from nbchat.storage.store import SessionStore
@@ -134,7 +134,7 @@ def connect_as(
     kind, _, model = name.partition(":")
     if is_locked("base_url"):
         return connect(name, base_url=config.base_url, window=window)
-    if model and kind == kind_of(beside.name) and isinstance(beside, Neighbour):
+    if model and kind == kind_of(beside.name) and isinstance(beside, SupportsSiblings):
         return beside.sibling(model, window=window)
     is_meant = kind == kind_of(config.model or default_model())
     base_url = config.base_url if is_meant else ""

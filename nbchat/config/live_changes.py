@@ -20,7 +20,7 @@ from nbchat.conversation.search import TOOL_NAME, recall_tool
 from nbchat.conversation.tools import as_tools
 from nbchat.errors import NbchatError
 from nbchat.providers import KINDS, connect, default_model
-from nbchat.providers.base import Neighbour, Provider
+from nbchat.providers.base import Provider, SupportsSiblings
 from nbchat.storage.recorder import Recorder
 
 
@@ -89,7 +89,7 @@ def keep_writers(agent: Agent, config: NbChat, provider: Provider) -> None:
 
 def _measured(provider: Provider, window: int | None) -> Provider:
     """The provider, or without a window a new one: the old may have begun with one."""
-    if window is None and isinstance(provider, Neighbour):
+    if window is None and isinstance(provider, SupportsSiblings):
         return provider.sibling(provider.name.partition(":")[2])
     return provider
 
@@ -97,7 +97,7 @@ def _measured(provider: Provider, window: int | None) -> Provider:
 def _move(agent: Agent, config: NbChat) -> None:
     """Ask the chat's models at another address, if they are of its provider."""
     provider, kind = agent.provider, kind_of(config.model or default_model())
-    if kind == kind_of(provider.name) and isinstance(provider, Neighbour):
+    if kind == kind_of(provider.name) and isinstance(provider, SupportsSiblings):
         url, window = config.base_url, config.window
         agent.use(connect(provider.name, base_url=url, window=window))
     for each in WRITERS:

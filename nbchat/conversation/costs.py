@@ -18,7 +18,7 @@ WHOLE_CENTS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class TurnCost:
     """A person's words and all that followed, by places in the transcript."""
 
     start: int
@@ -29,7 +29,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Bill:
+class CostRow:
     """What some requests of a session came to."""
 
     label: str
@@ -38,33 +38,33 @@ class Bill:
     usage: Usage
 
 
-def turns(session: Session) -> Iterator[Turn]:
+def turn_costs(session: Session) -> Iterator[TurnCost]:
     """All turns, the first one first."""
     said = session.transcript
     starts = [place for place in range(len(said)) if _begins(session, place)]
     for start, stop in pairwise([*starts, len(said)]):
-        yield _turn(session, start, stop)
+        yield _turn_cost(session, start, stop)
 
 
-def last_turn(session: Session) -> Turn | None:
+def last_turn_cost(session: Session) -> TurnCost | None:
     """The turn that a person began last; None before the first one."""
     places = range(len(session.transcript) - 1, -1, -1)
     start = next((place for place in places if _begins(session, place)), None)
     if start is None:
         return None
-    return _turn(session, start, len(session.transcript))
+    return _turn_cost(session, start, len(session.transcript))
 
 
-def bills(session: Session) -> list[Bill]:
+def cost_rows(session: Session) -> list[CostRow]:
     """What each model's answers cost, and then all compactions apart."""
     answered: dict[str, list[Usage]] = {}
     for _, usage in session.usages:
         answered.setdefault(usage.model, []).append(usage)
     found = [
-        Bill(model, len(usages), _sum(usages)) for model, usages in answered.items()
+        CostRow(model, len(usages), _sum(usages)) for model, usages in answered.items()
     ]
     paid = compactions_usage(session)
-    return [*found, Bill("Compactions", None, paid)] if paid.total_tokens else found
+    return [*found, CostRow("Compactions", None, paid)] if paid.total_tokens else found
 
 
 def compactions_usage(session: Session) -> Usage:
@@ -99,13 +99,13 @@ def _begins(session: Session, place: int) -> bool:
     return said[place].role == "user" and is_first
 
 
-def _turn(session: Session, start: int, stop: int) -> Turn:
+def _turn_cost(session: Session, start: int, stop: int) -> TurnCost:
     first, end = (
         bisect_right(session.usages, place, key=lambda pair: pair[0])
         for place in (start, stop)
     )
     usages = [usage for _, usage in session.usages[first:end]]
-    return Turn(start, stop, len(usages), _sum(usages))
+    return TurnCost(start, stop, len(usages), _sum(usages))
 
 
 def _sum(usages: Iterable[Usage]) -> Usage:

@@ -21,7 +21,7 @@ RETRIEVAL = "retrieval"
 EXCLUDED = "excluded"
 """The trigger of a pruning by which a person has left a message out."""
 
-LEFT_OUT = "[left out by the user]"
+EXCLUDED_TEXT = "[excluded by the user]"
 """What the model sees instead of it."""
 
 INCOMPLETE = '{"incomplete": true}'
@@ -73,12 +73,12 @@ class Entry(NamedTuple):
         return self.role == "user" and bool(self.tool_name)
 
     @property
-    def can_be_left_out(self) -> bool:
+    def can_be_excluded(self) -> bool:
         """Whether a person may keep it from the model: words and outputs, no calls."""
         is_answer = self.role == "assistant" and not self.is_call
         return is_answer or self.role in ("user", "tool")
 
-    def seen_as(self, content: str) -> "Entry":
+    def with_content(self, content: str) -> "Entry":
         """The same entry with other content; what it carried goes with the old.
 
         That is a picture, a file, or the block of a thought, which is signed.

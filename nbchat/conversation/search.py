@@ -37,7 +37,7 @@ _PLACE = re.compile(r'(?:recall\()?"?(\d{1,12})(?::(\d{1,12}))?"?\)?')
 Count = Callable[[str], int]
 
 
-def about(text: str) -> int:
+def estimate_tokens(text: str) -> int:
     """Tokens of a text, roughly: a token has four characters in English."""
     return len(text) // 4 + 1
 
@@ -50,16 +50,16 @@ class Conversation(Protocol):
         """Every entry ever said."""
 
     @property
-    def admitted(self) -> Sequence[Entry]:
+    def included_transcript(self) -> Sequence[Entry]:
         """The same, without the content of what a person left out."""
 
     @property
-    def hidden_places(self) -> Collection[int]:
+    def hidden_positions(self) -> Collection[int]:
         """Places in the transcript that the model sees shortened, or no more."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Recollection:
+class SearchResult:
     """Entries with their places in the transcript, the best match first."""
 
     found: tuple[tuple[int, Entry], ...] = ()
@@ -73,13 +73,15 @@ class Recollection:
 
     def __repr__(self) -> str:
         """Counts, never contents."""
-        return f"<Recollection of {len(self.found)} entries, {self.missing} more>"
+        return f"<SearchResult of {len(self.found)} entries, {self.missing} more>"
 
     def _repr_html_(self) -> str:
         shown = self.text().encode(errors="replace").decode()  # no lone surrogates
         return f"<pre>{escape(shown)}</pre>"
 
-    def text(self, *, budget_tokens: int = BUDGET_TOKENS, count: Count = about) -> str:
+    def text(
+        self, *, budget_tokens: int = BUDGET_TOKENS, count: Count = estimate_tokens
+    ) -> str:
         """What was found, within a budget; a long entry says how to get more of it."""
         shown: list[str] = []
         room = budget_tokens
@@ -98,7 +100,7 @@ class Recollection:
 
     def _drawn(self, place: int, entry: Entry, limit: int, count: Count) -> str:
         """One entry under its heading; of a long one the part that matters."""
-        text = said(entry)
+        text = entry_text(entry)
         size = count(text)
         start = min(self.start, len(text)) if place == self.place else 0
         length = len(text) if size <= limit else len(text) * limit // size
@@ -119,7 +121,7 @@ def find(
     query: int | str,
     *,
     among: Collection[int] | None = None,
-) -> Recollection:
+) -> SearchResult:
     """The entry at a place, or those that hold all words of a text, wherever case.
 
     A place is a number, and "57:8000" begins at the 8,000th character there. The exact
@@ -133,7 +135,7 @@ def find(
     if asked and int(asked[1]) < len(entries):
         place = int(asked[1])
         found = list(dict.fromkeys([place, pairs.get(place, place)]))
-        return Recollection(
+        return SearchResult(
             tuple((each, entries[each]) for each in found),
             place=place,
             start=int(asked[2] or 0),
@@ -142,7 +144,7 @@ def find(
     matches = _matches(entries, phrase, among)
     best = matches[:MOST_ENTRIES]
     found = list(dict.fromkeys(e for m in best for e in sorted({m, pairs.get(m, m)})))
-    return Recollection(
+    return SearchResult(
         tuple((each, entries[each]) for each in found),
         missing=len(set(matches) - set(found)),
         phrase=phrase,
@@ -150,7 +152,7 @@ def find(
 
 
 def recall_tool(
-    conversation: Callable[[], Conversation], *, count: Count = about
+    conversation: Callable[[], Conversation], *, count: Count = estimate_tokens
 ) -> Callable[[str], str]:
     """A tool that lets a model look up what left its context.
 
@@ -166,15 +168,15 @@ def recall_tool(
 
         """
         now = conversation()
-        if not now.hidden_places:
+        if not now.hidden_positions:
             return "nothing was left out: all that was said is in front of you"
-        found = find(now.admitted, query, among=now.hidden_places)
+        found = find(now.included_transcript, query, among=now.hidden_positions)
         return found.text(count=count)
 
     return recall
 
 
-def said(entry: Entry) -> str:
+def entry_text(entry: Entry) -> str:
     """The words of an entry: its text, or what a call was made with."""
     return entry.tool_args if entry.is_call else entry.content
 
@@ -188,7 +190,7 @@ def _matches(
         is_echo = entry.role == "thinking" or entry.tool_name == TOOL_NAME
         if is_echo or not words or (among is not None and place not in among):
             continue
-        text = f"{entry.tool_name} {said(entry)}".casefold()
+        text = f"{entry.tool_name} {entry_text(entry)}".casefold()
         if all(word in text for word in words):
             is_exact = phrase in " ".join(text.split())
             ranked.append((is_exact, place))

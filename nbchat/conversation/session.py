@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import overload
 
 from nbchat.conversation.entries import Compaction, Entry, Usage, prefix_hashes
-from nbchat.conversation.search import Recollection, find
+from nbchat.conversation.search import SearchResult, find
 from nbchat.errors import HistoryError, NbchatError
 
 ROLES = ("user", "assistant", "tool", "thinking", "summary")
@@ -28,7 +28,9 @@ NEVER_ENDED = "the kernel ended while it ran"
 """Why a loaded compaction is not in force."""
 
 
-def seen(entries: Iterable[Entry], compactions: Iterable[Compaction]) -> list[Entry]:
+def apply_compactions(
+    entries: Iterable[Entry], compactions: Iterable[Compaction]
+) -> list[Entry]:
     """Entries as a model sees them under the compactions in force, oldest first.
 
     That is the summary which reaches farthest and what it does not cover, with the
@@ -39,7 +41,7 @@ def seen(entries: Iterable[Entry], compactions: Iterable[Compaction]) -> list[En
     for record in active:
         for place, content in record.replacements:
             if place < len(view):
-                view[place] = view[place].seen_as(content)
+                view[place] = view[place].with_content(content)
     summary = _farthest_summary(active)
     return [summary.entry, *view[summary.stop :]] if summary else view
 
@@ -132,7 +134,7 @@ class Session:
         )
 
     @property
-    def decided_compactions(self) -> list[Compaction]:
+    def finished_compactions(self) -> list[Compaction]:
         """The newest record of every compaction there was, the first one first.
 
         Attempts that still run or have failed are none.
@@ -143,7 +145,7 @@ class Session:
     @property
     def active_compactions(self) -> list[Compaction]:
         """The compactions in force, oldest first; the newest record of an id counts."""
-        return [record for record in self.decided_compactions if record.is_in_force]
+        return [record for record in self.finished_compactions if record.is_in_force]
 
     @property
     def compaction(self) -> Compaction | None:
@@ -169,21 +171,21 @@ class Session:
         if view.records != records:
             active = self.active_compactions
             said = self.transcript[:]
-            entries = seen(said, active)
+            entries = apply_compactions(said, active)
             view = self._view = _View(records, len(said) - len(entries), entries)
         known, said_now = len(view.entries), len(self.transcript)
         new = self.transcript[known + view.hidden : said_now]
         view.entries[known : said_now - view.hidden] = new
         return view
 
-    def first_seen(self, start: int, stop: int) -> list[Entry]:
+    def unpruned(self, start: int, stop: int) -> list[Entry]:
         """Entries as the model saw them first: some outputs came shortened.
 
         What a person has left out since is left out here, too.
         """
         records = self.active_compactions
         kept = [each for each in records if each.is_immediate or each.is_exclusion]
-        return seen(self.transcript[:stop], kept)[start:]
+        return apply_compactions(self.transcript[:stop], kept)[start:]
 
     @property
     def excluded(self) -> dict[int, Compaction]:
@@ -192,12 +194,14 @@ class Session:
         return {place: each for each in left_out for place, _ in each.replacements}
 
     @property
-    def admitted(self) -> list[Entry]:
+    def included_transcript(self) -> list[Entry]:
         """Every entry ever said, without the content of what a person left out."""
         records = self.active_compactions
-        return seen(self.transcript, [each for each in records if each.is_exclusion])
+        return apply_compactions(
+            self.transcript, [each for each in records if each.is_exclusion]
+        )
 
-    def newest(self, position: int) -> list[Entry]:
+    def history_since(self, position: int) -> list[Entry]:
         """What the model sees of the entries from a place of the transcript on."""
         view = self._current_view()
         return view.entries[max(position - view.hidden, 0) :]
@@ -228,14 +232,14 @@ class Session:
         return title_of(self.transcript[first].content) if places else ""
 
     @property
-    def hidden_places(self) -> set[int]:
+    def hidden_positions(self) -> set[int]:
         """Places in the transcript that the model sees shortened, or no more."""
         covered = self.compaction.stop if self.compaction else 0
         records = self.active_compactions
         shortened = {place for each in records for place, _ in each.replacements}
         return shortened | set(range(covered))
 
-    def recall(self, query: int | str) -> Recollection:
+    def recall(self, query: int | str) -> SearchResult:
         """What was said at a place of the transcript, or wherever all words occur."""
         return find(self.transcript, query)
 
@@ -253,7 +257,7 @@ class Session:
             self.usages.append((len(self.transcript), usage))
         return len(self.transcript) - 1
 
-    def brought_to(self, position: int) -> int:
+    def attachments_start(self, position: int) -> int:
         """Where the pictures and files begin that came with a person's words."""
         while position and self.transcript[position - 1].is_attachment:
             position -= 1

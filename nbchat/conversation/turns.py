@@ -12,18 +12,18 @@ from nbchat.conversation.entries import Entry, failed_result
 
 INTERRUPTED = "interrupted, the result is unknown"
 
-SPOKEN = ("assistant", "thinking")
+MODEL_ROLES = ("assistant", "thinking")
 """The roles of what a model says."""
 
 
 def calls_by_result(entries: Iterable[Entry]) -> dict[int, int]:
     """The place of the call that each result answers, by the result's own place."""
-    ties = Ties()
-    found = ((place, ties.tie(entry)) for place, entry in enumerate(entries))
+    ties = CallMatcher()
+    found = ((place, ties.match(entry)) for place, entry in enumerate(entries))
     return {place: call for place, call in found if call is not None}
 
 
-class Ties:
+class CallMatcher:
     """Which call each result answers, told entry by entry."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Ties:
         self._previous: Entry | None = None
         self._place = -1
 
-    def tie(self, entry: Entry) -> int | None:
+    def match(self, entry: Entry) -> int | None:
         """The place of the call that the next entry answers; None if it answers none.
 
         A call still open comes before a dead one, the latest of which comes first.
@@ -52,7 +52,7 @@ class Ties:
             return self._dead[entry.tool_id].pop()
         return None
 
-    def open_places(self) -> list[int]:
+    def open_positions(self) -> list[int]:
         """Where the calls stand that wait for a result, in order."""
         return sorted(place for places in self._waiting.values() for place in places)
 
@@ -61,23 +61,27 @@ def begins_message(entry: Entry, previous: Entry | None) -> bool:
     """Whether somebody speaks anew, so that open calls before it are dead."""
     if entry.role == "tool":
         return False
-    return entry.role not in SPOKEN or previous is None or previous.role not in SPOKEN
+    return (
+        entry.role not in MODEL_ROLES
+        or previous is None
+        or previous.role not in MODEL_ROLES
+    )
 
 
 def open_calls(history: Iterable[Entry]) -> list[Entry]:
     """The calls of the newest message that have no result yet, in order."""
-    ties = Ties()
+    ties = CallMatcher()
     entries = list(history)
     for entry in entries:
-        ties.tie(entry)
-    return [entries[place] for place in ties.open_places()]
+        ties.match(entry)
+    return [entries[place] for place in ties.open_positions()]
 
 
 def safe_cuts(history: Sequence[Entry]) -> list[int]:
     """Indices between units, the end included: no call waits there for its result."""
-    ties = Ties()
-    ends = {ties.tie(entry): place for place, entry in enumerate(history)}
-    ends |= dict.fromkeys(ties.open_places(), len(history))
+    ties = CallMatcher()
+    ends = {ties.match(entry): place for place, entry in enumerate(history)}
+    ends |= dict.fromkeys(ties.open_positions(), len(history))
     cuts, last_end = [], -1
     for place in range(len(history) + 1):
         if place > last_end and not _continues(history, place):
@@ -86,7 +90,7 @@ def safe_cuts(history: Sequence[Entry]) -> list[int]:
     return cuts
 
 
-def interrupted(entries: Sequence[Entry]) -> dict[int, Entry]:
+def interrupted_results(entries: Sequence[Entry]) -> dict[int, Entry]:
     """What is stated of every call that has no result, by the call's place."""
     finished = set(calls_by_result(entries).values())
     return {
@@ -96,9 +100,9 @@ def interrupted(entries: Sequence[Entry]) -> dict[int, Entry]:
     }
 
 
-def answered(entries: Sequence[Entry]) -> list[Entry]:
+def with_interrupted_results(entries: Sequence[Entry]) -> list[Entry]:
     """The same entries, and after a call without a result what is stated of it."""
-    stated = interrupted(entries)
+    stated = interrupted_results(entries)
     pairs = ((entry, stated.get(place)) for place, entry in enumerate(entries))
     return [each for pair in pairs for each in pair if each is not None]
 
@@ -112,4 +116,4 @@ def _continues(history: Sequence[Entry], place: int) -> bool:
         return True
     if entry.role == "user":  # a picture or a file stays with the words about it
         return previous.role == "user" and bool(previous.tool_name)
-    return entry.role in SPOKEN and previous.role in SPOKEN
+    return entry.role in MODEL_ROLES and previous.role in MODEL_ROLES

@@ -25,7 +25,7 @@ class AnthropicProvider(SdkProvider):
     key_variables = ("ANTHROPIC_API_KEY",)
     sdk_error = anthropic.AnthropicError
     format = anthropic_wire.FORMAT
-    rehearsal = anthropic_wire.SHORT_ANSWER
+    warm_up_events = anthropic_wire.SHORT_ANSWER
 
     @cached_property
     def _client(self) -> anthropic.Anthropic:

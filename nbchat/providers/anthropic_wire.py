@@ -9,16 +9,16 @@ from typing import Literal
 from nbchat.conversation.entries import Entry, Usage
 from nbchat.conversation.events import Delta, TextDelta, ThinkingDelta
 from nbchat.providers.base import ReplyStop, Request, speaker, wire_name
-from nbchat.providers.message_cache import Format, Json, Written
+from nbchat.providers.message_cache import Json, WireFormat, WireMessages
 from nbchat.providers.wire import (
     NOTHING_SAID,
-    Answer,
+    StreamedReply,
     image_of,
     json_object,
     new_call_id,
-    readable,
-    readable_text,
     user_text,
+    utf8_safe,
+    utf8_safe_text,
 )
 
 SHORT_ANSWER: tuple[Json, ...] = (
@@ -63,7 +63,7 @@ def body(request: Request, said: Sequence[Json] | None = None) -> Json:
     """
     fields: Json = {"messages": wire_messages(request, said)}
     if request.system.strip():
-        fields["system"] = readable_text(request.system)
+        fields["system"] = utf8_safe_text(request.system)
     if request.tools:
         fields["tools"] = [
             {
@@ -97,7 +97,7 @@ OPENING: Json = {
 def wire_messages(request: Request, said: Sequence[Json] | None = None) -> list[Json]:
     """Messages whose roles alternate, a user's first."""
     if said is None:
-        said = Written().grown(request.history, FORMAT).messages
+        said = WireMessages().extended_to(request.history, FORMAT).messages
     is_opened = not said or said[0]["role"] == "user"
     return list(said) if is_opened else [OPENING, *said]
 
@@ -115,10 +115,10 @@ def _messages(run: list[Entry]) -> list[Json]:
         blocks = blocks or [{"type": "text", "text": NOTHING_SAID}]
     while blocks and blocks[-1]["type"] in THINKING:
         blocks.pop()
-    return readable([{"role": role, "content": blocks}] if blocks else [])
+    return utf8_safe([{"role": role, "content": blocks}] if blocks else [])
 
 
-FORMAT = Format(_role, _messages)
+FORMAT = WireFormat(_role, _messages)
 """One message a run; results belong to the user's."""
 
 
@@ -151,7 +151,7 @@ def _entry_blocks(entry: Entry) -> Iterator[Json]:
 def _thinking_blocks(entry: Entry) -> list[Json]:
     """The block verbatim, for the API checks its signature, or none at all."""
     block = json_object(entry) if entry.tool_name == "anthropic" else {}
-    return [block] if block and readable([block]) == [block] else []
+    return [block] if block and utf8_safe([block]) == [block] else []
 
 
 def _tool_use(call: Entry) -> Json:
@@ -203,10 +203,10 @@ class EventReader:
             case "message_stop":
                 self._is_complete = True
 
-    def answer(self) -> Answer:
+    def answer(self) -> StreamedReply:
         """All that has arrived."""
         has_input = any(self._usage.get(name) is not None for name in INPUT_FIELDS)
-        return Answer(
+        return StreamedReply(
             tuple(chain.from_iterable(map(self._block_entries, self._blocks))),
             self._stop(),
             _usage(self._usage) if has_input else None,

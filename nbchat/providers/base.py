@@ -90,7 +90,7 @@ class Provider(Protocol):
 
 
 @runtime_checkable
-class SlowStarter(Protocol):
+class SupportsWarmUp(Protocol):
     """A provider whose first request takes longer, unless it could prepare for it."""
 
     def warm_up(self) -> None:
@@ -98,7 +98,7 @@ class SlowStarter(Protocol):
 
 
 @runtime_checkable
-class Neighbour(Protocol):
+class SupportsSiblings(Protocol):
     """A provider whose server has other models, too."""
 
     def sibling(self, name: str, *, window: int | None = None) -> Provider:

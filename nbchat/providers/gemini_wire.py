@@ -14,16 +14,16 @@ from nbchat.conversation.entries import Entry
 from nbchat.conversation.tools import Tool
 from nbchat.providers import openai_wire
 from nbchat.providers.base import Request, speaker, wire_name
-from nbchat.providers.message_cache import Format, Json
+from nbchat.providers.message_cache import Json, WireFormat
 from nbchat.providers.openai_wire import Call, ChunkReader
 from nbchat.providers.wire import (
     NOTHING_SAID,
-    Answer,
+    StreamedReply,
     image_of,
     json_object,
     new_call_id,
-    readable,
     user_text,
+    utf8_safe,
 )
 
 SCHEMA_WORDS = {
@@ -91,7 +91,7 @@ def _messages(run: list[Entry]) -> list[Json]:
     return [_signed(message, run) for message in messages]
 
 
-FORMAT = Format(speaker, _messages)
+FORMAT = WireFormat(speaker, _messages)
 """As OpenAI's: one message a run, but one for each result."""
 
 
@@ -113,13 +113,13 @@ def _extra(entry: Entry) -> Json:
     is_ours = entry.role == "thinking" and entry.tool_name == "gemini"
     content = json_object(entry).get("extra_content") if is_ours else None
     extra = {"extra_content": content}
-    return extra if content and readable([extra]) == [extra] else {}
+    return extra if content and utf8_safe([extra]) == [extra] else {}
 
 
 class SignedReader(ChunkReader):
     """Collects chunks, and what Gemini sends beside its calls."""
 
-    def answer(self) -> Answer:
+    def answer(self) -> StreamedReply:
         """All that has arrived; output tokens include those of thinking.
 
         Gemini leaves them out of `completion_tokens` though they are billed as output.
@@ -149,7 +149,7 @@ def native_request(request: Request, model: str) -> Json:
     """A request in Gemini's own format, in which it counts tokens."""
     fields: Json = {"model": f"models/{model}", "contents": _contents(request.history)}
     if request.system.strip():
-        [instruction] = readable([{"parts": [{"text": request.system}]}])
+        [instruction] = utf8_safe([{"parts": [{"text": request.system}]}])
         fields["systemInstruction"] = instruction
     if request.tools:
         fields["tools"] = [{"functionDeclarations": functions(request.tools)}]
@@ -159,7 +159,7 @@ def native_request(request: Request, model: str) -> Json:
 def _contents(history: Iterable[Entry]) -> list[Json]:
     """The conversation in turns of `user` and `model`; results are the user's."""
     turns = (_turn(role, list(run)) for role, run in groupby(history, _role))
-    return readable([turn for turn in turns if turn["parts"]])
+    return utf8_safe([turn for turn in turns if turn["parts"]])
 
 
 def _role(entry: Entry) -> str:

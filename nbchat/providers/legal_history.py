@@ -9,7 +9,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from nbchat.conversation.entries import Entry, failed_result
-from nbchat.conversation.turns import INTERRUPTED, SPOKEN, Ties, begins_message
+from nbchat.conversation.turns import (
+    INTERRUPTED,
+    MODEL_ROLES,
+    CallMatcher,
+    begins_message,
+)
 from nbchat.providers.base import wire_name
 
 LONGEST_ID = 40
@@ -24,10 +29,10 @@ ANY_ID = "call"
 
 def legal(history: Iterable[Entry]) -> list[Entry]:
     """The same history as any server accepts it; the transcript stays as it is."""
-    return list(Projection().of(list(history)))
+    return list(LegalHistory().of(list(history)))
 
 
-class Projection:
+class LegalHistory:
     """The legal form of a growing history, made once: it costs what is new.
 
     Every call has an id of its own and is followed by its result: a late one is moved
@@ -53,7 +58,7 @@ class Projection:
         self._message: list[Entry] = []
         self._results: dict[int, Entry] = {}
         self._given_up: dict[int, int] = {}
-        self._ties = Ties()
+        self._ties = CallMatcher()
         self._ids = _Ids()
 
     def _add(self, entry: Entry) -> None:
@@ -61,14 +66,14 @@ class Projection:
         if begins_message(entry, self._seen[-1] if self._seen else None):
             self._end_message()
         self._seen.append(entry)
-        answered = self._ties.tie(entry)
+        answered = self._ties.match(entry)
         if answered is not None:
             self._answer(answered, entry)
         elif entry.is_call:
             call = _with_id(entry, self._ids.unique(entry.tool_id))
             self._message.append(call)
             self._results[place] = failed_result(call, INTERRUPTED)
-        elif entry.role in SPOKEN:
+        elif entry.role in MODEL_ROLES:
             self._message.append(entry)
         elif entry.role != "tool":
             self._sent.append(entry)

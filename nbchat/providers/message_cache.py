@@ -13,7 +13,7 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class WireFormat:
     """How a wire format writes a run of entries by one speaker, run by run."""
 
     speaker: Callable[[Entry], str]
@@ -21,7 +21,7 @@ class Format:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WireMessages:
     """A history and its messages, which are shared and never changed.
 
     `run_ends` says for every run of one speaker where it ends: in the history, and in
@@ -32,7 +32,9 @@ class Written:
     messages: tuple[Json, ...] = ()
     run_ends: tuple[tuple[int, int], ...] = ()
 
-    def grown(self, history: tuple[Entry, ...], form: Format) -> "Written":
+    def extended_to(
+        self, history: tuple[Entry, ...], form: WireFormat
+    ) -> "WireMessages":
         """A history written down; what this one begins with too is taken from here.
 
         The last run that both share is written anew: it may have become longer.
@@ -46,7 +48,7 @@ class Written:
             messages += form.messages(entries)
             said += len(entries)
             run_ends.append((said, len(messages)))
-        return Written(history, tuple(messages), tuple(run_ends))
+        return WireMessages(history, tuple(messages), tuple(run_ends))
 
 
 def _common_length(one: tuple[Entry, ...], other: tuple[Entry, ...]) -> int:

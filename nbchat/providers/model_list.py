@@ -18,7 +18,7 @@ TIMEOUT_SECONDS = 6.0
 
 
 @dataclass(frozen=True, slots=True)
-class Catalog:
+class ModelList:
     """Names as `/model` takes them, the present server's first."""
 
     models: tuple[str, ...]
@@ -26,7 +26,9 @@ class Catalog:
     """Why the present server's own list is missing, in a line."""
 
 
-def catalog(provider: Provider, *, timeout_seconds: float = TIMEOUT_SECONDS) -> Catalog:
+def list_models(
+    provider: Provider, *, timeout_seconds: float = TIMEOUT_SECONDS
+) -> ModelList:
     """What can be chosen beside a provider; asks its server, never raises."""
     kind = provider.name.partition(":")[0]
     asked = _Asked(provider)
@@ -40,7 +42,7 @@ def catalog(provider: Provider, *, timeout_seconds: float = TIMEOUT_SECONDS) -> 
     listed = [_named(kind, model) for model in asked.models]
     others = [*_with_keys(besides=kind), *_embedded()]
     names = dict.fromkeys([*sorted(listed), *others])
-    return Catalog(tuple(names), problem)
+    return ModelList(tuple(names), problem)
 
 
 class _Asked(threading.Thread):

@@ -29,7 +29,7 @@ class OpenAIProvider(SdkProvider):
     key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
     sdk_error = openai.OpenAIError
     format = openai_wire.FORMAT
-    rehearsal = openai_wire.SHORT_ANSWER
+    warm_up_events = openai_wire.SHORT_ANSWER
 
     @cached_property
     def _client(self) -> openai.OpenAI:

@@ -8,16 +8,16 @@ from json import dumps
 from nbchat.conversation.entries import Entry, Usage
 from nbchat.conversation.events import Delta, TextDelta, ThinkingDelta
 from nbchat.providers.base import ReplyStop, Request, speaker, wire_name
-from nbchat.providers.message_cache import Format, Json, Written
+from nbchat.providers.message_cache import Json, WireFormat, WireMessages
 from nbchat.providers.wire import (
     NOTHING_SAID,
-    Answer,
+    StreamedReply,
     image_of,
     json_object,
     new_call_id,
-    readable,
-    readable_text,
     user_text,
+    utf8_safe,
+    utf8_safe_text,
 )
 
 SHORT_ANSWER: tuple[Json, ...] = (
@@ -35,8 +35,8 @@ def body(request: Request, said: Sequence[Json] | None = None) -> Json:
     `said` are the history's messages where they are written already.
     """
     if said is None:
-        said = Written().grown(request.history, FORMAT).messages
-    system = readable_text(request.system)
+        said = WireMessages().extended_to(request.history, FORMAT).messages
+    system = utf8_safe_text(request.system)
     opening = [{"role": "system", "content": system}] if system else []
     fields: Json = {"messages": [*opening, *said]}
     if request.tools:
@@ -64,14 +64,14 @@ def _tool_choice(choice: str) -> str | Json:
 def _messages(run: list[Entry]) -> list[Json]:
     match speaker(run[0]):
         case "tool":
-            return readable(map(_result, run))
+            return utf8_safe(map(_result, run))
         case "user":
-            return readable([{"role": "user", "content": _user_content(run)}])
+            return utf8_safe([{"role": "user", "content": _user_content(run)}])
         case _:
-            return readable(_assistant(run))
+            return utf8_safe(_assistant(run))
 
 
-FORMAT = Format(speaker, _messages)
+FORMAT = WireFormat(speaker, _messages)
 """One message a run, but one for each result."""
 
 
@@ -143,10 +143,10 @@ class ChunkReader:
             self._finish_reason = choice.get("finish_reason") or self._finish_reason
             yield from self._read_delta(choice.get("delta") or {})
 
-    def answer(self) -> Answer:
+    def answer(self) -> StreamedReply:
         """All that has arrived."""
         usage = _usage(self._usage) if self._usage else None
-        return Answer(tuple(self._entries()), self._stop_reason(), usage)
+        return StreamedReply(tuple(self._entries()), self._stop_reason(), usage)
 
     def _read_delta(self, delta: Json) -> Iterator[Delta]:
         # Not OpenAI's own: vLLM and OpenRouter say `reasoning`, llama.cpp and DeepSeek

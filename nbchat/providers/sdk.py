@@ -27,14 +27,14 @@ from nbchat.providers.error_mapping import (
     unlisted,
     wrong_body,
 )
-from nbchat.providers.message_cache import Format, Json, Written
+from nbchat.providers.message_cache import Json, WireFormat, WireMessages
 from nbchat.providers.model_info import ModelInfo, model_info
-from nbchat.providers.stream_reader import pump
+from nbchat.providers.stream_reader import read_stream
 from nbchat.providers.tokens import TokenCounter
-from nbchat.providers.wire import Answer, estimated_tokens, finished_reply
+from nbchat.providers.wire import StreamedReply, estimated_tokens, finished_reply
 
 
-def stage(events: Iterable[Json]) -> httpx2.Client:
+def canned_client(events: Iterable[Json]) -> httpx2.Client:
     """A client whose requests are answered with these events, here and at once."""
     body = "".join(f"{_name(each)}data: {json.dumps(each)}\n\n" for each in events)
     headers = {"content-type": "text/event-stream"}
@@ -97,7 +97,7 @@ class Reader(Protocol):
     def read(self, item: Json) -> Iterator[Delta]:
         """Take an item in and give out what it lets us see."""
 
-    def answer(self) -> Answer:
+    def answer(self) -> StreamedReply:
         """All that has arrived."""
 
 
@@ -109,8 +109,8 @@ class SdkProvider(ABC):
     url_variable: ClassVar[str]
     key_variables: ClassVar[tuple[str, ...]]
     sdk_error: ClassVar[type[Exception]]
-    format: ClassVar[Format]
-    rehearsal: ClassVar[tuple[Json, ...]]
+    format: ClassVar[WireFormat]
+    warm_up_events: ClassVar[tuple[Json, ...]]
     """The events of a short answer, as a server would stream them."""
 
     def __init__(
@@ -152,7 +152,7 @@ class SdkProvider(ABC):
             read_timeout_seconds, connect=CONNECT_TIMEOUT_SECONDS
         )
         self._counter = TokenCounter(self._known.encoding)
-        self._written = Written()
+        self._written = WireMessages()
         self._has_kept_line = False
 
     def __repr__(self) -> str:
@@ -164,7 +164,9 @@ class SdkProvider(ABC):
         """Deltas as they arrive, then the reply; raises ProviderError or Stopped."""
         reader = self._new_reader()
         try:
-            with closing(pump(lambda: self._open_checked(request), stop)) as items:
+            with closing(
+                read_stream(lambda: self._open_checked(request), stop)
+            ) as items:
                 for item in items:
                     yield from reader.read(item.to_dict(warnings=False))
             answer = reader.answer()
@@ -180,7 +182,7 @@ class SdkProvider(ABC):
         A whole answer is read, but nothing leaves this process.
         """
         twin = copy(self)
-        with stage(self.rehearsal) as staged:
+        with canned_client(self.warm_up_events) as staged:
             vars(twin)["_client"] = self._client.with_options(http_client=staged)
             deque(twin.stream(Request((Entry("user", "?"),))), maxlen=0)
 
@@ -224,7 +226,7 @@ class SdkProvider(ABC):
 
     def _said(self, request: Request) -> tuple[Json, ...]:
         """The history's messages; only what the last request did not hold is new."""
-        written = self._written.grown(request.history, self.format)
+        written = self._written.extended_to(request.history, self.format)
         self._written = written  # one assignment: other threads may send, too
         return written.messages
 

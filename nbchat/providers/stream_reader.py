@@ -31,7 +31,7 @@ class _Got(Generic[Item]):
     item: Item
 
 
-def pump(
+def read_stream(
     open_stream: Callable[[], AbstractContextManager[Iterable[Item]]],
     stop: threading.Event | None,
 ) -> Generator[Item, None, None]:

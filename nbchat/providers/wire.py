@@ -27,7 +27,7 @@ Python writes JSON of less than a thousand."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class StreamedReply:
     """What a stream had brought when it ended; no stop reason: it did not finish."""
 
     entries: tuple[Entry, ...]
@@ -69,15 +69,15 @@ def json_object(entry: Entry) -> Json:
     return entry.arguments
 
 
-def readable(messages: Iterable[Json]) -> list[Json]:
+def utf8_safe(messages: Iterable[Json]) -> list[Json]:
     """Messages that can be written as UTF-8: a lone surrogate becomes U+FFFD."""
     wanted = list(messages)
     text = json.dumps(wanted, ensure_ascii=False)
-    clean = readable_text(text)
+    clean = utf8_safe_text(text)
     return wanted if clean is text else list(json.loads(clean))
 
 
-def readable_text(text: str) -> str:
+def utf8_safe_text(text: str) -> str:
     """A text that can be written as UTF-8; the same object when it can already."""
     try:
         text.encode()
@@ -110,7 +110,7 @@ def fixed_tokens(system: str, tools: Sequence[Tool], counter: TokenCounter) -> i
 
 
 def finished_reply(
-    answer: Answer, request: Request, *, model: str, counter: TokenCounter
+    answer: StreamedReply, request: Request, *, model: str, counter: TokenCounter
 ) -> Reply:
     """A reply, when the answer is a whole one; raises ProtocolFault for half of one.
 

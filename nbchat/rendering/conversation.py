@@ -26,7 +26,7 @@ STYLE = """
 
 def parts(session: Session) -> Iterator[tuple[int, Entry | Compaction]]:
     """The transcript with each compaction's record where it happened; their places."""
-    records, end = session.decided_compactions, len(session.transcript)
+    records, end = session.finished_compactions, len(session.transcript)
     decided = (each for each in reversed(session.compactions) if not each.is_attempt)
     began = {record.id: min(record.committed_at, end) for record in decided}
     for place in range(end + 1):

@@ -79,8 +79,8 @@ class Monitoring:
 
 def monitoring(session: Session) -> Monitoring:
     """The figures of a session so far."""
-    done = [each for each in session.decided_compactions if each.kind == "summary"]
-    decided = [e for e in session.decided_compactions if not e.is_exclusion]
+    done = [each for each in session.finished_compactions if each.kind == "summary"]
+    decided = [e for e in session.finished_compactions if not e.is_exclusion]
     pruned = [each for each in decided if each.kind == "pruning"]
     paid = {record.id: record.cost for record in session.compactions}
     return Monitoring(

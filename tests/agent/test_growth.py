@@ -15,7 +15,7 @@ from nbchat.providers import anthropic_wire, gemini_wire, openai_wire
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Request
 from nbchat.providers.legal_history import legal
-from nbchat.providers.message_cache import Format, Written
+from nbchat.providers.message_cache import WireFormat, WireMessages
 from nbchat.providers.openai import OpenAIProvider
 from nbchat.testing import ScriptedProvider, says
 
@@ -106,20 +106,20 @@ def test_the_sum_that_runs_along_is_the_sum_of_all_that_is_seen():
 
 
 @pytest.mark.parametrize("form", FORMS, ids=["openai", "gemini", "anthropic"])
-def test_the_next_request_of_a_long_chat_is_not_written_from_scratch(form: Format):
+def test_the_next_request_of_a_long_chat_is_not_written_from_scratch(form: WireFormat):
     history = tuple(chat(4_000))
-    known = Written().grown(history, form)
-    again = shortest_seconds(lambda: known.grown((*history, *exchange(0)), form))
-    fresh = shortest_seconds(lambda: Written().grown(history, form))
+    known = WireMessages().extended_to(history, form)
+    again = shortest_seconds(lambda: known.extended_to((*history, *exchange(0)), form))
+    fresh = shortest_seconds(lambda: WireMessages().extended_to(history, form))
     assert again < fresh / 5
 
 
 @pytest.mark.parametrize("form", FORMS, ids=["openai", "gemini", "anthropic"])
-def test_messages_once_written_are_the_same_objects_and_never_change(form: Format):
-    first = Written().grown(tuple(chat(40)), form)
+def test_messages_once_written_are_the_same_objects_and_never_change(form: WireFormat):
+    first = WireMessages().extended_to(tuple(chat(40)), form)
     kept = copy.deepcopy(first.messages)
-    second = first.grown((*chat(40), *exchange(99)), form)
-    other = second.grown((*chat(20), Entry("user", "Something else.")), form)
+    second = first.extended_to((*chat(40), *exchange(99)), form)
+    other = second.extended_to((*chat(20), Entry("user", "Something else.")), form)
     assert first.messages == kept
     same = [a is b for a, b in zip(first.messages, second.messages, strict=False)]
     assert all(same[:-1])

@@ -175,7 +175,7 @@ def test_a_message_and_a_tools_output_are_left_out_and_taken_in_again(
     seen = notebook.run(2)
     expect(seen).not_to_contain_text("The printer")
     expect(seen).not_to_contain_text("Ticket 42")
-    expect(seen).to_contain_text("[left out by the user]")
+    expect(seen).to_contain_text("[excluded by the user]")
     message.first.get_by_role("button", name="Take in again").click()
     expect(message.first.locator(".nbc-mark")).to_be_hidden()
     is_idle(panel)

@@ -10,7 +10,7 @@ from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
 from nbchat.compaction.pruning.pruner import make_pruning
 from nbchat.config.factory import recorder
-from nbchat.conversation.entries import LEFT_OUT, Entry
+from nbchat.conversation.entries import EXCLUDED_TEXT, Entry
 from nbchat.conversation.events import Compacted, CompactionUndone, Event
 from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError
@@ -50,7 +50,7 @@ def test_the_model_sees_a_placeholder_and_the_transcript_keeps_the_words():
     assert isinstance(event, Compacted)
     assert event.compaction.trigger == "excluded"
     agent.ask("next")
-    assert contents(agent.provider.requests[-1]) == [LEFT_OUT, "one", "next"]
+    assert contents(agent.provider.requests[-1]) == [EXCLUDED_TEXT, "one", "next"]
     assert agent.session.transcript[0].content == SECRET
 
 
@@ -94,7 +94,7 @@ def test_a_tools_output_is_replaced_and_its_call_keeps_a_result():
         "assistant",
         "user",
     ]
-    assert sent[2].content == LEFT_OUT
+    assert sent[2].content == EXCLUDED_TEXT
     assert sent[2].tool_id == sent[1].tool_id != ""
 
 
@@ -111,7 +111,7 @@ def test_a_file_goes_with_its_message():
     )
     list(agent.exclude(0))
     agent.ask("next")
-    assert agent.provider.requests[-1].history[0] == Entry("user", LEFT_OUT)
+    assert agent.provider.requests[-1].history[0] == Entry("user", EXCLUDED_TEXT)
 
 
 def test_a_summary_is_told_nothing_of_it_and_its_facts_neither():
@@ -240,7 +240,7 @@ def test_undo_takes_it_in_and_redo_leaves_it_out_again():
     list(agent.undo_compaction())
     assert agent.session.history[0].content == SECRET
     list(agent.redo_compaction())
-    assert agent.session.history[0].content == LEFT_OUT
+    assert agent.session.history[0].content == EXCLUDED_TEXT
 
 
 @pytest.fixture
@@ -319,7 +319,7 @@ def test_both_are_commands(store: SessionStore) -> None:
     commands, agent = Commands(store), agent_that(says("one"))
     agent.ask(SECRET)
     list(commands(agent, "/exclude 0").events)
-    assert agent.session.history[0].content == LEFT_OUT
+    assert agent.session.history[0].content == EXCLUDED_TEXT
     list(commands(agent, "/include 0").events)
     assert agent.session.history[0].content == SECRET
     for line in ("/exclude", "/exclude it", "/include -1"):

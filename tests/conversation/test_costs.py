@@ -11,11 +11,11 @@ from sqlalchemy.exc import OperationalError
 from nbchat.agent.agent import Agent
 from nbchat.config.factory import recorder
 from nbchat.conversation.costs import (
-    bills,
     compactions_usage,
+    cost_rows,
     dollars_text,
-    last_turn,
-    turns,
+    last_turn_cost,
+    turn_costs,
     usage_text,
 )
 from nbchat.conversation.entries import Compaction, Entry, Usage
@@ -62,7 +62,7 @@ def test_several_models_are_added_up_each_at_its_own_price():
     agent.use(dear)
     agent.ask("second")
     assert agent.session.usage.dollars == pytest.approx(11 * 0.0021)
-    assert [(each.label, each.requests) for each in bills(agent.session)] == [
+    assert [(each.label, each.requests) for each in cost_rows(agent.session)] == [
         ("scripted:model", 1),
         ("dear:m", 1),
     ]
@@ -78,7 +78,7 @@ def test_a_summary_is_paid_at_the_prices_of_who_writes_it():
     list(agent.compact())
     paid = compactions_usage(agent.session)
     assert paid.dollars == pytest.approx(0.021)
-    assert bills(agent.session)[-1].label == "Compactions"
+    assert cost_rows(agent.session)[-1].label == "Compactions"
     assert agent.session.usage.dollars == pytest.approx(0.021 + 0.0009)
 
 
@@ -90,18 +90,18 @@ def test_a_turn_is_all_requests_from_one_message_to_the_next():
     )
     agent.ask("Where is W1?")
     agent.ask("Thanks.")
-    first, second = turns(agent.session)
+    first, second = turn_costs(agent.session)
     assert (first.start, first.stop, first.requests) == (0, 4, 2)
     assert first.usage.input_tokens == 300
     assert (second.requests, second.usage.input_tokens) == (1, 300)
-    assert last_turn(agent.session) == second
+    assert last_turn_cost(agent.session) == second
 
 
 def test_a_turn_that_begins_with_what_is_attached_is_one():
     said = [Entry("user", "a", "", "file"), Entry("user", "b"), Entry("assistant", "c")]
-    assert [turn.start for turn in turns(Session(said))] == [0]
-    assert last_turn(Session()) is None
-    assert list(turns(Session())) == []
+    assert [turn.start for turn in turn_costs(Session(said))] == [0]
+    assert last_turn_cost(Session()) is None
+    assert list(turn_costs(Session())) == []
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,7 @@ def test_what_a_recall_brought_back_is_not_found_again():
 
 def test_a_recollection_shows_itself_and_nothing_in_it_runs():
     found = Session([("user", "<script>alert(1)</script> hello")]).recall("hello")
-    assert repr(found) == "<Recollection of 1 entries, 0 more>"
+    assert repr(found) == "<SearchResult of 1 entries, 0 more>"
     assert "&lt;script&gt;alert(1)&lt;/script&gt; hello" in found._repr_html_()
 
 
@@ -134,13 +134,13 @@ def test_what_was_recalled_can_be_displayed_whatever_it_holds() -> None:
 
 def test_hidden_is_what_a_summary_covers_or_a_pruning_shortens():
     kept = Session(TALK)
-    assert kept.hidden_places == set()
+    assert kept.hidden_positions == set()
     kept.compactions.append(
         Compaction("p", 2, 3, "", kind="pruning", replacements=((2, "short"),))
     )
-    assert kept.hidden_places == {2}
+    assert kept.hidden_positions == {2}
     kept.compactions.append(Compaction("s", 0, 5, "<summary>x</summary>"))
-    assert kept.hidden_places == {0, 1, 2, 3, 4}
+    assert kept.hidden_positions == {0, 1, 2, 3, 4}
 
 
 def read() -> str:

@@ -14,7 +14,7 @@ from nbchat.conversation.entries import (
     Usage,
     prefix_hash,
 )
-from nbchat.conversation.session import Session, Transcript, seen
+from nbchat.conversation.session import Session, Transcript, apply_compactions
 from nbchat.errors import NbchatError
 from nbchat.providers.tokens import TokenCounter
 
@@ -108,8 +108,10 @@ def test_a_view_that_two_threads_read_at_once_loses_and_doubles_nothing(stop: in
         session.transcript.look = lambda: session.history
         session.history  # noqa: B018 - reading it makes the view grow
         session.append(Entry("assistant", "ok"))
-    assert session.history == seen(session.transcript, session.active_compactions)
-    assert session.newest(3) == session.transcript[3:]
+    assert session.history == apply_compactions(
+        session.transcript, session.active_compactions
+    )
+    assert session.history_since(3) == session.transcript[3:]
 
 
 def test_the_size_of_a_view_that_grows_meanwhile_is_right_afterwards():
@@ -146,7 +148,7 @@ def test_an_attempt_never_counts_against_a_compaction_that_succeeded():
     for status in ("running", "failed"):
         session.compactions.append(compaction(2, status=status))
         assert len(session.history) == 1
-    assert [record.status for record in session.decided_compactions] == ["done"]
+    assert [record.status for record in session.finished_compactions] == ["done"]
 
 
 def test_pins_keep_their_order_and_are_known_by_number():
@@ -167,7 +169,7 @@ def test_a_blank_pin_or_one_there_is_already_is_refused(text: str):
 
 def test_a_shortening_beyond_the_entries_there_are_is_ignored():
     record = compaction(9, kind="pruning", replacements=((0, "x"), (7, "y")))
-    assert seen([Entry("tool", "long", "1", "look")], [record]) == [
+    assert apply_compactions([Entry("tool", "long", "1", "look")], [record]) == [
         Entry("tool", "x", "1", "look")
     ]
 

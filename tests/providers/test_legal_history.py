@@ -22,8 +22,8 @@ from nbchat.errors import HistoryError
 from nbchat.providers import anthropic_wire, gemini_wire, openai_wire
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Request
-from nbchat.providers.legal_history import Projection, legal
-from nbchat.providers.message_cache import Written
+from nbchat.providers.legal_history import LegalHistory, legal
+from nbchat.providers.message_cache import WireMessages
 from nbchat.providers.openai import OpenAIProvider
 from nbchat.storage.store import SessionStore
 from nbchat.testing import Line, ScriptedProvider, says
@@ -79,7 +79,9 @@ def wire_faults(history: list[Entry]) -> list[str]:
     request = Request(tuple(legal([*history, Entry("user", "Go on.")])))
     theirs = anthropic_wire.wire_messages(request)
     ours = openai_wire.body(request)["messages"]
-    signed = list(Written().grown(request.history, gemini_wire.FORMAT).messages)
+    signed = list(
+        WireMessages().extended_to(request.history, gemini_wire.FORMAT).messages
+    )
     return [
         *openai_faults(ours),
         *openai_faults(signed),
@@ -122,9 +124,9 @@ steps = st.lists(
 @given(steps)
 def test_what_is_sent_of_a_growing_chat_is_what_would_be_made_from_scratch(steps):
     """Appends are seeds of random entries; compactions fold up to a random cut."""
-    session, projection = Session(), Projection()
+    session, projection = Session(), LegalHistory()
     forms = [openai_wire.FORMAT, gemini_wire.FORMAT, anthropic_wire.FORMAT]
-    written = [Written(), Written(), Written()]
+    written = [WireMessages(), WireMessages(), WireMessages()]
     for number, step in enumerate(steps):
         match step:
             case "compact":
@@ -137,9 +139,11 @@ def test_what_is_sent_of_a_growing_chat_is_what_would_be_made_from_scratch(steps
                 session.append(random_entry(random.Random(step)))
         sent = projection.of(session.history)
         assert list(sent) == legal(session.history)
-        written = [w.grown(sent, form) for w, form in zip(written, forms, strict=True)]
+        written = [
+            w.extended_to(sent, form) for w, form in zip(written, forms, strict=True)
+        ]
         for now, form in zip(written, forms, strict=True):
-            assert now == Written().grown(sent, form)
+            assert now == WireMessages().extended_to(sent, form)
 
 
 def test_a_pending_call_runs_exactly_once_however_often_the_chat_is_compacted():

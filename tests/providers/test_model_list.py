@@ -13,7 +13,7 @@ from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.gemini import GeminiProvider
 from nbchat.providers.local import LocalServer
 from nbchat.providers.model_info import chat_models
-from nbchat.providers.model_list import catalog
+from nbchat.providers.model_list import list_models
 from nbchat.providers.openai import OpenAIProvider
 from nbchat.testing import ScriptedProvider
 
@@ -46,7 +46,7 @@ def test_the_servers_own_list_comes_first_under_the_names_that_model_takes(
     server, kind
 ):
     server.script(listed("beta", "alpha"))
-    found = catalog(provider_at(server.url, kind))
+    found = list_models(provider_at(server.url, kind))
     assert found.models[:2] == (f"{kind}:alpha", f"{kind}:beta")
     assert found.problem == ""
 
@@ -55,7 +55,7 @@ def test_the_servers_own_list_comes_first_under_the_names_that_model_takes(
 def test_a_real_llama_server_lists_its_model(
     llama_server: LocalServer, kind: str
 ) -> None:
-    found = catalog(provider_at(llama_server.base_url, kind, llama_server.api_key))
+    found = list_models(provider_at(llama_server.base_url, kind, llama_server.api_key))
     assert found.problem == ""
     assert found.models[0].startswith(f"{kind}:")
     assert "SmolLM2" in found.models[0]
@@ -76,7 +76,7 @@ def test_a_real_llama_server_lists_its_model(
 )
 def test_a_list_that_cannot_be_had_is_one_line_without_the_key(server, kind, response):
     server.script(*[response] * 3)
-    found = catalog(provider_at(server.url, kind))
+    found = list_models(provider_at(server.url, kind))
     assert found.problem
     assert "\n" not in found.problem
     assert "sk-test" not in found.problem
@@ -84,23 +84,23 @@ def test_a_list_that_cannot_be_had_is_one_line_without_the_key(server, kind, res
 
 
 def test_a_wrong_address_says_where_nobody_answers():
-    problem = catalog(provider_at("http://127.0.0.1:9")).problem
+    problem = list_models(provider_at("http://127.0.0.1:9")).problem
     assert "127.0.0.1:9" in problem
 
 
 def test_a_server_that_says_nothing_holds_nobody_up(server):
     server.script(Response(ending="silence"))
     began = time.monotonic()
-    found = catalog(provider_at(server.url), timeout_seconds=0.3)
+    found = list_models(provider_at(server.url), timeout_seconds=0.3)
     assert time.monotonic() - began < 2
     assert found.problem == "no list from openai within 0 s: name a model"
 
 
 def test_other_providers_are_offered_where_their_key_is(monkeypatch):
-    assert not any(":claude" in name for name in catalog(ScriptedProvider()).models)
+    assert not any(":claude" in name for name in list_models(ScriptedProvider()).models)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant")
     monkeypatch.setenv("GEMINI_API_KEY", "g")
-    names = catalog(ScriptedProvider()).models
+    names = list_models(ScriptedProvider()).models
     assert names[0] == "scripted:model"
     assert "anthropic:claude-haiku-4-5" in names
     assert "gemini:gemini-2.5-flash" in names

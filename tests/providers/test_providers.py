@@ -57,7 +57,7 @@ from nbchat.providers.legal_history import legal
 from nbchat.providers.model_info import model_info
 from nbchat.providers.openai import OpenAIProvider
 from nbchat.providers.retry import stream_with_retries
-from nbchat.providers.sdk import SdkProvider, stage
+from nbchat.providers.sdk import SdkProvider, canned_client
 
 KEY = "sk-canary-5up3rs3cr3t-0123456789"
 PROVIDERS = {
@@ -1525,7 +1525,7 @@ def test_after_the_warm_up_the_first_request_loads_nothing_more(kind: str):
 )
 def test_a_reply_is_priced_as_the_model_that_gave_it(kind: str, own: str, other: str):
     provider = PROVIDERS[kind](own, api_key=lambda: KEY)
-    with stage(provider.rehearsal) as staged:
+    with canned_client(provider.warm_up_events) as staged:
         client = provider._client.with_options(http_client=staged)
         vars(provider)["_client"] = client
         for request, name in (

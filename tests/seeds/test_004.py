@@ -1206,10 +1206,10 @@ def test_fr_6_3_1_the_full_history_is_there_and_says_what_is_not_in_the_context(
     agent = chat(session=said(9_000, 5_000, 300, 300))
     list(agent.run("And?"))
     assert len(agent.session.transcript) == 6
-    assert agent.session.hidden_places == {0, 1}
+    assert agent.session.hidden_positions == {0, 1}
     seen = set(agent.session.history)
     for place, entry in enumerate(agent.session.transcript):
-        assert (entry in seen) == (place not in agent.session.hidden_places)
+        assert (entry in seen) == (place not in agent.session.hidden_positions)
 
 
 def test_fr_6_3_2_the_full_history_can_be_searched(store: SessionStore):

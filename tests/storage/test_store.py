@@ -181,7 +181,7 @@ def test_a_chain_is_out_of_force_from_the_changed_entry_on_and_says_why(
     assert again.compaction is not None
     assert again.compaction.stop == 2
     assert [e.content for e in again.history[1:4]] == ["second", "x", "third"]
-    reasons = [each.reason for each in again.decided_compactions]
+    reasons = [each.reason for each in again.finished_compactions]
     assert reasons == ["", *["the entries it covers were changed"] * 2]
     with sqlite3.connect(tmp_path / "sessions.db") as database:
         database.execute("DELETE FROM chat_messages WHERE position = 0")

@@ -9,7 +9,7 @@ from nbchat.compaction.markup import story
 from nbchat.compaction.policies import PRESETS
 from nbchat.compaction.triggers.context_breakdown import ContextUsage
 from nbchat.config.settings import refuse_locked
-from nbchat.conversation.costs import bills, usage_text
+from nbchat.conversation.costs import cost_rows, usage_text
 from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError
 from nbchat.rendering.banners import compaction_text
@@ -42,7 +42,7 @@ def _context(agent: Agent, _argument: str, _stop: Stop) -> CommandResult:
 
 def _spent(session: Session) -> dict[str, str]:
     """What was used; where by several, also by each model and by compactions."""
-    found = bills(session)
+    found = cost_rows(session)
     parts = {f"  {each.label or 'unknown'}": usage_text(each.usage) for each in found}
     total = {"tokens used": usage_text(session.usage)}
     return {**total, **parts} if len(found) > 1 else total

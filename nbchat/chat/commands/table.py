@@ -177,7 +177,7 @@ class Commands:
         kept = old.branch(place)  # refuses a place that is none
         said = text if text.strip() else old.transcript[place].content
         if attached is not None:
-            start = old.brought_to(place)
+            start = old.attachments_start(place)
             kept = old.branch(place, start)
             brought = old.transcript[start:place]
             attached = [*not_mentioned(old.transcript[place], brought), *attached]

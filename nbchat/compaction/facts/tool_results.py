@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from nbchat.compaction.truncation import parsed
 from nbchat.conversation.entries import Entry
-from nbchat.conversation.turns import INTERRUPTED, calls_by_result, interrupted
+from nbchat.conversation.turns import INTERRUPTED, calls_by_result, interrupted_results
 
 MOST_PARTS = 2_000
 """Objects looked at in one answer; what comes after them is only in the transcript."""
@@ -92,7 +92,7 @@ def records(entries: Sequence[Entry]) -> list[Record]:
         place: (entries[call], entries[place])
         for place, call in calls_by_result(entries).items()
     }
-    for place, stated in interrupted(entries).items():
+    for place, stated in interrupted_results(entries).items():
         answers[place] = (entries[place], stated)
     return [_record(*answers[place], place) for place in sorted(answers)]
 

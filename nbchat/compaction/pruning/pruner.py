@@ -87,7 +87,7 @@ def prune_text(
 def _replacements(
     session: Session, counter: TokenCounter, protected: Collection[str]
 ) -> Iterator[tuple[int, str]]:
-    entries = session.admitted
+    entries = session.included_transcript
     start = session.compaction.stop if session.compaction else 0
     seen = {place for c in session.active_compactions for place, _ in c.replacements}
     names = {call.tool_id: call.tool_name for call in entries[start:] if call.is_call}

@@ -13,7 +13,7 @@ from nbchat.compaction.policies import Detail, Policy, Style
 from nbchat.compaction.summarizer.chunking import Part, shortened
 from nbchat.compaction.truncation import shorten
 from nbchat.conversation.entries import Entry
-from nbchat.conversation.turns import answered
+from nbchat.conversation.turns import with_interrupted_results
 from nbchat.providers.base import Request
 from nbchat.providers.tokens import TokenCounter
 
@@ -135,7 +135,9 @@ class Assignment:
     @property
     def said(self) -> list[Entry]:
         """The covered entries without the earlier summary, every call with a result."""
-        return answered([each for each in self.covered if each.role != "summary"])
+        return with_interrupted_results(
+            [each for each in self.covered if each.role != "summary"]
+        )
 
     @property
     def previous(self) -> str:
@@ -247,4 +249,6 @@ def recent_text(
     limit = RECENT_TOKENS
     if room_tokens is not None:
         limit = min(limit, room_tokens // 5)
-    return shortened(transcript(answered(assignment.recent)), limit, counter)
+    return shortened(
+        transcript(with_interrupted_results(assignment.recent)), limit, counter
+    )

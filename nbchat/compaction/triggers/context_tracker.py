@@ -38,7 +38,7 @@ class HistorySize:
         records, said = len(session.compactions), len(session.transcript)
         known, count = self._known, self._counter.count_entries
         if known is not None and known[0] is session and known[1] == records:
-            tokens = known[3] + count(session.newest(known[2]))
+            tokens = known[3] + count(session.history_since(known[2]))
         else:
             tokens = count(session.history)
         if (records, said) == (len(session.compactions), len(session.transcript)):
@@ -206,7 +206,7 @@ class Gauge:
         self._breaker.clear()
         since = 0 if change is None else change.committed_at
         if change is not None and was_taken_back(change):
-            new = self.counter.count_entries(session.newest(since))
+            new = self.counter.count_entries(session.history_since(since))
             self._pause = Pause.at(self.context_tokens(session) - new)
         for position, usage in session.usages:
             if position > since:
@@ -273,7 +273,7 @@ class Gauge:
         """
         if self._anchor is not None:
             position, tokens = self._anchor
-            return tokens + self.counter.count_entries(session.newest(position))
+            return tokens + self.counter.count_entries(session.history_since(position))
         return self.floor_tokens + self.history_tokens(session)
 
     def history_tokens(self, session: Session) -> int:

@@ -131,7 +131,7 @@ def test_what_an_edited_message_mentions_comes_along_as_it_is_now(panel, desk):
     panel.ask("Look at @df")
     assert panel.wait(20)
     place = len(panel.session.transcript) - 2
-    assert panel.session.brought_to(place) == place - 1
+    assert panel.session.attachments_start(place) == place - 1
     desk.values |= {"df": 2, "other": 3}
     panel.go_back(place, "Look at @df and @other")
     brought = [

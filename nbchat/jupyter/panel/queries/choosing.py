@@ -3,13 +3,13 @@
 from typing import Any
 
 from nbchat.agent.agent import Agent
-from nbchat.providers.model_list import catalog
+from nbchat.providers.model_list import list_models
 from nbchat.rendering.markdown import displayable
 
 
 def models_list(agent: Agent) -> dict[str, Any]:
     """Names that `/model` takes, and why the present server has listed none."""
-    found = catalog(agent.provider)
+    found = list_models(agent.provider)
     return {
         "type": "models_list",
         "models": list(map(displayable, found.models)),

@@ -8,7 +8,7 @@ from typing import Any
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.triggers.context_breakdown import context_usage, outlook
-from nbchat.conversation.costs import bills, dollars_text
+from nbchat.conversation.costs import cost_rows, dollars_text
 from nbchat.conversation.entries import Usage
 from nbchat.conversation.session import Session
 from nbchat.jupyter.panel.queries.planning import copied
@@ -58,7 +58,7 @@ def _costs(session: Session) -> list[dict[str, Any]]:
     """A row for each model's answers, for all compactions, and for the sum."""
     rows = [
         _cost(each.label or "answers", each.usage, each.requests)
-        for each in bills(session)
+        for each in cost_rows(session)
     ]
     return [*rows, _cost("In all", session.usage)] if len(rows) > 1 else rows
 

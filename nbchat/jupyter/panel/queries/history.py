@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from nbchat.conversation.entries import Compaction, Entry
-from nbchat.conversation.search import LONGEST_QUERY, said
+from nbchat.conversation.search import LONGEST_QUERY, entry_text
 from nbchat.conversation.session import Session
 from nbchat.rendering.banners import compaction_html
 from nbchat.rendering.conversation import parts
@@ -51,7 +51,7 @@ def _holds(entry: Entry, words: Sequence[str]) -> bool:
     """Whether an entry has all the words, and anything to show."""
     if entry.role == "thinking" and not entry.content:
         return False
-    text = f"{entry.tool_name} {said(entry)}".casefold()
+    text = f"{entry.tool_name} {entry_text(entry)}".casefold()
     return all(word in text for word in words)
 
 
@@ -83,7 +83,7 @@ def _items(
 def _marks(session: Session) -> Callable[[int], str]:
     """What the model sees of each place."""
     covered = session.compaction.stop if session.compaction else 0
-    left_out, hidden = session.excluded, session.hidden_places
+    left_out, hidden = session.excluded, session.hidden_positions
 
     def mark(place: int) -> str:
         if place in left_out:

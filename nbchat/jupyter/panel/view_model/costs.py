@@ -5,15 +5,15 @@ from collections.abc import Callable
 from itertools import takewhile
 
 from nbchat.conversation.costs import (
-    Turn,
+    TurnCost,
     compactions_usage,
     dollars_text,
-    last_turn,
-    turns,
+    last_turn_cost,
+    turn_costs,
     usage_text,
 )
 from nbchat.conversation.session import Session
-from nbchat.conversation.turns import SPOKEN
+from nbchat.conversation.turns import MODEL_ROLES
 from nbchat.jupyter.panel.view_model.transcript import Operation, Transcript
 from nbchat.rendering.entries import spent_html
 
@@ -44,7 +44,7 @@ class Costs:
         So many entries are `shown` already: a turn that ends with these, or that still
         runs, has its line told.
         """
-        new = (turn for turn in turns(session) if turn.start > self._told)
+        new = (turn for turn in turn_costs(session) if turn.start > self._told)
         ended = [turn for turn in new if turn.requests and turn.stop > shown]
         if shown and self._began is not None and not is_answered(session):
             ended = [turn for turn in ended if turn.stop < len(session.transcript)]
@@ -57,7 +57,7 @@ class Costs:
 
     def tell(self, session: Session) -> list[Operation]:
         """The line on the turn that is ending, unless there is one."""
-        turn = last_turn(session)
+        turn = last_turn_cost(session)
         if turn is None or not turn.requests or turn.start <= self._told:
             return []
         self._told = turn.start
@@ -67,7 +67,9 @@ class Costs:
 
 def is_answered(session: Session) -> bool:
     """Whether the model said something last, and called for nothing."""
-    said = takewhile(lambda entry: entry.role in SPOKEN, reversed(session.transcript))
+    said = takewhile(
+        lambda entry: entry.role in MODEL_ROLES, reversed(session.transcript)
+    )
     calls = [entry.is_call for entry in said]
     return bool(calls) and not any(calls)
 
@@ -84,7 +86,7 @@ def session_text(session: Session) -> str:
     return f"{text}; compactions took {cost} of that"
 
 
-def _text(turn: Turn, seconds: float | None = None) -> str:
+def _text(turn: TurnCost, seconds: float | None = None) -> str:
     asked = f"{turn.requests:,} requests" if turn.requests > 1 else ""
     took = "" if seconds is None else _duration(seconds)
     return usage_text(turn.usage, asked, took)

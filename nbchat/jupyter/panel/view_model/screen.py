@@ -372,4 +372,4 @@ class Screen:
 
 def _named_place(entry: Entry, place: int) -> int | None:
     """The place of what can be gone back to, or be left out; of all else none."""
-    return place if entry.can_be_left_out else None
+    return place if entry.can_be_excluded else None
