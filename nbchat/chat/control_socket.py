@@ -6,9 +6,9 @@ nothing, stand in a file that only its user can read:
 
     <jupyter_runtime_dir>/nbchat-<kernel id>-<chat id>.json
 
-A visit is a line of JSON each way: {"secret": ..., "action": "stop"} and {"done": true}
-or {"error": "..."}. A file that outlives its kernel is harmless: at its address nobody
-is left who knows the secret.
+A request is a line of JSON each way: {"secret": ..., "action": "stop"} and
+{"done": true} or {"error": "..."}. A file that outlives its kernel is harmless:
+nothing at its address knows the secret.
 """
 
 import atexit
@@ -50,7 +50,7 @@ class Address:
     pid: int
 
 
-class Door:
+class ControlSocket:
     """Stops one chat, and answers its tool calls, for those who can read its file."""
 
     def __init__(
@@ -136,7 +136,7 @@ class Door:
         threading.Thread(
             target=self._context.copy().run,
             args=(step, on),
-            name="nbchat-door",
+            name="nbchat-control-socket",
             daemon=True,
         ).start()
 
@@ -190,7 +190,9 @@ def new_chat_id() -> str:
     return secrets.token_hex(4)
 
 
-def visit(kernel: str, action: str, *, chat_id: str = "", **details: object) -> None:
+def send_action(
+    kernel: str, action: str, *, chat_id: str = "", **details: object
+) -> None:
     """Have a kernel's chats, or one, do something; raises NbchatError if none has.
 
     ChatUnreachable says that no chat listens there.

@@ -21,7 +21,7 @@ from typing import Protocol
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.approvals import Question, Watch
-from nbchat.chat.control_socket import Door
+from nbchat.chat.control_socket import ControlSocket
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import Event, TurnFailed, TurnFinished
 from nbchat.errors import NbchatError, Stopped
@@ -49,7 +49,7 @@ class TurnStarted:
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
+class CommandReplied:
     """A command answered in plain text."""
 
     text: str
@@ -61,18 +61,18 @@ class Stopping:
 
 
 @dataclass(frozen=True, slots=True)
-class Returned:
-    """These messages were not answered, and their author has them back.
+class MessagesReturned:
+    """These messages were not answered and go back to the input box.
 
-    `place` is where an earlier message stands that one of them was to replace.
+    `position` is that of the earlier message which the text was to replace.
     """
 
     texts: tuple[str, ...]
-    place: int | None = None
+    position: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class CallsWaiting:
+class ApprovalsPending:
     """These tool calls wait for a person's word, whoever's turn they belong to."""
 
     questions: tuple[Question, ...]
@@ -83,14 +83,14 @@ class Idle:
     """Nothing runs and nothing waits."""
 
 
-WorkerEvent = (
+RunnerEvent = (
     AgentReady
     | QueueChanged
     | TurnStarted
-    | Noted
+    | CommandReplied
     | Stopping
-    | Returned
-    | CallsWaiting
+    | MessagesReturned
+    | ApprovalsPending
     | Idle
 )
 
@@ -101,12 +101,12 @@ WAIT_SECONDS = 0.25
 """After which somebody who waits looks whether the kernel was interrupted."""
 
 
-Listener = Callable[[Event | WorkerEvent], None]
+Listener = Callable[[Event | RunnerEvent], None]
 
-Play = Callable[[Agent, threading.Event], Iterator[Event | WorkerEvent]]
+Action = Callable[[Agent, threading.Event], Iterator[Event | RunnerEvent]]
 """What is done with the agent; setting the flag ends it."""
 
-Attach = Callable[[], Iterable[Entry]]
+LoadAttachments = Callable[[], Iterable[Entry]]
 """What a message brings along, looked up when its turn has come."""
 
 
@@ -143,11 +143,11 @@ class Job:
     """Something to do with the agent, and the context it was asked for in."""
 
     label: str
-    play: Play
+    play: Action
     context: Context = field(default_factory=copy_context)
 
 
-class Worker:
+class ChatRunner:
     """Drives an agent from a thread of its own.
 
     The listener is called on that thread, and for the queue also on the threads that
@@ -182,9 +182,11 @@ class Worker:
         self._is_closed = False
         self.approvals = Watch(
             lambda: (agent := self._playing or self._agent) and agent.approve,
-            lambda questions: self._tell(CallsWaiting(questions)),
+            lambda questions: self._tell(ApprovalsPending(questions)),
         )
-        self._door = Door(self._stop_early, lambda: self.approvals.room, chat_id)
+        self._control_socket = ControlSocket(
+            self._stop_early, lambda: self.approvals.room, chat_id
+        )
 
     @property
     def agent(self) -> Agent:
@@ -202,15 +204,15 @@ class Worker:
         with self._changed:
             return self._is_working or bool(self._waiting)
 
-    def submit(self, text: str, attach: Attach = tuple) -> None:
+    def submit(self, text: str, attach: LoadAttachments = tuple) -> None:
         """Answer a message, or obey a command, after those that wait already.
 
         When `attach` raises NbchatError the author has the message back.
         """
         self._enqueue(Job(text, partial(self._answer, text, attach)))
 
-    def do(self, label: str, play: Play) -> None:
-        """Play something after the messages that wait already; `label` names it."""
+    def do(self, label: str, play: Action) -> None:
+        """Run something after the messages that wait already; `label` names it."""
         self._enqueue(Job(label, play))
 
     def compact(self, focus: str = "", keep: int | None = None) -> None:
@@ -282,7 +284,7 @@ class Worker:
             self._changed.notify_all()
         self.approvals.wake()
         self.approvals.close()
-        self._door.close()
+        self._control_socket.close()
         if self._thread not in (None, threading.current_thread()):
             self._thread.join(timeout_seconds)
 
@@ -295,7 +297,7 @@ class Worker:
             self.stop(token)
 
     def _enqueue(self, job: Job) -> None:
-        self._door.open()  # before the agent is built: that may take seconds
+        self._control_socket.open()  # before the agent is built: that may take seconds
         with self._changed:
             if self._is_closed:
                 raise NbchatError("this chat was closed; make a new one to go on")
@@ -308,7 +310,7 @@ class Worker:
             self._thread = threading.Thread(
                 target=copy_context().run,
                 args=(self._loop,),
-                name="nbchat-worker",
+                name="nbchat-runner",
                 daemon=True,
             )
             self._thread.start()
@@ -375,8 +377,8 @@ class Worker:
                 self.approvals.look()
 
     def _answer(
-        self, text: str, attach: Attach, agent: Agent, stop: threading.Event
-    ) -> Iterator[Event | WorkerEvent]:
+        self, text: str, attach: LoadAttachments, agent: Agent, stop: threading.Event
+    ) -> Iterator[Event | RunnerEvent]:
         if self._commands is not None and COMMAND.match(text):
             yield from _obey(self._commands, text, agent, stop)
             return
@@ -385,7 +387,7 @@ class Worker:
             yield from agent.run(text, stop=stop, attached=attached)
         except NbchatError as error:  # something is missing, or a cell was quicker
             yield TurnFailed(str(error))
-            yield Returned((text,))
+            yield MessagesReturned((text,))
 
     def _return_all(self) -> None:
         with self._changed:
@@ -395,7 +397,7 @@ class Worker:
         if self._waiting:
             texts = tuple(job.label for job in self._waiting)
             self._waiting.clear()
-            self._tell(Returned(texts))
+            self._tell(MessagesReturned(texts))
             self._tell_queue()
             if not self._is_working:  # the thread sleeps on: it had not woken yet
                 self._tell(Idle())
@@ -403,7 +405,7 @@ class Worker:
     def _tell_queue(self) -> None:
         self._tell(QueueChanged(tuple(job.label for job in self._waiting)))
 
-    def _tell(self, event: Event | WorkerEvent) -> None:
+    def _tell(self, event: Event | RunnerEvent) -> None:
         self._survive(partial(self._listener, event))
 
     def _survive(self, step: Callable[[], object]) -> str:
@@ -423,16 +425,16 @@ class Worker:
 
 def _obey(
     commands: Commands, text: str, agent: Agent, stop: threading.Event
-) -> Iterator[Event | WorkerEvent]:
+) -> Iterator[Event | RunnerEvent]:
     before = agent.session
     try:
         outcome = commands(agent, text, stop=stop)
     except NbchatError as error:
         yield TurnFailed(str(error))
-        yield Returned((text,))
+        yield MessagesReturned((text,))
         return
     if agent.session is not before:
         yield AgentReady(agent)
     if outcome.text:
-        yield Noted(outcome.text)
+        yield CommandReplied(outcome.text)
     yield from outcome.events

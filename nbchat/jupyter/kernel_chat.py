@@ -12,7 +12,7 @@ from nbchat.agent.agent import Agent
 from nbchat.agent.approvals import Approvals, room_of
 from nbchat.chat.attachments.attachments import attachments
 from nbchat.chat.commands import CommandResult, Commands
-from nbchat.chat.control_socket import Door
+from nbchat.chat.control_socket import ControlSocket
 from nbchat.config.factory import build_agent, live_variables, newest_session
 from nbchat.config.preferences import Setting, listed, with_preferences
 from nbchat.config.settings import NbChat
@@ -37,7 +37,7 @@ class NotebookChat:
         self._panel: ChatUI | None = None
         self._building = threading.Lock()
         self._stop = threading.Event()
-        self._door = Door(self._stop_cell, self._approvals)
+        self._control_socket = ControlSocket(self._stop_cell, self._approvals)
         self._is_setting_back = False
         config.observe(self._apply_settings, names=list(config.traits(config=True)))
 
@@ -119,7 +119,7 @@ class NotebookChat:
         """What ends the turn of the cell that runs: its interrupt, or the server."""
         self._refresh_panel()  # it shows what waits, and code may have set who asks
         self._stop = threading.Event()
-        self._door.open()
+        self._control_socket.open()
         return self._stop
 
     def _stop_cell(self, _token: str) -> None:
@@ -188,6 +188,6 @@ class NotebookChat:
         """End the panel's thread and let the database go."""
         if self._panel is not None:
             self._panel.close()
-        self._door.close()
+        self._control_socket.close()
         self.config.unobserve_all()
         self.store.close()

@@ -28,7 +28,7 @@ from jupyter_server.utils import url_path_join
 from tornado.web import HTTPError, authenticated
 
 import nbchat
-from nbchat.chat.control_socket import visit
+from nbchat.chat.control_socket import send_action
 from nbchat.config.settings import settings
 from nbchat.errors import (
     ChatUnreachable,
@@ -133,7 +133,7 @@ class ChatAction(Route):
         if kernel not in self.kernel_manager:
             refuse(404, f"there is no kernel {kernel!r} on this server")
         details = _details(action, asked)
-        await self.off_loop(lambda: visit(kernel, action, **details), status=404)
+        await self.off_loop(lambda: send_action(kernel, action, **details), status=404)
         self.finish({"done": True})
 
 

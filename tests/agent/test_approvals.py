@@ -7,7 +7,7 @@ import pytest
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.approvals import Approvals
-from nbchat.chat.runner import AgentReady, Worker
+from nbchat.chat.runner import AgentReady, ChatRunner
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import Event, TurnFinished
 from nbchat.conversation.session import Session
@@ -38,7 +38,7 @@ class Chat:
             tools=[refund, look_up],
             approve=self.approvals,
         )
-        self.worker = Worker(lambda: self.agent, self._see, commands=self._new)
+        self.worker = ChatRunner(lambda: self.agent, self._see, commands=self._new)
 
     def _hear(self, waiting: tuple[Entry, ...]) -> None:
         with self.changed:
@@ -204,7 +204,7 @@ def test_another_function_that_approves_is_left_alone():
         approve=lambda call: False,
     )
     events: list[object] = []
-    worker = Worker(lambda: agent, events.append)
+    worker = ChatRunner(lambda: agent, events.append)
     assert worker.approvals.room is None
     worker.submit("refund it")
     assert worker.wait(10)

@@ -125,7 +125,7 @@ def test_what_is_said_done_and_told_has_no_fault_in_light_and_dark(
         "put(CompactionFailed(record('failed', reason='the summary was empty')))\n"
         "put(PinsChanged(('Never promise a date.',)))\n"
         "put(SavingFailed('the disk is full'))\n"
-        "put(Noted('the policy is single-summary'))\n"
+        "put(CommandReplied('the policy is single-summary'))\n"
         "put(EntryAdded(0, Entry('thinking', 'Is she well?')))\n"
         "put(EntryAdded(0, Entry('assistant', 'It is', '', '', INCOMPLETE)))\n"
         "put(CompactionStarted('auto', 12, 5_000))\n"

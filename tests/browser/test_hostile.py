@@ -50,7 +50,7 @@ from nbchat.conversation.session import Session
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, calls, fails, says
 from nbchat.jupyter.panel.chat_ui import ChatUI
-from nbchat.chat.runner import Noted, QueueChanged, Returned
+from nbchat.chat.runner import CommandReplied, QueueChanged, MessagesReturned
 
 from nbchat.jupyter.panel.view_model import transcript
 transcript.PAGE_ITEMS = transcript.PAGE_CHARACTERS = 10**9  # all of it at once
@@ -87,17 +87,17 @@ for number, text in enumerate(texts):
     store.add_entry(begun, 0, notebook="n", model="m")
 listed = Commands(store)(ui.agent, "/sessions", stop=None).text
 put = ui._feed.put
-put(Noted(listed))
+put(CommandReplied(listed))
 for number, text in enumerate(texts):
-    put(Noted(text))
+    put(CommandReplied(text))
     for event in notices(text):
         put(event)
     put(RetryScheduled(number, 9.0, text))
     put(ToolRequested(Entry("assistant", "", "c", text, "{}")))
     put(QueueChanged((text,)))
 put(QueueChanged(tuple(texts)))
-put(Returned(tuple(texts)))
-put(Noted("all notices are shown"))
+put(MessagesReturned(tuple(texts)))
+put(CommandReplied("all notices are shown"))
 """
 
 STREAM = """

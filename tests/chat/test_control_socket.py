@@ -2,13 +2,13 @@
 
 import pytest
 
-from nbchat.chat.control_socket import Door, kernel_id, visit
+from nbchat.chat.control_socket import ControlSocket, kernel_id, send_action
 from nbchat.errors import ChatUnreachable
 
 
 def test_outside_of_a_kernel_nothing_listens(tmp_path, monkeypatch):
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
-    door = Door(lambda: None, lambda: None)
+    door = ControlSocket(lambda: None, lambda: None)
     door.open()
     assert kernel_id() == ""
     assert list(tmp_path.iterdir()) == []
@@ -18,4 +18,4 @@ def test_outside_of_a_kernel_nothing_listens(tmp_path, monkeypatch):
 def test_a_kernel_without_a_chat_cannot_be_reached(tmp_path, monkeypatch):
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
     with pytest.raises(ChatUnreachable, match=r"no chat can be reached in kernel \*"):
-        visit("*", "stop")
+        send_action("*", "stop")

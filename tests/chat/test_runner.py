@@ -1,4 +1,4 @@
-"""The worker: turns one by one on a thread that nothing ends but `close`."""
+"""ChatRunner: turns one by one on a thread that nothing ends but `close`."""
 
 import sys
 import threading
@@ -11,14 +11,14 @@ import pytest
 from nbchat.agent.agent import Agent
 from nbchat.chat.runner import (
     AgentReady,
+    ChatRunner,
+    CommandReplied,
     Idle,
-    Noted,
+    MessagesReturned,
     QueueChanged,
-    Returned,
+    RunnerEvent,
     Stopping,
     TurnStarted,
-    Worker,
-    WorkerEvent,
 )
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.conversation.entries import Entry
@@ -46,11 +46,11 @@ class Recorder:
     """A listener that keeps what it is told and can be waited on."""
 
     def __init__(self) -> None:
-        self.events: list[Event | WorkerEvent] = []
+        self.events: list[Event | RunnerEvent] = []
         self.threads: set[str] = set()
         self._told = threading.Condition()
 
-    def __call__(self, event: Event | WorkerEvent) -> None:
+    def __call__(self, event: Event | RunnerEvent) -> None:
         with self._told:
             self.events.append(event)
             self.threads.add(threading.current_thread().name)
@@ -60,7 +60,7 @@ class Recorder:
         with self._told:
             assert self._told.wait_for(lambda: self.all(kind), 10)
 
-    def all(self, kind: type) -> list[Event | WorkerEvent]:
+    def all(self, kind: type) -> list[Event | RunnerEvent]:
         return [event for event in self.events if isinstance(event, kind)]
 
 
@@ -72,24 +72,24 @@ class Outcome:
     events: Iterator[Event] = field(default_factory=lambda: iter(()))
 
 
-Start = Callable[..., tuple[Worker, Recorder]]
+Start = Callable[..., tuple[ChatRunner, Recorder]]
 
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Make a worker on a script, and close it when the test is over."""
-    started: list[Worker] = []
+    """Make a runner on a script, and close it when the test is over."""
+    started: list[ChatRunner] = []
 
-    def make(*script: Answer, **options: object) -> tuple[Worker, Recorder]:
+    def make(*script: Answer, **options: object) -> tuple[ChatRunner, Recorder]:
         recorder = Recorder()
         agent = Agent(ScriptedProvider(*script), engine=CompactionEngine(5_000))
-        worker = Worker(lambda: agent, recorder, **options)  # type: ignore[arg-type]
-        started.append(worker)
-        return worker, recorder
+        runner = ChatRunner(lambda: agent, recorder, **options)  # type: ignore[arg-type]
+        started.append(runner)
+        return runner, recorder
 
     yield make
-    for worker in started:
-        worker.close()
+    for runner in started:
+        runner.close()
 
 
 def said(recorder: Recorder, role: str) -> list[str]:
@@ -99,97 +99,97 @@ def said(recorder: Recorder, role: str) -> list[str]:
     return [entry.content for entry in entries if entry.role == role]
 
 
-def test_a_turn_runs_on_the_workers_thread_and_ends_idle(start: Start) -> None:
-    worker, recorder = start(says("hello"))
-    worker.submit("hi")
-    assert worker.wait(10)
+def test_a_turn_runs_on_the_runners_thread_and_ends_idle(start: Start) -> None:
+    runner, recorder = start(says("hello"))
+    runner.submit("hi")
+    assert runner.wait(10)
     assert said(recorder, "assistant") == ["hello"]
     assert recorder.events[0] == QueueChanged(("hi",))
     assert recorder.events[-2:] == [TurnFinished("end_turn", 1), Idle()]
-    assert "nbchat-worker" in recorder.threads
+    assert "nbchat-runner" in recorder.threads
 
 
 def test_nothing_is_built_or_started_before_it_is_needed() -> None:
     built: list[int] = []
-    worker = Worker(lambda: built.append(1), Recorder())  # type: ignore[arg-type,func-returns-value]
-    assert not worker.is_busy
-    worker.close()
+    runner = ChatRunner(lambda: built.append(1), Recorder())  # type: ignore[arg-type,func-returns-value]
+    assert not runner.is_busy
+    runner.close()
     assert built == []
-    assert "nbchat-worker" not in {thread.name for thread in threading.enumerate()}
+    assert "nbchat-runner" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_messages_during_a_turn_wait_visibly_and_are_answered_in_order(
     start: Start,
 ) -> None:
-    worker, recorder = start(
+    runner, recorder = start(
         says("a b c", delay_seconds=0.05), says("two"), says("three")
     )
-    worker.submit("1")
+    runner.submit("1")
     recorder.await_event(TextDelta)
-    worker.submit("2")
-    worker.submit("3")
-    assert worker.is_busy
-    assert worker.wait(10)
+    runner.submit("2")
+    runner.submit("3")
+    assert runner.is_busy
+    assert runner.wait(10)
     assert QueueChanged(("2", "3")) in recorder.events
     assert recorder.all(TurnStarted) == [TurnStarted(text) for text in "123"]
     assert said(recorder, "assistant") == ["a b c", "two", "three"]
 
 
 def test_stop_keeps_the_partial_answer_and_returns_what_waited(start: Start) -> None:
-    worker, recorder = start(SLOW, says("fine"))
-    worker.submit("1")
+    runner, recorder = start(SLOW, says("fine"))
+    runner.submit("1")
     recorder.await_event(TextDelta)
-    worker.submit("2")
-    worker.stop()
-    assert worker.wait(10)
+    runner.submit("2")
+    runner.stop()
+    assert runner.wait(10)
     assert recorder.all(Stopping) == [Stopping()]
-    assert recorder.all(Returned) == [Returned(("2",))]
+    assert recorder.all(MessagesReturned) == [MessagesReturned(("2",))]
     assert recorder.all(TurnFinished)[-1].stop_reason == "stopped"  # type: ignore[union-attr]
-    assert worker.agent.session.transcript[-1].is_incomplete
-    worker.submit("again")
-    assert worker.wait(10)
+    assert runner.agent.session.transcript[-1].is_incomplete
+    runner.submit("again")
+    assert runner.wait(10)
     assert said(recorder, "assistant")[-1] == "fine"
 
 
 def test_a_message_that_is_stopped_before_the_thread_wakes_leaves_the_chat_idle(
     start: Start,
 ) -> None:
-    worker, recorder = start(says("hello"))
-    worker.submit("1")
-    assert worker.wait(10)
-    with worker._changed:  # the thread cannot wake in between
-        worker.submit("2")
-        worker.stop()
-    assert recorder.events[-3:] == [Returned(("2",)), QueueChanged(()), Idle()]
-    worker.submit("3")
-    assert worker.wait(10)
+    runner, recorder = start(says("hello"))
+    runner.submit("1")
+    assert runner.wait(10)
+    with runner._changed:  # the thread cannot wake in between
+        runner.submit("2")
+        runner.stop()
+    assert recorder.events[-3:] == [MessagesReturned(("2",)), QueueChanged(()), Idle()]
+    runner.submit("3")
+    assert runner.wait(10)
     assert said(recorder, "user") == ["1", "3"]
 
 
 def test_stop_when_nothing_runs_does_nothing(start: Start) -> None:
-    worker, recorder = start()
-    worker.stop()
+    runner, recorder = start()
+    runner.stop()
     assert recorder.events == []
 
 
 def test_close_ends_the_thread_promptly_in_the_middle_of_a_turn(start: Start) -> None:
-    worker, recorder = start(SLOW)
-    worker.submit("1")
+    runner, recorder = start(SLOW)
+    runner.submit("1")
     recorder.await_event(TextDelta)
-    worker.close()
-    assert "nbchat-worker" not in {thread.name for thread in threading.enumerate()}
+    runner.close()
+    assert "nbchat-runner" not in {thread.name for thread in threading.enumerate()}
     with pytest.raises(NbchatError, match="closed"):
-        worker.submit("2")
-    worker.warm_up()
+        runner.submit("2")
+    runner.warm_up()
 
 
 def test_warming_up_builds_the_agent_once(start: Start) -> None:
-    worker, recorder = start(says("one"))
-    worker.warm_up()
+    runner, recorder = start(says("one"))
+    runner.warm_up()
     recorder.await_event(AgentReady)
-    worker.warm_up()
-    worker.submit("hi")
-    assert worker.wait(10)
+    runner.warm_up()
+    runner.submit("hi")
+    assert runner.wait(10)
     assert len(recorder.all(AgentReady)) == 1
 
 
@@ -204,15 +204,15 @@ def test_an_agent_that_cannot_be_built_is_told_and_tried_again() -> None:
             raise outcome
         return outcome
 
-    worker = Worker(build, recorder)
-    worker.submit("hi")
-    assert worker.wait(10)
+    runner = ChatRunner(build, recorder)
+    runner.submit("hi")
+    assert runner.wait(10)
     assert recorder.all(TurnFailed) == [TurnFailed("no key; set one")]
-    assert recorder.all(Returned) == [Returned(("hi",))]
-    worker.submit("hi")
-    assert worker.wait(10)
+    assert recorder.all(MessagesReturned) == [MessagesReturned(("hi",))]
+    runner.submit("hi")
+    assert runner.wait(10)
     assert said(recorder, "assistant") == ["now it works"]
-    worker.close()
+    runner.close()
 
 
 def explodes(_request: object) -> Entry:
@@ -222,10 +222,10 @@ def explodes(_request: object) -> Entry:
 def test_no_fault_ends_the_thread(
     start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
-    worker, recorder = start(explodes, lambda _: sys.exit(3), says("still here"))
+    runner, recorder = start(explodes, lambda _: sys.exit(3), says("still here"))
     for text in ("1", "2", "3"):
-        worker.submit(text)
-    assert worker.wait(10)
+        runner.submit(text)
+    assert runner.wait(10)
     assert recorder.all(TurnFailed) == [
         TurnFailed("ZeroDivisionError: boom"),
         TurnFailed("SystemExit: 3"),
@@ -242,46 +242,46 @@ def test_a_broken_listener_does_not_break_the_conversation(
     def broken(_event: object) -> None:
         raise ValueError("no view")
 
-    worker = Worker(lambda: agent, broken)
-    worker.submit("hi")
-    assert worker.wait(10)
+    runner = ChatRunner(lambda: agent, broken)
+    runner.submit("hi")
+    assert runner.wait(10)
     assert agent.session.last_answer == "hello"
     assert "no view" in caplog.text
-    worker.close()
+    runner.close()
 
 
 def test_compact_folds_the_conversation_after_what_waits(start: Start) -> None:
     story = says("<summary>They greeted.</summary>")
-    worker, recorder = start(says("hello " * 300), story)
-    worker.submit("hi")
-    worker.compact("greetings")
-    assert worker.wait(10)
+    runner, recorder = start(says("hello " * 300), story)
+    runner.submit("hi")
+    runner.compact("greetings")
+    assert runner.wait(10)
     assert TurnStarted("/compact greetings") in recorder.events
     assert len(recorder.all(Compacted)) == 1
 
 
 def test_a_compaction_can_be_stopped(start: Start) -> None:
-    worker, recorder = start(says("hello " * 300), SLOW)
-    worker.submit("hi")
-    assert worker.wait(10)
-    worker.compact()
+    runner, recorder = start(says("hello " * 300), SLOW)
+    runner.submit("hi")
+    assert runner.wait(10)
+    runner.compact()
     recorder.await_event(CompactionStarted)
-    worker.stop()
-    assert worker.wait(10)
+    runner.stop()
+    assert runner.wait(10)
     assert recorder.all(Compacted) == []
     assert [each.reason for each in recorder.all(CompactionFailed)] == ["stopped"]
-    assert worker.agent.session.history == worker.agent.session.transcript
+    assert runner.agent.session.history == runner.agent.session.transcript
 
 
 def test_lines_with_a_slash_go_to_the_commands(start: Start) -> None:
     def commands(_agent: Agent, line: str, *, stop: threading.Event) -> Outcome:
         return Outcome(f"obeyed {line}", iter([CompactionSkipped("nothing to do")]))
 
-    worker, recorder = start(says("an answer"), commands=commands)
-    worker.submit("/undo")
-    worker.submit("not /undo")
-    assert worker.wait(10)
-    assert recorder.all(Noted) == [Noted("obeyed /undo")]
+    runner, recorder = start(says("an answer"), commands=commands)
+    runner.submit("/undo")
+    runner.submit("not /undo")
+    assert runner.wait(10)
+    assert recorder.all(CommandReplied) == [CommandReplied("obeyed /undo")]
     assert recorder.all(CompactionSkipped) == [CompactionSkipped("nothing to do")]
     assert said(recorder, "assistant") == ["an answer"]
 
@@ -291,31 +291,31 @@ def test_a_command_that_changes_the_session_has_it_shown_anew(start: Start) -> N
         agent.session = Session()
         return Outcome("a new session")
 
-    worker, recorder = start(commands=commands)
-    worker.submit("/new")
-    assert worker.wait(10)
+    runner, recorder = start(commands=commands)
+    runner.submit("/new")
+    assert runner.wait(10)
     kinds = [type(event) for event in recorder.events]
     assert kinds.count(AgentReady) == 2
-    assert kinds.index(Noted) > kinds.index(TurnStarted) + 1
+    assert kinds.index(CommandReplied) > kinds.index(TurnStarted) + 1
 
 
 def test_refreshing_tells_of_the_agent_and_may_bring_another(start: Start) -> None:
-    worker, recorder = start()
-    worker.refresh()
+    runner, recorder = start()
+    runner.refresh()
     assert recorder.events == []
     other = Agent(ScriptedProvider(says("from another"), name="scripted:other"))
-    worker.refresh(other)
+    runner.refresh(other)
     assert recorder.events == [AgentReady(other)]
-    worker.submit("hi")
-    assert worker.wait(10)
+    runner.submit("hi")
+    assert runner.wait(10)
     assert other.session.last_answer == "from another"
 
 
 def test_a_command_may_say_nothing(start: Start) -> None:
-    worker, recorder = start(commands=lambda _agent, _line, stop: Outcome())
-    worker.submit("/quiet")
-    assert worker.wait(10)
-    assert recorder.all(Noted) == []
+    runner, recorder = start(commands=lambda _agent, _line, stop: Outcome())
+    runner.submit("/quiet")
+    assert runner.wait(10)
+    assert recorder.all(CommandReplied) == []
 
 
 def refuses(_agent: Agent, line: str, *, stop: threading.Event) -> Outcome:
@@ -323,13 +323,13 @@ def refuses(_agent: Agent, line: str, *, stop: threading.Event) -> Outcome:
 
 
 def test_a_command_that_is_refused_goes_back_to_its_author(start: Start) -> None:
-    worker, recorder = start(says("hello"), commands=refuses)
-    worker.submit("/compct all of it")
-    worker.submit("hi")
-    assert worker.wait(10)
+    runner, recorder = start(says("hello"), commands=refuses)
+    runner.submit("/compct all of it")
+    runner.submit("hi")
+    assert runner.wait(10)
     refusal = TurnFailed("there is no command /compct all of it")
     assert recorder.all(TurnFailed) == [refusal]
-    assert recorder.all(Returned) == [Returned(("/compct all of it",))]
+    assert recorder.all(MessagesReturned) == [MessagesReturned(("/compct all of it",))]
     assert said(recorder, "user") == ["hi"]
 
 
@@ -339,17 +339,17 @@ def test_a_command_that_is_refused_goes_back_to_its_author(start: Start) -> None
 def test_a_path_or_a_comment_is_a_message_and_no_command(
     start: Start, text: str
 ) -> None:
-    worker, recorder = start(says("an answer"), commands=refuses)
-    worker.submit(text)
-    assert worker.wait(10)
+    runner, recorder = start(says("an answer"), commands=refuses)
+    runner.submit(text)
+    assert runner.wait(10)
     assert said(recorder, "user") == [text]
     assert recorder.all(TurnFailed) == []
 
 
 def test_without_commands_a_slash_is_just_text(start: Start) -> None:
-    worker, recorder = start(says("an answer"))
-    worker.submit("/etc/hosts?")
-    assert worker.wait(10)
+    runner, recorder = start(says("an answer"))
+    runner.submit("/etc/hosts?")
+    assert runner.wait(10)
     assert said(recorder, "user") == ["/etc/hosts?"]
 
 
@@ -360,21 +360,21 @@ def test_a_turn_runs_in_the_context_it_was_submitted_in(start: Start) -> None:
         seen.append(request.get())
         return says("ok")
 
-    worker, _ = start(answer, answer)  # type: ignore[arg-type]
+    runner, _ = start(answer, answer)  # type: ignore[arg-type]
     for name in ("first click", "second click"):
         token = request.set(name)
-        worker.submit("hi")
+        runner.submit("hi")
         request.reset(token)
-    assert worker.wait(10)
+    assert runner.wait(10)
     assert seen == ["first click", "second click"]
 
 
 def test_wait_gives_up_after_its_time(start: Start) -> None:
-    worker, _ = start(SLOW)
-    worker.submit("hi")
-    assert not worker.wait(0.05)
-    worker.stop()
-    assert worker.wait(10)
+    runner, _ = start(SLOW)
+    runner.submit("hi")
+    assert not runner.wait(0.05)
+    runner.stop()
+    assert runner.wait(10)
 
 
 def test_tools_run_on_the_way(start: Start) -> None:
@@ -384,25 +384,25 @@ def test_tools_run_on_the_way(start: Start) -> None:
 
     recorder = Recorder()
     agent = Agent(ScriptedProvider(calls("where"), says("done")), tools=[where])
-    worker = Worker(lambda: agent, recorder)
-    worker.submit("where?")
-    assert worker.wait(10)
-    assert said(recorder, "tool") == ["nbchat-worker"]
-    worker.close()
+    runner = ChatRunner(lambda: agent, recorder)
+    runner.submit("where?")
+    assert runner.wait(10)
+    assert said(recorder, "tool") == ["nbchat-runner"]
+    runner.close()
 
 
 def test_what_a_message_brings_along_is_looked_up_when_its_turn_comes(
     start: Start,
 ) -> None:
-    worker, recorder = start(says("a b c", delay_seconds=0.05), says("two"))
+    runner, recorder = start(says("a b c", delay_seconds=0.05), says("two"))
     looked: list[str] = []
-    worker.submit("1")
+    runner.submit("1")
     recorder.await_event(TextDelta)
     brought = Entry("user", "The variable x", "", "file", "{}")
-    worker.submit(
+    runner.submit(
         "2", lambda: looked.append(said(recorder, "assistant")[-1]) or [brought]
     )
-    assert worker.wait(10)
+    assert runner.wait(10)
     assert looked == ["a b c"]
     assert said(recorder, "user") == ["1", "The variable x", "2"]
 
@@ -413,69 +413,69 @@ def test_a_message_that_lacks_something_goes_back_and_the_next_is_answered(
     def missing() -> list[Entry]:
         raise AttachmentError("@file:x: there is no such file")
 
-    worker, recorder = start(says("hello"))
-    worker.submit("see @file:x", missing)
-    worker.submit("hi")
-    assert worker.wait(10)
+    runner, recorder = start(says("hello"))
+    runner.submit("see @file:x", missing)
+    runner.submit("hi")
+    assert runner.wait(10)
     assert recorder.all(TurnFailed) == [TurnFailed("@file:x: there is no such file")]
-    assert recorder.all(Returned) == [Returned(("see @file:x",))]
+    assert recorder.all(MessagesReturned) == [MessagesReturned(("see @file:x",))]
     assert said(recorder, "user") == ["hi"]
 
 
-def behind_a_cell(start: Start) -> tuple[Worker, Recorder, Iterator[Event]]:
+def behind_a_cell(start: Start) -> tuple[ChatRunner, Recorder, Iterator[Event]]:
     """A panel's message that waits for a cell's turn."""
-    worker, recorder = start(says("one"), says("two"))
-    turn = worker.agent.run("from a cell")
+    runner, recorder = start(says("one"), says("two"))
+    turn = runner.agent.run("from a cell")
     next(turn)
-    worker.submit("from the panel")
-    assert not worker.wait(0.3)
-    return worker, recorder, turn
+    runner.submit("from the panel")
+    assert not runner.wait(0.3)
+    return runner, recorder, turn
 
 
 def test_a_message_waits_for_the_cell_that_talks_to_the_same_agent(
     start: Start,
 ) -> None:
-    worker, recorder, turn = behind_a_cell(start)
+    runner, recorder, turn = behind_a_cell(start)
     assert recorder.events[-1] == QueueChanged(("from the panel",))
     list(turn)
-    assert worker.wait(10)
+    assert runner.wait(10)
     assert recorder.all(TurnFailed) == []
-    said_in_all = [entry.content for entry in worker.agent.session.transcript]
+    said_in_all = [entry.content for entry in runner.agent.session.transcript]
     assert said_in_all == ["from a cell", "one", "from the panel", "two"]
 
 
 def test_stop_hands_back_what_waits_for_a_cell_and_the_cell_goes_on(
     start: Start,
 ) -> None:
-    worker, recorder, turn = behind_a_cell(start)
-    worker.stop()
-    assert worker.wait(10)
-    assert recorder.all(Returned) == [Returned(("from the panel",))]
+    runner, recorder, turn = behind_a_cell(start)
+    runner.stop()
+    assert runner.wait(10)
+    assert recorder.all(MessagesReturned) == [MessagesReturned(("from the panel",))]
     assert recorder.all(TurnStarted) == []
     list(turn)
-    assert worker.agent.session.last_answer == "one"
-    worker.submit("again")
-    assert worker.wait(10)
+    assert runner.agent.session.last_answer == "one"
+    runner.submit("again")
+    assert runner.wait(10)
     assert said(recorder, "assistant") == ["two"]
 
 
 def test_a_message_goes_back_when_a_cell_begins_while_it_is_made_ready(
     start: Start,
 ) -> None:
-    worker, recorder = start(says("one"))
-    turn = worker.agent.run("from a cell")
+    runner, recorder = start(says("one"))
+    turn = runner.agent.run("from a cell")
 
     def slow() -> list[Entry]:
         next(turn)
         return []
 
-    worker.submit("from the panel", slow)
-    assert worker.wait(10)
+    runner.submit("from the panel", slow)
+    assert runner.wait(10)
     (failed,) = recorder.all(TurnFailed)
     assert "answering already" in failed.message  # type: ignore[union-attr]
-    assert recorder.all(Returned) == [Returned(("from the panel",))]
+    assert recorder.all(MessagesReturned) == [MessagesReturned(("from the panel",))]
     list(turn)
-    assert worker.agent.session.last_answer == "one"
+    assert runner.agent.session.last_answer == "one"
 
 
 class SlowStart(ScriptedProvider):
@@ -497,24 +497,24 @@ def test_a_provider_is_made_ready_once_and_a_fault_in_that_costs_no_message(
     fault: Exception | None,
 ) -> None:
     provider, recorder = SlowStart(says("hello"), fault=fault), Recorder()
-    worker = Worker(lambda: Agent(provider), recorder)
-    worker.warm_up()
+    runner = ChatRunner(lambda: Agent(provider), recorder)
+    runner.warm_up()
     recorder.await_event(AgentReady)
-    assert worker.wait(10)
-    worker.warm_up()
-    worker.submit("hi")
-    assert worker.wait(10)
-    assert provider.warmed == ["nbchat-worker"]
+    assert runner.wait(10)
+    runner.warm_up()
+    runner.submit("hi")
+    assert runner.wait(10)
+    assert provider.warmed == ["nbchat-runner"]
     assert said(recorder, "assistant") == ["hello"]
     assert recorder.all(TurnFailed) == []
-    worker.close()
+    runner.close()
 
 
 def test_a_message_that_waits_already_is_answered_without_a_warm_up() -> None:
     provider, recorder = SlowStart(says("hello")), Recorder()
-    worker = Worker(lambda: Agent(provider), recorder)
-    worker.submit("hi")
-    worker.warm_up()
-    assert worker.wait(10)
+    runner = ChatRunner(lambda: Agent(provider), recorder)
+    runner.submit("hi")
+    runner.warm_up()
+    assert runner.wait(10)
     assert provider.warmed == []
-    worker.close()
+    runner.close()

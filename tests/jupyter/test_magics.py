@@ -107,7 +107,7 @@ lean = [name for name in {HEAVY} if name in sys.modules]
 panel.receive({{"type": "hello"}})
 panel.wait()
 deadline = time.monotonic() + 60
-while panel._worker._agent is None and time.monotonic() < deadline:
+while panel._runner._agent is None and time.monotonic() < deadline:
     time.sleep(0.01)
 before = set(sys.modules)
 panel.ask("Hello?")

@@ -214,7 +214,7 @@ def test_a_chat_that_asks_nobody_says_so(kernel):
 
 def test_nothing_listens_before_the_first_turn_or_after_the_chat_is_closed(kernel):
     kernel.run(CHAT.replace("LINES", "says('hi')"))
-    kernel.run("chat._worker.warm_up()\nchat.agent")
+    kernel.run("chat._runner.warm_up()\nchat.agent")
     answer = kernel.server.ask("nbchat/stop", {"kernel_id": kernel.id})
     assert (answer.status, doors(kernel)) == (409, [])
     assert "none has begun a turn" in answer.json["message"]
@@ -316,7 +316,7 @@ def test_a_forked_process_that_ends_leaves_the_door_open(kernel):
     kernel.run(CHAT.replace("LINES", "says('hi')") + "chat.ask('go')\nchat.wait(30)")
     kernel.run(
         "import os\nchild = os.fork()\n"
-        "if not child:\n    chat._worker._door.close()\n    os._exit(0)\n"
+        "if not child:\n    chat._runner._control_socket.close()\n    os._exit(0)\n"
         "os.waitpid(child, 0)"
     )
     assert len(doors(kernel)) == 1

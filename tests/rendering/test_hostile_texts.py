@@ -3,7 +3,7 @@
 import pytest
 from hostile import FAMILIES, PAYLOADS, PLACES, assert_harmless, markdowns
 
-from nbchat.chat.runner import Noted
+from nbchat.chat.runner import CommandReplied
 from nbchat.conversation.events import TextDelta, ThinkingDelta, TurnFailed
 from nbchat.jupyter.panel.view_model.screen import Screen
 
@@ -37,7 +37,7 @@ def test_nothing_runs_or_is_fetched_wherever_a_stream_is_cut(payload: str) -> No
             screen.fold(TextDelta(text[start : start + length]))
             screen.fold(ThinkingDelta(text[start : start + length]))
             assert_harmless(screen.snapshot()["live"]["assistant"]["html"])
-        screen.fold(Noted(payload))
+        screen.fold(CommandReplied(payload))
         screen.fold(TurnFailed(payload))
         for item in screen.snapshot()["items"]:
             assert_harmless(item["html"])

@@ -18,7 +18,7 @@ from traitlets import Bool, Enum, Int, Unicode, observe
 from nbchat.agent.agent import Agent
 from nbchat.chat.attachments.mentions import Resolver
 from nbchat.chat.control_socket import new_chat_id
-from nbchat.chat.runner import Attach, Commands, Worker
+from nbchat.chat.runner import ChatRunner, Commands, LoadAttachments
 from nbchat.conversation.session import Session
 from nbchat.jupyter.panel.frontend import script, style
 from nbchat.jupyter.panel.own_commands import OwnCommands
@@ -108,7 +108,9 @@ class ChatUI(anywidget.AnyWidget):
             branches=self._branch is not None,
         )
         self._feed = Feed(screen, self.send)
-        self._worker = Worker(build, self._feed.put, commands=commands, chat_id=chat_id)
+        self._runner = ChatRunner(
+            build, self._feed.put, commands=commands, chat_id=chat_id
+        )
         self._answers = Answers(lambda: self.agent, self.send)
         self.on_msg(_receive)
         _hear_where_sent(self.comm)
@@ -125,7 +127,7 @@ class ChatUI(anywidget.AnyWidget):
     @property
     def agent(self) -> Agent:
         """What answers here; built now if nobody needed it before."""
-        return self._worker.agent
+        return self._runner.agent
 
     @property
     def session(self) -> Session:
@@ -135,7 +137,7 @@ class ChatUI(anywidget.AnyWidget):
     @property
     def is_busy(self) -> bool:
         """Whether an answer is under way or a message waits."""
-        return self._worker.is_busy
+        return self._runner.is_busy
 
     def ask(self, text: str) -> None:
         """Say something; the answer streams into the panel while this returns."""
@@ -147,11 +149,11 @@ class ChatUI(anywidget.AnyWidget):
         `keep` is how many tokens of the newest messages stay word for word; None leaves
         that to the policy.
         """
-        self._worker.compact(focus, keep)
+        self._runner.compact(focus, keep)
 
     def stop(self) -> None:
         """End the answer under way; what has arrived is kept."""
-        self._worker.stop()
+        self._runner.stop()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Block until the answer is there; False after `timeout` seconds without.
@@ -159,21 +161,21 @@ class ChatUI(anywidget.AnyWidget):
         Interrupting the kernel here is the same as pressing Stop.
         """
         try:
-            return self._worker.wait(timeout)
+            return self._runner.wait(timeout)
         except KeyboardInterrupt:
-            self._worker.stop()
-            return self._worker.wait(STOP_SECONDS)
+            self._runner.stop()
+            return self._runner.wait(STOP_SECONDS)
 
     def refresh(self, agent: Agent | None = None) -> None:
         """Show the conversation as it is now, after something else changed it.
 
         Another `agent` takes over from the next message on.
         """
-        self._worker.refresh(agent)
+        self._runner.refresh(agent)
 
     def close(self) -> None:
         """End the answer, the threads and every view."""
-        self._worker.close()
+        self._runner.close()
         self._feed.close()
         super().close()
 
@@ -186,11 +188,11 @@ class ChatUI(anywidget.AnyWidget):
         match content:
             case {"type": "hello"}:
                 self._feed.show()
-                self._worker.warm_up()
+                self._runner.warm_up()
             case {"type": "resync", "seq": int(known)}:
                 self._feed.show(known=known)
             case {"type": "stop"}:
-                self._worker.stop(_text(content.get("token")))
+                self._runner.stop(_text(content.get("token")))
             case {"type": "approve" | "deny", "ticket": str(ticket)}:
                 self._decide(ticket, content)
             case {"type": str(name), "token": str(token)}:
@@ -206,21 +208,21 @@ class ChatUI(anywidget.AnyWidget):
             case {"type": "branch", "place": int(place), "text": str(text)}:
                 self._go_on_from(place, text, content.get("previews"))
             case {"type": "compact", **details}:
-                self._worker.compact(*_wish(details))
+                self._runner.compact(*_wish(details))
 
     def _go_on_from(self, place: int, text: str, previews: object) -> None:
         """Say something else at a place that was said before."""
         if text.strip() and self._branch is not None:
             attach = self._attaching(text, previews)
-            self._worker.do(text, other_way(self._branch, place, text, attach))
+            self._runner.do(text, other_way(self._branch, place, text, attach))
 
     def _decide(self, ticket: str, content: dict[str, Any]) -> None:
         """Let a call run, or not; nothing if it was decided before."""
         if content["type"] == "deny":
-            self._worker.approvals.deny(ticket)
+            self._runner.approvals.deny(ticket)
         else:
             is_always = content.get("always") is True
-            self._worker.approvals.approve(ticket, always=is_always)
+            self._runner.approvals.approve(ticket, always=is_always)
 
     def _take_question(self, token: str, name: str, content: dict[str, Any]) -> None:
         match name, content:
@@ -231,9 +233,9 @@ class ChatUI(anywidget.AnyWidget):
 
     def _submit(self, text: str, previews: object) -> None:
         """Say something, with what its author has seen of what it brings along."""
-        self._worker.submit(text, self._attaching(text, previews))
+        self._runner.submit(text, self._attaching(text, previews))
 
-    def _attaching(self, text: str, previews: object) -> Attach:
+    def _attaching(self, text: str, previews: object) -> LoadAttachments:
         keys = previews if isinstance(previews, list) else []
         return partial(self._previews.entries, text, keys)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextvars import copy_context
 from typing import Any
 
-from nbchat.chat.runner import WorkerEvent
+from nbchat.chat.runner import RunnerEvent
 from nbchat.conversation.events import Event
 from nbchat.jupyter.panel.view_model.screen import Screen
 from nbchat.jupyter.panel.view_model.transcript import Operation
@@ -42,7 +42,7 @@ class Feed:
         self._thread: threading.Thread | None = None
         self._closed = threading.Event()
 
-    def put(self, event: Event | WorkerEvent) -> None:
+    def put(self, event: Event | RunnerEvent) -> None:
         """Show an event in every view, soon."""
         self.change(lambda screen: screen.fold(event))
 

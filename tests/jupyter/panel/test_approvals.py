@@ -12,7 +12,7 @@ from test_chat_ui import Panel, View
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.approvals import Approvals, Question
-from nbchat.chat.runner import CallsWaiting
+from nbchat.chat.runner import ApprovalsPending
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import EntryAdded
 from nbchat.errors import NbchatError
@@ -257,7 +257,7 @@ def test_a_cells_card_goes_when_it_is_decided_before_the_panel_is_refreshed() ->
     view.receive({"type": "snapshot", "seq": 0, **screen.snapshot()})
     question = Question(Entry("assistant", "", "c1", "refund", "{}"))
     for questions in ((question,), ()):
-        for operation in screen.fold(CallsWaiting(questions)):
+        for operation in screen.fold(ApprovalsPending(questions)):
             view.apply(operation)
         assert len(view.items) == len(questions)
     assert view.state["waiting"] == []
@@ -355,7 +355,7 @@ def test_of_equal_calls_the_one_that_has_no_result_yet_waits() -> None:
         (call(), Entry("tool", "ok", "c1", "refund"), call(), last := call())
     ):
         screen.fold(EntryAdded(position, entry))
-    screen.fold(CallsWaiting((Question(call()),)))
+    screen.fold(ApprovalsPending((Question(call()),)))
     assert [each["key"] for each in screen.snapshot()["state"]["waiting"]] == [2]
-    screen.fold(CallsWaiting((Question(last),)))
+    screen.fold(ApprovalsPending((Question(last),)))
     assert [each["key"] for each in screen.snapshot()["state"]["waiting"]] == [3]

@@ -20,7 +20,7 @@ from panel_protocol import PROTOCOL, is_valid
 
 import nbchat.jupyter.panel
 from nbchat.agent.agent import Agent
-from nbchat.chat.runner import AgentReady, Idle, QueueChanged, TurnStarted, WorkerEvent
+from nbchat.chat.runner import AgentReady, Idle, QueueChanged, RunnerEvent, TurnStarted
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import PRESETS, Policy
 from nbchat.conversation.entries import Compaction, Entry, Usage
@@ -56,7 +56,7 @@ from nbchat.rendering.entries import entry_html
 from nbchat.testing import Answer, Line, ScriptedProvider, calls, fails, says
 
 FOLDER = Path(nbchat.jupyter.panel.__file__).parent
-THREADS = ("nbchat-worker", "nbchat-feed")
+THREADS = ("nbchat-runner", "nbchat-feed")
 
 SLOW = says("word " * 1_000, delay_seconds=0.005)
 
@@ -187,7 +187,7 @@ def settled(panel: Panel) -> list[dict[str, Any]]:
     return panel.sent
 
 
-def shown(*events: Event | WorkerEvent, notifies: bool = True) -> View:
+def shown(*events: Event | RunnerEvent, notifies: bool = True) -> View:
     """What a view shows after these events."""
     screen, view = Screen(clock=lambda: 0.0), View()
     screen.set_notifies(notifies=notifies)
@@ -420,7 +420,7 @@ def test_the_agent_is_built_by_the_worker_when_the_panel_is_first_seen() -> None
     panel.view_says(type="hello")
     assert panel.sent[0]["state"]["phase"] == "starting"
     panel.await_operation("state")
-    assert built == ["nbchat-worker"]
+    assert built == ["nbchat-runner"]
     assert panel.session.transcript == []
     panel.close()
 

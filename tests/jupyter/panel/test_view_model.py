@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from nbchat.agent.agent import Agent
-from nbchat.chat.runner import AgentReady, Idle, TurnStarted, WorkerEvent
+from nbchat.chat.runner import AgentReady, Idle, RunnerEvent, TurnStarted
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.events import (
@@ -43,12 +43,12 @@ def agent_with(*lines: Line, **options: Any) -> Agent:
     return Agent(provider, tools=[look_up], **options)
 
 
-def folded(screen: Screen, *events: Event | WorkerEvent) -> list[dict[str, Any]]:
+def folded(screen: Screen, *events: Event | RunnerEvent) -> list[dict[str, Any]]:
     """All operations that events make."""
     return ran(screen, events)
 
 
-def ran(screen: Screen, events: Iterable[Event | WorkerEvent]) -> list[dict[str, Any]]:
+def ran(screen: Screen, events: Iterable[Event | RunnerEvent]) -> list[dict[str, Any]]:
     """All operations of a turn, each event taken in before the next one happens."""
     return [operation for event in events for operation in screen.fold(event)]
 

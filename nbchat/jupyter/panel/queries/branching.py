@@ -6,12 +6,12 @@ from typing import Any, Protocol
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.runner import (
+    Action,
     AgentReady,
-    Attach,
     CommandOutcome,
-    Play,
-    Returned,
-    WorkerEvent,
+    LoadAttachments,
+    MessagesReturned,
+    RunnerEvent,
 )
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import Event, TurnFailed
@@ -46,19 +46,19 @@ def words_at(agent: Agent, place: int) -> dict[str, Any]:
     return {"type": "words_said", "text": entries[0].content}
 
 
-def other_way(branch: Branch, place: int, text: str, attach: Attach) -> Play:
+def other_way(branch: Branch, place: int, text: str, attach: LoadAttachments) -> Action:
     """Answer other words for an earlier message.
 
     Whatever refuses them changes nothing, and their author has them back.
     """
 
-    def play(agent: Agent, stop: threading.Event) -> Iterator[Event | WorkerEvent]:
+    def play(agent: Agent, stop: threading.Event) -> Iterator[Event | RunnerEvent]:
         try:
             attached = tuple(attach())
             outcome = branch(agent, place, text, attached=attached, stop=stop)
         except NbchatError as error:
             yield TurnFailed(str(error))
-            yield Returned((text,), place)
+            yield MessagesReturned((text,), place)
         else:
             yield AgentReady(agent)
             yield from outcome.events

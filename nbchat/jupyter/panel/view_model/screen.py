@@ -13,14 +13,14 @@ from nbchat.agent.agent import Agent
 from nbchat.agent.approvals import Question
 from nbchat.chat.runner import (
     AgentReady,
-    CallsWaiting,
+    ApprovalsPending,
+    CommandReplied,
     Idle,
-    Noted,
+    MessagesReturned,
     QueueChanged,
-    Returned,
+    RunnerEvent,
     Stopping,
     TurnStarted,
-    WorkerEvent,
 )
 from nbchat.compaction.policies import PRESETS
 from nbchat.conversation.entries import Compaction, Entry
@@ -122,7 +122,7 @@ class Screen:
             "state": {**self._state, "retry": self._retry_left()},
         }
 
-    def fold(self, event: Event | WorkerEvent) -> list[Operation]:
+    def fold(self, event: Event | RunnerEvent) -> list[Operation]:
         """Take an event in; the operations that show it."""
         match event:
             case TextDelta() | ThinkingDelta() | RetryScheduled():
@@ -149,7 +149,7 @@ class Screen:
             ):
                 shown = self._fold_compaction(event)
             case _:
-                shown = self._fold_worker(event)
+                shown = self._fold_runner_event(event)
         return shown
 
     def _retry_left(self) -> dict[str, Any] | None:
@@ -201,19 +201,19 @@ class Screen:
         self._costs.end()
         return [*settled, *noted, *self._set(retry=None)]
 
-    def _fold_worker(self, event: WorkerEvent) -> list[Operation]:
+    def _fold_runner_event(self, event: RunnerEvent) -> list[Operation]:
         match event:
             case AgentReady(agent):
                 shown = self._restore(agent)
             case QueueChanged(waiting):
                 queue = [displayable(text) for text in waiting]
                 shown = self._set(queue=queue, **({"is_busy": True} if queue else {}))
-            case Noted(text):
+            case CommandReplied(text):
                 shown = self._items.show(note_html(text))
-            case Returned(texts, place):
+            case MessagesReturned(texts, position):
                 draft = {"op": "draft", "text": displayable("\n\n".join(texts))}
-                shown = [draft if place is None else {**draft, "place": place}]
-            case CallsWaiting(questions):
+                shown = [draft if position is None else {**draft, "place": position}]
+            case ApprovalsPending(questions):
                 self._questions = questions
                 shown = self._ask()
             case TurnStarted() | Stopping() | Idle():
