@@ -24,7 +24,6 @@ from tqdm import tqdm
 
 from nbchat.cli.doctor import examine
 from nbchat.config.settings import settings
-from nbchat.conversation.costs import dollars_text
 from nbchat.conversation.session import Session
 from nbchat.errors import ConfigError, NbchatError
 from nbchat.providers import EMBEDDED_MODEL, default_model
@@ -315,7 +314,7 @@ def _report(session: Session, notebook: Path, seconds: float) -> str:
         f"{usage.input_tokens:,} tokens in ({usage.cache_read_tokens:,} of them from "
         f"the cache), {usage.output_tokens:,} out, summaries included"
     )
-    used = ", ".join(filter(None, (used, dollars_text(usage))))
+    used = ", ".join(filter(None, (used, usage.dollars_text)))
     kept = (
         f"{len(session.transcript)} entries in the transcript, "
         f"{len(session.history)} in the model's view"

@@ -10,7 +10,7 @@ from threading import Event as Flag
 
 from nbchat.compaction import edits
 from nbchat.compaction.edits import exclusion
-from nbchat.compaction.plan import Plan, make_plan
+from nbchat.compaction.plan import Plan, count_messages, make_plan
 from nbchat.compaction.policies import Policy, policy_named
 from nbchat.compaction.pruning.pruner import (
     TARGET_SHARE,
@@ -160,7 +160,7 @@ class CompactionEngine(Gauge):
         asked = self._writers(session, provider, plan)
         running = self._running(session, plan, asked[0].name if asked else "")
         yield CompactionStarted(
-            plan.trigger, plan.stop - plan.start, plan.tokens_before, running
+            plan.trigger, running.messages, plan.tokens_before, running
         )
         made = Replacement(
             session, plan, self.policy, self.counter, self.live_variables
@@ -334,6 +334,7 @@ class CompactionEngine(Gauge):
             status="running",
             prefix_hash=prefix_hash(session.transcript[: plan.stop]),
             committed_at=len(session.transcript),
+            messages=count_messages(session.transcript[plan.start : plan.stop]),
         )
 
     def _record(

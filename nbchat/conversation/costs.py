@@ -8,13 +8,9 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from math import floor, log10
 
 from nbchat.conversation.entries import Usage
 from nbchat.conversation.session import Session
-
-WHOLE_CENTS = 0.1
-"""Dollars from which two decimals are enough; of less two digits are told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,17 +75,7 @@ def usage_text(usage: Usage, *details: str) -> str:
     cached = f" ({read:,} cached)" if read else ""
     tokens = f"{about}{usage.input_tokens:,} in{cached}"
     answered = f"{usage.output_tokens:,} out"
-    return " · ".join(filter(None, (tokens, answered, dollars_text(usage), *details)))
-
-
-def dollars_text(usage: Usage) -> str:
-    """The cost as people read it; empty where no price is known."""
-    if not usage.dollars:
-        return ""
-    amount = f"${_rounded(usage.dollars)}"
-    if not usage.is_priced:
-        return f"at least {amount}"
-    return f"about {amount}" if usage.is_estimated else amount
+    return " · ".join(filter(None, (tokens, answered, usage.dollars_text, *details)))
 
 
 def _begins(session: Session, place: int) -> bool:
@@ -110,10 +96,3 @@ def _turn_cost(session: Session, start: int, stop: int) -> TurnCost:
 
 def _sum(usages: Iterable[Usage]) -> Usage:
     return sum(usages, Usage())
-
-
-def _rounded(dollars: float) -> str:
-    """Two digits that count, however small the sum is."""
-    if dollars >= WHOLE_CENTS:
-        return f"{dollars:,.2f}"
-    return f"{dollars:.{1 - floor(log10(dollars))}f}"

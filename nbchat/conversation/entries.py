@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain
+from math import floor, log10
 from typing import Any, Literal, NamedTuple, Self
 
 Status = Literal["running", "done", "degraded", "failed", "undone"]
@@ -31,6 +32,9 @@ TEXT_TYPES = ("text/", "application/json", "application/xml", "application/yaml"
 FAILED = '{"is_error": true}'
 DENIED = "error: denied by the user"
 """What the model reads in place of the output of a call that a person denied."""
+
+WHOLE_CENTS = 0.1
+"""Dollars from which an amount is shown with two decimals."""
 
 
 class Entry(NamedTuple):
@@ -173,6 +177,23 @@ class Usage:
         """Whether `dollars` is the cost of all of it."""
         return self.priced_tokens >= self.total_tokens
 
+    @property
+    def dollars_text(self) -> str:
+        """The cost with a dollar sign; empty when no price is known."""
+        if not self.dollars:
+            return ""
+        amount = f"${_rounded(self.dollars)}"
+        if not self.is_priced:
+            return f"at least {amount}"
+        return f"about {amount}" if self.is_estimated else amount
+
+
+def _rounded(dollars: float) -> str:
+    """Two decimals, or two significant digits of amounts below `WHOLE_CENTS`."""
+    if dollars >= WHOLE_CENTS:
+        return f"{dollars:,.2f}"
+    return f"{dollars:.{1 - floor(log10(dollars))}f}"
+
 
 def now() -> str:
     """The time as ISO 8601 in UTC, to the millisecond."""
@@ -217,6 +238,8 @@ class Compaction:
     """Of a pruning: places in the transcript, and the content seen there instead."""
     revision: Revision = ""
     """Who wrote the summary, if not the compaction: a person, or a model once more."""
+    messages: int = 0
+    """Messages that the summary newly covers; 0 when no message was compacted."""
     note: str = ""
     """What was not as usual in a summary that is in force: told in parts, cut short."""
 

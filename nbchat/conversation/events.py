@@ -70,7 +70,7 @@ class CompactionStarted:
     """
 
     trigger: str
-    entries: int
+    messages: int
     tokens_before: int
     compaction: Compaction | None = None
 

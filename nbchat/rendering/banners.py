@@ -1,14 +1,13 @@
-"""The banner of a compaction, and what else happens in a turn, as HTML and as text.
+"""Compaction banners and notices, as safe HTML and as plain text.
 
-The same rules hold as for entries: nothing runs, nothing is fetched.
+A banner describes a `Compaction`, a notice an event of a turn that deserves a line of
+its own. Text of models and users is escaped, as in `entries.py`.
 """
 
 import re
 from html import unescape
 from typing import assert_never
 
-from nbchat.compaction.markup import story
-from nbchat.conversation.costs import dollars_text
 from nbchat.conversation.entries import Compaction
 from nbchat.conversation.events import (
     Branched,
@@ -23,11 +22,11 @@ from nbchat.conversation.events import (
     SavingFailed,
     TurnFailed,
 )
-from nbchat.rendering.entries import escaped, summary_html
+from nbchat.rendering.entries import escaped, summary_html, summary_parts
 from nbchat.rendering.markdown import markdown_html
 
 PREVIEW_LIMIT = 200
-"""Characters of a summary's story shown on its folded banner."""
+"""Characters of the summary shown on a collapsed banner."""
 
 CELL_STYLE = """
 .nbc-cell > .nbc-banner { margin: 4px 0; padding: 6px 12px; border-radius: 6px;
@@ -41,7 +40,7 @@ CELL_STYLE = """
 .nbc-cell .nbc-banner-facts { color: var(--jp-ui-font-color2, #555); margin: 6px 0; }
 .nbc-cell pre { white-space: pre-wrap; }
 """
-"""The few rules of the stylesheet that a banner outside of the panel needs."""
+"""CSS of a banner outside the panel, where its stylesheet is not loaded."""
 
 TITLES = {
     "summary": {
@@ -61,14 +60,14 @@ TITLES = {
         "failed": "Tool outputs not shortened",
     },
     "exclusion": {
-        "done": "Message left out",
-        "undone": "Message taken in again",
-        "redone": "Message left out again",
+        "done": "Message excluded",
+        "undone": "Message included",
+        "redone": "Message excluded again",
     },
 }
-"""What a banner says first, by the record's kind and what became of it."""
+"""The bold words of a banner, by the kind of record and its status."""
 
-BRANCHED = "From here on another way; the earlier one stays among the sessions."
+BRANCHED = "Branched. The original stays in your sessions."
 
 STATES = {
     CompactionStarted: "running",
@@ -77,7 +76,7 @@ STATES = {
     CompactionUndone: "undone",
     CompactionChanged: "done",
 }
-"""How the banner of a notice looks."""
+"""The `data-state` of a notice, by which the stylesheet colours it."""
 
 CompactionNotice = (
     CompactionStarted
@@ -89,41 +88,25 @@ CompactionNotice = (
 
 Notice = CompactionNotice | Branched | PinsChanged | SavingFailed | TurnFailed
 
-_INLINE_MARK = re.compile(r"</?(?:a|code|em|s|span|strong)\b[^>]*>")
-_MARK = re.compile(r"<[^>]+>")
+_INLINE_TAG = re.compile(r"</?(?:a|code|em|s|span|strong)\b[^>]*>")
+_TAG = re.compile(r"<[^>]+>")
 
 
 def compaction_html(compaction: Compaction) -> str:
-    """The banner of a compaction: what was folded, what it saved, and the summary."""
-    author = "summary by you" if compaction.revision == "edited" else compaction.model
-    facts = [
-        *([] if compaction.is_exclusion else _origin(compaction)),
-        *filter(None, [dollars_text(compaction.cost)]),
-        *filter(None, [author, _time(compaction)]),
-        *filter(None, [compaction.reason, compaction.note]),
-    ]
+    """Render a compaction banner: what was compacted, what it saved, the summary."""
     summary = summary_html(compaction.summary) if compaction.summary else ""
     return (
         f'<details class="nbc-banner" data-state="{escaped(compaction.status)}">'
         f'<summary><span class="nbc-banner-title">{escaped(_title(compaction))}</span> '
         f'<span class="nbc-banner-figures">{escaped(_figures(compaction))}</span>'
         f"{_preview(compaction)}</summary>"
-        f'<div class="nbc-banner-facts">{escaped(" · ".join(facts))}</div>'
+        f'<div class="nbc-banner-facts">{escaped(_details(compaction))}</div>'
         f"{summary}</details>"
     )
 
 
-def _origin(compaction: Compaction) -> list[str]:
-    """What decided on a compaction, and what it took."""
-    return [
-        f"policy {compaction.policy}",
-        f"trigger {compaction.trigger}",
-        f"cost {compaction.cost.total_tokens:,} tokens",
-    ]
-
-
 def compaction_cell_html(compaction: Compaction) -> str:
-    """The banner for a cell's output, where the panel's stylesheet does not reach."""
+    """Render a compaction banner for a cell's output, with its own CSS."""
     banner = compaction_html(compaction)
     # JupyterLab lets MathJax read a cell's HTML, and its \href takes any address.
     style = f"<style>{CELL_STYLE}</style>"
@@ -131,14 +114,14 @@ def compaction_cell_html(compaction: Compaction) -> str:
 
 
 def compaction_text(compaction: Compaction) -> str:
-    """The banner as one line of plain text."""
-    told = "; ".join(filter(None, (compaction.reason, compaction.note)))
-    more = f" ({told})" if told else ""
-    return f"{_title(compaction)}: {_figures(compaction)}{more}"
+    """Describe a compaction in one line of plain text."""
+    notes = "; ".join(filter(None, (compaction.reason, compaction.note)))
+    suffix = f" ({notes})" if notes else ""
+    return f"{_title(compaction)}: {_figures(compaction)}{suffix}"
 
 
 def notice_html(event: Notice) -> str:
-    """An event that is worth a line of its own."""
+    """Render an event as one line of HTML."""
     text = notice_text(event)
     match event:
         case Branched(earlier):
@@ -149,65 +132,55 @@ def notice_html(event: Notice) -> str:
         case TurnFailed():
             html = f'<div class="nbc-error">{escaped(text)}</div>'
         case _:
-            html = _banner(STATES[type(event)], text)
+            html = _compaction_notice_html(STATES[type(event)], text)
     return html
 
 
 def notice_text(event: Notice) -> str:
-    """An event that is worth a line of its own, as plain text."""
+    """Describe an event in one line of plain text."""
     match event:
         case Branched(earlier):
-            text = f"a branch of session {earlier}, which /resume brings back"
+            text = f"Branched from session {earlier}; /resume {earlier} reopens it"
         case PinsChanged(pins):
-            rules = "1 rule" if len(pins) == 1 else f"{len(pins)} rules"
-            text = f"Pinned, kept word for word: {rules}"
+            text = f"Pins changed: {_plural(len(pins), 'rule')} pinned"
         case SavingFailed(reason, is_log=True):
-            text = f"No log of this chat: {reason}"
+            text = f"The log of this chat was not written: {reason}"
         case SavingFailed(reason):
-            text = f"Not saved, the chat goes on in memory: {reason}"
+            text = f"Not saved, the chat continues in memory: {reason}"
         case TurnFailed(message):
             text = message
         case _:
-            text = _compaction_notice(event)
-    return text
-
-
-def _compaction_notice(event: CompactionNotice) -> str:
-    match event:
-        case CompactionStarted(_, entries, tokens):
-            text = f"Compacting: {_counted(entries)}, {tokens:,} tokens …"
-        case CompactionSkipped(reason):
-            text = f"Compaction skipped: {reason}"
-        case CompactionFailed(compaction):
-            why = compaction.reason
-            text = f"Compaction failed, the conversation is unchanged: {why}"
-        case CompactionUndone(compaction):
-            text = _undone_text(compaction)
-        case CompactionChanged(compaction, change):
-            text = _changed_text(compaction, change)
-        case _:
-            assert_never(event)
+            text = _compaction_notice_text(event)
     return text
 
 
 def progress_text(event: CompactionProgress) -> str:
-    """How far a compaction in parts has come."""
+    """Name the part of a long compaction that is being summarized."""
     return f"part {event.done + 1} of {event.total}"
 
 
-def _banner(state: str, text: str) -> str:
-    title, _, rest = text.partition(": ")
-    return (
-        f'<div class="nbc-banner" data-state="{state}">'
-        f'<span class="nbc-banner-title">{escaped(title)}</span> '
-        f'<span class="nbc-banner-figures">{escaped(rest)}</span></div>'
+def _details(compaction: Compaction) -> str:
+    """The line of a banner that shows when it is open: origin, cost, author, notes."""
+    author = "summary by you" if compaction.revision == "edited" else compaction.model
+    origin = [
+        f"policy {compaction.policy}",
+        f"trigger {compaction.trigger}",
+        f"cost {compaction.cost.total_tokens:,} tokens",
+    ]
+    return " · ".join(
+        [
+            *([] if compaction.is_exclusion else origin),
+            *filter(None, [compaction.cost.dollars_text, author]),
+            f"{compaction.created_at[:19].replace('T', ' ')} UTC",
+            *filter(None, [compaction.reason, compaction.note]),
+        ]
     )
 
 
 def _preview(compaction: Compaction) -> str:
-    """How the summary begins, without its Markdown."""
-    told = markdown_html(story(compaction.summary))
-    text = unescape(_MARK.sub(" ", _INLINE_MARK.sub("", told)))
+    """The beginning of the summary, without its Markdown."""
+    summary, _ = summary_parts(compaction.summary)
+    text = unescape(_TAG.sub(" ", _INLINE_TAG.sub("", markdown_html(summary))))
     text = " ".join(text.split())
     if not text:
         return ""
@@ -226,54 +199,71 @@ def _titles(compaction: Compaction) -> dict[str, str]:
 
 
 def _figures(compaction: Compaction) -> str:
+    """How much was compacted, and the size of the context before and after."""
     before, after = compaction.tokens_before, compaction.tokens_after
+    sizes = f"{before:,} → {after:,} tokens"
+    messages = _plural(compaction.messages, "message")
     if compaction.is_exclusion:
-        sizes = f", {before:,} → {after:,} tokens" if compaction.is_in_force else ""
-        return f"#{compaction.start}{sizes}"
-    if compaction.kind == "pruning":
-        outputs = _outputs(compaction)
-        return f"{outputs}, {before:,} → {after:,} tokens; no model was called"
-    folded = _counted(compaction.stop - compaction.start)
-    if compaction.is_attempt:
-        return f"{folded}, {before:,} tokens"
-    saved = f" ({after / before - 1:+.0%})".replace("-", "\u2212") if before else ""
-    return f"{folded} folded, {before:,} → {after:,} tokens{saved}"
+        figures = f"#{compaction.start}"
+        figures += f", {sizes}" if compaction.is_in_force else ""
+    elif compaction.kind == "pruning":
+        figures = f"{_outputs(compaction)}, {sizes}; no model was called"
+    elif compaction.is_attempt:
+        figures = f"{messages}, {before:,} tokens"
+    else:
+        saved = f" ({after / before - 1:+.0%})".replace("-", "\u2212") if before else ""
+        figures = f"{messages} compacted, {sizes}{saved}"
+    return figures
+
+
+def _compaction_notice_html(state: str, text: str) -> str:
+    title, _, rest = text.partition(": ")
+    return (
+        f'<div class="nbc-banner" data-state="{state}">'
+        f'<span class="nbc-banner-title">{escaped(title)}</span> '
+        f'<span class="nbc-banner-figures">{escaped(rest)}</span></div>'
+    )
+
+
+def _compaction_notice_text(event: CompactionNotice) -> str:
+    match event:
+        case CompactionStarted(_, messages, tokens):
+            text = f"Compacting: {_plural(messages, 'message')}, {tokens:,} tokens …"
+        case CompactionSkipped(reason):
+            text = f"Compaction skipped: {reason}"
+        case CompactionFailed(compaction):
+            reason = compaction.reason
+            text = f"Compaction failed, the conversation is unchanged: {reason}"
+        case CompactionUndone(compaction):
+            text = _undone_text(compaction)
+        case CompactionChanged(compaction, change):
+            text = _changed_text(compaction, change)
+        case _:
+            assert_never(event)
+    return text
 
 
 def _undone_text(compaction: Compaction) -> str:
     if compaction.is_exclusion:
-        again = f"the model sees #{compaction.start} again"
-        return f"{TITLES['exclusion']['undone']}: {again}"
-    if compaction.kind == "pruning":
-        again = f"the model sees {_outputs(compaction)} in full again"
-        return f"Tool outputs restored: {again}"
-    folded = _counted(compaction.stop - compaction.start)
-    return f"Compaction undone: the model sees the original {folded} again"
+        visible = f"#{compaction.start}"
+    elif compaction.kind == "pruning":
+        visible = f"{_outputs(compaction)} in full"
+    else:
+        visible = f"the original {_plural(compaction.messages, 'message')}"
+    return f"{_titles(compaction)['undone']}: the model sees {visible} again"
 
 
 def _changed_text(compaction: Compaction, change: Change) -> str:
-    match change:
-        case "redone":
-            return f"{_titles(compaction)['redone']}: {_figures(compaction)}"
-        case "edited":
-            title = "Summary edited"
-        case "regenerated":
-            title = "Summary written anew"
-        case _:
-            assert_never(change)
+    if change == "redone":
+        return f"{_titles(compaction)['redone']}: {_figures(compaction)}"
     note = f" ({compaction.reason})" if compaction.reason else ""
     before, after = compaction.tokens_before, compaction.tokens_after
-    return f"{title}: {before:,} → {after:,} tokens{note}"
+    return f"Summary {change}: {before:,} → {after:,} tokens{note}"
 
 
 def _outputs(compaction: Compaction) -> str:
-    count = len(compaction.replacements)
-    return "1 output" if count == 1 else f"{count:,} outputs"
+    return _plural(len(compaction.replacements), "output")
 
 
-def _time(compaction: Compaction) -> str:
-    return f"{compaction.created_at[:19].replace('T', ' ')} UTC"
-
-
-def _counted(entries: int) -> str:
-    return "1 entry" if entries == 1 else f"{entries:,} entries"
+def _plural(count: int, noun: str) -> str:
+    return f"1 {noun}" if count == 1 else f"{count:,} {noun}s"

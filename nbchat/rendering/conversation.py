@@ -1,7 +1,7 @@
-"""A whole conversation for a cell's output: readable anywhere, without a kernel.
+"""A whole conversation for a cell's output, readable without a kernel.
 
-For front ends that draw no widgets, and for notebooks that others will read. Nobody's
-words are put there unasked.
+For front ends without widgets, and for notebooks that others read. It is written into a
+notebook only on request.
 """
 
 from collections.abc import Iterator
@@ -21,31 +21,34 @@ STYLE = """
 .nbc-said > .nbc-user { background: none; }
 .nbc-said :is(pre, details) { margin: 4px 0; }
 """
-"""The few rules that what was said needs outside of the panel, or beside one."""
+"""CSS of messages outside the panel, where its stylesheet may not be loaded."""
 
 
-def parts(session: Session) -> Iterator[tuple[int, Entry | Compaction]]:
-    """The transcript with each compaction's record where it happened; their places."""
+def timeline(session: Session) -> Iterator[tuple[int, Entry | Compaction]]:
+    """Entries and compactions in the order they happened, each with its position."""
     records, end = session.finished_compactions, len(session.transcript)
     decided = (each for each in reversed(session.compactions) if not each.is_attempt)
-    began = {record.id: min(record.committed_at, end) for record in decided}
-    for place in range(end + 1):
-        yield from ((place, each) for each in records if began[each.id] == place)
-        yield from ((place, each) for each in session.transcript[place : place + 1])
+    first_made_at = {record.id: min(record.committed_at, end) for record in decided}
+    for position in range(end + 1):
+        for record in records:
+            if first_made_at[record.id] == position:
+                yield position, record
+        if position < end:
+            yield position, session.transcript[position]
 
 
 def conversation_html(session: Session) -> str:
-    """All that was said, safe in any notebook, with a banner for each compaction."""
-    shown = "".join(_html(part) for _, part in parts(session))
+    """Render a conversation with a banner for each compaction, safe in any notebook."""
+    shown = "".join(_html(part) for _, part in timeline(session))
     # JupyterLab lets MathJax read a cell's HTML, and its \href takes any address.
     style = f"<style>{CELL_STYLE}{STYLE}</style>"
     return f'<div class="nbc-cell mathjax_ignore">{style}{shown}</div>'
 
 
 def conversation_text(session: Session) -> str:
-    """The same as plain text, without what tools were told and told."""
-    lines = (_text(part) for _, part in parts(session))
-    return "\n\n".join(filter(None, lines)) or "nothing was said yet"
+    """The conversation as plain text, without tool calls and their results."""
+    lines = (_text(part) for _, part in timeline(session))
+    return "\n\n".join(filter(None, lines)) or "no messages yet"
 
 
 def _html(part: Entry | Compaction) -> str:

@@ -1,37 +1,41 @@
-"""An entry of a conversation as safe HTML: nothing in it runs, and nothing is fetched.
+"""Transcript entries as safe HTML: no scripts run and no URL is fetched.
 
-Every text of people, models, tools and files is hostile. What a model writes is
-Markdown, made safe in `markdown.py`; everything else is escaped.
+Text of users, models, tools and files is untrusted. A model's text is Markdown, which
+`markdown.py` sanitizes; everything else is escaped.
 """
 
 import json
 import re
+import unicodedata
 from html import escape
 from typing import Any
 
 from nbchat.conversation.entries import Entry
 from nbchat.rendering.markdown import displayable, markdown_html
-from nbchat.rendering.unseen import with_unseen_shown
 
 OUTPUT_LIMIT = 20_000
-"""Characters of one tool call or result that are shown; the transcript holds all."""
+"""Characters shown of one tool call or result; the transcript holds all of them."""
 
 HINT_LIMIT = 90
-"""Characters of a call's arguments shown on its folded card."""
+"""Characters of a call's arguments shown on its collapsed card."""
 
 MARKDOWN_START = '<div class="nbc-md">'
-"""What stands before the blocks of an answer."""
+"""The opening tag around an answer's Markdown."""
 
 TEXT_START = '<div class="nbc-text">'
-"""What stands before a plain text."""
+"""The opening tag around plain text."""
 
-_TAG = re.compile(r"</?(?:summary|facts)>\n?")
+_SUMMARY_TAG = re.compile(r"</?(?:summary|facts)>\n?")
+
+_UNPRINTABLE = re.compile(r"[^\n\t\x20-\x7e]")
+
+_INVISIBLE_CATEGORIES = {"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"}
 
 
 def entry_html(entry: Entry) -> str:
-    """One entry as the panel shows it; empty when there is nothing to show.
+    """Render one entry; empty when there is nothing to show.
 
-    A call is a card; its result is the second half of the card, found by `data-call`.
+    A call is a card; its result is the second half of that card, found by `data-call`.
     """
     match entry.role:
         case "user" if entry.is_text_file:
@@ -47,31 +51,35 @@ def entry_html(entry: Entry) -> str:
         case "thinking":
             html = _thinking_html(entry)
         case "summary":
-            html = _folded("summary", "Summary", summary_html(entry.content))
+            html = _collapsed("summary", "Summary", summary_html(entry.content))
         case _:
             html = _article("other", entry.role, text_html(entry.content))
     return html
 
 
-def summary_html(summary: str) -> str:
-    """The story as Markdown, and below it the facts that code has kept."""
-    prose, _, facts = summary.partition("<facts>")
-    told = markdown_html(_TAG.sub("", prose).strip())
-    kept = _TAG.sub("", facts).strip()
+def summary_html(content: str) -> str:
+    """Render a summary as Markdown, followed by the facts that code kept."""
+    summary, facts = summary_parts(content)
     return (
-        f'<div class="nbc-summary-text"><div class="nbc-md">{told}</div>'
-        f"{part_html('Facts kept by code', kept) if kept else ''}</div>"
+        f'<div class="nbc-summary-text"><div class="nbc-md">{markdown_html(summary)}'
+        f"</div>{part_html('Facts kept by code', facts) if facts else ''}</div>"
     )
 
 
-def waiting_html(call: Entry, ticket: str) -> str:
-    """A call that waits for a person's word: open, and with all of its arguments.
+def summary_parts(content: str) -> tuple[str, str]:
+    """Split a summary entry's content into the summary and the facts, without tags."""
+    summary, _, facts = content.partition("<facts>")
+    return _SUMMARY_TAG.sub("", summary).strip(), _SUMMARY_TAG.sub("", facts).strip()
 
-    What a person decides about must not hide behind its end, or behind characters that
-    nobody sees.
+
+def waiting_html(call: Entry, ticket: str) -> str:
+    """Render a call that waits for approval: expanded, with all of its arguments.
+
+    Arguments are neither cut nor hidden by invisible characters, because the user
+    decides by what is shown.
     """
-    name = escaped(with_unseen_shown(call.tool_name))
-    arguments = escaped(with_unseen_shown(_arguments(call)))
+    name = escaped(with_invisibles_escaped(call.tool_name))
+    arguments = escaped(with_invisibles_escaped(_arguments(call)))
     return (
         f'<details class="nbc-entry nbc-tool" data-call="{escaped(call.tool_id)}"'
         f' data-state="waiting" data-ticket="{escaped(ticket)}"><summary>'
@@ -82,24 +90,42 @@ def waiting_html(call: Entry, ticket: str) -> str:
 
 
 def text_html(text: str) -> str:
-    """A text with its line breaks, escaped."""
+    """Render plain text, escaped; CSS keeps its line breaks."""
     return f"{TEXT_START}{escaped(text)}</div>"
 
 
 def note_html(text: str) -> str:
-    """A command's answer: plain text whose columns stay aligned."""
+    """Render a command's output as preformatted text."""
     return f'<pre class="nbc-note">{escaped(text)}</pre>'
 
 
-def spent_html(text: str) -> str:
-    """The line below an answer that says what it took."""
+def usage_html(text: str) -> str:
+    """Render the usage line below an answer."""
     title = "Tokens read and written for this answer, and what they cost"
     return f'<div class="nbc-spent" title="{title}">{escaped(text)}</div>'
 
 
+def part_html(label: str, text: str) -> str:
+    """Render labelled preformatted text, cut at `OUTPUT_LIMIT` characters."""
+    hidden = len(text) - OUTPUT_LIMIT
+    more = f"\n… {hidden:,} more characters in the transcript" if hidden > 0 else ""
+    return (
+        f'<div class="nbc-label">{label}</div>'
+        f'<pre class="nbc-output">{escaped(text[:OUTPUT_LIMIT] + more)}</pre>'
+    )
+
+
 def escaped(text: str) -> str:
-    """A text as HTML shows it."""
+    """Escape text for HTML; lone surrogates become U+FFFD."""
     return escape(displayable(text))
+
+
+def with_invisibles_escaped(text: str) -> str:
+    r"""Replace invisible and direction-changing characters with `\u202e` and the like.
+
+    Line breaks and tabs stay; JSON keeps its meaning.
+    """
+    return _UNPRINTABLE.sub(lambda found: _visible(found[0]), text)
 
 
 def _article(kind: str, label: str, inside: str) -> str:
@@ -109,7 +135,7 @@ def _article(kind: str, label: str, inside: str) -> str:
     )
 
 
-def _folded(kind: str, title: str, inside: str) -> str:
+def _collapsed(kind: str, title: str, inside: str) -> str:
     return (
         f'<details class="nbc-entry nbc-{kind}"><summary>{title}</summary>'
         f"{inside}</details>"
@@ -125,7 +151,7 @@ def _user_html(entry: Entry) -> str:
 
 
 def _file_html(entry: Entry) -> str:
-    """A folded card with the text that the model read."""
+    """Render an attached text file as a collapsed card with all of its text."""
     text, media_type = entry.arguments["data"], entry.arguments.get("media_type", "")
     name = escaped(entry.content or entry.tool_name)
     return (
@@ -136,16 +162,15 @@ def _file_html(entry: Entry) -> str:
 
 
 def _answer_html(entry: Entry) -> str:
-    cut = '<div class="nbc-cut">stopped here</div>'
-    answer = f"{MARKDOWN_START}{markdown_html(entry.content)}</div>"
-    return answer + (cut if entry.is_incomplete else "")
+    stopped = '<div class="nbc-cut">stopped here</div>' if entry.is_incomplete else ""
+    return f"{MARKDOWN_START}{markdown_html(entry.content)}</div>{stopped}"
 
 
 def _thinking_html(entry: Entry) -> str:
-    """Nothing when the provider shows none of its model's thinking."""
+    """Empty when the provider hides its model's thinking."""
     if not entry.content:
         return ""
-    return _folded("thinking", "Thinking", text_html(entry.content))
+    return _collapsed("thinking", "Thinking", text_html(entry.content))
 
 
 def _call_html(call: Entry) -> str:
@@ -158,7 +183,7 @@ def _call_html(call: Entry) -> str:
 
 
 def _arguments(call: Entry) -> str:
-    """As JSON that reads well, or as the model wrote them if they are no object."""
+    """Indented JSON, or the model's own text where that is not a JSON object."""
     arguments = call.arguments
     if not arguments:
         return call.tool_args
@@ -173,21 +198,16 @@ def _result_html(result: Entry) -> str:
     )
 
 
-def part_html(label: str, text: str) -> str:
-    """A labelled output, cut where it gets too long to show."""
-    left_out = len(text) - OUTPUT_LIMIT
-    more = f"\n… {left_out:,} more characters in the transcript" if left_out > 0 else ""
-    return (
-        f'<div class="nbc-label">{label}</div>'
-        f'<pre class="nbc-output">{escaped(text[:OUTPUT_LIMIT] + more)}</pre>'
-    )
-
-
 def _hint(arguments: dict[str, Any]) -> str:
-    pairs = (f"{name}={_short(value)}" for name, value in arguments.items())
-    hint = ", ".join(pairs)
+    hint = ", ".join(
+        f"{name}={json.dumps(value, ensure_ascii=False)}"
+        for name, value in arguments.items()
+    )
     return hint if len(hint) <= HINT_LIMIT else f"{hint[:HINT_LIMIT]}…"
 
 
-def _short(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
+def _visible(character: str) -> str:
+    if unicodedata.category(character) not in _INVISIBLE_CATEGORIES:
+        return character
+    units = character.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))

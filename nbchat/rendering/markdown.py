@@ -1,8 +1,8 @@
-"""Markdown as safe HTML: nothing in it runs, and showing it fetches nothing.
+"""Markdown as safe HTML, with coloured code and formulas, and the stylesheet for it.
 
-It is parsed without raw HTML and then cleaned by an allow-list. Images become links,
-because a model that is told to can leak a conversation through an image's address.
-Formulas become MathML.
+Raw HTML is off in the parser, and its output passes an allow-list. Images become links,
+because an injected prompt can leak a conversation through an image's URL. Formulas
+become MathML.
 """
 
 import re
@@ -11,6 +11,7 @@ from functools import cache
 from html import escape
 from itertools import groupby
 from operator import itemgetter
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -27,7 +28,7 @@ from nbchat.rendering import math
 from nbchat.rendering.math import formulas_plugin
 
 HIGHLIGHT_LIMIT = 50_000
-"""Characters of one code block that are coloured, about 50 ms of work."""
+"""Characters of the longest code block that is coloured, about 50 ms of work."""
 
 LINK_SCHEMES = ("http://", "https://", "mailto:")
 
@@ -43,6 +44,9 @@ _COLOURS = {
 }
 
 _COLOURED = {name for names in _COLOURS.values() for name in names.split()}
+
+STYLESHEETS = ("base", "transcript", "collapsed", "banners", "markdown")
+"""Files in `css/`, in the order of the cascade."""
 
 _ATTRIBUTES = {
     "a": {"href"},
@@ -76,12 +80,19 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 def markdown_html(text: str) -> str:
-    """Markdown with tables, code and formulas, as HTML that is safe to insert."""
+    """Render Markdown with tables, code and formulas as HTML that is safe to insert."""
     return _cleaned(_parser().render(displayable(text)))
 
 
+def stylesheet() -> str:
+    """CSS for conversations, in the panel and in exported pages."""
+    folder = Path(__file__).parent / "css"
+    rules = ((folder / f"{name}.css").read_text("utf-8") for name in STYLESHEETS)
+    return "\n".join((*rules, pygments_css()))
+
+
 def pygments_css() -> str:
-    """The style rules for coloured code, for light and dark."""
+    """CSS for coloured code, in light and dark."""
     rules = []
     for colour, names in _COLOURS.items():
         selectors = ", ".join(f".nbc-code .{name}" for name in names.split())
@@ -90,12 +101,12 @@ def pygments_css() -> str:
 
 
 def displayable(text: str) -> str:
-    """A text that every encoder takes: lone surrogates become U+FFFD."""
+    """Replace lone surrogates with U+FFFD, so that any encoder accepts the text."""
     return _SURROGATE.sub("\ufffd", text)
 
 
 def _cleaned(html: str) -> str:
-    """What the allow-list leaves of any HTML, whatever the parser let through."""
+    """Remove all tags and attributes that the allow-lists do not name."""
     return nh3.clean(
         html,
         tags=_TAGS,
@@ -116,7 +127,7 @@ def _parser() -> MarkdownIt:
 
 
 def _highlighted(code: str, language: str, _attributes: str) -> str:
-    """A fenced block; markdown-it keeps what begins with `<pre` as it is."""
+    """Render a fenced block; markdown-it inserts text that starts with `<pre` as is."""
     lexer = _lexer(language) if len(code) <= HIGHLIGHT_LIMIT else None
     inside = _coloured(code, lexer) if lexer else escape(code)
     name = escape(language.lower())
@@ -124,7 +135,7 @@ def _highlighted(code: str, language: str, _attributes: str) -> str:
 
 
 def _coloured(code: str, lexer: Lexer) -> str:
-    """Spans for what has a colour only: others double the size of most code."""
+    """Wrap only coloured tokens in spans: a span for each doubles the size of code."""
     classes = (
         (STANDARD_TYPES.get(kind), text) for kind, text in lexer.get_tokens(code)
     )
@@ -161,7 +172,7 @@ def _host(address: str) -> str:
 
 
 def _permitted(_tag: str, attribute: str, value: str) -> str | None:
-    """The attribute's value, or None to drop it: what nh3 asks for each one."""
+    """The attribute's value, or None to drop it; nh3 calls this for each attribute."""
     if attribute == "href":
         is_allowed = value.lower().startswith(LINK_SCHEMES)
     elif attribute in _VALUES:

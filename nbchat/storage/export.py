@@ -16,10 +16,9 @@ from nbchat.conversation.entries import Compaction, Entry, Kind, Revision, Statu
 from nbchat.conversation.session import Session
 from nbchat.errors import HistoryError, NbchatError
 from nbchat.rendering.banners import compaction_html, compaction_text
-from nbchat.rendering.conversation import parts
+from nbchat.rendering.conversation import timeline
 from nbchat.rendering.entries import entry_html
-from nbchat.rendering.markdown import displayable
-from nbchat.rendering.stylesheet import stylesheet
+from nbchat.rendering.markdown import displayable, stylesheet
 
 Format = Literal["md", "html", "json", "ipynb"]
 
@@ -236,7 +235,7 @@ def _parts(
     of_compaction: Callable[[Compaction], str],
 ) -> Iterator[str]:
     """What was said in order, each compaction where it happened."""
-    for _, part in parts(session):
+    for _, part in timeline(session):
         if isinstance(part, Compaction):
             yield of_compaction(part)
         else:

@@ -219,7 +219,7 @@ def test_each_finished_message_is_announced_once_and_what_is_shown_again_is_not(
             f"session=Session({said})",
         ),
         "put = ui._feed.put\n"
-        "record = Compaction('c', 0, 2, '<summary>She waits.</summary>', 5_000, 500)\n"
+        "record = Compaction('c', 0, 2, '<summary>She waits.</summary>', 5_000, 500, messages=2)\n"
         "put(CompactionStarted('manual', 2, 5_000))\n"
         "put(Compacted(record))\n"
         "put(CompactionUndone(record))\n"
@@ -256,8 +256,8 @@ def test_each_finished_message_is_announced_once_and_what_is_shown_again_is_not(
     assert heard[0].startswith("Assistant: word word")
     assert heard[0].endswith("\nstopped here")
     assert heard[1:] == [
-        "Compaction occurred: 2 entries folded, 5,000 → 500 tokens (\u221290%)",
-        "Compaction undone: the model sees the original 2 entries again",
+        "Compaction occurred: 2 messages compacted, 5,000 → 500 tokens (\u221290%)",
+        "Compaction undone: the model sees the original 2 messages again",
         "The key was refused.",
     ]
     second = panel_of(notebook, 2)

@@ -160,7 +160,7 @@ def test_a_message_and_a_tools_output_are_left_out_and_taken_in_again(
     message = panel.locator(".nbc-line[data-kind=prompt]")
     message.get_by_role("button", name="Leave out").click()
     expect(message.locator(".nbc-mark")).to_be_visible()
-    expect(panel.locator(".nbc-banner")).to_contain_text("Message left out")
+    expect(panel.locator(".nbc-banner")).to_contain_text("Message excluded")
     is_idle(panel)
     less = tokens_of(meter)
     assert less < full - 200

@@ -191,7 +191,7 @@ def test_a_compaction_shows_its_banner_and_folds_the_meter(
     expect(card).to_contain_text("the printer is offline")
     banner = panel.locator(".nbc-banner")
     expect(banner).to_contain_text("Compaction occurred")
-    expect(banner).to_contain_text("4 entries folded")
+    expect(banner).to_contain_text("4 messages compacted")
     banner.locator("summary").click()
     expect(banner).to_contain_text("The printer of Ann is offline since Monday.")
     expect(panel.locator(".nbc-meter-text")).to_have_text("0 / 2,000 tokens")

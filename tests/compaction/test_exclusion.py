@@ -63,8 +63,8 @@ def test_it_is_taken_in_again_word_for_word():
     assert isinstance(event, CompactionUndone)
     assert agent.session.history == before
     assert agent.session.excluded == {}
-    assert notice_text(event) == "Message taken in again: the model sees #0 again"
-    assert compaction_text(event.compaction) == "Message taken in again: #0"
+    assert notice_text(event) == "Message included: the model sees #0 again"
+    assert compaction_text(event.compaction) == "Message included: #0"
 
 
 def test_the_meter_falls_and_rises_by_what_was_left_out_and_the_sum_goes_on():
@@ -144,7 +144,7 @@ def test_what_was_thought_for_an_answer_goes_with_it_and_comes_back_with_it():
     before = agent.session.history
     event = only(agent.exclude(2))
     assert isinstance(event, Compacted)
-    assert compaction_text(event.compaction).startswith("Message left out: #2, ")
+    assert compaction_text(event.compaction).startswith("Message excluded: #2, ")
     assert "4711" not in json.dumps(anthropic_wire.body(agent._base()))
     list(agent.compact())
     assert "4711" not in "".join(contents(agent.provider.requests[-1]))
@@ -304,7 +304,7 @@ def test_the_banner_the_history_and_the_log_call_it_what_it_is():
     agent.ask(SECRET)
     event = only(agent.exclude(0))
     assert isinstance(event, Compacted)
-    assert compaction_text(event.compaction).startswith("Message left out: #0, ")
+    assert compaction_text(event.compaction).startswith("Message excluded: #0, ")
     assert "policy" not in compaction_html(event.compaction)
     items = history_page(agent.session)["items"]
     assert [item["seen"] for item in items if item["place"] is not None] == [

@@ -13,7 +13,6 @@ from nbchat.config.factory import recorder
 from nbchat.conversation.costs import (
     compactions_usage,
     cost_rows,
-    dollars_text,
     last_turn_cost,
     turn_costs,
     usage_text,
@@ -118,7 +117,7 @@ def test_a_turn_that_begins_with_what_is_attached_is_one():
     ],
 )
 def test_small_sums_are_told_and_unknown_prices_are_not_zero(usage: Usage, words: str):
-    assert dollars_text(usage) == words
+    assert usage.dollars_text == words
 
 
 def test_the_cost_of_a_turn_stands_on_one_line():
@@ -144,7 +143,7 @@ def test_what_a_response_cost_comes_back_from_the_store(tmp_path: Path):
     store.add_entry(agent.session, 4, notebook="", model="")
     loaded = store.load(agent.session.session_id)
     assert loaded.usages == agent.session.usages
-    assert dollars_text(loaded.usage) == "at least $0.0021"
+    assert loaded.usage.dollars_text == "at least $0.0021"
 
 
 def test_a_database_of_an_older_version_opens_and_takes_new_entries(tmp_path: Path):
@@ -162,7 +161,7 @@ def test_a_database_of_an_older_version_opens_and_takes_new_entries(tmp_path: Pa
     assert loaded.usage == Usage(1_000, 10)
     agent.ask("second")
     again = store.load(agent.session.session_id)
-    assert dollars_text(again.usage) == "at least $0.0021"
+    assert again.usage.dollars_text == "at least $0.0021"
     store.close()
 
 

@@ -85,7 +85,7 @@ def test_a_conversation_can_be_shown_where_there_are_no_widgets():
     html = shown._repr_html_()
     for part in ("*ticket*", "look_up", "&lt;offline&gt;", "<strong>offline</strong>"):
         assert part in html
-    assert repr(Conversation(Session())) == "nothing was said yet"
+    assert repr(Conversation(Session())) == "no messages yet"
 
 
 class ClosedStream(io.StringIO):

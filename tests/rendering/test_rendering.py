@@ -1,4 +1,4 @@
-"""Rendering: what is said looks right; `rendering/test_hostile_texts.py`: it does no harm."""
+"""Messages, banners and notices look right; `test_hostile_texts.py`: and are safe."""
 
 import json
 import re
@@ -68,7 +68,7 @@ def test_an_attached_file_shows_its_kind_and_caption() -> None:
     assert "see" in html
 
 
-def test_an_attached_text_is_a_folded_card_with_all_that_was_sent() -> None:
+def test_an_attached_text_is_a_collapsed_card_with_all_that_was_sent() -> None:
     details = {"media_type": "text/csv", "name": "a", "data": "<b>1</b>"}
     html = entry_html(Entry("user", "The file <a>", "", "file", json.dumps(details)))
     assert html.startswith("<details")
@@ -104,12 +104,12 @@ def test_an_interrupted_answer_says_so() -> None:
     assert "stopped here" not in entry_html(Entry("assistant", "ha"))
 
 
-def test_hidden_thinking_takes_no_room() -> None:
+def test_hidden_thinking_renders_nothing() -> None:
     assert entry_html(Entry("thinking", "", "", "openai", "{}")) == ""
     assert "hm" in entry_html(Entry("thinking", "hm", "", "openai", "{}"))
 
 
-def test_a_summary_is_told_without_its_tags_and_its_facts_stay_verbatim() -> None:
+def test_a_summary_shows_without_its_tags_and_its_facts_verbatim() -> None:
     text = "<summary>\n# Goal\n</summary>\n<facts>\n- a  *b*\n</facts>"
     html = entry_html(Entry("summary", text))
     assert "<h1>Goal</h1>" in html
@@ -117,20 +117,27 @@ def test_a_summary_is_told_without_its_tags_and_its_facts_stay_verbatim() -> Non
     assert "facts&gt;" not in html
 
 
-def test_the_banner_tells_what_was_folded_and_what_it_saved() -> None:
-    record = Compaction("c", 2, 14, "<summary>S</summary>", 5_230, 410, Usage(600, 20))
+def test_the_banner_says_what_was_compacted_and_what_it_saved() -> None:
+    record = Compaction(
+        "c", 2, 14, "<summary>S</summary>", 5_230, 410, Usage(600, 20), messages=12
+    )
     assert compaction_text(record) == (
-        "Compaction occurred: 12 entries folded, 5,230 → 410 tokens (\u221292%)"
+        "Compaction occurred: 12 messages compacted, 5,230 → 410 tokens (\u221292%)"
     )
     html = compaction_html(record)
-    for part in ("Compaction occurred", "12 entries folded", "620 tokens", "<p>S</p>"):
+    for part in (
+        "Compaction occurred",
+        "12 messages compacted",
+        "620 tokens",
+        "<p>S</p>",
+    ):
         assert part in html
 
 
 def test_the_banner_says_what_was_not_as_usual() -> None:
-    record = Compaction("c", 0, 1, "S", note="told in 3 parts <b>")
-    assert compaction_text(record).endswith("(told in 3 parts <b>)")
-    assert "told in 3 parts &lt;b&gt;" in compaction_html(record)
+    record = Compaction("c", 0, 1, "S", note="summarized in 3 parts <b>")
+    assert compaction_text(record).endswith("(summarized in 3 parts <b>)")
+    assert "summarized in 3 parts &lt;b&gt;" in compaction_html(record)
 
 
 @pytest.mark.parametrize(
@@ -142,21 +149,25 @@ def test_the_banner_says_what_was_not_as_usual() -> None:
     ],
 )
 def test_each_status_has_its_words(status: str, words: str) -> None:
-    record = Compaction("c", 0, 1, "s", status=status, reason="why")  # type: ignore[arg-type]
-    assert compaction_text(record) == f"{words}: 1 entry folded, 0 → 0 tokens (why)"
+    record = Compaction("c", 0, 1, "s", status=status, reason="why", messages=1)  # type: ignore[arg-type]
+    assert (
+        compaction_text(record) == f"{words}: 1 message compacted, 0 → 0 tokens (why)"
+    )
     assert f'data-state="{status}"' in compaction_html(record)
 
 
 def test_an_attempt_claims_no_saving() -> None:
-    record = Compaction("c", 0, 3, "", 900, status="failed", reason="why")
-    assert compaction_text(record) == "Compaction failed: 3 entries, 900 tokens (why)"
-    record = Compaction("c", 0, 3, "", 900, status="running")
-    assert compaction_text(record) == "Compacting: 3 entries, 900 tokens"
+    record = Compaction("c", 0, 3, "", 900, status="failed", reason="why", messages=3)
+    assert compaction_text(record) == "Compaction failed: 3 messages, 900 tokens (why)"
+    record = Compaction("c", 0, 3, "", 900, status="running", messages=3)
+    assert compaction_text(record) == "Compacting: 3 messages, 900 tokens"
 
 
 def test_an_edited_summary_says_who_wrote_it() -> None:
-    record = Compaction("c", 0, 2, "S", 900, 90, model="m:x", revision="edited")
-    assert compaction_text(record).startswith("Compaction occurred, edited: 2 entries")
+    record = Compaction(
+        "c", 0, 2, "S", 900, 90, model="m:x", revision="edited", messages=2
+    )
+    assert compaction_text(record).startswith("Compaction occurred, edited: 2 messages")
     assert "summary by you" in compaction_html(record)
     undone = Compaction("c", 0, 2, "S", status="undone", revision="edited")
     assert compaction_text(undone).startswith("Compaction undone: ")
@@ -184,35 +195,38 @@ def test_shortened_tool_outputs_have_words_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ("redone", "Compaction redone: 2 entries folded, 900 → 90 tokens (\u221290%)"),
+        (
+            "redone",
+            "Compaction redone: 2 messages compacted, 900 → 90 tokens (\u221290%)",
+        ),
         ("edited", "Summary edited: 900 → 90 tokens (too large)"),
-        ("regenerated", "Summary written anew: 900 → 90 tokens"),
+        ("regenerated", "Summary regenerated: 900 → 90 tokens"),
     ],
 )
 def test_every_change_of_a_compaction_has_its_words(change: Change, words: str) -> None:
     reason = "too large" if change == "edited" else ""
     event = CompactionChanged(
-        Compaction("c", 0, 2, "S", 900, 90, reason=reason), change
+        Compaction("c", 0, 2, "S", 900, 90, reason=reason, messages=2), change
     )
     assert notice_text(event) == words
     assert "nbc-banner" in notice_html(event)
 
 
 def test_a_change_of_the_pins_says_how_many_there_are() -> None:
-    assert notice_text(PinsChanged(("a",))) == "Pinned, kept word for word: 1 rule"
+    assert notice_text(PinsChanged(("a",))) == "Pins changed: 1 rule pinned"
     assert "0 rules" in notice_html(PinsChanged(()))
 
 
 def test_notices_are_sentences() -> None:
     assert [notice_text(event) for event in notices("why")] == [
-        "Compacting: 1 entry, 10 tokens …",
+        "Compacting: 1 message, 10 tokens …",
         "Compaction skipped: why",
         "Compaction failed, the conversation is unchanged: why",
-        "Compaction undone: the model sees the original 1 entry again",
+        "Compaction undone: the model sees the original 1 message again",
         "Summary edited: 0 → 0 tokens (why)",
-        "a branch of session why, which /resume brings back",
-        "Pinned, kept word for word: 1 rule",
-        "Not saved, the chat goes on in memory: why",
+        "Branched from session why; /resume why reopens it",
+        "Pins changed: 1 rule pinned",
+        "Not saved, the chat continues in memory: why",
         "why",
     ]
 
@@ -243,7 +257,7 @@ def luminance(colour: str) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def test_a_folded_banner_begins_with_the_first_words_of_the_story() -> None:
+def test_a_collapsed_banner_previews_the_summary() -> None:
     story = "**Ann** has a `DESK-7`.\n\n- printers &lt;facts> " + "word " * 100
     summary = f"<summary>\n{story}\n</summary>\n<facts>\nseat 4\n</facts>"
     html = compaction_html(Compaction("c", 0, 2, summary))
@@ -253,13 +267,13 @@ def test_a_folded_banner_begins_with_the_first_words_of_the_story() -> None:
     assert "seat 4" not in preview
 
 
-def test_a_banner_without_a_story_has_no_preview() -> None:
+def test_a_banner_without_a_summary_has_no_preview() -> None:
     pruning = Compaction("c", 0, 2, "", kind="pruning")
     for record in (pruning, Compaction("c", 0, 2, "", status="failed")):
         assert "nbc-banner-preview" not in compaction_html(record)
 
 
-def test_a_banner_tells_what_the_summary_cost_where_a_price_is_known():
+def test_a_banner_shows_what_the_summary_cost_where_a_price_is_known():
     paid = Usage(1_000, 100, dollars=0.004, priced_tokens=1_100)
     html = compaction_html(Compaction("c", 0, 2, "S", cost=paid))
     assert "cost 1,100 tokens · $0.0040" in html

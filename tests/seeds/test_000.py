@@ -1170,7 +1170,7 @@ def test_11_3_memory_counts_how_many_were_summarized():
     made = agent.session.compaction
     assert made is not None
     assert compaction_text(made).startswith(
-        f"Compaction occurred: {made.stop} entries folded"
+        f"Compaction occurred: {made.messages} messages compacted"
     )
 
 

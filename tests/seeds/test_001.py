@@ -564,7 +564,9 @@ def test_9_client_side_the_summary_comes_from_the_same_api(
 def test_9_a_short_message_says_that_compaction_occurred():
     agent = agent_of(says(STORY, tokens=101), SUMMARY)
     (record,) = records(list(agent.run("one")))
-    assert compaction_text(record).startswith("Compaction occurred: 2 entries folded")
+    assert compaction_text(record).startswith(
+        "Compaction occurred: 2 messages compacted"
+    )
     assert repr(Banner(record)) == compaction_text(record)
     for html in (compaction_html(record), Banner(record)._repr_html_()):
         assert "Compaction occurred" in html

@@ -623,7 +623,7 @@ def test_fr_1_6_1_and_1_6_2_a_notice_tells_how_much_was_summarized_and_is_left()
     agent = chat(session=said(9_000, 5_000, 300, 300))
     (record,) = made(list(agent.run("And?")))
     text_of_notice = compaction_text(record)
-    assert "2 entries folded" in text_of_notice
+    assert "2 messages compacted" in text_of_notice
     assert (
         f"{record.tokens_before:,} → {record.tokens_after:,} tokens" in text_of_notice
     )
@@ -1180,7 +1180,7 @@ def test_fr_6_1_2_a_summary_is_a_folded_section_with_the_number_of_messages():
     head, _, body = html.partition("</summary>")
     assert head.startswith("<details ")
     assert " open" not in head
-    assert "2 entries" in head
+    assert "2 messages" in head
     assert TOLD in body
 
 

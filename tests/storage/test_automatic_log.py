@@ -75,7 +75,9 @@ def test_a_folder_that_cannot_be_is_told_once_and_the_session_is_saved(store, tm
     agent = logging_agent(store, folder, *[says("Hello.")] * 3)
     said = notices([*agent.run("One."), *agent.run("Two.")])
     assert len(said) == 1
-    assert said[0].startswith("No log of this chat: cannot write into log_folder")
+    assert said[0].startswith(
+        "The log of this chat was not written: cannot write into log_folder"
+    )
     assert str(folder) in said[0]
     kept = store.load(agent.session.session_id)
     assert kept.transcript == agent.session.transcript

@@ -227,7 +227,7 @@ def notices(
     | TurnFailed
 ]:
     """One of each, saying `text`."""
-    record = Compaction("c", 0, 1, text, reason=text, status="failed")
+    record = Compaction("c", 0, 1, text, reason=text, status="failed", messages=1)
     return [
         CompactionStarted(text, 1, 10),
         CompactionSkipped(text),

@@ -18,8 +18,7 @@ from nbchat.conversation.events import EntryAdded
 from nbchat.errors import NbchatError
 from nbchat.jupyter.cell_output import announcing
 from nbchat.jupyter.panel.view_model.screen import Screen
-from nbchat.rendering.entries import waiting_html
-from nbchat.rendering.unseen import with_unseen_shown
+from nbchat.rendering.entries import waiting_html, with_invisibles_escaped
 from nbchat.testing import Line, ScriptedProvider, calls, says
 
 MakePanel = Callable[..., Panel]
@@ -323,7 +322,7 @@ def test_what_a_person_decides_about_is_whole_and_hides_nothing() -> None:
     ],
 )
 def test_marks_that_nobody_sees_are_written_out(text: str, shown: str) -> None:
-    assert with_unseen_shown(text) == shown
+    assert with_invisibles_escaped(text) == shown
 
 
 def test_a_cells_turn_says_which_call_waits_and_where(

@@ -237,7 +237,7 @@ def test_a_view_is_told_of_pins_and_of_what_is_left_out(panel):
     assert state["left_out"] == [0]
     undo = state["changes"]["undo"]
     banner = next(item for item in panel.snapshot()["items"] if item["key"] == undo)
-    assert "Message left out" in banner["html"]
+    assert "Message excluded" in banner["html"]
     panel.ask("/unpin 1")
     panel.ask("/include 0")
     state = panel.snapshot()["state"]
@@ -310,5 +310,5 @@ def test_the_note_on_a_branch_cannot_be_forged():
     assert "<script>" not in notice_html(event)
     assert (
         notice_text(Branched("abc"))
-        == "a branch of session abc, which /resume brings back"
+        == "Branched from session abc; /resume abc reopens it"
     )

@@ -791,10 +791,10 @@ def test_the_policy_in_force_is_told_even_if_it_is_ones_own() -> None:
 
 
 def test_an_undone_compaction_changes_its_banner_and_says_so_below() -> None:
-    undone = Compaction("c1", 0, 2, "S", status="undone")
+    undone = Compaction("c1", 0, 2, "S", status="undone", messages=2)
     view = shown(Compacted(RECORD), TextDelta("x"), CompactionUndone(undone))
     assert "Compaction undone" in view.items[0]
-    assert "sees the original 2 entries again" in view.items[1]
+    assert "sees the original 2 messages again" in view.items[1]
 
 
 @pytest.mark.parametrize(
@@ -802,7 +802,7 @@ def test_an_undone_compaction_changes_its_banner_and_says_so_below() -> None:
     [
         ("redone", "Compaction redone"),
         ("edited", "Summary edited"),
-        ("regenerated", "Summary written anew"),
+        ("regenerated", "Summary regenerated"),
     ],
 )
 def test_a_changed_compaction_has_its_banner_redrawn_and_says_so_below(
@@ -851,7 +851,7 @@ def test_a_reloaded_session_shows_each_compaction_where_it_happened(
 
 def test_changed_pins_are_a_line_of_their_own() -> None:
     view = shown(PinsChanged(("a",)))
-    assert "Pinned, kept word for word: 1 rule" in view.items[0]
+    assert "Pins changed: 1 rule pinned" in view.items[0]
 
 
 def test_a_session_shown_anew_forgets_the_compaction_that_was_running() -> None:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from nbchat.rendering.stylesheet import stylesheet
+from nbchat.rendering.markdown import stylesheet
 
 _FOLDER = Path(__file__).parent
 

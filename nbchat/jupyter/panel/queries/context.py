@@ -8,7 +8,7 @@ from typing import Any
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.triggers.context_breakdown import context_usage, outlook
-from nbchat.conversation.costs import cost_rows, dollars_text
+from nbchat.conversation.costs import cost_rows
 from nbchat.conversation.entries import Usage
 from nbchat.conversation.session import Session
 from nbchat.jupyter.panel.queries.planning import copied
@@ -71,5 +71,5 @@ def _cost(label: str, usage: Usage, requests: int | None = None) -> dict[str, An
         "cached": usage.cache_read_tokens,
         "output": usage.output_tokens,
         "is_estimated": usage.is_estimated,
-        "dollars": dollars_text(usage),
+        "dollars": usage.dollars_text,
     }

@@ -11,7 +11,7 @@ from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.search import LONGEST_QUERY, entry_text
 from nbchat.conversation.session import Session
 from nbchat.rendering.banners import compaction_html
-from nbchat.rendering.conversation import parts
+from nbchat.rendering.conversation import timeline
 from nbchat.rendering.entries import entry_html
 from nbchat.rendering.markdown import displayable
 
@@ -72,7 +72,7 @@ def _items(
 ) -> Iterator[dict[str, Any]]:
     """A page, oldest first, each entry with what the model sees of it."""
     seen_as = _marks(session)
-    for place, part in parts(session):
+    for place, part in timeline(session):
         if isinstance(part, Compaction):
             if place in with_compactions:
                 yield _item(None, "", compaction_html(part))

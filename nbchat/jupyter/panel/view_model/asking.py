@@ -6,8 +6,7 @@ from typing import Any
 from nbchat.agent.approvals import Question
 from nbchat.conversation.entries import Entry
 from nbchat.jupyter.panel.view_model.transcript import Operation, Transcript
-from nbchat.rendering.entries import entry_html, waiting_html
-from nbchat.rendering.unseen import with_unseen_shown
+from nbchat.rendering.entries import entry_html, waiting_html, with_invisibles_escaped
 
 
 class WaitingCards:
@@ -50,7 +49,7 @@ class WaitingCards:
             {
                 "ticket": question.ticket,
                 "key": key,
-                "tool": with_unseen_shown(question.call.tool_name),
+                "tool": with_invisibles_escaped(question.call.tool_name),
             }
             for key, question in self._questions.items()
         ]

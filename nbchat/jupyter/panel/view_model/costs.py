@@ -7,7 +7,6 @@ from itertools import takewhile
 from nbchat.conversation.costs import (
     TurnCost,
     compactions_usage,
-    dollars_text,
     last_turn_cost,
     turn_costs,
     usage_text,
@@ -15,7 +14,7 @@ from nbchat.conversation.costs import (
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import MODEL_ROLES
 from nbchat.jupyter.panel.view_model.transcript import Operation, Transcript
-from nbchat.rendering.entries import spent_html
+from nbchat.rendering.entries import usage_html
 
 
 class Costs:
@@ -49,7 +48,7 @@ class Costs:
         if shown and self._began is not None and not is_answered(session):
             ended = [turn for turn in ended if turn.stop < len(session.transcript)]
         self._told = max((turn.start for turn in ended), default=self._told)
-        return {turn.stop - 1: spent_html(_text(turn)) for turn in ended}
+        return {turn.stop - 1: usage_html(_text(turn)) for turn in ended}
 
     def restart(self) -> None:
         """Another session is shown; a turn that began goes on in it."""
@@ -62,7 +61,7 @@ class Costs:
             return []
         self._told = turn.start
         seconds = None if self._began is None else self._clock() - self._began
-        return self._items.show(spent_html(_text(turn, seconds)))
+        return self._items.show(usage_html(_text(turn, seconds)))
 
 
 def is_answered(session: Session) -> bool:
@@ -82,7 +81,7 @@ def session_text(session: Session) -> str:
     text = usage_text(usage)
     if not paid.total_tokens:
         return text
-    cost = dollars_text(paid) or f"{paid.total_tokens:,} tokens"
+    cost = paid.dollars_text or f"{paid.total_tokens:,} tokens"
     return f"{text}; compactions took {cost} of that"
 
 

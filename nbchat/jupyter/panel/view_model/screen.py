@@ -56,7 +56,7 @@ from nbchat.jupyter.panel.view_model.live import Live
 from nbchat.jupyter.panel.view_model.marks import marks
 from nbchat.jupyter.panel.view_model.transcript import Operation, Transcript
 from nbchat.rendering.banners import notice_html, progress_text
-from nbchat.rendering.conversation import parts
+from nbchat.rendering.conversation import timeline
 from nbchat.rendering.entries import entry_html, note_html
 from nbchat.rendering.markdown import displayable
 
@@ -254,7 +254,7 @@ class Screen:
         self._banners.clear()
         self._costs.restart()
         lines = self._costs.lines(session)
-        for place, part in parts(session):
+        for place, part in timeline(session):
             if isinstance(part, Compaction):
                 self._banners.restore(part)
                 continue
@@ -270,7 +270,7 @@ class Screen:
         lines = self._costs.lines(session, shown=self._said)
         changed = {record.id for record in session.compactions[self._records :]}
         shown: list[Operation] = []
-        for place, part in parts(session):
+        for place, part in timeline(session):
             if isinstance(part, Compaction):
                 shown += self._banners.add(part) if part.id in changed else []
             elif place >= self._said:
