@@ -1,15 +1,32 @@
-"""What holds for every test: no keys, no network but loopback, nothing skipped in CI."""
+"""Fixtures and rules for every test: no keys, loopback only, nothing skipped in CI."""
 
 import os
 import socket
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from nbchat.providers.local import LocalServer
 from nbchat.providers.model_download import model_file
+
+if TYPE_CHECKING:
+    from kernels import Kernel
+
+TESTS = Path(__file__).parent
+
+KERNEL_FILES = {
+    "test_notebooks.py",
+    "jupyter/test_kernel.py",
+    "jupyter/test_kernel_versions.py",
+    "jupyter/test_server.py",
+}
+"""Files in which every test may start a kernel or a Jupyter server."""
+
+KERNEL_FIXTURES = {"kernel"}
+"""Fixtures that start a kernel, in whatever file."""
 
 KEYS = (
     "ANTHROPIC_API_KEY",
@@ -66,16 +83,37 @@ def llama_server() -> LocalServer:
     return LocalServer(model_file("smollm2"), window=4_096, chat_template=template)
 
 
+@pytest.fixture
+def kernel(tmp_path: Path) -> "Iterator[Kernel]":
+    """A kernel with nbchat loaded, in a process of its own."""
+    from kernels import Kernel
+
+    running = Kernel(f"{tmp_path.name}.ipynb")
+    assert running.run("%load_ext nbchat") == ""
+    yield running
+    running.close()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests by what they start, so that no test has to be marked by hand."""
+    for item in items:
+        file = Path(os.path.relpath(item.path, TESTS)).as_posix()
+        if file.startswith("browser/"):
+            item.add_marker("browser")
+        elif file in KERNEL_FILES or KERNEL_FIXTURES & {*item.fixturenames}:
+            item.add_marker("kernel")
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
-    """Share the tests out so that only one process drives a browser."""
+    """Run all browser tests in one process."""
     from workers import Shares
 
     return Shares(config, log)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """A skipped test is a failure in CI: what was not run was not shown."""
+    """Fail in CI if a test was skipped."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     skipped = reporter.stats.get("skipped", []) if reporter else []
     if os.environ.get("CI") and skipped and session.exitstatus == pytest.ExitCode.OK:

@@ -1,12 +1,15 @@
 """What a user gets by pip: the wheel, built and looked into."""
 
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
+
+from nbchat.cli.main import FOLDER
 
 ROOT = Path(__file__).parents[1]
 
@@ -63,6 +66,29 @@ def test_the_readme_prints_the_test_command_that_ci_runs():
     command = '.venv/bin/pip install -e ".[test]" && .venv/bin/pytest'
     assert command in (ROOT / "README.md").read_text(encoding="utf-8")
     assert 'install -e "\\.\\[test\\]"' in (ROOT / ".ci" / "run").read_text()
+
+
+def test_the_demo_leaves_a_checkout_clean(tmp_path: Path):
+    for name in (".gitignore", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    left = tmp_path / FOLDER / "ticket_triage-executed.ipynb"
+    left.parent.mkdir()
+    shutil.copy(ROOT / "notebooks" / "ticket_triage.ipynb", left)
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    status = ["git", "status", "--porcelain", "--untracked-files=all"]
+    assert shown(status, tmp_path) == "?? .gitignore\n?? pyproject.toml\n"
+    ruff = [sys.executable, "-m", "ruff"]
+    for arguments in (["check"], ["format", "--check"]):
+        checked = [*ruff, *arguments, "--no-respect-gitignore", "--no-cache"]
+        assert "ticket_triage" not in shown(checked, tmp_path)
+
+
+def shown(command: list[str], folder: Path) -> str:
+    """What a command that must succeed prints."""
+    done = subprocess.run(
+        command, cwd=folder, check=True, capture_output=True, text=True
+    )
+    return done.stdout
 
 
 def test_every_test_that_the_tests_readme_names_exists():

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 from driving import finished
 from IPython.core.interactiveshell import InteractiveShell
-from test_kernel import Kernel
 
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.config.settings import NbChat
@@ -279,13 +278,9 @@ agent.ask("Load the orders.")
 """
 
 
-def test_in_a_real_kernel_a_summary_knows_what_the_cells_made(tmp_path):
-    kernel = Kernel(f"{tmp_path.name}.ipynb")
-    try:
-        kernel.run(TALK_IN_A_KERNEL)
-        kernel.run("orders['W200'] = 'lost'")
-        kernel.run("%chat /compact")
-        shown = kernel.run("print(agent.session.compaction.summary)")
-    finally:
-        kernel.close()
+def test_in_a_real_kernel_a_summary_knows_what_the_cells_made(kernel):
+    kernel.run(TALK_IN_A_KERNEL)
+    kernel.run("orders['W200'] = 'lost'")
+    kernel.run("%chat /compact")
+    shown = kernel.run("print(agent.session.compaction.summary)")
     assert f"{HEADING}\n- orders: dict of 2 items\n" in shown

@@ -1,5 +1,7 @@
 """Nothing runs and nothing is fetched, whatever anybody says, wherever it is shown."""
 
+from collections.abc import Iterable
+
 import pytest
 from hostile import FAMILIES, PAYLOADS, PLACES, assert_harmless, markdowns
 
@@ -7,7 +9,33 @@ from nbchat.chat.runner import CommandReplied
 from nbchat.conversation.events import TextDelta, ThinkingDelta, TurnFailed
 from nbchat.jupyter.panel.view_model.screen import Screen
 
-EACH = pytest.mark.parametrize("payload", PAYLOADS.values(), ids=PAYLOADS)
+EACH_FAMILY = pytest.mark.parametrize("family", FAMILIES)
+
+
+def assert_all_harmless(family: str, payload: str, htmls: Iterable[str]) -> None:
+    """Fail with the payload's number in its family and the HTML that it became."""
+    for html in htmls:
+        try:
+            assert_harmless(html)
+        except Exception as error:
+            number = FAMILIES[family].index(payload) + 1
+            raise AssertionError(
+                f"{family} {number}: {payload[:500]!r} became {html[:2_000]!r}"
+            ) from error
+
+
+def streamed(payload: str) -> Iterable[str]:
+    """The panel's HTML after each piece of an answer that repeats the payload."""
+    text = f"{payload}\n\n{payload}\n\nend"
+    for size in (3, 11):
+        screen, length = Screen(), size * (1 + len(text) // 1_000)
+        for start in range(0, len(text), length):
+            screen.fold(TextDelta(text[start : start + length]))
+            screen.fold(ThinkingDelta(text[start : start + length]))
+            yield screen.snapshot()["live"]["assistant"]["html"]
+        screen.fold(CommandReplied(payload))
+        screen.fold(TurnFailed(payload))
+        yield from (item["html"] for item in screen.snapshot()["items"])
 
 
 def test_the_corpus_has_hundreds_of_attacks_of_all_known_families() -> None:
@@ -16,28 +44,20 @@ def test_the_corpus_has_hundreds_of_attacks_of_all_known_families() -> None:
     assert min(map(len, FAMILIES.values())) >= 9
 
 
-@EACH
-def test_nothing_runs_or_is_fetched_in_any_place_of_the_panel(payload: str) -> None:
-    for html in (place(payload) for place in PLACES.values()):
-        assert_harmless(html)
+@EACH_FAMILY
+def test_nothing_runs_or_is_fetched_in_any_place_of_the_panel(family: str) -> None:
+    for payload in FAMILIES[family]:
+        htmls = (place(payload) for place in PLACES.values())
+        assert_all_harmless(family, payload, htmls)
 
 
-@EACH
-def test_nothing_runs_or_is_fetched_in_any_place_of_markdown(payload: str) -> None:
-    for html in markdowns(payload):
-        assert_harmless(html)
+@EACH_FAMILY
+def test_nothing_runs_or_is_fetched_in_any_place_of_markdown(family: str) -> None:
+    for payload in FAMILIES[family]:
+        assert_all_harmless(family, payload, markdowns(payload))
 
 
-@EACH
-def test_nothing_runs_or_is_fetched_wherever_a_stream_is_cut(payload: str) -> None:
-    text = f"{payload}\n\n{payload}\n\nend"
-    for size in (3, 11):
-        screen, length = Screen(), size * (1 + len(text) // 1_000)
-        for start in range(0, len(text), length):
-            screen.fold(TextDelta(text[start : start + length]))
-            screen.fold(ThinkingDelta(text[start : start + length]))
-            assert_harmless(screen.snapshot()["live"]["assistant"]["html"])
-        screen.fold(CommandReplied(payload))
-        screen.fold(TurnFailed(payload))
-        for item in screen.snapshot()["items"]:
-            assert_harmless(item["html"])
+@EACH_FAMILY
+def test_nothing_runs_or_is_fetched_wherever_a_stream_is_cut(family: str) -> None:
+    for payload in FAMILIES[family]:
+        assert_all_harmless(family, payload, streamed(payload))

@@ -1,6 +1,7 @@
 """The messages of the panel, held against `protocol.json`."""
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ def known(answer: dict[str, Any]) -> dict[str, Any]:
     return answer
 
 
+@cache
 def _validator(definition: str) -> Draft202012Validator:
     schema = {"$ref": f"#/$defs/{definition}", "$defs": PROTOCOL["$defs"]}
     return Draft202012Validator(schema)

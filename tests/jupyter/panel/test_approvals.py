@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from panel_protocol import is_valid
-from test_chat_ui import Panel, View
+from panel_views import Panel, View
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.approvals import Approvals, Question

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from html import escape
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import anywidget
 import pytest
 from jupyter_core.paths import jupyter_data_dir
 from panel_protocol import PROTOCOL, is_valid
+from panel_views import Panel, View, operations
 
 import nbchat.jupyter.panel
 from nbchat.agent.agent import Agent
@@ -46,7 +46,6 @@ from nbchat.conversation.events import (
 )
 from nbchat.conversation.session import Session
 from nbchat.errors import ConfigError, Overloaded
-from nbchat.jupyter.panel import ChatUI
 from nbchat.jupyter.panel.chat_ui import _wish
 from nbchat.jupyter.panel.frontend import script, style
 from nbchat.jupyter.panel.view_model.screen import Screen
@@ -61,102 +60,6 @@ THREADS = ("nbchat-runner", "nbchat-feed")
 SLOW = says("word " * 1_000, delay_seconds=0.005)
 
 RECORD = Compaction("c1", 0, 2, "<summary>S</summary>", 5_000, 500, committed_at=2)
-
-
-class Panel(ChatUI):
-    """A panel whose messages are kept, with the time they were sent at."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        self.sent: list[dict[str, Any]] = []
-        self.times: list[float] = []
-        super().__init__(*arguments, **options)
-
-    def send(self, content: dict[str, Any], _buffers: object = None) -> None:
-        self.sent.append(json.loads(json.dumps(content)))
-        self.times.append(time.monotonic())
-
-    def view_says(self, **content: Any) -> None:
-        """What arrives when a view sends a message."""
-        self._handle_custom_msg(content, [])
-
-    def answer_to(self, **question: Any) -> dict[str, Any]:
-        """What all views hear after one of them has asked."""
-        self.view_says(**question, token="t1")
-        deadline = time.monotonic() + 10
-        while not (heard := [each for each in self.sent if "token" in each]):
-            assert time.monotonic() < deadline
-            time.sleep(0.005)
-        assert is_valid(heard[-1], "kernel_to_view")
-        assert heard[-1].pop("token") == "t1"
-        return heard[-1]
-
-    def await_operation(self, name: str) -> None:
-        """Block until a batch had an operation of this name."""
-        deadline = time.monotonic() + 10
-        while name not in operations(self.sent):
-            assert time.monotonic() < deadline
-            time.sleep(0.005)
-
-
-class View:
-    """What the page does with the messages, without drawing it."""
-
-    def __init__(self) -> None:
-        self.sequence: int | None = None
-        self.items: dict[int, str] = {}
-        self.live: dict[str, dict[str, str]] = {}
-        self.state: dict[str, Any] = {}
-
-    def receive(self, message: dict[str, Any]) -> bool:
-        """Take a message; False when something is missing before it."""
-        if message["type"] == "snapshot":
-            self.sequence = message["seq"]
-            self.items = {item["key"]: item["html"] for item in message["items"]}
-            self.live = json.loads(json.dumps(message["live"]))
-            self.state = dict(message["state"])
-        elif self.sequence is None or message["seq"] != self.sequence + 1:
-            return False
-        else:
-            self.sequence = message["seq"]
-            for operation in message["events"]:
-                self.apply(operation)
-        return True
-
-    def whole(self, item: dict[str, Any]) -> str:
-        """An item with what was streamed of it."""
-        html, kind = item["html"], item.get("streamed")
-        if kind is None:
-            return str(html)
-        live, mark = self.live[kind], "md"
-        streamed = live["html"]
-        if kind == "thinking":
-            streamed, mark = escape(live["text"]), "text"
-        start, begins, rest = html.partition(f'<div class="nbc-{mark}">')
-        return f"{start}{begins}{streamed}{rest}"
-
-    def apply(self, operation: dict[str, Any]) -> None:
-        match operation:
-            case {"op": "item", "key": key}:
-                self.items[key] = self.whole(operation)
-            case {"op": "restart", "items": items}:
-                self.items = {item["key"]: item["html"] for item in items}
-            case {"op": "drop", "key": key}:
-                del self.items[key]
-            case {"op": "text", "kind": kind, "text": text}:
-                self.live.setdefault(kind, {"html": "", "text": ""})["text"] += text
-            case {"op": "block", "kind": kind, "html": html, "text": text}:
-                live = self.live.setdefault(kind, {"html": "", "text": ""})
-                live.update(html=live["html"] + html, text=text)
-            case {"op": "settle", "kind": kind}:
-                del self.live[kind]
-            case {"op": "state", "state": news}:
-                self.state.update(news)
-
-
-def operations(messages: list[dict[str, Any]]) -> list[str]:
-    """The names of all operations, in order."""
-    batches = [message for message in messages if message["type"] == "events"]
-    return [operation["op"] for batch in batches for operation in batch["events"]]
 
 
 MakePanel = Callable[..., Panel]
