@@ -12,7 +12,9 @@ from threading import Lock
 
 from nbchat.agent.approvals import room_of
 from nbchat.agent.compacting import Upkeep
+from nbchat.agent.live_output import shown
 from nbchat.agent.partial_reply import estimated_usage, incomplete, kept_if_broken_off
+from nbchat.agent.turn import Answer, Turn
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.triggers.context_breakdown import ContextUsage, context_usage
 from nbchat.conversation.entries import Entry, Usage, denied_result, failed_result
@@ -147,14 +149,30 @@ class Agent:
 
     def run(
         self, text: str, *, stop: Flag | None = None, attached: Iterable[Entry] = ()
-    ) -> Iterator[Event]:
-        """One turn: everything from a person's words to the answer, as events.
+    ) -> Turn:
+        """A turn from the message to the answer; iterating runs it, event by event.
 
-        `attached` is remembered before the words: pictures and files they are about.
+        `attached` is added before the message: images and files that it is about.
         Faults end in TurnFailed, a stop in TurnFinished("stopped"); both keep what had
         arrived, and the next turn works. KeyboardInterrupt passes through.
         """
-        yield from self._told(self._turn([*attached, Entry("user", text)], stop))
+        return Turn(text, self._told(self._turn(text, stop, attached)))
+
+    def chat(
+        self, text: str, *, stop: Flag | None = None, attached: Iterable[Entry] = ()
+    ) -> Answer:
+        """Run a turn, stream it into the notebook cell, and return the answer.
+
+        Outside of a notebook it is printed. Raises the error that ended the turn, such
+        as RateLimited (see `nbchat.errors`).
+        """
+        return shown(self.run(text, stop=stop, attached=attached))
+
+    def ask(
+        self, text: str, *, stop: Flag | None = None, attached: Iterable[Entry] = ()
+    ) -> Answer:
+        """Run a turn and return the answer; shows nothing, raises as `chat` does."""
+        return self.run(text, stop=stop, attached=attached).result()
 
     def compact(
         self, *, focus: str = "", keep: int | None = None, stop: Flag | None = None
@@ -219,17 +237,10 @@ class Agent:
         changes = self.upkeep.unpin(self.session, number)
         yield from self._told(self._weighed(changes))
 
-    def ask(self, text: str) -> str:
-        """Run a turn to its end, return the answer; raises NbchatError if it fails."""
-        for event in self.run(text):
-            if isinstance(event, TurnFailed):
-                raise NbchatError(event.message)
-        return self.session.last_answer
-
-    def _turn(self, said: Iterable[Entry], stop: Flag | None) -> Events:
+    def _turn(self, text: str, stop: Flag | None, attached: Iterable[Entry]) -> Events:
         if (room := room_of(self.approve)) is not None:
             room.begin(self.session, stop or Flag())
-        yield from map(self._remember, said)
+        yield from map(self._remember, [*attached, Entry("user", text)])
         steps: list[Reply] = []
         try:
             reason = yield from self._steps(steps, stop)
@@ -239,7 +250,7 @@ class Agent:
             yield TurnFinished("stopped", len(steps))
         except NbchatError as error:
             yield from self._answer_open_calls("the turn failed before it ran")
-            yield TurnFailed(str(error))
+            yield TurnFailed(str(error), error)
         except BaseException:  # KeyboardInterrupt, or the caller closed the turn
             for event in self._answer_open_calls("interrupted before it ran"):
                 self._tell(event)

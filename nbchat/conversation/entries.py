@@ -5,9 +5,10 @@ Values alone, each as it was; the session that puts them together is in `session
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
+from html import escape
 from itertools import chain
 from math import floor, log10
 from typing import Any, Literal, NamedTuple, Self
@@ -125,7 +126,7 @@ def denied_result(call: Entry) -> Entry:
     return Entry("tool", DENIED, call.tool_id, call.tool_name, FAILED)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Usage:
     """Tokens of one or more responses; `input_tokens` is all that was in the request.
 
@@ -148,6 +149,28 @@ class Usage:
     model: str = ""
     """Who answered, as in `openai:gpt-5-mini`; empty where nobody knows, and for sums,
     which may be of several."""
+
+    def __repr__(self) -> str:
+        """The figures that are not zero."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        given = (f"{name}={value!r}" for name, value in values.items() if value)
+        return f"Usage({', '.join(given)})"
+
+    def _repr_html_(self) -> str:
+        rows = {
+            "Input tokens": f"{self.input_tokens:,}",
+            "of these cached": f"{self.cache_read_tokens:,}",
+            "Output tokens": f"{self.output_tokens:,}",
+            "Model": self.model,
+            "Cost": self._cost_text,
+        }
+        title = "Usage (estimated)" if self.is_estimated else "Usage"
+        return html_table(title, {name: text for name, text in rows.items() if text})
+
+    @property
+    def _cost_text(self) -> str:
+        at_least = "" if self.is_priced else "at least "
+        return f"{at_least}${self.dollars:.2g}" if self.dollars else ""
 
     def __add__(self, other: Self) -> "Usage":
         """Sums of all figures; an estimate stays an estimate."""
@@ -200,7 +223,7 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Compaction:
     """A record that the transcript before `stop` is seen as one summary entry.
 
@@ -242,6 +265,32 @@ class Compaction:
     """Messages that the summary newly covers; 0 when no message was compacted."""
     note: str = ""
     """What was not as usual in a summary that is in force: told in parts, cut short."""
+
+    def __repr__(self) -> str:
+        """What it did to the context, never the summary's text."""
+        return f"<Compaction {self.id} {self.status}: {self._sizes}>"
+
+    def _repr_html_(self) -> str:
+        rows = {
+            "Status": " ".join(filter(None, (self.status, self.revision))),
+            "Context": self._sizes,
+            "Summary": f"{self.summary_tokens:,} tokens" if self.summary else "",
+            "Policy": self.policy,
+            "Trigger": self.trigger,
+            "Model": self.model,
+            "Cost": f"{self.cost.total_tokens:,} tokens",
+            "Reason": self.reason,
+            "Note": self.note,
+            "Time": f"{self.created_at[:19].replace('T', ' ')} UTC",
+        }
+        shown = {name: text for name, text in rows.items() if text}
+        return html_table("Compaction", shown)
+
+    @property
+    def _sizes(self) -> str:
+        if self.is_attempt:
+            return f"{self.tokens_before:,} tokens"
+        return f"{self.tokens_before:,} → {self.tokens_after:,} tokens"
 
     @property
     def entry(self) -> Entry:
@@ -289,3 +338,18 @@ def prefix_hashes(entries: Iterable[Entry], stops: Collection[int]) -> dict[int,
             break
         digest.update(json.dumps(entry).encode())
     return hashes
+
+
+def html_table(title: str, rows: Mapping[str, object]) -> str:
+    """A small table for a notebook cell; escapes all that it is given."""
+    cells = "".join(
+        f'<tr><th style="text-align: left">{escape(name)}</th>'
+        '<td style="text-align: left; white-space: pre-wrap">'
+        f"{escape(str(value))}</td></tr>"
+        for name, value in rows.items()
+    )
+    # JupyterLab lets MathJax read a cell's HTML, and its \href takes any address.
+    return (
+        '<table class="mathjax_ignore"><caption style="text-align: left">'
+        f"<strong>{escape(title)}</strong></caption><tbody>{cells}</tbody></table>"
+    )

@@ -3,7 +3,7 @@
 Every surface (panel, cell, log, store) is a fold over these events.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from nbchat.conversation.entries import Compaction, Entry, Usage
@@ -164,6 +164,8 @@ class TurnFailed:
     """The turn ended in an error; all that was said is kept, the session goes on."""
 
     message: str
+    error: Exception | None = field(default=None, compare=False, repr=False)
+    """The error itself, to be raised again; not stored."""
 
 
 Delta = TextDelta | ThinkingDelta | RetryScheduled

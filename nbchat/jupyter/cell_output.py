@@ -16,6 +16,7 @@ from IPython.core.error import UsageError
 from IPython.display import display
 
 from nbchat.agent.approvals import Approvals, Question
+from nbchat.agent.turn import Turn
 from nbchat.conversation.entries import Compaction
 from nbchat.conversation.events import (
     Branched,
@@ -142,7 +143,7 @@ def show(events: Iterator[Event], stop: threading.Event | None = None) -> None:
     try:
         failure = _show_all(events, text, stop)
     finally:
-        if isinstance(events, Generator):
+        if isinstance(events, Generator | Turn):
             events.close()  # else a kept traceback keeps it, and the chat is locked
     if failure:
         raise UsageError(failure)

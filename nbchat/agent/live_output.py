@@ -1,0 +1,188 @@
+"""Show a turn in the cell that runs it: Markdown that grows as the answer streams.
+
+In a notebook the text is a display that is updated a few times a second. Elsewhere
+(terminal, script, nbchat without IPython) it is printed as it comes.
+"""
+
+import sys
+import time
+import uuid
+from typing import Any
+
+from nbchat.agent.turn import Answer, Turn
+from nbchat.conversation.events import (
+    Compacted,
+    CompactionFailed,
+    CompactionSkipped,
+    CompactionStarted,
+    EntryAdded,
+    Event,
+    RetryScheduled,
+    SavingFailed,
+    TextDelta,
+    ToolRequested,
+)
+
+UPDATE_SECONDS = 0.2
+"""Shortest time between two updates: each sends the whole text so far."""
+
+
+class ShownAnswer(Answer):
+    """An answer that its cell has shown already, so its last line shows it no more."""
+
+    __slots__ = ("cell",)
+
+    cell: object
+    """The number of the cell that has shown it."""
+
+    def _ipython_display_(self) -> None:
+        """Show nothing in the cell that streamed it, and the answer in every other."""
+        if self.cell != _cell_number():
+            raise NotImplementedError  # IPython goes on with _repr_markdown_
+
+
+def shown(turn: Turn) -> Answer:
+    """Run a turn, show it in the cell or on stdout, and return its answer.
+
+    Raises what `Turn.result` raises. An interrupt ends the turn, keeps what had
+    arrived, and passes through.
+    """
+    shell = _shell()
+    is_notebook = getattr(shell, "kernel", None) is not None
+    output = _NotebookOutput(shell.display_pub) if is_notebook else _PrintedOutput()
+    try:
+        for event in turn:
+            _show(event, output)
+        answer = turn.result()
+        if answer.note:
+            output.line(f"({answer.note})")
+    finally:
+        turn.close()
+        output.end_text()
+    made = ShownAnswer(
+        answer,
+        usage=answer.usage,
+        stop_reason=answer.stop_reason,
+        events=answer.events,
+    )
+    made.cell = _cell_number()
+    return made
+
+
+class _PrintedOutput:
+    """Plain text on stdout, as it comes."""
+
+    def __init__(self) -> None:
+        self._has_text = False
+        self._is_in_line = False
+
+    def text(self, piece: str) -> None:
+        sys.stdout.write(piece)
+        sys.stdout.flush()
+        self._has_text = True
+        self._is_in_line = not piece.endswith("\n")
+
+    def end_text(self, whole: str = "") -> None:
+        """End the line; print the whole text first if nothing of it was streamed."""
+        if whole and not self._has_text:
+            self.text(whole)
+        if self._is_in_line:
+            self.text("\n")
+        self._has_text = False
+
+    def line(self, text: str, *, replaces: bool = False) -> None:
+        del replaces  # what is printed stays
+        self.end_text(text)
+
+
+class _NotebookOutput:
+    """Displays of a notebook cell: one of Markdown for each text, one for each line."""
+
+    def __init__(self, publisher: Any) -> None:
+        self._publisher = publisher
+        self._text = ""
+        self._text_id = ""
+        self._line_id = ""
+        self._updated_at = 0.0
+
+    def text(self, piece: str) -> None:
+        self._text += piece
+        if time.monotonic() - self._updated_at >= UPDATE_SECONDS:
+            self._show_text()
+
+    def end_text(self, whole: str = "") -> None:
+        """Show the whole text; what comes next is a display of its own."""
+        self._text = whole or self._text
+        if self._text:
+            self._show_text()
+        self._text = self._text_id = ""
+        self._updated_at = 0.0
+
+    def line(self, text: str, *, replaces: bool = False) -> None:
+        self.end_text()
+        self._line_id = self._show(
+            {"text/plain": text}, self._line_id if replaces else ""
+        )
+
+    def _show_text(self) -> None:
+        shown = {"text/markdown": self._text, "text/plain": self._text}
+        self._text_id = self._show(shown, self._text_id)
+        self._updated_at = time.monotonic()
+
+    def _show(self, data: dict[str, str], display_id: str) -> str:
+        """Show data, in place of what the display with this id shows; its id."""
+        shown_id = display_id or uuid.uuid4().hex
+        self._publisher.publish(
+            data, transient={"display_id": shown_id}, update=bool(display_id)
+        )
+        return shown_id
+
+
+def _show(event: Event, output: _PrintedOutput | _NotebookOutput) -> None:
+    match event:
+        case TextDelta(piece):
+            output.text(piece)
+        case EntryAdded(_, entry) if entry.role == "assistant" and not entry.is_call:
+            output.end_text(entry.content)
+        case Compacted() | CompactionFailed():
+            output.line(_line(event), replaces=True)
+        case _:
+            if line := _line(event):
+                output.line(line)
+
+
+def _line(event: Event) -> str:
+    """An event in one line; empty for what needs none."""
+    match event:
+        case ToolRequested(call):
+            return f"[{call.tool_name} {call.tool_args}]"
+        case RetryScheduled(_, wait, reason):
+            return f"Trying again in {wait:.0f} s: {reason}"
+        case SavingFailed(reason):
+            return f"Not saved: {reason}"
+        case _:
+            return _compaction_line(event)
+
+
+def _compaction_line(event: Event) -> str:
+    match event:
+        case CompactionStarted(_, _, tokens):
+            return f"Compacting {tokens:,} tokens …"
+        case Compacted(made):
+            return f"Compacted: {made.tokens_before:,} → {made.tokens_after:,} tokens"
+        case CompactionSkipped(reason):
+            return f"Compaction skipped: {reason}"
+        case CompactionFailed():
+            return f"Compaction failed, the conversation is unchanged: {event.reason}"
+        case _:
+            return ""
+
+
+def _shell() -> Any:
+    """The running IPython shell; None when IPython was not loaded."""
+    ipython = sys.modules.get("IPython")
+    return ipython.get_ipython() if ipython is not None else None
+
+
+def _cell_number() -> object:
+    return getattr(_shell(), "execution_count", None)

@@ -1,0 +1,190 @@
+"""A turn as `Agent.run` returns it, and its answer as `ask` and `chat` return it.
+
+    turn = agent.run("Work through all tickets.")
+    for event in turn: ...          # iterating runs the turn; each event comes once
+    turn.result().stop_reason       # runs the rest; raises the error that ended it
+
+Nothing runs before the first iteration.
+"""
+
+from collections.abc import Generator, Iterable, Iterator
+from inspect import GEN_CLOSED, GEN_CREATED, getgeneratorstate
+
+from nbchat.conversation.entries import Usage, html_table
+from nbchat.conversation.events import (
+    Compacted,
+    EntryAdded,
+    Event,
+    StopReason,
+    ToolRequested,
+    TurnFailed,
+    TurnFinished,
+    UsageReported,
+)
+from nbchat.errors import NbchatError
+
+STOP_NOTES: dict[StopReason, str] = {
+    "max_tokens": "cut off at the output limit",
+    "refusal": "the model refused to answer",
+    "max_steps": "ended at the limit of model requests (max_steps)",
+    "stopped": "stopped before the end",
+}
+"""What a person reads after an answer that is not a finished one."""
+
+NOT_STARTED = "not started: iterate it, or use agent.chat(...) or agent.ask(...)"
+
+PREVIEW_LENGTH = 60
+"""Characters of a prompt or an answer in a repr."""
+
+
+class Answer(str):
+    """The text of an answer, with what it took and why it ended."""
+
+    __slots__ = ("events", "stop_reason", "usage")
+
+    usage: Usage
+    """Of all requests of the turn; summaries are counted in `Session.usage` only."""
+    stop_reason: StopReason
+    """`end_turn` for a finished answer; everything else is an early end."""
+    events: tuple[Event, ...]
+    """All events of the turn."""
+
+    def __new__(
+        cls,
+        text: str = "",
+        *,
+        usage: Usage | None = None,
+        stop_reason: StopReason = "end_turn",
+        events: Iterable[Event] = (),
+    ) -> "Answer":
+        """Make an answer from its text."""
+        answer = super().__new__(cls, text)
+        answer.usage = usage or Usage()
+        answer.stop_reason = stop_reason
+        answer.events = tuple(events)
+        return answer
+
+    def __repr__(self) -> str:
+        """The text as a literal; the stop reason too, when the answer ended early."""
+        text = super().__repr__()
+        if self.stop_reason == "end_turn":
+            return text
+        return f"Answer({text}, stop_reason={self.stop_reason!r})"
+
+    @property
+    def note(self) -> str:
+        """Why the answer ended early, in words; empty for a finished one."""
+        return STOP_NOTES.get(self.stop_reason, "")
+
+    def _repr_markdown_(self) -> str:
+        return f"{self}\n\n*({self.note})*" if self.note else str(self)
+
+
+class Turn(Iterator[Event]):
+    """One turn, which runs while it is iterated; each event comes once."""
+
+    def __init__(self, text: str, running: Generator[Event, None, None]) -> None:
+        """Run nothing yet; `running` yields the events of the turn."""
+        self.text = text
+        self.events: list[Event] = []
+        """The events so far."""
+        self._running = running
+
+    def __repr__(self) -> str:
+        """The state, and the beginning of the answer."""
+        answer = _preview(self._answer_text)
+        return f"<Turn {self.state}{f': {answer!r}' if answer else ''}>"
+
+    def _repr_html_(self) -> str:
+        usage = self.usage
+        rows = {
+            "Prompt": _preview(self.text),
+            "State": self.state,
+            "Answer": self._answer_text,
+            "Tokens": f"{usage.input_tokens:,} in, {usage.output_tokens:,} out",
+            "Model requests": self._count(UsageReported),
+            "Tool calls": self._count(ToolRequested),
+            "Compactions": self._count(Compacted),
+        }
+        is_begun = bool(self.events)
+        return html_table("Turn", rows if is_begun else dict(list(rows.items())[:2]))
+
+    def __iter__(self) -> "Turn":
+        """The turn itself: a second loop goes on where the first one ended."""
+        return self
+
+    def __next__(self) -> Event:
+        """Run the turn up to its next event."""
+        event = next(self._running)
+        self.events.append(event)
+        return event
+
+    def close(self) -> None:
+        """End the turn here and keep what has arrived; nothing if it is over."""
+        self._running.close()
+
+    def result(self) -> Answer:
+        """Run the rest of the turn and return its answer.
+
+        Raises the error that ended the turn (see `nbchat.errors`), or NbchatError when
+        it was interrupted. A turn that was stopped, cut or refused has an
+        answer whose `stop_reason` says so.
+        """
+        for _ in self:
+            pass
+        if self.error is not None:
+            raise self.error
+        if self.stop_reason is None:
+            raise NbchatError(
+                "this turn was interrupted; start another with agent.run(...)"
+            )
+        return Answer(
+            self._answer_text,
+            usage=self.usage,
+            stop_reason=self.stop_reason,
+            events=self.events,
+        )
+
+    @property
+    def state(self) -> str:
+        """Not started, running, finished (stop reason), failed or interrupted."""
+        if self.stop_reason is not None:
+            return f"finished ({self.stop_reason})"
+        if self.error is not None:
+            return f"failed ({type(self.error).__name__}: {self.error})"
+        if getgeneratorstate(self._running) == GEN_CREATED:
+            return NOT_STARTED
+        is_over = getgeneratorstate(self._running) == GEN_CLOSED
+        return "interrupted" if is_over else "running"
+
+    @property
+    def stop_reason(self) -> StopReason | None:
+        """Why the turn ended; None while it runs, and when it failed."""
+        ends = (e for e in reversed(self.events) if isinstance(e, TurnFinished))
+        return next((end.stop_reason for end in ends), None)
+
+    @property
+    def error(self) -> Exception | None:
+        """The error that ended the turn, if one did."""
+        ends = (e for e in reversed(self.events) if isinstance(e, TurnFailed))
+        return next((end.error or NbchatError(end.message) for end in ends), None)
+
+    @property
+    def usage(self) -> Usage:
+        """Of all model requests so far; summaries are counted elsewhere."""
+        reports = (e.usage for e in self.events if isinstance(e, UsageReported))
+        return sum(reports, Usage())
+
+    @property
+    def _answer_text(self) -> str:
+        added = (e.entry for e in self.events if isinstance(e, EntryAdded))
+        texts = (e.content for e in added if e.role == "assistant" and not e.is_call)
+        return "\n".join(filter(None, texts))
+
+    def _count(self, kind: type[Event]) -> int:
+        return sum(isinstance(event, kind) for event in self.events)
+
+
+def _preview(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= PREVIEW_LENGTH else f"{line[:PREVIEW_LENGTH]}…"

@@ -1,0 +1,137 @@
+"""What `agent.chat` shows: in a real notebook's cells, and outside of one."""
+
+import subprocess
+import sys
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+from nbformat.v4 import new_code_cell, new_notebook
+
+from nbchat.agent.agent import Agent
+from nbchat.compaction.engine import CompactionEngine
+from nbchat.errors import Overloaded
+from nbchat.testing import ScriptedProvider, calls, fails, says
+
+BEGIN = """
+from nbchat import Agent, CompactionEngine
+from nbchat.testing import ScriptedProvider, calls, fails, says
+from nbchat.errors import RateLimited
+LONG = "The parcel of **W100** left the depot on Monday. " * 30
+def lookup(order: str) -> str:
+    "Find an order."
+    return f"{order} was shipped"
+def agent_with(*lines, **options):
+    return Agent(ScriptedProvider(*lines), **options)
+"""
+COMPACTED = """
+agent_with(
+    says(LONG, tokens=101), says("<summary>short</summary>"),
+    engine=CompactionEngine(100),
+).chat("hi")
+"""
+CELLS = {
+    "begin": BEGIN,
+    "last line": 'agent = agent_with(says("Hello **you**."))\nagent.chat("hi")',
+    "assigned": 'answer = agent_with(says("Hello **you**.")).chat("hi")',
+    "shown again": "answer",
+    "asked": 'agent_with(says("Hello **you**.")).ask("hi")',
+    "asked silently": '_ = agent_with(says("Hello **you**.")).ask("hi")',
+    "slow": 'agent_with(says("one two three", delay_seconds=0.3)).chat("hi")',
+    "tool": 'agent_with(calls("lookup", order="W1"), says("Shipped."), tools=[lookup]).chat("hi")',
+    "cut": 'agent_with(says("Half", stop_reason="max_tokens")).chat("hi")',
+    "compacted": COMPACTED,
+    "failed": 'agent_with(fails(RateLimited("wait", retry_after=7200.0))).chat("hi")',
+    "not run": 'agent.run("hi")',
+}
+
+
+@pytest.fixture(scope="module")
+def shown() -> dict[str, list[nbformat.NotebookNode]]:
+    """The outputs of each cell, as a saved notebook holds them."""
+    notebook = new_notebook(cells=[new_code_cell(code) for code in CELLS.values()])
+    NotebookClient(notebook, kernel_name="python3", allow_errors=True).execute()
+    return {
+        name: cell.outputs for name, cell in zip(CELLS, notebook.cells, strict=True)
+    }
+
+
+def markdown(outputs: list[nbformat.NotebookNode]) -> list[str]:
+    return [each.data["text/markdown"] for each in outputs if "data" in each]
+
+
+@pytest.mark.parametrize("cell", ["last line", "assigned", "shown again", "asked"])
+def test_an_answer_appears_once_as_markdown(shown, cell: str):
+    assert markdown(shown[cell]) == ["Hello **you**."]
+
+
+def test_a_silent_answer_shows_nothing(shown):
+    assert shown["asked silently"] == []
+
+
+def test_a_slow_answer_grows_in_one_display(shown):
+    assert markdown(shown["slow"]) == ["one two three"]
+
+
+def test_an_answer_that_was_cut_says_so_below_it(shown):
+    answer, note = shown["cut"]
+    assert answer.data["text/markdown"] == "Half"
+    assert note.data == {"text/plain": "(cut off at the output limit)"}
+
+
+def test_a_tool_call_is_a_line_of_plain_text(shown):
+    call, answer = shown["tool"]
+    assert call.data == {"text/plain": '[lookup {"order": "W1"}]'}
+    assert answer.data["text/markdown"] == "Shipped."
+
+
+def test_a_compaction_is_one_line_which_replaces_the_line_of_its_beginning(shown):
+    answer, line = shown["compacted"]
+    assert "**W100**" in answer.data["text/markdown"]
+    assert line.data["text/plain"].startswith("Compacted: ")
+
+
+def test_a_failed_turn_raises_the_real_error(shown):
+    assert [each.ename for each in shown["failed"]] == ["RateLimited"]
+
+
+def test_a_turn_that_was_not_run_says_so(shown):
+    (turn,) = shown["not run"]
+    assert "not started" in turn.data["text/plain"]
+    assert "agent.chat(...)" in turn.data["text/html"]
+
+
+def lookup(order: str) -> str:
+    """Find an order."""
+    return f"{order} was shipped"
+
+
+def test_outside_of_a_notebook_a_turn_is_printed(capsys):
+    provider = ScriptedProvider(
+        fails(Overloaded("busy", retry_after=0.0)),
+        calls("lookup", order="W1"),
+        says("It was shipped. " * 20, tokens=101),
+        says("<summary>short</summary>"),
+    )
+    engine = CompactionEngine(100)
+    answer = Agent(provider, tools=[lookup], engine=engine).chat("Where is W1?")
+    assert capsys.readouterr().out.splitlines()[:4] == [
+        "Trying again in 0 s: busy",
+        '[lookup {"order": "W1"}]',
+        answer.rstrip("\n"),
+        "Compacting 111 tokens …",
+    ]
+
+
+def test_chat_needs_no_ipython():
+    code = (
+        "import sys\n"
+        "from nbchat import Agent\n"
+        "from nbchat.testing import ScriptedProvider, says\n"
+        "Agent(ScriptedProvider(says('Hello.'))).chat('hi')\n"
+        "assert 'IPython' not in sys.modules"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=False, capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr) == ("Hello.\n", "")
