@@ -1,84 +1,71 @@
-"""nbchat: a notebook chat whose conversations never hit the context wall.
+"""nbchat: a notebook chat whose conversations fit the context window.
 
     %load_ext nbchat        then %chat for the panel, %%chat for a turn in a cell
 
     from nbchat import Agent
     agent = Agent(tools=[my_function], system="You triage tickets.")
-    for event in agent.run("Work through all tickets."): ...
+    agent.chat("Work through all tickets.")
 
 Names are loaded when they are first used: importing nbchat opens nothing and loads no
-SDK.
+SDK. Type checkers read them in `__init__.pyi`.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from IPython.core.interactiveshell import InteractiveShell
-
-    from nbchat.agent.agent import Agent
-    from nbchat.compaction.engine import CompactionEngine
-    from nbchat.compaction.policies import Policy
-    from nbchat.config.factory import build_agent
-    from nbchat.config.settings import settings
-    from nbchat.conversation.entries import Compaction, Entry, Usage
-    from nbchat.conversation.session import Session
-    from nbchat.conversation.tools import tool
-    from nbchat.jupyter.cell_output import show
-    from nbchat.jupyter.panel.chat_ui import ChatUI
-    from nbchat.providers import connect
-    from nbchat.storage.store import SessionStore
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "Agent",
-    "ChatUI",
-    "Compaction",
-    "CompactionEngine",
-    "Entry",
-    "Policy",
-    "Session",
-    "SessionStore",
-    "Usage",
-    "build_agent",
-    "connect",
-    "settings",
-    "show",
-    "tool",
-]
-
-_HOMES = {
-    "Agent": "nbchat.agent.agent",
-    "ChatUI": "nbchat.jupyter.panel.chat_ui",
-    "Compaction": "nbchat.conversation.entries",
-    "CompactionEngine": "nbchat.compaction.engine",
-    "Entry": "nbchat.conversation.entries",
-    "Policy": "nbchat.compaction.policies",
-    "Session": "nbchat.conversation.session",
-    "SessionStore": "nbchat.storage.store",
-    "Usage": "nbchat.conversation.entries",
-    "build_agent": "nbchat.config.factory",
-    "connect": "nbchat.providers",
-    "settings": "nbchat.config.settings",
-    "show": "nbchat.jupyter.cell_output",
-    "tool": "nbchat.conversation.tools",
+_MODULES = {
+    "agent.agent": "Agent",
+    "agent.approvals": "Approvals",
+    "agent.turn": "Answer Turn",
+    "compaction.engine": "CompactionEngine",
+    "compaction.plan": "Plan",
+    "compaction.policies": "PRESETS Policy",
+    "config.factory": "build_agent",
+    "config.settings": "settings",
+    "conversation.entries": "Compaction Entry Usage",
+    "conversation.events": (
+        "Branched Compacted CompactionChanged CompactionFailed CompactionProgress "
+        "CompactionSkipped CompactionStarted CompactionUndone EntryAdded Event "
+        "PinsChanged RetryScheduled SavingFailed StopReason TextDelta ThinkingDelta "
+        "ToolRequested TurnFailed TurnFinished UsageReported"
+    ),
+    "conversation.session": "Session",
+    "conversation.tools": "tool",
+    "jupyter.cell_output": "show",
+    "jupyter.panel.chat_ui": "ChatUI",
+    "providers": "connect",
+    "providers.base": "Provider",
+    "storage.store": "SessionStore",
 }
+"""The public names of each module."""
+
+_HOMES = {name: module for module in _MODULES for name in _MODULES[module].split()}
+_SUBMODULES = ("errors", "testing")
+
+__all__ = [*_SUBMODULES, *_HOMES]  # noqa: PLE0604  # names, all of them
 
 
 def __getattr__(name: str) -> object:
     """Load a public name at its first use."""
+    if name in _SUBMODULES:
+        return import_module(f"nbchat.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'nbchat' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(f"nbchat.{_HOMES[name]}"), name)
 
 
-def load_ipython_extension(shell: "InteractiveShell") -> None:
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)
+
+
+def load_ipython_extension(shell: object) -> None:
     """Make %chat and %%chat available; silent."""
     import_module("nbchat.jupyter.magics").load(shell)
 
 
-def unload_ipython_extension(shell: "InteractiveShell") -> None:
+def unload_ipython_extension(shell: object) -> None:
     """Leave no trace in the shell."""
     import_module("nbchat.jupyter.magics").unload(shell)
 

@@ -38,6 +38,8 @@ def wheel_files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 @pytest.mark.parametrize(
     "file",
     [
+        "nbchat/py.typed",
+        "nbchat/__init__.pyi",
         "nbchat/jupyter/panel/frontend/panel.js",
         "nbchat/jupyter/panel/frontend/header.css",
         "nbchat/rendering/css/base.css",

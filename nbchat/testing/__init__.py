@@ -1,12 +1,22 @@
 """For tests and demos: scripted models, and recorded conversations to replay."""
 
+from nbchat.testing.replay import Replay, recorded_desk
 from nbchat.testing.scripted import (
-    Answer,
     Line,
     ScriptedProvider,
+    ScriptedReply,
     calls,
     fails,
     says,
 )
 
-__all__ = ["Answer", "Line", "ScriptedProvider", "calls", "fails", "says"]
+__all__ = [
+    "Line",
+    "Replay",
+    "ScriptedProvider",
+    "ScriptedReply",
+    "calls",
+    "fails",
+    "recorded_desk",
+    "says",
+]

@@ -55,7 +55,7 @@ def fails(error: NbchatError) -> Line:
     return Line(error=error)
 
 
-Answer = Line | Callable[[Request], Line]
+ScriptedReply = Line | Callable[[Request], Line]
 
 
 class ScriptedProvider:
@@ -68,7 +68,7 @@ class ScriptedProvider:
 
     def __init__(
         self,
-        *lines: Answer,
+        *lines: ScriptedReply,
         name: str = "scripted:model",
         window: int | None = 100_000,
         prices: Prices | None = None,
@@ -76,7 +76,7 @@ class ScriptedProvider:
         """Play `lines` in order; without `prices` nobody knows what they cost."""
         self.name = name
         self.requests: list[Request] = []
-        self._lines: Iterable[Answer] = iter(lines)
+        self._lines: Iterable[ScriptedReply] = iter(lines)
         self._window = window
         self._prices = prices
         self._counter = TokenCounter()

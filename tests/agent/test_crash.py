@@ -29,7 +29,7 @@ from nbchat.conversation.session import Session
 from nbchat.errors import Overloaded, ProtocolFault
 from nbchat.providers.base import ReplyStream, Request
 from nbchat.storage.store import SessionStore
-from nbchat.testing import Answer, ScriptedProvider, fails, says
+from nbchat.testing import ScriptedProvider, ScriptedReply, fails, says
 
 KILLS = 200
 
@@ -66,7 +66,9 @@ def reloaded(store: SessionStore, agent: Agent) -> Session:
 class Breaking(ScriptedProvider):
     """Breaks the stream of a summary before one of its pieces; chats undisturbed."""
 
-    def __init__(self, *lines: Answer, piece: int, fault: Callable[[], None]) -> None:
+    def __init__(
+        self, *lines: ScriptedReply, piece: int, fault: Callable[[], None]
+    ) -> None:
         super().__init__(*lines)
         self._piece = piece
         self._fault = fault

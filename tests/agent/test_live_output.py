@@ -60,41 +60,49 @@ def markdown(outputs: list[nbformat.NotebookNode]) -> list[str]:
     return [each.data["text/markdown"] for each in outputs if "data" in each]
 
 
+@pytest.mark.kernel
 @pytest.mark.parametrize("cell", ["last line", "assigned", "shown again", "asked"])
 def test_an_answer_appears_once_as_markdown(shown, cell: str):
     assert markdown(shown[cell]) == ["Hello **you**."]
 
 
+@pytest.mark.kernel
 def test_a_silent_answer_shows_nothing(shown):
     assert shown["asked silently"] == []
 
 
+@pytest.mark.kernel
 def test_a_slow_answer_grows_in_one_display(shown):
     assert markdown(shown["slow"]) == ["one two three"]
 
 
+@pytest.mark.kernel
 def test_an_answer_that_was_cut_says_so_below_it(shown):
     answer, note = shown["cut"]
     assert answer.data["text/markdown"] == "Half"
     assert note.data == {"text/plain": "(cut off at the output limit)"}
 
 
+@pytest.mark.kernel
 def test_a_tool_call_is_a_line_of_plain_text(shown):
     call, answer = shown["tool"]
     assert call.data == {"text/plain": '[lookup {"order": "W1"}]'}
     assert answer.data["text/markdown"] == "Shipped."
 
 
+@pytest.mark.kernel
 def test_a_compaction_is_one_line_which_replaces_the_line_of_its_beginning(shown):
     answer, line = shown["compacted"]
     assert "**W100**" in answer.data["text/markdown"]
     assert line.data["text/plain"].startswith("Compacted: ")
 
 
+@pytest.mark.kernel
 def test_a_failed_turn_raises_the_real_error(shown):
     assert [each.ename for each in shown["failed"]] == ["RateLimited"]
 
 
+@pytest.mark.kernel
 def test_a_turn_that_was_not_run_says_so(shown):
     (turn,) = shown["not run"]
     assert "not started" in turn.data["text/plain"]

@@ -35,7 +35,7 @@ from nbchat.conversation.events import (
 )
 from nbchat.conversation.session import Session
 from nbchat.errors import AttachmentError, ConfigError, NbchatError
-from nbchat.testing import Answer, ScriptedProvider, calls, says
+from nbchat.testing import ScriptedProvider, ScriptedReply, calls, says
 
 SLOW = says("word " * 1_000, delay_seconds=0.01)
 
@@ -80,7 +80,7 @@ def start() -> Iterator[Start]:
     """Make a runner on a script, and close it when the test is over."""
     started: list[ChatRunner] = []
 
-    def make(*script: Answer, **options: object) -> tuple[ChatRunner, Recorder]:
+    def make(*script: ScriptedReply, **options: object) -> tuple[ChatRunner, Recorder]:
         recorder = Recorder()
         agent = Agent(ScriptedProvider(*script), engine=CompactionEngine(5_000))
         runner = ChatRunner(lambda: agent, recorder, **options)  # type: ignore[arg-type]
@@ -356,7 +356,7 @@ def test_without_commands_a_slash_is_just_text(start: Start) -> None:
 def test_a_turn_runs_in_the_context_it_was_submitted_in(start: Start) -> None:
     seen: list[str] = []
 
-    def answer(_request: object) -> Answer:
+    def answer(_request: object) -> ScriptedReply:
         seen.append(request.get())
         return says("ok")
 
@@ -481,7 +481,7 @@ def test_a_message_goes_back_when_a_cell_begins_while_it_is_made_ready(
 class SlowStart(ScriptedProvider):
     """A provider that counts how often it was made ready."""
 
-    def __init__(self, *script: Answer, fault: Exception | None = None) -> None:
+    def __init__(self, *script: ScriptedReply, fault: Exception | None = None) -> None:
         super().__init__(*script)
         self.warmed: list[str] = []
         self._fault = fault

@@ -24,7 +24,7 @@ from nbchat.conversation.session import Session
 from nbchat.errors import RequestRefused
 from nbchat.providers.base import Request
 from nbchat.storage.store import SessionStore
-from nbchat.testing import Answer, Line, ScriptedProvider, fails, says
+from nbchat.testing import Line, ScriptedProvider, ScriptedReply, fails, says
 
 LONG = "The customer asks about order W100 and its parcel, which is late. " * 12
 
@@ -40,7 +40,9 @@ def store(tmp_path: Path) -> SessionStore:
     return SessionStore(f"sqlite:///{tmp_path / 'sessions.db'}")
 
 
-def agent_in(store: SessionStore, *lines: Answer, session: Session | None = None):
+def agent_in(
+    store: SessionStore, *lines: ScriptedReply, session: Session | None = None
+):
     agent = Agent(ScriptedProvider(*lines), session=session)
     agent.listener = recorder(store, agent.session, agent)
     return agent
@@ -50,7 +52,7 @@ def summary(text: str) -> Line:
     return says(f"<summary>{text}</summary>")
 
 
-def chained(store: SessionStore, *more: Answer) -> Agent:
+def chained(store: SessionStore, *more: ScriptedReply) -> Agent:
     """An agent with two compactions, the second upon the first, and a turn after."""
     lines = (says(LONG), summary("A"), says(LONG), summary("B"), says("three"))
     agent = agent_in(store, *lines, *more)

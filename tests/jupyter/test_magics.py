@@ -129,14 +129,6 @@ def test_importing_nbchat_opens_nothing_and_loads_no_sdk():
     assert out == "[]\n"
 
 
-def test_every_public_name_can_be_loaded():
-    import nbchat
-
-    assert all(getattr(nbchat, name) is not None for name in nbchat.__all__)
-    with pytest.raises(AttributeError, match="no attribute 'Agnet'"):
-        _ = nbchat.Agnet
-
-
 def test_unload_and_reload_leave_no_trace(shell):
     def state() -> tuple[list[str], bool, bool, bool]:
         kinds = [type(part).__name__ for part in shell.configurables]

@@ -74,7 +74,7 @@ from nbchat.rendering.banners import compaction_html, compaction_text
 from nbchat.rendering.entries import entry_html
 from nbchat.storage.session_log import session_log
 from nbchat.storage.store import SessionStore
-from nbchat.testing import Answer, Line, ScriptedProvider, calls, fails, says
+from nbchat.testing import Line, ScriptedProvider, ScriptedReply, calls, fails, says
 
 WINDOW = 20_000
 GUARD = 14_108
@@ -120,7 +120,7 @@ def tells(request: Request) -> Line:
 
 
 def chat(
-    *lines: Answer,
+    *lines: ScriptedReply,
     session: Session | None = None,
     store: SessionStore | None = None,
     window: int | None = WINDOW,
@@ -1086,7 +1086,7 @@ def test_fr_5_2_1_far_from_the_limit_a_failing_count_is_not_asked_for(
 # 5.3 Insufficient context after compression
 
 
-def crowded(system_tokens: int, *lines: Answer) -> Agent:
+def crowded(system_tokens: int, *lines: ScriptedReply) -> Agent:
     """A chat whose instructions leave little room beside them."""
     session = said(2_000, 2_000, 300, 300, 300)
     return chat(*lines, session=session, system=text(system_tokens))

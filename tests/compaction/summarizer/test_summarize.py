@@ -53,7 +53,7 @@ from nbchat.providers.base import Provider, Request
 from nbchat.providers.model_info import ModelInfo
 from nbchat.providers.openai import OpenAIProvider
 from nbchat.providers.tokens import TokenCounter
-from nbchat.testing import Answer, Line, ScriptedProvider, calls, fails, says
+from nbchat.testing import Line, ScriptedProvider, ScriptedReply, calls, fails, says
 
 LONG = "The customer asks about order W100 and its parcel. " * 20
 GOOD = says("<summary>The customer waits for order W100.</summary>")
@@ -107,7 +107,7 @@ def asked_for_a_summary(provider: ScriptedProvider) -> list[Request]:
     return [request for request in provider.requests if request.answer_tag]
 
 
-def warm_agent(*lines: Answer, usage: Usage = WARM, **options: Any) -> Agent:
+def warm_agent(*lines: ScriptedReply, usage: Usage = WARM, **options: Any) -> Agent:
     """An agent that has answered once, as far as it knows from a cache."""
     provider = ScriptedProvider(Line(LONG, usage=usage), *lines)
     engine = options.pop("engine", None) or CompactionEngine(None)

@@ -52,7 +52,7 @@ from nbchat.jupyter.panel.view_model.screen import Screen
 from nbchat.jupyter.panel.view_sync import Feed
 from nbchat.providers.base import Request
 from nbchat.rendering.entries import entry_html
-from nbchat.testing import Answer, Line, ScriptedProvider, calls, fails, says
+from nbchat.testing import Line, ScriptedProvider, ScriptedReply, calls, fails, says
 
 FOLDER = Path(nbchat.jupyter.panel.__file__).parent
 THREADS = ("nbchat-runner", "nbchat-feed")
@@ -70,7 +70,7 @@ def panel_with() -> Iterator[MakePanel]:
     """Make a panel on a script, and close it when the test is over."""
     made: list[Panel] = []
 
-    def make(*script: Answer, **options: Any) -> Panel:
+    def make(*script: ScriptedReply, **options: Any) -> Panel:
         panel = Panel(Agent(ScriptedProvider(*script), **options))
         made.append(panel)
         return panel

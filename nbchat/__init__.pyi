@@ -1,0 +1,90 @@
+# The public names for type checkers; __init__.py loads them on demand.
+from nbchat import errors, testing
+from nbchat.agent.agent import Agent
+from nbchat.agent.approvals import Approvals
+from nbchat.agent.turn import Answer, Turn
+from nbchat.compaction.engine import CompactionEngine
+from nbchat.compaction.plan import Plan
+from nbchat.compaction.policies import PRESETS, Policy
+from nbchat.config.factory import build_agent
+from nbchat.config.settings import settings
+from nbchat.conversation.entries import Compaction, Entry, Usage
+from nbchat.conversation.events import (
+    Branched,
+    Compacted,
+    CompactionChanged,
+    CompactionFailed,
+    CompactionProgress,
+    CompactionSkipped,
+    CompactionStarted,
+    CompactionUndone,
+    EntryAdded,
+    Event,
+    PinsChanged,
+    RetryScheduled,
+    SavingFailed,
+    StopReason,
+    TextDelta,
+    ThinkingDelta,
+    ToolRequested,
+    TurnFailed,
+    TurnFinished,
+    UsageReported,
+)
+from nbchat.conversation.session import Session
+from nbchat.conversation.tools import tool
+from nbchat.jupyter.cell_output import show
+from nbchat.jupyter.panel.chat_ui import ChatUI
+from nbchat.providers import connect
+from nbchat.providers.base import Provider
+from nbchat.storage.store import SessionStore
+
+__version__: str
+
+__all__ = [
+    "PRESETS",
+    "Agent",
+    "Answer",
+    "Approvals",
+    "Branched",
+    "ChatUI",
+    "Compacted",
+    "Compaction",
+    "CompactionChanged",
+    "CompactionEngine",
+    "CompactionFailed",
+    "CompactionProgress",
+    "CompactionSkipped",
+    "CompactionStarted",
+    "CompactionUndone",
+    "Entry",
+    "EntryAdded",
+    "Event",
+    "PinsChanged",
+    "Plan",
+    "Policy",
+    "Provider",
+    "RetryScheduled",
+    "SavingFailed",
+    "Session",
+    "SessionStore",
+    "StopReason",
+    "TextDelta",
+    "ThinkingDelta",
+    "ToolRequested",
+    "Turn",
+    "TurnFailed",
+    "TurnFinished",
+    "Usage",
+    "UsageReported",
+    "build_agent",
+    "connect",
+    "errors",
+    "settings",
+    "show",
+    "testing",
+    "tool",
+]
+
+def load_ipython_extension(shell: object) -> None: ...
+def unload_ipython_extension(shell: object) -> None: ...

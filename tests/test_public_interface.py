@@ -1,0 +1,172 @@
+"""The public interface: its names, its signatures, its types, and what loading costs."""
+
+import ast
+import inspect
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import nbchat
+
+ROOT = Path(nbchat.__file__).parents[1]
+
+NAMES = """
+    Agent Answer Approvals Branched ChatUI Compacted Compaction CompactionChanged
+    CompactionEngine CompactionFailed CompactionProgress CompactionSkipped
+    CompactionStarted CompactionUndone Entry EntryAdded Event PRESETS PinsChanged Plan
+    Policy Provider RetryScheduled SavingFailed Session SessionStore StopReason
+    TextDelta ThinkingDelta ToolRequested Turn TurnFailed TurnFinished Usage
+    UsageReported build_agent connect errors settings show testing tool
+"""
+
+SIGNATURES = {
+    "Agent": "provider * tools system engine session tool_choice max_steps "
+    "max_output_tokens approve listener recall",
+    "Agent.run": "self text * stop attached",
+    "Agent.chat": "self text * stop attached",
+    "Agent.ask": "self text * stop attached",
+    "Agent.compact": "self * focus keep stop",
+    "Agent.use": "self provider * window",
+    "Turn.result": "self",
+    "Turn.close": "self",
+    "CompactionEngine": "context_token_threshold summary_prompt summary_model policy "
+    "* info fallback_model summary_shape live_variables encoding",
+    "Session": "transcript * session_id compactions usages pins",
+    "build_agent": "config * tools system tool_choice approve session store namespace",
+    "connect": "model * base_url api_key window",
+    "Approvals": "* free listener",
+    "Approvals.approve": "self name * always",
+    "Approvals.deny": "self name",
+}
+
+ERRORS = """
+    AttachmentError AuthenticationFailed CompactionError ConfigError ConnectionFailed
+    ContextOverflow HistoryError ModelFileError NbchatError Overloaded ProtocolFault
+    ProviderError QuotaExhausted RateLimited RequestRefused SessionNotFound Stopped
+    StoreError
+"""
+
+USER_MODULE = """
+from typing import assert_type
+
+from nbchat import (
+    PRESETS, Agent, Answer, Approvals, ChatUI, Compacted, Session, TextDelta, Turn,
+    Usage, build_agent, settings, tool,
+)
+from nbchat.errors import NbchatError, RateLimited
+from nbchat.testing import ScriptedProvider, says
+
+
+def lookup(order: str) -> str:
+    return order
+
+
+agent = Agent(ScriptedProvider(says("Hello.")), tools=[lookup], approve=Approvals())
+turn = agent.run("hi")
+assert_type(turn, Turn)
+for event in turn:
+    match event:
+        case TextDelta(text):
+            assert_type(text, str)
+        case Compacted(compaction):
+            assert_type(compaction.tokens_before, int)
+        case _:
+            pass
+try:
+    answer = agent.chat("hi")
+    assert_type(answer, Answer)
+    assert_type(answer.usage, Usage)
+    print(answer.upper(), answer.stop_reason == "end_turn", len(answer.events))
+except RateLimited as error:
+    assert_type(error.retry_after, float | None)
+except NbchatError:
+    raise
+assert_type(agent.session, Session)
+panel = ChatUI(build_agent(settings(store_url="sqlite://"), tools=[lookup]))
+print(panel, sorted(PRESETS), tool)
+agent.ask(3)  # type: ignore[arg-type]  # an error, so the types are known
+"""
+
+
+def run_python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+def test_dir_lists_the_public_names_and_nothing_else():
+    assert dir(nbchat) == sorted(NAMES.split()) == sorted(nbchat.__all__)
+
+
+def test_every_public_name_can_be_loaded():
+    assert all(getattr(nbchat, name) is not None for name in nbchat.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'Agnet'"):
+        _ = nbchat.Agnet
+
+
+def test_type_checkers_find_each_name_where_python_does():
+    stub = ast.parse((ROOT / "nbchat" / "__init__.pyi").read_text(encoding="utf-8"))
+    found = {
+        alias.name: node.module.removeprefix("nbchat.")
+        for node in stub.body
+        if isinstance(node, ast.ImportFrom) and node.module
+        for alias in node.names
+    }
+    assert {name: found.pop(name) for name in ("errors", "testing")}
+    assert found == nbchat._HOMES
+
+
+@pytest.mark.parametrize(("path", "expected"), SIGNATURES.items())
+def test_the_main_signatures_stay(path: str, expected: str):
+    name, _, method = path.partition(".")
+    target = getattr(nbchat, name)
+    parameters = inspect.signature(getattr(target, method) if method else target)
+    names: list[str] = []
+    for each in parameters.parameters.values():
+        if each.kind is each.KEYWORD_ONLY and "*" not in names:
+            names.append("*")
+        names.append(each.name)
+    assert " ".join(names) == expected
+
+
+def test_the_errors_are_in_one_module():
+    assert [name for name in ERRORS.split() if not hasattr(nbchat.errors, name)] == []
+
+
+def test_looking_at_the_package_loads_nothing_and_is_silent():
+    code = (
+        "import sys, nbchat; dir(nbchat), nbchat.__all__, nbchat.__version__\n"
+        "loaded = [n for n in sys.modules if n.startswith('nbchat.')]\n"
+        "sys.exit(len(loaded))"
+    )
+    done = run_python("-W", "error", "-c", code)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.slow
+def test_mypy_accepts_a_users_module(tmp_path: Path):
+    module = tmp_path / "users_module.py"
+    module.write_text(USER_MODULE)
+    done = run_python(
+        *("-m", "mypy", "--strict", "--config-file=", "--python-version=3.11"),
+        *("--no-error-summary", f"--cache-dir={ROOT / '.mypy_cache' / 'user'}"),
+        str(module),
+        MYPYPATH=str(ROOT),
+    )
+    assert [line for line in done.stdout.splitlines() if "users_module" in line] == []
+    assert done.stderr == ""
+
+
+def test_the_package_says_that_it_is_typed():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert "Typing :: Typed" in project["classifiers"]
+    assert project["urls"]
+    assert (ROOT / "nbchat" / "py.typed").exists()
