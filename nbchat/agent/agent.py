@@ -17,7 +17,13 @@ from nbchat.agent.partial_reply import estimated_usage, incomplete, kept_if_brok
 from nbchat.agent.turn import Answer, Turn
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.triggers.context_breakdown import ContextUsage, context_usage
-from nbchat.conversation.entries import Entry, Usage, denied_result, failed_result
+from nbchat.conversation.entries import (
+    Entry,
+    Usage,
+    denied_result,
+    failed_result,
+    html_table,
+)
 from nbchat.conversation.events import (
     EntryAdded,
     Event,
@@ -101,6 +107,19 @@ class Agent:
     def __repr__(self) -> str:
         """The model and the size of the conversation."""
         return f"<Agent {self.provider.name}: {self.session!r}>"
+
+    def _repr_html_(self) -> str:
+        held = self.context_usage()
+        window = f" of {held.window:,}" if held.window else ""
+        rows = {
+            "Model": self.provider.name,
+            "Tools": ", ".join(tool.name for tool in self.tools) or "none",
+            "Context": f"{held.total:,}{window} tokens",
+            "Compaction policy": self.engine.policy.name,
+            "Session": repr(self.session).strip("<>").removeprefix("Session of "),
+            "State": "answering" if self.is_answering else "idle",
+        }
+        return html_table("Agent", rows)
 
     @property
     def is_answering(self) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 
 from nbchat.compaction.policies import LEAST_TOKENS, LENGTHS, KeepUnit, Policy
-from nbchat.conversation.entries import Entry
+from nbchat.conversation.entries import Entry, html_table
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import MODEL_ROLES, open_calls, safe_cuts
 from nbchat.providers.tokens import TokenCounter
@@ -101,7 +101,7 @@ class Budget:
         return self.summary + self.facts
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Plan:
     """What a compaction would do, or in `skip` the reason not to."""
 
@@ -123,6 +123,26 @@ class Plan:
     """Entries of the history after the covered ones, which stay."""
     note: str = ""
     """What a person should know: little is folded, or less kept than wanted."""
+
+    def __repr__(self) -> str:
+        """What it would do to the context, or why it would be skipped."""
+        return f"<Plan {self.trigger}: {self.skip or self._sizes}>"
+
+    def _repr_html_(self) -> str:
+        done = {
+            "Context": self._sizes,
+            "Messages to compact": count_messages(self.covered),
+            "Messages that stay": count_messages(self.recent),
+            "Focus": self.focus,
+            "Note": self.note,
+        }
+        rows = {"Skipped": self.skip} if self.skip else done
+        shown = {name: value for name, value in rows.items() if value != ""}
+        return html_table("Compaction plan", {"Trigger": self.trigger, **shown})
+
+    @property
+    def _sizes(self) -> str:
+        return f"{self.tokens_before:,} → about {self.tokens_after:,} tokens"
 
     @property
     def tokens_after(self) -> int:

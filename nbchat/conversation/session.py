@@ -9,8 +9,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import overload
 
-from nbchat.conversation.entries import Compaction, Entry, Usage, prefix_hashes
+from nbchat.conversation.entries import (
+    Compaction,
+    Entry,
+    Usage,
+    html_table,
+    prefix_hashes,
+)
 from nbchat.conversation.search import SearchResult, find
+from nbchat.conversation.turns import begins_message
 from nbchat.errors import HistoryError, NbchatError
 
 ROLES = ("user", "assistant", "tool", "thinking", "summary")
@@ -128,10 +135,28 @@ class Session:
 
     def __repr__(self) -> str:
         """Counts, never contents: a repr ends up in saved notebooks and logs."""
+        messages, made = self._message_count, len(self.active_compactions)
         return (
-            f"<Session of {len(self.transcript)} entries, "
-            f"{len(self.active_compactions)} compactions>"
+            f"<Session of {messages} message{'s' * (messages != 1)}, "
+            f"{made} compaction{'s' * (made != 1)}>"
         )
+
+    def _repr_html_(self) -> str:
+        usage = self.usage
+        rows = {
+            "Messages": f"{self._message_count:,}",
+            "Compactions in force": len(self.active_compactions),
+            "Pinned rules": len(self.pins),
+            "Model requests": f"{len(self.usages):,}",
+            "Tokens": f"{usage.input_tokens:,} in, {usage.output_tokens:,} out",
+            "Session id": self.session_id or "not saved",
+        }
+        return html_table("Session", rows)
+
+    @property
+    def _message_count(self) -> int:
+        said = [entry for entry in self.transcript if not entry.is_attachment]
+        return sum(map(begins_message, said, (None, *said)))
 
     @property
     def finished_compactions(self) -> list[Compaction]:

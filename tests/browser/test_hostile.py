@@ -397,6 +397,6 @@ def test_a_notebook_that_nbclient_runs_keeps_nothing_of_the_chat(
     NotebookClient(notebook, timeout=120, resources=resources).execute()
     saved = nbformat.writes(notebook)
     assert "widget-state" in saved
-    assert "Session of 2 entries" in saved
+    assert "Session of 2 messages" in saved
     assert [secret for secret in SECRETS if secret in saved] == []
     assert PROMPT in json.dumps(model_server.requests[-1].body)

@@ -138,7 +138,7 @@ def test_the_last_answer_leaves_calls_out():
 
 def test_repr_shows_counts_and_never_what_was_said():
     assert (
-        repr(Session([("user", "secret")])) == "<Session of 1 entries, 0 compactions>"
+        repr(Session([("user", "secret")])) == "<Session of 1 message, 0 compactions>"
     )
 
 
