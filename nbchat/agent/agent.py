@@ -7,8 +7,9 @@ listener is told every event before the caller sees it.
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from threading import Condition
 from threading import Event as Flag
-from threading import Lock
+from typing import Protocol
 
 from nbchat.agent.approvals import room_of
 from nbchat.agent.compacting import Upkeep
@@ -56,6 +57,19 @@ DEFAULT_MAX_STEPS = 50
 Events = Generator[Event, None, None]
 
 
+class SessionRecorder(Protocol):
+    """Saves the session of an agent, event by event."""
+
+    def __call__(self, event: Event) -> None:
+        """Save what an event has added; raises StoreError."""
+
+    def save(self) -> None:
+        """Save everything that is not saved yet; raises StoreError."""
+
+    def write_log_to(self, folder: str) -> None:
+        """Keep a Markdown log in this folder from now on; empty for none."""
+
+
 class Agent:
     """A model with tools and a conversation that is compacted when it grows.
 
@@ -99,7 +113,9 @@ class Agent:
         self.max_output_tokens = max_output_tokens
         self.approve = approve
         self.listener = listener
-        self._is_running = Lock()
+        self.recorder: SessionRecorder | None = None
+        self._turns = Condition()
+        self._is_running = False
         self._projection = LegalHistory()
         self.use(self.provider)
         self.engine.resume(self.session)
@@ -124,7 +140,19 @@ class Agent:
     @property
     def is_answering(self) -> bool:
         """Whether a turn or a change runs; another one would be refused."""
-        return self._is_running.locked()
+        return self._is_running
+
+    def wait_until_idle(self, is_cancelled: Callable[[], bool]) -> None:
+        """Block until no turn runs; `wake` has `is_cancelled` checked again."""
+        with self._turns:
+            self._turns.wait_for(lambda: not self._is_running or is_cancelled())
+
+    def wake(self) -> None:
+        """Have waiting threads check their stop again; call it after setting one."""
+        with self._turns:
+            self._turns.notify_all()
+        if (room := room_of(self.approve)) is not None:
+            room.wake()
 
     def use(self, provider: Provider, *, window: int | None = None) -> None:
         """Go on with a model, its window as the provider tells or as somebody knows.
@@ -144,27 +172,31 @@ class Agent:
         if isinstance(self.provider, SupportsWarmUp):
             self.provider.warm_up()
 
-    def switch(
-        self, session: Session, listener: Callable[[Event], None] | None = None
-    ) -> None:
-        """Go on in another session, whose events go to `listener`.
+    def switch(self, session: Session, recorder: SessionRecorder | None = None) -> None:
+        """Go on in another session, which `recorder` saves.
 
         Raises NbchatError while a turn runs: the rest of it belongs to the old session.
         """
         with self.alone():
-            self.session, self.listener = session, listener
+            self.session, self.recorder = session, recorder
             self.engine.set_floor(self._floor_tokens())
             self.engine.resume(session)
 
     @contextmanager
     def alone(self) -> Iterator[None]:
         """While nothing else happens to this chat; raises NbchatError if it does."""
-        if not self._is_running.acquire(blocking=False):
-            raise NbchatError("this chat is answering already; wait for it or stop it")
+        with self._turns:
+            if self._is_running:
+                raise NbchatError(
+                    "this chat is answering already; wait for it or stop it"
+                )
+            self._is_running = True
         try:
             yield
         finally:
-            self._is_running.release()
+            with self._turns:
+                self._is_running = False
+                self._turns.notify_all()
 
     def run(
         self, text: str, *, stop: Flag | None = None, attached: Iterable[Entry] = ()
@@ -397,13 +429,15 @@ class Agent:
                     yield failure
 
     def _tell(self, event: Event) -> SavingFailed | None:
-        """Let the listener know; a store that fails must not end the chat."""
-        try:
-            if self.listener is not None:
-                self.listener(event)
-        except StoreError as error:
-            return SavingFailed(str(error), isinstance(error, LogUnwritten))
-        return None
+        """Pass an event to recorder and listener; the chat goes on if saving fails."""
+        failure = None
+        for observe in (self.recorder, self.listener):
+            try:
+                if observe is not None:
+                    observe(event)
+            except StoreError as error:
+                failure = SavingFailed(str(error), isinstance(error, LogUnwritten))
+        return failure
 
     def _added(self, entry: Entry) -> Events:
         yield self._remember(entry)

@@ -66,7 +66,7 @@ def build_agent(
         approve=approve,
         recall=offers_recall(config, provider),
     )
-    agent.listener = recorder(store, session, agent, log_folder=config.log_folder)
+    agent.recorder = recorder(store, session, agent, log_folder=config.log_folder)
     return agent
 
 

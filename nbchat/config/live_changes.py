@@ -21,7 +21,6 @@ from nbchat.conversation.tools import as_tools
 from nbchat.errors import NbchatError
 from nbchat.providers import KINDS, connect, default_model
 from nbchat.providers.base import Provider, SupportsSiblings
-from nbchat.storage.recorder import Recorder
 
 
 def apply_setting(agent: Agent, config: NbChat, name: str) -> None:
@@ -123,8 +122,8 @@ def _offer_recall(agent: Agent, config: NbChat) -> None:
 
 
 def _keep_log(agent: Agent, config: NbChat) -> None:
-    if isinstance(agent.listener, Recorder):
-        agent.listener.log.folder = config.log_folder
+    if agent.recorder is not None:
+        agent.recorder.write_log_to(config.log_folder)
 
 
 def _note_shape(engine: CompactionEngine) -> None:

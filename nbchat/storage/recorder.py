@@ -81,6 +81,10 @@ class Recorder:
         if isinstance(event, LOGGED):
             self.log.write(self._session)
 
+    def write_log_to(self, folder: str) -> None:
+        """Keep a Markdown log in this folder from now on; empty for none."""
+        self.log.folder = folder
+
     def _keep(self, event: Event) -> None:
         try:
             match event:

@@ -55,7 +55,7 @@ def agent_in(
     threshold: int | None = None,
 ) -> Agent:
     agent = Agent(provider, session=session, engine=CompactionEngine(threshold))
-    agent.listener = recorder(store, agent.session, agent)
+    agent.recorder = recorder(store, agent.session, agent)
     return agent
 
 

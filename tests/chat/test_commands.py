@@ -17,6 +17,7 @@ from nbchat.conversation.events import (
     Compacted,
     CompactionChanged,
     CompactionUndone,
+    EntryAdded,
     PinsChanged,
     SavingFailed,
 )
@@ -37,13 +38,26 @@ def commands(tmp_path: Path) -> Commands:
 
 def agent_for(commands: Commands, *lines) -> Agent:
     agent = Agent(ScriptedProvider(*lines), system="Be kind.")
-    agent.listener = recorder(commands._store, agent.session, agent)
+    agent.recorder = recorder(commands._store, agent.session, agent)
     return agent
 
 
 def test_help_lists_every_command(commands):
     text = commands(agent_for(commands), "/help").text
     assert all(f"/{name} " in text for name in commands.table)
+
+
+def test_a_listener_hears_the_next_session_too(commands):
+    agent, heard = agent_for(commands, says("one"), says("two")), []
+    agent.listener = heard.append
+    agent.ask("first")
+    commands(agent, "/new")
+    del heard[:]
+    assert agent.ask("second") == "two"
+    assert [e.entry.content for e in heard if isinstance(e, EntryAdded)] == [
+        "second",
+        "two",
+    ]
 
 
 def test_the_lines_of_help_can_be_had_one_by_one(commands):

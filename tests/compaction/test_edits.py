@@ -44,7 +44,7 @@ def agent_in(
     store: SessionStore, *lines: ScriptedReply, session: Session | None = None
 ):
     agent = Agent(ScriptedProvider(*lines), session=session)
-    agent.listener = recorder(store, agent.session, agent)
+    agent.recorder = recorder(store, agent.session, agent)
     return agent
 
 
@@ -186,7 +186,7 @@ def change_late(agent: Agent, name: str) -> None:
 def in_a_full_window(store: SessionStore, session: Session | None = None) -> Agent:
     provider = ScriptedProvider(says(LONG), summary("A"), window=260)
     agent = Agent(provider, engine=CompactionEngine(10_000), session=session)
-    agent.listener = recorder(store, agent.session, agent)
+    agent.recorder = recorder(store, agent.session, agent)
     return agent
 
 

@@ -265,7 +265,7 @@ def test_what_is_left_out_counts_once_beside_a_compaction(
 ) -> None:
     lines = says(SECRET * 2), says(SECRET), says("<summary>They talked.</summary>")
     agent = agent_that(*lines)
-    agent.listener = recorder(store, agent.session, agent)
+    agent.recorder = recorder(store, agent.session, agent)
     agent.ask(SECRET)
     agent.ask("two")
     list(agent.exclude(1))
@@ -283,7 +283,7 @@ def test_a_session_that_comes_back_shows_and_counts_the_same(
     store: SessionStore, change: Callable[[Agent], object]
 ) -> None:
     agent = agent_that(says("one"), says("two"))
-    agent.listener = recorder(store, agent.session, agent)
+    agent.recorder = recorder(store, agent.session, agent)
     agent.ask(SECRET)
     list(agent.exclude(0))
     list(change(agent))  # type: ignore[call-overload]

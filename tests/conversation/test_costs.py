@@ -135,7 +135,7 @@ def store_at(path: Path) -> SessionStore:
 def test_what_a_response_cost_comes_back_from_the_store(tmp_path: Path):
     store = store_at(tmp_path)
     agent = agent_with(says("one", tokens=1_000), says("two", tokens=5))
-    agent.listener = recorder(store, agent.session, agent)
+    agent.recorder = recorder(store, agent.session, agent)
     agent.ask("first")
     agent.use(ScriptedProvider(says("two", tokens=5), name="other:\ud800\0"))
     agent.ask("second")
@@ -149,7 +149,7 @@ def test_what_a_response_cost_comes_back_from_the_store(tmp_path: Path):
 def test_a_database_of_an_older_version_opens_and_takes_new_entries(tmp_path: Path):
     store = store_at(tmp_path)
     agent = agent_with(says("one", tokens=1_000), says("two", tokens=1_000))
-    agent.listener = recorder(store, agent.session, agent)
+    agent.recorder = recorder(store, agent.session, agent)
     agent.ask("first")
     store.close()
     older = sa.create_engine(store.url)

@@ -282,7 +282,7 @@ def test_a_session_of_all_that_is_malformed_survives_compaction_store_and_reload
     store = SessionStore(f"sqlite:///{tmp_path / 'sessions.db'}")
     said = DIALECTS[kind].text
     agent = Agent(provider_at(server, kind))
-    agent.listener = recorder(store, agent.session, agent)
+    agent.recorder = recorder(store, agent.session, agent)
     everything = [entry for history in HOSTILE.values() for entry in history]
     for entry in everything:
         agent.session.append(entry)

@@ -386,7 +386,7 @@ def test_5_2_workflow_the_new_prompt_is_summary_recent_exchanges_and_input():
 
 def test_5_2_workflow_the_updated_memory_is_saved(store: SessionStore):
     agent = agent_of()
-    agent.listener = recorder(store, agent.session, agent)
+    agent.recorder = recorder(store, agent.session, agent)
     until_compacted(agent)
     loaded = store.load(agent.session.session_id)
     assert loaded.history == agent.session.history
@@ -732,7 +732,7 @@ def test_7_4_questions_about_different_pictures_are_not_repeated_ones():
 
 def test_7_4_multi_session_a_loaded_session_goes_on_where_it_was(store: SessionStore):
     agent = agent_of()
-    agent.listener = recorder(store, agent.session, agent)
+    agent.recorder = recorder(store, agent.session, agent)
     until_compacted(agent)
     other = agent_of(session=store.load(agent.session.session_id))
     assert other.engine.context_tokens(other.session) == agent.engine.context_tokens(

@@ -349,7 +349,7 @@ def test_5_each_request_holds_the_entire_conversation_so_far():
 
 def test_5_the_count_survives_a_reload(store: SessionStore):
     agent = agent_of(says("one", tokens=60), says("two", tokens=30))
-    agent.listener = recorder(store, agent.session, agent)
+    agent.recorder = recorder(store, agent.session, agent)
     agent.ask("a")
     agent.ask("b")
     loaded = store.load(agent.session.session_id)
@@ -635,7 +635,7 @@ def test_10_summaries_are_kept_in_the_database_for_an_audit(store: SessionStore)
     agent = agent_of(
         says(STORY, tokens=101), SUMMARY, says(STORY * 2, tokens=101), SUMMARY
     )
-    agent.listener = recorder(store, agent.session, agent)
+    agent.recorder = recorder(store, agent.session, agent)
     agent.ask("one")
     agent.ask("two")
     kept = [

@@ -416,7 +416,7 @@ def test_get_state_gives_a_value_that_changes_nothing():
 
 def test_get_state_is_the_same_after_a_restart(store):
     agent = agent_with()
-    agent.listener = recorder(store, agent.session, agent)
+    agent.recorder = recorder(store, agent.session, agent)
     until_compacted(agent)
     before = context_state(agent.session, agent.engine)
     again = agent_with(session=store.load(agent.session.session_id))
@@ -606,7 +606,7 @@ def test_rollout_6_trigger_target_and_kept_messages_can_be_tuned(store, monkeypa
 
 def test_risk_1_the_whole_conversation_is_kept_and_comes_back(store):
     agent = agent_with()
-    agent.listener = recorder(store, agent.session, agent)
+    agent.recorder = recorder(store, agent.session, agent)
     until_compacted(agent)
     saved = store.load(agent.session.session_id)
     assert saved.transcript == agent.session.transcript

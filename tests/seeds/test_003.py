@@ -382,7 +382,7 @@ def test_compress_is_the_same_view_after_a_restart(store):
         chatting,
         tools=[tool_giving("database_query", lambda: json.dumps(ROWS))],
     )
-    agent.listener = recorder(store, agent.session, agent)
+    agent.recorder = recorder(store, agent.session, agent)
     list(agent.run("Fetch the sales."))
     again = store.load(agent.session.session_id)
     assert again.history == agent.session.history
@@ -605,7 +605,7 @@ def test_monitoring_writes_the_log_to_a_file_that_a_restart_does_not_change(
     store, tmp_path
 ):
     agent = agent_with()
-    agent.listener = recorder(store, agent.session, agent)
+    agent.recorder = recorder(store, agent.session, agent)
     until_compacted(agent, times=2)
     file = tmp_path / "SESSION_LOG.md"
     said = Commands(store)(agent, f"/log {file}").text

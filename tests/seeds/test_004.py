@@ -133,7 +133,7 @@ def chat(
     if store is None:
         return Agent(provider, engine=engine, session=session, **options)
     agent = Agent(provider, engine=engine, **options)
-    agent.listener = recorder(store, agent.session, agent)
+    agent.recorder = recorder(store, agent.session, agent)
     for entry in session.transcript if session else ():
         agent.session.append(entry)
     return agent
@@ -327,7 +327,7 @@ def test_fr_1_1_4_a_count_made_here_is_kept_where_the_server_reports_none(
 ):
     server.script(DIALECTS["openai"].text("In Lisbon.", usage=None))
     agent = Agent(connected(server, "openai"))
-    agent.listener = recorder(store, agent.session, agent)
+    agent.recorder = recorder(store, agent.session, agent)
     agent.ask("Where is W100?")
     (counts,) = rows(
         file,

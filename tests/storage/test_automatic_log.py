@@ -26,7 +26,7 @@ def store(tmp_path: Path) -> SessionStore:
 
 def logging_agent(store: SessionStore, folder: object, *lines: Line) -> Agent:
     agent = Agent(ScriptedProvider(*lines))
-    agent.listener = recorder(store, agent.session, agent, log_folder=str(folder))
+    agent.recorder = recorder(store, agent.session, agent, log_folder=str(folder))
     return agent
 
 
@@ -97,7 +97,7 @@ def test_a_folder_that_is_no_path_is_one_line(store, folder):
 def test_an_id_from_elsewhere_leads_nowhere_else(store, tmp_path):
     folder = tmp_path / "logs"
     agent = Agent(ScriptedProvider(says("Hello.")), session=Session(session_id="../x"))
-    agent.listener = recorder(store, agent.session, agent, log_folder=str(folder))
+    agent.recorder = recorder(store, agent.session, agent, log_folder=str(folder))
     agent.ask("Good day.")
     assert [file.parent.name for file in tmp_path.glob("**/*.md")] == ["logs"]
 

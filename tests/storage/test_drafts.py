@@ -28,7 +28,7 @@ from nbchat.testing import ScriptedProvider, says
 store = SessionStore(sys.argv[1])
 agent = Agent(ScriptedProvider(says("word " * 2_000, delay_seconds=0.005)))
 agent.session.session_id = "s"
-agent.listener = recorder(store, agent.session, agent)
+agent.recorder = recorder(store, agent.session, agent)
 said = 0
 for event in agent.run("Tell me a long story."):
     if isinstance(event, TextDelta):
@@ -63,7 +63,7 @@ def said_until_killed(
 
 def agent_in(store: SessionStore, session: Session, *answers: str) -> Agent:
     agent = Agent(ScriptedProvider(*map(says, answers)), session=session)
-    agent.listener = recorder(store, session, agent)
+    agent.recorder = recorder(store, session, agent)
     return agent
 
 

@@ -71,7 +71,7 @@ def chat(store: SessionStore, *lines, session: Session | None = None) -> Agent:
         session=session,
         engine=CompactionEngine(policy="single-summary"),
     )
-    agent.listener = recorder(store, agent.session, agent)
+    agent.recorder = recorder(store, agent.session, agent)
     return agent
 
 

@@ -47,7 +47,7 @@ def agent_in(
         session=session,
     )
     agent.engine.set_threshold(None if session else 1_000)
-    agent.listener = recorder(store, agent.session, agent)
+    agent.recorder = recorder(store, agent.session, agent)
     return agent
 
 
@@ -244,7 +244,7 @@ def test_a_session_that_begins_with_attachments_is_listed_with_the_words(store):
     list(agent.run("What is @a?", attached=brought))
     other = agent_in(store)
     other.session.append(brought[0])
-    other.listener(EntryAdded(0, brought[0]))
+    other.recorder(EntryAdded(0, brought[0]))
     titles = {info.title: info.entries for info in store.sessions()}
     assert titles == {"What is @a?": 4, "The variable a": 1}
 
@@ -425,7 +425,7 @@ from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, says
 agent = Agent(ScriptedProvider(says("an answer")))
 agent.session.session_id = "s1"
-agent.listener = recorder(SessionStore(sys.argv[1]), agent.session, agent)
+agent.recorder = recorder(SessionStore(sys.argv[1]), agent.session, agent)
 for event in agent.run("a question"):
     if isinstance(event, EntryAdded) and event.position == 1:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -503,6 +503,6 @@ def test_a_session_of_an_odd_name_is_not_found_and_no_fault(store):
 def test_an_odd_name_of_the_notebook_or_model_costs_no_message(store, monkeypatch):
     monkeypatch.setenv("JPY_SESSION_NAME", "caf\udce9.ipynb")
     agent = agent_in(store, says("Shipped."))
-    agent.listener = recorder(store, agent.session, agent)
+    agent.recorder = recorder(store, agent.session, agent)
     assert not any(isinstance(e, SavingFailed) for e in agent.run("Where is it?"))
     assert newest_session(store).transcript == agent.session.transcript

@@ -55,7 +55,7 @@ def prepare(file: Path) -> None:
     store = SessionStore(f"sqlite:///{file}")
     agent = Agent(ScriptedProvider(says(LONG), summary("old"), says(LONG), says("x")))
     agent.session.session_id = "s"
-    agent.listener = recorder(store, agent.session, agent)
+    agent.recorder = recorder(store, agent.session, agent)
     agent.ask("one")
     list(agent.compact())
     agent.ask("two")
@@ -70,7 +70,7 @@ def compact(file: Path, tell: Callable[[str], None]) -> None:
     """What a child does: fold the second turn, telling how far it has come."""
     store = SessionStore(f"sqlite:///{file}")
     agent = Agent(ScriptedProvider(summary("new")), session=store.load("s"))
-    agent.listener = recorder(store, agent.session, agent)
+    agent.recorder = recorder(store, agent.session, agent)
     for event in agent.compact():
         if isinstance(event, CompactionStarted):
             tell("requested")

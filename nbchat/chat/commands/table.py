@@ -126,11 +126,11 @@ class Commands:
         That another kernel has it was told when that was seen.
         """
         with agent.alone():
-            keeper = agent.listener
+            keeper = agent.recorder
             if not agent.session.session_id:
                 keeper = self._recorder(agent, agent.session)
             try:
-                if isinstance(keeper, Recorder):
+                if keeper is not None:
                     keeper.save()
             except SessionTaken:
                 return []

@@ -400,7 +400,7 @@ def test_what_a_summary_covers_is_not_pruned():
 def test_a_pruned_view_is_the_same_after_saving_and_loading(tmp_path: Path):
     store = SessionStore(f"sqlite:///{tmp_path / 'sessions.db'}")
     agent = agent_with(*TALK)
-    agent.listener = recorder(store, agent.session, agent)
+    agent.recorder = recorder(store, agent.session, agent)
     for text in ("read it", "and?", "so?"):
         list(agent.run(text))
     loaded = store.load(agent.session.session_id)
