@@ -11,7 +11,7 @@ from threading import Condition
 from threading import Event as Flag
 from typing import Protocol
 
-from nbchat.agent.approvals import room_of
+from nbchat.agent.approvals import approvals_of
 from nbchat.agent.compacting import Upkeep
 from nbchat.agent.live_output import shown
 from nbchat.agent.partial_reply import estimated_usage, incomplete, kept_if_broken_off
@@ -151,8 +151,8 @@ class Agent:
         """Have waiting threads check their stop again; call it after setting one."""
         with self._turns:
             self._turns.notify_all()
-        if (room := room_of(self.approve)) is not None:
-            room.wake()
+        if (approvals := approvals_of(self.approve)) is not None:
+            approvals.wake()
 
     def use(self, provider: Provider, *, window: int | None = None) -> None:
         """Go on with a model, its window as the provider tells or as somebody knows.
@@ -289,8 +289,8 @@ class Agent:
         yield from self._told(self._weighed(changes))
 
     def _turn(self, text: str, stop: Flag | None, attached: Iterable[Entry]) -> Events:
-        if (room := room_of(self.approve)) is not None:
-            room.begin(self.session, stop or Flag())
+        if (approvals := approvals_of(self.approve)) is not None:
+            approvals.begin(self.session, stop or Flag())
         yield from map(self._remember, [*attached, Entry("user", text)])
         steps: list[Reply] = []
         try:

@@ -1,10 +1,10 @@
-"""Tool calls that wait for a person's word: where they wait, and how they are answered.
+"""Ask a person before a tool call runs, and wait for the answer.
 
     approvals = Approvals()
     agent = Agent(tools=[refund], approve=approvals)      # its turn waits in here
     approvals.approve(call.tool_id)                       # from any other thread
 
-One room serves one chat; the panel, a cell and Jupyter Server all answer here.
+One object serves one chat; the panel, a cell and Jupyter Server all answer here.
 """
 
 import secrets
@@ -19,37 +19,37 @@ from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError, Stopped
 
 DECISIONS_KEPT = 100
-"""How many answers are remembered, so that the same one may come twice."""
+"""Answers kept, so that the same answer may arrive twice."""
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """A call that waits, under a name that nothing else has.
+class PendingCall:
+    """A tool call that waits for an answer, with a unique ticket.
 
-    Its id is the model's choice: two calls may have the same one, or none at all.
+    The call's own id is the model's choice: it may be empty, or used twice.
     """
 
     call: Entry
     ticket: str = field(default_factory=lambda: secrets.token_hex(8))
 
     def is_named(self, name: str) -> bool:
-        """Whether a name is the ticket, or else the id of the call."""
+        """Whether a name is the ticket or the id of the call."""
         return name in (self.ticket, self.call.tool_id)
 
 
-Subscriber = Callable[[tuple[Question, ...]], object]
+Subscriber = Callable[[tuple[PendingCall, ...]], object]
 
 
 @dataclass(eq=False, slots=True)
 class _Wait:
-    """A question, and its answer as soon as there is one."""
+    """A pending call, and the answer once there is one."""
 
-    question: Question
+    pending: PendingCall
     is_approved: bool | None = None
 
 
 class Approvals:
-    """Asks a person before each tool call; what an agent takes as `approve`."""
+    """Asks a person before each tool call; pass it to an agent as `approve`."""
 
     def __init__(
         self,
@@ -57,7 +57,10 @@ class Approvals:
         free: Collection[str] = (TOOL_NAME,),
         listener: Callable[[tuple[Entry, ...]], None] | None = None,
     ) -> None:
-        """`free` tools run unasked; `listener` is told what waits when that changes."""
+        """Tools in `free` run without asking.
+
+        `listener` gets the waiting calls whenever they change.
+        """
         self._free = frozenset(free)
         self._listener = listener
         self._changed = threading.Condition()
@@ -69,57 +72,57 @@ class Approvals:
         self._stop = threading.Event()
 
     def __repr__(self) -> str:
-        """How many calls wait, not which."""
+        """The number of waiting calls."""
         return f"<Approvals: {len(self.waiting)} waiting>"
 
     def __call__(self, call: Entry) -> bool:
-        """Whether a call may run; waits for the answer, raises Stopped on a stop."""
+        """Whether a call may run; blocks until the answer, raises Stopped on a stop."""
         if call.tool_name in self._free | self._always:
             return True
-        wait = _Wait(Question(call))
+        wait = _Wait(PendingCall(call))
         with self._changed:
             self._waits.append(wait)
         try:
-            self._tell()
-            return self._answer(wait)
+            self._notify()
+            return self._await_answer(wait)
         finally:
             with self._changed:
                 self._waits.remove(wait)
-            self._tell()
+            self._notify()
 
     @property
-    def questions(self) -> tuple[Question, ...]:
-        """The calls that wait, each under its ticket, the oldest first."""
+    def pending(self) -> tuple[PendingCall, ...]:
+        """The calls that wait, with their tickets, the oldest first."""
         with self._changed:
-            return tuple(w.question for w in self._waits if w.is_approved is None)
+            return tuple(w.pending for w in self._waits if w.is_approved is None)
 
     @property
     def waiting(self) -> tuple[Entry, ...]:
         """The calls that wait, the oldest first."""
-        return tuple(question.call for question in self.questions)
+        return tuple(each.call for each in self.pending)
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
-        """Tell of the questions now and whenever they change; the answer ends that."""
+        """Send the pending calls now and on each change; returns how to unsubscribe."""
         self._subscribers.append(subscriber)
-        subscriber(self.questions)
+        subscriber(self.pending)
         return lambda: self._subscribers.remove(subscriber)
 
     def approve(self, name: str, *, always: bool = False) -> None:
         """Let the call with this ticket or id run.
 
-        With `always` this tool's later calls in this session run, too. Raises
-        NbchatError when no such call waits, unless its ticket was approved before.
+        With `always` later calls of this tool in this session run too. Raises
+        NbchatError when no such call waits, unless it was approved before.
         """
         self._decide(name, is_approved=True, always=always)
 
     def deny(self, name: str) -> None:
-        """Let the call with this ticket or id not run; raises as `approve` does."""
+        """Refuse the call with this ticket or id; raises as `approve` does."""
         self._decide(name, is_approved=False)
 
     def begin(self, session: Session, stop: threading.Event) -> None:
-        """A turn begins, which `stop` ends; another session forgets every "always".
+        """Start a turn that `stop` ends; another session forgets every "always".
 
-        To be called when no other turn can run any more: its stop would end nothing.
+        Call it only while no other turn runs: that turn's stop would be lost.
         """
         with self._changed:
             if session is not self._session:
@@ -127,11 +130,11 @@ class Approvals:
             self._session, self._stop = session, stop
 
     def wake(self) -> None:
-        """Look at the turn's `stop` again; to be called after it was set."""
+        """Check the turn's `stop` again; call it after setting it."""
         with self._changed:
             self._changed.notify_all()
 
-    def _answer(self, wait: _Wait) -> bool:
+    def _await_answer(self, wait: _Wait) -> bool:
         with self._changed:
             stop = self._stop
             self._changed.wait_for(
@@ -144,79 +147,79 @@ class Approvals:
     def _decide(self, name: str, *, is_approved: bool, always: bool = False) -> None:
         with self._changed:
             open_waits = (wait for wait in self._waits if wait.is_approved is None)
-            wait = next((w for w in open_waits if w.question.is_named(name)), None)
+            wait = next((w for w in open_waits if w.pending.is_named(name)), None)
             if wait is not None:
                 self._settle(wait, is_approved=is_approved)
                 if always:
-                    self._always.add(wait.question.call.tool_name)
+                    self._always.add(wait.pending.call.tool_name)
             elif self._decisions.get(name) is not is_approved:
                 raise NbchatError(f"no tool call {name!r} waits for an answer")
 
     def _settle(self, wait: _Wait, *, is_approved: bool) -> None:
         wait.is_approved = is_approved
-        self._decisions[wait.question.ticket] = is_approved
+        self._decisions[wait.pending.ticket] = is_approved
         if len(self._decisions) > DECISIONS_KEPT:
             del self._decisions[next(iter(self._decisions))]
         self._changed.notify_all()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         for subscriber in tuple(self._subscribers):
-            subscriber(self.questions)
+            subscriber(self.pending)
         if self._listener is not None:
             self._listener(self.waiting)
 
 
-class Watch:
-    """The calls that wait where an agent asks, though its `approve` may change."""
+class CurrentApprovals:
+    """Follows the approvals of a chat whose agent, or its `approve`, may change."""
 
     def __init__(self, approve: Callable[[], object], subscriber: Subscriber) -> None:
-        """`approve` gives what the agent asks now; `subscriber` is told what waits."""
+        """`approve` returns what the agent asks now."""
         self._approve = approve
         self._subscriber = subscriber
-        self._watched: Approvals | None = None
+        self._followed: Approvals | None = None
         self._unsubscribe: Callable[[], None] | None = None
 
     @property
-    def room(self) -> Approvals | None:
-        """Where calls wait now, if the agent asks a person at all."""
-        return room_of(self._approve())
+    def current(self) -> Approvals | None:
+        """The approvals that the agent asks now; None if it asks no person."""
+        return approvals_of(self._approve())
 
-    def look(self) -> None:
-        """Tell from now on of what waits in the room that there is now."""
-        room = self.room
-        if room is self._watched:
+    def refresh(self) -> None:
+        """Follow the approvals that the agent asks now."""
+        current = self.current
+        if current is self._followed:
             return
         self.close()
-        self._watched = room
-        if room is None:
+        self._followed = current
+        if current is None:
             self._subscriber(())
         else:
-            self._unsubscribe = room.subscribe(self._subscriber)
+            self._unsubscribe = current.subscribe(self._subscriber)
 
     def close(self) -> None:
-        """Tell of nothing any more."""
+        """Send nothing more to the subscriber."""
         if self._unsubscribe is not None:
             self._unsubscribe()
-        self._watched = self._unsubscribe = None
+        self._followed = self._unsubscribe = None
 
     def approve(self, ticket: str, *, always: bool = False) -> None:
-        """Let a call run; nothing happens if it does not wait any more."""
+        """Let a call run; does nothing if it no longer waits."""
         with suppress(NbchatError):
-            if (room := self.room) is not None:
-                room.approve(ticket, always=always)
+            if (current := self.current) is not None:
+                current.approve(ticket, always=always)
 
     def deny(self, ticket: str) -> None:
-        """Let a call not run; nothing happens if it does not wait any more."""
+        """Refuse a call; does nothing if it no longer waits."""
         with suppress(NbchatError):
-            if (room := self.room) is not None:
-                room.deny(ticket)
+            if (current := self.current) is not None:
+                current.deny(ticket)
 
     def wake(self) -> None:
-        """Look at the turn's `stop` again; to be called after it was set."""
-        if (room := self.room) is not None:
-            room.wake()
+        """Check the turn's `stop` again; call it after setting it."""
+        if (current := self.current) is not None:
+            current.wake()
 
 
-def room_of(approve: object) -> Approvals | None:
-    """Where calls wait that `approve` is asked for; None if it is another function."""
+def approvals_of(approve: object) -> Approvals | None:
+    """An agent's `approve` if it is an Approvals; None for any other function."""
     return approve if isinstance(approve, Approvals) else None

@@ -20,7 +20,7 @@ from functools import partial
 from typing import Protocol
 
 from nbchat.agent.agent import Agent
-from nbchat.agent.approvals import Question, Watch
+from nbchat.agent.approvals import CurrentApprovals, PendingCall
 from nbchat.chat.control_socket import ControlSocket
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import Event, TurnFailed, TurnFinished
@@ -75,7 +75,7 @@ class MessagesReturned:
 class ApprovalsPending:
     """These tool calls wait for a person's word, whoever's turn they belong to."""
 
-    questions: tuple[Question, ...]
+    pending: tuple[PendingCall, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,12 +180,12 @@ class ChatRunner:
         self._is_working = False
         self._is_warm_up_due = False
         self._is_closed = False
-        self.approvals = Watch(
+        self.approvals = CurrentApprovals(
             lambda: (agent := self._playing or self._agent) and agent.approve,
-            lambda questions: self._tell(ApprovalsPending(questions)),
+            lambda pending: self._tell(ApprovalsPending(pending)),
         )
         self._control_socket = ControlSocket(
-            self._stop_early, lambda: self.approvals.room, chat_id
+            self._stop_early, lambda: self.approvals.current, chat_id
         )
 
     @property
@@ -195,7 +195,7 @@ class ChatRunner:
             if self._agent is None:
                 self._agent = self._build()
                 self._tell(AgentReady(self._agent))
-                self.approvals.look()
+                self.approvals.refresh()
             return self._agent
 
     @property
@@ -244,7 +244,7 @@ class ChatRunner:
             self._agent = agent or self._agent
             if self._agent is not None:
                 self._tell(AgentReady(self._agent))
-                self.approvals.look()
+                self.approvals.refresh()
 
     def stop(self, token: str = "") -> None:
         """End the turn that runs and hand back the messages that wait.
@@ -362,7 +362,7 @@ class ChatRunner:
         return self._agent is not None and self._agent.is_answering
 
     def _play(self, job: Job) -> None:
-        self.approvals.look()
+        self.approvals.refresh()
         try:
             self._playing = self.agent  # until its end, whoever takes over meanwhile
             for event in job.play(self._playing, self._stop):
@@ -374,7 +374,7 @@ class ChatRunner:
         finally:
             self._playing = None
             if not self._is_closed:
-                self.approvals.look()
+                self.approvals.refresh()
 
     def _answer(
         self, text: str, attach: LoadAttachments, agent: Agent, stop: threading.Event

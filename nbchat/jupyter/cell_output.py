@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from IPython.core.error import UsageError
 from IPython.display import display
 
-from nbchat.agent.approvals import Approvals, Question
+from nbchat.agent.approvals import Approvals, PendingCall
 from nbchat.agent.turn import Turn
 from nbchat.conversation.entries import Compaction
 from nbchat.conversation.events import (
@@ -150,7 +150,7 @@ def show(events: Iterator[Event], stop: threading.Event | None = None) -> None:
 
 
 @contextmanager
-def announcing(room: Approvals | None, *, has_panel: bool) -> Iterator[None]:
+def announcing(approvals: Approvals | None, *, has_panel: bool) -> Iterator[None]:
     """While a cell's turn runs, print which call waits and where it is answered."""
     where = (
         "answer in the chat panel, or interrupt the kernel"
@@ -158,11 +158,11 @@ def announcing(room: Approvals | None, *, has_panel: bool) -> Iterator[None]:
         else "there is no panel to answer in; interrupt the kernel and run %chat first"
     )
 
-    def announce(questions: tuple[Question, ...]) -> None:
-        for question in questions:
-            print(f"{question.call.tool_name} waits for you: {where}", flush=True)
+    def announce(pending: tuple[PendingCall, ...]) -> None:
+        for each in pending:
+            print(f"{each.call.tool_name} waits for you: {where}", flush=True)
 
-    end = room.subscribe(announce) if room is not None else None
+    end = approvals.subscribe(announce) if approvals is not None else None
     try:
         yield
     finally:

@@ -9,7 +9,7 @@ from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 
 from nbchat.agent.agent import Agent
-from nbchat.agent.approvals import Approvals, room_of
+from nbchat.agent.approvals import Approvals, approvals_of
 from nbchat.chat.attachments.attachments import attachments
 from nbchat.chat.commands import CommandResult, Commands
 from nbchat.chat.control_socket import ControlSocket
@@ -128,7 +128,7 @@ class NotebookChat:
             approvals.wake()
 
     def _approvals(self) -> Approvals | None:
-        return room_of(self._agent.approve) if self._agent is not None else None
+        return approvals_of(self._agent.approve) if self._agent is not None else None
 
     def _built(self, session: Session) -> Agent:
         return build_agent(

@@ -205,9 +205,9 @@ def test_another_function_that_approves_is_left_alone():
     )
     events: list[object] = []
     worker = ChatRunner(lambda: agent, events.append)
-    assert worker.approvals.room is None
+    assert worker.approvals.current is None
     worker.submit("refund it")
     assert worker.wait(10)
-    assert worker.approvals.room is None
+    assert worker.approvals.current is None
     assert any(isinstance(event, AgentReady) for event in events)
     worker.close()

@@ -11,7 +11,7 @@ from panel_protocol import is_valid
 from panel_views import Panel, View
 
 from nbchat.agent.agent import Agent
-from nbchat.agent.approvals import Approvals, Question
+from nbchat.agent.approvals import Approvals, PendingCall
 from nbchat.chat.runner import ApprovalsPending
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import EntryAdded
@@ -254,7 +254,7 @@ def test_a_call_of_a_cells_turn_waits_in_the_panel_too(panel_with: MakePanel) ->
 def test_a_cells_card_goes_when_it_is_decided_before_the_panel_is_refreshed() -> None:
     screen, view = Screen(), View()
     view.receive({"type": "snapshot", "seq": 0, **screen.snapshot()})
-    question = Question(Entry("assistant", "", "c1", "refund", "{}"))
+    question = PendingCall(Entry("assistant", "", "c1", "refund", "{}"))
     for questions in ((question,), ()):
         for operation in screen.fold(ApprovalsPending(questions)):
             view.apply(operation)
@@ -337,7 +337,7 @@ def test_a_cells_turn_says_which_call_waits_and_where(
     with announcing(room, has_panel=True), announcing(None, has_panel=True):
         turn = threading.Thread(target=agent.ask, args=("refund W1",), daemon=True)
         turn.start()
-        room.approve(_await(lambda: room.questions)[0].ticket)
+        room.approve(_await(lambda: room.pending)[0].ticket)
         turn.join(10)
     told = capsys.readouterr().out
     assert told == (
@@ -354,7 +354,7 @@ def test_of_equal_calls_the_one_that_has_no_result_yet_waits() -> None:
         (call(), Entry("tool", "ok", "c1", "refund"), call(), last := call())
     ):
         screen.fold(EntryAdded(position, entry))
-    screen.fold(ApprovalsPending((Question(call()),)))
+    screen.fold(ApprovalsPending((PendingCall(call()),)))
     assert [each["key"] for each in screen.snapshot()["state"]["waiting"]] == [2]
-    screen.fold(ApprovalsPending((Question(last),)))
+    screen.fold(ApprovalsPending((PendingCall(last),)))
     assert [each["key"] for each in screen.snapshot()["state"]["waiting"]] == [3]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from nbchat.agent.approvals import Question
+from nbchat.agent.approvals import PendingCall
 from nbchat.conversation.entries import Entry
 from nbchat.jupyter.panel.view_model.transcript import Operation, Transcript
 from nbchat.rendering.entries import entry_html, waiting_html, with_invisibles_escaped
@@ -16,7 +16,7 @@ class WaitingCards:
         """Nothing was called yet."""
         self._items = items
         self._open: dict[int, Entry] = {}
-        self._questions: dict[int, Question] = {}
+        self._questions: dict[int, PendingCall] = {}
         self._lone: set[int] = set()
 
     def see(self, key: int, entry: Entry) -> None:
@@ -34,7 +34,7 @@ class WaitingCards:
         self._questions.clear()
         self._lone.clear()
 
-    def show(self, questions: Sequence[Question]) -> list[Operation]:
+    def show(self, questions: Sequence[PendingCall]) -> list[Operation]:
         """The operations after which these calls wait, and no other ones."""
         known = {question.ticket: question for question in self._questions.values()}
         tickets = {question.ticket for question in questions}
@@ -54,7 +54,7 @@ class WaitingCards:
             for key, question in self._questions.items()
         ]
 
-    def _ask(self, question: Question) -> Operation:
+    def _ask(self, question: PendingCall) -> Operation:
         """The call's card with the question; a cell's call gets a card of its own."""
         key = self._key_of(question.call)
         html = waiting_html(question.call, question.ticket)

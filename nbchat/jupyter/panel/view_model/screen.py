@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, assert_never
 
 from nbchat.agent.agent import Agent
-from nbchat.agent.approvals import Question
+from nbchat.agent.approvals import PendingCall
 from nbchat.chat.runner import (
     AgentReady,
     ApprovalsPending,
@@ -86,7 +86,7 @@ class Screen:
         self._retry_at = 0.0
         self._items = Transcript()
         self._cards = WaitingCards(self._items)
-        self._questions: tuple[Question, ...] = ()
+        self._pending: tuple[PendingCall, ...] = ()
         self._live = Live()
         self._banners = Banners(self._items)
         self._costs = Costs(self._items)
@@ -213,8 +213,8 @@ class Screen:
             case MessagesReturned(texts, position):
                 draft = {"op": "draft", "text": displayable("\n\n".join(texts))}
                 shown = [draft if position is None else {**draft, "place": position}]
-            case ApprovalsPending(questions):
-                self._questions = questions
+            case ApprovalsPending(pending):
+                self._pending = pending
                 shown = self._ask()
             case TurnStarted() | Stopping() | Idle():
                 shown = self._fold_course(event)
@@ -292,7 +292,7 @@ class Screen:
 
     def _ask(self) -> list[Operation]:
         """Show which calls wait for a person's word now."""
-        cards = self._cards.show(self._questions)
+        cards = self._cards.show(self._pending)
         return [*cards, *self._set(waiting=self._cards.state())]
 
     def _add_entry(self, entry: Entry, position: int) -> list[Operation]:
