@@ -20,7 +20,7 @@ from nbchat.conversation.entries import (
     now,
 )
 from nbchat.conversation.session import Session, apply_compactions
-from nbchat.conversation.turns import MODEL_ROLES
+from nbchat.conversation.turns import message_at
 from nbchat.errors import CompactionError, NbchatError
 from nbchat.providers.tokens import TokenCounter
 
@@ -217,14 +217,10 @@ def inclusion(session: Session, place: int) -> Compaction:
 
 def _thoughts(transcript: Sequence[Entry], place: int) -> list[int]:
     """Where the thoughts stand of the message that an answer is part of."""
-    if transcript[place].role != "assistant":
+    if not transcript[place].is_answer:
         return []
-    start, stop = place, place + 1
-    while start and transcript[start - 1].role in MODEL_ROLES:
-        start -= 1
-    while stop < len(transcript) and transcript[stop].role in MODEL_ROLES:
-        stop += 1
-    thoughts = (at for at in range(start, stop) if transcript[at].role == "thinking")
+    message = message_at(transcript, place)
+    thoughts = (at for at in message if transcript[at].role == "thinking")
     return [at for at in thoughts if not _is_signature(transcript, at)]
 
 

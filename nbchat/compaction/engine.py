@@ -10,7 +10,7 @@ from threading import Event as Flag
 
 from nbchat.compaction import edits
 from nbchat.compaction.edits import exclusion
-from nbchat.compaction.plan import Plan, count_messages, make_plan
+from nbchat.compaction.plan import Plan, make_plan
 from nbchat.compaction.policies import Policy, policy_named
 from nbchat.compaction.pruning.pruner import (
     TARGET_SHARE,
@@ -41,7 +41,7 @@ from nbchat.conversation.entries import (
 )
 from nbchat.conversation.events import CompactionStarted
 from nbchat.conversation.session import Session
-from nbchat.conversation.turns import open_calls
+from nbchat.conversation.turns import count_messages, open_calls
 from nbchat.errors import CompactionError
 from nbchat.providers.base import Provider, Request
 from nbchat.providers.model_info import ModelInfo

@@ -3,12 +3,19 @@
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, pairwise
+from itertools import accumulate
 
 from nbchat.compaction.policies import LEAST_TOKENS, LENGTHS, KeepUnit, Policy
 from nbchat.conversation.entries import Entry, html_table
 from nbchat.conversation.session import Session
-from nbchat.conversation.turns import MODEL_ROLES, open_calls, safe_cuts
+from nbchat.conversation.turns import (
+    answered_length,
+    count_messages,
+    message_starts,
+    open_calls,
+    safe_cuts,
+    turns,
+)
 from nbchat.providers.tokens import TokenCounter
 
 
@@ -25,52 +32,14 @@ def kept_start(
     is not counted; messages and exchanges are rounded up to whole units. `sizes` are
     the tokens of all entries before each place.
     """
-    answered = answered_part(history)
+    answered = answered_length(history)
     if unit == "tokens":
         most = sizes[answered] - keep
         return next((c for c in cuts if c <= answered and sizes[c] >= most), answered)
-    starts = (
-        _messages(history) if unit == "messages" else _exchanges(history[:answered])
-    )
+    exchanges = (turn.start for turn in turns(history[:answered]))
+    starts = message_starts(history) if unit == "messages" else exchanges
     wanted = len(history) if not keep else [0, *starts][-keep:][0]
     return max((cut for cut in cuts if cut <= wanted), default=0)
-
-
-def answered_part(history: Sequence[Entry]) -> int:
-    """How much of a history somebody has reacted to; the newest request never folds."""
-    end = len(history)
-    while end and history[end - 1].role == "user":
-        end -= 1
-    return end
-
-
-def count_messages(entries: Sequence[Entry]) -> int:
-    """How many messages entries make: what a model says at once is one."""
-    return len(_messages(entries))
-
-
-def exchanges(entries: Sequence[Entry]) -> list[Sequence[Entry]]:
-    """Entries in exchanges: what a person says, and all that follows from it."""
-    starts = _exchanges(entries)
-    return [entries[a:b] for a, b in pairwise([*starts, len(entries)])]
-
-
-def _messages(entries: Sequence[Entry]) -> list[int]:
-    return [
-        place
-        for place, entry in enumerate(entries)
-        if not place
-        or entry.role not in MODEL_ROLES
-        or entries[place - 1].role not in MODEL_ROLES
-    ]
-
-
-def _exchanges(entries: Sequence[Entry]) -> list[int]:
-    return [
-        place
-        for place, entry in enumerate(entries)
-        if entry.role == "user" and (not place or entries[place - 1].role != "user")
-    ]
 
 
 LEAST_SHARE = 0.1
@@ -178,7 +147,7 @@ def make_plan(
     earlier = history[:1] if session.compaction and cut else []
     folded = cut - len(earlier)
     if not folded:
-        is_kept = answered_part(history) > bool(session.compaction)
+        is_kept = answered_length(history) > bool(session.compaction)
         hint = _hint(policy, trigger) if is_kept and keep_tokens is None else ""
         return Plan(trigger, skip=f"there is nothing new to fold{hint}")
     size = sizes[cut]
@@ -233,14 +202,14 @@ class _Frame:
             "tokens" if by_tokens else self.policy.keep_unit,
             self.sizes,
         )
-        newest = min(start, answered_part(self.history))
+        newest = min(start, answered_length(self.history))
         return max((place for place in self._cuts if place <= newest), default=0)
 
     def shrunk(self, cut: int) -> int:
         """The same cut, or the first later one that frees enough."""
         if self.fit_tokens is None:
             return cut
-        newest = answered_part(self.history)
+        newest = answered_length(self.history)
         later = [place for place in self._cuts if cut <= place <= newest] or [cut]
         freeing = (place for place in later if self._left(place) <= self.fit_tokens)
         return next(freeing, later[-1])

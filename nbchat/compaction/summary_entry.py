@@ -37,8 +37,7 @@ def extract(
 
 
 def _is_said(entry: Entry) -> bool:
-    is_answer = entry.role == "assistant" and not entry.is_call
-    return is_answer or entry.role in ("user", "summary")
+    return entry.is_answer or entry.role in ("user", "summary")
 
 
 def _line(entry: Entry) -> str:

@@ -5,12 +5,12 @@ is known in part that it is at least so much.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import pairwise
 
 from nbchat.conversation.entries import Usage
 from nbchat.conversation.session import Session
+from nbchat.conversation.turns import last_turn, turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,21 +34,15 @@ class CostRow:
     usage: Usage
 
 
-def turn_costs(session: Session) -> Iterator[TurnCost]:
-    """All turns, the first one first."""
-    said = session.transcript
-    starts = [place for place in range(len(said)) if _begins(session, place)]
-    for start, stop in pairwise([*starts, len(said)]):
-        yield _turn_cost(session, start, stop)
+def turn_costs(session: Session) -> list[TurnCost]:
+    """The cost of every turn, oldest first."""
+    return [_turn_cost(session, turn) for turn in turns(session.transcript)]
 
 
 def last_turn_cost(session: Session) -> TurnCost | None:
-    """The turn that a person began last; None before the first one."""
-    places = range(len(session.transcript) - 1, -1, -1)
-    start = next((place for place in places if _begins(session, place)), None)
-    if start is None:
-        return None
-    return _turn_cost(session, start, len(session.transcript))
+    """The cost of the last turn; None before the first one."""
+    turn = last_turn(session.transcript)
+    return None if turn is None else _turn_cost(session, turn)
 
 
 def cost_rows(session: Session) -> list[CostRow]:
@@ -78,20 +72,13 @@ def usage_text(usage: Usage, *details: str) -> str:
     return " · ".join(filter(None, (tokens, answered, usage.dollars_text, *details)))
 
 
-def _begins(session: Session, place: int) -> bool:
-    """Whether a person begins to speak here."""
-    said = session.transcript
-    is_first = place == 0 or said[place - 1].role != "user"
-    return said[place].role == "user" and is_first
-
-
-def _turn_cost(session: Session, start: int, stop: int) -> TurnCost:
+def _turn_cost(session: Session, turn: range) -> TurnCost:
     first, end = (
-        bisect_right(session.usages, place, key=lambda pair: pair[0])
-        for place in (start, stop)
+        bisect_right(session.usages, index, key=lambda pair: pair[0])
+        for index in (turn.start, turn.stop)
     )
     usages = [usage for _, usage in session.usages[first:end]]
-    return TurnCost(start, stop, len(usages), _sum(usages))
+    return TurnCost(turn.start, turn.stop, len(usages), _sum(usages))
 
 
 def _sum(usages: Iterable[Usage]) -> Usage:

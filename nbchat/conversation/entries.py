@@ -73,21 +73,27 @@ class Entry(NamedTuple):
         return value if isinstance(value, dict) else {}
 
     @property
+    def is_answer(self) -> bool:
+        """Whether this is text of the assistant, not a call."""
+        return self.role == "assistant" and not self.tool_name
+
+    @property
+    def is_prompt(self) -> bool:
+        """Whether this is text that the user typed, not an attachment."""
+        return self.role == "user" and not self.tool_name
+
+    @property
     def is_attachment(self) -> bool:
-        """Whether this is a picture or a file that a person brought."""
+        """Whether this is an image or a file that the user attached."""
         return self.role == "user" and bool(self.tool_name)
 
     @property
     def can_be_excluded(self) -> bool:
-        """Whether a person may keep it from the model: words and outputs, no calls."""
-        is_answer = self.role == "assistant" and not self.is_call
-        return is_answer or self.role in ("user", "tool")
+        """Whether the user may exclude it from the context: calls have to stay."""
+        return self.is_answer or self.role in ("user", "tool")
 
     def with_content(self, content: str) -> "Entry":
-        """The same entry with other content; what it carried goes with the old.
-
-        That is a picture, a file, or the block of a thought, which is signed.
-        """
+        """The entry with other content and without its attachment or signed block."""
         if self.is_attachment or self.role == "thinking":
             return Entry(self.role, content)
         return self._replace(content=content)

@@ -1,79 +1,60 @@
-"""How something said long ago is found again: by its place, or by its words.
+"""Search a transcript by index or by words, for `/recall` and the tool `recall`.
 
-Whatever a compaction folded or a pruning shortened is still in the transcript. A person
-asks with `session.recall(...)` or `/recall`, a model with the tool `recall`; both get
-data of a bounded size that says what it leaves out.
+What a compaction covers or a pruning shortened stays in the transcript. Results have a
+bounded size and say what they omit.
 """
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Protocol
 
 from nbchat.conversation.entries import Entry
-from nbchat.conversation.turns import calls_by_result
 
 TOOL_NAME = "recall"
 
 MOST_ENTRIES = 10
-"""Entries found by their words that are brought back at once."""
+"""Entries that a search for words returns."""
 
 BUDGET_TOKENS = 2_000
-"""About as much as a recall puts into the context: two long outputs, or ten short."""
+"""Tokens of a result: two long outputs, or ten short ones."""
 
 ASKED_SHARE, OTHER_SHARE = 0.75, 0.25
-"""Of the budget: for the entry that was asked for by its place, and for any other."""
+"""Shares of the budget for the entry at the index asked for, and for any other."""
 
 BEFORE_MATCH = 0.25
-"""Of what is shown of a long entry, the part that comes before the words it was found
-by."""
+"""Share of an excerpt that precedes the matching words."""
 
 LONGEST_QUERY = 500
-"""Characters of a query that are looked at."""
+"""Characters of a query; the rest is ignored."""
 
-_PLACE = re.compile(r'(?:recall\()?"?(\d{1,12})(?::(\d{1,12}))?"?\)?')
+_POSITION = re.compile(r'(?:recall\()?"?(\d{1,12})(?::(\d{1,12}))?"?\)?')
 
 Count = Callable[[str], int]
 
 
 def estimate_tokens(text: str) -> int:
-    """Tokens of a text, roughly: a token has four characters in English."""
+    """Tokens of a text at four characters each, as in English."""
     return len(text) // 4 + 1
-
-
-class Conversation(Protocol):
-    """What can be searched: a session."""
-
-    @property
-    def transcript(self) -> Sequence[Entry]:
-        """Every entry ever said."""
-
-    @property
-    def included_transcript(self) -> Sequence[Entry]:
-        """The same, without the content of what a person left out."""
-
-    @property
-    def hidden_positions(self) -> Collection[int]:
-        """Places in the transcript that the model sees shortened, or no more."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SearchResult:
-    """Entries with their places in the transcript, the best match first."""
+    """Entries with their indices in the transcript, the best match first."""
 
-    found: tuple[tuple[int, Entry], ...] = ()
+    entries: tuple[tuple[int, Entry], ...] = ()
     missing: int = 0
-    """Entries that match as well and are not among them."""
-    place: int | None = None
-    """The place that was asked for, when it was one."""
+    """Number of matches that are not in `entries`."""
+    position: int | None = None
+    """The index that was asked for, if one was."""
     start: int = 0
-    """Where to begin in the entry that was asked for, in characters."""
+    """First character to show of the entry at `position`."""
     phrase: str = ""
 
     def __repr__(self) -> str:
         """Counts, never contents."""
-        return f"<SearchResult of {len(self.found)} entries, {self.missing} more>"
+        return f"<SearchResult of {len(self.entries)} entries, {self.missing} more>"
 
     def _repr_html_(self) -> str:
         shown = self.text().encode(errors="replace").decode()  # no lone surrogates
@@ -82,62 +63,61 @@ class SearchResult:
     def text(
         self, *, budget_tokens: int = BUDGET_TOKENS, count: Count = estimate_tokens
     ) -> str:
-        """What was found, within a budget; a long entry says how to get more of it."""
+        """The entries within a budget; an excerpt says how to get the rest."""
         shown: list[str] = []
-        room = budget_tokens
-        for place, entry in self.found:
-            share = ASKED_SHARE if place == self.place else OTHER_SHARE
+        left = budget_tokens
+        for index, entry in self.entries:
+            share = ASKED_SHARE if index == self.position else OTHER_SHARE
             limit = int(budget_tokens * share)
-            drawn = self._drawn(place, entry, limit, count)
-            room -= count(drawn)
-            if room < 0 and shown:
+            excerpt = self._excerpt(index, entry, limit, count)
+            left -= count(excerpt)
+            if left < 0 and shown:
                 break
-            shown.append(drawn)
-        missing = self.missing + len(self.found) - len(shown)
+            shown.append(excerpt)
+        missing = self.missing + len(self.entries) - len(shown)
         if missing:
             shown.append(f"[{missing:,} more entries match; more words find fewer]")
         return "\n\n".join(shown) or "nothing was found"
 
-    def _drawn(self, place: int, entry: Entry, limit: int, count: Count) -> str:
-        """One entry under its heading; of a long one the part that matters."""
+    def _excerpt(self, index: int, entry: Entry, limit: int, count: Count) -> str:
+        """An entry under its heading; of a long one the part around the match."""
         text = entry_text(entry)
         size = count(text)
-        start = min(self.start, len(text)) if place == self.place else 0
+        start = min(self.start, len(text)) if index == self.position else 0
         length = len(text) if size <= limit else len(text) * limit // size
         if length < len(text) and self.phrase:
             start = max(0, _first(text, self.phrase) - int(length * BEFORE_MATCH))
         stop = start + length
         before = [f"[{start:,} characters before this]"] if start else []
         after = (
-            [f'[{len(text) - stop:,} characters more; recall("{place}:{stop}")]']
+            [f'[{len(text) - stop:,} characters more; recall("{index}:{stop}")]']
             if stop < len(text)
             else []
         )
-        return "\n".join([_heading(place, entry), *before, text[start:stop], *after])
+        return "\n".join([_heading(index, entry), *before, text[start:stop], *after])
 
 
 def find(
     entries: Sequence[Entry],
     query: int | str,
     *,
+    pairs: Mapping[int, int] | None = None,
     among: Collection[int] | None = None,
 ) -> SearchResult:
-    """The entry at a place, or those that hold all words of a text, wherever case.
+    """The entry at an index, or those that contain all words, ignoring case.
 
-    A place is a number, and "57:8000" begins at the 8,000th character there. The exact
-    phrase comes first, then the newest. A call comes with its result, and a result with
-    its call. What an earlier recall brought back is not found again. A text is looked
-    for `among` some places, when they are given.
+    "57:8000" is the entry at index 57 from its 8,000th character on. The exact phrase
+    comes first, then the newest. `pairs` are calls and results that are found together.
+    Results of earlier recalls are not searched. `among` limits a search for words.
     """
-    calls = calls_by_result(entries)
-    pairs = calls | {call: result for result, call in calls.items()}
-    asked = _PLACE.fullmatch(str(query).strip())
+    pairs = pairs or {}
+    asked = _POSITION.fullmatch(str(query).strip())
     if asked and int(asked[1]) < len(entries):
-        place = int(asked[1])
-        found = list(dict.fromkeys([place, pairs.get(place, place)]))
+        position = int(asked[1])
+        found = list(dict.fromkeys([position, pairs.get(position, position)]))
         return SearchResult(
-            tuple((each, entries[each]) for each in found),
-            place=place,
+            tuple((index, entries[index]) for index in found),
+            position=position,
             start=int(asked[2] or 0),
         )
     phrase = " ".join(str(query)[:LONGEST_QUERY].casefold().split())
@@ -145,18 +125,29 @@ def find(
     best = matches[:MOST_ENTRIES]
     found = list(dict.fromkeys(e for m in best for e in sorted({m, pairs.get(m, m)})))
     return SearchResult(
-        tuple((each, entries[each]) for each in found),
+        tuple((index, entries[index]) for index in found),
         missing=len(set(matches) - set(found)),
         phrase=phrase,
     )
 
 
-def recall_tool(
-    conversation: Callable[[], Conversation], *, count: Count = estimate_tokens
-) -> Callable[[str], str]:
-    """A tool that lets a model look up what left its context.
+class Searchable(Protocol):
+    """A conversation that can be searched: a session."""
 
-    `conversation` tells which one counts now, `count` measures tokens.
+    @property
+    def hidden_positions(self) -> Collection[int]:
+        """Indices of entries that the model sees shortened or not at all."""
+
+    def recall_hidden(self, query: str) -> SearchResult:
+        """Search what the model may see but does not see now."""
+
+
+def recall_tool(
+    conversation: Callable[[], Searchable], *, count: Count = estimate_tokens
+) -> Callable[[str], str]:
+    """A tool that lets a model search what left its context.
+
+    `conversation` returns the current one, `count` measures tokens.
     """
 
     def recall(query: str) -> str:
@@ -164,20 +155,19 @@ def recall_tool(
 
         Args:
             query: The number in a note such as "recall(57) brings them back", or a few
-                words that stood in what you look for.
+                words that occur in what you look for.
 
         """
-        now = conversation()
-        if not now.hidden_positions:
-            return "nothing was left out: all that was said is in front of you"
-        found = find(now.included_transcript, query, among=now.hidden_positions)
-        return found.text(count=count)
+        current = conversation()
+        if not current.hidden_positions:
+            return "nothing is hidden: you see the whole conversation"
+        return current.recall_hidden(query).text(count=count)
 
     return recall
 
 
 def entry_text(entry: Entry) -> str:
-    """The words of an entry: its text, or what a call was made with."""
+    """The text of an entry; of a call its arguments."""
     return entry.tool_args if entry.is_call else entry.content
 
 
@@ -186,27 +176,27 @@ def _matches(
 ) -> list[int]:
     words = phrase.split()
     ranked = []
-    for place, entry in enumerate(entries):
+    for index, entry in enumerate(entries):
         is_echo = entry.role == "thinking" or entry.tool_name == TOOL_NAME
-        if is_echo or not words or (among is not None and place not in among):
+        if is_echo or not words or (among is not None and index not in among):
             continue
         text = f"{entry.tool_name} {entry_text(entry)}".casefold()
         if all(word in text for word in words):
             is_exact = phrase in " ".join(text.split())
-            ranked.append((is_exact, place))
-    return [place for _, place in sorted(ranked, reverse=True)]
+            ranked.append((is_exact, index))
+    return [index for _, index in sorted(ranked, reverse=True)]
 
 
 def _first(text: str, phrase: str) -> int:
-    """Where the phrase stands in a text, else its first word; 0 for neither."""
+    """Offset of the phrase in a text, else of its first word that occurs, else 0."""
     lower = text.casefold()
-    places = (lower.find(phrase), *(lower.find(word) for word in phrase.split()))
-    return min(next((place for place in places if place >= 0), 0), len(text))
+    offsets = (lower.find(phrase), *(lower.find(word) for word in phrase.split()))
+    return min(next((offset for offset in offsets if offset >= 0), 0), len(text))
 
 
-def _heading(place: int, entry: Entry) -> str:
+def _heading(index: int, entry: Entry) -> str:
     if entry.is_call:
-        return f"[{place}] call of {entry.tool_name}:"
+        return f"[{index}] call of {entry.tool_name}:"
     if entry.role == "tool":
-        return f"[{place}] result of {entry.tool_name}:"
-    return f"[{place}] {entry.role}:"
+        return f"[{index}] result of {entry.tool_name}:"
+    return f"[{index}] {entry.role}:"

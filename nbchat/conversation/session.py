@@ -1,7 +1,7 @@
-"""One conversation: all that was said, and what the model sees of it.
+"""A conversation: its transcript, and the history that the model sees.
 
-The transcript is append-only. A compaction is a record beside it, and what the model
-sees, `Session.history`, is computed from both; so nothing said is ever lost.
+The transcript is append-only. A compaction is a record beside it, and
+`Session.history` is computed from both; so nothing is ever lost.
 """
 
 from bisect import bisect_left
@@ -17,47 +17,52 @@ from nbchat.conversation.entries import (
     prefix_hashes,
 )
 from nbchat.conversation.search import SearchResult, find
-from nbchat.conversation.turns import begins_message
+from nbchat.conversation.turns import (
+    begins_chat_message,
+    call_pairs,
+    last_prompt,
+    last_turn,
+)
 from nbchat.errors import HistoryError, NbchatError
 
 ROLES = ("user", "assistant", "tool", "thinking", "summary")
 
 CHECKPOINT = "Checkpoint: "
-"""How the pin begins that holds the state of the work."""
+"""The prefix of the pin that holds the state of the work."""
 
 TITLE_LENGTH = 60
 
 SHOWN_LENGTH = 60
-"""Characters of a wrong entry that an error shows."""
+"""Characters of an invalid entry that an error shows."""
 
 CHANGED = "the entries it covers were changed"
 NEVER_ENDED = "the kernel ended while it ran"
-"""Why a loaded compaction is not in force."""
+"""Reasons why a loaded compaction is not active."""
 
 
 def apply_compactions(
     entries: Iterable[Entry], compactions: Iterable[Compaction]
 ) -> list[Entry]:
-    """Entries as a model sees them under the compactions in force, oldest first.
+    """Entries as the model sees them under active compactions, oldest first.
 
-    That is the summary which reaches farthest and what it does not cover, with the
-    outputs that were pruned seen shortened, and without what a person left out.
+    Pruned outputs are shortened, excluded entries replaced by a note, and the summary
+    that covers most stands for the entries it covers.
     """
     active = sorted(compactions, key=lambda record: record.is_exclusion)
     view = list(entries)
     for record in active:
-        for place, content in record.replacements:
-            if place < len(view):
-                view[place] = view[place].with_content(content)
+        for index, content in record.replacements:
+            if index < len(view):
+                view[index] = view[index].with_content(content)
     summary = _farthest_summary(active)
     return [summary.entry, *view[summary.stop :]] if summary else view
 
 
 class Transcript(Sequence[Entry]):
-    """Every entry ever said, in order; grows at its end and never changes."""
+    """All entries in order; append-only."""
 
     def __init__(self, entries: Iterable[Sequence[str]] = ()) -> None:
-        """Begin with entries, or with the plain tuples they equal."""
+        """Start with entries, or with the plain tuples they equal."""
         self._entries = [_entry(*pair) for pair in enumerate(entries)]
 
     def __repr__(self) -> str:
@@ -79,33 +84,34 @@ class Transcript(Sequence[Entry]):
         return iter(self._entries)
 
     @overload
-    def __getitem__(self, place: int) -> Entry: ...
+    def __getitem__(self, index: int) -> Entry: ...
 
     @overload
-    def __getitem__(self, place: slice) -> list[Entry]: ...
+    def __getitem__(self, index: slice) -> list[Entry]: ...
 
-    def __getitem__(self, place: int | slice) -> Entry | list[Entry]:
-        """One entry, or a run of them as a list."""
-        return self._entries[place]
+    def __getitem__(self, index: int | slice) -> Entry | list[Entry]:
+        """One entry, or a slice as a list."""
+        return self._entries[index]
 
     def append(self, entry: Entry) -> None:
-        """Say one more; raises HistoryError when it is none."""
+        """Add an entry; raises HistoryError for an invalid one."""
         self._entries.append(_entry(len(self._entries), entry))
 
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """What the model sees under the first so many records."""
+    """Cache of the history."""
 
     records: int
-    hidden: int
-    """By how much a place in the transcript exceeds its place here."""
+    """Number of compaction records that the history was computed with."""
+    offset: int
+    """Index of an entry in the transcript, less its index in the history."""
     entries: list[Entry]
-    """Grows at its end with the transcript."""
+    """The history; grows with the transcript."""
 
 
 class Session:
-    """One conversation: all that was said, and the compactions and pins beside it."""
+    """A conversation: transcript, compactions, usages and pins."""
 
     def __init__(
         self,
@@ -116,25 +122,25 @@ class Session:
         usages: Iterable[tuple[int, Usage]] = (),
         pins: Iterable[str] = (),
     ) -> None:
-        """Begin empty, or go on from what a store has kept.
+        """Start empty, or with what a store has kept.
 
-        Any order of entries will do: what no server would accept is repaired in what is
-        sent. Raises HistoryError for what is no entry, or has a role nobody has. A
-        compaction whose covered entries were changed meanwhile is out of force, and one
-        that never came to its end has failed; the record's `reason` says so.
+        Entries may come in any order: what servers would refuse is repaired in what is
+        sent. Raises HistoryError for an invalid entry or an unknown role. Compactions
+        whose covered entries changed are deactivated, and those still running have
+        failed; the record's `reason` says so.
         """
         self.session_id = session_id
         self.transcript = Transcript(transcript)
         self.compactions = _checked(_ended(compactions), self.transcript)
         self.usages = list(usages)
         self.pins = tuple(pins)
-        """Rules that go with every request, byte by byte, oldest first."""
+        """Rules that are sent verbatim with every request, oldest first."""
         self.newest_snapshot: int | None = None
-        """The number of the newest change that a store keeps; None: nobody knows."""
+        """The number of the newest change in the store; None if unknown."""
         self._view = _View(0, 0, [])
 
     def __repr__(self) -> str:
-        """Counts, never contents: a repr ends up in saved notebooks and logs."""
+        """Counts, never contents: a repr ends up in notebooks and logs."""
         messages, made = self._message_count, len(self.active_compactions)
         return (
             f"<Session of {messages} message{'s' * (messages != 1)}, "
@@ -156,57 +162,52 @@ class Session:
     @property
     def _message_count(self) -> int:
         said = [entry for entry in self.transcript if not entry.is_attachment]
-        return sum(map(begins_message, said, (None, *said)))
+        return sum(map(begins_chat_message, said, (None, *said)))
 
     @property
     def finished_compactions(self) -> list[Compaction]:
-        """The newest record of every compaction there was, the first one first.
-
-        Attempts that still run or have failed are none.
-        """
-        decided = (record for record in self.compactions if not record.is_attempt)
-        return list({record.id: record for record in decided}.values())
+        """The newest record of each compaction, without running and failed attempts."""
+        finished = (record for record in self.compactions if not record.is_attempt)
+        return list({record.id: record for record in finished}.values())
 
     @property
     def active_compactions(self) -> list[Compaction]:
-        """The compactions in force, oldest first; the newest record of an id counts."""
+        """The compactions that are in effect, oldest first."""
         return [record for record in self.finished_compactions if record.is_in_force]
 
     @property
     def compaction(self) -> Compaction | None:
-        """The compaction whose summary the model sees now."""
+        """The compaction whose summary the model sees."""
         return _farthest_summary(self.active_compactions)
 
     @property
     def history(self) -> list[Entry]:
-        """What the model sees: the newest summary and the entries it does not cover.
+        """What the model sees: the summary and the entries it does not cover.
 
-        Where outputs were pruned they are seen shortened. Costs what is new, not what
-        there is.
+        Cached: the cost grows with the new entries, not with the transcript.
         """
         return self._current_view().entries.copy()
 
     def _current_view(self) -> _View:
-        """The view, grown by what is new.
+        """The cache, updated with new entries.
 
-        Several threads may look at once: each growth is one assignment, of the same
-        entries to the same places whoever makes it, so none is lost or comes twice.
+        Safe for threads that read at once: an update is one slice assignment, and all
+        threads assign the same entries to the same indices.
         """
         view, records = self._view, len(self.compactions)
         if view.records != records:
-            active = self.active_compactions
-            said = self.transcript[:]
-            entries = apply_compactions(said, active)
-            view = self._view = _View(records, len(said) - len(entries), entries)
-        known, said_now = len(view.entries), len(self.transcript)
-        new = self.transcript[known + view.hidden : said_now]
-        view.entries[known : said_now - view.hidden] = new
+            transcript = self.transcript[:]
+            entries = apply_compactions(transcript, self.active_compactions)
+            view = self._view = _View(records, len(transcript) - len(entries), entries)
+        known, length = len(view.entries), len(self.transcript)
+        new = self.transcript[known + view.offset : length]
+        view.entries[known : length - view.offset] = new
         return view
 
     def unpruned(self, start: int, stop: int) -> list[Entry]:
-        """Entries as the model saw them first: some outputs came shortened.
+        """Entries without later pruning; excluded ones stay excluded.
 
-        What a person has left out since is left out here, too.
+        Outputs that were shortened on arrival, before the model saw them, stay so.
         """
         records = self.active_compactions
         kept = [each for each in records if each.is_immediate or each.is_exclusion]
@@ -214,90 +215,86 @@ class Session:
 
     @property
     def excluded(self) -> dict[int, Compaction]:
-        """Places in the transcript that a person left out, each with its record."""
-        left_out = (each for each in self.active_compactions if each.is_exclusion)
-        return {place: each for each in left_out for place, _ in each.replacements}
+        """Indices of excluded entries, each with its record."""
+        records = (each for each in self.active_compactions if each.is_exclusion)
+        return {index: each for each in records for index, _ in each.replacements}
 
     @property
     def included_transcript(self) -> list[Entry]:
-        """Every entry ever said, without the content of what a person left out."""
+        """The transcript without the content of excluded entries."""
         records = self.active_compactions
         return apply_compactions(
             self.transcript, [each for each in records if each.is_exclusion]
         )
 
     def history_since(self, position: int) -> list[Entry]:
-        """What the model sees of the entries from a place of the transcript on."""
+        """The history from a transcript index on."""
         view = self._current_view()
-        return view.entries[max(position - view.hidden, 0) :]
+        return view.entries[max(position - view.offset, 0) :]
 
     @property
     def usage(self) -> Usage:
-        """Everything this session was billed for, summaries included."""
-        spent = [usage for _, usage in self.usages]
-        paid = {record.id: record.cost for record in self.compactions}
-        return sum([*spent, *paid.values()], Usage())
+        """The usage of all requests, those for summaries included."""
+        replies = [usage for _, usage in self.usages]
+        summaries = {record.id: record.cost for record in self.compactions}
+        return sum([*replies, *summaries.values()], Usage())
 
     @property
     def last_answer(self) -> str:
-        """The text of the newest answer; empty when there is none."""
-        answer: list[str] = []
-        for entry in reversed(self.transcript):
-            if entry.role == "user":
-                break
-            if entry.role == "assistant" and not entry.is_call:
-                answer.append(entry.content)
-        return "\n".join(filter(None, reversed(answer)))
+        """The text of the last turn's answer; empty if there is none."""
+        turn = last_turn(self.transcript) or range(len(self.transcript))
+        entries = map(self.transcript.__getitem__, turn)
+        return "\n".join(e.content for e in entries if e.is_answer and e.content)
 
     @property
     def title(self) -> str:
-        """How the conversation begins, on one line; empty when nothing was said."""
-        places = range(len(self.transcript))
-        first = next(filter(self._is_prompt, places), 0)
-        return title_of(self.transcript[first].content) if places else ""
+        """The beginning of the first prompt on one line; empty before it."""
+        prompts = (entry for entry in self.transcript if entry.is_prompt)
+        first = next(prompts, next(iter(self.transcript), None))
+        return title_of(first.content) if first else ""
 
     @property
     def hidden_positions(self) -> set[int]:
-        """Places in the transcript that the model sees shortened, or no more."""
+        """Indices of entries that the model sees shortened or not at all."""
         covered = self.compaction.stop if self.compaction else 0
         records = self.active_compactions
-        shortened = {place for each in records for place, _ in each.replacements}
+        shortened = {index for each in records for index, _ in each.replacements}
         return shortened | set(range(covered))
 
     def recall(self, query: int | str) -> SearchResult:
-        """What was said at a place of the transcript, or wherever all words occur."""
-        return find(self.transcript, query)
+        """The entry at an index, or the entries that contain all words of a text."""
+        return find(self.transcript, query, pairs=call_pairs(self.transcript))
+
+    def recall_hidden(self, query: str) -> SearchResult:
+        """Like `recall`, limited to what the model may see but does not see now."""
+        entries = self.included_transcript
+        hidden = self.hidden_positions
+        return find(entries, query, pairs=call_pairs(entries), among=hidden)
 
     def usage_at(self, position: int) -> Usage | None:
-        """The usage that came with the entry at `position`, if one did."""
-        place = bisect_left(self.usages, position + 1, key=lambda pair: pair[0])
-        if place < len(self.usages) and self.usages[place][0] == position + 1:
-            return self.usages[place][1]
+        """The usage that was reported with an entry, if one was."""
+        index = bisect_left(self.usages, position + 1, key=lambda pair: pair[0])
+        if index < len(self.usages) and self.usages[index][0] == position + 1:
+            return self.usages[index][1]
         return None
 
     def append(self, entry: Entry, usage: Usage | None = None) -> int:
-        """Remember an entry, with its response's usage; its place in the transcript."""
+        """Add an entry with its reply's usage; returns its index."""
         self.transcript.append(entry)
         if usage is not None:
             self.usages.append((len(self.transcript), usage))
         return len(self.transcript) - 1
 
-    def attachments_start(self, position: int) -> int:
-        """Where the pictures and files begin that came with a person's words."""
-        while position and self.transcript[position - 1].is_attachment:
-            position -= 1
-        return position
-
     def branch(self, position: int, stop: int | None = None) -> "Session":
-        """A new session that is this one up to a place, to go on another way.
+        """A new session with the entries before `stop`, by default before `position`.
 
-        `stop` is where to end instead, so that what came with the words goes, too.
-        Raises NbchatError when nothing a person said stands there.
+        Raises NbchatError unless there is a prompt at `position`.
         """
-        if not self._is_prompt(position):
+        entries = self.transcript[position : position + 1] if position >= 0 else []
+        if not any(entry.is_prompt for entry in entries):
             raise NbchatError(
-                f"at {position} there is nothing that a person said; "
-                f"the last such place is {self.last_prompt}"
+                f"there is no message of yours at {position}; "
+                f"the last one is at {self.last_prompt}"
             )
         stop = position if stop is None else stop
         return Session(
@@ -309,39 +306,34 @@ class Session:
 
     @property
     def last_prompt(self) -> int:
-        """Where a person spoke last; raises NbchatError when nobody has."""
-        places = range(len(self.transcript) - 1, -1, -1)
-        found = next(filter(self._is_prompt, places), None)
+        """The index of the last prompt; raises NbchatError before the first one."""
+        found = last_prompt(self.transcript)
         if found is None:
-            raise NbchatError("nobody has said anything yet")
+            raise NbchatError("there is no message yet")
         return found
 
-    def _is_prompt(self, position: int) -> bool:
-        if not 0 <= position < len(self.transcript):
-            return False
-        entry = self.transcript[position]
-        return entry.role == "user" and not entry.is_attachment
-
     def pin(self, text: str) -> None:
-        """Keep a rule through every compaction; raises NbchatError for a blank one."""
+        """Send a rule with every request; raises NbchatError for a blank one."""
         if not text.strip():
             raise NbchatError("an empty text cannot be pinned")
         if text in self.pins:
             number = self.pins.index(text) + 1
-            raise NbchatError(f"this is pinned already, as number {number}")
+            raise NbchatError(f"this is already pinned as number {number}")
         self.pins = (*self.pins, text)
 
     def checkpoint(self, text: str) -> None:
-        """Keep the state of the work; the newest checkpoint replaces the one before."""
+        """Pin the state of the work in place of the last checkpoint."""
         if not text.strip():
-            raise NbchatError("an empty text is no checkpoint")
+            raise NbchatError("a checkpoint cannot be empty")
         rules = (each for each in self.pins if not each.startswith(CHECKPOINT))
         self.pins = (*rules, f"{CHECKPOINT}{text}")
 
     def unpin(self, number: int) -> str:
-        """Let a rule go, by its number from 1; raises NbchatError if there is none."""
+        """Remove a pin by its number from 1 and return it; raises NbchatError."""
         if not 1 <= number <= len(self.pins):
-            raise NbchatError(f"there is no pin {number}; there are {len(self.pins)}")
+            raise NbchatError(
+                f"there is no pin {number}; the number of pins is {len(self.pins)}"
+            )
         text = self.pins[number - 1]
         self.pins = (*self.pins[: number - 1], *self.pins[number:])
         return text
@@ -353,13 +345,13 @@ def title_of(text: str) -> str:
 
 
 def _farthest_summary(active: Sequence[Compaction]) -> Compaction | None:
-    """Of the compactions in force the one that covers most; of equals the newest."""
+    """The active summary that covers most; of equals the newest."""
     summaries = (record for record in reversed(active) if record.kind == "summary")
     return max(summaries, key=lambda record: record.stop, default=None)
 
 
 def _ended(compactions: Iterable[Compaction]) -> list[Compaction]:
-    """The records without the beginnings of what ended; what did not, has failed."""
+    """Drop "running" records of compactions that ended; mark the others as failed."""
     records = list(compactions)
     newest = {record.id: record for record in records}
     return [
@@ -374,7 +366,7 @@ def _ended(compactions: Iterable[Compaction]) -> list[Compaction]:
 def _checked(
     records: Sequence[Compaction], transcript: Sequence[Entry]
 ) -> list[Compaction]:
-    """The records, out of force where what they cover is not what they covered."""
+    """Deactivate compactions whose covered entries changed."""
     stops = {each.stop for each in records if each.prefix_hash and each.is_in_force}
     hashes = prefix_hashes(transcript, stops)
     return [
@@ -391,12 +383,12 @@ def _is_changed(record: Compaction, hashes: Mapping[int, str]) -> bool:
 
 
 def _entry(position: int, fields: Sequence[str]) -> Entry:
-    """An entry from its fields, so that a mistake shows where it is made."""
+    """An entry from its fields; raises HistoryError for invalid ones."""
     is_tuple = isinstance(fields, tuple | list)
     if not is_tuple or len(fields) not in (2, 3, 4, 5) or not _are_texts(fields):
         raise HistoryError(
-            f"entry {position} is no entry: {_brief(fields)}; use a tuple of strings "
-            f"({', '.join(Entry._fields)}), the last three may be left out"
+            f"entry {position} is invalid: {_brief(fields)}; use a tuple of strings "
+            f"({', '.join(Entry._fields)}); the last three are optional"
         )
     if fields[0] not in ROLES:
         raise HistoryError(

@@ -1,119 +1,201 @@
-"""Which result belongs to which call.
+"""Find turns, messages and tool-call pairs, and where a history can be cut.
 
-They are tied by `tool_id` and nothing else; of several calls with one id the first that
-waits is answered. A call is open as long as nobody has spoken after it; then it counts
-as dead, and only a result that comes late can bring it back.
+| noun | begins with |
+|---|---|
+| message | every entry, but what a model says in a row is one message |
+| turn | the first of a run of user entries; holds all until the next such run |
+| unit | a message, with the attachments before it and all results of its calls |
+
+A result belongs to a call by `tool_id` alone; of several calls with one id the first
+open one is answered. A call without a result is open until the next user or model
+message, then abandoned; a late result still attaches to it. Cuts fall between units.
 """
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from nbchat.conversation.entries import Entry, failed_result
 
 INTERRUPTED = "interrupted, the result is unknown"
+"""The result that is assumed for a call that has none."""
 
 MODEL_ROLES = ("assistant", "thinking")
-"""The roles of what a model says."""
-
-
-def calls_by_result(entries: Iterable[Entry]) -> dict[int, int]:
-    """The place of the call that each result answers, by the result's own place."""
-    ties = CallMatcher()
-    found = ((place, ties.match(entry)) for place, entry in enumerate(entries))
-    return {place: call for place, call in found if call is not None}
-
-
-class CallMatcher:
-    """Which call each result answers, told entry by entry."""
-
-    def __init__(self) -> None:
-        """Begin with nothing said."""
-        self._waiting: dict[str, deque[int]] = defaultdict(deque)
-        self._dead: dict[str, deque[int]] = defaultdict(deque)
-        self._previous: Entry | None = None
-        self._place = -1
-
-    def match(self, entry: Entry) -> int | None:
-        """The place of the call that the next entry answers; None if it answers none.
-
-        A call still open comes before a dead one, the latest of which comes first.
-        """
-        self._place += 1
-        if begins_message(entry, self._previous):
-            for tool_id, places in self._waiting.items():
-                self._dead[tool_id] += places
-            self._waiting.clear()
-        self._previous = entry
-        if entry.is_call:
-            self._waiting[entry.tool_id].append(self._place)
-        elif entry.role == "tool" and self._waiting.get(entry.tool_id):
-            return self._waiting[entry.tool_id].popleft()
-        elif entry.role == "tool" and self._dead.get(entry.tool_id):
-            return self._dead[entry.tool_id].pop()
-        return None
-
-    def open_positions(self) -> list[int]:
-        """Where the calls stand that wait for a result, in order."""
-        return sorted(place for places in self._waiting.values() for place in places)
 
 
 def begins_message(entry: Entry, previous: Entry | None) -> bool:
-    """Whether somebody speaks anew, so that open calls before it are dead."""
-    if entry.role == "tool":
+    """Whether an entry begins a message, not continues what the model says."""
+    if previous is None or entry.role not in MODEL_ROLES:
+        return True
+    return previous.role not in MODEL_ROLES
+
+
+def message_starts(entries: Sequence[Entry]) -> list[int]:
+    """Indices where messages begin."""
+    pairs = enumerate(zip(entries, [None, *entries], strict=False))
+    return [index for index, pair in pairs if begins_message(*pair)]
+
+
+def count_messages(entries: Sequence[Entry]) -> int:
+    """How many messages the entries make."""
+    return len(message_starts(entries))
+
+
+def message_at(entries: Sequence[Entry], index: int) -> range:
+    """Indices of the message that an entry is part of."""
+    start, stop = index, index + 1
+    while start and not begins_message(entries[start], entries[start - 1]):
+        start -= 1
+    while stop < len(entries) and not begins_message(entries[stop], entries[stop - 1]):
+        stop += 1
+    return range(start, stop)
+
+
+def ends_with_answer(entries: Sequence[Entry]) -> bool:
+    """Whether the last message is the model's and calls no tool."""
+    if not entries or entries[-1].role not in MODEL_ROLES:
         return False
-    return (
-        entry.role not in MODEL_ROLES
-        or previous is None
-        or previous.role not in MODEL_ROLES
-    )
+    last = message_at(entries, len(entries) - 1)
+    return not any(entries[index].is_call for index in last)
+
+
+def begins_turn(entries: Sequence[Entry], index: int) -> bool:
+    """Whether a turn begins at an index."""
+    is_first = index == 0 or entries[index - 1].role != "user"
+    return is_first and entries[index].role == "user"
+
+
+def turns(entries: Sequence[Entry]) -> list[range]:
+    """Indices of every turn; entries before the first prompt belong to none."""
+    starts = [index for index in range(len(entries)) if begins_turn(entries, index)]
+    return [range(*turn) for turn in pairwise([*starts, len(entries)])]
+
+
+def last_turn(entries: Sequence[Entry]) -> range | None:
+    """Indices of the last turn; None before the first one."""
+    indices = reversed(range(len(entries)))
+    start = next((index for index in indices if begins_turn(entries, index)), None)
+    return None if start is None else range(start, len(entries))
+
+
+def last_prompt(entries: Sequence[Entry]) -> int | None:
+    """The index of the last text that the user typed; None before the first one."""
+    indices = reversed(range(len(entries)))
+    return next((index for index in indices if entries[index].is_prompt), None)
+
+
+def attachments_start(entries: Sequence[Entry], index: int) -> int:
+    """The index where the attachments of the prompt at `index` begin."""
+    while index and entries[index - 1].is_attachment:
+        index -= 1
+    return index
+
+
+def answered_length(entries: Sequence[Entry]) -> int:
+    """The number of entries before the user entries at the end."""
+    length = len(entries)
+    while length and entries[length - 1].role == "user":
+        length -= 1
+    return length
+
+
+class CallMatcher:
+    """Matches results to calls, entry by entry."""
+
+    def __init__(self) -> None:
+        """Start before the first entry."""
+        self._open: dict[str, deque[int]] = defaultdict(deque)
+        self._abandoned: dict[str, deque[int]] = defaultdict(deque)
+        self._previous: Entry | None = None
+        self._index = -1
+
+    def match(self, entry: Entry) -> int | None:
+        """The index of the call that the next entry answers; None if it answers none.
+
+        An open call comes before an abandoned one, of which the latest comes first.
+        """
+        self._index += 1
+        if begins_chat_message(entry, self._previous):
+            for tool_id, indices in self._open.items():
+                self._abandoned[tool_id] += indices
+            self._open.clear()
+        self._previous = entry
+        if entry.is_call:
+            self._open[entry.tool_id].append(self._index)
+        elif entry.role == "tool" and self._open.get(entry.tool_id):
+            return self._open[entry.tool_id].popleft()
+        elif entry.role == "tool" and self._abandoned.get(entry.tool_id):
+            return self._abandoned[entry.tool_id].pop()
+        return None
+
+    def open_calls(self) -> list[int]:
+        """Indices of the calls that wait for a result, in order."""
+        return sorted(index for indices in self._open.values() for index in indices)
+
+
+def begins_chat_message(entry: Entry, previous: Entry | None) -> bool:
+    """Whether an entry begins a message of the user or the model."""
+    return entry.role != "tool" and begins_message(entry, previous)
+
+
+def calls_by_result(entries: Iterable[Entry]) -> dict[int, int]:
+    """The index of the call that each result answers, by the result's index."""
+    matcher = CallMatcher()
+    found = ((index, matcher.match(entry)) for index, entry in enumerate(entries))
+    return {index: call for index, call in found if call is not None}
+
+
+def call_pairs(entries: Iterable[Entry]) -> dict[int, int]:
+    """Indices of calls and results that belong together, each by the other."""
+    calls = calls_by_result(entries)
+    return calls | {call: result for result, call in calls.items()}
 
 
 def open_calls(history: Iterable[Entry]) -> list[Entry]:
-    """The calls of the newest message that have no result yet, in order."""
-    ties = CallMatcher()
+    """The calls of the last message that have no result yet, in order."""
+    matcher = CallMatcher()
     entries = list(history)
     for entry in entries:
-        ties.match(entry)
-    return [entries[place] for place in ties.open_positions()]
+        matcher.match(entry)
+    return [entries[index] for index in matcher.open_calls()]
 
 
 def safe_cuts(history: Sequence[Entry]) -> list[int]:
-    """Indices between units, the end included: no call waits there for its result."""
-    ties = CallMatcher()
-    ends = {ties.match(entry): place for place, entry in enumerate(history)}
-    ends |= dict.fromkeys(ties.open_positions(), len(history))
+    """Indices where a unit begins and no call waits for its result; the end included.
+
+    Without the end where calls are open.
+    """
+    matcher = CallMatcher()
+    ends = {matcher.match(entry): index for index, entry in enumerate(history)}
+    ends |= dict.fromkeys(matcher.open_calls(), len(history))
     cuts, last_end = [], -1
-    for place in range(len(history) + 1):
-        if place > last_end and not _continues(history, place):
-            cuts.append(place)
-        last_end = max(last_end, ends.get(place, -1))
+    for index in range(len(history) + 1):
+        if index > last_end and not _continues_unit(history, index):
+            cuts.append(index)
+        last_end = max(last_end, ends.get(index, -1))
     return cuts
 
 
 def interrupted_results(entries: Sequence[Entry]) -> dict[int, Entry]:
-    """What is stated of every call that has no result, by the call's place."""
+    """A result that says "interrupted" for every call without one, by its index."""
     finished = set(calls_by_result(entries).values())
     return {
-        place: failed_result(entry, INTERRUPTED)
-        for place, entry in enumerate(entries)
-        if entry.is_call and place not in finished
+        index: failed_result(entry, INTERRUPTED)
+        for index, entry in enumerate(entries)
+        if entry.is_call and index not in finished
     }
 
 
 def with_interrupted_results(entries: Sequence[Entry]) -> list[Entry]:
-    """The same entries, and after a call without a result what is stated of it."""
-    stated = interrupted_results(entries)
-    pairs = ((entry, stated.get(place)) for place, entry in enumerate(entries))
+    """The entries, each call without a result followed by one that says so."""
+    results = interrupted_results(entries)
+    pairs = ((entry, results.get(index)) for index, entry in enumerate(entries))
     return [each for pair in pairs for each in pair if each is not None]
 
 
-def _continues(history: Sequence[Entry], place: int) -> bool:
-    """Whether the entry at `place` belongs to the unit before it."""
-    if not 0 < place < len(history):
+def _continues_unit(history: Sequence[Entry], index: int) -> bool:
+    if not 0 < index < len(history):
         return False
-    entry, previous = history[place], history[place - 1]
-    if entry.role == "tool":
-        return True
-    if entry.role == "user":  # a picture or a file stays with the words about it
-        return previous.role == "user" and bool(previous.tool_name)
-    return entry.role in MODEL_ROLES and previous.role in MODEL_ROLES
+    entry, previous = history[index], history[index - 1]
+    is_after_attachment = entry.role == "user" and previous.is_attachment
+    return not begins_chat_message(entry, previous) or is_after_attachment

@@ -202,7 +202,7 @@ def _show(event: Event, text: WrappedText) -> None:
     match event:
         case TextDelta(piece):
             text.write(piece)
-        case EntryAdded(_, entry) if entry.role == "assistant" and not entry.is_call:
+        case EntryAdded(_, entry) if entry.is_answer:
             text.end()
         case ToolRequested(call):
             print(f"[{call.tool_name} {call.tool_args}]")

@@ -51,11 +51,7 @@ class Reply:
     @property
     def text(self) -> str:
         """What was said, calls and thinking left out."""
-        return "\n".join(
-            entry.content
-            for entry in self.entries
-            if entry.role == "assistant" and not entry.is_call
-        )
+        return "\n".join(entry.content for entry in self.entries if entry.is_answer)
 
     @property
     def calls(self) -> list[Entry]:

@@ -13,7 +13,7 @@ from nbchat.conversation.turns import (
     INTERRUPTED,
     MODEL_ROLES,
     CallMatcher,
-    begins_message,
+    begins_chat_message,
 )
 from nbchat.providers.base import wire_name
 
@@ -63,7 +63,7 @@ class LegalHistory:
 
     def _add(self, entry: Entry) -> None:
         place = len(self._seen)
-        if begins_message(entry, self._seen[-1] if self._seen else None):
+        if begins_chat_message(entry, self._seen[-1] if self._seen else None):
             self._end_message()
         self._seen.append(entry)
         answered = self._ties.match(entry)
@@ -95,7 +95,7 @@ class LegalHistory:
 
     def _message_with_results(self) -> list[Entry]:
         says_something = any(
-            entry.is_call or (entry.role == "assistant" and entry.content.strip())
+            entry.is_call or (entry.is_answer and entry.content.strip())
             for entry in self._message
         )
         return [*self._message, *self._results.values()] if says_something else []

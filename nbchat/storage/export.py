@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar, get_args
 
 from nbchat.conversation.entries import Compaction, Entry, Kind, Revision, Status, Usage
 from nbchat.conversation.session import Session
+from nbchat.conversation.turns import turns
 from nbchat.errors import HistoryError, NbchatError
 from nbchat.rendering.banners import compaction_html, compaction_text
 from nbchat.rendering.conversation import timeline
@@ -109,10 +110,10 @@ def _body(session: Session, start: int = 0, stop: int | None = None) -> dict[str
 
 
 def _notebook(session: Session) -> str:
-    places = [*_turns(session.transcript), len(session.transcript)]
-    first = _cell(session, 0, places[0], 0, "%load_ext nbchat")
-    turns = enumerate(pairwise(places), 1)
-    cells = [_cell(session, *turn, number) for number, turn in turns]
+    found = turns(session.transcript)
+    start = found[0].start if found else len(session.transcript)
+    first = _cell(session, range(start), 0, "%load_ext nbchat")
+    cells = [_cell(session, turn, number) for number, turn in enumerate(found, 1)]
     book = {
         "cells": [first, *cells],
         "metadata": {
@@ -126,20 +127,11 @@ def _notebook(session: Session) -> str:
     return json.dumps(book, indent=1) + "\n"
 
 
-def _turns(entries: Iterable[Entry]) -> Iterator[int]:
-    """Places at which a person begins to speak."""
-    before = ""
-    for place, entry in enumerate(entries):
-        if entry.role == "user" != before:
-            yield place
-        before = entry.role
-
-
 def _cell(
-    session: Session, start: int, stop: int, number: int, source: str = ""
+    session: Session, turn: range, number: int, source: str = ""
 ) -> dict[str, Any]:
     """A turn as a cell; without a `source` what the person said is its."""
-    entries = session.transcript[start:stop]
+    entries = session.transcript[turn.start : turn.stop]
     said = "\n\n".join(entry.content for entry in entries if entry.role == "user")
     shown = "\n\n".join(_plain(entry) for entry in entries if entry.role != "user")
     output = {"output_type": "stream", "name": "stdout", "text": displayable(shown)}
@@ -147,7 +139,7 @@ def _cell(
         "cell_type": "code",
         "execution_count": None,
         "id": f"turn-{number}",
-        "metadata": {"nbchat": _body(session, start, stop)},
+        "metadata": {"nbchat": _body(session, turn.start, turn.stop)},
         "outputs": [output] if shown else [],
         "source": source or displayable(f"%%chat\n{said}"),
     }

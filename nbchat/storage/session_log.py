@@ -10,9 +10,9 @@ from pathlib import Path
 
 from jupyter_core.paths import secure_write
 
-from nbchat.compaction.plan import count_messages
 from nbchat.conversation.entries import Compaction, Usage
 from nbchat.conversation.session import Session
+from nbchat.conversation.turns import count_messages
 from nbchat.errors import LogUnwritten, NbchatError
 
 

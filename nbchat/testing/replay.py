@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict
 
 from nbchat.conversation.entries import Entry, Usage
 from nbchat.conversation.tools import Tool
+from nbchat.conversation.turns import turns
 from nbchat.providers.base import Reply, ReplyStream, Request, wire_text
 from nbchat.providers.model_info import ModelInfo
 from nbchat.providers.tokens import TokenCounter
@@ -143,32 +144,24 @@ def turns_of(entries: Sequence[Entry]) -> list[Turn]:
 
 
 def _turns(entries: Sequence[Entry]) -> Iterator[Turn]:
-    text: list[str] = []
-    steps: list[Step] = []
-    for is_user, run in _runs(entries):
-        if not is_user:
-            steps.append(_answered(run))
-            continue
+    found = turns(entries)
+    first = found[0].start if found else len(entries)
+    for turn in [range(first), *found]:
+        run = entries[turn.start : turn.stop]
+        text = "\n".join(entry.content for entry in run if entry.role == "user")
+        steps = _steps([entry for entry in run if entry.role != "user"])
         if steps:
-            yield Turn("\n".join(text) or GREETING, tuple(steps))
-            text, steps = [], []
-        text += [entry.content for entry in run]
-    if steps:
-        yield Turn("\n".join(text) or GREETING, tuple(steps))
+            yield Turn(text or GREETING, steps)
 
 
-def _runs(entries: Sequence[Entry]) -> Iterator[tuple[bool, list[Entry]]]:
-    """Runs of a person's words, and responses each with the results of its calls."""
-    run: list[Entry] = []
-    for entry in entries:
-        before = run[-1].role if run else entry.role
-        is_next = before == "tool" and entry.role != "tool"
-        if run and (is_next or (entry.role == "user") != (before == "user")):
-            yield before == "user", run
-            run = []
-        run.append(entry)
-    if run:
-        yield run[-1].role == "user", run
+def _steps(replies: Sequence[Entry]) -> tuple[Step, ...]:
+    """Replies, each with the results of its calls."""
+    steps: list[list[Entry]] = []
+    for entry in replies:
+        if not steps or (steps[-1][-1].role == "tool" and entry.role != "tool"):
+            steps.append([])
+        steps[-1].append(entry)
+    return tuple(map(_answered, steps))
 
 
 def _answered(run: Sequence[Entry]) -> Step:

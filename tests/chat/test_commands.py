@@ -155,9 +155,9 @@ def test_pins_are_listed_added_and_let_go(commands):
     [
         ("/unpin two", "takes a number that /pin lists, not 'two'"),
         ("/unpin", "takes a number"),
-        ("/unpin 0", "there is no pin 0; there are 1"),
-        ("/unpin 2", "there is no pin 2; there are 1"),
-        ("/pin one", "pinned already, as number 1"),
+        ("/unpin 0", "there is no pin 0; the number of pins is 1"),
+        ("/unpin 2", "there is no pin 2; the number of pins is 1"),
+        ("/pin one", "already pinned as number 1"),
         ("/pin " + "word " * 3_000, r"has 3,00\d tokens, a pin may have 2,000"),
     ],
 )
@@ -418,8 +418,8 @@ def test_a_branch_from_before_a_compaction_sees_what_was_folded(commands):
     ("line", "said"),
     [
         ("/branch", "/branch takes the place of one of your messages"),
-        ("/branch 1 text", "at 1 there is nothing that a person said; the last such"),
-        ("/branch 99", "at 99 there is nothing"),
+        ("/branch 1 text", "there is no message of yours at 1; the last one is at"),
+        ("/branch 99", "there is no message of yours at 99"),
         ("/branch -1", "not '-1'"),
     ],
 )
@@ -430,7 +430,7 @@ def test_a_place_that_is_none_changes_nothing(commands, line, said):
     with pytest.raises(NbchatError, match=said):
         commands(agent, line)
     assert agent.session is before
-    with pytest.raises(NbchatError, match="nobody has said anything"):
+    with pytest.raises(NbchatError, match="there is no message yet"):
         commands(agent_for(commands), "/again")
 
 

@@ -33,13 +33,13 @@ TALK = (
 
 
 def places(found) -> list[int]:
-    return [place for place, _ in found.found]
+    return [place for place, _ in found.entries]
 
 
 @pytest.mark.parametrize("query", [2, "2", " 2 ", "recall(2)", 'recall("2:3")', "2:3"])
 def test_a_number_is_a_place_in_the_transcript(query: int | str):
     found = Session(TALK).recall(query)
-    assert found.found[0] == (2, TALK[2])
+    assert found.entries[0] == (2, TALK[2])
 
 
 def test_a_call_comes_with_its_result_and_a_result_with_its_call():
@@ -217,7 +217,7 @@ def test_a_model_finds_what_a_summary_folded_and_not_what_it_sees_anyway():
 def test_where_nothing_was_left_out_the_model_is_told_so():
     agent = agent_with(calls("recall", query="x"), says("Well."), recall=True)
     agent.ask("Look it up.")
-    assert agent.session.transcript[2].content.startswith("nothing was left out")
+    assert agent.session.transcript[2].content.startswith("nothing is hidden")
 
 
 def test_a_recall_is_no_row_of_the_facts():

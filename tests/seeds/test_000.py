@@ -33,7 +33,6 @@ from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.facts.sections import EXCHANGES_TITLE, exchange_lines
-from nbchat.compaction.plan import exchanges
 from nbchat.compaction.policies import PRESETS
 from nbchat.compaction.summarizer.structured import rendered
 from nbchat.compaction.summary_entry import CUT_OFF, OPENING
@@ -50,6 +49,7 @@ from nbchat.conversation.events import (
     UsageReported,
 )
 from nbchat.conversation.session import Session
+from nbchat.conversation.turns import turns as turns_of
 from nbchat.errors import ContextOverflow, Overloaded, RequestRefused
 from nbchat.providers import anthropic_wire, connect, openai_wire
 from nbchat.providers.base import Request
@@ -305,7 +305,7 @@ def test_5_2_workflow_the_last_ten_exchanges_stay_verbatim():
     agent = agent_of()
     before = until_compacted(agent)
     kept = agent.session.transcript[before.stop : before.committed_at]
-    answered = [e for e in exchanges(kept) if e[-1].role == "assistant"]
+    answered = [turn for turn in turns_of(kept) if kept[turn[-1]].role == "assistant"]
     assert len(answered) == KEPT
     assert agent.session.history[1 : 1 + len(kept)] == kept
 

@@ -29,7 +29,6 @@ from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.markup import facts_of, story
-from nbchat.compaction.plan import count_messages
 from nbchat.compaction.triggers.context_breakdown import context_state
 from nbchat.config.factory import build_engine, recorder
 from nbchat.config.settings import settings
@@ -43,7 +42,7 @@ from nbchat.conversation.events import (
     UsageReported,
 )
 from nbchat.conversation.session import Session
-from nbchat.conversation.turns import open_calls, safe_cuts
+from nbchat.conversation.turns import count_messages, open_calls, safe_cuts
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Request
 from nbchat.providers.model_info import ModelInfo

@@ -22,7 +22,6 @@ from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.markup import facts_of, story
-from nbchat.compaction.plan import count_messages
 from nbchat.compaction.triggers.context_breakdown import context_state
 from nbchat.config.factory import build_engine, recorder
 from nbchat.config.settings import settings
@@ -30,6 +29,7 @@ from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.events import Compacted, CompactionFailed
 from nbchat.conversation.session import Session
 from nbchat.conversation.tools import Tool, tool
+from nbchat.conversation.turns import count_messages
 from nbchat.providers.base import Request
 from nbchat.providers.model_info import ModelInfo
 from nbchat.providers.tokens import TokenCounter

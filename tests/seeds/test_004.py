@@ -45,7 +45,6 @@ from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.markup import story
-from nbchat.compaction.plan import count_messages
 from nbchat.compaction.policies import PRESETS
 from nbchat.config.factory import build_agent, recorder
 from nbchat.config.live_changes import apply_setting
@@ -64,6 +63,7 @@ from nbchat.conversation.events import (
     UsageReported,
 )
 from nbchat.conversation.session import Session
+from nbchat.conversation.turns import count_messages
 from nbchat.errors import ContextOverflow, RequestRefused, Stopped
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Provider, Request
@@ -1217,7 +1217,7 @@ def test_fr_6_3_2_the_full_history_can_be_searched(store: SessionStore):
     agent = chat(session=session)
     by_hand(agent)
     assert "QX-77" not in agent.session.history[0].content.partition("<facts>")[0]
-    assert [place for place, _ in agent.session.recall("code qx-77").found] == [0]
+    assert [place for place, _ in agent.session.recall("code qx-77").entries] == [0]
     assert "My code is QX-77." in Commands(store)(agent, "/recall qx-77").text
     assert Commands(store)(agent, "/recall ZZ-1").text == "nothing was found"
 

@@ -284,7 +284,7 @@ def record(**changes: object) -> str:
         ('{"cells": [5], "metadata": {}}', "no exported session"),
         ('{"nbchat": 2}', "newer nbchat"),
         ('{"nbchat": 1}', "damaged: KeyError"),
-        (broken(transcript=[["user"]], usages=[]), "entry 0 is no entry"),
+        (broken(transcript=[["user"]], usages=[]), "entry 0 is invalid"),
         (broken(transcript=[["root", "x"]], usages=[]), "unknown role 'root'"),
         (broken(transcript=5), "damaged"),
         (broken(session_id=5), "5 is no str"),

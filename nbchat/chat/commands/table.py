@@ -25,6 +25,7 @@ from nbchat.config.settings import NbChat, refuse_locked, settings
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import Branched, Event, SavingFailed
 from nbchat.conversation.session import Session
+from nbchat.conversation.turns import attachments_start
 from nbchat.errors import ConfigError, NbchatError, SessionTaken, StoreError
 from nbchat.providers import KINDS, connect, default_model
 from nbchat.providers.base import Provider
@@ -177,7 +178,7 @@ class Commands:
         kept = old.branch(place)  # refuses a place that is none
         said = text if text.strip() else old.transcript[place].content
         if attached is not None:
-            start = old.attachments_start(place)
+            start = attachments_start(old.transcript, place)
             kept = old.branch(place, start)
             brought = old.transcript[start:place]
             attached = [*not_mentioned(old.transcript[place], brought), *attached]

@@ -96,7 +96,7 @@ def spoken_names(
 
 def _words_of(entry: Entry) -> str:
     """What is searched of an entry; a JSON answer is read as records, not as words."""
-    if entry.role in ("user", "assistant") and not entry.is_call:
+    if entry.role == "user" or entry.is_answer:
         return entry.content[:READ_CHARACTERS]
     is_words = entry.role == "tool" and entry.content[:1] not in ("{", "[")
     return entry.content[:READ_OF_TOOLS] if is_words else ""
@@ -292,7 +292,7 @@ def _talk_around(place: int, entries: Sequence[Entry]) -> Iterator[set[str]]:
     asked = (entries[n] for n in range(place - 1, -1, -1) if entries[n].role == "user")
     before = reversed(list(islice(asked, TALK_BEFORE)))
     later = (entries[n] for n in range(place + 1, len(entries)))
-    after = (e for e in later if e.role in ("user", "assistant") and not e.is_call)
+    after = (e for e in later if e.role == "user" or e.is_answer)
     for entry in [*before, *islice(after, TALK_AFTER)]:
         yield words(entry.content)
 

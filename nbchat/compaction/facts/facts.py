@@ -14,6 +14,7 @@ from nbchat.compaction.facts.tool_results import Record, records
 from nbchat.compaction.truncation import shorten
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.search import TOOL_NAME
+from nbchat.conversation.turns import last_prompt
 from nbchat.providers.tokens import TokenCounter
 
 LAST_SHARE, CHARACTERS_PER_TOKEN = 0.15, 4
@@ -59,11 +60,8 @@ def facts(
 
 def last_exchange(transcript: Sequence[Entry], stop: int) -> list[tuple[str, str]]:
     """The last request and its answer, titled, when a cut at `stop` folds them away."""
-    asked = next(
-        (n for n in range(len(transcript) - 1, -1, -1) if transcript[n].role == "user"),
-        stop,
-    )
-    if asked >= stop:
+    asked = last_prompt(transcript)
+    if asked is None or asked >= stop:
         return []
     is_open = transcript[-1].role == "tool"
     last = [(OPEN_TITLE if is_open else ASKED_TITLE, transcript[asked].content)]

@@ -95,9 +95,7 @@ def form_weight(text: str) -> float:
 
 def _said(entries: Sequence[Entry]) -> Iterable[str]:
     return (
-        entry.content
-        for entry in entries
-        if entry.role in ("user", "assistant") and not entry.is_call
+        entry.content for entry in entries if entry.role == "user" or entry.is_answer
     )
 
 

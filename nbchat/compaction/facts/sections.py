@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from nbchat.compaction.markup import facts_of
-from nbchat.compaction.plan import exchanges
 from nbchat.compaction.policies import Policy
 from nbchat.compaction.truncation import within
 from nbchat.conversation.entries import Entry
+from nbchat.conversation.turns import turns
 from nbchat.providers.tokens import TokenCounter
 
 FILES_TITLE = "Files referenced:"
@@ -160,7 +160,7 @@ def rule_lines(
 
 def _rules(entries: Sequence[Entry]) -> Iterator[str]:
     for entry in entries:
-        if entry.role == "user" and not entry.tool_name:
+        if entry.is_prompt:
             yield from rules_in(entry.content[:READ_CHARACTERS])
 
 
@@ -190,7 +190,8 @@ def exchange_lines(
     entries: Sequence[Entry], most: int, budget_tokens: int, counter: TokenCounter
 ) -> list[str]:
     """Lines of the newest `most` exchanges, oldest first; the newest get room first."""
-    asked = _folded(exchanges(entries)[-most:])
+    exchanges = [entries[turn.start : turn.stop] for turn in turns(entries)]
+    asked = _folded(exchanges[-most:])
     room = budget_tokens - counter.count(EXCHANGES_TITLE) - NOTE_TOKENS
     kept: list[str] = []
     for length in LENGTHS:
@@ -216,7 +217,7 @@ def _folded(all_exchanges: Sequence[Sequence[Entry]]) -> list[list[Sequence[Entr
 
 def _line(same: Sequence[Sequence[Entry]], asked_limit: int, told_limit: int) -> str:
     exchange = same[-1]
-    answers = [e.content for e in exchange if e.role == "assistant" and not e.is_call]
+    answers = [e.content for e in exchange if e.is_answer]
     answer = next(filter(None, reversed(answers)), "")
     tools = list(dict.fromkeys(e.tool_name for e in exchange if e.is_call))
     called = f" [{', '.join(tools)}]" if tools else ""

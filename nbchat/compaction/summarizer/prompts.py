@@ -153,7 +153,7 @@ class Assignment:
     @property
     def people(self) -> str:
         """The newest of what people said, to tell their language by."""
-        said = [e.content for e in self.covered if e.role == "user" and not e.tool_name]
+        said = [e.content for e in self.covered if e.is_prompt]
         return "\n".join(text[-SAMPLE:] for text in said[-3:])[-SAMPLE:]
 
 

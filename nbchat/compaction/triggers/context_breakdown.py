@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nbchat.compaction.plan import answered_part, count_messages
 from nbchat.compaction.triggers.context_tracker import WINDOW_UNKNOWN, Gauge
 from nbchat.compaction.triggers.triggers import read_meters
 from nbchat.conversation.session import Session
 from nbchat.conversation.tools import Tool
+from nbchat.conversation.turns import answered_length, count_messages
 from nbchat.providers.wire import fixed_tokens
 
 
@@ -62,7 +62,7 @@ def context_usage(
     count, entries = gauge.counter.count, gauge.counter.count_entries
     history = session.history
     head = 1 if session.compaction else 0
-    answered = max(answered_part(history), head)
+    answered = max(answered_length(history), head)
     asked = history[answered:]
     return ContextUsage(
         system=count(system),

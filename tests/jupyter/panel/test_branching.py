@@ -16,6 +16,7 @@ from nbchat.chat.commands import Commands
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import Branched
 from nbchat.conversation.session import Session
+from nbchat.conversation.turns import attachments_start
 from nbchat.errors import NbchatError
 from nbchat.jupyter.panel import ChatUI
 from nbchat.jupyter.panel.queries.branching import words_at
@@ -112,7 +113,7 @@ def test_a_place_that_is_none_gives_the_words_back_and_changes_nothing(panel):
         o for each in panel.sent if each["type"] == "events" for o in each["events"]
     ]
     assert {"op": "draft", "text": "other words", "place": 1} in operations
-    assert "nothing that a person said" in json.dumps(operations)
+    assert "no message of yours" in json.dumps(operations)
 
 
 def test_without_other_sessions_nothing_can_be_branched():
@@ -131,7 +132,7 @@ def test_what_an_edited_message_mentions_comes_along_as_it_is_now(panel, desk):
     panel.ask("Look at @df")
     assert panel.wait(20)
     place = len(panel.session.transcript) - 2
-    assert panel.session.attachments_start(place) == place - 1
+    assert attachments_start(panel.session.transcript, place) == place - 1
     desk.values |= {"df": 2, "other": 3}
     panel.go_back(place, "Look at @df and @other")
     brought = [
@@ -190,9 +191,9 @@ def test_a_persons_words_can_be_had_as_they_were_typed():
     agent = Agent(ScriptedProvider(), session=Session(said))
     assert known(words_at(agent, 0))["text"] == f"{ODD}\u202e"
     for place, reason in (
-        (1, "nothing that a person"),
-        (9, "nothing"),
-        (3, "nothing"),
+        (1, "no message of yours at 1"),
+        (9, "no message of yours"),
+        (3, "no message of yours"),
         (2, "no page shows"),
     ):
         with pytest.raises(NbchatError, match=reason):

@@ -37,8 +37,8 @@ class Branch(Protocol):
 def words_at(agent: Agent, place: int) -> dict[str, Any]:
     """What a person said at a place of the transcript, as it was typed."""
     entries = agent.session.transcript[place : place + 1]
-    if not entries or entries[0].role != "user" or entries[0].is_attachment:
-        raise NbchatError(f"at {place} there is nothing that a person said")
+    if not any(entry.is_prompt for entry in entries):
+        raise NbchatError(f"there is no message of yours at {place}")
     try:
         entries[0].content.encode()
     except UnicodeEncodeError:

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable
-from itertools import takewhile
 
 from nbchat.conversation.costs import (
     TurnCost,
@@ -12,7 +11,7 @@ from nbchat.conversation.costs import (
     usage_text,
 )
 from nbchat.conversation.session import Session
-from nbchat.conversation.turns import MODEL_ROLES
+from nbchat.conversation.turns import ends_with_answer
 from nbchat.jupyter.panel.view_model.transcript import Operation, Transcript
 from nbchat.rendering.entries import usage_html
 
@@ -45,7 +44,11 @@ class Costs:
         """
         new = (turn for turn in turn_costs(session) if turn.start > self._told)
         ended = [turn for turn in new if turn.requests and turn.stop > shown]
-        if shown and self._began is not None and not is_answered(session):
+        if (
+            shown
+            and self._began is not None
+            and not ends_with_answer(session.transcript)
+        ):
             ended = [turn for turn in ended if turn.stop < len(session.transcript)]
         self._told = max((turn.start for turn in ended), default=self._told)
         return {turn.stop - 1: usage_html(_text(turn)) for turn in ended}
@@ -62,15 +65,6 @@ class Costs:
         self._told = turn.start
         seconds = None if self._began is None else self._clock() - self._began
         return self._items.show(usage_html(_text(turn, seconds)))
-
-
-def is_answered(session: Session) -> bool:
-    """Whether the model said something last, and called for nothing."""
-    said = takewhile(
-        lambda entry: entry.role in MODEL_ROLES, reversed(session.transcript)
-    )
-    calls = [entry.is_call for entry in said]
-    return bool(calls) and not any(calls)
 
 
 def session_text(session: Session) -> str:

@@ -48,9 +48,10 @@ from nbchat.conversation.events import (
     UsageReported,
 )
 from nbchat.conversation.session import Session
+from nbchat.conversation.turns import ends_with_answer
 from nbchat.jupyter.panel.view_model.asking import WaitingCards
 from nbchat.jupyter.panel.view_model.banners import Banners
-from nbchat.jupyter.panel.view_model.costs import Costs, is_answered, session_text
+from nbchat.jupyter.panel.view_model.costs import Costs, session_text
 from nbchat.jupyter.panel.view_model.figures import figures, meter
 from nbchat.jupyter.panel.view_model.live import Live
 from nbchat.jupyter.panel.view_model.marks import marks
@@ -316,7 +317,7 @@ class Screen:
         if self._agent is None:
             return measured
         session = self._agent.session
-        told = self._tell_cost() if is_answered(session) else []
+        told = self._tell_cost() if ends_with_answer(session.transcript) else []
         return [*told, *measured, *self._set(spent=session_text(session))]
 
     def _tell_cost(self) -> list[Operation]:
