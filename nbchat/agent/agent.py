@@ -105,7 +105,9 @@ class Agent:
         self.system = system
         self.session = session or Session()
         self.engine = engine or CompactionEngine(context_token_threshold=None)
-        looks_up = recall_tool(lambda: self.session, count=self.engine.counter.count)
+        looks_up = recall_tool(
+            lambda: self.session, count=self.engine.tracker.counter.count
+        )
         self.tools = as_tools([*tools, *[looks_up] * recall])
         self.upkeep = Upkeep(self.engine, self._tell, self._base)
         self.tool_choice = tool_choice
@@ -118,7 +120,7 @@ class Agent:
         self._is_running = False
         self._projection = LegalHistory()
         self.use(self.provider)
-        self.engine.resume(self.session)
+        self.engine.tracker.resume(self.session)
 
     def __repr__(self) -> str:
         """The model and the size of the conversation."""
@@ -164,7 +166,7 @@ class Agent:
         with self.alone():
             longest = max(info.output_limit, self.max_output_tokens or 0)
             info = replace(info, output_limit=longest)
-            self.engine.fit(info, floor_tokens=self._floor_tokens())
+            self.engine.tracker.use_model(info, fixed_tokens=self._fixed_tokens())
             self.provider = provider
 
     def warm_up(self) -> None:
@@ -179,8 +181,8 @@ class Agent:
         """
         with self.alone():
             self.session, self.recorder = session, recorder
-            self.engine.set_floor(self._floor_tokens())
-            self.engine.resume(session)
+            self.engine.tracker.set_fixed_tokens(self._fixed_tokens())
+            self.engine.tracker.resume(session)
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -281,7 +283,7 @@ class Agent:
 
     def context_usage(self) -> ContextUsage:
         """What the next request holds, part by part."""
-        return context_usage(self.session, self.engine, self.system, self.tools)
+        return context_usage(self.session, self.engine.tracker, self.system, self.tools)
 
     def unpin(self, number: int) -> Iterator[Event]:
         """Let a pinned rule go, by its number from 1."""
@@ -376,8 +378,8 @@ class Agent:
             usage,
             self.engine.input_tokens,
             self.engine.context_token_threshold,
-            self.engine.context_tokens(self.session),
-            self.engine.info.window,
+            self.engine.tracker.context_tokens(self.session),
+            self.engine.tracker.info.window,
         )
 
     def _run_calls(self, calls: Iterable[Entry], stop: Flag | None) -> Events:
@@ -416,7 +418,9 @@ class Agent:
 
     def _remember(self, entry: Entry, usage: Usage | None = None) -> Event:
         position = self.session.append(entry, usage)
-        self.engine.counter.count_entry(entry)  # once, now: a plan wants all at once
+        self.engine.tracker.counter.count_entry(
+            entry
+        )  # once, now: a plan wants all at once
         return EntryAdded(position, entry, usage)
 
     def _told(self, events: Events) -> Events:
@@ -447,8 +451,8 @@ class Agent:
         try:
             yield from events
         finally:
-            self.engine.set_floor(self._floor_tokens())
+            self.engine.tracker.set_fixed_tokens(self._fixed_tokens())
 
-    def _floor_tokens(self) -> int:
+    def _fixed_tokens(self) -> int:
         system = instructions(self.system, self.session.pins)
-        return fixed_tokens(system, self.tools, self.engine.counter)
+        return fixed_tokens(system, self.tools, self.engine.tracker.counter)

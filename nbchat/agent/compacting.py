@@ -10,8 +10,7 @@ from contextlib import closing
 from dataclasses import replace
 from threading import Event as Flag
 
-from nbchat.compaction.edits import inclusion
-from nbchat.compaction.engine import CompactionEngine, Work
+from nbchat.compaction.engine import CompactionEngine, CompactionRun
 from nbchat.conversation.entries import Compaction, Usage
 from nbchat.conversation.events import (
     Change,
@@ -81,13 +80,13 @@ class Upkeep:
         plan = self._engine.plan(session, trigger=trigger, focus=focus, keep=keep)
         if plan.skip:
             if trigger != "manual":
-                self._engine.cool_down(session, trigger=trigger)
+                self._engine.tracker.cool_down(session, trigger=trigger)
             yield CompactionSkipped(plan.skip, trigger)
             return
         base = self._base() if self._base is not None else None
         paid: list[Usage] = []
         work = self._engine.compact(
-            session, provider, plan, stop=stop, base=base, paid=paid.append
+            session, provider, plan, stop=stop, base=base, on_usage=paid.append
         )
         record = yield from self._ended(session, work, paid)
         yield self._commit(session, record)
@@ -107,7 +106,7 @@ class Upkeep:
 
     def include(self, session: Session, place: int) -> Events:
         """Let the model see again what was left out."""
-        record = inclusion(session, place)
+        record = self._engine.include(session, place)
         self._append(session, record)
         yield CompactionUndone(record)
 
@@ -118,7 +117,6 @@ class Upkeep:
             yield CompactionSkipped("there is no compaction to undo")
             return
         self._append(session, record)
-        self._engine.cool_down(session)  # else a full window would compact at once
         yield CompactionUndone(record)
 
     def redo(self, session: Session) -> Events:
@@ -147,7 +145,7 @@ class Upkeep:
             return
         paid: list[Usage] = []
         work = self._engine.regenerate(
-            session, provider, focus=focus, stop=stop, paid=paid.append
+            session, provider, focus=focus, stop=stop, on_usage=paid.append
         )
         record = yield from self._ended(session, work, paid)
         if record.is_in_force:
@@ -174,7 +172,7 @@ class Upkeep:
         yield PinsChanged(session.pins)
 
     def _check_pin(self, text: str) -> None:
-        size = self._engine.counter.count(text)
+        size = self._engine.tracker.counter.count(text)
         if size > PIN_LIMIT:
             raise NbchatError(
                 f"this text has {size:,} tokens, a pin may have {PIN_LIMIT:,}: "
@@ -182,7 +180,7 @@ class Upkeep:
             )
 
     def _ended(
-        self, session: Session, work: Work, paid: Iterable[Usage]
+        self, session: Session, work: CompactionRun, paid: Iterable[Usage]
     ) -> Generator[Event, None, Compaction]:
         """The record that work ends in, a failed one also after a fault of our own.
 
@@ -210,20 +208,20 @@ class Upkeep:
 
     def _count_exactly(self, session: Session, provider: Provider) -> None:
         """Let the provider count the next request where a policy wants it exact."""
-        if self._base is None or not self._engine.wants_exact_count(session):
+        if self._base is None or not self._engine.tracker.wants_exact_count(session):
             return
         try:
             tokens = provider.count_tokens(self._base())
         except NbchatError as error:
             logger.warning("counting here, %s cannot: %s", provider.name, error)
-            self._engine.set_context_cautiously(session)
+            self._engine.tracker.assume_larger_context(session)
         else:
-            self._engine.set_context(session, tokens)
+            self._engine.tracker.set_context_tokens(session, tokens)
 
     def _commit(self, session: Session, record: Compaction) -> Event:
         if not record.is_in_force:
             session.compactions.append(record)
-            self._engine.record_failure(session)
+            self._engine.tracker.record_failure(session)
             return CompactionFailed(record)
         self._append(session, record)
         return Compacted(record)
@@ -235,13 +233,10 @@ class Upkeep:
     def _append(self, session: Session, record: Compaction) -> None:
         """Change the view; what was counted before it triggers nothing any more."""
         session.compactions.append(record)
-        if record.is_exclusion:
-            self._engine.shift(record)
-        else:
-            self._engine.follow(session)
+        self._engine.tracker.committed(session, record)
 
 
-def _noting(work: Work, started: list[Compaction]) -> Work:
+def _noting(work: CompactionRun, started: list[Compaction]) -> CompactionRun:
     """The same work; `started` gets the record it begins with."""
     with closing(work):
         try:

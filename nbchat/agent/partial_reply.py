@@ -53,7 +53,10 @@ def estimated_usage(
 
     What the response before had in the server's cache is taken to be read from there.
     """
-    context_tokens, count = engine.context_tokens(session), engine.counter.count
+    context_tokens, count = (
+        engine.tracker.context_tokens(session),
+        engine.tracker.counter.count,
+    )
     usage = Usage(
         context_tokens,
         sum(count(entry.content) for entry in entries),
@@ -61,7 +64,7 @@ def estimated_usage(
         is_estimated=True,
         dropped_tokens=sum(count(e.content) for e in entries if e.role == "thinking"),
     )
-    return engine.info.priced(usage)
+    return engine.tracker.info.priced(usage)
 
 
 def incomplete(text: str) -> Entry:

@@ -185,7 +185,7 @@ def _tokens_after(record: Compaction, entry: Entry, counter: TokenCounter) -> in
     return max(0, record.tokens_after + grown)
 
 
-def exclusion(session: Session, place: int, policy: Policy) -> Compaction:
+def exclude(session: Session, place: int, policy: Policy) -> Compaction:
     """The record that leaves out what stands at a place, its figures to come.
 
     Raises NbchatError for what the model does not see anyway, and for calls.
@@ -206,7 +206,7 @@ def exclusion(session: Session, place: int, policy: Policy) -> Compaction:
     return replace(record, start=place)
 
 
-def inclusion(session: Session, place: int) -> Compaction:
+def include(session: Session, place: int) -> Compaction:
     """The record that takes it in again; raises NbchatError if it was not left out."""
     record = session.excluded.get(place)
     if record is None:

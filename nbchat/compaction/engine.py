@@ -1,7 +1,7 @@
-"""How a conversation is compacted: one engine, told what to do by a policy.
+"""Compact conversations: decide when, plan what, and make the records of it.
 
-The engine decides, plans and proposes; it never changes a session. Whoever runs it
-appends the record it returns, and until then the history is what it was.
+The engine never changes a session. The agent appends the records it returns, and until
+then the history is unchanged.
 """
 
 from collections.abc import Callable, Generator
@@ -9,9 +9,8 @@ from dataclasses import replace
 from threading import Event as Flag
 
 from nbchat.compaction import edits
-from nbchat.compaction.edits import exclusion
 from nbchat.compaction.plan import Plan, make_plan
-from nbchat.compaction.policies import Policy, policy_named
+from nbchat.compaction.policies import Policy
 from nbchat.compaction.pruning.pruner import (
     TARGET_SHARE,
     make_pruning,
@@ -29,9 +28,15 @@ from nbchat.compaction.summarizer.strategies import (
     make_draft,
     writers,
 )
-from nbchat.compaction.summarizer.summarize import Heard, Outcome, Paid, write_summary
+from nbchat.compaction.summarizer.summarize import (
+    OnUsage,
+    Outcome,
+    Progress,
+    write_summary,
+)
 from nbchat.compaction.summary_entry import LiveVariables, Replacement
-from nbchat.compaction.triggers.context_tracker import Gauge
+from nbchat.compaction.triggers.context_tracker import ContextTracker
+from nbchat.compaction.triggers.triggers import Decision
 from nbchat.conversation.entries import (
     EXCLUDED_TEXT,
     Compaction,
@@ -48,12 +53,16 @@ from nbchat.providers.model_info import ModelInfo
 
 DEFAULT_THRESHOLD = 5_000
 
-Work = Generator[CompactionStarted | Heard, None, Compaction]
-"""A compaction while it is made: what happens, and in the end its record."""
+CompactionRun = Generator[CompactionStarted | Progress, None, Compaction]
+"""A running compaction: yields its events and returns its record."""
 
 
-class CompactionEngine(Gauge):
-    """Counts what a conversation costs and folds it into a summary when it is time."""
+class CompactionEngine:
+    """Replaces old parts of a conversation with a summary when it gets too long.
+
+    engine = CompactionEngine(policy="tiered")
+    agent = Agent(engine=engine)
+    """
 
     def __init__(
         self,
@@ -71,28 +80,62 @@ class CompactionEngine(Gauge):
         """A threshold of None is 75 % of the model's window, or off if that is unknown.
 
         `summary_model` is another model of the same provider, by name, or a provider;
-        `fallback_model`, of the same kinds, is asked when that one has failed.
-        `summary_shape` is what is tried first: "shared" goes on from the chat's own
-        request, "plain" writes the conversation down anew, and "auto" shares where the
-        last answer was read from the provider's cache. `info` is told by the agent when
-        it is left out here. `live_variables` is asked for lines on what the kernel
-        holds of what entries mention. `encoding` is what to count with instead of the
-        model's: a tiktoken vocabulary, or "characters" (divided by 4, plus 20 %).
+        `fallback_model`, of the same kinds, is asked when that one fails.
+        `summary_shape` is what is tried first: "shared" appends the instruction to the
+        chat's own request, "plain" sends the conversation as data in a new request, and
+        "auto" shares where the last answer was read from the provider's cache. `info`
+        is set by the agent when it is not given. `live_variables` returns lines about
+        the kernel's variables that entries mention. `encoding` replaces the model's
+        own vocabulary in local counts: a tiktoken vocabulary, or "characters" (divided
+        by 4, plus 20 %).
         """
-        super().__init__(context_token_threshold, policy_named(policy), info, encoding)
+        self.tracker = ContextTracker(
+            context_token_threshold,
+            policy,
+            info,
+            encoding,
+            shares_prefix=lambda: self.shares_prefix,
+        )
         self.summary_prompt = summary_prompt
         self.summary_model = summary_model
         self.fallback_model = fallback_model
         self.summary_shape = summary_shape
-        self.shares_prefix = summary_model is None and summary_shape != "plain"
         self.live_variables = live_variables
 
     def __repr__(self) -> str:
-        """The policy and how far the count has come."""
+        """The policy and the tokens counted towards its threshold."""
         return (
             f"<CompactionEngine {self.policy.name} {self.input_tokens:,} of "
             f"{self.context_token_threshold or 'no threshold'}>"
         )
+
+    @property
+    def policy(self) -> Policy:
+        """The policy in force."""
+        return self.tracker.policy
+
+    @property
+    def input_tokens(self) -> int:
+        """Input tokens of all responses since the last compaction."""
+        return self.tracker.input_tokens
+
+    @property
+    def context_token_threshold(self) -> int | None:
+        """Input tokens after which to compact; None when that meter is off."""
+        return self.tracker.limits.threshold
+
+    @property
+    def shares_prefix(self) -> bool:
+        """Whether summary requests may begin like the chat's own, to read its cache."""
+        return self.summary_model is None and self.summary_shape != "plain"
+
+    def update_token_count(self, usage: Usage, *, position: int | None = None) -> None:
+        """Add the usage of a response; `position` is the transcript's length then."""
+        self.tracker.update_token_count(usage, position=position)
+
+    def should_compact(self, session: Session) -> Decision:
+        """Whether to compact now, which meter says so, and why."""
+        return self.tracker.should_compact(session)
 
     def plan(
         self,
@@ -102,22 +145,23 @@ class CompactionEngine(Gauge):
         focus: str = "",
         keep: int | None = None,
     ) -> Plan:
-        """A dry run: what would be folded, or the reason to skip; calls no model.
+        """A dry run: what would be compacted, or why nothing; calls no model.
 
-        `keep` is how many of the newest tokens stay, whatever the policy says.
+        `keep` is how many of the newest tokens stay, instead of what the policy says.
         """
-        if objection := self.objection(trigger):
-            return Plan(trigger, skip=objection)
+        tracker = self.tracker
+        if reason := tracker.reason_to_skip(trigger):
+            return Plan(trigger, skip=reason)
         return make_plan(
             session,
-            self.policy,
+            tracker.policy,
             trigger=trigger,
             focus=focus,
-            counter=self.counter,
-            tokens_before=self.context_tokens(session),
+            counter=tracker.counter,
+            tokens_before=tracker.context_tokens(session),
             keep_tokens=keep,
-            goal_tokens=self.limits.goal,
-            fit_tokens=self.limits.fit(trigger),
+            goal_tokens=tracker.limits.goal,
+            fit_tokens=tracker.limits.fit(trigger),
         )
 
     def create_summary_request(self, plan: Plan, *, refusal: str = "") -> Request:
@@ -127,11 +171,15 @@ class CompactionEngine(Gauge):
         says why an earlier answer was refused.
         """
         model = self.summary_model
-        info = self.info if model is None or isinstance(model, str) else model.info()
+        info = (
+            self.tracker.info
+            if model is None or isinstance(model, str)
+            else model.info()
+        )
         assignment = self._assignment(plan)
         draft = make_draft(
             assignment,
-            Sizes(info, self.counter),
+            Sizes(info, self.tracker.counter),
             rest=assignment.said,
             previous=assignment.previous,
             model=model if isinstance(model, str) else "",
@@ -147,8 +195,8 @@ class CompactionEngine(Gauge):
         *,
         stop: Flag | None = None,
         base: Request | None = None,
-        paid: Paid = lambda _usage: None,
-    ) -> Work:
+        on_usage: OnUsage = lambda _usage: None,
+    ) -> CompactionRun:
         """The record of a compaction, done or failed, for the caller to append.
 
         `base` is the chat's own next request; without it the summary is never asked for
@@ -163,7 +211,7 @@ class CompactionEngine(Gauge):
             plan.trigger, running.messages, plan.tokens_before, running
         )
         made = Replacement(
-            session, plan, self.policy, self.counter, self.live_variables
+            session, plan, self.policy, self.tracker.counter, self.live_variables
         )
         if self.policy.summarizer == "extractive":
             outcome = _without_model(made)
@@ -174,7 +222,7 @@ class CompactionEngine(Gauge):
                 entry_of=made.entry,
                 without_model=self._stand_ins(plan, made),
                 stop=stop,
-                paid=paid,
+                on_usage=on_usage,
             )
         return self._record(session, plan, running, outcome)
 
@@ -188,11 +236,11 @@ class CompactionEngine(Gauge):
         if not may_prune or open_calls(session.history):
             return None
         pruning = make_pruning(
-            session, self.counter, protected=self.policy.protected_tools
+            session, self.tracker.counter, protected=self.policy.protected_tools
         )
-        before = self.context_tokens(session)
-        after = self._scaled(session, before, pruning.saved_tokens)
-        limit = self._limit("window")
+        before = self.tracker.context_tokens(session)
+        after = self.tracker.scaled(session, before, pruning.saved_tokens)
+        limit = self.tracker.limits.guard
         if not pruning.pays(before) or (limit and after > limit * TARGET_SHARE):
             return None
         record = record_of(session, pruning, self.policy, trigger=trigger)
@@ -200,22 +248,31 @@ class CompactionEngine(Gauge):
 
     def shorten(self, session: Session) -> Compaction | None:
         """The record that shortens an output that just came; None where none should."""
-        return newest_shortened(session, self.policy, self.counter)
+        return newest_shortened(session, self.policy, self.tracker.counter)
 
-    def exclude(self, session: Session, place: int) -> Compaction:
-        """The record that keeps what stands at a place from the model.
+    def exclude(self, session: Session, index: int) -> Compaction:
+        """The record that hides the message at an index from the model.
 
-        Raises NbchatError where that cannot be.
+        Raises NbchatError for what cannot be excluded.
         """
-        record = exclusion(session, place, self.policy)
-        entry, before = session.transcript[place], self.context_tokens(session)
+        record = edits.exclude(session, index, self.policy)
+        entry, before = session.transcript[index], self.tracker.context_tokens(session)
         seen_now, seen_then = (
-            session.history_since(place)[0],
+            session.history_since(index)[0],
             entry.with_content(EXCLUDED_TEXT),
         )
-        saved = self.counter.count_entry(seen_now) - self.counter.count_entry(seen_then)
-        after = self._scaled(session, before, saved)
+        saved = self.tracker.counter.count_entry(
+            seen_now
+        ) - self.tracker.counter.count_entry(seen_then)
+        after = self.tracker.scaled(session, before, saved)
         return replace(record, tokens_before=before, tokens_after=after)
+
+    def include(self, session: Session, index: int) -> Compaction:
+        """The record that shows an excluded message to the model again.
+
+        Raises NbchatError for what was not excluded.
+        """
+        return edits.include(session, index)
 
     def undo(self, session: Session) -> Compaction | None:
         """The record that takes back the newest compaction in force; None without."""
@@ -230,9 +287,14 @@ class CompactionEngine(Gauge):
 
         Raises CompactionError when there is no summary or the text cannot be one.
         """
-        window, taken = self.info.window, self.floor_tokens + self.info.output_reserve
+        window, taken = (
+            self.tracker.info.window,
+            self.tracker.fixed_tokens + self.tracker.info.output_reserve,
+        )
         usable = None if window is None else window - taken
-        return edits.edit(session, text, counter=self.counter, usable_tokens=usable)
+        return edits.edit(
+            session, text, counter=self.tracker.counter, usable_tokens=usable
+        )
 
     def regenerate(
         self,
@@ -241,17 +303,19 @@ class CompactionEngine(Gauge):
         *,
         focus: str = "",
         stop: Flag | None = None,
-        paid: Paid = lambda _usage: None,
-    ) -> Work:
+        on_usage: OnUsage = lambda _usage: None,
+    ) -> CompactionRun:
         """The record of the summary in force written anew, from what it was made of.
 
         A failed one leaves the old summary in force. Raises CompactionError when there
         is none.
         """
-        plan = edits.plan_again(session, self.policy, focus=focus, counter=self.counter)
-        work = self.compact(session, provider, plan, stop=stop, paid=paid)
+        plan = edits.plan_again(
+            session, self.policy, focus=focus, counter=self.tracker.counter
+        )
+        work = self.compact(session, provider, plan, stop=stop, on_usage=on_usage)
         attempt = yield from work
-        return edits.regenerated(session, attempt, counter=self.counter)
+        return edits.regenerated(session, attempt, counter=self.tracker.counter)
 
     def _assignment(self, plan: Plan, base: Request | None = None) -> Assignment:
         return Assignment(
@@ -275,7 +339,9 @@ class CompactionEngine(Gauge):
         self, session: Session, provider: Provider, plan: Plan
     ) -> list[Writer]:
         """Whom to ask, in order; nobody where code writes, or who has kept failing."""
-        if self.policy.summarizer == "extractive" or not self.answers(plan.trigger):
+        if self.policy.summarizer == "extractive" or not self.tracker.answers_allowed(
+            plan.trigger
+        ):
             return []
         return writers(
             self._chat(session, provider, plan),
@@ -288,10 +354,10 @@ class CompactionEngine(Gauge):
         usage = self._last_usage(session)
         return Chat(
             provider,
-            self.info,
-            self.counter,
+            self.tracker.info,
+            self.tracker.counter,
             plan.trigger,
-            self.failures,
+            self.tracker.failures,
             usage,
             self._count_error(session, usage),
         )
@@ -303,8 +369,8 @@ class CompactionEngine(Gauge):
         """
         if usage is None or usage.is_estimated:
             return COUNT_ERROR
-        counted = self.floor_tokens + self.counter.count_entries(session.history)
-        share = self.context_tokens(session) / max(counted, 1)
+        counted = self.tracker.fixed_tokens + self.tracker.history_tokens(session)
+        share = self.tracker.context_tokens(session) / max(counted, 1)
         return min(max(1.0, share) * COUNT_MARGIN, COUNT_ERROR)
 
     def _last_usage(self, session: Session) -> Usage | None:
@@ -346,7 +412,7 @@ class CompactionEngine(Gauge):
             running,
             summary=entry.content if entry else "",
             tokens_after=self._tokens_after(session, plan, entry) if entry else 0,
-            summary_tokens=self.counter.count_entry(entry) if entry else 0,
+            summary_tokens=self.tracker.counter.count_entry(entry) if entry else 0,
             cost=running.cost + outcome.cost,
             status=outcome.status,
             reason=outcome.reason,
@@ -357,17 +423,8 @@ class CompactionEngine(Gauge):
 
     def _tokens_after(self, session: Session, plan: Plan, entry: Entry) -> int:
         """The context after, by the measure of the context before."""
-        saved = plan.tokens_covered - self.counter.count_entry(entry)
-        return self._scaled(session, plan.tokens_before, saved)
-
-    def _scaled(self, session: Session, tokens_before: int, saved: int) -> int:
-        """What is left of the context when so many tokens are saved.
-
-        The counts before and after are made the same way and set in proportion to what
-        the provider reported, so that both figures are of one kind.
-        """
-        before = self.floor_tokens + self.counter.count_entries(session.history)
-        return round(tokens_before * (before - saved) / max(before, 1))
+        saved = plan.tokens_covered - self.tracker.counter.count_entry(entry)
+        return self.tracker.scaled(session, plan.tokens_before, saved)
 
 
 def _without_model(made: Replacement) -> Outcome:

@@ -95,7 +95,7 @@ def build_engine(
         live_variables=live_variables(config, namespace),
         encoding=encoding_of(config),
     )
-    engine.base_policy = policy_named(config.policy)
+    engine.tracker.base_policy = policy_named(config.policy)
     return engine
 
 

@@ -3,7 +3,6 @@
 from typing import cast
 
 from nbchat.agent.agent import Agent
-from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import policy_named
 from nbchat.compaction.summarizer.strategies import ShapeChoice
 from nbchat.config.factory import (
@@ -28,7 +27,7 @@ def apply_setting(agent: Agent, config: NbChat, name: str) -> None:
     engine = agent.engine
     match name:
         case "context_token_threshold":
-            engine.set_threshold(config.context_token_threshold)
+            engine.tracker.set_threshold(config.context_token_threshold)
         case "summary_prompt":
             engine.summary_prompt = config.summary_prompt or None
         case "summary_model":
@@ -46,11 +45,10 @@ def apply_setting(agent: Agent, config: NbChat, name: str) -> None:
             agent.use(agent.provider, window=config.window)
         case "policy":
             base = policy_named(config.policy)
-            engine.use_policy(policy_of(config), base=base)
+            engine.tracker.use_policy(policy_of(config), base=base)
         case _:
-            base = engine.base_policy
-            engine.use_policy(policy_of(config, base), base=base)
-    _note_shape(engine)
+            base = engine.tracker.base_policy
+            engine.tracker.use_policy(policy_of(config, base), base=base)
 
 
 def apply_configured(agent: Agent, config: NbChat, name: str) -> None:
@@ -65,11 +63,10 @@ def apply_configured(agent: Agent, config: NbChat, name: str) -> None:
         case "recall":
             _offer_recall(agent, config)
         case "tokenizer":
-            agent.engine.encoding = encoding_of(config)
+            agent.engine.tracker.encoding = encoding_of(config)
             agent.use(agent.provider, window=config.window)
         case "summary_shape":
             agent.engine.summary_shape = cast("ShapeChoice", config.summary_shape)
-            _note_shape(agent.engine)
         case "log_folder":
             _keep_log(agent, config)
 
@@ -115,7 +112,7 @@ def _instruct(agent: Agent, config: NbChat) -> None:
 
 def _offer_recall(agent: Agent, config: NbChat) -> None:
     others = tuple(each for each in agent.tools if each.name != TOOL_NAME)
-    found = recall_tool(lambda: agent.session, count=agent.engine.counter.count)
+    found = recall_tool(lambda: agent.session, count=agent.engine.tracker.counter.count)
     is_offered = offers_recall(config, agent.provider)
     agent.tools = (*others, *as_tools([found] * is_offered))
     agent.use(agent.provider, window=config.window)
@@ -124,9 +121,3 @@ def _offer_recall(agent: Agent, config: NbChat) -> None:
 def _keep_log(agent: Agent, config: NbChat) -> None:
     if agent.recorder is not None:
         agent.recorder.write_log_to(config.log_folder)
-
-
-def _note_shape(engine: CompactionEngine) -> None:
-    """Tell the meter that goes by price how summaries are asked for."""
-    is_own = engine.summary_model is None
-    engine.shares_prefix = is_own and engine.summary_shape != "plain"

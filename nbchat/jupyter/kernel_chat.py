@@ -74,7 +74,7 @@ class NotebookChat:
         brought = attachments(text, contents) if contents else []
         agent = self.agent()
         for each in brought:
-            size = agent.engine.counter.count_entry(each.entry)
+            size = agent.engine.tracker.counter.count_entry(each.entry)
             print(f"attached {each.mention.text}: {size:,} tokens")
         attached = [each.entry for each in brought]
         try:

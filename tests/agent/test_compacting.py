@@ -128,7 +128,7 @@ def test_a_fault_of_ours_fails_the_compaction_and_not_the_chat():
     events = list(compact(Upkeep(engine), kept, ScriptedProvider(summary("A"))))
     assert isinstance(events[-1], CompactionFailed)
     assert events[-1].reason == "ZeroDivisionError()"
-    assert engine.failures == 1
+    assert engine.tracker.failures == 1
     assert kept.history == kept.transcript
 
 
@@ -138,7 +138,7 @@ def test_a_failed_rewrite_does_not_make_the_meters_rest():
     provider = ScriptedProvider(summary("A"), says("no"), says("no"))
     list(compact(upkeep, kept, provider))
     list(regenerate(upkeep, kept, provider))
-    assert engine.failures == 0
+    assert engine.tracker.failures == 0
 
 
 def test_a_pin_is_counted_in_tokens_before_it_is_kept():

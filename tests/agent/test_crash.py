@@ -188,7 +188,7 @@ def test_an_interrupt_at_any_line_of_a_turn_leaves_a_whole_view_that_is_saved(tm
         whole = ["user", "assistant", "user", "assistant"]
         assert roles(agent) in (["summary"], whole[:2], whole[:3], whole)
         agent.provider = ScriptedProvider(says("<summary>later</summary>"), says("3"))
-        agent.engine.set_threshold(100_000)
+        agent.engine.tracker.set_threshold(100_000)
         list(agent.run("three"))
         loaded = reloaded(store, agent)
         store.close()

@@ -88,8 +88,8 @@ def test_the_sum_that_runs_along_is_the_sum_of_all_that_is_seen():
     session, engine = Session(chat(40)), CompactionEngine(None)
 
     def is_exact() -> bool:
-        return engine.context_tokens(session) == (
-            engine.counter.count_entries(session.history)
+        return engine.tracker.context_tokens(session) == (
+            engine.tracker.counter.count_entries(session.history)
         )
 
     assert is_exact()

@@ -62,7 +62,7 @@ def agent_with(*lines: Line, threshold: int | None = None) -> Agent:
 
 def test_a_stopped_answer_is_paid_for_though_no_server_says_how_much():
     agent = agent_with(says("one two three four"))
-    before = agent.engine.context_tokens(agent.session)
+    before = agent.engine.tracker.context_tokens(agent.session)
     events = stopped(agent, "Count to four.", "two")
     position, usage = agent.session.usages[-1]
     counter = TokenCounter()
@@ -77,7 +77,7 @@ def test_a_stopped_answer_is_paid_for_though_no_server_says_how_much():
     assert agent.engine.input_tokens == usage.input_tokens
     [reported] = [each for each in events if isinstance(each, UsageReported)]
     assert reported.usage == usage
-    assert reported.context_tokens == agent.engine.context_tokens(agent.session)
+    assert reported.context_tokens == agent.engine.tracker.context_tokens(agent.session)
 
 
 def test_its_context_is_taken_to_be_cached_as_it_was_the_time_before():
@@ -158,11 +158,11 @@ def test_a_session_that_is_loaded_counts_it_as_the_chat_did():
     agent.ask("Hello?")
     stopped(agent, "Count.", "one")
     later = CompactionEngine(context_token_threshold=None)
-    later.resume(agent.session)
+    later.tracker.resume(agent.session)
     assert later.input_tokens == agent.engine.input_tokens > 800
-    assert later.context_tokens(agent.session) == agent.engine.context_tokens(
+    assert later.tracker.context_tokens(
         agent.session
-    )
+    ) == agent.engine.tracker.context_tokens(agent.session)
 
 
 def test_the_panel_says_about_what_a_stopped_answer_has_cost():

@@ -80,10 +80,10 @@ def test_every_real_conversation_can_be_compacted_without_any_model(run: Traject
     session = Session(run.entries[:cut])
     engine = CompactionEngine(info=ModelInfo("m", window=8_000))
     gone = ScriptedProvider(fails(RequestRefused("gone")))
-    before = engine.context_tokens(session)
+    before = engine.tracker.context_tokens(session)
     record = compacted(session, engine, gone, "window")
     assert record.status == "degraded"
-    assert engine.context_tokens(session) < before * 0.6
+    assert engine.tracker.context_tokens(session) < before * 0.6
     assert wire_faults(session, run.system) == []
 
 
@@ -96,4 +96,4 @@ def test_a_summary_request_fits_the_smallest_windows(run: Trajectory):
         plan = engine.plan(session)
         request = engine.create_summary_request(plan)
         text = request.history[0].content
-        assert engine.counter.count(text) + request.max_output_tokens < window
+        assert engine.tracker.counter.count(text) + request.max_output_tokens < window

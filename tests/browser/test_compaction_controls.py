@@ -51,7 +51,7 @@ def commands(agent, line, *, stop):
     "What a person says to the chat itself; the real commands know more."
     name, *rest = line.split()
     if name == "/policy":
-        agent.engine.policy = PRESETS[rest[0]]
+        agent.engine.tracker.use_policy(rest[0])
         return SimpleNamespace(text=f"the policy is {rest[0]}", events=iter(()))
     old = known[rest[0]]
     if rest[1] == "default":

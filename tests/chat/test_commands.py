@@ -261,7 +261,7 @@ def test_the_model_can_be_changed_in_mid_conversation(commands):
     agent.ask("first")
     assert commands(agent, "/model").text == "scripted:model"
     assert commands(agent, "/model local:smollm2").text == "local:smollm2"
-    assert agent.engine.info.window == 8_192
+    assert agent.engine.tracker.info.window == 8_192
     with pytest.raises(ConfigError, match="names no known provider"):
         commands(agent, "/model gpt")
     assert agent.provider.name == "local:smollm2"
@@ -397,7 +397,7 @@ def test_an_earlier_message_is_put_otherwise_and_the_chat_goes_on_from_there(com
         "another",
     ]
     assert agent.session.pins == ("Be brief.",)
-    assert agent.engine.context_tokens(agent.session) == (
+    assert agent.engine.tracker.context_tokens(agent.session) == (
         agent.session.usages[-1][1].context_tokens
     )
     assert commands._store.load(agent.session.session_id).pins == ("Be brief.",)

@@ -164,10 +164,10 @@ def test_turns_since_a_compaction_count_when_it_is_changed(store, name: str):
     do(agent, "compact")
     agent.ask("two")
     change_late(agent, name)
-    counted = agent.engine.counter.count_entries(agent.session.history)
+    counted = agent.engine.tracker.counter.count_entries(agent.session.history)
     again = Agent(ScriptedProvider(), session=reloaded(store, agent))
     for each in (agent, again):
-        known = each.engine.context_tokens(each.session)
+        known = each.engine.tracker.context_tokens(each.session)
         assert known == pytest.approx(counted, rel=0.03)
         assert each.engine.plan(each.session).tokens_before == known
 
@@ -270,8 +270,8 @@ def test_the_counts_of_an_edit_follow_its_size(store):
     after = agent.session.compaction
     assert before is not None
     assert after is not None
-    grown = agent.engine.counter.count_entry(after.entry)
-    grown -= agent.engine.counter.count_entry(before.entry)
+    grown = agent.engine.tracker.counter.count_entry(after.entry)
+    grown -= agent.engine.tracker.counter.count_entry(before.entry)
     assert after.tokens_after - before.tokens_after == grown > 0
 
 
@@ -280,7 +280,9 @@ def test_the_counts_of_an_edit_follow_its_size(store):
 )
 def test_any_text_may_be_an_edit_and_only_our_tags_are_tags(store, text: str):
     agent = chained(store)
-    agent.engine.fit(agent.engine.info.__class__("m"))  # no window: any length
+    agent.engine.tracker.use_model(
+        agent.engine.tracker.info.__class__("m")
+    )  # no window: any length
     list(agent.edit_compaction(text))
     told = agent.session.history[0].content
     assert told.count("<summary>") == told.count("</summary>") == 1

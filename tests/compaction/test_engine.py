@@ -68,7 +68,7 @@ def test_usage_from_before_a_compaction_does_not_trigger_the_next():
         usages=[(2, Usage(90, 1)), (4, Usage(30, 1))],
         compactions=[Compaction("c", 0, 2, "<summary>x</summary>", committed_at=2)],
     )
-    engine.resume(kept)
+    engine.tracker.resume(kept)
     assert engine.input_tokens == 30
 
 
@@ -172,7 +172,7 @@ def test_a_failed_compaction_is_no_new_beginning_for_the_meter():
         usages=[(2, Usage(90, 1))],
         compactions=[Compaction("c", 0, 2, "", status="failed", committed_at=2)],
     )
-    engine.resume(kept)
+    engine.tracker.resume(kept)
     assert engine.input_tokens == 90
 
 
@@ -180,7 +180,7 @@ def test_a_refused_compaction_is_not_tried_again_at_once():
     engine = CompactionEngine(100)
     kept = session(LONG, LONG)
     engine.update_token_count(Usage(120, 1))
-    engine.cool_down(kept)
+    engine.tracker.cool_down(kept)
     assert not engine.should_compact(kept)
     engine.update_token_count(Usage(100, 1))
     assert engine.should_compact(kept)
@@ -224,7 +224,7 @@ def test_the_request_fits_a_small_window_and_counts_what_it_leaves_out(size: int
     engine = CompactionEngine(info=info)
     kept = session(*(f"{n}: {LONG * size}" for n in range(40 // size)))
     text = engine.create_summary_request(engine.plan(kept)).history[0].content
-    assert engine.counter.count(text) < 1_600
+    assert engine.tracker.counter.count(text) < 1_600
     assert f"The transcript is part 1 of {14 if size == 1 else 2}" in text
     assert ("characters left out]" in text) == (size == 20)
 
@@ -266,7 +266,7 @@ def test_undo_is_one_more_record_that_gives_the_original_view_back():
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: CompactionEngine(0), "0 is no token count"),
+        (lambda: CompactionEngine(0), "above 0 tokens, not 0"),
         (lambda: CompactionEngine(policy="tierd"), "no policy 'tierd'; choose one of"),
         (lambda: Policy("x", window_share=80), "between 0 and 1"),
         (lambda: Policy("x", keep=-1), "negative"),
@@ -280,7 +280,7 @@ def test_settings_that_cannot_work_are_refused_when_set(make, said: str):
 def test_a_threshold_below_the_floor_is_refused_with_the_numbers():
     engine = CompactionEngine(5_000)
     with pytest.raises(ConfigError, match="not above the 6,000 tokens"):
-        engine.fit(ModelInfo("m"), floor_tokens=6_000)
+        engine.tracker.use_model(ModelInfo("m"), fixed_tokens=6_000)
 
 
 def test_passing_faults_of_the_summariser_are_waited_out():

@@ -70,16 +70,23 @@ def test_it_is_taken_in_again_word_for_word():
 def test_the_meter_falls_and_rises_by_what_was_left_out_and_the_sum_goes_on():
     agent = agent_that(says("one"), says("two"))
     agent.ask(SECRET)
-    full, spent = agent.engine.context_tokens(agent.session), agent.engine.input_tokens
+    full, spent = (
+        agent.engine.tracker.context_tokens(agent.session),
+        agent.engine.input_tokens,
+    )
     list(agent.exclude(0))
-    less = agent.engine.context_tokens(agent.session)
+    less = agent.engine.tracker.context_tokens(agent.session)
     assert less < full / 4
     assert agent.engine.input_tokens == spent > 0
-    assert full - less == pytest.approx(agent.engine.counter.count(SECRET), rel=0.1)
+    assert full - less == pytest.approx(
+        agent.engine.tracker.counter.count(SECRET), rel=0.1
+    )
     list(agent.include(0))
-    assert agent.engine.context_tokens(agent.session) == full
+    assert agent.engine.tracker.context_tokens(agent.session) == full
     list(agent.exclude(1))
-    assert agent.engine.context_tokens(agent.session) == pytest.approx(full, abs=10)
+    assert agent.engine.tracker.context_tokens(agent.session) == pytest.approx(
+        full, abs=10
+    )
 
 
 def test_a_tools_output_is_replaced_and_its_call_keeps_a_result():
@@ -197,7 +204,9 @@ def test_a_pruning_leaves_it_out_and_points_at_nothing_that_is_out():
     said += [("user" if n % 2 else "assistant", f"word {n}") for n in range(20)]
     agent = agent_that(session=Session(said))
     list(agent.exclude(4))
-    ((place, text),) = make_pruning(agent.session, agent.engine.counter).replacements
+    ((place, text),) = make_pruning(
+        agent.session, agent.engine.tracker.counter
+    ).replacements
     assert place == 2
     assert "same as recall(4)" not in text
 
@@ -272,8 +281,8 @@ def test_what_is_left_out_counts_once_beside_a_compaction(
     change(agent)
     loaded = store.load(agent.session.session_id)
     again = agent_that(session=loaded)
-    known = agent.engine.context_tokens(agent.session)
-    assert again.engine.context_tokens(loaded) == known
+    known = agent.engine.tracker.context_tokens(agent.session)
+    assert again.engine.tracker.context_tokens(loaded) == known
     sent = again.provider.count_tokens(again._base())
     assert known == pytest.approx(sent, abs=60)
 
@@ -293,9 +302,9 @@ def test_a_session_that_comes_back_shows_and_counts_the_same(
         session=store.load(agent.session.session_id),
     )
     assert again.session.history == agent.session.history
-    assert again.engine.context_tokens(again.session) == agent.engine.context_tokens(
-        agent.session
-    )
+    assert again.engine.tracker.context_tokens(
+        again.session
+    ) == agent.engine.tracker.context_tokens(agent.session)
     assert again.engine.input_tokens == agent.engine.input_tokens
 
 

@@ -80,7 +80,7 @@ def test_a_limit_below_the_floor_is_refused_when_the_policy_is_set():
     with pytest.raises(
         ConfigError, match=r"'early' 1,000 is not above the 1,2\d\d tok"
     ):
-        agent.engine.use_policy("early")
+        agent.engine.tracker.use_policy("early")
     assert agent.engine.policy.name == "single-summary"
     with pytest.raises(ConfigError, match="limit of policy 'early'"):
         Agent(provider, system="word " * 1_200, engine=CompactionEngine(policy="early"))
@@ -89,7 +89,7 @@ def test_a_limit_below_the_floor_is_refused_when_the_policy_is_set():
 def test_an_unknown_policy_changes_nothing():
     engine = CompactionEngine()
     with pytest.raises(ConfigError, match=r"no policy 'teired'; choose .*tiered"):
-        engine.use_policy("teired")
+        engine.tracker.use_policy("teired")
     assert engine.policy.name == "single-summary"
 
 
@@ -105,13 +105,13 @@ def test_an_unknown_policy_changes_nothing():
 )
 def test_each_policy_has_its_guard(name, limit):
     info = ModelInfo("m", window=200_000)
-    assert Limits(PRESETS[name], info, None).guard == limit
+    assert Limits.of(PRESETS[name], info, None).guard == limit
 
 
 def test_the_guard_never_reaches_into_the_answers_room():
     info = ModelInfo("m", window=8_000, output_limit=4_000)
     policy = Policy("x", "window", window_share=0.95, share_of="window")
-    assert Limits(policy, info, None).guard == 6_000
+    assert Limits.of(policy, info, None).guard == 6_000
 
 
 def test_messages_are_kept_with_the_calls_they_belong_to():
@@ -161,7 +161,7 @@ def test_less_is_kept_where_it_would_not_fit_and_the_record_warns():
     session = chat(14)
     engine = CompactionEngine(policy=Policy("x", "window", keep=24), info=info)
     plan = engine.plan(session, trigger="window")
-    assert plan.tokens_after <= engine.limits.guard
+    assert plan.tokens_after <= engine.tracker.limits.guard
     assert plan.note.startswith("only ")
     record = finished(engine.compact(session, ScriptedProvider(GOOD), plan))
     assert "newest messages kept" in record.note
@@ -171,13 +171,13 @@ def test_a_summary_that_leaves_the_context_too_full_is_asked_for_shorter():
     info = ModelInfo("m", window=8_000, output_limit=500)
     session = chat(14)
     engine = CompactionEngine(policy=Policy("x", "window", keep=4), info=info)
-    engine.set_floor(5_200)
+    engine.tracker.set_fixed_tokens(5_200)
     plan = engine.plan(session, trigger="window")
     wordy = says(f"<summary>{'They talked about W100. ' * 150}</summary>")
     provider = ScriptedProvider(wordy, GOOD, window=8_000)
     record = finished(engine.compact(session, provider, plan))
     assert record.status == "done"
-    assert record.tokens_after <= engine.limits.guard
+    assert record.tokens_after <= engine.tracker.limits.guard
     assert "there is room for" in provider.requests[1].history[-1].content
 
 
@@ -208,9 +208,9 @@ def test_a_policy_that_waits_keeps_the_history_and_tries_again_ever_later():
             bad = ScriptedProvider(*[says("no")] * 5)
             record = finished(engine.compact(session, bad, plan))
             assert record.status == "failed"
-            engine.record_failure(session)
+            engine.tracker.record_failure(session)
         else:
-            assert "times in a row; the next try comes after" in decision.reason
+            assert "; trying again in" in decision.reason
         engine.update_token_count(Usage(9_000, 10))
     assert tries == [1, 2, 4, 8]
 
@@ -252,7 +252,7 @@ def test_near_its_limit_the_provider_counts():
     session = chat(30, "word " * 250)
     provider = Counting(GOOD, says("Here."), window=12_000)
     agent = Agent(provider, engine=CompactionEngine(policy=policy), session=session)
-    assert agent.engine.wants_exact_count(session)
+    assert agent.engine.tracker.wants_exact_count(session)
     events = list(agent.run("go on"))
     done = [event for event in events if isinstance(event, Compacted)]
     assert done[0].compaction.tokens_before == 9_999
@@ -305,7 +305,7 @@ def test_an_output_is_short_before_the_model_first_sees_it_and_whole_for_ever():
     assert "recall(2) brings them back" in shown
     assert agent.session.transcript[2].content == rows()
     sent = COUNTER.count_entries(agent.provider.requests[1].history)
-    assert agent.engine.context_tokens(agent.session) <= sent + 100
+    assert agent.engine.tracker.context_tokens(agent.session) <= sent + 100
 
 
 @pytest.mark.parametrize("kind", ["fault", "small"])
@@ -353,11 +353,11 @@ def test_a_reloaded_session_counts_on_though_outputs_came_short():
     agent = agent_fetching("table", PRESETS["early"])
     list(agent.run("Fetch."))
     other = CompactionEngine(policy="early")
-    other.resume(agent.session)
+    other.tracker.resume(agent.session)
     assert other.input_tokens == agent.engine.input_tokens
-    assert other.context_tokens(agent.session) == agent.engine.context_tokens(
+    assert other.tracker.context_tokens(
         agent.session
-    )
+    ) == agent.engine.tracker.context_tokens(agent.session)
 
 
 def test_a_failed_summary_by_hand_leaves_the_history_and_says_why():

@@ -129,7 +129,7 @@ def test_another_model_of_the_provider_is_asked_where_the_first_one_is(store):
         "openai:mistral",
         url,
     )
-    assert agent.engine.info.window == 8_000
+    assert agent.engine.tracker.info.window == 8_000
     obey(agent, "/set summary_model openai:small")
     assert agent.engine.summary_model.endpoint.url == url
     obey(agent, "/model local:smollm2")
@@ -160,9 +160,9 @@ def test_a_window_that_is_taken_back_is_the_models_own_again(store, monkeypatch)
     store.set_setting("", "window", 8_000)
     config = settings(model=MODEL)
     agent = build_agent(config, store=store)
-    assert agent.engine.info.window == 8_000
+    assert agent.engine.tracker.info.window == 8_000
     Commands(store, config)(agent, "/set window default")
-    assert agent.engine.info.window == agent.provider.info().window == 400_000
+    assert agent.engine.tracker.info.window == agent.provider.info().window == 400_000
 
 
 @pytest.mark.parametrize("name", ["summary_model", "fallback_model"])
@@ -270,10 +270,10 @@ def test_a_value_may_have_a_for_of_its_own(chat, store):
 def test_the_longest_answer_and_the_window_count_at_once(chat):
     agent, obey = chat
     obey(agent, "/set window 50000")
-    assert agent.engine.info.window == 50_000
+    assert agent.engine.tracker.info.window == 50_000
     obey(agent, "/set max_output_tokens 9000")
-    assert agent.engine.info.window == 50_000
-    assert agent.engine.limits.usable_window == 41_000
+    assert agent.engine.tracker.info.window == 50_000
+    assert agent.engine.tracker.limits.usable_window == 41_000
 
 
 def test_every_choice_of_a_policy_can_be_set():

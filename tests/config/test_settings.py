@@ -91,7 +91,7 @@ def test_an_agent_is_built_as_the_settings_say():
     )
     agent = build_agent(config)
     assert agent.provider.name == "local:smollm2"
-    assert agent.engine.info.window == 4_096
+    assert agent.engine.tracker.info.window == 4_096
     assert agent.engine.context_token_threshold == 2_000
     assert agent.engine.summary_prompt == "List the refunds."
     assert agent.system == "Be brief."

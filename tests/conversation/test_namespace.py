@@ -213,7 +213,7 @@ def test_the_list_is_bounded_and_cannot_forge_our_tags():
     lines = text.partition(HEADING)[2]
     assert lines.startswith(f"\n- forged: {__name__}.&lt;/facts>&lt;summary>")
     assert lines.count("\n- ") == 20
-    assert engine.counter.count(lines) <= 300
+    assert engine.tracker.counter.count(lines) <= 300
     assert text.count("</facts>") == 1
     small = summary(engine, talk(*names[:9], length=2))
     assert 0 < small.partition(HEADING)[2].count("\n- ") < 9

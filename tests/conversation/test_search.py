@@ -195,7 +195,7 @@ def test_a_model_gets_back_what_it_sees_shortened_by_the_number_in_the_note():
         if e.tool_name == "recall" and e.role == "tool"
     )
     assert answer.content.startswith("[2] result of read:\nline 0: worker 0 did step 0")
-    assert agent.engine.counter.count(answer.content) <= BUDGET_TOKENS
+    assert agent.engine.tracker.counter.count(answer.content) <= BUDGET_TOKENS
 
 
 def test_a_model_finds_what_a_summary_folded_and_not_what_it_sees_anyway():

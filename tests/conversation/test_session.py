@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from nbchat.compaction.triggers.context_tracker import HistorySize
+from nbchat.compaction.triggers.context_tracker import HistoryTokens
 from nbchat.conversation.entries import (
     FAILED,
     INCOMPLETE,
@@ -117,11 +117,11 @@ def test_a_view_that_two_threads_read_at_once_loses_and_doubles_nothing(stop: in
 def test_the_size_of_a_view_that_grows_meanwhile_is_right_afterwards():
     session, counter = Session(), TokenCounter()
     session.transcript = Meanwhile([("user", "Hi")])
-    size = HistorySize(counter)
+    size = HistoryTokens(counter)
     for _ in range(3):
-        session.transcript.look = lambda: size.of(session)
-        size.of(session)
-    assert size.of(session) == counter.count_entries(session.transcript)
+        session.transcript.look = lambda: size.count(session)
+        size.count(session)
+    assert size.count(session) == counter.count_entries(session.transcript)
 
 
 def test_the_last_answer_leaves_calls_out():

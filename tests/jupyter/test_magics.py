@@ -384,7 +384,9 @@ def test_every_setting_that_is_changed_counts_at_once(shell):
         shell.run_line_magic("config", f"NbChat.{line}")
     assert not panel.notifies
     assert (agent.max_steps, agent.system) == (4, "Be fair.")
-    assert engine.counter.count("four") == TokenCounter("characters").count("four")
+    assert engine.tracker.counter.count("four") == TokenCounter("characters").count(
+        "four"
+    )
     assert engine.live_variables is None
     assert (engine.summary_shape, engine.shares_prefix) == ("plain", False)
     assert [each.name for each in agent.tools] == ["recall"]
@@ -416,7 +418,7 @@ def test_another_server_or_model_is_asked_from_then_on(shell, monkeypatch):
     assert agent is shell.run_line_magic("chat", "agent")
     assert (agent.provider.name, agent.provider.endpoint.url) == ("openai:llama3", url)
     assert agent.engine.summary_model.endpoint.url == url
-    assert agent.engine.info.window == 9_000
+    assert agent.engine.tracker.info.window == 9_000
     shell.run_line_magic("config", "NbChat.model = 'local:smollm2'")
     assert agent.provider.name == "local:smollm2"
     assert agent.session.last_answer == "one"
@@ -541,7 +543,7 @@ def test_a_cell_brings_in_a_variable_and_says_so_in_a_line(shell, capsys):
         "The variable prices\n\nlist of 3 items\n[1, 2, 3]",
         "How many @prices, ann@example.org?",
     ]
-    size = agent.engine.counter.count_entry(agent.session.transcript[0])
+    size = agent.engine.tracker.counter.count_entry(agent.session.transcript[0])
     assert capsys.readouterr().out == f"attached @prices: {size} tokens\nThree.\n"
 
 

@@ -235,7 +235,7 @@ def test_trigger_banner_command_and_panel_read_one_number(
         guarded = [e.compaction for e in agent.compact() if isinstance(e, Compacted)]
     assert [record.tokens_before for record in guarded] == [context]
     after = guarded[0].tokens_after
-    assert engine.context_tokens(agent.session) == after < context
+    assert engine.tracker.context_tokens(agent.session) == after < context
     assert f" {after:,} tokens of {context:,}" in _context(agent, "", None).text
 
 
@@ -243,8 +243,8 @@ def test_what_was_said_since_the_last_report_is_estimated_on_top_of_it():
     agent = Agent(WireProvider(lambda _: openai_reply(OPENAI["cached"][0], _), 10**6))
     agent.ask("Hi")
     agent.session.append(Entry("user", STORY))
-    added = agent.engine.counter.count_entry(Entry("user", STORY))
-    assert agent.engine.context_tokens(agent.session) == 950 + added
+    added = agent.engine.tracker.counter.count_entry(Entry("user", STORY))
+    assert agent.engine.tracker.context_tokens(agent.session) == 950 + added
 
 
 def test_a_loaded_session_holds_what_the_banner_said():
@@ -252,5 +252,5 @@ def test_a_loaded_session_holds_what_the_banner_said():
     agent.ask("Hi")
     (record,) = [e.compaction for e in agent.compact() if isinstance(e, Compacted)]
     again = CompactionEngine()
-    again.resume(agent.session)
-    assert again.context_tokens(agent.session) == record.tokens_after
+    again.tracker.resume(agent.session)
+    assert again.tracker.context_tokens(agent.session) == record.tokens_after

@@ -168,11 +168,15 @@ def compact(
 
 def test_1_1_token_awareness_the_context_is_known_before_and_after_every_turn():
     agent = agent_of(system="You help.")
-    empty = agent.engine.context_tokens(agent.session)
+    empty = agent.engine.tracker.context_tokens(agent.session)
     assert empty == COUNTER.count("You help.")
     agent.ask(question(1))
     usage = agent.session.usages[-1][1]
-    assert agent.engine.context_tokens(agent.session) == usage.context_tokens > empty
+    assert (
+        agent.engine.tracker.context_tokens(agent.session)
+        == usage.context_tokens
+        > empty
+    )
 
 
 def test_1_1_old_answers_are_neither_cut_nor_dropped():
@@ -210,11 +214,11 @@ def test_3_2_option_2_without_a_tokenizer_four_characters_are_a_token():
 def test_3_2_option_3_what_the_server_reports_is_taken_as_it_is():
     agent = agent_of(says("Shipped.", tokens=2_345))
     agent.ask(question(1))
-    assert agent.engine.context_tokens(agent.session) == 2_345 + 10
+    assert agent.engine.tracker.context_tokens(agent.session) == 2_345 + 10
     waiting = Entry("user", "And now?")
     agent.session.append(waiting)
     expected = 2_355 + COUNTER.count_entry(waiting)
-    assert agent.engine.context_tokens(agent.session) == expected
+    assert agent.engine.tracker.context_tokens(agent.session) == expected
 
 
 # 4: what is kept
@@ -400,9 +404,9 @@ def test_5_2_workflow_the_updated_memory_is_saved(store: SessionStore):
 def test_5_3_threshold_is_150_000_tokens_of_200_000():
     engine = engine_of(200_000)
     session = Session(said(1))
-    engine.set_context(session, 149_999)
+    engine.tracker.set_context_tokens(session, 149_999)
     assert not engine.should_compact(session)
-    engine.set_context(session, 150_000)
+    engine.tracker.set_context_tokens(session, 150_000)
     assert engine.should_compact(session).trigger == "window"
 
 
@@ -410,7 +414,7 @@ def test_5_3_threshold_is_150_000_tokens_of_200_000():
 def test_5_3_safety_buffer_a_quarter_of_any_window_is_left_for_the_answer(window: int):
     info = ModelInfo("m", window=window, output_limit=64_000)
     engine = CompactionEngine(None, policy="tiered", info=info)
-    guard = engine.limits.guard
+    guard = engine.tracker.limits.guard
     assert guard is not None
     assert guard == int(window * 0.75) <= window - info.output_reserve
 
@@ -421,8 +425,8 @@ def test_5_3_prompt_breakdown_after_compaction_it_is_well_below_the_threshold():
     assert engine.should_compact(session)
     record = compact(engine, session, *[says(SUMMARY)] * 5)
     assert record.status == "done"
-    engine.reset(record)
-    left = engine.context_tokens(session)
+    engine.tracker.reset(record)
+    left = engine.tracker.context_tokens(session)
     assert left == record.tokens_after < 150_000 / 5
     assert COUNTER.count(session.history[0].content) < 0.4 * 150_000
     assert not engine.should_compact(session)
@@ -513,11 +517,11 @@ def test_6_1_token_savings_are_computed_and_told():
 def test_6_2_integration_a_context_of_25_000_tokens_shrinks_by_more_than_72_percent():
     session = Session(said(230))
     engine = engine_of(32_000)
-    before = engine.context_tokens(session)
+    before = engine.tracker.context_tokens(session)
     assert before > 25_000
     record = compact(engine, session, says(SUMMARY))
-    engine.reset(record)
-    assert engine.context_tokens(session) < 0.28 * before
+    engine.tracker.reset(record)
+    assert engine.tracker.context_tokens(session) < 0.28 * before
 
 
 def test_6_2_integration_the_system_prompt_is_the_same_before_and_after():
@@ -536,7 +540,7 @@ def test_7_1_tokens_of_a_history_are_counted_as_the_provider_counts_them():
     request = sent(agent)[-1]
     answer = agent.session.transcript[-1]
     exact = agent.provider.count_tokens(request) + COUNTER.count_entry(answer)
-    assert agent.engine.context_tokens(agent.session) == exact
+    assert agent.engine.tracker.context_tokens(agent.session) == exact
 
 
 def test_7_1_usage_is_reported_after_each_exchange():
@@ -638,7 +642,7 @@ def test_7_3_fewer_than_ten_stay_where_ten_would_not_fit_and_it_is_said():
 def test_7_3_the_percentage_can_be_set():
     provider = ScriptedProvider(window=200_000)
     engine = build_engine(settings(policy="tiered", window_share=0.5), provider)
-    assert engine.limits.guard == 100_000
+    assert engine.tracker.limits.guard == 100_000
 
 
 @pytest.mark.parametrize("kind", ["openai", "anthropic"])
@@ -661,7 +665,7 @@ def test_7_4_with_models_of_both_providers(server: FaultServer, kind: str):
     body = json.dumps(server.requests[-1].body, ensure_ascii=False)
     assert "## Key facts" in body
     assert question(0) not in body.replace("- Where is order", "")
-    assert agent.engine.context_tokens(agent.session) == 1_505
+    assert agent.engine.tracker.context_tokens(agent.session) == 1_505
 
 
 def test_7_4_a_conversation_of_50_exchanges_compacts():
@@ -735,9 +739,9 @@ def test_7_4_multi_session_a_loaded_session_goes_on_where_it_was(store: SessionS
     agent.recorder = recorder(store, agent.session, agent)
     until_compacted(agent)
     other = agent_of(session=store.load(agent.session.session_id))
-    assert other.engine.context_tokens(other.session) == agent.engine.context_tokens(
-        agent.session
-    )
+    assert other.engine.tracker.context_tokens(
+        other.session
+    ) == agent.engine.tracker.context_tokens(agent.session)
     other.ask("And now?")
     assert sent(other)[-1].history[:-1] == tuple(agent.session.history)
 
@@ -880,8 +884,10 @@ def test_8_1_counting_by_characters_the_threshold_comes_earlier_and_never_later(
     told = "Plain English words are about four characters each. " * 20
     session = Session([("user", told), ("assistant", told)])
     exact, rough = engine_of(), engine_of(encoding=CHARACTERS)
-    assert rough.counter.encoding == CHARACTERS
-    assert rough.context_tokens(session) > 1.2 * exact.context_tokens(session)
+    assert rough.tracker.counter.encoding == CHARACTERS
+    assert rough.tracker.context_tokens(session) > 1.2 * exact.tracker.context_tokens(
+        session
+    )
 
 
 # 8.2: configuration
@@ -920,7 +926,7 @@ def test_8_2_use_tiktoken_or_characters_is_an_environment_variable(monkeypatch):
     monkeypatch.setenv("NBCHAT_TOKENIZER", "characters")
     engine = build_engine(settings(), ScriptedProvider())
     agent = Agent(ScriptedProvider(), engine=engine)
-    assert agent.engine.counter.count("abcd" * 100) == 121
+    assert agent.engine.tracker.counter.count("abcd" * 100) == 121
 
 
 def test_8_2_every_single_setting_can_come_from_the_environment(monkeypatch):
@@ -951,7 +957,7 @@ def test_8_2_user_configuration_in_code(store: SessionStore, monkeypatch):
     config = settings(policy="tiered", window_share=0.5, keep=4, model="local:smollm2")
     agent = build_agent(config, store=store)
     assert (agent.engine.policy.name, agent.engine.policy.keep) == ("tiered", 4)
-    assert agent.engine.limits.guard == 8_192 // 2
+    assert agent.engine.tracker.limits.guard == 8_192 // 2
 
 
 def test_8_2_automatic_off_nothing_is_compacted_but_by_hand():
@@ -995,7 +1001,7 @@ def test_9_1_risk_3_what_the_server_counts_more_is_believed():
     agent = agent_of(
         says("Short.", tokens=7_000), says(SUMMARY), session=Session(said(20))
     )
-    assert agent.engine.context_tokens(agent.session) < GUARD
+    assert agent.engine.tracker.context_tokens(agent.session) < GUARD
     (record,) = records(list(agent.run("Hello?")))
     assert record.tokens_before == 7_010
     assert record.tokens_after < GUARD
@@ -1160,7 +1166,7 @@ def test_11_2_format_summary_for_prompt_cannot_forge_our_tags():
 def test_11_3_memory_without_a_meter_nothing_is_due():
     engine = CompactionEngine(None, policy="off", info=ModelInfo("m", window=WINDOW))
     session = Session(said(100))
-    assert engine.context_tokens(session) > WINDOW
+    assert engine.tracker.context_tokens(session) > WINDOW
     assert not engine.should_compact(session)
 
 

@@ -146,7 +146,7 @@ def test_2_history_replacement_resets_the_token_budget():
     agent.ask("Where is it?")
     assert agent.engine.input_tokens == 0
     assert len(agent.session.history) == 1
-    assert agent.engine.context_tokens(agent.session) < 300
+    assert agent.engine.tracker.context_tokens(agent.session) < 300
 
 
 def test_2_non_intrusive_all_that_was_said_stays_as_it_was():
@@ -483,7 +483,7 @@ def test_8_compaction_engine_with_a_low_threshold_toggles():
     for tokens in (20, 20, 20):
         engine.update_token_count(Usage(tokens, 1))
         seen.append(bool(engine.should_compact(session)))
-    engine.reset()
+    engine.tracker.reset()
     assert [*seen, bool(engine.should_compact(session))] == [False, False, True, False]
 
 
@@ -516,7 +516,7 @@ def test_8_integration_a_ticket_flow_compacts_early_and_decides_every_ticket():
     desk = Desk(read_tickets(count=4))
 
     probe = Agent(ScriptedProvider(), tools=desk.tools, system=SYSTEM)
-    threshold = probe.engine.floor_tokens + 200
+    threshold = probe.engine.tracker.fixed_tokens + 200
     provider = ScriptedProvider(*[triage] * 200)
     engine = CompactionEngine(threshold, TICKETS)
     agent = Agent(
@@ -585,7 +585,7 @@ def test_9_what_was_spent_and_when_is_visible_for_debugging(store: SessionStore)
 def test_10_dynamic_threshold_follows_the_window_of_the_model():
     engine = build_engine(settings(), ScriptedProvider(window=200_000))
     assert engine.context_token_threshold == 150_000
-    engine.fit(ModelInfo("m", window=8_000))
+    engine.tracker.use_model(ModelInfo("m", window=8_000))
     assert engine.context_token_threshold == 6_000
 
 

@@ -86,7 +86,7 @@ def until_compacted(agent: Agent) -> tuple[list[Event], int]:
         for event in turn:
             events.append(event)
             if isinstance(event, Compacted):
-                size = agent.engine.context_tokens(agent.session)
+                size = agent.engine.tracker.context_tokens(agent.session)
                 turn.close()
                 return events, size
     raise AssertionError("it never compacted")
@@ -232,7 +232,7 @@ def test_nonfunctional_4_what_the_provider_reports_is_the_count(server, kind):
     agent = Agent(provider_at(server, kind))
     server.script(DIALECTS[kind].text("Hello.", usage=(1_234, 66, 200)))
     agent.ask("Hi")
-    assert agent.engine.context_tokens(agent.session) == 1_300
+    assert agent.engine.tracker.context_tokens(agent.session) == 1_300
 
 
 # Technical design: token counter
@@ -290,7 +290,7 @@ def test_token_counter_expects_half_a_prompt_as_the_answer():
 
 
 def test_context_config_says_80_percent_a_target_and_ten_messages():
-    limits = agent_with().engine.limits
+    limits = agent_with().engine.tracker.limits
     assert (limits.guard, limits.goal) == (TRIGGER, TARGET)
     assert agent_with().engine.policy.keep == 10
 
@@ -391,15 +391,15 @@ def test_a_second_summary_is_made_from_the_first_and_what_came_since():
 def test_get_state_tells_tokens_messages_summaries_and_when():
     agent = agent_with()
     list(agent.run("Hello"))
-    state = context_state(agent.session, agent.engine)
+    state = context_state(agent.session, agent.engine.tracker)
     assert (state.message_count, state.summary_count, state.last_summary_at) == (
         2,
         0,
         "",
     )
-    assert state.total_tokens == agent.engine.context_tokens(agent.session)
+    assert state.total_tokens == agent.engine.tracker.context_tokens(agent.session)
     events, after = until_compacted(agent)
-    state = context_state(agent.session, agent.engine)
+    state = context_state(agent.session, agent.engine.tracker)
     assert (state.message_count, state.summary_count) == (11, 1)
     assert state.total_tokens == after
     assert state.last_summary_at == events[-1].compaction.created_at
@@ -408,7 +408,7 @@ def test_get_state_tells_tokens_messages_summaries_and_when():
 
 def test_get_state_gives_a_value_that_changes_nothing():
     agent = agent_with()
-    state = context_state(agent.session, agent.engine)
+    state = context_state(agent.session, agent.engine.tracker)
     with pytest.raises(FrozenInstanceError):
         state.summary_count = 9
 
@@ -417,9 +417,9 @@ def test_get_state_is_the_same_after_a_restart(store):
     agent = agent_with()
     agent.recorder = recorder(store, agent.session, agent)
     until_compacted(agent)
-    before = context_state(agent.session, agent.engine)
+    before = context_state(agent.session, agent.engine.tracker)
     again = agent_with(session=store.load(agent.session.session_id))
-    assert context_state(again.session, again.engine) == before
+    assert context_state(again.session, again.engine.tracker) == before
 
 
 # Technical design: summarizer
@@ -509,7 +509,7 @@ def test_step_4_after_each_answer_the_ui_learns_how_full_the_context_is():
     agent = agent_with()
     (report,) = [e for e in agent.run("Hi") if isinstance(e, UsageReported)]
     assert report.window == WINDOW
-    assert report.context_tokens == agent.engine.context_tokens(agent.session)
+    assert report.context_tokens == agent.engine.tracker.context_tokens(agent.session)
 
 
 def test_step_4_tool_results_are_weighed_before_the_next_request():
@@ -534,7 +534,7 @@ def test_step_5_context_tells_usage_parts_and_the_trigger(store):
     text = Commands(store)(agent, "/context").text
     assert f"8,010 tokens of {WINDOW:,} (20.0%)" in text
     assert f"policy           {POLICY}" in text
-    assert f"the guard stands at {TRIGGER:,}" in text
+    assert f"the limit is {TRIGGER:,}" in text
     for part in ("system", "tools", "pins", "summary", "history", "input"):
         assert f"  {part}" in text
 
@@ -561,7 +561,7 @@ def test_summarizer_handles_conversations_far_longer_than_the_window():
     sizes = [agent.provider.count_tokens(each) for each in agent.provider.requests]
     assert len(sizes) > 2
     assert max(sizes) < window
-    assert agent.engine.context_tokens(session) < window * 0.6
+    assert agent.engine.tracker.context_tokens(session) < window * 0.6
 
 
 @pytest.mark.parametrize("session", [Session(), Session([("user", "Hi")])])
@@ -596,11 +596,11 @@ def test_rollout_6_trigger_target_and_kept_messages_can_be_tuned(store, monkeypa
     config = settings(policy=POLICY, target_share=0.5)
     provider = ScriptedProvider(*[chatting] * 9, window=WINDOW)
     engine = build_engine(config, provider)
-    assert (engine.limits.guard, engine.limits.goal) == (28_000, 20_000)
+    assert (engine.tracker.limits.guard, engine.tracker.limits.goal) == (28_000, 20_000)
     agent = Agent(provider, engine=engine, session=chat(14))
     Commands(store, config)(agent, "/set keep 4")
     assert count_messages(engine.plan(agent.session).recent) == 4
-    assert (engine.limits.guard, engine.limits.goal) == (28_000, 20_000)
+    assert (engine.tracker.limits.guard, engine.tracker.limits.goal) == (28_000, 20_000)
 
 
 def test_risk_1_the_whole_conversation_is_kept_and_comes_back(store):

@@ -502,11 +502,11 @@ def test_pseudocode_below_half_nothing_is_done_and_no_model_is_asked():
 def test_pseudocode_tokens_saved_are_what_the_context_shrank_by():
     agent = agent_with()
     (record,) = until_compacted(agent)
-    after = context_state(agent.session, agent.engine).total_tokens
+    after = context_state(agent.session, agent.engine.tracker).total_tokens
     assert record.tokens_before >= TRIGGER
     assert record.tokens_after == after
-    counted = agent.engine.counter.count_entries(agent.session.history)
-    assert after == pytest.approx(counted + agent.engine.floor_tokens, rel=0.02)
+    counted = agent.engine.tracker.counter.count_entries(agent.session.history)
+    assert after == pytest.approx(counted + agent.engine.tracker.fixed_tokens, rel=0.02)
 
 
 def test_best_practice_2_the_kept_messages_are_shown_to_the_summarizer_as_such():

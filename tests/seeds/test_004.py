@@ -241,8 +241,8 @@ def test_fr_1_1_2_openai_is_counted_by_tiktoken(model: str, encoding: str):
     agent = Agent(provider, engine=CompactionEngine(policy="token-window"))
     sample = real_text()[:15_000]
     exact = len(load_encoding(encoding).encode_ordinary(sample))
-    assert agent.engine.counter.count(sample) == exact
-    counted = agent.engine.counter.count_entry(Entry("user", sample))
+    assert agent.engine.tracker.counter.count(sample) == exact
+    counted = agent.engine.tracker.counter.count_entry(Entry("user", sample))
     assert counted == exact + ENTRY_OVERHEAD
 
 
@@ -278,10 +278,10 @@ def test_fr_1_1_2_anthropic_is_counted_by_its_own_api(
 )
 def test_fr_1_1_3_every_part_of_a_message_is_counted(entry: Entry):
     engine, session = CompactionEngine(policy="token-window"), said(100, 100)
-    before = engine.context_tokens(session)
+    before = engine.tracker.context_tokens(session)
     session.append(entry)
     words = entry.tool_args or entry.content
-    assert engine.context_tokens(session) - before >= COUNTER.count(words)
+    assert engine.tracker.context_tokens(session) - before >= COUNTER.count(words)
 
 
 def test_fr_1_1_3_system_prompt_tools_and_the_current_input_are_counted():
@@ -352,7 +352,7 @@ def test_fr_1_2_2_the_default_is_95_percent():
     policy = PRESETS["token-window"]
     assert (policy.window_share, policy.margin_share) == (0.95, 0.05)
     agent = chat(window=1_000_000)
-    assert agent.engine.limits.guard == int((1_000_000 - 4_096) * 0.95) - 50_000
+    assert agent.engine.tracker.limits.guard == int((1_000_000 - 4_096) * 0.95) - 50_000
 
 
 def built(store: SessionStore, model: str, **options: Any) -> Agent:
@@ -390,7 +390,9 @@ def test_fr_1_2_3_the_threshold_is_set_per_provider_and_model(
     ]:
         agent = built(store, model)
         assert agent.engine.policy.window_share == share
-        assert agent.engine.limits.guard == int((WINDOW - 4_096) * share) - 1_000
+        assert (
+            agent.engine.tracker.limits.guard == int((WINDOW - 4_096) * share) - 1_000
+        )
 
 
 @pytest.mark.parametrize(
@@ -627,7 +629,9 @@ def test_fr_1_6_1_and_1_6_2_a_notice_tells_how_much_was_summarized_and_is_left()
     assert (
         f"{record.tokens_before:,} → {record.tokens_after:,} tokens" in text_of_notice
     )
-    held = agent.engine.floor_tokens + COUNTER.count_entries(agent.session.history[:4])
+    held = agent.engine.tracker.fixed_tokens + COUNTER.count_entries(
+        agent.session.history[:4]
+    )
     assert record.tokens_after == pytest.approx(held, abs=50)
 
 
@@ -901,8 +905,8 @@ def test_fr_3_2_2_a_new_model_is_configured_without_new_code(store: SessionStore
         model=model, base_url="http://127.0.0.1:9/v1", policy="token-window"
     )
     agent = build_agent(config, store=store)
-    assert agent.engine.info.window == 300_000
-    assert agent.engine.limits.guard == int((300_000 - 9_000) * 0.95) - 15_000
+    assert agent.engine.tracker.info.window == 300_000
+    assert agent.engine.tracker.limits.guard == int((300_000 - 9_000) * 0.95) - 15_000
 
 
 # 3.3 Tokenization library management
@@ -1021,7 +1025,7 @@ def test_fr_5_1_1_a_retry_that_succeeds_ends_the_backoff():
     events = [event for _ in range(3) for event in agent.run("And?")]
     assert any(isinstance(each, CompactionFailed) for each in events)
     assert len(made(events)) == 1
-    assert agent.engine.failures == 0
+    assert agent.engine.tracker.failures == 0
 
 
 def test_fr_5_1_1_where_the_provider_then_refuses_code_stands_in():
@@ -1102,7 +1106,7 @@ def test_fr_5_3_1_fewer_messages_stay_where_they_would_not_fit():
         narrow.session.compaction.note
     )
     assert contents(narrow.session.history).count(text(300)) < 3
-    assert narrow.engine.context_tokens(narrow.session) < GUARD
+    assert narrow.engine.tracker.context_tokens(narrow.session) < GUARD
 
 
 def test_fr_5_3_1_a_summary_that_leaves_too_much_is_asked_for_tighter():
@@ -1403,7 +1407,7 @@ def test_open_question_7_a_summary_stays_in_its_session_unless_it_is_imported(
 def test_metric_what_the_provider_has_counted_is_taken_as_it_is():
     agent = chat(says("ok", tokens=5_432))
     agent.ask("Where is it?")
-    assert agent.engine.context_tokens(agent.session) == 5_442
+    assert agent.engine.tracker.context_tokens(agent.session) == 5_442
 
 
 @pytest.mark.parametrize("trigger", ["manual", "window"])
@@ -1478,4 +1482,4 @@ def test_phase_2_another_model_brings_its_own_settings(store: SessionStore):
     agent.use(ScriptedProvider(name="scripted:small", window=10_000))
     apply_setting(agent, with_preferences(config, store, "scripted:small"), "keep")
     assert agent.engine.policy.keep == 500
-    assert agent.engine.limits.guard == int((10_000 - 2_500) * 0.95) - 500
+    assert agent.engine.tracker.limits.guard == int((10_000 - 2_500) * 0.95) - 500

@@ -46,7 +46,7 @@ def agent_in(
         engine=CompactionEngine(100),
         session=session,
     )
-    agent.engine.set_threshold(None if session else 1_000)
+    agent.engine.tracker.set_threshold(None if session else 1_000)
     agent.recorder = recorder(store, agent.session, agent)
     return agent
 
@@ -151,7 +151,7 @@ def test_hidden_reasoning_is_no_part_of_the_context_after_loading_either(store):
     agent.ask("think hard")
     again = agent_in(store, session=store.load(agent.session.session_id))
     assert again.session.usages == agent.session.usages
-    assert again.engine.context_tokens(again.session) == 510
+    assert again.engine.tracker.context_tokens(again.session) == 510
 
 
 def test_a_covered_entry_that_was_changed_puts_its_summary_out_of_force(

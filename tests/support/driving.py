@@ -1,10 +1,10 @@
 """A compaction driven to its end without an agent."""
 
-from nbchat.compaction.engine import Work
+from nbchat.compaction.engine import CompactionRun
 from nbchat.conversation.entries import Compaction
 
 
-def finished(work: Work) -> Compaction:
+def finished(work: CompactionRun) -> Compaction:
     """The record that a compaction ends in."""
     try:
         while True:

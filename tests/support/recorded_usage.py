@@ -39,11 +39,13 @@ class Recorded:
     def counted(self, *, is_anchored: bool) -> int:
         """What the engine says the request holds, with the report before it or not."""
         engine = CompactionEngine(None, info=model_info(self.model))
-        engine.set_floor(fixed_tokens(self.system, self.tools, engine.counter))
+        engine.tracker.set_fixed_tokens(
+            fixed_tokens(self.system, self.tools, engine.tracker.counter)
+        )
         if is_anchored and self.report is not None:
             position, usage = self.report
             engine.update_token_count(usage, position=position)
-        return engine.context_tokens(Session(self.entries))
+        return engine.tracker.context_tokens(Session(self.entries))
 
     def error(self, *, is_anchored: bool) -> float:
         """By how much that is more than the provider's number, as a share of it."""

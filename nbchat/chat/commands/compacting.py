@@ -55,7 +55,7 @@ def _context_size(held: ContextUsage) -> str:
 
 def _trigger(engine: CompactionEngine) -> str:
     """At what size it compacts, whether or not it rests now."""
-    guard = engine.limits.guard
+    guard = engine.tracker.limits.guard
     if guard is None or engine.policy.meter == "off":
         return ""
     return f"; compacts at {guard:,}"
@@ -180,7 +180,7 @@ def _threshold(agent: Agent, tokens: str, _stop: Stop) -> CommandResult:
                 f"/threshold takes a number of tokens, not {tokens!r}"
             ) from None
         refuse_locked(context_token_threshold=wanted)
-        agent.engine.set_threshold(wanted)
+        agent.engine.tracker.set_threshold(wanted)
     threshold = agent.engine.context_token_threshold
     if threshold is None:
         return CommandResult("no threshold: the model's window is not known")

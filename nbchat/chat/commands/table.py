@@ -212,7 +212,9 @@ class Commands:
         if name:
             base = policy_named(name)
             refuse_locked(policy=name)
-            agent.engine.use_policy(policy_of(self._in_force(agent), base), base=base)
+            agent.engine.tracker.use_policy(
+                policy_of(self._in_force(agent), base), base=base
+            )
         return CommandResult(policy_text(agent))
 
     def _settings(self, agent: Agent, _argument: str, _stop: Stop) -> CommandResult:
@@ -304,7 +306,7 @@ def _whole(name: str, text: str, scope: str, model: str) -> str:
 
 
 def _log(agent: Agent, file: str, _stop: Stop) -> CommandResult:
-    window = agent.engine.info.window
+    window = agent.engine.tracker.info.window
     if not file:
         return CommandResult(session_log(agent.session, window))
     write_session_log(agent.session, Path(file), window)

@@ -49,10 +49,10 @@ OVERFLOW_SHARE = 3
 """After a request was over the window the next holds a third of it: the window is
 unknown, or smaller than somebody said."""
 
-Heard = CompactionProgress | RetryScheduled
-Attempt = Generator[Heard, None, Entry]
+Progress = CompactionProgress | RetryScheduled
+Attempt = Generator[Progress, None, Entry]
 Judged = TypeVar("Judged")
-Paid = Callable[[Usage], object]
+OnUsage = Callable[[Usage], object]
 """Told what each answer has cost, at once: whatever is broken off was paid for."""
 
 
@@ -77,14 +77,14 @@ def write_summary(
     entry_of: Callable[[str], Entry],
     without_model: Sequence[Callable[[], Entry]],
     stop: Flag | None,
-    paid: Paid = lambda _usage: None,
-) -> Generator[Heard, None, Outcome]:
+    on_usage: OnUsage = lambda _usage: None,
+) -> Generator[Progress, None, Outcome]:
     """The summary entry by whatever means; raises nothing but Stopped and interrupts.
 
     `entry_of` makes the entry from a text or raises CompactionError. When no answer
     will do, the first of `without_model` that does not raise makes it.
     """
-    work = _Work(assignment, entry_of, stop, paid)
+    work = _Work(assignment, entry_of, stop, on_usage)
     name, refusal = (
         "",
         NbchatError("the summariser has failed before and was not asked"),
@@ -116,11 +116,11 @@ class _Work:
         assignment: Assignment,
         entry_of: Callable[[str], Entry],
         stop: Flag | None,
-        paid: Paid,
+        on_usage: OnUsage,
     ) -> None:
         """Begin with nothing but the earlier summary told."""
         self.cost = Usage()
-        self._paid = paid
+        self._on_usage = on_usage
         self.note = ""
         self._assignment, self._entry_of, self._stop = assignment, entry_of, stop
         self._rest, self._told = assignment.said, assignment.previous
@@ -228,7 +228,7 @@ class _Work:
         draft: Draft,
         place: int,
         judge: Callable[[Reply], Judged],
-    ) -> Generator[Heard, None, Judged]:
+    ) -> Generator[Progress, None, Judged]:
         """What passes of an answer; after a refusal it is asked for once more."""
         if draft.total > 1:
             yield CompactionProgress(draft.done + place, draft.total)
@@ -264,12 +264,14 @@ class _Work:
     def _final(self, reply: Reply) -> Entry:
         return self._entry_of(self._judged(reply))
 
-    def _reply(self, writer: Writer, request: Request) -> Generator[Heard, None, Reply]:
+    def _reply(
+        self, writer: Writer, request: Request
+    ) -> Generator[Progress, None, Reply]:
         """An answer, its waits shown, its text only when it has passed the gates."""
         stream = stream_with_retries(writer.provider, request, stop=self._stop)
         reply = yield from _without_text(stream)
         self.cost += reply.usage
-        self._paid(reply.usage)
+        self._on_usage(reply.usage)
         return reply
 
 

@@ -1,8 +1,8 @@
-"""When automatic compaction gives up: after two in a row that did not help.
+"""Stop automatic compaction after two attempts in a row that did not help.
 
-Then it rests, with one notice, until something changes: a setting, the model, a
-compaction by hand, an undo. So neither a summariser that never succeeds nor a context
-that cannot shrink costs more than a few requests.
+It stays paused, with one notice, until the settings change, a person compacts, or a
+compaction is undone. So a model that never writes a summary, or a context that cannot
+shrink, costs no more than a few requests.
 """
 
 from collections import Counter
@@ -13,23 +13,39 @@ from typing import Self
 GROWTH_AFTER_SUCCESS, GROWTH_AFTER_REFUSAL = 1.25, 1.10
 """How far the context must grow before it is compacted again, or tried again."""
 
+MAX_FAILURES = 2
+"""Compactions in a row without success after which there is no third (opencode's users
+report 35 in a row)."""
+
+MAX_DOUBLINGS = 6
+"""The wait stays at 64 requests between two attempts."""
+
+UNTIL = (
+    "automatic compaction is paused until you change the threshold, the policy or the "
+    "model, compact by hand, or undo a compaction"
+)
+
+LIMIT_NAMES = {"cumulative": "threshold", "window": "window limit"}
+
 
 @dataclass(frozen=True, slots=True)
-class Pause:
-    """Where the meters stood at the last attempt, to measure the next one from."""
+class Cooldown:
+    """What the meters must exceed before the next attempt."""
 
     input_tokens: int = 0
     reread_cost: float = 0.0
+    """Subtracted from what the cumulative meter and the price meter read."""
     least_context: int = 0
-    """What the context must have grown to before any meter fires."""
+    """Tokens of the context below which no meter fires."""
     window_limit: int = 0
-    """What it must have grown to before the window's guard does."""
+    """Tokens of the context below which the window guard does not fire."""
 
     @classmethod
-    def after(cls, kept_tokens: int, room: int | None) -> Self:
-        """The rest after a compaction, while the window has room to grow."""
+    def after_success(cls, kept_tokens: int, usable_window: int | None) -> Self:
+        """Wait until the context has grown, but never beyond the usable window."""
         least = int(kept_tokens * GROWTH_AFTER_SUCCESS)
-        return cls(least_context=least if room is None else min(least, room))
+        limit = least if usable_window is None else min(least, usable_window)
+        return cls(least_context=limit)
 
     @classmethod
     def at(
@@ -40,96 +56,89 @@ class Pause:
         reread_cost: float = 0.0,
         needs_growth: bool = False,
     ) -> Self:
-        """The rest of a context that stays large; `needs_growth` is for all meters."""
+        """Wait in a context that stays large; `needs_growth` holds back all meters."""
         grown = int(context_tokens * GROWTH_AFTER_REFUSAL)
         least = grown if needs_growth else 0
         return cls(input_tokens, reread_cost, least, grown)
 
 
-STRIKES = 2
-"""Compactions in a row without success after which there is no third (opencode's users
-report 35 in a row)."""
-
-MOST_DOUBLINGS = 6
-"""After that it stays at 64 requests between two tries."""
-
-UNTIL = (
-    "automatic compaction rests until the threshold, the policy or the model changes, "
-    "or someone compacts by hand or undoes a compaction"
-)
-
-LIMITS = {"cumulative": "threshold", "window": "window's guard"}
-
-
-class Breaker:
-    """Counts what did not help, and remembers which meters rest."""
+class CircuitBreaker:
+    """Counts compactions that did not help, and pauses their triggers."""
 
     def __init__(self) -> None:
-        """Begin without a strike."""
+        """Start without a failure."""
         self.failures = 0
-        """Compactions in a row for which no summary could be had."""
-        self._in_vain: Counter[str] = Counter()
-        self.resting: frozenset[str] = frozenset()
-        """The meters that stay silent until something changes; people were told why."""
+        """Compactions in a row that got no summary."""
+        self._unhelpful: Counter[str] = Counter()
+        self.paused: frozenset[str] = frozenset()
+        """Triggers that stay silent until something changes; a notice was shown."""
         self._settings: Hashable = None
-        self.waits_for = 0
-        """Requests to let pass before the next try."""
+        self.requests_to_wait = 0
+        """Requests to let pass before the next attempt."""
 
     def clear(self) -> None:
-        """Something has changed: all may try again."""
+        """Allow all triggers again."""
         self.failures = 0
-        self._in_vain.clear()
-        self.resting = frozenset()
-        self.waits_for = 0
+        self._unhelpful.clear()
+        self.paused = frozenset()
+        self.requests_to_wait = 0
 
     @property
-    def waiting(self) -> str:
+    def wait_reason(self) -> str:
         """Why nothing is tried now."""
         return (
-            f"no summary could be had {self.failures} times in a row; "
-            f"the next try comes after {self.waits_for} more requests"
+            f"the summary failed {_times(self.failures)}; trying again in "
+            f"{_requests(self.requests_to_wait)}, or press Compact"
         )
 
     def back_off(self) -> None:
-        """Let twice as many requests pass as after the last failure, one at first."""
-        self.waits_for = 2 ** min(self.failures - 1, MOST_DOUBLINGS)
+        """Wait twice as many requests as after the last failure, one at first."""
+        self.requests_to_wait = 2 ** min(self.failures - 1, MAX_DOUBLINGS)
 
     def count_request(self) -> None:
-        """One more request was answered."""
-        self.waits_for = max(0, self.waits_for - 1)
+        """Count one more answered request."""
+        self.requests_to_wait = max(0, self.requests_to_wait - 1)
 
-    def is_new(self, settings: Hashable) -> bool:
-        """Whether the settings changed since the last look; all may try again then."""
+    def has_new_settings(self, settings: Hashable) -> bool:
+        """Whether the settings have changed since the last call; clears if so."""
         is_new = self._settings not in (None, settings)
         self._settings = settings
         if is_new:
             self.clear()
         return is_new
 
-    def judge(self, trigger: str, *, has_helped: bool) -> None:
-        """Count a compaction that did not get below what had set it off."""
-        self._in_vain[trigger] = 0 if has_helped else self._in_vain[trigger] + 1
+    def record(self, trigger: str, *, has_helped: bool) -> None:
+        """Count a compaction by whether it got below the limit of its trigger."""
+        self._unhelpful[trigger] = 0 if has_helped else self._unhelpful[trigger] + 1
 
-    def objection(
-        self, trigger: str, *, floor_tokens: int, kept_tokens: int, limit: int | None
+    def reason_to_stop(
+        self, trigger: str, *, fixed_tokens: int, kept_tokens: int, limit: int | None
     ) -> str:
-        """Why another compaction would be no use; empty when it may be tried.
+        """Why another compaction would not help; empty when it may be tried.
 
-        The window's guard goes on without a summariser: code can stand in for it.
+        The window guard goes on without a model: code can write the summary for it.
         """
-        floor = f"system prompt and tools alone take {floor_tokens:,} tokens"
+        fixed = f"system prompt and tools alone take {fixed_tokens:,} tokens"
         goal = "hardly fewer than before"
         if limit is not None:
-            goal = f"not below the {LIMITS[trigger]} of {limit:,}"
-            if floor_tokens >= limit:
-                return f"{floor}, {goal}, and no compaction removes them; {UNTIL}"
-        if self._in_vain[trigger] >= STRIKES:
+            goal = f"not below the {LIMIT_NAMES[trigger]} of {limit:,}"
+            if fixed_tokens >= limit:
+                return f"{fixed}, {goal}, and no compaction removes them; {UNTIL}"
+        if self._unhelpful[trigger] >= MAX_FAILURES:
             left = f"two compactions in a row left {kept_tokens:,} tokens, {goal}"
-            return f"{left} ({floor}); {UNTIL}"
-        if self.failures >= STRIKES and trigger != "window":
-            return f"no summary could be had twice in a row; {UNTIL}"
+            return f"{left} ({fixed}); {UNTIL}"
+        if self.failures >= MAX_FAILURES and trigger != "window":
+            return f"the summary failed {_times(self.failures)} in a row; {UNTIL}"
         return ""
 
-    def rest(self, triggers: Iterable[str]) -> None:
-        """Keep meters from firing until something changes."""
-        self.resting |= set(triggers)
+    def pause(self, triggers: Iterable[str]) -> None:
+        """Keep triggers from firing until something changes."""
+        self.paused |= set(triggers)
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
+
+
+def _requests(count: int) -> str:
+    return "1 request" if count == 1 else f"{count} requests"

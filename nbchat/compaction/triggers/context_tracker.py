@@ -1,262 +1,203 @@
-"""What the meters read: how much was spent, how full the context is, how long to rest.
+"""Track the size and cost of a conversation's context, and decide when to compact it.
 
-Counts grow with what is new: the provider's last report is exact, and only what was
-said after it is estimated. One number says how full the context is: the guard, the
-banner, `/context` and the panel all ask `context_tokens`.
+The provider's last report is exact; only entries added after it are estimated. There is
+one figure for the size of the context, `ContextTracker.context_tokens`, which the
+window guard, the banners, `/context` and the panel all use.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from math import ceil
 
 from nbchat.compaction.policies import Policy, policy_named
-from nbchat.compaction.triggers.circuit_breaker import Breaker, Pause
+from nbchat.compaction.triggers.circuit_breaker import CircuitBreaker, Cooldown
 from nbchat.compaction.triggers.triggers import (
     EXPECTED_SUMMARY_TOKENS,
     RATIOS,
     Decision,
     Limits,
-    Reading,
+    Readings,
     Spending,
-    read_meters,
+    decide,
 )
 from nbchat.conversation.entries import Compaction, Usage
 from nbchat.conversation.session import CHANGED, Session
-from nbchat.providers.model_info import ModelInfo, Prices
+from nbchat.providers.model_info import ModelInfo
 from nbchat.providers.tokens import TokenCounter
 
-
-class HistorySize:
-    """The tokens of one session's history; another session is counted from nothing."""
-
-    def __init__(self, counter: TokenCounter) -> None:
-        """Nothing is counted yet."""
-        self._counter = counter
-        self._known: tuple[Session, int, int, int] | None = None
-
-    def of(self, session: Session) -> int:
-        """Tokens of all that the model sees; only what is new is looked at."""
-        records, said = len(session.compactions), len(session.transcript)
-        known, count = self._known, self._counter.count_entries
-        if known is not None and known[0] is session and known[1] == records:
-            tokens = known[3] + count(session.history_since(known[2]))
-        else:
-            tokens = count(session.history)
-        if (records, said) == (len(session.compactions), len(session.transcript)):
-            self._known = (session, records, said, tokens)
-        return tokens
-
-
-def newest_change(session: Session) -> Compaction | None:
-    """The record from which the meters count anew; None where nothing has changed."""
-    changes = (
-        record
-        for record in reversed(session.compactions)
-        if not (record.is_attempt or record.is_immediate or record.is_exclusion)
-    )
-    return max(changes, key=lambda record: record.committed_at, default=None)
-
-
-def as_committed(session: Session, record: Compaction) -> Compaction:
-    """The same record, at the place where its compaction was committed first.
-
-    What a compaction has left it left there, however late it was redone, edited or
-    written anew.
-    """
-    first = session.compactions[_first_place(session, record)]
-    return replace(record, committed_at=first.committed_at)
-
-
-def was_taken_back(record: Compaction) -> bool:
-    """Whether a person has undone it, other than a change of what it covers."""
-    return record.status == "undone" and record.reason != CHANGED
-
-
-def exclusions_since(session: Session, record: Compaction | None) -> list[Compaction]:
-    """What a person left out or took in again after a compaction, in order."""
-    first = 0 if record is None else _first_place(session, record)
-    return [each for each in session.compactions[first:] if each.is_exclusion]
-
-
-def _first_place(session: Session, record: Compaction) -> int:
-    versions = (
-        place
-        for place, each in enumerate(session.compactions)
-        if each.id == record.id and not each.is_attempt
-    )
-    return next(versions)
-
-
 PATIENCE = 8
-"""How much longer to wait after a failed compaction, as a factor."""
+"""Thresholds' worth of tokens to wait after a failed compaction."""
 
 SHRUNK_SHARE = 0.9
-"""A compaction by price, or one that must keep more than the limit, has helped when it
-left less than this share."""
+"""A compaction without a limit to get below has helped when it left less than this
+share."""
 
-ANSWERS = 2
-"""Answers a summariser may give to one compaction; fewer after failures in a row."""
+MAX_ANSWERS = 2
+"""Answers a model may give to one compaction; fewer after failures in a row."""
 
 NEAR = 0.7
 """Share of the guard's limit from which an exact count is worth its request: local
 counts are up to 28 % short of a provider's own."""
+
+CAUTION = 1.3
+"""Factor for new text that the provider was asked to count and could not."""
 
 WINDOW_UNKNOWN = (
     "the model's window is not known, so only a request refused as too long is "
     "compacted; set the window (/set window 128000)"
 )
 
-CAUTION = 1.3
-"""By what new text counts more where the provider was asked and could not count it."""
-
 AUTOMATIC = ("cumulative", "auto", "window")
 """The triggers that have a meter."""
 
 Report = tuple[int, int]
-"""A place in the transcript, and what the context held there."""
+"""A length of the transcript, and the tokens of the context at that length."""
 
 
-class Gauge:
-    """Counts what a conversation costs and says when it is time to compact."""
-
-    shares_prefix = False
-    """Whether summary requests begin like the last request, so that its cache is read;
-    the meter *auto* needs to know."""
+class ContextTracker:
+    """Counts the tokens of a conversation and decides when to compact."""
 
     def __init__(
         self,
         threshold: int | None,
-        policy: Policy,
-        info: ModelInfo | None,
+        policy: str | Policy,
+        info: ModelInfo | None = None,
         encoding: str = "",
+        *,
+        shares_prefix: Callable[[], bool] = lambda: False,
     ) -> None:
-        """A threshold of None is 75 % of the model's window, or off if unknown."""
-        self.policy = policy
-        self.base_policy = policy
-        """The policy without the fields that settings change while they hold."""
+        """A threshold of None is 75 % of the model's window, or off if unknown.
+
+        `encoding` replaces the model's own vocabulary. `shares_prefix` returns whether
+        summary requests begin like the chat's last request and so read its cache, which
+        the meter *auto* needs for its price.
+        """
+        self.policy = self.base_policy = policy_named(policy)
+        """`base_policy` is the policy without the fields that settings override."""
         self.encoding = encoding
-        self.floor_tokens = 0
-        """Tokens of the system prompt, the pins and the tools: none can be removed."""
+        self.fixed_tokens = 0
+        """Tokens of the system prompt, pins and tools, which no compaction removes."""
         self._threshold = threshold
-        self._breaker = Breaker()
+        self._shares_prefix = shares_prefix
+        self._breaker = CircuitBreaker()
         self._anchor: Report | None = None
         self._first_report: Report | None = None
         self._kept_tokens = 0
-        self.info = info or ModelInfo("unknown")
+        self.use_model(info or ModelInfo("unknown"))
         self.reset()
-        self.fit(self.info)
-
-    @property
-    def context_token_threshold(self) -> int | None:
-        """Input tokens after which to compact; None when that meter is off."""
-        return self.limits.threshold
-
-    @property
-    def limits(self) -> Limits:
-        """What the policy allows for this model."""
-        return Limits(self.policy, self.info, self._threshold)
 
     @property
     def failures(self) -> int:
-        """Compactions in a row for which no summary could be had."""
+        """Compactions in a row that got no summary."""
         return self._breaker.failures
 
     @property
-    def waiting(self) -> str:
-        """Why no meter is asked now, whatever it shows; empty when they are."""
-        return self._breaker.waiting if self._breaker.waits_for else ""
+    def wait_reason(self) -> str:
+        """Why no meter is read now; empty when they are."""
+        return self._breaker.wait_reason if self._breaker.requests_to_wait else ""
 
     def set_threshold(self, tokens: int | None) -> None:
-        """Compact at another sum; refused when the floor alone would exceed it."""
-        Limits(self.policy, self.info, tokens).check(self.floor_tokens)
-        self._threshold = tokens
+        """Change the cumulative threshold; raises ConfigError when it cannot work."""
+        limits = Limits.of(self.policy, self.info, tokens)
+        limits.check(self.fixed_tokens)
+        self._threshold, self.limits = tokens, limits
 
     def use_policy(self, policy: str | Policy, *, base: Policy | None = None) -> None:
-        """Go on under another policy; raises ConfigError for one that cannot work.
+        """Change the policy; raises ConfigError for one that cannot work.
 
-        `base` is what it was before single fields of it were set.
+        `base` is the policy without the fields that settings override.
         """
         policy = policy_named(policy)
-        limits = Limits(policy, self.info, self._threshold)
-        limits.check(self.floor_tokens)
-        limits.check_guard(self.floor_tokens)
-        self.policy, self.base_policy = policy, base or policy
+        limits = Limits.of(policy, self.info, self._threshold)
+        limits.check(self.fixed_tokens)
+        limits.check_guard(self.fixed_tokens)
+        self.policy, self.base_policy, self.limits = policy, base or policy, limits
 
-    def fit(self, info: ModelInfo, *, floor_tokens: int = 0) -> None:
-        """Learn the model's window and what a request costs at the least."""
-        limits = Limits(self.policy, info, self._threshold)
-        limits.check(floor_tokens)
+    def use_model(self, info: ModelInfo, *, fixed_tokens: int = 0) -> None:
+        """Change the model, with the tokens that every request to it begins with."""
+        limits = Limits.of(self.policy, info, self._threshold)
+        limits.check(fixed_tokens)
         if self.policy.meter == "window":
-            limits.check_guard(floor_tokens)
-        self.info = info
+            limits.check_guard(fixed_tokens)
+        self.info, self.limits = info, limits
         self.counter = TokenCounter(self.encoding or info.encoding)
-        self._size = HistorySize(self.counter)
-        self.set_floor(floor_tokens)
+        self._history = HistoryTokens(self.counter)
+        self.set_fixed_tokens(fixed_tokens)
 
-    def set_floor(self, tokens: int) -> None:
-        """Learn what the system prompt, the tools and the pins take now."""
+    def set_fixed_tokens(self, tokens: int) -> None:
+        """Set the tokens of the system prompt, the tools and the pins."""
         if self._anchor is not None:
             position, known = self._anchor
-            self._anchor = (position, known + tokens - self.floor_tokens)
-        self.floor_tokens = tokens
+            self._anchor = (position, known + tokens - self.fixed_tokens)
+        self.fixed_tokens = tokens
 
     def resume(self, session: Session) -> None:
-        """Count a loaded session as if it had never been away."""
+        """Restore the counts of a loaded session."""
         change = newest_change(session)
-        self._begin(session, change)
+        self._reset_to(session, change)
         self._breaker.clear()
         since = 0 if change is None else change.committed_at
-        if change is not None and was_taken_back(change):
+        if change is not None and is_undone_by_user(change):
             new = self.counter.count_entries(session.history_since(since))
-            self._pause = Pause.at(self.context_tokens(session) - new)
+            self._cooldown = Cooldown.at(self.context_tokens(session) - new)
         for position, usage in session.usages:
             if position > since:
                 self.update_token_count(usage, position=position)
         for each in exclusions_since(session, change):
-            self.shift(each)
+            self.adjust(each)
 
-    def follow(self, session: Session) -> None:
-        """Count anew: the newest record has changed what the model sees."""
+    def committed(self, session: Session, record: Compaction) -> None:
+        """Update the counts after `record` was appended to the session."""
+        if record.is_exclusion:
+            self.adjust(record)
+        elif not (record.is_attempt or record.is_immediate):
+            self.recount(session)
+            if record.status == "undone":  # else a full window compacts at once
+                self.cool_down(session)
+
+    def recount(self, session: Session) -> None:
+        """Count again from the newest change of what the model sees."""
         change = newest_change(session)
-        self._begin(session, change)
+        self._reset_to(session, change)
         for each in exclusions_since(session, change):
-            self.shift(each)
+            self.adjust(each)
 
-    def _begin(self, session: Session, change: Compaction | None) -> None:
-        """Count from a change on; of a compaction, with what it left at its commit."""
+    def _reset_to(self, session: Session, change: Compaction | None) -> None:
         is_in_force = change is not None and change.is_in_force
-        self.reset(as_committed(session, change) if change and is_in_force else None)
+        self.reset(first_committed(session, change) if change and is_in_force else None)
 
     def update_token_count(self, usage: Usage, *, position: int | None = None) -> None:
-        """Add a response's input tokens, and what was paid for reading old ones again.
+        """Add a response's input tokens, and the price of reading old ones again.
 
-        `position` is the length of the transcript when the response had joined it;
-        with it the size of the context is known exactly up to there.
+        `position` is the length of the transcript including the response; with it the
+        size of the context is known exactly up to there.
         """
         self.input_tokens += usage.input_tokens
         self._breaker.count_request()
-        kept_tokens = self._kept_tokens or self.floor_tokens + self._summary_tokens
-        self._spending.add(usage, self._prices, kept_tokens=kept_tokens)
+        kept_tokens = self._kept_tokens or self.fixed_tokens + self._summary_tokens
+        prices = self.info.prices or RATIOS
+        self._spending.add(usage, prices, kept_tokens=kept_tokens)
         if position is not None:
             self._anchor = (position, usage.context_tokens)
             self._first_report = self._first_report or self._anchor
 
     def reset(self, record: Compaction | None = None) -> None:
-        """Begin to count anew: after `record` was committed, or was taken back."""
+        """Start all counts again, from a record that was committed or from nothing."""
         self.input_tokens = 0
         self._spending = Spending()
-        self._pause = Pause()
+        self._cooldown = Cooldown()
         self._anchor = self._first_report = None
         self._unjudged = record if record and record.kind == "summary" else None
         self._kept_tokens = 0
         self._note_outcome(record)
         if record is not None and record.tokens_after:
             self._anchor = (record.committed_at, record.tokens_after)
-            self._keep(record.tokens_after)
+            self._set_kept_tokens(record.tokens_after)
 
-    def shift(self, change: Compaction) -> None:
-        """Learn what a person left out or took in again since the last report.
+    def adjust(self, change: Compaction) -> None:
+        """Add the tokens of a message that was excluded or included.
 
-        Other than a compaction it makes no beginning: all else that is counted stays.
+        Unlike a compaction this resets nothing.
         """
         if self._anchor is None or change.committed_at < self._anchor[0]:
             return
@@ -264,105 +205,123 @@ class Gauge:
         if change.start < position:
             grown = change.tokens_after - change.tokens_before
             moved = grown if change.is_in_force else -grown
-            self._anchor = (position, max(tokens + moved, self.floor_tokens))
+            self._anchor = (position, max(tokens + moved, self.fixed_tokens))
 
     def context_tokens(self, session: Session) -> int:
-        """What the next request holds: the last report plus an estimate of the rest.
+        """Tokens of the next request: the last report plus an estimate of the rest.
 
-        Right after a compaction the last report is what its record says it left.
+        Right after a compaction the last report is its record's `tokens_after`.
         """
         if self._anchor is not None:
             position, tokens = self._anchor
             return tokens + self.counter.count_entries(session.history_since(position))
-        return self.floor_tokens + self.history_tokens(session)
+        return self.fixed_tokens + self.history_tokens(session)
 
     def history_tokens(self, session: Session) -> int:
-        """Tokens of all that the model sees; only what is new is looked at."""
-        return self._size.of(session)
+        """Tokens of the history, as counted here; the cost grows with what is new."""
+        return self._history.count(session)
+
+    def scaled(self, session: Session, tokens_before: int, saved: int) -> int:
+        """The context after so many tokens, as counted here, are saved.
+
+        The local counts before and after are set in proportion to `tokens_before`, the
+        provider's count, so that both figures are comparable.
+        """
+        before = self.fixed_tokens + self.history_tokens(session)
+        return round(tokens_before * (before - saved) / max(before, 1))
 
     def wants_exact_count(self, session: Session) -> bool:
-        """Whether the provider should count what is about to be sent."""
-        if not self.policy.counts_exactly or self.limits.guard is None:
+        """Whether the provider should count the next request."""
+        guard = self.limits.guard
+        if not self.policy.counts_exactly or guard is None:
             return False
-        is_known = self._anchor is not None and self._anchor[0] == len(
-            session.transcript
-        )
-        near = self.context_tokens(session) >= self.limits.guard * NEAR
-        return near and not is_known
+        if self._anchor is not None and self._anchor[0] == len(session.transcript):
+            return False
+        return self.context_tokens(session) >= guard * NEAR
 
-    def set_context(self, session: Session, tokens: int) -> None:
-        """Learn what the next request holds, as the provider counts it."""
+    def set_context_tokens(self, session: Session, tokens: int) -> None:
+        """Set the size of the next request as the provider has counted it."""
         self._anchor = (len(session.transcript), tokens)
         self._first_report = self._first_report or self._anchor
 
-    def set_context_cautiously(self, session: Session) -> None:
-        """Take what came since the last report for as large as it might be."""
+    def assume_larger_context(self, session: Session) -> None:
+        """Count what was added since the last report with a margin for errors."""
         known = 0 if self._anchor is None else self._anchor[1]
         new = self.context_tokens(session) - known
         self._anchor = (len(session.transcript), known + ceil(new * CAUTION))
 
     def should_compact(self, session: Session) -> Decision:
-        """Whether it is time, which meter says so, and why."""
-        if self.policy.meter == "off":
-            return Decision("", self.objection("off"))
-        if self.policy.meter == "window" and self.limits.guard is None:
-            return Decision("", WINDOW_UNKNOWN)
-        settings = (self.policy, self._threshold, self.info, self.floor_tokens)
-        if self._breaker.is_new(settings):
-            self._pause = Pause()
-        if self.waiting:
-            return Decision("", self.waiting)
+        """Whether to compact now, which meter says so, and why."""
+        if impossible := self._impossible:
+            return Decision("", impossible)
+        settings = (self.policy, self._threshold, self.info, self.fixed_tokens)
+        if self._breaker.has_new_settings(settings):
+            self._cooldown = Cooldown()
+        if self.wait_reason:
+            return Decision("", self.wait_reason)
         self._judge(session)
-        return read_meters(self.reading(self.context_tokens(session)))
+        return decide(self._readings(self.context_tokens(session)))
 
-    def objection(self, trigger: str) -> str:
-        """Why no automatic compaction could help here; empty when one could."""
+    def outlook(self, session: Session) -> str:
+        """When the next compaction is due, as a text; changes nothing."""
+        readings = self._readings(self.context_tokens(session))
+        return self._impossible or self.wait_reason or decide(readings).reason
+
+    @property
+    def _impossible(self) -> str:
+        if self.policy.meter == "off":
+            return self.reason_to_skip("off")
+        if self.policy.meter == "window" and self.limits.guard is None:
+            return WINDOW_UNKNOWN
+        return ""
+
+    def reason_to_skip(self, trigger: str) -> str:
+        """Why no automatic compaction could help; empty when one could."""
         if trigger == "manual":
             return ""
         if self.policy.meter == "off":
             return f"the policy {self.policy.name!r} compacts only by hand"
         if trigger == "overflow":
             return ""
-        return self._breaker.objection(
+        return self._breaker.reason_to_stop(
             trigger,
-            floor_tokens=self.floor_tokens,
+            fixed_tokens=self.fixed_tokens,
             kept_tokens=self._kept_tokens,
-            limit=self._limit(trigger),
+            limit=self.limits.at(trigger),
         )
 
-    def answers(self, trigger: str) -> int:
-        """How many answers a summariser may give; none where it has kept failing."""
+    def answers_allowed(self, trigger: str) -> int:
+        """Answers a model may give to one compaction; none after repeated failures."""
         is_patient = trigger == "manual" or self.policy.on_failure == "wait"
-        return ANSWERS if is_patient else max(ANSWERS - self.failures, 0)
+        return MAX_ANSWERS if is_patient else max(MAX_ANSWERS - self.failures, 0)
 
     def cool_down(
         self, session: Session, *, thresholds: int = 1, trigger: str = ""
     ) -> None:
-        """Let the meters rest: the next try comes some thresholds' worth later.
+        """Put off the next attempt by some thresholds' worth of tokens.
 
-        `trigger` names the meter for which there was too little to fold: first there
-        must be more. Where it can never help, each meter of which that is true rests
-        until something changes.
+        `trigger` names the meter that fired although there was too little to compact:
+        then the context must grow first. A meter that can never help is paused until
+        the settings change.
         """
-        if trigger and self.objection(trigger):
-            self._breaker.rest(filter(self.objection, AUTOMATIC))
+        if trigger and self.reason_to_skip(trigger):
+            self._breaker.pause(filter(self.reason_to_skip, AUTOMATIC))
             return
-        context = self.context_tokens(session)
-        waits = thresholds - 1
-        self._pause = Pause.at(
+        context, waits = self.context_tokens(session), thresholds - 1
+        cost = self._compaction_cost(context) * waits
+        self._cooldown = Cooldown.at(
             context,
-            input_tokens=self.input_tokens + (self._limit("cumulative") or 0) * waits,
-            reread_cost=self._spending.reread_cost
-            + self._compaction_cost(context) * waits,
+            input_tokens=self.input_tokens + (self.limits.threshold or 0) * waits,
+            reread_cost=self._spending.reread_cost + cost,
             needs_growth=bool(trigger),
         )
 
     def record_failure(self, session: Session) -> None:
-        """After a failed compaction: rest for eight thresholds' worth.
+        """Wait eight thresholds' worth of tokens after a failed compaction.
 
-        After the second in a row the next is refused, so a summariser that never
-        succeeds costs three requests. A policy that waits tries again after one more
-        request, then two, then four.
+        After two failures in a row the next compaction is refused, so a model that
+        never writes a summary costs three requests. A policy that waits tries again
+        after one more request, then two, then four.
         """
         self._breaker.failures += 1
         if self.policy.on_failure == "wait":
@@ -378,58 +337,115 @@ class Gauge:
         elif record.kind == "summary":
             self._breaker.failures = 0
 
-    def _keep(self, tokens: int) -> None:
-        """Know what the last compaction has left in the context."""
-        self._kept_tokens = max(tokens, self.floor_tokens)
-        self._pause = Pause.after(self._kept_tokens, self.limits.usable_window)
+    def _set_kept_tokens(self, tokens: int) -> None:
+        """Remember the size of the context that the last compaction left."""
+        self._kept_tokens = max(tokens, self.fixed_tokens)
+        usable = self.limits.usable_window
+        self._cooldown = Cooldown.after_success(self._kept_tokens, usable)
 
     def _judge(self, session: Session) -> None:
-        """Tell from the first report after a compaction what it has really left."""
+        """Compare the first report after a compaction with the limit it was for."""
         record, report = self._unjudged, self._first_report
         if record is None or report is None:
             return
         self._unjudged = None
         position, tokens = report
         new = session.transcript[record.committed_at : position]
-        self._keep(tokens - self.counter.count_entries(new))
+        self._set_kept_tokens(tokens - self.counter.count_entries(new))
         shrunk = record.tokens_before * SHRUNK_SHARE
-        limit = self._limit(record.trigger) or shrunk
+        limit = self.limits.at(record.trigger) or shrunk
         if self.policy.keeps_always:  # what is kept may be more than the limit
             limit = max(limit, shrunk)
-        self._breaker.judge(record.trigger, has_helped=self._kept_tokens < limit)
+        self._breaker.record(record.trigger, has_helped=self._kept_tokens < limit)
 
-    def reading(self, context: int) -> Reading:
-        """What the meters see of a context of so many tokens."""
-        threshold, guard = self._limit("cumulative"), self._limit("window")
-        pause, is_auto = self._pause, self.policy.meter == "auto"
-        return Reading(
+    def _readings(self, context: int) -> Readings:
+        """The values of all meters for a context of so many tokens."""
+        threshold, guard = self.limits.threshold, self.limits.guard
+        cooldown, is_auto = self._cooldown, self.policy.meter == "auto"
+        return Readings(
             input_tokens=self.input_tokens,
-            threshold=None if threshold is None else threshold + pause.input_tokens,
+            threshold=None if threshold is None else threshold + cooldown.input_tokens,
             context_tokens=context,
-            window_limit=None if guard is None else max(guard, pause.window_limit),
-            least_context=pause.least_context,
-            reread_cost=self._spending.reread_cost - pause.reread_cost,
+            window_limit=None if guard is None else max(guard, cooldown.window_limit),
+            least_context=cooldown.least_context,
+            reread_cost=self._spending.reread_cost - cooldown.reread_cost,
             compaction_cost=self._compaction_cost(context) if is_auto else None,
             is_priced=self.info.prices is not None,
-            resting=self._breaker.resting,
+            paused=self._breaker.paused,
         )
-
-    def _limit(self, trigger: str) -> int | None:
-        return self.limits.of(trigger)
-
-    @property
-    def _prices(self) -> Prices:
-        return self.info.prices or RATIOS
 
     def _compaction_cost(self, context: int) -> float:
         return self._spending.compaction_cost(
-            self._prices,
+            self.info.prices or RATIOS,
             context_tokens=context,
-            floor_tokens=self.floor_tokens,
+            fixed_tokens=self.fixed_tokens,
             summary_tokens=self._summary_tokens,
-            shares_prefix=self.shares_prefix,
+            shares_prefix=self._shares_prefix(),
         )
 
     @property
     def _summary_tokens(self) -> int:
         return min(EXPECTED_SUMMARY_TOKENS, self.policy.summary_max_tokens)
+
+
+class HistoryTokens:
+    """Cache of the token count of one session's history; only new entries are counted.
+
+    Another session is counted from the start.
+    """
+
+    def __init__(self, counter: TokenCounter) -> None:
+        """Start with nothing counted."""
+        self._counter = counter
+        self._known: tuple[Session, int, int, int] | None = None
+
+    def count(self, session: Session) -> int:
+        """Tokens of `session.history`."""
+        records, length = len(session.compactions), len(session.transcript)
+        known, count = self._known, self._counter.count_entries
+        if known is not None and known[0] is session and known[1] == records:
+            tokens = known[3] + count(session.history_since(known[2]))
+        else:
+            tokens = count(session.history)
+        if (records, length) == (len(session.compactions), len(session.transcript)):
+            self._known = (session, records, length, tokens)
+        return tokens
+
+
+def newest_change(session: Session) -> Compaction | None:
+    """The record from which to count; None when nothing was ever compacted."""
+    changes = (
+        record
+        for record in reversed(session.compactions)
+        if not (record.is_attempt or record.is_immediate or record.is_exclusion)
+    )
+    return max(changes, key=lambda record: record.committed_at, default=None)
+
+
+def first_committed(session: Session, record: Compaction) -> Compaction:
+    """The record with the position at which its compaction was first committed.
+
+    Its `tokens_after` belongs to that position, even after a redo, an edit or a new
+    summary.
+    """
+    first = session.compactions[_first_index(session, record)]
+    return replace(record, committed_at=first.committed_at)
+
+
+def is_undone_by_user(record: Compaction) -> bool:
+    """Whether a person has undone it, and not a change of the covered entries."""
+    return record.status == "undone" and record.reason != CHANGED
+
+
+def exclusions_since(session: Session, record: Compaction | None) -> list[Compaction]:
+    """The exclusions and inclusions after a compaction, in order."""
+    first = 0 if record is None else _first_index(session, record)
+    return [each for each in session.compactions[first:] if each.is_exclusion]
+
+
+def _first_index(session: Session, record: Compaction) -> int:
+    return next(
+        index
+        for index, each in enumerate(session.compactions)
+        if each.id == record.id and not each.is_attempt
+    )

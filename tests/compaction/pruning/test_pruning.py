@@ -358,7 +358,7 @@ def test_a_summary_after_a_pruning_sees_the_originals():
     assert commit(kept, engine)
     plan = engine.plan(kept)
     assert LOG[:6_000] in engine.create_summary_request(plan).history[0].content
-    assert plan.tokens_covered == engine.counter.count_entries(kept.history)
+    assert plan.tokens_covered == engine.tracker.counter.count_entries(kept.history)
 
 
 def test_undo_takes_back_the_newest_record_and_brings_the_pruned_view_back():

@@ -68,7 +68,7 @@ def test_an_overhead_only_the_server_sees_costs_two_summaries_in_fifty_turns():
     events = turns(agent, 50)
     assert 1 <= summary_calls(provider) <= 2
     notices = [skipped.reason for skipped in of(CompactionSkipped, events)]
-    (notice,) = [text for text in notices if "rests until" in text]
+    (notice,) = [text for text in notices if "is paused until" in text]
     assert "not below the threshold of 5,000" in notice
     assert len(notices) <= 2
     assert "\n" not in notice
@@ -81,12 +81,12 @@ def test_tools_that_outgrow_the_threshold_cost_one_notice_and_no_summary():
     turns(agent, 3)
     small = chatting(window=5_000)
     agent.use(small)
-    assert agent.engine.floor_tokens > 3_750
+    assert agent.engine.tracker.fixed_tokens > 3_750
     events = turns(agent, 50)
     assert summary_calls(small) == 0
     (skipped,) = of(CompactionSkipped, events)
     assert "alone take 4,201 tokens, not below the threshold of 3,750" in skipped.reason
-    assert "rests until" in skipped.reason
+    assert "is paused until" in skipped.reason
 
 
 @pytest.mark.parametrize("tokens_each_turn", [60, 600])
@@ -101,7 +101,7 @@ def test_a_summariser_that_never_succeeds_costs_three_requests(
     assert summary_calls(provider) == 3
     assert len(of(CompactionFailed, events)) == 2
     (notice,) = of(CompactionSkipped, events)
-    assert "no summary could be had twice in a row" in notice.reason
+    assert "the summary failed twice in a row" in notice.reason
     assert agent.session.history == agent.session.transcript
 
 
@@ -113,14 +113,14 @@ def test_without_a_summariser_the_guard_goes_on_and_asks_for_nothing_more():
     assert len(made) > 3
     assert {event.compaction.status for event in made} == {"degraded"}
     assert summary_calls(provider) == 3
-    assert agent.engine.context_tokens(agent.session) < 4_000
+    assert agent.engine.tracker.context_tokens(agent.session) < 4_000
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        lambda agent: agent.engine.set_threshold(5_500),
-        lambda agent: setattr(agent.engine, "policy", Policy("mine")),
+        lambda agent: agent.engine.tracker.set_threshold(5_500),
+        lambda agent: agent.engine.tracker.use_policy(Policy("mine")),
         lambda agent: agent.use(chatting(window=90_000)),
         lambda agent: list(agent.compact()),
         lambda agent: list(agent.undo_compaction()),
@@ -145,24 +145,30 @@ def test_a_compaction_that_helps_takes_the_strike_back():
         record = Compaction(
             "c", 0, 2, "", 600, kept, trigger="cumulative", committed_at=2
         )
-        engine.reset(record)
+        engine.tracker.reset(record)
         engine.update_token_count(Usage(kept, 0), position=2)
         engine.should_compact(session)
-        assert engine.objection("cumulative") == ""
+        assert engine.tracker.reason_to_skip("cumulative") == ""
 
 
 def test_what_code_alone_makes_smaller_says_nothing_about_the_summariser():
     engine = CompactionEngine(100)
     session = Session([("user", "Hi"), ("assistant", STORY)])
     engine.should_compact(session)
-    engine.record_failure(session)
+    engine.tracker.record_failure(session)
     pruned = Compaction("p", 0, 2, "", 300, 100, trigger="cumulative", kind="pruning")
-    engine.reset(pruned)
-    assert (engine.failures, engine.answers("cumulative")) == (1, 1)
-    engine.reset(
+    engine.tracker.reset(pruned)
+    assert (engine.tracker.failures, engine.tracker.answers_allowed("cumulative")) == (
+        1,
+        1,
+    )
+    engine.tracker.reset(
         Compaction("c", 0, 2, "<summary>x</summary>", 300, 100, trigger="auto")
     )
-    assert (engine.failures, engine.answers("cumulative")) == (0, 2)
+    assert (engine.tracker.failures, engine.tracker.answers_allowed("cumulative")) == (
+        0,
+        2,
+    )
 
 
 # When the next one comes.
@@ -186,7 +192,7 @@ def test_growth_is_waited_for_only_while_the_window_has_room():
         policy=Policy("w", "window", window_share=0.95), info=info
     )
     kept = Session([("user", "Hi"), ("assistant", STORY)])
-    engine.reset(Compaction("c", 0, 2, "", 9_600, 9_000, committed_at=2))
+    engine.tracker.reset(Compaction("c", 0, 2, "", 9_600, 9_000, committed_at=2))
     engine.update_token_count(Usage(9_990, 0), position=2)
     assert not engine.should_compact(kept)
     engine.update_token_count(Usage(10_000, 0), position=2)
@@ -238,7 +244,7 @@ def test_after_a_failure_both_meters_wait_and_a_new_threshold_ends_the_wait():
     kept = Session([("user", "Hi"), ("assistant", STORY)])
     engine.update_token_count(Usage(800, 0), position=2)
     assert engine.should_compact(kept)
-    engine.record_failure(kept)
+    engine.tracker.record_failure(kept)
     assert not engine.should_compact(kept)
     engine.update_token_count(Usage(100, 779), position=2)
     assert not engine.should_compact(kept)
@@ -246,36 +252,36 @@ def test_after_a_failure_both_meters_wait_and_a_new_threshold_ends_the_wait():
     assert engine.should_compact(kept).trigger == "window"
     engine.update_token_count(Usage(100, 0), position=2)
     assert not engine.should_compact(kept)
-    engine.set_threshold(101)
+    engine.tracker.set_threshold(101)
     assert engine.should_compact(kept).trigger == "cumulative"
 
 
 def test_a_system_prompt_that_grows_is_part_of_the_context_at_once():
     engine = CompactionEngine()
     kept = Session([("user", "Hi"), ("assistant", STORY)])
-    engine.fit(ModelInfo("m"), floor_tokens=100)
+    engine.tracker.use_model(ModelInfo("m"), fixed_tokens=100)
     engine.update_token_count(Usage(800, 50), position=2)
-    engine.fit(ModelInfo("m"), floor_tokens=400)
-    assert engine.context_tokens(kept) == 1_150
+    engine.tracker.use_model(ModelInfo("m"), fixed_tokens=400)
+    assert engine.tracker.context_tokens(kept) == 1_150
 
 
 def test_what_is_pinned_is_part_of_the_context_at_once():
     agent = Agent(ScriptedProvider(says("Hi.", tokens=800)))
     turns(agent, 1)
-    before = agent.engine.context_tokens(agent.session)
+    before = agent.engine.tracker.context_tokens(agent.session)
     next(agent.pin("word " * 1_000))
-    grown = agent.engine.context_tokens(agent.session) - before
-    assert 1_000 <= grown == agent.engine.floor_tokens <= 1_050
+    grown = agent.engine.tracker.context_tokens(agent.session) - before
+    assert 1_000 <= grown == agent.engine.tracker.fixed_tokens <= 1_050
     list(agent.unpin(1))
-    assert agent.engine.context_tokens(agent.session) == before
+    assert agent.engine.tracker.context_tokens(agent.session) == before
 
 
 def test_another_session_brings_its_own_pins():
     agent = Agent(ScriptedProvider())
     agent.switch(Session(pins=["word " * 1_000]))
-    assert agent.engine.floor_tokens >= 1_000
+    assert agent.engine.tracker.fixed_tokens >= 1_000
     agent.switch(Session())
-    assert agent.engine.floor_tokens == 0
+    assert agent.engine.tracker.fixed_tokens == 0
 
 
 def test_a_compaction_that_was_cut_short_is_no_new_beginning():
@@ -286,7 +292,7 @@ def test_a_compaction_that_was_cut_short_is_no_new_beginning():
         compactions=[cut],
     )
     engine = CompactionEngine(100)
-    engine.resume(kept)
+    engine.tracker.resume(kept)
     assert engine.input_tokens == 90
 
 
@@ -313,10 +319,10 @@ def test_off_means_off_on_overflow_too_and_by_hand_it_still_works():
 
 def test_a_policy_without_a_threshold_says_so_and_needs_none():
     engine = CompactionEngine(100, policy="auto")
-    engine.fit(ModelInfo("m"), floor_tokens=6_000)
+    engine.tracker.use_model(ModelInfo("m"), fixed_tokens=6_000)
     assert engine.context_token_threshold is None
     with pytest.raises(ConfigError):
-        engine.set_threshold(0)
+        engine.tracker.set_threshold(0)
     agent = Agent(chatting(), engine=CompactionEngine(policy="off"))
     assert "meter is off" in _threshold(agent, "2000", None).text
 
@@ -324,8 +330,8 @@ def test_a_policy_without_a_threshold_says_so_and_needs_none():
 def test_a_model_that_is_refused_leaves_the_gauge_as_it_was():
     engine = CompactionEngine(5_000, info=ModelInfo("old", window=8_000))
     with pytest.raises(ConfigError, match="not above the 6,000"):
-        engine.fit(ModelInfo("new"), floor_tokens=6_000)
-    assert (engine.info.name, engine.floor_tokens) == ("old", 0)
+        engine.tracker.use_model(ModelInfo("new"), fixed_tokens=6_000)
+    assert (engine.tracker.info.name, engine.tracker.fixed_tokens) == ("old", 0)
 
 
 def test_the_window_alone_is_a_policy_too():
@@ -348,7 +354,7 @@ def ticket_run(*, is_cached: bool, policy: str | Policy = "auto") -> list[int]:
     37 requests grow from 1,537 to 9,475 tokens, of which 1,500 are system and tools.
     """
     engine = CompactionEngine(policy=policy)
-    engine.fit(ModelInfo("m"), floor_tokens=1_500)
+    engine.tracker.use_model(ModelInfo("m"), fixed_tokens=1_500)
     kept = Session()
     due, before = [], 0
     for number in range(37):
@@ -397,7 +403,7 @@ def test_what_is_reread_costs_what_the_cache_makes_of_it():
 
 def test_a_compaction_is_cheaper_where_its_request_reads_the_cache():
     spending = Spending()
-    sizes = {"context_tokens": 9_000, "floor_tokens": 1_500, "summary_tokens": 800}
+    sizes = {"context_tokens": 9_000, "fixed_tokens": 1_500, "summary_tokens": 800}
     alone = spending.compaction_cost(RATIOS, **sizes, shares_prefix=False)
     assert alone * 1e6 == pytest.approx(7_500 + 400 + 4_000)
     assert spending.compaction_cost(RATIOS, **sizes, shares_prefix=True) == alone
@@ -413,12 +419,12 @@ def test_a_compaction_is_cheaper_where_its_request_reads_the_cache():
 def test_a_decision_counts_what_is_new_however_long_the_conversation(name: str):
     def counted(length: int) -> int:
         engine = CompactionEngine(policy=Policy("p", meter=name))
-        engine.counter = CountingCounter()
+        engine.tracker.counter = CountingCounter()
         kept = Session([("user", "x"), ("assistant", "y")] * length)
         engine.update_token_count(Usage(9_000, 9), position=len(kept.transcript))
         kept.append(Entry("user", "new"))
         engine.should_compact(kept)
-        return engine.counter.counted
+        return engine.tracker.counter.counted
 
     assert counted(10) == counted(5_000) == 1
 

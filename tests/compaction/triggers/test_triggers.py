@@ -3,13 +3,13 @@
 import pytest
 
 from nbchat.compaction.policies import PRESETS, Policy, policy_named
-from nbchat.compaction.triggers.triggers import Reading, read_meters
+from nbchat.compaction.triggers.triggers import Readings, decide
 from nbchat.errors import ConfigError
 
 
-def reading(**changed) -> Reading:
+def reading(**changed) -> Readings:
     nothing = {"threshold": None, "context_tokens": 1_000, "window_limit": None}
-    return Reading(**({"input_tokens": 5_000} | nothing | changed))
+    return Readings(**({"input_tokens": 5_000} | nothing | changed))
 
 
 @pytest.mark.parametrize(
@@ -30,35 +30,35 @@ def reading(**changed) -> Reading:
     ],
 )
 def test_the_first_meter_at_its_limit_fires(changed, trigger: str):
-    decision = read_meters(reading(**changed))
+    decision = decide(reading(**changed))
     assert decision.trigger == trigger
     assert bool(decision) is bool(trigger)
 
 
 def test_no_meter_fires_before_the_context_has_grown():
     full = {"threshold": 1, "window_limit": 1, "compaction_cost": 0.0}
-    decision = read_meters(reading(**full, least_context=1_001))
+    decision = decide(reading(**full, least_context=1_001))
     assert not decision
     assert "must reach 1,001" in decision.reason
 
 
 def test_a_meter_at_rest_leaves_the_guard_on():
-    full = reading(threshold=1, window_limit=900, resting=frozenset({"cumulative"}))
-    assert read_meters(full).trigger == "window"
-    silent = reading(threshold=1, resting=frozenset({"cumulative"}))
-    assert not read_meters(silent)
+    full = reading(threshold=1, window_limit=900, paused=frozenset({"cumulative"}))
+    assert decide(full).trigger == "window"
+    silent = reading(threshold=1, paused=frozenset({"cumulative"}))
+    assert not decide(silent)
 
 
 def test_the_reason_says_how_far_each_meter_is():
-    told = read_meters(reading(threshold=9_000, window_limit=8_000)).reason
+    told = decide(reading(threshold=9_000, window_limit=8_000)).reason
     assert (
         "5,000 input tokens since the last compaction, the threshold is 9,000" in told
     )
-    assert "the context holds 1,000 tokens, the guard stands at 8,000" in told
+    assert "the context holds 1,000 tokens, the limit is 8,000" in told
     priced = reading(reread_cost=0.0101, compaction_cost=0.02, is_priced=True)
-    assert "has cost $0.0101" in read_meters(priced).reason
+    assert "has cost $0.0101" in decide(priced).reason
     unpriced = reading(reread_cost=0.0101, compaction_cost=0.02)
-    assert "has cost 10,100 tokens" in read_meters(unpriced).reason
+    assert "has cost 10,100 tokens" in decide(unpriced).reason
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_all_parts_of_a_chat_add_up_to_what_the_server_counts():
     parts = tokens(answer)
     assert sum(parts.values()) == answer["total"]
     assert all(size > 0 for size in parts.values())
-    assert answer["total"] == agent.engine.context_tokens(agent.session)
+    assert answer["total"] == agent.engine.tracker.context_tokens(agent.session)
 
 
 def test_the_window_is_what_is_held_what_is_kept_free_and_the_rest():
@@ -97,8 +97,8 @@ def test_the_question_leaves_alone_what_the_agent_reads_at_the_same_time():
 
 def test_a_meter_that_waits_after_failures_says_so():
     agent = agent_with(engine=CompactionEngine(policy="token-window"))
-    agent.engine.record_failure(agent.session)
-    assert "no summary could be had 1 times" in told(agent)["outlook"]
+    agent.engine.tracker.record_failure(agent.session)
+    assert "the summary failed once" in told(agent)["outlook"]
 
 
 def test_costs_come_by_model_compactions_apart_and_then_in_all():

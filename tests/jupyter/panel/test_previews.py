@@ -39,7 +39,9 @@ def test_a_chip_tells_what_a_mention_costs_and_its_preview_is_what_goes_out(
     assert preview["picture"] == ""
     assert chip["mention"] == "@price"
     assert (
-        chip["tokens"] == preview["tokens"] == agent.engine.counter.count_entry(entry)
+        chip["tokens"]
+        == preview["tokens"]
+        == agent.engine.tracker.counter.count_entry(entry)
     )
 
 

@@ -7,7 +7,7 @@ proportion, so that they add up to the one size that all meters go by.
 from typing import Any
 
 from nbchat.agent.agent import Agent
-from nbchat.compaction.triggers.context_breakdown import context_usage, outlook
+from nbchat.compaction.triggers.context_breakdown import context_usage
 from nbchat.conversation.costs import cost_rows
 from nbchat.conversation.entries import Usage
 from nbchat.conversation.session import Session
@@ -19,15 +19,15 @@ from nbchat.rendering.markdown import displayable
 def context_parts(agent: Agent) -> dict[str, Any]:
     """Each part's tokens, what is free and why it is not more, and all costs."""
     session, engine = copied(agent.session), agent.engine
-    held = context_usage(session, engine, agent.system, agent.tools)
+    held = context_usage(session, engine.tracker, agent.system, agent.tools)
     return {
         "type": "context_parts",
         "parts": _scaled(held.parts, held.total),
         "total": held.total,
-        **_room(engine.info, held.total),
+        **_room(engine.tracker.info, held.total),
         "limit": None if engine.policy.meter == "off" else held.limit,
         "policy": displayable(engine.policy.name),
-        "outlook": displayable(outlook(session, engine)),
+        "outlook": displayable(engine.tracker.outlook(session)),
         "costs": _costs(session),
     }
 

@@ -18,7 +18,7 @@ def planned(agent: Agent, keep: int | None) -> dict[str, Any]:
     said, known = len(session.transcript), session.compaction
     start = known.stop if known else 0
     stop = start if plan.skip else plan.stop
-    before = agent.engine.context_tokens(session)
+    before = agent.engine.tracker.context_tokens(session)
     return {
         "type": "planned",
         "messages": said,

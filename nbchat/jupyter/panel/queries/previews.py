@@ -50,7 +50,7 @@ class Previews:
         return {
             "type": "previewed",
             "text": displayable(user_text(shown.entry)),
-            "tokens": agent.engine.counter.count_entry(shown.entry),
+            "tokens": agent.engine.tracker.counter.count_entry(shown.entry),
             "picture": f"data:{picture[0]};base64,{picture[1]}" if picture else "",
         }
 
@@ -77,7 +77,7 @@ class Previews:
             return {**named, "key": "", "tokens": 0, "problem": problem}
         if entry is None:
             return None
-        tokens = agent.engine.counter.count_entry(entry)
+        tokens = agent.engine.tracker.counter.count_entry(entry)
         key = self._keep(Attachment(mention, entry))
         return {**named, "key": key, "tokens": tokens, "problem": ""}
 

@@ -21,8 +21,8 @@ def figures(agent: Agent) -> dict[str, Any]:
         "meter": {
             "tokens": engine.input_tokens,
             "threshold": engine.context_token_threshold,
-            "context": engine.context_tokens(session),
-            "window": engine.info.window,
+            "context": engine.tracker.context_tokens(session),
+            "window": engine.tracker.info.window,
         },
     }
 
