@@ -147,7 +147,7 @@ def _keys() -> list[str]:
 
 
 def _store_rows(store: SessionStore) -> Iterator[str]:
-    yield f"{'place':25}{store.place}"
+    yield f"{'place':25}{store.location}"
     store.check_writable()
     yield f"{'can be written':25}yes, {len(store.sessions())} sessions in it"
 

@@ -1,21 +1,25 @@
-"""A session as a file: md and html to read, json and ipynb also to come back from.
+"""Sessions as files: export to md, html, json and ipynb, import from json and ipynb.
 
-json holds all of a session. ipynb is the notebook in which the conversation would have
-been had: a `%%chat` cell for each message, the answers as plain text below it, and the
-session in the metadata, which is what is read back. Nothing in html runs or is fetched.
+json holds the whole session. ipynb has a `%%chat` cell for each prompt, the answers as
+plain text below it, and the session in the metadata, from which it is imported. The
+html page runs no scripts and fetches nothing. `MarkdownLog` exports after each turn.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, fields
 from html import escape
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
+
+from jupyter_core.paths import secure_write
 
 from nbchat.conversation.entries import Compaction, Entry, Kind, Revision, Status, Usage
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import turns
-from nbchat.errors import HistoryError, NbchatError
+from nbchat.errors import HistoryError, LogUnwritten, NbchatError
 from nbchat.rendering.banners import compaction_html, compaction_text
 from nbchat.rendering.conversation import timeline
 from nbchat.rendering.entries import entry_html
@@ -28,7 +32,7 @@ FORMATS: tuple[Format, ...] = get_args(Format)
 Value = TypeVar("Value")
 
 VERSION = 1
-"""Of what json and ipynb hold; a file of a later one is refused."""
+"""Version of the json and ipynb formats; files of a later one are refused."""
 
 UNTITLED = "An empty session"
 
@@ -38,10 +42,10 @@ body { margin: 0; }
 .nbc { max-width: 860px; margin: 24px auto; padding: 8px 24px; overflow: visible; }
 .nbc pre { white-space: pre-wrap; }
 """
-"""What the panel's rules lack for a page of its own."""
+"""CSS that an exported page needs beside the panel's."""
 
-_NEW = ("dollars", "priced_tokens", "model")
-"""What a usage did not tell in files of earlier versions."""
+_ADDED = ("dollars", "priced_tokens", "model", "messages")
+"""Fields that files of earlier versions lack."""
 
 _EXAMPLE = Compaction("", 0, 0, "")
 
@@ -53,13 +57,13 @@ _CHOICES = {
 
 
 def exported(session: Session, to: Format) -> str:
-    """A session in one of the formats; text that every encoder takes."""
+    """Export a session; the text contains no lone surrogates."""
     writers = {"md": _markdown, "html": _page, "json": _json, "ipynb": _notebook}
     return writers[to](session)
 
 
 def imported(text: str) -> Session:
-    """The session that an exported json or ipynb holds; raises HistoryError."""
+    """Import a session from exported json or ipynb; raises HistoryError."""
     try:
         found = json.loads(text)
         if "cells" in found:
@@ -67,19 +71,56 @@ def imported(text: str) -> Session:
         version = found["nbchat"]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise HistoryError(
-            "this is no exported session; use json or ipynb as nbchat export writes"
+            "this is no exported session; use a json or ipynb file of nbchat export"
         ) from error
     if version != VERSION:
-        raise HistoryError(f"it was exported by a newer nbchat (format {version!r})")
+        raise HistoryError(
+            f"the file was exported by a newer nbchat (format {version!r})"
+        )
     return _session(found)
 
 
 def format_named(name: str) -> Format:
-    """A format by its name; raises NbchatError saying which there are."""
+    """Check the name of a format; raises NbchatError that lists all of them."""
     for each in FORMATS:
         if each == name:
             return each
-    raise NbchatError(f"there is no format {name!r}; there are {', '.join(FORMATS)}")
+    raise NbchatError(
+        f"there is no format {name!r}; choose one of: {', '.join(FORMATS)}"
+    )
+
+
+class MarkdownLog:
+    """Keeps `<session id>.md` up to date in a folder, readable by the user alone."""
+
+    def __init__(self, folder: str = "") -> None:
+        """Without a folder, nothing is written."""
+        self.folder = folder
+        self._reported = ""
+
+    def write(self, session: Session) -> None:
+        """Write the file; raises LogUnwritten, but only once for the same reason."""
+        if not (self.folder and session.transcript):
+            return
+        try:
+            self._write(session)
+        except (OSError, RuntimeError, ValueError) as error:  # unknown home, null byte
+            reason = getattr(error, "strerror", None) or error
+            line = f"cannot write into log_folder {self.folder!r}: {reason}"
+            if line != self._reported:
+                self._reported = line
+                raise LogUnwritten(line) from error
+        else:
+            self._reported = ""
+
+    def _write(self, session: Session) -> None:
+        name = re.sub(r"[^\w-]", "_", session.session_id)  # an id may come from a file
+        file = Path(self.folder).expanduser() / f"{name}.md"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        written = file.with_suffix(".md.new")
+        with secure_write(str(written)) as stream:
+            stream.write(exported(session, "md"))
+        written.replace(file)
 
 
 def _json(session: Session) -> str:
@@ -87,7 +128,7 @@ def _json(session: Session) -> str:
 
 
 def _head(session: Session) -> dict[str, Any]:
-    """All but what was said."""
+    """Everything but the transcript and its usages."""
     return {
         "nbchat": VERSION,
         "session_id": session.session_id,
@@ -97,7 +138,7 @@ def _head(session: Session) -> dict[str, Any]:
 
 
 def _body(session: Session, start: int = 0, stop: int | None = None) -> dict[str, Any]:
-    """What was said from `start` to `stop`, and the usages that came with it."""
+    """The transcript from `start` to `stop`, with its usages."""
     stop = len(session.transcript) if stop is None else stop
     return {
         "transcript": session.transcript[start:stop],
@@ -130,9 +171,9 @@ def _notebook(session: Session) -> str:
 def _cell(
     session: Session, turn: range, number: int, source: str = ""
 ) -> dict[str, Any]:
-    """A turn as a cell; without a `source` what the person said is its."""
+    """A turn as a cell; its source is the prompt, unless `source` is given."""
     entries = session.transcript[turn.start : turn.stop]
-    said = "\n\n".join(entry.content for entry in entries if entry.role == "user")
+    prompt = "\n\n".join(entry.content for entry in entries if entry.role == "user")
     shown = "\n\n".join(_plain(entry) for entry in entries if entry.role != "user")
     output = {"output_type": "stream", "name": "stdout", "text": displayable(shown)}
     return {
@@ -141,7 +182,7 @@ def _cell(
         "id": f"turn-{number}",
         "metadata": {"nbchat": _body(session, turn.start, turn.stop)},
         "outputs": [output] if shown else [],
-        "source": source or displayable(f"%%chat\n{said}"),
+        "source": source or displayable(f"%%chat\n{prompt}"),
     }
 
 
@@ -152,13 +193,13 @@ def _plain(entry: Entry) -> str:
 
 
 def _from_cells(book: Mapping[str, Any]) -> dict[str, Any]:
-    """What a notebook's metadata hold; cells of other kinds are passed over."""
+    """Collect the session from a notebook's metadata; other cells are ignored."""
     entries: list[Any] = []
     usages: list[Any] = []
     for cell in book["cells"]:
-        if held := cell.get("metadata", {}).get("nbchat"):
-            usages += [[len(entries) + place, each] for place, each in held["usages"]]
-            entries += held["transcript"]
+        if part := cell.get("metadata", {}).get("nbchat"):
+            usages += [[len(entries) + length, each] for length, each in part["usages"]]
+            entries += part["transcript"]
     return {**book["metadata"]["nbchat"], "transcript": entries, "usages": usages}
 
 
@@ -179,43 +220,50 @@ def _session(found: Mapping[str, Any]) -> Session:
 
 def _usages(pairs: Iterable[Any], length: int) -> list[tuple[int, Usage]]:
     usages = [(_typed(at, int), _usage(figures)) for at, figures in pairs]
-    places = [0, *(at for at, _ in usages), length + 1]
-    if any(place >= after for place, after in pairwise(places)):
-        raise ValueError("usages do not belong to its entries")
+    lengths = [0, *(at for at, _ in usages), length + 1]
+    if any(before >= after for before, after in pairwise(lengths)):
+        raise ValueError("the usages do not match the entries")
     return usages
 
 
 def _compaction(record: Mapping[str, Any]) -> Compaction:
-    """A record from what json makes of one; raises what `_session` reports."""
-    values = {each.name: record[each.name] for each in fields(Compaction)}
+    """A compaction from parsed JSON; raises errors that `_session` reports."""
+    values = _present(record, Compaction)
     values["cost"] = _usage(values["cost"])
     values["replacements"] = tuple(
-        (_typed(place, int), _typed(content, str))
-        for place, content in values["replacements"]
+        (_typed(position, int), _typed(content, str))
+        for position, content in values["replacements"]
     )
     for name, value in values.items():
         _typed(value, type(getattr(_EXAMPLE, name)))
         if name in _CHOICES and value not in _CHOICES[name]:
-            raise ValueError(f"{name} cannot be {value!r}")
+            raise ValueError(f"invalid value for {name}: {value!r}")
     return Compaction(**values)
 
 
 def _usage(figures: Mapping[str, Any]) -> Usage:
-    known = {each.name: type(getattr(Usage(), each.name)) for each in fields(Usage)}
-    told = {
-        name: figures[name] for name in known if name in figures or name not in _NEW
+    values = _present(figures, Usage)
+    for name, value in values.items():
+        _typed(value, type(getattr(_EXAMPLE.cost, name)))
+    return Usage(**values)
+
+
+def _present(record: Mapping[str, Any], kind: type[Compaction | Usage]) -> Any:
+    """The fields of a dataclass in parsed JSON; only `_ADDED` ones may be missing."""
+    names = (each.name for each in fields(kind))
+    return {
+        name: record[name] for name in names if name in record or name not in _ADDED
     }
-    return Usage(**{name: _typed(value, known[name]) for name, value in told.items()})
 
 
 def _typed(value: Any, kind: type[Value]) -> Value:
     if type(value) is not kind:
-        raise TypeError(f"{value!r} is no {kind.__name__}")
+        raise TypeError(f"{value!r} is not of type {kind.__name__}")
     return value
 
 
 def _markdown(session: Session) -> str:
-    """Headings for who speaks, fences around what tools were told and told."""
+    """Headings for speakers, fenced blocks for tool calls and results."""
     title = f"# {session.title or UNTITLED}"
     shown = [title, *_parts(session, _entry_markdown, _quoted)]
     return displayable("\n\n".join(filter(None, shown))) + "\n"
@@ -226,7 +274,7 @@ def _parts(
     of_entry: Callable[[Entry], str],
     of_compaction: Callable[[Compaction], str],
 ) -> Iterator[str]:
-    """What was said in order, each compaction where it happened."""
+    """Entries and compactions in the order they happened."""
     for _, part in timeline(session):
         if isinstance(part, Compaction):
             yield of_compaction(part)
@@ -253,12 +301,12 @@ def _entry_markdown(entry: Entry) -> str:
 
 
 def _quoted(record: Compaction) -> str:
-    story = f"\n\n{_fenced(record.summary)}" if record.summary else ""
-    return f"> {' '.join(compaction_text(record).split())}{story}"
+    summary = f"\n\n{_fenced(record.summary)}" if record.summary else ""
+    return f"> {' '.join(compaction_text(record).split())}{summary}"
 
 
 def _fenced(text: str) -> str:
-    """A block that nothing inside of it can end."""
+    """A fenced block with a fence longer than any run of backticks in the text."""
     fence = "`" * max(3, _longest_run(text) + 1)
     return f"{fence}\n{text}\n{fence}"
 
@@ -269,14 +317,14 @@ def _code(name: str) -> str:
 
 
 def _longest_run(text: str) -> int:
-    """How many backticks stand in a row at most."""
+    """The length of the longest run of backticks."""
     return max(
         map(len, "".join(c if c == "`" else " " for c in text).split()), default=0
     )
 
 
 def _page(session: Session) -> str:
-    """A page of its own that runs nothing and asks nobody for anything."""
+    """A standalone page; its policy forbids scripts and requests."""
     inside = "\n".join(_parts(session, entry_html, compaction_html))
     title = escape(displayable(session.title or UNTITLED))
     return (

@@ -1,4 +1,4 @@
-"""The tables in which sessions and settings are kept, and how a database is opened."""
+"""Database tables for sessions and settings, and opening a database."""
 
 import os
 from contextlib import suppress
@@ -14,11 +14,11 @@ from nbchat.errors import StoreError
 BUSY_SECONDS = 5
 
 TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
-"""Figures of a usage, each a column."""
+"""Fields of a usage that have a column each."""
 
 metadata = sa.MetaData()
 
-# Other databases have no keys of any length, and SQLite goes by no length.
+# MySQL and others need a length for a key; SQLite ignores it.
 SESSION_ID = sa.String(64).with_variant(sa.Text(), "postgresql")
 
 sessions = sa.Table(
@@ -41,7 +41,7 @@ chat_messages = sa.Table(
     ),
     *(sa.Column(name, sa.Integer) for name in TOKENS),
     sa.Column("created_at", sa.String(32), nullable=False),
-    # Of the response that ended with this entry; null in rows of an older nbchat.
+    # Of the response that ended with this entry; null in rows of earlier versions.
     sa.Column("model", sa.Text),
     sa.Column("cost", sa.Float),
     sa.Column("is_estimated", sa.Boolean),
@@ -78,14 +78,14 @@ drafts = sa.Table(
     sa.Column("position", sa.Integer, nullable=False),
     sa.Column("content", sa.Text, nullable=False),
 )
-"""Of each session the answer that was under way last; none when its place is taken."""
+"""The streaming answer of each session; obsolete once an entry has its position."""
 
 
 UNLIMITED = (
     *(settings.c.scope, sessions.c.id),
     *(each.c.session_id for each in (chat_messages, session_snapshots, drafts)),
 )
-"""Columns that an older nbchat limited."""
+"""Columns whose length earlier versions limited."""
 
 
 def default_file() -> Path:
@@ -93,10 +93,10 @@ def default_file() -> Path:
     return Path(jupyter_data_dir()) / "nbchat" / "sessions.db"
 
 
-def address(url: str) -> sa.URL:
-    """A database's address; raises StoreError without any part of what was written.
+def database_url(url: str) -> sa.URL:
+    """Parse a database URL; raises StoreError, which never quotes the URL.
 
-    An @ in a password would make the rest of it part of the host, which all may see.
+    An unescaped @ in a password would make the rest of it part of the visible host.
     """
     try:
         found = sa.make_url(url)
@@ -105,24 +105,24 @@ def address(url: str) -> sa.URL:
     credentials = url.partition("://")[2].partition(":")[2]
     if found is None or (found.password is not None and credentials.count("@") > 1):
         raise StoreError(
-            "the session store failed: store_url cannot be read as the address of a "
-            "database, as in postgresql+psycopg://user:password@host:5432/chats; write "
-            "@ in a password as %40, : as %3A and / as %2F"
+            "the session store failed: store_url is no valid database URL such as "
+            "postgresql+psycopg://user:password@host:5432/chats; in a password write "
+            "@ as %40, : as %3A and / as %2F"
         ) from None
     return found
 
 
 def open_database(url: str) -> sa.Engine:
-    """The database at a URL, its tables made; an empty one is the default file.
+    """Open the database at a URL, or the default file, and create its tables.
 
-    One that an older nbchat has made gets the columns it lacks.
+    A database of an earlier version gets the columns that it lacks.
     """
     if not url:
         file = default_file()
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
         url = f"sqlite:///{file}"
-    engine = _engine(address(url))
+    engine = _engine(database_url(url))
     if engine.dialect.name == "sqlite":
         sa.event.listen(engine, "connect", _tune_sqlite)
     metadata.create_all(engine)
@@ -136,10 +136,10 @@ def open_database(url: str) -> sa.Engine:
 
 
 def _engine(url: sa.URL) -> sa.Engine:
-    """What opens connections; one that the server has dropped is replaced unseen."""
+    """Create the engine; a connection that the server closed is replaced."""
     if url.get_backend_name() != "sqlite" or url.database not in (None, "", ":memory:"):
         return sa.create_engine(url, pool_pre_ping=True)
-    # In memory each connection is a database: threads take turns on the only one.
+    # In memory each connection is its own database, so all threads share one.
     return sa.create_engine(
         url,
         poolclass=sa.QueuePool,
@@ -155,7 +155,7 @@ def _columns(engine: sa.Engine) -> set[str]:
 
 
 def _add(engine: sa.Engine, column: sa.Column[Any]) -> None:
-    """Add a column, unless another kernel has just done so."""
+    """Add a column, unless another kernel has just added it."""
     definition = sa.schema.CreateColumn(column).compile(dialect=engine.dialect)
     try:
         with engine.begin() as connection:
@@ -166,9 +166,9 @@ def _add(engine: sa.Engine, column: sa.Column[Any]) -> None:
 
 
 def _widen(engine: sa.Engine) -> None:
-    """Let in ids and scopes of any length where an older nbchat made the tables.
+    """Remove length limits from columns that an earlier version created.
 
-    Who may not alter them can go on with short ones.
+    A user without the right to alter tables keeps the limits.
     """
     inspector = sa.inspect(engine)
     for column in UNLIMITED:
@@ -182,10 +182,7 @@ def _widen(engine: sa.Engine) -> None:
 
 
 def _tune_sqlite(connection: Any, _record: object) -> None:
-    """WAL with full sync: one fsync a commit, and nothing acknowledged is lost.
-
-    And a `lower` that knows every letter, as PostgreSQL's does.
-    """
+    """Use WAL with full sync (one fsync a commit) and a `lower` for all alphabets."""
     for pragma in (
         f"busy_timeout={BUSY_SECONDS * 1000}",
         "journal_mode=WAL",

@@ -1,4 +1,4 @@
-"""How sessions stand in the rows of a database, and how they are read back."""
+"""Conversion of entries, usages, compactions and pins to database rows and back."""
 
 import json
 from collections.abc import Sequence
@@ -10,12 +10,12 @@ from nbchat.conversation.session import title_of
 from nbchat.storage.schema import TOKENS
 
 ESCAPED = "\ufdd0"
-"""Begins a text kept in escapes: a noncharacter, reserved for a program's own use."""
+"""Prefix of a text stored in escapes: a noncharacter, reserved for programs."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
-    """One line of the list of sessions."""
+    """A session as `SessionStore.sessions` lists it."""
 
     id: str
     title: str
@@ -25,11 +25,10 @@ class SessionInfo:
     entries: int
 
 
-def snapshot(session_id: str, compaction: Compaction) -> dict[str, Any]:
-    """A compaction as it is kept: what others may want to read, and the record itself.
+def compaction_json(session_id: str, compaction: Compaction) -> dict[str, Any]:
+    """A compaction as JSON: a summary of it for other programs, and the record itself.
 
-    The fields are those of seed 004, FR-4.2.1; a message's id is its session's and its
-    place.
+    A message's id is its session's id and its position.
     """
     is_manual = compaction.trigger == "manual"
     return {
@@ -42,16 +41,16 @@ def snapshot(session_id: str, compaction: Compaction) -> dict[str, Any]:
         "compressionType": "manual" if is_manual else "auto",
         "originalTokenCount": compaction.replaced_tokens,
         "summaryTokenCount": compaction.summary_tokens,
-        "messagesIncluded": compaction.stop - compaction.start,
+        "messagesIncluded": compaction.messages,
         "record": asdict(compaction),
     }
 
 
 def storable(text: str) -> str:
-    """A text as any database takes it; `restored` gives it back as it was.
+    """Encode a text so that any database accepts it; `restored` decodes it.
 
     Lone surrogates cannot be encoded and PostgreSQL refuses null bytes, so a text with
-    either is kept in Python's escapes.
+    either is stored in Python's escapes.
     """
     if _is_plain(text):
         return text
@@ -59,12 +58,12 @@ def storable(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """A text in Python's escapes."""
+    """Encode a text in Python's escapes."""
     return text.encode("unicode_escape").decode("ascii")
 
 
 def restored(text: str) -> str:
-    """A text as it was before `storable`."""
+    """Decode a text that `storable` encoded."""
     if not text.startswith(ESCAPED):
         return text
     return text.removeprefix(ESCAPED).encode("ascii").decode("unicode_escape")
@@ -78,19 +77,19 @@ def _is_plain(text: str) -> bool:
     return "\0" not in text and not text.startswith(ESCAPED)
 
 
-def entry_of(row: Any) -> Entry:
-    """An entry as it was said."""
+def entry_from_row(row: Any) -> Entry:
+    """Read an entry."""
     texts = (row.role, row.content, row.tool_id, row.tool_name, row.tool_args)
     return Entry(*map(restored, texts))
 
 
-def cut_short(draft: Any) -> Entry:
-    """An answer whose kernel ended while it came."""
+def entry_from_draft(draft: Any) -> Entry:
+    """Read an answer whose kernel ended while it streamed."""
     return Entry("assistant", restored(draft.content), tool_args=INCOMPLETE)
 
 
-def billed(usage: Usage) -> dict[str, Any]:
-    """A response's usage as columns."""
+def usage_columns(usage: Usage) -> dict[str, Any]:
+    """The columns for a response's usage."""
     return {
         **{name: getattr(usage, name) for name in TOKENS},
         "dropped_tokens": usage.dropped_tokens,
@@ -100,8 +99,8 @@ def billed(usage: Usage) -> dict[str, Any]:
     }
 
 
-def usage_of(row: Any) -> Usage:
-    """What a response took."""
+def usage_from_row(row: Any) -> Usage:
+    """Read a response's usage."""
     usage = Usage(
         **{name: getattr(row, name) for name in TOKENS},
         dropped_tokens=row.dropped_tokens or 0,
@@ -113,28 +112,27 @@ def usage_of(row: Any) -> Usage:
     return replace(usage, dollars=row.cost, priced_tokens=usage.total_tokens)
 
 
-def is_pins(snapshot: Any) -> bool:
-    """Whether a snapshot is of rules, not of a compaction."""
-    return snapshot.kind in ("pin", "unpin")
+def is_pins(row: Any) -> bool:
+    """Whether a snapshot holds pins; otherwise it holds a compaction."""
+    return row.kind in ("pin", "unpin")
 
 
-def pins_of(snapshots: Sequence[Any]) -> tuple[str, ...]:
-    """The rules in the newest of their snapshots."""
-    kept = [each.content_json for each in snapshots if is_pins(each)]
-    return tuple(json.loads(kept[-1])) if kept else ()
+def pins_from_rows(rows: Sequence[Any]) -> tuple[str, ...]:
+    """Read the pins from their newest snapshot."""
+    found = [row.content_json for row in rows if is_pins(row)]
+    return tuple(json.loads(found[-1])) if found else ()
 
 
-def compaction_of(content: str) -> Compaction:
-    """A record of a compaction."""
-    fields = json.loads(content)
-    fields = fields.get("record", fields)  # bare before it had others beside it
+def compaction_from_json(content: str) -> Compaction:
+    """Read a compaction record."""
+    fields = json.loads(content)["record"]
     fields["cost"] = Usage(**fields["cost"])
     fields["replacements"] = tuple(map(tuple, fields.get("replacements", ())))
     return Compaction(**fields)
 
 
-def info_of(row: Any) -> SessionInfo:
-    """One line of the list."""
+def info_from_row(row: Any) -> SessionInfo:
+    """Read one row of the list of sessions."""
     texts = (row.id, row.content, row.notebook, row.model)
     session_id, content, notebook, model = map(restored, texts)
     title = title_of(content)

@@ -1,7 +1,7 @@
-"""Where sessions are kept: appended event by event, loaded back whole.
+"""Session storage in a database: appended entry by entry, loaded as a whole.
 
-SQLite in the Jupyter data folder by default, any SQLAlchemy URL otherwise. Rows are
-only ever added, each in its own transaction, so a crash loses nothing acknowledged.
+SQLite in the Jupyter data folder by default, or any SQLAlchemy URL. Rows are only
+added, each in its own transaction, so a crash loses nothing that was acknowledged.
 """
 
 import json
@@ -16,8 +16,8 @@ from nbchat.conversation.entries import Compaction, now
 from nbchat.conversation.session import Session
 from nbchat.errors import HistoryError, SessionNotFound, SessionTaken, StoreError
 from nbchat.storage.schema import (
-    address,
     chat_messages,
+    database_url,
     default_file,
     drafts,
     open_database,
@@ -28,88 +28,73 @@ from nbchat.storage.schema import (
 from nbchat.storage.serialization import (
     ESCAPED,
     SessionInfo,
-    billed,
-    compaction_of,
-    cut_short,
-    entry_of,
+    compaction_from_json,
+    compaction_json,
+    entry_from_draft,
+    entry_from_row,
     escaped,
-    info_of,
+    info_from_row,
     is_pins,
-    pins_of,
+    pins_from_rows,
     restored,
-    snapshot,
     storable,
-    usage_of,
+    usage_columns,
+    usage_from_row,
 )
 
 PinKind = Literal["pin", "unpin"]
 
 TAKEN = (
-    "another kernel has gone on with this session, or deleted it; what follows is not "
-    "saved here: start another one with /new"
+    "another kernel has continued or deleted this session; new messages are not saved "
+    "here. Start another session with /new"
 )
 
 
+NOT_FOUND = "there is no session {!r}; /sessions lists them"
+
+
 class SessionStore:
-    """Sessions in a database; opened at the first use."""
+    """Sessions and settings in a database, which is opened at first use."""
 
     def __init__(self, url: str = "") -> None:
-        """A SQLAlchemy URL; empty for the SQLite file in the Jupyter data folder."""
+        """`url` is a SQLAlchemy URL; empty for SQLite in the Jupyter data folder."""
         self.url = url
         self._engine: sa.Engine | None = None
 
     def __repr__(self) -> str:
-        """Where it is, without a password."""
+        """The location, without a password."""
         try:
-            return f"<SessionStore {self.place}>"
+            return f"<SessionStore {self.location}>"
         except StoreError:
-            return "<SessionStore of an address that cannot be read>"
+            return "<SessionStore with an invalid URL>"
 
     @property
-    def place(self) -> str:
-        """Where it is, without a password; raises StoreError for what is no URL."""
+    def location(self) -> str:
+        """The file or URL without its password; raises StoreError if it is invalid."""
         if not self.url:
             return str(default_file())
-        shown = address(self.url).set(query={})
+        shown = database_url(self.url).set(query={})
         return shown.render_as_string(hide_password=True)
 
     def load(self, session_id: str) -> Session:
-        """A session as it was; raises SessionNotFound if there is none of that id."""
-        kept_id = storable(session_id)
-        with self._connection() as connection:
-            rows = connection.execute(
-                sa.select(chat_messages)
-                .where(chat_messages.c.session_id == kept_id)
-                .order_by(chat_messages.c.position)
-            ).all()
-            snapshots = connection.execute(
-                sa.select(session_snapshots)
-                .where(session_snapshots.c.session_id == kept_id)
-                .order_by(session_snapshots.c.number)
-            ).all()
-            is_open = (drafts.c.session_id == kept_id, drafts.c.position == len(rows))
-            draft = connection.execute(sa.select(drafts).where(*is_open)).first()
+        """Load a session; raises SessionNotFound, or StoreError if it is unreadable."""
+        rows, snapshots, draft = self._rows(storable(session_id))
         if not rows:
-            raise SessionNotFound(
-                f"there is no session {session_id!r}; /sessions lists them"
-            )
-        transcript = [*map(entry_of, rows), *([cut_short(draft)] if draft else [])]
-        usages = [
-            (row.position + 1, usage_of(row))
-            for row in rows
-            if row.input_tokens is not None
-        ]
+            raise SessionNotFound(NOT_FOUND.format(session_id))
+        records = (row.content_json for row in snapshots if not is_pins(row))
         try:
             session = Session(
-                transcript,
+                [*map(entry_from_row, rows), *map(entry_from_draft, draft)],
                 session_id=session_id,
-                compactions=[
-                    compaction_of(r.content_json) for r in snapshots if not is_pins(r)
+                compactions=map(compaction_from_json, records),
+                usages=[
+                    (row.position + 1, usage_from_row(row))
+                    for row in rows
+                    if row.input_tokens is not None
                 ],
-                usages=usages,
-                pins=pins_of(snapshots),
+                pins=pins_from_rows(snapshots),
             )
-        except HistoryError as error:  # written by a newer nbchat, or by others
+        except HistoryError as error:  # written by a newer nbchat
             raise StoreError(
                 f"session {session_id!r} cannot be read: {error}"
             ) from error
@@ -119,9 +104,10 @@ class SessionStore:
     def sessions(
         self, *, notebook: str | None = None, words: Iterable[str] = ()
     ) -> list[SessionInfo]:
-        """All sessions or a notebook's, last used first, titled by how they begin.
+        """List the sessions of a notebook or of all, the last used first.
 
-        Only those in which each of `words` was said, wherever case.
+        With `words`, only sessions that contain all of them, in any case. A session's
+        title is the beginning of its first message.
         """
         every = chat_messages.alias()
         is_attached = sa.and_(every.c.role == "user", every.c.tool_name != "")
@@ -149,35 +135,33 @@ class SessionStore:
         if notebook is not None:
             query = query.where(sessions.c.notebook == storable(notebook))
         for word in words:
-            said = sa.select(chat_messages.c.session_id).where(_is_said(word))
-            query = query.where(sessions.c.id.in_(said))
+            found = sa.select(chat_messages.c.session_id).where(_contains(word))
+            query = query.where(sessions.c.id.in_(found))
         with self._connection() as connection:
-            return [info_of(row) for row in connection.execute(query)]
+            return [info_from_row(row) for row in connection.execute(query)]
 
     def delete(self, session_id: str) -> None:
-        """Remove a session for good; raises SessionNotFound if there is none."""
-        kept_id = storable(session_id)
+        """Delete a session; raises SessionNotFound if there is none."""
+        stored_id = storable(session_id)
         with self._connection() as connection:
             for table in (drafts, session_snapshots, chat_messages):
-                is_its_own = table.c.session_id == kept_id
+                is_its_own = table.c.session_id == stored_id
                 connection.execute(sa.delete(table).where(is_its_own))
             done = connection.execute(
-                sa.delete(sessions).where(sessions.c.id == kept_id)
+                sa.delete(sessions).where(sessions.c.id == stored_id)
             )
         if not done.rowcount:
-            raise SessionNotFound(
-                f"there is no session {session_id!r}; /sessions lists them"
-            )
+            raise SessionNotFound(NOT_FOUND.format(session_id))
 
     def check_writable(self) -> None:
-        """Write and take it back; raises StoreError where that cannot be done."""
+        """Write a row and roll back; raises StoreError when writing fails."""
         row = {"scope": "", "name": "", "value_json": "null", "created_at": now()}
         with self._connection() as connection:
             connection.execute(settings.insert().values(row))
             connection.rollback()
 
     def close(self) -> None:
-        """Let the database go."""
+        """Close the connections to the database; the next use opens them again."""
         if self._engine is not None:
             self._engine.dispose()
             self._engine = None
@@ -185,18 +169,19 @@ class SessionStore:
     def add_entry(
         self, session: Session, position: int, *, notebook: str, model: str
     ) -> None:
-        """Append one entry, the first one with its session's row.
+        """Append one entry; the first one also creates the session.
 
-        To append it once more changes nothing: an interrupt may come between the commit
-        and the news of it. Raises StoreError, also when another kernel has that place.
+        Appending the same entry again changes nothing, because an interrupt may come
+        between the commit and its confirmation. Raises SessionTaken when another kernel
+        has saved another entry at `position`.
         """
         entry = session.transcript[position]
         usage = session.usage_at(position)
-        paid = billed(usage) if usage else {}
+        columns = usage_columns(usage) if usage else {}
         key = {"session_id": storable(session.session_id), "position": position}
         texts = {name: storable(text) for name, text in entry._asdict().items()}
         origin = {"notebook": storable(notebook), "model": storable(model)}
-        row = {**key, **texts, **paid, "created_at": now()}
+        row = {**key, **texts, **columns, "created_at": now()}
         try:
             with self._connection() as connection:
                 if position == 0:
@@ -208,38 +193,34 @@ class SessionStore:
                 raise
 
     def move(self, session_id: str, notebook: str) -> None:
-        """Let a session belong to a notebook: the one in which it goes on."""
+        """Assign a session to another notebook."""
         is_it = sessions.c.id == storable(session_id)
         belongs = {"notebook": storable(notebook)}
         with self._connection() as connection:
             connection.execute(sa.update(sessions).where(is_it).values(belongs))
 
-    def keep_draft(self, session_id: str, position: int, text: str) -> None:
-        """Keep what has come of the answer that will stand at `position`.
+    def save_draft(self, session_id: str, position: int, text: str) -> None:
+        """Save the streamed part of the answer that will get `position`.
 
-        Should nothing come to stand there, `load` has it as an answer cut short.
+        Until an entry has that position, `load` returns it as an incomplete answer.
         """
-        kept_id = storable(session_id)
-        row = {"session_id": kept_id, "position": position, "content": storable(text)}
+        stored_id = storable(session_id)
+        row = {"session_id": stored_id, "position": position, "content": storable(text)}
         with self._connection() as connection:
-            connection.execute(sa.delete(drafts).where(drafts.c.session_id == kept_id))
+            connection.execute(
+                sa.delete(drafts).where(drafts.c.session_id == stored_id)
+            )
             connection.execute(drafts.insert().values(row))
 
-    def _holds(self, row: dict[str, Any]) -> bool:
-        same = sa.and_(*(chat_messages.c[name] == each for name, each in row.items()))
-        with self._connection() as connection:
-            found = connection.execute(sa.select(sa.exists().where(same)))
-            return bool(found.scalar())
-
     def add_compaction(self, session: Session, compaction: Compaction) -> int:
-        """Append a record of a compaction: its beginning, its end, a change of it.
+        """Append a record of a compaction that began, ended or changed.
 
-        Its number; raises SessionTaken where another kernel went on.
+        Returns its number; raises SessionTaken when another kernel has continued.
         """
         return self._add_snapshot(
             session,
             compaction.kind,
-            snapshot(session.session_id, compaction),
+            compaction_json(session.session_id, compaction),
             cutoff=compaction.stop - 1,
             tokens=compaction.summary_tokens,
             created_at=compaction.created_at,
@@ -248,18 +229,18 @@ class SessionStore:
     def add_pins(
         self, session: Session, pins: tuple[str, ...], *, kind: PinKind
     ) -> int:
-        """Append the rules that hold from now on, as `kind` has changed them.
+        """Append all rules that are pinned now; `kind` says which change led to them.
 
-        Their number; raises SessionTaken where another kernel went on.
+        Returns their number; raises SessionTaken when another kernel has continued.
         """
         return self._add_snapshot(
             session, kind, pins, cutoff=0, tokens=0, created_at=now()
         )
 
     def set_setting(self, scope: str, name: str, value: object) -> None:
-        """Keep a setting for all models (an empty scope), a provider or a model.
+        """Save a setting for all models (an empty scope), a provider or a model.
 
-        None takes it back.
+        None resets it to its default.
         """
         named = {"scope": storable(scope), "name": storable(name)}
         row = {**named, "value_json": json.dumps(value)}
@@ -267,23 +248,47 @@ class SessionStore:
             connection.execute(settings.insert().values(**row, created_at=now()))
 
     def settings(self, scopes: Sequence[str]) -> dict[str, tuple[str, Any]]:
-        """The settings kept for some scopes, by name, with the scope they come from.
+        """Settings saved for `scopes`, by name, each with its scope.
 
-        Of scopes with the same setting the last one counts.
+        When several scopes have the same setting, the last scope counts.
         """
         query = sa.select(settings).order_by(settings.c.number)
         with self._connection() as connection:
             rows = connection.execute(query).all()
-        kept = {
+        saved = {
             (restored(row.scope), restored(row.name)): json.loads(row.value_json)
             for row in rows
         }
         return {
             name: (scope, value)
             for wanted in scopes
-            for (scope, name), value in kept.items()
+            for (scope, name), value in saved.items()
             if scope == wanted and value is not None
         }
+
+    def _rows(self, stored_id: str) -> tuple[Sequence[Any], ...]:
+        """The rows of a session: its entries, its snapshots, and its draft if any."""
+        messages, snapshots = chat_messages.c, session_snapshots.c
+        with self._connection() as connection:
+            rows = connection.execute(
+                sa.select(chat_messages)
+                .where(messages.session_id == stored_id)
+                .order_by(messages.position)
+            ).all()
+            taken = connection.execute(
+                sa.select(session_snapshots)
+                .where(snapshots.session_id == stored_id)
+                .order_by(snapshots.number)
+            ).all()
+            is_open = (drafts.c.session_id == stored_id, drafts.c.position == len(rows))
+            draft = connection.execute(sa.select(drafts).where(*is_open)).all()
+        return rows, taken, draft
+
+    def _holds(self, row: dict[str, Any]) -> bool:
+        same = sa.and_(*(chat_messages.c[name] == each for name, each in row.items()))
+        with self._connection() as connection:
+            found = connection.execute(sa.select(sa.exists().where(same)))
+            return bool(found.scalar())
 
     def _add_snapshot(
         self,
@@ -295,16 +300,16 @@ class SessionStore:
         tokens: int,
         created_at: str,
     ) -> int:
-        kept_id = storable(session.session_id)
+        stored_id = storable(session.session_id)
         row = {
-            "session_id": kept_id,
+            "session_id": stored_id,
             "kind": kind,
             "content_json": json.dumps(content),
             "message_cutoff_id": cutoff,
             "token_count": tokens,
             "created_at": created_at,
         }
-        its_own = sa.select(sessions.c.id).where(sessions.c.id == kept_id)
+        its_own = sa.select(sessions.c.id).where(sessions.c.id == stored_id)
         with self._connection() as connection:
             # One kernel at a time: PostgreSQL locks here, SQLite when it inserts.
             connection.execute(its_own.with_for_update()).all()
@@ -317,14 +322,14 @@ class SessionStore:
     def _opened(self) -> sa.Engine:
         try:
             return open_database(self.url)
-        except (ValueError, TypeError) as error:  # an option that cannot be
+        except (ValueError, TypeError) as error:  # an invalid option of the URL
             raise StoreError(
                 f"the session store failed: {_first_line(error)}; check store_url"
             ) from error
 
     @contextmanager
     def _connection(self) -> Iterator[sa.Connection]:
-        """A transaction; database faults come out as StoreError."""
+        """Open a transaction; errors of the database are raised as StoreError."""
         try:
             if self._engine is None:
                 self._engine = self._opened()
@@ -338,8 +343,8 @@ class SessionStore:
             ) from error
 
 
-def _is_said(word: str) -> sa.ColumnElement[bool]:
-    """Whether a message holds a word, as it is or in escapes."""
+def _contains(word: str) -> sa.ColumnElement[bool]:
+    """A condition: the message contains the word, plain or in escapes."""
     content = chat_messages.c.content
     if storable(word) == word:
         return content.icontains(word, autoescape=True)
@@ -348,15 +353,15 @@ def _is_said(word: str) -> sa.ColumnElement[bool]:
 
 
 def _is_stale(session: Session, number: int) -> sa.Select[tuple[bool]]:
-    """Whether more is kept of a session than it knows, before the snapshot `number`."""
-    kept_id = storable(session.session_id)
+    """A query: whether another kernel has added to a session before `number`."""
+    stored_id = storable(session.session_id)
     more = sa.exists().where(
-        chat_messages.c.session_id == kept_id,
+        chat_messages.c.session_id == stored_id,
         chat_messages.c.position >= len(session.transcript),
     )
     known = number if session.newest_snapshot is None else session.newest_snapshot
     changed = sa.exists().where(
-        session_snapshots.c.session_id == kept_id,
+        session_snapshots.c.session_id == stored_id,
         session_snapshots.c.number.between(known + 1, number - 1),
     )
     return sa.select(sa.or_(more, changed))

@@ -160,7 +160,7 @@ def test_a_password_with_an_unescaped_at_is_not_shown_in_part(place):
         NBCHAT_BASE_URL="http://me:hunter/2@models.example/v1",
     )
     assert done.returncode == 1
-    assert "write @ in a password as %40" in done.stderr
+    assert "in a password write @ as %40" in done.stderr
     assert "hunter" not in done.stdout + done.stderr
     assert "2@" not in done.stdout + done.stderr
     assert "http://models.example/v1 " in done.stdout
@@ -169,7 +169,7 @@ def test_a_password_with_an_unescaped_at_is_not_shown_in_part(place):
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("nonsense", "cannot be read as the address of a database"),
+        ("nonsense", "no valid database URL"),
         ("postgresql+nodriver://127.0.0.1/chats", "NoSuchModuleError|load plugin"),
         ("mysql://127.0.0.1/chats", "No module named 'MySQLdb'"),
     ],
@@ -192,7 +192,7 @@ def test_a_store_that_can_only_be_read_is_told(tmp_path):
 def test_examining_a_store_leaves_nothing_in_it():
     assert doctor().returncode == 0
     store = SessionStore()
-    with contextlib.closing(sqlite3.connect(store.place)) as database:
+    with contextlib.closing(sqlite3.connect(store.location)) as database:
         tables = ("sessions", "chat_messages", "session_snapshots", "settings")
         rows = [database.execute(f"SELECT * FROM {t}").fetchall() for t in tables]
     assert rows == [[], [], [], []]

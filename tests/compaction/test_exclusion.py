@@ -320,7 +320,7 @@ def test_the_banner_the_history_and_the_log_call_it_what_it_is():
         "left out",
         "whole",
     ]
-    assert "Left out by the user: the message at 0" in session_log(agent.session)
+    assert "Excluded by the user: message #0" in session_log(agent.session)
     assert monitoring(agent.session).outputs_shortened == 0
 
 

@@ -427,7 +427,7 @@ def test_another_server_or_model_is_asked_from_then_on(shell, monkeypatch):
 def test_what_could_not_be_saved_is_saved_after_a_setting_was_changed(shell, tmp_path):
     agent = agent_with(shell, says("one"), says("two"), says("three"))
     shell.run_cell_magic("chat", "", "first")
-    file = shell.run_line_magic("chat", "agent").recorder._store.place
+    file = shell.run_line_magic("chat", "agent").recorder._store.location
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("PRAGMA busy_timeout = 1")
         other.execute("ALTER TABLE chat_messages RENAME TO elsewhere")

@@ -539,7 +539,7 @@ def test_best_practice_3_every_action_is_in_the_log_failed_and_undone_ones_too()
     log = session_log(agent.session, WINDOW)
     told = [part.splitlines()[1] for part in log.split("## Token Usage @ ")[1:]]
     assert len(told) == 4
-    assert told[0].startswith("Shortened 1 tool outputs (places 22) (saved ~")
+    assert told[0].startswith("Shortened 1 tool outputs (#22) (saved ~")
     assert told[1].startswith("Summarized 21 messages → 1 summary (saved ~")
     assert told[2].startswith("Undone: summarized")
     assert told[3].startswith("Failed, the history is unchanged: summarized")
@@ -569,6 +569,7 @@ def test_monitoring_gives_pre_post_and_savings_as_the_document_shows_them():
         tokens_after=2_800,
         created_at="2025-11-09T10:35:22.120+00:00",
         policy=POLICY,
+        messages=8,
     )
     session = Session(chat(11), compactions=[record])
     assert session_log(session, 8_000).startswith(

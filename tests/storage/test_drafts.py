@@ -91,7 +91,7 @@ def test_the_chat_goes_on_from_what_was_left_of_an_answer(store):
 def test_what_an_answer_became_counts_and_not_its_draft(store):
     session = Session(session_id="s")
     agent_in(store, session, "Hello.").ask("Hi")
-    store.keep_draft("s", 1, "Hel")
+    store.save_draft("s", 1, "Hel")
     assert store.load("s").transcript == [
         Entry("user", "Hi"),
         Entry("assistant", "Hello."),
@@ -102,9 +102,9 @@ def test_a_short_answer_costs_no_draft(store):
     class Counting(SessionStore):
         drafts = 0
 
-        def keep_draft(self, session_id: str, position: int, text: str) -> None:
+        def save_draft(self, session_id: str, position: int, text: str) -> None:
             type(self).drafts += 1
-            super().keep_draft(session_id, position, text)
+            super().save_draft(session_id, position, text)
 
     counting = Counting(store.url)
     began = time.monotonic()
@@ -114,7 +114,7 @@ def test_a_short_answer_costs_no_draft(store):
 
 def test_a_draft_goes_with_its_session(store):
     agent_in(store, Session(session_id="s"), "Hello.").ask("Hi")
-    store.keep_draft("s", 2, "There")
+    store.save_draft("s", 2, "There")
     store.delete("s")
     agent_in(store, Session([], session_id="s"), "Yes?").ask("Who is there?")
     assert [entry.content for entry in store.load("s").transcript] == [

@@ -287,18 +287,18 @@ def record(**changes: object) -> str:
         (broken(transcript=[["user"]], usages=[]), "entry 0 is invalid"),
         (broken(transcript=[["root", "x"]], usages=[]), "unknown role 'root'"),
         (broken(transcript=5), "damaged"),
-        (broken(session_id=5), "5 is no str"),
-        (broken(pins=[5]), "5 is no str"),
+        (broken(session_id=5), "5 is not of type str"),
+        (broken(pins=[5]), "5 is not of type str"),
         (broken(usages=[[1]]), "damaged"),
         (broken(usages=[[99, {}]]), "damaged"),
         (broken(compactions=[{}]), "damaged: KeyError"),
-        (record(stop="3"), "'3' is no int"),
-        (record(status="great"), "status cannot be 'great'"),
+        (record(stop="3"), "'3' is not of type int"),
+        (record(status="great"), "invalid value for status: 'great'"),
         (record(replacements=[[0]]), "damaged"),
         (record(cost=5), "damaged"),
     ],
 )
-def test_a_file_that_is_no_exported_session_is_told_in_one_line(text, said):
+def test_a_file_that_is_no_exported_session_is_refused_in_one_line(text, said):
     with pytest.raises(HistoryError, match=said) as error:
         imported(text)
     assert "\n" not in str(error.value)
@@ -307,12 +307,14 @@ def test_a_file_that_is_no_exported_session_is_told_in_one_line(text, said):
 def test_usages_beyond_their_entries_are_refused():
     usage = json.loads(exported(full_session(), "json"))["usages"][0][1]
     for places in ([99], [0], [3, 2]):
-        with pytest.raises(HistoryError, match="do not belong"):
+        with pytest.raises(HistoryError, match="do not match"):
             imported(broken(usages=[[place, usage] for place in places]))
 
 
 def test_a_format_that_is_none_says_which_there_are():
-    with pytest.raises(NbchatError, match="no format 'pdf'; there are md, html, json"):
+    with pytest.raises(
+        NbchatError, match="no format 'pdf'; choose one of: md, html, json"
+    ):
         format_named("pdf")
 
 
