@@ -23,7 +23,7 @@ from nbconvert.preprocessors import CoalesceStreamsPreprocessor
 from tqdm import tqdm
 
 from nbchat.cli.doctor import examine
-from nbchat.config.settings import settings
+from nbchat.config.settings import markdown_table, settings
 from nbchat.conversation.session import Session
 from nbchat.errors import ConfigError, NbchatError
 from nbchat.providers import EMBEDDED_MODEL, default_model
@@ -60,7 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="nbchat", description=__doc__)
     commands = parser.add_subparsers(
-        required=True, metavar="demo | lab | sessions | export | import | doctor"
+        required=True,
+        metavar="demo | lab | sessions | export | import | settings | doctor",
     )
     demo = commands.add_parser(
         "demo", help="triage real tickets in a notebook, headless"
@@ -87,6 +88,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     importing.add_argument("file", type=Path)
     importing.set_defaults(command=_import)
+    listing = commands.add_parser("settings", help="list all settings, as Markdown")
+    listing.set_defaults(command=_settings)
     doctor = commands.add_parser(
         "doctor", help="every setting and its origin, keys, store, versions"
     )
@@ -162,6 +165,11 @@ def _import(options: argparse.Namespace) -> None:
         session.session_id = uuid.uuid4().hex[:12]
     save_session(store, session)
     print(f"{session.session_id}  {len(session.transcript)} entries")
+
+
+def _settings(_options: argparse.Namespace) -> None:
+    """Print the README's list of settings."""
+    print(markdown_table())
 
 
 def _doctor(_options: argparse.Namespace) -> None:

@@ -200,5 +200,8 @@ def policy_named(policy: str | Policy) -> Policy:
     if isinstance(policy, Policy):
         return policy
     if policy not in PRESETS:
-        raise ConfigError(f"no policy {policy!r}; choose one of {', '.join(PRESETS)}")
+        known = ", ".join(PRESETS)
+        raise ConfigError(
+            f"invalid value for policy: {policy!r}. Choose one of: {known}"
+        )
     return PRESETS[policy]

@@ -1,19 +1,18 @@
-"""How the parts are put together: settings become an agent that saves what happens."""
+"""Build an agent from the settings: provider, compaction engine, session and store."""
 
 import logging
 import os
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import cast
+from typing import Any
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import Policy, policy_named
-from nbchat.compaction.summarizer.strategies import ShapeChoice
 from nbchat.compaction.summary_entry import LiveVariables
-from nbchat.config.preferences import POLICY_FIELDS, with_preferences
-from nbchat.config.settings import NbChat, is_locked, refuse_locked, settings
+from nbchat.config.preferences import with_preferences
+from nbchat.config.settings import TABLE, NbChat, is_locked, refuse_locked, settings
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.namespace import reader
 from nbchat.conversation.session import Session
@@ -27,7 +26,17 @@ from nbchat.storage.store import SessionStore
 logger = logging.getLogger(__name__)
 
 RECALLING_HOSTS = ("api.openai.com", "api.anthropic.com")
-"""Servers all of whose chat models call tools; others refuse a request that has any."""
+"""Servers whose chat models all call tools; others may refuse a request with tools."""
+
+POLICY_FIELDS = {
+    name: row.apply.removeprefix("policy.")
+    for name, row in TABLE.items()
+    if row.apply.startswith("policy.")
+}
+"""Settings that replace a field of the policy, each with the field's name."""
+
+Namespace = Callable[[], Mapping[str, object]]
+"""Returns the notebook's variables, which summaries may list."""
 
 
 def build_agent(
@@ -39,18 +48,17 @@ def build_agent(
     approve: Callable[[Entry], bool] | None = None,
     session: Session | None = None,
     store: SessionStore | None = None,
-    namespace: Callable[[], Mapping[str, object]] | None = None,
+    namespace: Namespace | None = None,
 ) -> Agent:
-    """An agent as the settings say, its session saved event by event.
+    """Build an agent from the settings; its session is saved after every event.
 
-    `namespace` gives the variables that summaries may list. Raises ConfigError when a
-    setting cannot work, or is not what a site file locks.
+    Raises ConfigError if a setting cannot work, or differs from what a site locks.
     """
     config = config or settings()
     store = store or SessionStore(config.store_url)
     config = with_preferences(config, store)
     system = config.system_prompt if system is None else system
-    values = {name: getattr(config, name) for name in config.traits(config=True)}
+    values = {name: getattr(config, name) for name in TABLE}
     refuse_locked(**values | {"system_prompt": system})
     provider = connect(config.model, base_url=config.base_url, window=config.window)
     session = session or Session()
@@ -61,22 +69,19 @@ def build_agent(
         engine=build_engine(config, provider, namespace=namespace),
         session=session,
         tool_choice=tool_choice,
-        max_steps=config.max_steps,
         max_output_tokens=config.max_output_tokens,
         approve=approve,
         recall=offers_recall(config, provider),
     )
+    set_attributes(config, agent=agent)
     agent.recorder = recorder(store, session, agent, log_folder=config.log_folder)
     return agent
 
 
 def build_engine(
-    config: NbChat,
-    provider: Provider,
-    *,
-    namespace: Callable[[], Mapping[str, object]] | None = None,
+    config: NbChat, provider: Provider, *, namespace: Namespace | None = None
 ) -> CompactionEngine:
-    """The engine the settings describe."""
+    """Build the compaction engine that the settings describe."""
     policy = policy_of(config)
     if config.context_token_threshold is not None and policy.meter != "cumulative":
         logger.warning(
@@ -86,58 +91,67 @@ def build_engine(
         )
     engine = CompactionEngine(
         config.context_token_threshold,
-        config.summary_prompt or None,
-        writer_model(config.summary_model, config, provider),
-        policy,
+        summary_model=writer_model(config.summary_model, config, provider),
+        policy=policy,
         info=provider.info(),
         fallback_model=writer_model(config.fallback_model, config, provider),
-        summary_shape=cast("ShapeChoice", config.summary_shape),  # an Enum trait
         live_variables=live_variables(config, namespace),
         encoding=encoding_of(config),
     )
     engine.tracker.base_policy = policy_named(config.policy)
+    set_attributes(config, engine=engine)
     return engine
 
 
-def live_variables(
-    config: NbChat, namespace: Callable[[], Mapping[str, object]] | None
-) -> LiveVariables | None:
-    """What tells summaries of the notebook's variables, if it may."""
+def set_attributes(config: NbChat, names: Iterable[str] = TABLE, **owners: Any) -> None:
+    """Set the attributes that take a setting's value as it is; an empty text is None.
+
+    The table names them, as in "engine.summary_prompt".
+    """
+    for name in names:
+        owner, _, attribute = TABLE[name].apply.partition(".")
+        if attribute and owner in owners:
+            value = getattr(config, name)
+            setattr(owners[owner], attribute, None if value == "" else value)
+
+
+def live_variables(config: NbChat, namespace: Namespace | None) -> LiveVariables | None:
+    """What lists the notebook's variables for summaries; None if it may not."""
     return reader(namespace) if namespace and config.live_variables else None
 
 
 def encoding_of(config: NbChat) -> str:
-    """What to count with instead of the model's own vocabulary; empty for that."""
+    """The encoding to count tokens with; empty for the model's own."""
     return CHARACTERS if config.tokenizer == CHARACTERS else ""
 
 
 def policy_of(config: NbChat, base: Policy | None = None) -> Policy:
-    """The policy with the fields that are set for themselves.
+    """The policy with the fields that are set on their own.
 
-    `base` is the one to go on with instead of the one that is set.
+    `base` replaces the configured policy.
     """
-    fields = {each: getattr(config, each) for each in POLICY_FIELDS}
-    fields |= {"style": config.summary_style, "detail": config.summary_detail}
+    fields = {field: getattr(config, name) for name, field in POLICY_FIELDS.items()}
     fields |= {} if config.automatic else {"meter": "off"}
     given = {name: value for name, value in fields.items() if value is not None}
     return replace(base or policy_named(config.policy), **given)
 
 
 def connect_as(
-    config: NbChat, name: str, beside: Provider, *, window: int | None = None
+    config: NbChat, name: str, current: Provider, *, window: int | None = None
 ) -> Provider:
-    """A model for a chat whose own is `beside`: of that one's server, if it can be.
+    """Connect to a model by name, for a chat that uses `current`.
 
-    Else it is asked where the settings say, if they mean its provider. Where a site
-    locks the address every model is asked there.
+    A model of the same provider is reached at the same server with the same key. If a
+    site locks `base_url`, every model is reached there.
     """
     kind, _, model = name.partition(":")
     if is_locked("base_url"):
         return connect(name, base_url=config.base_url, window=window)
-    if model and kind == kind_of(beside.name) and isinstance(beside, SupportsSiblings):
-        return beside.sibling(model, window=window)
-    is_meant = kind == kind_of(config.model or default_model())
-    base_url = config.base_url if is_meant else ""
+    is_same_kind = kind == kind_of(current.name)
+    if model and is_same_kind and isinstance(current, SupportsSiblings):
+        return current.sibling(model, window=window)
+    is_configured = kind == kind_of(config.model or default_model())
+    base_url = config.base_url if is_configured else ""
     return connect(name, base_url=base_url, window=window)
 
 
@@ -149,24 +163,23 @@ def kind_of(model: str) -> str:
 def writer_model(
     name: str, config: NbChat, provider: Provider
 ) -> str | Provider | None:
-    """A model that writes summaries: another one of the same provider goes by name."""
+    """The model that writes summaries; a name without provider means the chat's."""
     if ":" not in name:
         return name or None
     return provider if name == provider.name else connect_as(config, name, provider)
 
 
 def offers_recall(config: NbChat, provider: Provider) -> bool:
-    """Whether to offer the tool: as set, else where tools are sure to work."""
+    """Whether to offer the recall tool: as set, else where tools always work."""
     if config.recall is not None:
         return bool(config.recall)
-    endpoint = getattr(provider, "endpoint", None)  # the embedded model has none
-    return getattr(endpoint, "host", "") in RECALLING_HOSTS
+    return isinstance(provider, SupportsSiblings) and provider.host in RECALLING_HOSTS
 
 
 def recorder(
     store: SessionStore, session: Session, agent: Agent, *, log_folder: str = ""
 ) -> Recorder:
-    """What saves a session's events; a session that is new gets its identity here."""
+    """Make the listener that saves a session; a new session gets its id here."""
     is_saved = bool(session.session_id)
     session.session_id = session.session_id or uuid.uuid4().hex[:12]
     return Recorder(
@@ -180,15 +193,14 @@ def recorder(
 
 
 def notebook_name() -> str:
-    """The notebook this kernel belongs to, as Jupyter Server tells it; or empty."""
+    """The path of this kernel's notebook, as Jupyter Server reports it; or empty."""
     return os.environ.get("JPY_SESSION_NAME", "")
 
 
 def newest_session(store: SessionStore) -> Session:
-    """The notebook's newest session, to go on with after a restart; else a new one.
+    """The newest session of this notebook, to continue after a restart; else a new one.
 
-    A store that cannot be read is no reason not to chat: the session is new then, and
-    its first event tells that it cannot be saved.
+    An unreadable store gives a new session, whose first event reports the failure.
     """
     try:
         found = store.sessions(notebook=notebook_name()) if notebook_name() else []

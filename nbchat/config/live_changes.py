@@ -1,123 +1,338 @@
-"""How a running chat follows a setting that was changed; all else in it stays."""
+"""Change a setting of a running chat: check it, store it, apply it, tell the views."""
 
-from typing import cast
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.policies import policy_named
-from nbchat.compaction.summarizer.strategies import ShapeChoice
 from nbchat.config.factory import (
+    Namespace,
     connect_as,
     encoding_of,
     kind_of,
+    live_variables,
     offers_recall,
     policy_of,
+    set_attributes,
     writer_model,
 )
-from nbchat.config.preferences import WRITERS
-from nbchat.config.settings import NbChat
+from nbchat.config.preferences import (
+    SettingInForce,
+    scopes_of,
+    settings_in_force,
+    stored,
+    with_preferences,
+)
+from nbchat.config.settings import (
+    DEFAULT,
+    EMPTY,
+    MODEL_SETTINGS,
+    TABLE,
+    NbChat,
+    refuse_locked,
+    settings,
+)
 from nbchat.conversation.search import TOOL_NAME, recall_tool
 from nbchat.conversation.tools import as_tools
-from nbchat.errors import NbchatError
+from nbchat.errors import ConfigError, NbchatError, StoreError
 from nbchat.providers import KINDS, connect, default_model
 from nbchat.providers.base import Provider, SupportsSiblings
+from nbchat.storage.store import SessionStore
+
+WRITERS = tuple(name for name, row in TABLE.items() if row.apply == "writer_model")
+"""Settings that name a model that writes summaries."""
+
+
+class LiveSettings:
+    """The settings of one running chat.
+
+    A change that is refused leaves the settings, the database and the chat as they
+    were.
+    """
+
+    def __init__(
+        self,
+        store: SessionStore,
+        config: NbChat | None = None,
+        *,
+        namespace: Namespace | None = None,
+        changed: Callable[[NbChat], None] = lambda _config: None,
+    ) -> None:
+        """Call `changed` with the settings in force after each change.
+
+        Without a `config` the settings are read at first use. `namespace` returns the
+        variables that summaries may list.
+        """
+        self._store = store
+        self._config = config
+        self._namespace = namespace
+        self._changed = changed
+        self._is_reverting = False
+
+    @property
+    def config(self) -> NbChat:
+        """The settings without those that `/set` stored."""
+        if self._config is None:
+            self._config = settings()
+        return self._config
+
+    def in_force(self, model: str = "") -> NbChat:
+        """A copy of the settings for a model, stored ones included."""
+        return with_preferences(self.config, self._store, model)
+
+    def listed(self, model: str) -> list[SettingInForce]:
+        """Everything that `/set` can store, with its value for a model."""
+        return settings_in_force(self.config, self._store, model)
+
+    def set(self, agent: Agent, name: str, text: str, scope: str = "") -> str:
+        """Store a setting, apply it if the chat's model is in its scope; report it.
+
+        Raises ConfigError if the setting is unknown, invalid or locked.
+        """
+        model = agent.provider.name
+        text = _with_provider(name, text, scope, model)
+        value = self._checked(name, text, model)
+        is_overridden = name in self.config.explicit
+        applies = scope in scopes_of(model) and not is_overridden
+        if applies:
+            self._apply(agent, [name], self._as_if_stored(model, name, scope, value))
+        try:
+            self._store.set_setting(scope, name, value)
+        except StoreError:
+            if applies:
+                self.apply(agent, [name])
+            raise
+        done = "is no longer set" if value is None else f"is {text}"
+        more = "; the environment, configuration or code overrides it now"
+        return f"{name} {done} for {scope or 'all models'}{more * is_overridden}"
+
+    def use_model(self, agent: Agent, name: str) -> None:
+        """Continue the chat with another model and the settings stored for it."""
+        refuse_locked(model=name)
+        window = self.in_force(name).window
+        self._use(agent, connect_as(self.config, name, agent.provider, window=window))
+
+    def use_policy(self, agent: Agent, name: str) -> None:
+        """Choose a policy for this chat alone; `set` stores one."""
+        base = policy_named(name)
+        refuse_locked(policy=name)
+        policy = policy_of(self.in_force(agent.provider.name), base)
+        agent.engine.tracker.use_policy(policy, base=base)
+
+    def follow(self, agent: Agent | None, change: Mapping[str, Any]) -> None:
+        """Apply a change of the configuration, as traitlets reports it.
+
+        Other settings stay as they are, also those chosen for this chat alone. Raises
+        NbchatError if the chat cannot follow; the old value is then restored.
+        """
+        if self._is_reverting:
+            return
+        name, explicit = change["name"], self.config.explicit
+        self.config.explicit = explicit | {name}
+        try:
+            if agent is None:
+                self._changed(self.in_force())
+            else:
+                self._follow(agent, name)
+        except NbchatError:
+            self._is_reverting = True
+            try:
+                setattr(self.config, name, change["old"])
+            finally:
+                self._is_reverting = False
+            self.config.explicit = explicit
+            raise
+
+    def apply(self, agent: Agent, names: Iterable[str]) -> None:
+        """Let the chat follow the settings in force for its model."""
+        self._apply(agent, names, self.in_force(agent.provider.name))
+
+    def _apply(self, agent: Agent, names: Iterable[str], config: NbChat) -> None:
+        for name in names:
+            if name == "live_variables":
+                agent.engine.live_variables = live_variables(config, self._namespace)
+            else:
+                apply_setting(agent, config, name)
+        self._changed(config)
+
+    def _checked(self, name: str, text: str, model: str) -> object:
+        """The value to store; None removes it. Raises ConfigError."""
+        if name not in MODEL_SETTINGS:
+            raise ConfigError(_not_stored(name))
+        row, wanted = TABLE[name], self.in_force(model)
+        if text == DEFAULT:
+            refuse_locked(**{name: row.default})
+            return None
+        value = row.parse(text)
+        refuse_locked(**{name: value})
+        setattr(wanted, name, value)
+        policy_of(wanted)  # raises if no model could work with it
+        return value
+
+    def _as_if_stored(self, model: str, name: str, scope: str, value: Any) -> NbChat:
+        """The settings for a model as they will be once `value` is stored."""
+        scopes = scopes_of(model)
+        others = self._store.settings([each for each in scopes if each != scope])
+        other_scope, other = others.get(name, ("", None))
+        if value is None or scopes.index(other_scope) > scopes.index(scope):
+            value = other
+        config = self.in_force(model)
+        setattr(config, name, getattr(self.config, name) if value is None else value)
+        return config
+
+    def _follow(self, agent: Agent, name: str) -> None:
+        if agent.is_answering:
+            raise NbchatError("the chat is answering; change settings when it is done")
+        if TABLE[name].apply != "model":
+            self.apply(agent, [name])
+            return
+        config = self.config
+        window = self.in_force(config.model or default_model()).window
+        url = config.base_url
+        self._use(agent, connect(config.model, base_url=url, window=window))
+
+    def _use(self, agent: Agent, provider: Provider) -> None:
+        old = agent.provider
+        before = stored(self.config, self._store, old.name)
+        now = stored(self.config, self._store, provider.name)
+        agent.use(provider)
+        _keep_writers(agent, self.config, old)
+        self.apply(agent, {**before, **now})
 
 
 def apply_setting(agent: Agent, config: NbChat, name: str) -> None:
     """Let a running chat follow one setting; raises ConfigError if it cannot."""
-    engine = agent.engine
-    match name:
-        case "context_token_threshold":
-            engine.tracker.set_threshold(config.context_token_threshold)
-        case "summary_prompt":
-            engine.summary_prompt = config.summary_prompt or None
-        case "summary_model":
-            engine.summary_model = writer_model(
-                config.summary_model, config, agent.provider
-            )
-        case "fallback_model":
-            engine.fallback_model = writer_model(
-                config.fallback_model, config, agent.provider
-            )
-        case "window":
-            agent.use(_measured(agent.provider, config.window), window=config.window)
-        case "max_output_tokens":
-            agent.max_output_tokens = config.max_output_tokens
-            agent.use(agent.provider, window=config.window)
-        case "policy":
-            base = policy_named(config.policy)
-            engine.tracker.use_policy(policy_of(config), base=base)
-        case _:
-            base = engine.tracker.base_policy
-            engine.tracker.use_policy(policy_of(config, base), base=base)
+    how = TABLE[name].apply
+    if how in APPLY:
+        APPLY[how](agent, config, name)
+    elif how.startswith("policy."):
+        _apply_policy(agent, config, name)
+    else:
+        set_attributes(config, [name], agent=agent, engine=agent.engine)
 
 
-def apply_configured(agent: Agent, config: NbChat, name: str) -> None:
-    """Let a running chat follow a setting that only a configuration has."""
-    match name:
-        case "base_url":
-            _move(agent, config)
-        case "system_prompt":
-            _instruct(agent, config)
-        case "max_steps":
-            agent.max_steps = config.max_steps
-        case "recall":
-            _offer_recall(agent, config)
-        case "tokenizer":
-            agent.engine.tracker.encoding = encoding_of(config)
-            agent.use(agent.provider, window=config.window)
-        case "summary_shape":
-            agent.engine.summary_shape = cast("ShapeChoice", config.summary_shape)
-        case "log_folder":
-            _keep_log(agent, config)
+def _apply_policy(agent: Agent, config: NbChat, name: str) -> None:
+    tracker = agent.engine.tracker
+    base = policy_named(config.policy) if name == "policy" else tracker.base_policy
+    tracker.use_policy(policy_of(config, base), base=base)
 
 
-def keep_writers(agent: Agent, config: NbChat, provider: Provider) -> None:
-    """Let models that go by name alone stay with `provider` if the chat has left it."""
-    kind = kind_of(provider.name)
-    if kind == kind_of(agent.provider.name) or kind not in KINDS:
-        return
-    engine = agent.engine
-    if isinstance(name := engine.summary_model, str):
-        engine.summary_model = connect_as(config, f"{kind}:{name}", provider)
-    if isinstance(name := engine.fallback_model, str):
-        engine.fallback_model = connect_as(config, f"{kind}:{name}", provider)
+def _apply_threshold(agent: Agent, config: NbChat, _name: str) -> None:
+    agent.engine.tracker.set_threshold(config.context_token_threshold)
 
 
-def _measured(provider: Provider, window: int | None) -> Provider:
-    """The provider, or without a window a new one: the old may have begun with one."""
+def _apply_writer(agent: Agent, config: NbChat, name: str) -> None:
+    writer = writer_model(getattr(config, name), config, agent.provider)
+    setattr(agent.engine, name, writer)
+
+
+def _apply_window(agent: Agent, config: NbChat, _name: str) -> None:
+    provider, window = agent.provider, config.window
     if window is None and isinstance(provider, SupportsSiblings):
-        return provider.sibling(provider.name.partition(":")[2])
-    return provider
+        # A new one: the old one may have been made with a window.
+        provider = provider.sibling(provider.name.partition(":")[2])
+    agent.use(provider, window=window)
 
 
-def _move(agent: Agent, config: NbChat) -> None:
-    """Ask the chat's models at another address, if they are of its provider."""
+def _apply_output_tokens(agent: Agent, config: NbChat, _name: str) -> None:
+    _change(agent, config, max_output_tokens=config.max_output_tokens)
+
+
+def _apply_system_prompt(agent: Agent, config: NbChat, _name: str) -> None:
+    _change(agent, config, system=config.system_prompt)
+
+
+def _apply_recall(agent: Agent, config: NbChat, _name: str) -> None:
+    others = tuple(tool for tool in agent.tools if tool.name != TOOL_NAME)
+    added = recall_tool(lambda: agent.session, count=agent.engine.tracker.counter.count)
+    offered = as_tools([added] * offers_recall(config, agent.provider))
+    _change(agent, config, tools=(*others, *offered))
+
+
+def _apply_tokenizer(agent: Agent, config: NbChat, _name: str) -> None:
+    agent.engine.tracker.encoding = encoding_of(config)
+    agent.use(agent.provider, window=config.window)
+
+
+def _apply_base_url(agent: Agent, config: NbChat, _name: str) -> None:
+    """Reach the chat's models at another address, if they are of its provider."""
     provider, kind = agent.provider, kind_of(config.model or default_model())
     if kind == kind_of(provider.name) and isinstance(provider, SupportsSiblings):
         url, window = config.base_url, config.window
         agent.use(connect(provider.name, base_url=url, window=window))
-    for each in WRITERS:
-        if ":" in getattr(config, each):  # one named alone is asked where it was
-            apply_setting(agent, config, each)
+    for name in WRITERS:
+        if ":" in getattr(config, name):  # a name alone follows the chat's model
+            apply_setting(agent, config, name)
 
 
-def _instruct(agent: Agent, config: NbChat) -> None:
-    before, agent.system = agent.system, config.system_prompt
+def _apply_log_folder(agent: Agent, config: NbChat, _name: str) -> None:
+    if agent.recorder is not None:
+        agent.recorder.write_log_to(config.log_folder)
+
+
+def _apply_nothing(_agent: Agent, _config: NbChat, _name: str) -> None:
+    """The views follow on their own."""
+
+
+def _refuse(_agent: Agent, _config: NbChat, name: str) -> None:
+    raise ConfigError(
+        f"{name} cannot change while a chat is open; set {TABLE[name].variable} or "
+        "IPython's configuration before the first %chat"
+    )
+
+
+APPLY: Mapping[str, Callable[[Agent, NbChat, str], None]] = {
+    "policy": _apply_policy,
+    "threshold": _apply_threshold,
+    "writer_model": _apply_writer,
+    "window": _apply_window,
+    "max_output_tokens": _apply_output_tokens,
+    "system_prompt": _apply_system_prompt,
+    "recall": _apply_recall,
+    "tokenizer": _apply_tokenizer,
+    "base_url": _apply_base_url,
+    "log_folder": _apply_log_folder,
+    "view": _apply_nothing,
+    "restart": _refuse,
+}
+"""Functions that the table names in `apply`, for settings that are not copied as is."""
+
+
+def _change(agent: Agent, config: NbChat, **attributes: object) -> None:
+    """Set attributes that change what a request needs; restore them if refused."""
+    before = {name: getattr(agent, name) for name in attributes}
     try:
+        for name, value in attributes.items():
+            setattr(agent, name, value)
         agent.use(agent.provider, window=config.window)
     except NbchatError:
-        agent.system = before
+        for name, value in before.items():
+            setattr(agent, name, value)
         raise
 
 
-def _offer_recall(agent: Agent, config: NbChat) -> None:
-    others = tuple(each for each in agent.tools if each.name != TOOL_NAME)
-    found = recall_tool(lambda: agent.session, count=agent.engine.tracker.counter.count)
-    is_offered = offers_recall(config, agent.provider)
-    agent.tools = (*others, *as_tools([found] * is_offered))
-    agent.use(agent.provider, window=config.window)
+def _keep_writers(agent: Agent, config: NbChat, provider: Provider) -> None:
+    """Let writers named without a provider stay with `provider`, now another one."""
+    kind = kind_of(provider.name)
+    if kind == kind_of(agent.provider.name) or kind not in KINDS:
+        return
+    for name in WRITERS:
+        if isinstance(model := getattr(agent.engine, name), str):
+            writer = connect_as(config, f"{kind}:{model}", provider)
+            setattr(agent.engine, name, writer)
 
 
-def _keep_log(agent: Agent, config: NbChat) -> None:
-    if agent.recorder is not None:
-        agent.recorder.write_log_to(config.log_folder)
+def _with_provider(name: str, text: str, scope: str, model: str) -> str:
+    """A value for all models: a model's name alone gets the provider of the chat."""
+    kind = kind_of(model)
+    is_name_alone = name in WRITERS and ":" not in text and text not in (DEFAULT, EMPTY)
+    return f"{kind}:{text}" if is_name_alone and not scope and kind in KINDS else text
+
+
+def _not_stored(name: str) -> str:
+    if name in TABLE:
+        return (
+            f"/set cannot store {name}; use %config NbChat.{name} = ... or "
+            f"{TABLE[name].variable}"
+        )
+    return f"unknown setting: {name}. Choose one of: {', '.join(MODEL_SETTINGS)}"

@@ -1,225 +1,357 @@
-"""What can be set, and in which order the layers count.
+"""The table of settings, and `settings()`, which merges the layers that set them.
 
-Packaged default < site files (`nbchat_config.d/*.json` in Jupyter's config folders) <
-`NBCHAT_*` environment variables < IPython's configuration and `%config NbChat.x = ...`
-< arguments in code. What a site file locks nothing above it changes.
+Each trait of `NbChat` is one row: name, type, default, choices and help text, and as
+tags its scope, whether it may contain a login (`secret`), and how a running chat
+follows a change (`apply`). Environment variables, `/set` and `/settings`, the settings
+dialog, `nbchat doctor`, `nbchat settings` and the README's list are made from the rows.
+
+Layers, the later ones win: packaged default, site files (`nbchat_config.d/*.json` in
+Jupyter's config folders), what `/set` stored, `NBCHAT_*` environment variables,
+IPython's configuration and `%config NbChat.x = ...`, arguments in code. A setting that
+a site file locks keeps the site's value.
 """
 
 import logging
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from traitlets import Bool, Enum, Float, Int, TraitError, Unicode
+from traitlets import Bool, Enum, Float, Int, TraitError, TraitType, Unicode
 from traitlets.config import Config, Configurable
 from traitlets.config.loader import DeferredConfigString
 
+from nbchat.compaction.policies import PRESETS, Detail, KeepUnit, Style, Summarizer
 from nbchat.config.site import Site, read_site
 from nbchat.errors import ConfigError
 
-
-def without_login(text: str) -> str:
-    """An address without user, password and query; any other text as it is.
-
-    All before the last @ goes: one in a password may stand there unescaped.
-    """
-    found = re.fullmatch(r"([\w+.-]+://)(.*)", text.strip(), re.DOTALL)
-    if not found:
-        return text
-    scheme, rest = found.groups()
-    if not rest.startswith("/"):  # the path of a file may hold an @
-        rest = rest.rpartition("@")[2]
-    return scheme + re.split("[?#]", rest, maxsplit=1)[0]
-
-
 logger = logging.getLogger(__name__)
+
+DEFAULT = "default"
+"""What `/set` takes instead of a value to remove a stored value."""
+
+EMPTY = '""'
+"""What `/set` takes for an empty text."""
 
 
 class NbChat(Configurable):
-    """Settings of the notebook chat; `%config NbChat` shows them."""
+    """Settings of the notebook chat; `%config NbChat` lists them.
+
+    Tags of each setting:
+
+    scope   "model": `/set` can also store it, for all models, a provider or one model;
+            "configuration": only configuration and code can set it.
+    apply   How a running chat follows a change: an attribute that takes the value
+            ("engine.summary_prompt"), a field of the policy ("policy.keep"), the name
+            of a function in `live_changes.APPLY`, "view" for the panel alone, or
+            "restart" if a running chat cannot follow.
+    secret  True for addresses, which may contain a login: it is never shown.
+    """
 
     explicit: frozenset[str] = frozenset()
-    """What the environment, IPython's configuration or code has set."""
+    """Names that the environment, IPython's configuration or code has set."""
     origins: Mapping[str, str] = {}
-    """Where a value comes from that is no packaged default, in words."""
+    """Where each value that is not the packaged default comes from."""
     locks: Mapping[str, Path] = {}
-    """What cannot be changed, and the site file that says so."""
+    """Locked settings, each with the site file that locks it."""
 
     model = Unicode(
         "",
-        help="Model as provider:name: anthropic:..., openai:..., gemini:..., "
-        "local:smollm2. Empty: a key in the environment chooses, else the embedded "
-        "model.",
-    ).tag(config=True)
+        help="Model as provider:name, for example anthropic:claude-haiku-4-5, "
+        "openai:gpt-5-mini, gemini:gemini-2.5-flash or local:smollm2. Empty: a key in "
+        "the environment chooses the provider; without a key, the embedded model.",
+    ).tag(config=True, scope="configuration", apply="model")
     base_url = Unicode(
         "",
-        help="Address of a compatible server, as in http://localhost:8000/v1, for all "
-        "models of the provider; no key is needed there.",
-    ).tag(config=True)
+        help="Address of a compatible server, for example http://localhost:8000/v1. It "
+        "is used for all models of the provider, and no key is needed.",
+    ).tag(config=True, scope="configuration", apply="base_url", secret=True)
     system_prompt = Unicode(
         "You are a helpful assistant in a Jupyter notebook.",
-        help="What the model is told before the conversation.",
-    ).tag(config=True)
+        help="System prompt, sent with every request.",
+    ).tag(config=True, scope="configuration", apply="system_prompt")
+    policy = Enum(
+        list(PRESETS),
+        "single-summary",
+        help="When and how the conversation is compacted. auto decides by price, "
+        "extractive calls no model, off compacts only on request. Settings that are "
+        "None keep the value of the policy.",
+    ).tag(config=True, scope="model", apply="policy")
+    automatic = Bool(
+        True, help="Compact automatically. If false, only on request."
+    ).tag(config=True, scope="model", apply="policy")
     context_token_threshold = Int(
         None,
         allow_none=True,
         min=1,
-        help="Input tokens, added up over the responses, after which the conversation "
-        "is compacted. None: 75 % of the model's window.",
-    ).tag(config=True)
-    policy = Unicode(
-        "single-summary",
-        help="How to compact: single-summary, tiered, recent-messages, early, "
-        "token-window, auto (by price), extractive (no model writes) or off (only by "
-        "hand). The settings below change single fields of it; None: as it says.",
-    ).tag(config=True)
-    automatic = Bool(
-        True, help="Whether it compacts by itself; if not, only by hand."
-    ).tag(config=True)
+        help="Compact when the input tokens of all responses since the last compaction "
+        "add up to this number. None: 75 % of the model's window.",
+    ).tag(config=True, scope="model", apply="threshold")
     window_share = Float(
         None,
         allow_none=True,
-        help="Share of the window, from 0 to 1, at which the policy's guard fires.",
-    ).tag(config=True)
+        min=0,
+        max=1,
+        help="Share of the window, from 0 to 1, at which the conversation is "
+        "compacted whatever the threshold says.",
+    ).tag(config=True, scope="model", apply="policy.window_share")
     target_share = Float(
         None,
         allow_none=True,
-        help="Share of the window to come down to; below window_share.",
-    ).tag(config=True)
+        min=0,
+        max=1,
+        help="Share of the window that a compaction aims for; less than window_share.",
+    ).tag(config=True, scope="model", apply="policy.target_share")
     keep = Int(
         None,
         allow_none=True,
         min=0,
-        help="How much of the newest stays word for word, in keep_unit.",
-    ).tag(config=True)
+        help="How much of the newest conversation stays word for word, in keep_unit.",
+    ).tag(config=True, scope="model", apply="policy.keep")
     keep_unit = Enum(
-        ["messages", "exchanges", "tokens"],
+        get_args(KeepUnit),
         None,
         allow_none=True,
-        help="What keep counts.",
-    ).tag(config=True)
+        help="Unit of keep.",
+    ).tag(config=True, scope="model", apply="policy.keep_unit")
     bullets = Int(
         None,
         allow_none=True,
         min=0,
-        help="Newest folded exchanges of which code keeps a line each.",
-    ).tag(config=True)
+        help="Number of compacted exchanges, the newest ones, that the summary lists "
+        "with one line each.",
+    ).tag(config=True, scope="model", apply="policy.bullets")
     least_tokens = Int(
         None,
         allow_none=True,
         min=0,
-        help="Fewest tokens that an automatic compaction must fold.",
-    ).tag(config=True)
+        help="Fewest tokens that an automatic compaction must replace.",
+    ).tag(config=True, scope="model", apply="policy.least_tokens")
     summarizer = Enum(
-        ["prose", "structured", "hybrid", "extractive"],
+        get_args(Summarizer),
         None,
         allow_none=True,
-        help="Who tells the story: a model in prose, as JSON (structured), with files, "
-        "commands and errors listed by code (hybrid), or no model (extractive).",
-    ).tag(config=True)
-    summary_style = Enum(
-        ["general", "complete", "technical", "code"],
-        None,
-        allow_none=True,
-        help="What a summary looks for.",
-    ).tag(config=True)
-    summary_detail = Enum(
-        ["normal", "detailed", "concise"],
-        None,
-        allow_none=True,
-        help="How much a summary tells.",
-    ).tag(config=True)
+        help="How the summary is written: by a model as prose, by a model as JSON "
+        "(structured), by a model with files, commands and errors listed by code "
+        "(hybrid), or without a model (extractive).",
+    ).tag(config=True, scope="model", apply="policy.summarizer")
     prunes = Bool(
         None,
         allow_none=True,
-        help="Whether old tool outputs are shortened before a model is asked.",
-    ).tag(config=True)
+        help="Shorten old tool outputs first. If that frees enough, no summary is "
+        "written.",
+    ).tag(config=True, scope="model", apply="policy.prunes")
     verbosity = Enum(
         ["normal", "debug"],
         None,
         allow_none=True,
         help="With debug no tool output is ever shortened.",
-    ).tag(config=True)
-    tokenizer = Enum(
-        ["tiktoken", "characters"],
-        "tiktoken",
-        help="How tokens are counted: by tiktoken, or as characters / 4 plus 20 %.",
-    ).tag(config=True)
-    notifications = Bool(
-        True, help="Whether the panel shows a banner when it compacted by itself."
-    ).tag(config=True)
+    ).tag(config=True, scope="model", apply="policy.verbosity")
+    summary_style = Enum(
+        get_args(Style),
+        None,
+        allow_none=True,
+        help="What the summary concentrates on.",
+    ).tag(config=True, scope="model", apply="policy.style")
+    summary_detail = Enum(
+        get_args(Detail),
+        None,
+        allow_none=True,
+        help="How detailed the summary is.",
+    ).tag(config=True, scope="model", apply="policy.detail")
     summary_model = Unicode(
         "",
-        help="Model that writes summaries, as provider:name or, of the same provider, "
-        "the name alone. Empty: the chat's own.",
-    ).tag(config=True)
+        help="Model that writes summaries, as provider:name, or the name alone for a "
+        "model of the same provider. Empty: the chat's own model.",
+    ).tag(config=True, scope="model", apply="writer_model")
     fallback_model = Unicode(
-        "", help="Model that is asked for a summary when the first one has failed."
-    ).tag(config=True)
+        "", help="Model that writes the summary if the first one fails."
+    ).tag(config=True, scope="model", apply="writer_model")
+    summary_prompt = Unicode(
+        "", help="Instructions for the summary. Empty: the built-in instructions."
+    ).tag(config=True, scope="model", apply="engine.summary_prompt")
     summary_shape = Enum(
         ["auto", "shared", "plain"],
         "auto",
-        help="How a summary is asked for: as the chat's own next message, which the "
-        "provider's prompt cache makes cheap (shared), or with the conversation "
-        "written down anew (plain). auto: shared where the cache was hit.",
-    ).tag(config=True)
-    summary_prompt = Unicode(
-        "", help="What to ask of a summary; empty: the built-in prompt."
-    ).tag(config=True)
-    recall = Bool(
-        None,
-        allow_none=True,
-        help="Whether the model is offered a tool that brings back what was folded or "
-        "shortened, 84 tokens a request. None: offered to models of OpenAI and "
-        "Anthropic; small models are confused by it, some servers refuse tools.",
-    ).tag(config=True)
-    live_variables = Bool(
-        True,
-        help="Whether a summary lists the notebook's variables that were talked about, "
-        "with their types and shapes.",
-    ).tag(config=True)
+        help="How a summary is requested: shared continues the chat, which the "
+        "provider's prompt cache makes cheap; plain sends the conversation as text; "
+        "auto is shared if the last request hit the cache.",
+    ).tag(config=True, scope="configuration", apply="engine.summary_shape")
+    notifications = Bool(
+        True, help="Show a banner in the panel after each automatic compaction."
+    ).tag(config=True, scope="model", apply="view")
     window = Int(
         None,
         allow_none=True,
         min=1,
-        help="The model's context window in tokens, where you know it better.",
-    ).tag(config=True)
-    max_steps = Int(
-        50, min=1, help="Most requests to the model in one turn of tool use."
-    ).tag(config=True)
+        help="Context window of the model in tokens. None: the known window of the "
+        "model.",
+    ).tag(config=True, scope="model", apply="window")
     max_output_tokens = Int(
         None,
         allow_none=True,
         min=1,
-        help="Longest answer in tokens; None: the model's.",
-    ).tag(config=True)
+        help="Longest answer in tokens. None: the limit of the model.",
+    ).tag(config=True, scope="model", apply="max_output_tokens")
+    max_steps = Int(
+        50, min=1, help="Most requests to the model in one turn with tools."
+    ).tag(config=True, scope="configuration", apply="agent.max_steps")
+    tokenizer = Enum(
+        ["tiktoken", "characters"],
+        "tiktoken",
+        help="How tokens are counted: by tiktoken, or as characters / 4 plus 20 %.",
+    ).tag(config=True, scope="configuration", apply="tokenizer")
+    recall = Bool(
+        None,
+        allow_none=True,
+        help="Offer the model a tool that finds compacted and shortened content, for "
+        "84 tokens per request. None: only to models of OpenAI and Anthropic, because "
+        "it confuses small models and some servers refuse tools.",
+    ).tag(config=True, scope="configuration", apply="recall")
+    live_variables = Bool(
+        True,
+        help="List the notebook's variables that were mentioned, with types and "
+        "shapes, in summaries.",
+    ).tag(config=True, scope="configuration", apply="live_variables")
     store_url = Unicode(
         "",
-        help="Where sessions are kept, as a SQLAlchemy URL; empty: a SQLite file in "
+        help="Database of the sessions, as a SQLAlchemy URL. Empty: a SQLite file in "
         "the Jupyter data folder.",
-    ).tag(config=True)
+    ).tag(config=True, scope="configuration", apply="restart", secret=True)
     log_folder = Unicode(
         "",
-        help="Folder in which each session is also kept as Markdown, written after "
-        "each turn; empty: none.",
-    ).tag(config=True)
+        help="Folder in which each session is also written as Markdown, after each "
+        "turn. Empty: none.",
+    ).tag(config=True, scope="configuration", apply="log_folder")
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Refuse to change what is locked; `%config` shows the TraitError's line."""
+        """Refuse a value that is locked or invalid, in one line."""
         if name in self.locks and value != getattr(self, name):
             raise TraitError(_locked_line(name, getattr(self, name), self.locks[name]))
-        super().__setattr__(name, value)
+        try:
+            super().__setattr__(name, value)
+        except TraitError as error:
+            row = TABLE.get(name)
+            raise TraitError(row.invalid(value) if row else str(error)) from error
+
+    def copy(self) -> "NbChat":
+        """The same values, origins and locks, to be changed independently."""
+        found = type(self)(**{name: getattr(self, name) for name in TABLE})
+        found.explicit, found.origins = self.explicit, self.origins
+        found.locks = self.locks
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One row of the table, as every surface reads it."""
+
+    name: str
+    trait: TraitType[Any, Any]
+    kind: str
+    """How a value is entered: choice, bool, int, float or text."""
+    choices: tuple[str, ...]
+    """What `/set` and the dialog accept for a choice; empty for other kinds."""
+
+    @property
+    def help(self) -> str:
+        """What the setting does, in one or two sentences."""
+        return str(self.trait.help)
+
+    @property
+    def default(self) -> Any:
+        """The packaged default."""
+        return self.trait.default_value
+
+    @property
+    def scope(self) -> str:
+        """Who may set it; see `NbChat`."""
+        return str(self.trait.metadata["scope"])
+
+    @property
+    def apply(self) -> str:
+        """How a running chat follows a change; see `NbChat`."""
+        return str(self.trait.metadata["apply"])
+
+    @property
+    def variable(self) -> str:
+        """Its environment variable."""
+        return f"NBCHAT_{self.name.upper()}"
+
+    def parse(self, text: str) -> Any:
+        """The value that a person typed; raises ConfigError if it is invalid."""
+        written = "" if text == EMPTY and self.kind == "text" else text
+        try:
+            value = self.trait.from_string(written)
+            return self.trait._validate(NbChat(), value)  # noqa: SLF001  # no other way
+        except (TraitError, ValueError) as error:
+            raise ConfigError(self.invalid(text)) from error
+
+    def text(self, value: object) -> str:
+        """A value as a person types it, without a login; empty for none."""
+        if value is None:
+            return DEFAULT if self.choices else ""
+        if isinstance(value, bool):
+            return str(value).lower()
+        return without_login(str(value)) if self.is_secret else str(value)
+
+    @property
+    def is_secret(self) -> bool:
+        """Whether the value may contain a login."""
+        return bool(self.trait.metadata.get("secret"))
+
+    def invalid(self, value: object) -> str:
+        """One line about a value that this setting refuses."""
+        return f"invalid value for {self.name}: {value!r}. {self._expected()}"
+
+    def _expected(self) -> str:
+        least, most = getattr(self.trait, "min", None), getattr(self.trait, "max", None)
+        limits = f" of at least {least}" if least is not None else ""
+        limits = f" from {least} to {most}" if most is not None else limits
+        match self.kind:
+            case "bool":
+                return "Choose one of: true, false"
+            case "choice":
+                return f"Choose one of: {', '.join(self.choices)}"
+            case "int":
+                return f"Use a whole number{limits}"
+            case "float":
+                return f"Use a number{limits}"
+        return "Use a text"
+
+
+def _row(name: str, trait: TraitType[Any, Any]) -> Setting:
+    choices: tuple[str, ...] = ()
+    if isinstance(trait, Enum):
+        choices = tuple(map(str, trait.values or ()))
+    elif isinstance(trait, Bool) and trait.allow_none:
+        choices = ("true", "false")
+    if choices and trait.allow_none:
+        choices = (*choices, DEFAULT)
+    kinds = {Bool: "bool", Int: "int", Float: "float"}
+    kind = "choice" if choices else kinds.get(type(trait), "text")
+    return Setting(name, trait, kind, choices)
+
+
+TABLE: Mapping[str, Setting] = {
+    name: _row(name, trait)
+    for name, trait in vars(NbChat).items()
+    if isinstance(trait, TraitType) and trait.metadata.get("config")
+}
+"""Every setting by its name, in the order of the class."""
+
+MODEL_SETTINGS = tuple(row.name for row in TABLE.values() if row.scope == "model")
+"""Settings that `/set` can store."""
 
 
 def settings(config: Config | None = None, **arguments: Any) -> NbChat:
     """The settings in force, all layers merged; raises ConfigError naming a bad one."""
-    names = set(NbChat.class_trait_names(config=True))
-    if unknown := set(arguments) - names:
-        raise ConfigError(_unknown_line(unknown))
+    if unknown := set(arguments) - TABLE.keys():
+        raise ConfigError(unknown_setting(*sorted(unknown)))
     site = read_site()
-    _refuse_unknown_locks(site, names)
+    _refuse_unknown_locks(site)
     environment, layered = _environment(), dict((config or Config()).get("NbChat", {}))
     layers = Config({"NbChat": {**site.values, **environment}})
     layers.merge(config or Config())
@@ -233,13 +365,48 @@ def settings(config: Config | None = None, **arguments: Any) -> NbChat:
 
 
 def refuse_locked(**values: Any) -> None:
-    """Raise ConfigError, naming the file, where a site locks another value."""
+    """Raise ConfigError, naming the file, if a site locks another value."""
     _refuse_locked(read_site(), values)
 
 
 def is_locked(name: str) -> bool:
-    """Whether a site lets nobody change a setting."""
+    """Whether a site file locks a setting."""
     return name in read_site().locks
+
+
+def unknown_setting(*names: str) -> str:
+    """One line about names that are not in the table."""
+    return f"unknown setting: {', '.join(names)}. Choose one of: {', '.join(TABLE)}"
+
+
+def without_login(text: str) -> str:
+    """An address without user, password and query; any other text unchanged.
+
+    Everything before the last @ is removed: a password may contain an unescaped @.
+    """
+    found = re.fullmatch(r"([\w+.-]+://)(.*)", text.strip(), re.DOTALL)
+    if not found:
+        return text
+    scheme, rest = found.groups()
+    if not rest.startswith("/"):  # the path of a file may contain an @
+        rest = rest.rpartition("@")[2]
+    return str(scheme + re.split("[?#]", rest, maxsplit=1)[0])
+
+
+def markdown_table() -> str:
+    """The list of settings in the README; `nbchat settings` prints it."""
+    lines = ["| setting | default | what it does | `/set` |", "|---|---|---|---|"]
+    for row in TABLE.values():
+        default = f"`{row.default}`" if row.default not in (None, "") else ""
+        is_stored = "yes" if row.scope == "model" else ""
+        lines.append(f"| `{row.name}` | {default} | {_meaning(row)} | {is_stored} |")
+    return "\n".join(lines)
+
+
+def _meaning(row: Setting) -> str:
+    if not isinstance(row.trait, Enum):
+        return row.help
+    return f"{row.help} One of: {', '.join(map(str, row.trait.values or ()))}."
 
 
 def _refuse_locked(site: Site, values: Mapping[str, Any]) -> None:
@@ -252,35 +419,27 @@ def _refuse_locked(site: Site, values: Mapping[str, Any]) -> None:
             raise ConfigError(_locked_line(name, getattr(in_force, name), path))
 
 
-def _refuse_unknown_locks(site: Site, names: set[str]) -> None:
-    """A slip in a lock's name would leave open what somebody believes locked."""
+def _refuse_unknown_locks(site: Site) -> None:
+    """Refuse a misspelled lock, which would leave the setting open."""
     for name, path in site.locks.items():
-        if name not in names:
-            raise ConfigError(f"{path} locks {name!r}: {_unknown_line({name})}")
+        if name not in TABLE:
+            raise ConfigError(f"{path} locks {name!r}: {unknown_setting(name)}")
 
 
 def _made(layers: Config, arguments: Mapping[str, Any]) -> NbChat:
     try:
         return NbChat(config=layers, **arguments)
     except (TraitError, ValueError) as error:
-        raise ConfigError(
-            f"a setting cannot be: {' '.join(str(error).split())}"
-        ) from error
+        raise ConfigError(" ".join(str(error).split())) from error
 
 
 def _environment() -> dict[str, DeferredConfigString]:
-    names = NbChat.class_trait_names(config=True)
-    found = {name: os.environ.get(variable_of(name)) for name in names}
+    found = {row.name: os.environ.get(row.variable) for row in TABLE.values()}
     return {name: DeferredConfigString(text) for name, text in found.items() if text}
 
 
-def variable_of(name: str) -> str:
-    """The environment variable of a setting."""
-    return f"NBCHAT_{name.upper()}"
-
-
 def _with_locks(values: dict[str, Any], site: Site) -> dict[str, Any]:
-    """Values without those that a lock forbids; a line in the log names each."""
+    """The values with locked ones replaced by the site's; logs a warning for each."""
     for name, path in site.locks.items():
         if name in values and values[name] != site.values.get(name):
             logger.warning("another value of %s has no effect: %s locks it", name, path)
@@ -294,10 +453,10 @@ def _origins(
     layered: Mapping[str, object],
     arguments: Mapping[str, object],
 ) -> dict[str, str]:
-    """The layer of each setting that has one, the later ones counting more."""
+    """The layer that set each value; the later ones win."""
     found = (
         {name: f"site file {path}" for name, path in site.origins.items()}
-        | {name: f"environment variable {variable_of(name)}" for name in environment}
+        | {name: f"environment variable {TABLE[name].variable}" for name in environment}
         | dict.fromkeys(layered, "IPython's configuration")
         | dict.fromkeys(arguments, "code")
     )
@@ -308,10 +467,3 @@ def _origins(
 def _locked_line(name: str, value: object, path: Path) -> str:
     shown = without_login(value) if isinstance(value, str) else value
     return f"{name} is locked to {shown!r} by {path}; it cannot be changed here"
-
-
-def _unknown_line(names: set[str]) -> str:
-    return (
-        f"there is no setting {', '.join(sorted(names))}; there are "
-        f"{', '.join(sorted(NbChat.class_trait_names(config=True)))}"
-    )

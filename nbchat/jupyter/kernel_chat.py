@@ -11,10 +11,10 @@ from IPython.core.interactiveshell import InteractiveShell
 from nbchat.agent.agent import Agent
 from nbchat.agent.approvals import Approvals, approvals_of
 from nbchat.chat.attachments.attachments import attachments
-from nbchat.chat.commands import CommandResult, Commands
+from nbchat.chat.commands import Commands
 from nbchat.chat.control_socket import ControlSocket
-from nbchat.config.factory import build_agent, live_variables, newest_session
-from nbchat.config.preferences import Setting, listed, with_preferences
+from nbchat.config.factory import build_agent, newest_session
+from nbchat.config.live_changes import LiveSettings
 from nbchat.config.settings import NbChat
 from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError
@@ -32,13 +32,18 @@ class NotebookChat:
         self.config = config
         self._shell = shell
         self.store = SessionStore(config.store_url)
-        self.commands = Commands(self.store, config)
+        self.live_settings = LiveSettings(
+            self.store,
+            config,
+            namespace=self._namespace,
+            changed=self._show_notifications,
+        )
+        self.commands = Commands(self.store, self.live_settings)
         self._agent: Agent | None = None
         self._panel: ChatUI | None = None
         self._building = threading.Lock()
         self._stop = threading.Event()
         self._control_socket = ControlSocket(self._stop_cell, self._approvals)
-        self._is_setting_back = False
         config.observe(self._apply_settings, names=list(config.traits(config=True)))
 
     def agent(self) -> Agent:
@@ -53,13 +58,13 @@ class NotebookChat:
         if self._panel is None:
             self._panel = ChatUI(
                 build=self.agent,
-                commands=self._obey,
+                commands=self.commands,
                 command_list=lambda: self.commands.help_lines,
-                settings=self._listed_settings,
+                settings=lambda agent: self.live_settings.listed(agent.provider.name),
                 branch=self.commands.branch,
                 store=self.store,
                 resolver=ShellContents(self._shell) if self._shell else None,
-                notifies=self._in_force.notifications,
+                notifies=self._notifies(),
             )
         return self._panel
 
@@ -87,33 +92,20 @@ class NotebookChat:
         """A command, its answer printed."""
         stop = self._begin()
         try:
-            result = self._obey(self.agent(), line, stop=stop)
+            result = self.commands(self.agent(), line, stop=stop)
             if result.text:
                 print(result.text)
             show(result.events, stop)
         finally:  # what fails may have gone to another session before
             self._refresh_panel()
 
-    def _obey(
-        self, agent: Agent, line: str, *, stop: threading.Event | None = None
-    ) -> CommandResult:
-        """A command's answer; the panel follows what it has set."""
-        result = self.commands(agent, line, stop=stop)
-        self._tell_notifies()
-        return result
-
-    def _tell_notifies(self) -> None:
-        if self._panel is not None:
-            self._panel.notifies = self._in_force.notifications
-
-    @property
-    def _in_force(self) -> NbChat:
-        """The settings with what was set for good."""
+    def _notifies(self) -> bool:
         model = self._agent.provider.name if self._agent else ""
-        return with_preferences(self.config, self.store, model)
+        return self.live_settings.in_force(model).notifications
 
-    def _listed_settings(self, agent: Agent) -> list[Setting]:
-        return listed(self.config, self.store, agent.provider.name)
+    def _show_notifications(self, config: NbChat) -> None:
+        if self._panel is not None:
+            self._panel.notifies = config.notifications
 
     def _begin(self) -> threading.Event:
         """What ends the turn of the cell that runs: its interrupt, or the server."""
@@ -139,40 +131,14 @@ class NotebookChat:
         )
 
     def _apply_settings(self, change: Mapping[str, Any]) -> None:
-        """Go on with the changed settings; the conversation stays.
-
-        A fault becomes a UsageError, which `%config` shows as one line; the setting is
-        then what it was.
-        """
-        if self._is_setting_back:
-            return
+        """Follow a changed setting; `%config` shows the UsageError as one line."""
         with self._building:  # an agent that is being built has read the old settings
             agent = self._agent
-        before = self.config.explicit
-        self.config.explicit = before | {change["name"]}
         try:
-            if agent is not None:
-                self._follow(agent, change["name"])
+            self.live_settings.follow(agent, change)
         except NbchatError as error:
-            self._set_back(change, before)
             raise UsageError(str(error)) from None
-        self._tell_notifies()
         self._refresh_panel()
-
-    def _set_back(self, change: Mapping[str, Any], explicit: frozenset[str]) -> None:
-        self._is_setting_back = True
-        try:
-            setattr(self.config, change["name"], change["old"])
-        finally:
-            self._is_setting_back = False
-        self.config.explicit = explicit
-
-    def _follow(self, agent: Agent, name: str) -> None:
-        if agent.is_answering:
-            raise NbchatError("the chat is answering; change settings when it is done")
-        self.commands.follow(agent, name)
-        if name == "live_variables":
-            agent.engine.live_variables = live_variables(self.config, self._namespace)
 
     @property
     def _namespace(self) -> Callable[[], Mapping[str, object]] | None:

@@ -97,6 +97,10 @@ class SupportsWarmUp(Protocol):
 class SupportsSiblings(Protocol):
     """A provider whose server has other models, too."""
 
+    @property
+    def host(self) -> str:
+        """The server's host name, as in `api.openai.com`."""
+
     def sibling(self, name: str, *, window: int | None = None) -> Provider:
         """Another model of the same server, asked with the same key."""
 

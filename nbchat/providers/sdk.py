@@ -196,6 +196,11 @@ class SdkProvider(ABC):
         """Input tokens of a request, counted here."""
         return estimated_tokens(request, self._counter)
 
+    @property
+    def host(self) -> str:
+        """The server's host name."""
+        return self.endpoint.host
+
     def sibling(self, name: str, *, window: int | None = None) -> "SdkProvider":
         """Another model of the same server, asked with the same key."""
         return self._sibling(name, window)

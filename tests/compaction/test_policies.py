@@ -88,7 +88,7 @@ def test_a_limit_below_the_floor_is_refused_when_the_policy_is_set():
 
 def test_an_unknown_policy_changes_nothing():
     engine = CompactionEngine()
-    with pytest.raises(ConfigError, match=r"no policy 'teired'; choose .*tiered"):
+    with pytest.raises(ConfigError, match=r"policy: 'teired'. Choose .*tiered"):
         engine.tracker.use_policy("teired")
     assert engine.policy.name == "single-summary"
 

@@ -1,13 +1,20 @@
 """Settings: layers in their order, and one line for a bad one."""
 
 import json
+import re
+from inspect import signature
 from pathlib import Path
 
 import pytest
 from traitlets.config import Config
 
+from nbchat.agent.agent import Agent
+from nbchat.cli.main import main
+from nbchat.compaction.engine import CompactionEngine
+from nbchat.compaction.policies import Policy
 from nbchat.config.factory import build_agent
-from nbchat.config.settings import NbChat, settings
+from nbchat.config.live_changes import APPLY
+from nbchat.config.settings import TABLE, NbChat, Setting, settings
 from nbchat.errors import ConfigError
 
 
@@ -22,9 +29,41 @@ def write(folder: Path, name: str, **values: object) -> None:
     (folder / name).write_text(json.dumps({"NbChat": values}))
 
 
-def test_every_setting_has_a_help_text():
-    traits = NbChat.class_traits(config=True)
-    assert [name for name, trait in traits.items() if not trait.help] == []
+OWNERS = {"policy": Policy, "engine": CompactionEngine, "agent": Agent}
+
+
+def test_the_table_holds_every_trait_that_can_be_configured():
+    assert set(TABLE) == set(NbChat.class_trait_names(config=True))
+
+
+@pytest.mark.parametrize("row", TABLE.values(), ids=TABLE)
+def test_every_row_says_all_that_the_surfaces_need(row: Setting):
+    assert re.fullmatch(r"[\w].*\.", row.help)
+    assert row.scope in ("configuration", "model")
+    assert row.kind in ("choice", "bool", "int", "float", "text")
+    owner, _, attribute = row.apply.partition(".")
+    if attribute:
+        known = signature(OWNERS[owner]).parameters
+        assert attribute in known
+    else:
+        assert owner in {*APPLY, "model", "live_variables"}
+
+
+def test_every_setting_can_come_from_its_environment_variable(monkeypatch):
+    for row in TABLE.values():
+        numbers = {"int": "7", "float": "0.5", "bool": "false"}
+        typed = row.choices[0] if row.choices else numbers.get(row.kind, "text")
+        monkeypatch.setenv(row.variable, typed)
+        found = settings()
+        assert row.text(getattr(found, row.name)) == typed
+        assert found.origins[row.name] == f"environment variable {row.variable}"
+
+
+def test_the_readme_lists_exactly_the_table(capsys):
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    assert main(["settings"]) == 0
+    hint = "README.md is not up to date: paste the output of `nbchat settings`"
+    assert capsys.readouterr().out in readme, hint
 
 
 def test_each_layer_counts_more_than_the_one_below(site, monkeypatch):
@@ -58,13 +97,17 @@ def test_later_site_files_count_more(site):
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"max_steps": 0}, "max_steps"),
-        ({"context_token_threshold": "many"}, "context_token_threshold"),
-        ({"modell": "x"}, "no setting modell; there are automatic, base_url"),
+        ({"max_steps": 0}, "max_steps: 0. Use a whole number of at least 1"),
+        ({"keep": "many"}, "keep: 'many'. Use a whole number of at least 0"),
+        ({"target_share": 2.0}, "target_share: 2.0. Use a number from 0 to 1"),
+        ({"automatic": "x"}, "automatic: 'x'. Choose one of: true, false"),
+        ({"policy": "tird"}, "policy: 'tird'. Choose one of: single-summary, tiered, "),
+        ({"model": 5}, "model: 5. Use a text"),
+        ({"modell": "x"}, "unknown setting: modell. Choose one of: model, base_url, "),
     ],
 )
 def test_a_bad_setting_is_named_in_one_line(values, said):
-    with pytest.raises(ConfigError, match=said) as refused:
+    with pytest.raises(ConfigError, match=re.escape(said)) as refused:
         settings(**values)
     assert "\n" not in str(refused.value)
 
@@ -140,7 +183,6 @@ def test_a_summary_model_may_be_of_another_provider_or_just_a_name(monkeypatch):
         ({"model": "openai:gpt-5"}, "OPENAI_API_KEY"),
         ({"model": "anthropic:claude-haiku-4-5"}, "ANTHROPIC_API_KEY"),
         ({"model": "gemini:gemini-2.5-flash"}, "GEMINI_API_KEY"),
-        ({"policy": "tierd"}, "no policy 'tierd'"),
         ({"context_token_threshold": 5}, "system prompt and tools alone"),
     ],
 )

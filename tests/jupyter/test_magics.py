@@ -443,7 +443,7 @@ def test_a_setting_that_cannot_work_is_told_when_it_is_set(shell, caplog):
     agent_with(shell, says("one"), says("two"))
     shell.run_cell_magic("chat", "", "first")
     shell.run_line_magic("config", "NbChat.policy = 'tierd'")
-    assert "no policy 'tierd'; choose one of" in caplog.text
+    assert "invalid value for policy: 'tierd'. Choose one of" in caplog.text
     shell.run_cell_magic("chat", "", "second")
 
 

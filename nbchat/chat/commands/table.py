@@ -7,28 +7,16 @@ from nbchat.agent.agent import Agent
 from nbchat.chat.attachments.mentions import not_mentioned
 from nbchat.chat.commands.compacting import TABLE, policy_text
 from nbchat.chat.commands.result import Command, CommandResult, Stop
-from nbchat.compaction.policies import policy_named
-from nbchat.config.factory import connect_as, policy_of, recorder
-from nbchat.config.live_changes import apply_configured, apply_setting, keep_writers
-from nbchat.config.preferences import (
-    EMPTY,
-    SETTABLE,
-    TAKEN_BACK,
-    WRITERS,
-    kept,
-    listed,
-    parsed,
-    scopes_of,
-    with_preferences,
-)
-from nbchat.config.settings import NbChat, refuse_locked, settings
+from nbchat.config.factory import recorder
+from nbchat.config.live_changes import LiveSettings
+from nbchat.config.preferences import scopes_of
+from nbchat.config.settings import NbChat
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import Branched, Event, SavingFailed
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import attachments_start
 from nbchat.errors import ConfigError, NbchatError, SessionTaken, StoreError
-from nbchat.providers import KINDS, connect, default_model
-from nbchat.providers.base import Provider
+from nbchat.providers import KINDS
 from nbchat.storage.recorder import Recorder
 from nbchat.storage.session_log import session_log, write_session_log
 from nbchat.storage.store import SessionStore
@@ -37,13 +25,16 @@ from nbchat.storage.store import SessionStore
 class Commands:
     """The commands of one chat."""
 
-    def __init__(self, store: SessionStore, config: NbChat | None = None) -> None:
-        """Sessions and preferences are kept in `store`; `config` is under the latter.
+    def __init__(
+        self, store: SessionStore, settings: LiveSettings | NbChat | None = None
+    ) -> None:
+        """Sessions are kept in `store`.
 
-        Without a `config` the settings are read when a command first needs them.
+        Without `settings` they are read when a command first needs them.
         """
-        self._store = store
-        self._given_config = config
+        if not isinstance(settings, LiveSettings):
+            settings = LiveSettings(store, settings)
+        self._store, self._live_settings = store, settings
         self.table: dict[str, tuple[Command, str]] = {
             "help": (self._help, "this list"),
             **TABLE,
@@ -76,12 +67,6 @@ class Commands:
         if name not in self.table:
             raise ConfigError(f"there is no command /{name}; there are {self._names()}")
         return self.table[name][0](agent, "".join(argument), stop)
-
-    @property
-    def _config(self) -> NbChat:
-        if self._given_config is None:
-            self._given_config = settings()
-        return self._given_config
 
     def _names(self) -> str:
         return ", ".join(f"/{name}" for name in self.table)
@@ -144,7 +129,7 @@ class Commands:
         agent.switch(session, self._recorder(agent, session))
 
     def _recorder(self, agent: Agent, session: Session) -> Recorder:
-        folder = self._config.log_folder
+        folder = self._live_settings.config.log_folder
         return recorder(self._store, session, agent, log_folder=folder)
 
     def _again(self, agent: Agent, text: str, stop: Stop) -> CommandResult:
@@ -192,90 +177,28 @@ class Commands:
 
     def _model(self, agent: Agent, name: str, _stop: Stop) -> CommandResult:
         if name:
-            refuse_locked(model=name)
-            window = self._in_force(agent, name).window
-            beside = agent.provider
-            self._use(agent, connect_as(self._config, name, beside, window=window))
+            self._live_settings.use_model(agent, name)
         return CommandResult(agent.provider.name)
 
-    def _use(self, agent: Agent, provider: Provider) -> None:
-        """Go on with a model, under what was set for good for it."""
-        old = agent.provider
-        agent.use(provider)
-        keep_writers(agent, self._config, old)
-        before = kept(self._config, self._store, old.name)
-        now = kept(self._config, self._store, provider.name)
-        self._follow(agent, {*before, *now})
-
     def _policy(self, agent: Agent, name: str, _stop: Stop) -> CommandResult:
-        """Choose for this chat alone; `/set policy` is for good."""
+        """Choose for this chat alone; `/set policy` stores it."""
         if name:
-            base = policy_named(name)
-            refuse_locked(policy=name)
-            agent.engine.tracker.use_policy(
-                policy_of(self._in_force(agent), base), base=base
-            )
+            self._live_settings.use_policy(agent, name)
         return CommandResult(policy_text(agent))
 
     def _settings(self, agent: Agent, _argument: str, _stop: Stop) -> CommandResult:
-        found = listed(self._config, self._store, agent.provider.name)
-        lines = [f"{s.name:24}{s.value or '-':20}{s.origin}" for s in found]
+        rows = self._live_settings.listed(agent.provider.name)
+        lines = [f"{r.name:24}{r.value or '-':20}{r.origin}" for r in rows]
         return CommandResult("\n".join(lines))
 
     def _set(self, agent: Agent, argument: str, _stop: Stop) -> CommandResult:
-        """Keep a setting, and use it now if it is this model's; or refuse it whole."""
         name, text, scope = _setting_of(argument, agent.provider.name)
         if not text:
             raise NbchatError(
-                "/set takes a name, a value and, if not for all models, for whom: "
+                "/set takes a name, a value and optionally a provider or model: "
                 f"/set keep 5 for {agent.provider.name}"
             )
-        text = _whole(name, text, scope, agent.provider.name)
-        value = parsed(name, text)
-        is_hidden = name in self._config.explicit
-        wanted = self._wanted(agent, name, value)
-        policy_of(wanted)  # refuses what could not work for any model
-        if scope in scopes_of(agent.provider.name) and not is_hidden:
-            apply_setting(agent, wanted, name)
-        self._store.set_setting(scope, name, value)
-        if not is_hidden:
-            self._follow(agent, [name])
-        whom = scope or "all models"
-        done = "is taken back" if text == TAKEN_BACK else f"is {text}"
-        more = "; the environment, configuration or code counts more now"
-        return CommandResult(f"{name} {done} for {whom}{more * is_hidden}")
-
-    def _wanted(self, agent: Agent, name: str, value: object) -> NbChat:
-        """The settings as they would be."""
-        wanted = self._in_force(agent)
-        default = wanted.traits()[name].default_value
-        setattr(wanted, name, default if value is None else value)
-        return wanted
-
-    def follow(self, agent: Agent, name: str) -> None:
-        """Let a chat follow one setting as the configuration now has it.
-
-        Everything else in it stays, also what was chosen for this chat alone.
-        """
-        config = self._config
-        if name == "model":
-            window = self._in_force(agent, config.model or default_model()).window
-            url = config.base_url
-            self._use(agent, connect(config.model, base_url=url, window=window))
-        elif name in SETTABLE:
-            self._follow(agent, [name])
-        else:
-            apply_configured(agent, self._in_force(agent), name)
-
-    def _follow(self, agent: Agent, names: Iterable[str]) -> None:
-        """Let a chat follow what is in force for its model."""
-        config = self._in_force(agent)
-        for name in names:
-            apply_setting(agent, config, name)
-
-    def _in_force(self, agent: Agent, model: str = "") -> NbChat:
-        """The settings for a model, the chat's own if none is named."""
-        return with_preferences(self._config, self._store, model or agent.provider.name)
+        return CommandResult(self._live_settings.set(agent, name, text, scope))
 
 
 def _branched(
@@ -296,13 +219,6 @@ def _setting_of(argument: str, model: str) -> tuple[str, str, str]:
     if value and " " not in scope and (is_provider or ":" in scope):
         return name, value.strip(), scope
     return name, text.strip(), ""
-
-
-def _whole(name: str, text: str, scope: str, model: str) -> str:
-    """A value that counts for all models: a model's name alone gets its provider's."""
-    kind = model.partition(":")[0]
-    is_alone = name in WRITERS and ":" not in text and text not in (TAKEN_BACK, EMPTY)
-    return f"{kind}:{text}" if is_alone and not scope and kind in KINDS else text
 
 
 def _log(agent: Agent, file: str, _stop: Stop) -> CommandResult:

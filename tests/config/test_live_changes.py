@@ -1,0 +1,362 @@
+"""/set, /policy and /model on a running chat: checked, stored, applied."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nbchat.agent.agent import Agent
+from nbchat.chat.commands import Commands
+from nbchat.compaction.engine import CompactionEngine
+from nbchat.compaction.policies import PRESETS
+from nbchat.config.factory import build_agent
+from nbchat.config.live_changes import LiveSettings
+from nbchat.config.settings import MODEL_SETTINGS, TABLE, settings
+from nbchat.errors import ConfigError, NbchatError, StoreError
+from nbchat.providers.openai import OpenAIProvider
+from nbchat.storage.store import SessionStore
+from nbchat.testing import ScriptedProvider
+
+KEY = {"OPENAI_API_KEY": "sk-none"}
+MODEL = "openai:gpt-5-mini"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SessionStore:
+    return SessionStore(f"sqlite:///{tmp_path / 'kept.db'}")
+
+
+@pytest.fixture
+def chat(store, monkeypatch):
+    """A running chat and its commands."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
+    config = settings(model=MODEL)
+    return build_agent(config, store=store), Commands(store, config)
+
+
+def again(store: SessionStore, model: str = MODEL):
+    """An agent built anew, as after a restart."""
+    return build_agent(settings(model=model), store=store)
+
+
+def test_a_setting_holds_now_and_after_a_restart(chat, store):
+    agent, obey = chat
+    assert obey(agent, "/set policy tiered").text == "policy is tiered for all models"
+    assert agent.engine.policy.name == "tiered"
+    assert again(store).engine.policy.name == "tiered"
+
+
+def test_what_is_set_for_a_model_counts_more_than_for_its_provider(chat, store):
+    agent, obey = chat
+    obey(agent, "/set keep 3")
+    obey(agent, "/set keep 4 for openai")
+    obey(agent, f"/set keep 5 for {MODEL}")
+    obey(agent, "/set keep 6 for anthropic")
+    assert agent.engine.policy.keep == 5
+    assert again(store).engine.policy.keep == 5
+    assert again(store, "openai:gpt-4o").engine.policy.keep == 4
+    assert again(store, "local:smollm2").engine.policy.keep == 3
+
+
+def test_default_takes_a_setting_back(chat, store):
+    agent, obey = chat
+    obey(agent, "/set keep 3")
+    said = obey(agent, "/set keep default").text
+    assert said == "keep is no longer set for all models"
+    assert agent.engine.policy.keep == 0
+    assert again(store).engine.policy.keep == 0
+
+
+def test_a_text_may_be_set_empty_above_what_a_site_says(store, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
+    config = settings(model=MODEL)
+    config.summary_prompt = "Sum up."  # as a site's file would
+    agent, obey = build_agent(config, store=store), Commands(store, config)
+    assert agent.engine.summary_prompt == "Sum up."
+    told = obey(agent, '/set summary_prompt ""').text
+    assert told == 'summary_prompt is "" for all models'
+    assert agent.engine.summary_prompt is None
+    assert build_agent(config, store=store).engine.summary_prompt is None
+    obey(agent, "/set summary_prompt default")
+    assert build_agent(config, store=store).engine.summary_prompt == "Sum up."
+    with pytest.raises(ConfigError):
+        obey(agent, '/set keep ""')
+    with pytest.raises(ConfigError):
+        obey(agent, '/set policy ""')
+
+
+def test_the_environment_counts_more_and_the_answer_says_so(chat, store, monkeypatch):
+    monkeypatch.setenv("NBCHAT_POLICY", "early")
+    config = settings(model=MODEL)
+    agent = build_agent(config, store=store)
+    said = Commands(store, config)(agent, "/set policy tiered").text
+    assert said.endswith("; the environment, configuration or code overrides it now")
+    assert agent.engine.policy.name == "early"
+
+
+def test_changing_the_model_brings_its_settings(chat, store):
+    agent, obey = chat
+    obey(agent, "/set policy early for openai:gpt-4o")
+    assert agent.engine.policy.name == "single-summary"
+    obey(agent, "/model openai:gpt-4o")
+    assert agent.engine.policy.name == "early"
+
+
+def test_another_model_of_the_provider_is_asked_where_the_first_one_is(store):
+    url = "http://127.0.0.1:1/v1"
+    config = settings(model="openai:llama3", base_url=url, window=8_000)
+    agent, obey = build_agent(config, store=store), Commands(store, config)
+    obey(agent, "/model openai:mistral")
+    assert (agent.provider.name, agent.provider.endpoint.url) == (
+        "openai:mistral",
+        url,
+    )
+    assert agent.engine.tracker.info.window == 8_000
+    obey(agent, "/set summary_model openai:small")
+    assert agent.engine.summary_model.endpoint.url == url
+    obey(agent, "/model local:smollm2")
+    obey(agent, "/model openai:mistral")
+    assert agent.provider.endpoint.url == url
+
+
+def test_a_model_made_in_code_keeps_its_server_and_key_for_others_of_it(store):
+    url = "http://127.0.0.1:1/v1"
+    provider = OpenAIProvider("llama3", base_url=url, api_key=lambda: "mine")
+    agent = Agent(provider)
+    Commands(store)(agent, "/model openai:mistral")
+    endpoint = agent.provider.endpoint
+    assert (agent.provider.name, endpoint.url) == ("openai:mistral", url)
+    assert endpoint.key() == "mine"
+
+
+def test_a_model_of_another_provider_is_asked_at_its_own_server(store, monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-none")
+    config = settings(model="openai:llama3", base_url="http://127.0.0.1:1/v1")
+    agent, obey = build_agent(config, store=store), Commands(store, config)
+    obey(agent, "/model anthropic:claude-haiku-4-5")
+    assert agent.provider.endpoint.host == "api.anthropic.com"
+
+
+def test_a_window_that_is_taken_back_is_the_models_own_again(store, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
+    store.set_setting("", "window", 8_000)
+    config = settings(model=MODEL)
+    agent = build_agent(config, store=store)
+    assert agent.engine.tracker.info.window == 8_000
+    Commands(store, config)(agent, "/set window default")
+    assert agent.engine.tracker.info.window == agent.provider.info().window == 400_000
+
+
+@pytest.mark.parametrize("name", ["summary_model", "fallback_model"])
+def test_a_writer_named_alone_stays_with_the_provider_it_was_named_for(
+    chat, store, name, monkeypatch
+):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-none")
+    agent, obey = chat
+    told = obey(agent, f"/set {name} gpt-5-nano").text
+    assert told == f"{name} is openai:gpt-5-nano for all models"
+    for line in ("/model anthropic:claude-haiku-4-5", f"/model {MODEL}"):
+        obey(agent, line)
+        assert getattr(agent.engine, name).name == "openai:gpt-5-nano"
+    obey(agent, f"/set {name} default")
+    assert getattr(agent.engine, name) is None
+
+
+def test_a_writer_named_alone_in_code_stays_with_its_provider(store, monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-none")
+    url = "http://127.0.0.1:1/v1"
+    engine = CompactionEngine(summary_model="small", fallback_model="other")
+    agent = Agent(OpenAIProvider("llama3", base_url=url), engine=engine)
+    obey = Commands(store)
+    obey(agent, "/model openai:mistral")
+    assert (engine.summary_model, engine.fallback_model) == ("small", "other")
+    obey(agent, "/model anthropic:claude-haiku-4-5")
+    writers = engine.summary_model, engine.fallback_model
+    assert [each.name for each in writers] == ["openai:small", "openai:other"]
+    assert {each.endpoint.url for each in writers} == {url}
+
+
+def test_a_writer_set_for_one_provider_is_not_asked_of_another(chat, monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-none")
+    agent, obey = chat
+    obey(agent, "/set summary_model gpt-5-nano for openai")
+    assert agent.engine.summary_model == "gpt-5-nano"
+    obey(agent, "/model anthropic:claude-haiku-4-5")
+    assert agent.engine.summary_model is None
+    obey(agent, f"/model {MODEL}")
+    assert agent.engine.summary_model == "gpt-5-nano"
+
+
+POLICIES = "invalid value for policy: 'teired'. Choose one of: single-summary, tiered, "
+
+REFUSED = {
+    "/set keep": "/set takes a name, a value",
+    "/set colour red": "unknown setting: colour. Choose one of: policy, ",
+    "/set base_url http://x": "/set cannot store base_url; use %config NbChat.base_url",
+    "/set keep many": "invalid value for keep: 'many'. Use a whole number of at least 0",
+    "/set keep -1": "invalid value for keep: '-1'. Use a whole number of at least 0",
+    "/set automatic maybe": "for automatic: 'maybe'. Choose one of: true, false",
+    "/set window_share 2": "for window_share: '2'. Use a number from 0 to 1",
+    "/set policy teired": POLICIES,
+    "/set policy teired for anthropic": POLICIES,
+    "/set target_share 0.95": "target_share 0.95 is not below the trigger",
+    "/set target_share 0.95 for anthropic": "not below the trigger",
+    "/set summarizer poet": "'poet'. Choose one of: prose, structured, hybrid, ",
+    "/set context_token_threshold 5": "system prompt and tools alone",
+    "/set fallback_model nowhere:model": "names no known provider",
+}
+
+
+def test_what_is_refused_leaves_the_chat_and_the_store_as_they_were(chat, store):
+    agent, obey = chat
+    for line in ("context_token_threshold 90000", "keep 4", "fallback_model gpt-5"):
+        obey(agent, f"/set {line}")
+
+    def state() -> tuple[object, ...]:
+        engine = agent.engine
+        stored = store.settings(("", "openai", "anthropic"))
+        return (
+            engine.policy,
+            engine.context_token_threshold,
+            engine.fallback_model,
+            stored,
+        )
+
+    before = state()
+    for line, said in REFUSED.items():
+        with pytest.raises(NbchatError, match=re.escape(said)) as refused:
+            obey(agent, line)
+        assert "\n" not in str(refused.value)
+        assert state() == before
+
+
+def test_a_value_may_have_a_for_of_its_own(chat, store):
+    agent, obey = chat
+    obey(agent, "/set summary_prompt Write notes for engineers")
+    assert agent.engine.summary_prompt == "Write notes for engineers"
+    obey(agent, "/set summary_prompt Sum up for me for openai")
+    assert agent.engine.summary_prompt == "Sum up for me"
+    assert store.settings(("openai",))["summary_prompt"][0] == "openai"
+
+
+def test_the_longest_answer_and_the_window_count_at_once(chat):
+    agent, obey = chat
+    obey(agent, "/set window 50000")
+    assert agent.engine.tracker.info.window == 50_000
+    obey(agent, "/set max_output_tokens 9000")
+    assert agent.engine.tracker.info.window == 50_000
+    assert agent.engine.tracker.limits.usable_window == 41_000
+
+
+def test_a_setting_goes_together_with_the_policy_chosen_for_this_chat(chat):
+    agent, obey = chat
+    obey(agent, "/policy tiered")
+    obey(agent, "/set keep 5")
+    assert (agent.engine.policy.name, agent.engine.policy.keep) == ("tiered", 5)
+    obey(agent, "/set automatic false")
+    assert (agent.engine.policy.name, agent.engine.policy.meter) == ("tiered", "off")
+
+
+@pytest.mark.parametrize("name", ["mine", "tiered"])
+def test_a_policy_of_ones_own_is_what_it_was_when_a_setting_is_taken_back(store, name):
+    mine = replace(PRESETS["tiered"], name=name, keep=5)
+    agent = Agent(ScriptedProvider(), engine=CompactionEngine(policy=mine))
+    obey = Commands(store)
+    for line in ("automatic false", "keep 3", "bullets 7", "notifications false"):
+        obey(agent, f"/set {line}")
+    assert agent.engine.policy == replace(mine, meter="off", keep=3, bullets=7)
+    for line in ("automatic true", "keep default", "bullets default"):
+        obey(agent, f"/set {line}")
+    assert agent.engine.policy == mine
+
+
+def test_choosing_a_policy_leaves_the_rest_of_an_engine_alone(store):
+    engine = CompactionEngine(300, summary_prompt="Be brief.")
+    agent = Agent(ScriptedProvider(), engine=engine)
+    Commands(store)(agent, "/policy extractive")
+    assert engine.policy.name == "extractive"
+    assert (engine.context_token_threshold, engine.summary_prompt) == (300, "Be brief.")
+
+
+def test_a_policy_chosen_for_this_chat_alone_is_not_kept(chat, store):
+    agent, obey = chat
+    assert obey(agent, "policy tiered").text.startswith("tiered: ")
+    assert agent.engine.policy.name == "tiered"
+    assert again(store).engine.policy.name == "single-summary"
+    with pytest.raises(ConfigError, match="invalid value for policy: 'x'"):
+        obey(agent, "policy x")
+
+
+EXAMPLES = {"choice": "default", "bool": "true", "int": "3", "float": "0.5"}
+"""A value of each kind."""
+
+
+def test_every_setting_of_the_models_scope_can_be_stored_and_removed(chat, store):
+    agent, obey = chat
+    obey(agent, "/set window 400000")
+    for name in MODEL_SETTINGS:
+        row = TABLE[name]
+        value = {"window": "90000", "context_token_threshold": "9000"}.get(
+            name, row.choices[0] if row.choices else EXAMPLES.get(row.kind, "gpt-5")
+        )
+        obey(agent, f"/set {name} {value}")
+        assert name in store.settings([""])
+        obey(agent, f"/set {name} default")
+        assert name not in store.settings([""])
+
+
+def test_settings_lists_what_can_be_stored_in_the_order_of_the_table(chat):
+    agent, obey = chat
+    lines = obey(agent, "/settings").text.splitlines()
+    assert [line.split()[0] for line in lines] == list(MODEL_SETTINGS)
+
+
+def test_what_a_running_chat_cannot_follow_is_refused_and_set_back(chat, store):
+    agent, _ = chat
+    config = settings(model=MODEL)
+    live = LiveSettings(store, config)
+    config.observe(lambda change: live.follow(agent, change), names=["store_url"])
+    with pytest.raises(ConfigError, match="store_url cannot change while a chat is"):
+        config.store_url = "sqlite://"
+    assert config.store_url == ""
+    assert "store_url" not in config.explicit
+
+
+def test_a_setting_of_the_configuration_is_followed_and_outranks_stored_ones(
+    chat, store
+):
+    agent, obey = chat
+    shown = []
+    config = settings(model=MODEL)
+    live = LiveSettings(store, config, changed=lambda now: shown.append(now.keep))
+    config.observe(lambda change: live.follow(agent, change), names=["keep"])
+    obey(agent, "/set keep 3")
+    config.keep = 7
+    assert agent.engine.policy.keep == shown[-1] == 7
+
+
+def test_what_cannot_be_stored_is_not_applied_either(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
+    file = tmp_path / "sessions.db"
+    SessionStore(f"sqlite:///{file}").sessions()
+    readonly = SessionStore(f"sqlite:///file:{file}?mode=ro&uri=true")
+    config = settings(model=MODEL)
+    agent = build_agent(config, store=readonly)
+    with pytest.raises(StoreError, match="readonly"):
+        Commands(readonly, config)(agent, "/set keep 5")
+    assert agent.engine.policy.keep == 0
+
+
+def test_the_most_specific_scope_stays_in_force_when_another_is_set_or_removed(chat):
+    agent, obey = chat
+    for line, keep in {
+        f"/set keep 5 for {MODEL}": 5,
+        "/set keep 3": 5,
+        "/set keep 4 for openai": 5,
+        f"/set keep default for {MODEL}": 4,
+        "/set keep default for openai": 3,
+        "/set keep default": 0,
+    }.items():
+        obey(agent, line)
+        assert agent.engine.policy.keep == keep
