@@ -141,7 +141,15 @@ def make_plan(
     if open_calls(history):
         return Plan(trigger, skip="a tool call still waits for its result")
     sizes = [0, *accumulate(map(counter.count_entry, history))]
-    frame = _Frame(history, sizes, policy, tokens_before, goal_tokens, fit_tokens)
+    frame = _Frame(
+        history,
+        safe_cuts(history),
+        sizes,
+        policy,
+        tokens_before,
+        goal_tokens,
+        fit_tokens,
+    )
     wanted = frame.cut(trigger, keep_tokens)
     cut = frame.shrunk(wanted)
     earlier = history[:1] if session.compaction and cut else []
@@ -185,6 +193,8 @@ class _Frame:
     """Where a history can be cut, and what would be left."""
 
     history: Sequence[Entry]
+    cuts: Sequence[int]
+    """Indices where it can be cut."""
     sizes: Sequence[int]
     """Tokens of all entries before each place."""
     policy: Policy
@@ -197,20 +207,20 @@ class _Frame:
         by_tokens = keep_tokens is not None
         start = kept_start(
             self.history,
-            self._cuts,
+            self.cuts,
             self.policy.kept(trigger) if keep_tokens is None else keep_tokens,
             "tokens" if by_tokens else self.policy.keep_unit,
             self.sizes,
         )
         newest = min(start, answered_length(self.history))
-        return max((place for place in self._cuts if place <= newest), default=0)
+        return max((place for place in self.cuts if place <= newest), default=0)
 
     def shrunk(self, cut: int) -> int:
         """The same cut, or the first later one that frees enough."""
         if self.fit_tokens is None:
             return cut
         newest = answered_length(self.history)
-        later = [place for place in self._cuts if cut <= place <= newest] or [cut]
+        later = [place for place in self.cuts if cut <= place <= newest] or [cut]
         freeing = (place for place in later if self._left(place) <= self.fit_tokens)
         return next(freeing, later[-1])
 
@@ -252,10 +262,6 @@ class _Frame:
         covered = self.sizes[cut]
         budget = budget_for(self.policy, covered)
         return self.tokens_before - covered + min(budget.entry, covered)
-
-    @property
-    def _cuts(self) -> list[int]:
-        return safe_cuts(self.history)
 
 
 def _hint(policy: Policy, trigger: str) -> str:

@@ -58,19 +58,20 @@ class ContextState:
 def context_usage(
     session: Session, tracker: ContextTracker, system: str, tools: Sequence[Tool]
 ) -> ContextUsage:
-    """Count the parts of the next request."""
+    """Count the parts of the next request; the cost grows with what is new."""
     count, entries = tracker.counter.count, tracker.counter.count_entries
     history = session.history
     head = 1 if session.compaction else 0
-    answered = max(answered_length(history), head)
-    asked = history[answered:]
+    asked = history[max(answered_length(history), head) :]
+    summary_tokens, input_tokens = entries(history[:head]), entries(asked)
+    older_tokens = tracker.history_tokens(session) - summary_tokens - input_tokens
     return ContextUsage(
         system=count(system),
         tools=fixed_tokens("", tools, tracker.counter),
         pins=tracker.fixed_tokens - fixed_tokens(system, tools, tracker.counter),
-        summary=entries(history[:head]),
-        history=entries(history[head:answered]),
-        input=entries(asked),
+        summary=summary_tokens,
+        history=max(older_tokens, 0),
+        input=input_tokens,
         response=sum(tracker.counter.estimate_response(e.content) for e in asked),
         total=tracker.context_tokens(session),
         window=tracker.info.window,

@@ -1,5 +1,6 @@
 """What the panel is told of the context: parts that add up, room, outlook and costs."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -86,13 +87,15 @@ def test_the_outlook_is_what_the_meters_would_say_and_changes_nothing():
     assert told(agent)["outlook"] == agent.engine.should_compact(agent.session).reason
 
 
-def test_the_question_leaves_alone_what_the_agent_reads_at_the_same_time():
+def test_the_question_from_another_thread_loses_nothing_the_agent_says():
     agent = agent_with(says("hello", tokens=900))
     agent.ask("hi")
-    agent.session.append(Entry("user", "new"))
-    before = agent.session._view.entries.copy()
-    told(agent)
-    assert agent.session._view.entries == before
+    with ThreadPoolExecutor(1) as pool:
+        for number in range(100):
+            looked = pool.submit(lambda: told(agent))
+            agent.session.append(Entry("user", f"new {number}"))
+            looked.result()
+    assert agent.session.history == list(agent.session.transcript)
 
 
 def test_a_meter_that_waits_after_failures_says_so():

@@ -1,6 +1,7 @@
 """What views ask: the plan of a compaction, pages of history, what can be set."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,12 +90,14 @@ def test_a_plan_for_very_little_works_and_warns() -> None:
     assert plan["skip"] == ""
 
 
-def test_a_plan_leaves_alone_what_the_agent_reads_at_the_same_time() -> None:
+def test_a_plan_from_another_thread_loses_nothing_the_agent_says() -> None:
     agent = agent_that_said(LONG)
-    agent.session.append(Entry("user", "new"))
-    before = agent.session._view.entries.copy()
-    planned(agent, None)
-    assert agent.session._view.entries == before
+    with ThreadPoolExecutor(1) as pool:
+        for number in range(100):
+            looked = pool.submit(lambda: planned(agent, None))
+            agent.session.append(Entry("user", f"new {number}"))
+            looked.result()
+    assert agent.session.history == list(agent.session.transcript)
 
 
 def test_a_plan_calls_no_model_and_changes_nothing() -> None:

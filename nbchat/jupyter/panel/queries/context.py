@@ -11,14 +11,13 @@ from nbchat.compaction.triggers.context_breakdown import context_usage
 from nbchat.conversation.costs import cost_rows
 from nbchat.conversation.entries import Usage
 from nbchat.conversation.session import Session
-from nbchat.jupyter.panel.queries.planning import copied
 from nbchat.providers.model_info import ModelInfo
 from nbchat.rendering.markdown import displayable
 
 
 def context_parts(agent: Agent) -> dict[str, Any]:
     """Each part's tokens, what is free and why it is not more, and all costs."""
-    session, engine = copied(agent.session), agent.engine
+    session, engine = agent.session, agent.engine
     held = context_usage(session, engine.tracker, agent.system, agent.tools)
     return {
         "type": "context_parts",

@@ -4,7 +4,6 @@ from typing import Any
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.plan import Plan
-from nbchat.conversation.session import Session
 from nbchat.rendering.markdown import displayable
 
 
@@ -13,7 +12,7 @@ def planned(agent: Agent, keep: int | None) -> dict[str, Any]:
 
     `keep` is how many tokens of the newest messages stay word for word.
     """
-    session = copied(agent.session)
+    session = agent.session
     plan = agent.engine.plan(session, keep=keep)
     said, known = len(session.transcript), session.compaction
     start = known.stop if known else 0
@@ -30,20 +29,6 @@ def planned(agent: Agent, keep: int | None) -> dict[str, Any]:
         "skip": displayable(plan.skip),
         "warning": _warning(plan, least_tokens=agent.engine.policy.least_tokens),
     }
-
-
-def copied(session: Session) -> Session:
-    """The session as it is now, for another thread than its agent's to read.
-
-    A session keeps what the model sees beside it and brings that up to date when it is
-    read: two threads at once would do so twice.
-    """
-    return Session(
-        session.transcript,
-        compactions=session.compactions,
-        usages=session.usages,
-        pins=session.pins,
-    )
 
 
 def _warning(plan: Plan, *, least_tokens: int) -> str:
