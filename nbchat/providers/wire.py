@@ -42,7 +42,7 @@ def user_text(entry: Entry) -> str:
     media_type = str(entry.arguments.get("media_type", "text/plain"))
     content = f"[a file of type {media_type}, which is not text]"
     if entry.tool_name == "image":
-        content = "" if image_of(entry) else "[a picture that cannot be read]"
+        content = "" if image_of(entry) else "[an image that cannot be read]"
     elif entry.is_text_file:
         content = entry.arguments["data"]
     return "\n\n".join(filter(None, (entry.content, content)))

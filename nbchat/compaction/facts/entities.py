@@ -17,17 +17,19 @@ from dataclasses import replace
 from itertools import chain, groupby, islice
 
 from nbchat.compaction.facts.row_packing import Cell, Row
-from nbchat.compaction.facts.salience import (
+from nbchat.compaction.facts.tool_results import (
     CODE,
     DATE,
     NUMBER,
     PHRASE,
     WORD,
+    Part,
+    Record,
     Scale,
+    Value,
     form_weight,
     words,
 )
-from nbchat.compaction.facts.tool_results import Part, Record, Value
 from nbchat.conversation.entries import Entry
 
 SHORTEST, LONGEST = 2, 60

@@ -1,20 +1,32 @@
-"""The facts: what code carries over a compaction, word for word, beside the story.
+"""Collect the facts that code keeps beside a summary, word for word.
 
 They are read from the transcript itself at every compaction, never from an earlier
-summary, so nothing is retold and nothing decays.
+summary, so they never decay: the last request and answer, what was done, what tools
+returned about each entity, and other names.
+
+    Done, not to be done again:
+    T3 set_category top_up_limits; set_priority normal; close_ticket
+    Interrupted, the result is unknown:
+    refund_order W778812 319.50
+    Tried, and failed:
+    find_user_id_by_email ann@example.com; Error: User not found
 """
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 
-from nbchat.compaction.facts.actions import LOOKED_UP_TITLE, call_rows, tally
 from nbchat.compaction.facts.entities import spoken_names, thing_rows
 from nbchat.compaction.facts.row_packing import Cell, Row, block_within
-from nbchat.compaction.facts.salience import Scale
-from nbchat.compaction.facts.tool_results import Record, records
+from nbchat.compaction.facts.tool_results import Record, Scale, Value, read_call, words
 from nbchat.compaction.truncation import shorten
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.search import TOOL_NAME
-from nbchat.conversation.turns import last_prompt
+from nbchat.conversation.turns import (
+    INTERRUPTED,
+    calls_by_result,
+    interrupted_results,
+    last_prompt,
+)
 from nbchat.providers.tokens import TokenCounter
 
 LAST_SHARE, CHARACTERS_PER_TOKEN = 0.15, 4
@@ -37,6 +49,26 @@ NO_TITLE = ""
 NOTE_SLACK = 2
 """Tokens by which the note on what is not shown may grow."""
 
+OUTCOME_LIMIT = 60
+"""Characters of an answer in words that a row keeps."""
+
+ARGUMENTS, ARGUMENT_LIMIT = 12, 80
+"""Arguments of a call that a row keeps, and their characters."""
+
+DONE_SCORE, LOOKED_UP_SCORE, FAILED_SCORE = 1.0, 0.6, 0.8
+"""How much rows count: of what was done, what was only looked up, and what failed."""
+
+OUTCOME_WEIGHT, FOUND = 0.8, 3.0
+"""How much an answer in words counts; and a name that was all a call was made for."""
+
+FRESH = 0.5
+"""How much more the newest call counts than the first."""
+
+DONE_TITLE = "Done, not to be done again:"
+UNKNOWN_TITLE = "Interrupted, the result is unknown:"
+FAILED_TITLE = "Tried, and failed:"
+LOOKED_UP_TITLE = "Looked up:"
+
 
 def facts(
     transcript: Sequence[Entry],
@@ -51,11 +83,29 @@ def facts(
     told of, one for each thing that something was done to; and what else was named.
     What was only recalled is known already.
     """
-    calls = [each for each in records(transcript) if each.tool != TOOL_NAME]
+    calls = [each for each in read_calls(transcript) if each.tool != TOOL_NAME]
     told = _word_for_word(last, budget_tokens)
     told += [f"Calls made: {tally(calls)}"] if calls else []
     room = budget_tokens - counter.count("\n".join([*told, ""]))
     return [*told, *_told(transcript, calls, room, counter)]
+
+
+def read_calls(entries: Sequence[Entry]) -> list[Record]:
+    """A record for every call, oldest first; calls without a result are interrupted."""
+    pairs = {
+        index: (entries[call], entries[index])
+        for index, call in calls_by_result(entries).items()
+    }
+    for index, result in interrupted_results(entries).items():
+        pairs[index] = (entries[index], result)
+    return [
+        read_call(call, result, index, is_interrupted=_is_interrupted(result))
+        for index, (call, result) in sorted(pairs.items())
+    ]
+
+
+def _is_interrupted(result: Entry) -> bool:
+    return result.is_error and result.content.endswith(INTERRUPTED)
 
 
 def last_exchange(transcript: Sequence[Entry], stop: int) -> list[tuple[str, str]]:
@@ -94,11 +144,11 @@ def _told(
     made = call_rows(calls, scale, len(transcript))
     named = _named_row(spoken_names(transcript, used=scale.used))
     rows = [*things, *made, named]
-    block = block_within(rows, budget_tokens, counter)
+    block = block_within(rows, budget_tokens, counter.count)
     if not (note := _rolled_up(block.missing)):
         return list(block.lines)
     room = budget_tokens - counter.count(f"\n{note}") - NOTE_SLACK
-    block = block_within(rows, room, counter)
+    block = block_within(rows, room, counter.count)
     return [*block.lines, _rolled_up(block.missing)] if block.lines else []
 
 
@@ -118,3 +168,113 @@ def _named_row(named: dict[str, float]) -> Row:
     row.cells = [Cell((name,), weight) for name, weight in named.items()]
     row.breaks = set(range(len(row.cells)))
     return row
+
+
+def call_rows(calls: Sequence[Record], scale: Scale, length: int) -> list[Row]:
+    """Rows of calls that did something, failed, or answered in words.
+
+    `length` is that of the transcript: newer calls count more. Of equal calls there is
+    one row, at the place of the newest.
+    """
+    rows: dict[tuple[str, str], Row] = {}
+    for call, times in _last_of_each(calls):
+        freshness = 1 + FRESH * call.place / max(length, 1)
+        if call.is_action and not call.is_error:
+            label = call.subject or call.tool
+            row = rows.setdefault(("done", label), Row(label, 0, DONE_TITLE))
+            row.score = DONE_SCORE  # each deed is as fresh as it is, not as the newest
+            row.place = call.place
+            _add_deed(row, call, times, scale, freshness=freshness)
+        else:
+            rows[call.tool, str(call.place)] = _answer_row(call, freshness, scale)
+    return list(rows.values())
+
+
+def tally(calls: Iterable[Record]) -> str:
+    """How many calls were made, how often the same tool, and what became of them."""
+    calls = list(calls)
+    made = Counter(call.tool for call in calls)
+    unknown = Counter(call.tool for call in calls if call.is_interrupted)
+    failed = Counter(call.tool for call in calls if call.is_error) - unknown
+    acted = {call.tool for call in calls if call.is_action}
+    shown = [
+        f"{tool} x{count}{_troubles(failed[tool], unknown[tool])}"
+        for tool, count in made.items()
+        if failed[tool] or unknown[tool] or (tool in acted and count > 1)
+    ]
+    return ", ".join([f"{len(calls)} in all", *shown])
+
+
+def _troubles(failed: int, unknown: int) -> str:
+    counts = ((failed, "failed"), (unknown, "interrupted"))
+    told = ", ".join(f"{count} {how}" for count, how in counts if count)
+    return f" ({told})" if told else ""
+
+
+def _last_of_each(calls: Iterable[Record]) -> Iterator[tuple[Record, int]]:
+    last: dict[tuple[object, ...], Record] = {}
+    times: Counter[tuple[object, ...]] = Counter()
+    for call in calls:
+        if call.is_action or call.is_error or call.outcome:
+            key = (
+                call.tool,
+                call.subject,
+                call.asked,
+                call.is_error,
+                call.is_interrupted,
+            )
+            last.pop(key, None)
+            last[key] = call
+            times[key] += 1
+    return ((call, times[key]) for key, call in last.items())
+
+
+def _add_deed(
+    row: Row, call: Record, times: int, scale: Scale, *, freshness: float
+) -> None:
+    """What was done, with what it was done; and what the answer adds, if anything."""
+    row.breaks.add(len(row.cells))
+    asked = [value for value in _kept(call) if value.text != row.label]
+    tool = [] if call.tool == row.label else [call.tool]
+    again = [f"x{times}"] if times > 1 else []
+    texts = (*tool, *(value.text for value in asked), *again)
+    if texts:
+        weight = (sum(map(scale.weight, asked)) + OUTCOME_WEIGHT) * freshness
+        row.cells.append(Cell(texts, weight, is_tie=True))
+    told = words(" ".join((row.label, call.tool, *texts)).replace("_", " "))
+    is_news = bool(words(call.outcome.replace("_", " ")) - told)
+    if is_news and not call.outcome.startswith(row.label):  # else it only confirms
+        row.breaks.add(len(row.cells))
+        row.cells.append(
+            Cell((call.outcome[:OUTCOME_LIMIT],), OUTCOME_WEIGHT * freshness)
+        )
+
+
+def _answer_row(call: Record, freshness: float, scale: Scale) -> Row:
+    """A call that failed or looked something up: what was asked, what came back."""
+    is_name = bool(call.outcome) and call.outcome == call.subject
+    title, weight = _kind(call, is_name=is_name)
+    row = Row(call.tool, weight * freshness, title, place=call.place)
+    asked = _kept(call)
+    if asked:
+        texts = tuple(value.text for value in asked)
+        row.cells.append(Cell(texts, sum(map(scale.weight, asked)), is_tie=True))
+    if call.outcome and not (asked and call.is_interrupted):  # which the title says
+        row.breaks.add(len(row.cells))
+        weight = FOUND if is_name else OUTCOME_WEIGHT
+        row.cells.append(Cell((call.outcome[:OUTCOME_LIMIT],), weight))
+    return row
+
+
+def _kind(call: Record, *, is_name: bool) -> tuple[str, float]:
+    """The title of an answer's row, and how much it counts."""
+    if call.is_interrupted:  # it may have been done
+        return UNKNOWN_TITLE, DONE_SCORE
+    if call.is_error:
+        return FAILED_TITLE, FAILED_SCORE
+    return LOOKED_UP_TITLE, DONE_SCORE if is_name else LOOKED_UP_SCORE
+
+
+def _kept(call: Record) -> list[Value]:
+    short = [value for value in call.asked if len(value.text) <= ARGUMENT_LIMIT]
+    return short[:ARGUMENTS]

@@ -6,10 +6,8 @@ stands somewhere already comes in again only where it ties its row to another.
 
 import heapq
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-
-from nbchat.providers.tokens import TokenCounter
 
 ROW_TOKENS = 110
 """A row ends there: a line that is longer is no row to read any more."""
@@ -81,18 +79,18 @@ class Block:
 
 
 def block_within(
-    rows: Sequence[Row], budget_tokens: int, counter: TokenCounter
+    rows: Sequence[Row], budget_tokens: int, count: Callable[[str], int]
 ) -> Block:
     """The rows within a budget, the most telling values in them.
 
     Sizes add up only roughly, so the choice is made again with a corrected budget until
     the lines nearly fill the room and never more than it.
     """
-    sizes = {text: counter.count(f" {text}") for text in _texts(rows)}
+    sizes = {text: count(f" {text}") for text in _texts(rows)}
     aim, best, best_size = budget_tokens, Block(missing=tuple(rows)), 0
     for _ in range(ROUNDS):
         block = _Choice(rows, aim, sizes).block()
-        size = counter.count("\n".join(block.lines))
+        size = count("\n".join(block.lines))
         if best_size < size <= budget_tokens:
             best, best_size = block, size
         if not size or budget_tokens * NEARLY_FULL <= size <= budget_tokens:

@@ -1,8 +1,12 @@
-"""What tools answered, as records: a subject, what belongs to it, and where it stood.
+"""Read tool results as records of values, and weigh the values.
 
-A JSON answer is taken apart into objects: plain values stay with the object they stand
-in, objects inside it become its parts, numbers keep the digits they were written with.
-Nothing is understood: only the form counts.
+A JSON result is split into objects: plain values stay with their object, objects inside
+it become its parts, and numbers keep the digits they were written with. Only the form
+counts, never the meaning.
+
+The weights are judgement, not theory: they were set so that what later calls of real
+conversations need comes first (`tests/benchmarks/retention.py`). Only their order
+matters.
 """
 
 import re
@@ -13,7 +17,6 @@ from typing import Any, NamedTuple
 
 from nbchat.compaction.truncation import parsed
 from nbchat.conversation.entries import Entry
-from nbchat.conversation.turns import INTERRUPTED, calls_by_result, interrupted_results
 
 MOST_PARTS = 2_000
 """Objects looked at in one answer; what comes after them is only in the transcript."""
@@ -74,27 +77,13 @@ class Record:
     outcome: str = ""
     """An answer that is no JSON, in its own words."""
     is_error: bool = False
+    is_interrupted: bool = False
+    """Whether the call may have done its work or not."""
 
     @property
     def is_action(self) -> bool:
         """Whether the tool's name says that it does more than look."""
         return not _LOOKUP.search(self.tool)
-
-    @property
-    def is_unknown(self) -> bool:
-        """Whether the call was interrupted, and may have done its work or not."""
-        return self.is_error and self.outcome.endswith(INTERRUPTED)
-
-
-def records(entries: Sequence[Entry]) -> list[Record]:
-    """A record for every call, oldest first; of one without a result none is known."""
-    answers = {
-        place: (entries[call], entries[place])
-        for place, call in calls_by_result(entries).items()
-    }
-    for place, stated in interrupted_results(entries).items():
-        answers[place] = (entries[place], stated)
-    return [_record(*answers[place], place) for place in sorted(answers)]
 
 
 def plain_values(value: Any, key: str = "") -> Iterator[Value]:
@@ -110,25 +99,39 @@ def plain_values(value: Any, key: str = "") -> Iterator[Value]:
             yield Value(name, " ".join(current.split()))
 
 
-def _record(call: Entry, result: Entry, place: int) -> Record:
+def read_call(
+    call: Entry, result: Entry, index: int, *, is_interrupted: bool = False
+) -> Record:
+    """The record of a call and its result; `index` is its position in the transcript."""
     asked = tuple(plain_values(parsed(call.tool_args)))
     is_short = len(result.content) <= LONGEST_JSON
     answer = parsed(result.content) if is_short else None
-    if not answer:
-        outcome = " ".join(result.content[:LONGEST_OUTCOME].split())
-        outcome = outcome if answer is None else NOTHING
-        is_name = _is_one_name(outcome)
-        subject = outcome if is_name else _first_identity(asked) or _named_in(outcome)
-        return Record(
-            subject, call.tool_name, place, asked, (), (), outcome, result.is_error
-        )
-    own, parts = _objects(answer)
-    subject = _first_identity(own) if isinstance(answer, dict) else ""
-    if isinstance(answer, dict) and not subject:
-        subject = _first_identity(asked)
+    own, parts, outcome = (), (), ""
+    if answer:
+        own, parts = _objects(answer)
+        subject = _first_identity(own) or _first_identity(asked)
+        subject = subject if isinstance(answer, dict) else ""
+    else:
+        text = " ".join(result.content[:LONGEST_OUTCOME].split())
+        outcome = text if answer is None else NOTHING
+        subject = _subject_of(outcome, asked)
     return Record(
-        subject, call.tool_name, place, asked, own, parts, "", result.is_error
+        subject,
+        call.tool_name,
+        index,
+        asked,
+        own,
+        parts,
+        outcome,
+        result.is_error,
+        is_interrupted,
     )
+
+
+def _subject_of(outcome: str, asked: Part) -> str:
+    if _is_one_name(outcome):
+        return outcome
+    return _first_identity(asked) or _named_in(outcome)
 
 
 def _objects(root: dict[str, Any] | list[Any]) -> tuple[Part, tuple[Part, ...]]:
@@ -199,3 +202,96 @@ def _is_one_name(text: str) -> bool:
         and " " not in text
         and any(map(str.isdigit, text))
     )
+
+
+NAME = 1.0
+"""A value that names one thing: an id, a number of seven digits, an address."""
+
+CODE, DATE, PHRASE, ADDRESS, WORD, NUMBER, PROSE = 0.8, 1.2, 1.2, 0.6, 0.3, 0.12, 0.05
+"""Codes in capitals; dates; phrases with a number in them, as a street; plain words;
+amounts and counts; and whatever is too long for a value."""
+
+ASKED, IDENTITY, LISTED, SPOKEN = 1.5, 1.3, 1.5, 1.4
+"""How much more a value counts that is called as an argument of some tool is, whose
+name says that it names a thing, or that people or calls have used."""
+
+LONGEST_VALUE = 60
+"""Characters of a value; longer ones are prose."""
+
+SPOKEN_CHARACTERS = 20_000
+"""Of one message, those in which words are looked for."""
+
+_WORDS = re.compile(r"[^\s,;()\[\]{}\"'<>|=`*]{1,80}")
+_TIME = re.compile(r".*\d\d:\d\d")
+_MEASURE = re.compile(r"\d+([.-]\d+)?[- ]?[A-Za-z]{1,10}( [A-Z]{2,4})?$")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d$|\d{1,2}/\d{1,4}(/\d{2,4})?$")
+_NUMBER = re.compile(r"[-+$€£]?(\d{1,4}|\d{1,6}([.,]\d+)+)%?$")
+_FORMS = ((_DATE, DATE), (_TIME, NUMBER), (_NUMBER, NUMBER), (_MEASURE, WORD))
+_CODE = re.compile(r"[A-Z]{2,8}$")
+_AFFIXES = re.compile(r"^new_|(?:_id|_number|_code|_no)?s?$")
+
+
+def words(text: str) -> set[str]:
+    """The words of a text in small letters, without the signs around them."""
+    found = _WORDS.findall(text[:SPOKEN_CHARACTERS])
+    return {word.strip(".:!?#").lower() for word in found}
+
+
+class Scale:
+    """Weighs values by what a conversation has made of them."""
+
+    def __init__(self, entries: Sequence[Entry], records: Iterable[Record]) -> None:
+        """Look through what was said and asked, once."""
+        self._arguments: set[str] = set()
+        self.used: set[str] = set()
+        """What calls were made with."""
+        for record in records:
+            for value in record.asked:
+                self._arguments.add(_stem(value.key))
+                self.used.add(value.text)
+        self._spoken = set[str]().union(*map(words, _said(entries)))
+
+    def weight(self, value: Value) -> float:
+        """How much it matters to keep a value; more is more."""
+        weight = form_weight(value.text)
+        is_argument = _stem(value.key) in self._arguments
+        if is_argument and weight > NUMBER:
+            weight *= ASKED
+        elif value.is_identity:
+            weight *= IDENTITY
+        if value.is_listed and weight >= CODE:
+            weight *= LISTED
+        return weight * (SPOKEN if self.is_spoken(value.text) else 1)
+
+    def is_spoken(self, text: str) -> bool:
+        """Whether a person, the model or a call has used a value."""
+        return text in self.used or text.strip("#").lower() in self._spoken
+
+
+def form_weight(text: str) -> float:
+    """How likely a text of this form names a thing."""
+    if len(text) > LONGEST_VALUE:
+        return PROSE
+    has_digit = any(map(str.isdigit, text))
+    if has_digit:
+        for form, weight in _FORMS:
+            if form.match(text):
+                return weight
+    if " " in text:
+        return PHRASE if has_digit else WORD
+    if "@" in text:
+        return ADDRESS
+    if has_digit or "/" in text:
+        return NAME
+    return CODE if _CODE.match(text) else WORD
+
+
+def _said(entries: Sequence[Entry]) -> Iterable[str]:
+    return (
+        entry.content for entry in entries if entry.role == "user" or entry.is_answer
+    )
+
+
+def _stem(key: str) -> str:
+    """A field's name without what changes from tool to tool: `new_item_ids`, `item`."""
+    return _AFFIXES.sub("", _AFFIXES.sub("", key.lower(), count=1), count=1)

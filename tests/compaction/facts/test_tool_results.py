@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbchat.compaction.facts.tool_results import NOTHING, Record, records
+from nbchat.compaction.facts.facts import read_calls
+from nbchat.compaction.facts.tool_results import NOTHING, Record
 from nbchat.conversation.entries import FAILED, Entry
 
 JSON = st.recursive(
@@ -23,7 +24,7 @@ JSON = st.recursive(
 def record(answer: object, tool: str = "get_order", **arguments: object) -> Record:
     content = answer if isinstance(answer, str) else json.dumps(answer)
     call = Entry("assistant", "", "1", tool, json.dumps(arguments))
-    (found,) = records([call, Entry("tool", content, "1", tool)])
+    (found,) = read_calls([call, Entry("tool", content, "1", tool)])
     return found
 
 
@@ -96,20 +97,20 @@ def test_reused_ids_keep_their_order():
     second = first._replace(tool_args='{"n": 2}')
     done = Entry("tool", "one", "1", "cut")
     failed = Entry("tool", "error: two", "1", "cut", FAILED)
-    found = records([first, done, second, failed])
+    found = read_calls([first, done, second, failed])
     assert [each.outcome for each in found] == ["one", "error: two"]
     assert [each.is_error for each in found] == [False, True]
 
 
-def test_of_a_call_without_a_result_the_record_says_that_it_is_unknown():
+def test_of_a_call_without_a_result_the_record_says_that_it_is_interrupted():
     dead = Entry("assistant", "", "1", "refund_order", '{"order_id": "W7"}')
     call = Entry("assistant", "", "2", "cut", "{}")
-    found = records([dead, Entry("user", "Well?"), call, Entry("tool", "ok", "2")])
+    found = read_calls([dead, Entry("user", "Well?"), call, Entry("tool", "ok", "2")])
     assert [(each.tool, each.subject, each.place) for each in found] == [
         ("refund_order", "W7", 0),
         ("cut", "", 3),
     ]
-    assert [(each.is_unknown, each.is_error) for each in found] == [
+    assert [(each.is_interrupted, each.is_error) for each in found] == [
         (True, True),
         (False, False),
     ]
