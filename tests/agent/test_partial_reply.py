@@ -17,7 +17,7 @@ from nbchat.conversation.events import (
     UsageReported,
 )
 from nbchat.errors import ConnectionFailed
-from nbchat.jupyter.panel.view_model.screen import Screen
+from nbchat.jupyter.panel.view_model.panel_state import PanelState
 from nbchat.providers.base import ReplyStream, Request
 from nbchat.providers.model_info import Prices
 from nbchat.providers.tokens import TokenCounter
@@ -167,8 +167,8 @@ def test_a_session_that_is_loaded_counts_it_as_the_chat_did():
 
 def test_the_panel_says_about_what_a_stopped_answer_has_cost():
     agent = agent_with(says("one two three " * 50))
-    screen = Screen()
-    screen.fold(AgentReady(agent))
+    state = PanelState()
+    state.fold(AgentReady(agent))
     for event in stopped(agent, "Count.", "two"):
-        screen.fold(event)
-    assert "about" in screen.snapshot()["state"]["spent"]
+        state.fold(event)
+    assert "about" in state.snapshot()["state"]["spent"]

@@ -85,7 +85,7 @@ def one_run(kind: str, typing_seconds: float) -> None:
     shell.run_line_magic("config", "NbChat.window = 100_000")  # the server has no list
     panel = shell.run_line_magic("chat", "")
     sent: list[tuple[float, Any]] = []
-    panel._feed._send = lambda content: sent.append((time.perf_counter(), content))
+    panel._sync._send = lambda content: sent.append((time.perf_counter(), content))
     panel.receive({"type": "hello"})
     time.sleep(typing_seconds)
     began = time.perf_counter()

@@ -114,7 +114,7 @@ def test_what_is_said_done_and_told_has_no_fault_in_light_and_dark(
     notebook = open_notebook(
         scripted(script, "tools=[look_up, wait]"),
         "go.set()",
-        "put = ui._feed.put\n"
+        "put = ui._show\n"
         "def record(status, **more):\n"
         "    return Compaction(status, 0, 2, '<summary>She **waits**.</summary><facts>\\nDESK-7'\n"
         "        '</facts>', 5_000, 500, status=status, **more)\n"
@@ -196,7 +196,7 @@ def test_what_can_be_decided_and_chosen_has_no_fault_in_light_and_dark(
     page.keyboard.press("Escape")
     panel.get_by_role("button", name="More", exact=True).first.click()
     panel.get_by_role("menuitem", name="Sessions").click()
-    expect(panel.get_by_role("dialog").get_by_text("this one")).to_be_visible()
+    expect(panel.get_by_role("dialog").get_by_text("current")).to_be_visible()
     look("sessions")
     page.keyboard.press("Escape")
     panel.locator(".nbc-model").click()
@@ -218,7 +218,7 @@ def test_each_finished_message_is_announced_once_and_what_is_shown_again_is_not(
             f"says({ANSWER!r}), says('word ' * 400, delay_seconds=0.05)",
             f"session=Session({said})",
         ),
-        "put = ui._feed.put\n"
+        "put = ui._show\n"
         "record = Compaction('c', 0, 2, '<summary>She waits.</summary>', 5_000, 500, messages=2)\n"
         "put(CompactionStarted('manual', 2, 5_000))\n"
         "put(Compacted(record))\n"

@@ -60,7 +60,9 @@ def test_an_approved_call_runs_and_its_card_told_all_before(
     expect(card.locator(".nbc-output")).to_have_text(
         '{ "order": "W1", "amount": 129.5, "note": "late" }'
     )
-    expect(panel.locator(".nbc-status")).to_have_text("refund waits for you")
+    expect(panel.locator(".nbc-status")).to_have_text(
+        "refund is waiting for your approval"
+    )
     expect(panel.locator(".nbc-dot")).to_have_attribute("data-state", "waiting")
     expect(panel.get_by_role("textbox")).to_be_focused()
     screenshot("waits")
@@ -99,14 +101,18 @@ def test_always_holds_for_one_tool_until_a_new_session(
     _, panel = asking_panel(open_notebook, script)
     say(panel, "Refund W1 and W2, look up W3.")
     decision(panel, "Always in this session").click()
-    expect(panel.locator(".nbc-status")).to_have_text("look_up waits for you")
+    expect(panel.locator(".nbc-status")).to_have_text(
+        "look_up is waiting for your approval"
+    )
     expect(panel.locator(".nbc-tool[data-state=done]")).to_have_count(2)
     decision(panel, "Approve").click()
     expect(panel.locator(".nbc-log .nbc-assistant")).to_have_text("All done.")
     say(panel, "/new")
     expect(panel.locator(".nbc-tool")).to_have_count(0)
     say(panel, "Refund W4.")
-    expect(panel.locator(".nbc-status")).to_have_text("refund waits for you")
+    expect(panel.locator(".nbc-status")).to_have_text(
+        "refund is waiting for your approval"
+    )
     decision(panel, "Deny").click()
     expect(panel.locator(".nbc-tool")).to_have_attribute("data-state", "denied")
 

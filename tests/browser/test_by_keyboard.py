@@ -154,7 +154,7 @@ def test_the_focus_stays_in_the_panel_when_what_had_it_goes(
 ) -> None:
     notebook = open_notebook(
         scripted("says('Quick.', delay_seconds=0.5), says('word ' * 99)"),
-        "put = ui._feed.put\n"
+        "put = ui._show\n"
         "record = Compaction('c', 0, 2, '<summary>She waits.</summary>', 5_000, 500)\n"
         "put(Compacted(record))",
         "from dataclasses import replace\n"

@@ -71,7 +71,7 @@ def test_code_is_inserted_below_the_cell_a_person_was_in_and_taken_back(
     notebook, panel = answered(open_notebook)
     enter(notebook, 1)
     press(panel, "Insert")
-    expect(panel.locator(".nbc-code-told").first).to_have_text(
+    expect(panel.locator(".nbc-code-notice").first).to_have_text(
         "Inserted as cell 3 of 4"
     )
     assert page.evaluate(CELLS) == ["a = 1", PYTHON, "b = 2"]
@@ -96,7 +96,7 @@ def test_a_long_line_of_code_scrolls_and_leaves_its_buttons_in_sight(
 def test_code_is_inserted_above(open_notebook: OpenNotebook, page: Page) -> None:
     notebook, panel = answered(open_notebook)
     enter(notebook, 2)
-    press(panel, "More to do with the code")
+    press(panel, "More actions for this code")
     press(panel, "Insert above")
     assert page.evaluate(CELLS) == ["a = 1", PYTHON, "b = 2"]
     undo(notebook)
@@ -109,9 +109,9 @@ def test_code_replaces_a_cell_and_undo_brings_it_back_with_its_output(
     notebook, panel = answered(open_notebook, ANSWER, "print('old')", "b = 2")
     expect(notebook.run(1)).to_have_text("old")
     enter(notebook, 1)
-    press(panel, "More to do with the code")
+    press(panel, "More actions for this code")
     press(panel, "Replace cell")
-    expect(panel.locator(".nbc-code-told").first).to_have_text("Replaced cell 2 of 3")
+    expect(panel.locator(".nbc-code-notice").first).to_have_text("Replaced cell 2 of 3")
     assert page.evaluate(CELLS) == [PYTHON, "b = 2"]
     screenshot("replaced")
     undo(notebook)
@@ -123,10 +123,10 @@ def test_the_panels_own_cell_is_never_replaced(
     open_notebook: OpenNotebook, page: Page
 ) -> None:
     _, panel = answered(open_notebook)
-    press(panel, "More to do with the code")
+    press(panel, "More actions for this code")
     press(panel, "Replace cell")
-    told = panel.locator(".nbc-code-told").first
-    expect(told).to_have_text("Click into the cell to replace first")
+    told = panel.locator(".nbc-code-notice").first
+    expect(told).to_have_text("First click into the cell to replace")
     assert page.evaluate(CELLS) == ["a = 1", "b = 2"]
     press(panel, "Insert")
     assert page.evaluate(CELLS) == [PYTHON, "a = 1", "b = 2"]
@@ -146,7 +146,7 @@ def test_code_runs_in_a_cell_only_after_it_was_shown_and_agreed_to(
     assert page.evaluate(CELLS) == ["a = 1", "b = 2"]
     press(panel, "Run")
     dialog.get_by_role("button", name="Run", exact=True).click()
-    expect(panel.locator(".nbc-code-told").first).to_have_text("Ran as cell 3 of 4")
+    expect(panel.locator(".nbc-code-notice").first).to_have_text("Ran as cell 3 of 4")
     assert page.evaluate(CELLS) == ["a = 1", PYTHON, "b = 2"]
     expect(notebook.outputs(2)).to_have_text("42")
     prompt = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-InputPrompt")
@@ -174,7 +174,7 @@ def test_rich_outputs_and_errors_stand_in_the_cell(
     notebook, panel = answered(open_notebook, f"```python\n{RICH}```")
     press(panel, "Run")
     panel.get_by_role("dialog").get_by_role("button", name="Run", exact=True).click()
-    expect(panel.locator(".nbc-code-told")).to_have_text("Failed as cell 2 of 4")
+    expect(panel.locator(".nbc-code-notice")).to_have_text("Failed as cell 2 of 4")
     outputs = notebook.outputs(1)
     expect(outputs.nth(0)).to_have_text("first")
     expect(outputs.nth(1)).to_have_text("new")
@@ -209,7 +209,7 @@ def test_hostile_code_is_shown_and_inserted_byte_for_byte(
     assert page.evaluate(CELLS) == ["a = 1", HOSTILE.removesuffix("\n"), "b = 2"]
     press(panel, "Run")
     dialog = panel.get_by_role("dialog")
-    expect(dialog).to_contain_text("characters that nobody sees")
+    expect(dialog).to_contain_text("invisible characters")
     assert dialog.locator("pre").text_content() == HOSTILE.removesuffix("\n")
     assert dialog.locator(".nbc-invisible").count() == 3
     screenshot("hostile")
@@ -282,7 +282,7 @@ def test_in_notebook_7_code_becomes_cells_too(lab: Lab, page: Page) -> None:
     cells.nth(1).locator(".cm-content").click()
     press(panel, "Run")
     panel.get_by_role("dialog").get_by_role("button", name="Run", exact=True).click()
-    expect(panel.locator(".nbc-code-told").first).to_have_text("Ran as cell 3 of 3")
+    expect(panel.locator(".nbc-code-notice").first).to_have_text("Ran as cell 3 of 3")
     expect(cells.nth(2).locator(".jp-OutputArea-output")).to_have_text("42")
     close(lab, other)
 

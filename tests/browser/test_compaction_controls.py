@@ -95,7 +95,7 @@ def open_dialog(panel: Locator) -> Locator:
     """The dialog that asks before a compaction, with its figures."""
     panel.get_by_role("button", name="Compact").click()
     dialog = panel.get_by_role("dialog")
-    expect(dialog).to_contain_text("Messages in total")
+    expect(dialog).to_contain_text("All messages")
     return dialog
 
 
@@ -106,9 +106,9 @@ def test_a_person_sees_the_plan_cancels_and_confirms(
     panel = open_panel(open_notebook, script, "tools=[look_up]")
     ask(panel, SEE_ALL * 60)
     dialog = open_dialog(panel)
-    expect(dialog).to_have_accessible_name("Summarize conversation history")
+    expect(dialog).to_have_accessible_name("Compact the conversation")
     expect(dialog.get_by_label("What matters most")).to_be_focused()
-    expect(dialog.locator(".nbc-figures")).to_contain_text("To be summarized4")
+    expect(dialog.locator(".nbc-figures")).to_contain_text("To be compacted4")
     screenshot("plan")
     page.keyboard.type("dd")
     page.keyboard.press("Escape")
@@ -136,7 +136,7 @@ def test_a_person_sees_the_plan_cancels_and_confirms(
     expect(panel.locator(".nbc-badge")).to_have_text("4 messages summarized")
     screenshot("banner")
     panel.locator(".nbc-summarized > summary").click()
-    expect(panel.locator(".nbc-told strong")).to_have_text("Ann")
+    expect(panel.locator(".nbc-summary-shown strong")).to_have_text("Ann")
     screenshot("summary")
 
 
@@ -151,13 +151,13 @@ def test_a_small_conversation_is_warned_about_and_a_failure_can_be_retried(
     panel = open_panel(open_notebook, script)
     dialog = open_dialog(panel)
     expect(dialog).to_contain_text("nothing new to fold")
-    expect(dialog.get_by_role("button", name="Summarize")).to_be_disabled()
+    expect(dialog.get_by_role("button", name="Compact")).to_be_disabled()
     dialog.get_by_role("button", name="Cancel").click()
     ask(panel, "Hello.")
     dialog = open_dialog(panel)
-    expect(dialog).to_contain_text("tokens would be folded")
+    expect(dialog).to_contain_text("tokens would be summarized")
     screenshot("warning")
-    dialog.get_by_role("button", name="Summarize").click()
+    dialog.get_by_role("button", name="Compact").click()
     failed = panel.locator(".nbc-banner[data-state=failed]")
     expect(failed).to_contain_text("the key is wrong")
     panel.get_by_role("button", name="Retry").click()
@@ -230,12 +230,14 @@ def test_all_that_was_said_can_be_searched_after_a_compaction(
     )
     panel = open_panel(open_notebook, script, "tools=[look_up]")
     ask(panel, SEE_ALL * 60)
-    open_dialog(panel).get_by_role("button", name="Summarize").click()
+    open_dialog(panel).get_by_role("button", name="Compact").click()
     expect(panel.locator(".nbc-banner")).to_contain_text("Compaction occurred")
     ask(panel, "Thank you, <b>goodbye</b>.")
     panel.get_by_role("button", name="History").click()
     view = panel.get_by_role("dialog")
-    expect(view).to_contain_text("everything said, not what the model sees")
+    expect(view).to_contain_text(
+        "all messages, including those the model no longer sees"
+    )
     expect(view.locator(".nbc-row[data-seen=summarized]")).to_have_count(4)
     expect(view.locator(".nbc-row[data-seen=whole]")).to_have_count(2)
     expect(view.locator(".nbc-banner")).to_have_count(1)
@@ -282,7 +284,7 @@ def test_a_meter_that_fills_turns_orange_and_red_and_can_be_read(
         expect(meter).to_have_attribute("data-level", level)
         expect(meter).to_contain_text(f"{spent} / 2,000 tokens")
         expect(meter).to_contain_text(re.compile(r"window \d%"))
-        told = re.compile(f"{spent} of 2,000 input tokens.*sees .* of 100,000 tokens")
+        told = re.compile(f"{spent} of 2,000 input tokens.*has .* of 100,000 tokens")
         expect(meter).to_have_attribute("title", told)
         meter.scroll_into_view_if_needed()
         screenshot(level)

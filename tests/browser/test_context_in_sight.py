@@ -86,14 +86,14 @@ def test_the_meter_opens_what_the_context_holds_and_what_it_has_cost(
     page.keyboard.press("Escape")
     expect(meter).to_be_focused()
     page.keyboard.press("Enter")
-    dialog = panel.get_by_role("dialog", name="What the context holds")
+    dialog = panel.get_by_role("dialog", name="Context")
     rows = dialog.locator(".nbc-table").first.locator("tbody tr")
     expect(rows).to_have_count(8)
     for name in ("System prompt", "Tools", "Pinned rules", "Summary", "Messages"):
         row = rows.filter(has_text=name)
         expect(row).to_have_count(1)
         assert row.locator("th").evaluate(CONTRAST) >= 4.5
-    expect(dialog).to_contain_text("The window has 20,000 tokens")
+    expect(dialog).to_contain_text("The context window has 20,000 tokens")
     expect(dialog).to_contain_text("Policy single-summary: the context holds")
     costs = dialog.locator(".nbc-table").last
     expect(costs).to_contain_text("Compactions")
@@ -114,8 +114,8 @@ def test_where_nothing_is_known_of_window_and_price_neither_is_made_up(
     expect(panel.locator(".nbc-spent")).not_to_contain_text("$")
     panel.locator(".nbc-open-context").click()
     dialog = panel.get_by_role("dialog")
-    expect(dialog).to_contain_text("The model's window is not known")
-    expect(dialog).to_contain_text("not known")
+    expect(dialog).to_contain_text("The context window of the model is unknown")
+    expect(dialog).to_contain_text("unknown")
     expect(dialog).not_to_contain_text("Free")
     screenshot("unknown")
 

@@ -12,7 +12,7 @@ from panels import run_first
 from playwright.sync_api import Locator, Page, Response, expect
 from readable import faults
 
-from nbchat.jupyter.panel.static_fallback import CLOSED_TEXT
+from nbchat.jupyter.panel.chat_ui import FALLBACK_TEXT
 
 Picture = Callable[[str], None]
 
@@ -180,7 +180,7 @@ def test_a_page_made_of_a_notebook_says_in_a_line_what_the_panel_was(
     html, _ = HTMLExporter().from_filename(str(notebook))
     visitor.route("**/*", lambda route: route.abort())  # scripts of other servers
     visitor.set_content(html, wait_until="domcontentloaded")
-    line = visitor.get_by_text(CLOSED_TEXT)
+    line = visitor.get_by_text(FALLBACK_TEXT)
     expect(line.first).to_be_visible()
     line.first.scroll_into_view_if_needed()
     picture("page")

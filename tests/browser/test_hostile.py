@@ -28,7 +28,7 @@ OWN_ATTRIBUTES = {
     *("aria-valuetext", "data-level", "data-lm-suppress-shortcuts", "data-theme"),
     *("disabled", "hidden", "open", "placeholder", "role", "rows", "tabindex"),
     *("aria-haspopup", "data-action", "data-item", "data-key", "data-kind"),
-    *("data-left-out", "data-mark", "data-number", "data-seen", "inert"),
+    *("data-excluded", "data-mark", "data-number", "data-seen", "inert"),
     *("data-part", "data-session", "data-step", "scope", "spellcheck"),
     *("aria-autocomplete", "aria-modal", "data-first", "min", "step", "title", "type"),
 }
@@ -52,8 +52,8 @@ from nbchat.testing import ScriptedProvider, calls, fails, says
 from nbchat.jupyter.panel.chat_ui import ChatUI
 from nbchat.chat.runner import CommandReplied, QueueChanged, MessagesReturned
 
-from nbchat.jupyter.panel.view_model import transcript
-transcript.PAGE_ITEMS = transcript.PAGE_CHARACTERS = 10**9  # all of it at once
+from nbchat.jupyter.panel.view_model import items
+items.PAGE_ITEMS = items.PAGE_CHARACTERS = 10**9  # all of it at once
 
 texts = list(PAYLOADS.values())
 """
@@ -86,7 +86,7 @@ for number, text in enumerate(texts):
     begun = Session([Entry("user", text)], session_id=f"s{number}")
     store.add_entry(begun, 0, notebook="n", model="m")
 listed = Commands(store)(ui.agent, "/sessions", stop=None).text
-put = ui._feed.put
+put = ui._show
 put(CommandReplied(listed))
 for number, text in enumerate(texts):
     put(CommandReplied(text))

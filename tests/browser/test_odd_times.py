@@ -13,7 +13,7 @@ Screenshot = Callable[[str], Path]
 
 # Of another version, in a wrong order, twice, without their parts, or no message at all.
 ODD = """
-shown = ui._feed._screen.snapshot()
+shown = ui._state.snapshot()
 odd = [
     {}, {"type": None}, {"type": "nothing_of_this_name", "token": "q"}, {"type": ["snapshot"]},
     {"type": "events", "seq": -5, "events": []}, {"type": "events", "seq": 10**9, "events": []},
@@ -89,7 +89,7 @@ def test_a_second_view_of_a_chat_whose_kernel_has_ended_says_so(
     notebook.execute("docmanager:clone")
     expect(page.locator(".nbc")).to_have_count(2)
     second = page.locator(".nbc").last
-    expect(second.get_by_role("alert")).to_contain_text("The kernel is gone:")
+    expect(second.get_by_role("alert")).to_contain_text("The kernel is gone.")
     expect(second).not_to_contain_text("busy")
 
 
@@ -102,7 +102,7 @@ def test_a_kernel_without_work_that_never_answers_is_not_called_busy_for_long(
     notebook.run(1)
     notebook.execute("docmanager:clone")
     second = page.locator(".nbc").last
-    expect(second.get_by_role("alert")).to_contain_text("The kernel is gone:")
+    expect(second.get_by_role("alert")).to_contain_text("The kernel is gone.")
 
 
 def test_a_paste_of_ten_megabytes_is_sent_and_answered(

@@ -94,7 +94,7 @@ def test_an_earlier_message_is_edited_and_the_old_way_is_gone_back_to(
     expect(panel.locator(".nbc-log")).not_to_contain_text("Second question?")
     screenshot("branched")
     expect(notebook.run(1)).to_have_text(repr(ODD))
-    panel.get_by_role("button", name="Back to the earlier version").click()
+    panel.get_by_role("button", name="Back to the original").click()
     expect(panel.locator(".nbc-log")).to_contain_text("Second question?")
     expect(panel.locator(".nbc-log")).not_to_contain_text("Another two.")
 
@@ -133,7 +133,7 @@ def test_the_newest_answer_is_regenerated(
     panel.get_by_role("button", name="More").click()
     begin = panel.get_by_role("menuitem", name="New session")
     expect(begin).to_be_disabled()
-    expect(begin).to_have_attribute("title", "Wait for the answer, or stop it")
+    expect(begin).to_have_attribute("title", "Wait for the answer or stop it")
     is_idle(panel)
     expect(begin).to_be_enabled()
     again = panel.get_by_role("button", name="Regenerate")
@@ -144,7 +144,7 @@ def test_the_newest_answer_is_regenerated(
     expect(panel.locator(".nbc-log")).not_to_contain_text("Two.")
     is_idle(panel)
     expect(box).to_be_focused()
-    panel.get_by_role("button", name="Back to the earlier version").click()
+    panel.get_by_role("button", name="Back to the original").click()
     expect(panel.locator(".nbc-log")).to_contain_text("Two. Two.")
 
 
@@ -158,7 +158,7 @@ def test_a_message_and_a_tools_output_are_left_out_and_taken_in_again(
     meter = panel.locator(".nbc-meter")
     full = tokens_of(meter)
     message = panel.locator(".nbc-line[data-kind=prompt]")
-    message.get_by_role("button", name="Leave out").click()
+    message.get_by_role("button", name="Exclude").click()
     expect(message.locator(".nbc-mark")).to_be_visible()
     expect(panel.locator(".nbc-banner")).to_contain_text("Message excluded")
     is_idle(panel)
@@ -166,7 +166,7 @@ def test_a_message_and_a_tools_output_are_left_out_and_taken_in_again(
     assert less < full - 200
     card = panel.locator(".nbc-tool")
     card.locator("summary").click()
-    card.get_by_role("button", name="Leave out").click()
+    card.get_by_role("button", name="Exclude").click()
     expect(card.locator(".nbc-mark")).to_be_visible()
     is_idle(panel)
     assert tokens_of(meter) < less - 200
@@ -176,11 +176,11 @@ def test_a_message_and_a_tools_output_are_left_out_and_taken_in_again(
     expect(seen).not_to_contain_text("The printer")
     expect(seen).not_to_contain_text("Ticket 42")
     expect(seen).to_contain_text("[excluded by the user]")
-    message.first.get_by_role("button", name="Take in again").click()
+    message.first.get_by_role("button", name="Include").click()
     expect(message.first.locator(".nbc-mark")).to_be_hidden()
     is_idle(panel)
     panel.get_by_role("button", name="History").click()
-    expect(panel.locator(".nbc-row[data-seen='left out']")).to_have_count(1)
+    expect(panel.locator(".nbc-row[data-seen='excluded']")).to_have_count(1)
     screenshot("history")
 
 
@@ -207,7 +207,7 @@ def test_a_summary_is_edited_written_anew_undone_and_redone_at_its_banner(
     screenshot("banner")
     banner.get_by_role("button", name="Edit").click()
     dialog = panel.get_by_role("dialog")
-    story = dialog.get_by_label("What the model is told")
+    story = dialog.get_by_label("Summary", exact=True)
     expect(story).to_have_value(STORY[9:-10])
     expect(dialog).to_contain_text("Facts kept by code")
     screenshot("edit")
@@ -301,7 +301,7 @@ def test_sessions_are_found_gone_back_to_and_deleted(
     dialog = panel.get_by_role("dialog")
     rows = dialog.locator(".nbc-session")
     expect(rows).to_have_count(3)
-    expect(rows.first).to_contain_text("this one")
+    expect(rows.first).to_contain_text("current")
     expect(rows.first.get_by_role("button")).to_have_count(0)
     screenshot("sessions")
     roof = rows.filter(has_text="roof")
@@ -391,4 +391,4 @@ def test_the_notebooks_own_panel_has_its_sessions_and_says_why_it_lists_no_model
     panel.get_by_role("button", name="More").click()
     panel.get_by_role("menuitem", name="Sessions").click()
     expect(dialog.locator(".nbc-session")).to_contain_text(["What about the printer?"])
-    expect(dialog.locator(".nbc-session .nbc-chip")).to_have_text("this one")
+    expect(dialog.locator(".nbc-session .nbc-chip")).to_have_text("current")

@@ -206,7 +206,7 @@ def test_a_cells_call_waits_in_the_panel_whenever_approvals_were_set(shell):
     shown: list[str] = []
 
     def deny(waiting):
-        state = panel._feed._screen.snapshot()["state"]
+        state = panel._state.snapshot()["state"]
         shown.extend(each["tool"] for each in state["waiting"])
         if waiting:
             room.deny(waiting[0].tool_id)
@@ -479,7 +479,7 @@ def test_a_command_that_fails_leaves_panel_and_agent_in_one_session(shell):
     with pytest.raises(UsageError, match="bad"):
         shell.run_line_magic("chat", "/again first, otherwise")
     assert panel.session is agent.session
-    assert "first, otherwise" in str(panel._feed._screen.snapshot()["items"])
+    assert "first, otherwise" in str(panel._state.snapshot()["items"])
 
 
 def test_after_a_restart_the_notebook_goes_on_with_its_session(shell, monkeypatch):
@@ -572,7 +572,7 @@ def test_the_panel_knows_the_notebook_and_the_commands(shell):
     agent_with(shell)
     shell.run_cell("prices = [1]")
     panel = shell.run_line_magic("chat", "")
-    offered = panel._questions.asked("complete", {})(panel.agent)
+    offered = panel._queries.find("complete", {})(panel.agent)
     assert {"name": "prices", "help": "list"} in offered["names"]
     assert "policy" in [each["name"] for each in offered["commands"]]
 

@@ -53,7 +53,7 @@ def await_that(condition):
 
 SLOW = "says('word ' * 2_000, delay_seconds=0.02)"
 
-AWAIT_TEXT = "await_that(lambda: 'word' in str(chat._feed._screen.snapshot()))"
+AWAIT_TEXT = "await_that(lambda: 'word' in str(chat._state.snapshot()))"
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +142,7 @@ def test_a_stop_that_names_a_chat_and_a_click_ends_that_chats_turn_once(kernel):
         "chat.ask('go'); other.ask('go')\n"
         "await_that(lambda: chat.is_busy and other.is_busy)"
     )
-    name = kernel.run("print(chat._feed._screen.snapshot()['state']['chat_id'])")
+    name = kernel.run("print(chat._state.snapshot()['state']['chat_id'])")
     body = {"kernel_id": kernel.id, "chat_id": name.strip(), "token": "click-1"}
     assert kernel.server.ask("nbchat/stop", body).status == 200
     assert kernel.run("print(chat.wait(5), other.is_busy)") == "True True\n"

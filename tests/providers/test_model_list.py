@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from fault_server import FaultServer, Response, answer, failure, page
 
-from nbchat.agent.agent import Agent
-from nbchat.jupyter.panel.queries.choosing import models_list
+from nbchat.jupyter.panel.queries.choices import models_list
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.gemini import GeminiProvider
 from nbchat.providers.local import LocalServer
@@ -117,7 +116,7 @@ def test_of_the_price_list_only_chat_models_are_offered(kind):
 
 
 def test_a_view_gets_names_and_the_problem_as_text():
-    answered = models_list(Agent(ScriptedProvider(name="scripted:<b>\ud800")))
+    answered = models_list(ScriptedProvider(name="scripted:<b>\ud800"))
     assert answered["type"] == "models_list"
     assert answered["models"][0] == "scripted:<b>\ufffd"
     assert answered["problem"] == ""

@@ -7,7 +7,7 @@ from hostile import FAMILIES, PAYLOADS, PLACES, assert_harmless, markdowns
 
 from nbchat.chat.runner import CommandReplied
 from nbchat.conversation.events import TextDelta, ThinkingDelta, TurnFailed
-from nbchat.jupyter.panel.view_model.screen import Screen
+from nbchat.jupyter.panel.view_model.panel_state import PanelState
 
 EACH_FAMILY = pytest.mark.parametrize("family", FAMILIES)
 
@@ -28,14 +28,14 @@ def streamed(payload: str) -> Iterable[str]:
     """The panel's HTML after each piece of an answer that repeats the payload."""
     text = f"{payload}\n\n{payload}\n\nend"
     for size in (3, 11):
-        screen, length = Screen(), size * (1 + len(text) // 1_000)
+        state, length = PanelState(), size * (1 + len(text) // 1_000)
         for start in range(0, len(text), length):
-            screen.fold(TextDelta(text[start : start + length]))
-            screen.fold(ThinkingDelta(text[start : start + length]))
-            yield screen.snapshot()["live"]["assistant"]["html"]
-        screen.fold(CommandReplied(payload))
-        screen.fold(TurnFailed(payload))
-        yield from (item["html"] for item in screen.snapshot()["items"])
+            state.fold(TextDelta(text[start : start + length]))
+            state.fold(ThinkingDelta(text[start : start + length]))
+            yield state.snapshot()["live"]["assistant"]["html"]
+        state.fold(CommandReplied(payload))
+        state.fold(TurnFailed(payload))
+        yield from (item["html"] for item in state.snapshot()["items"])
 
 
 def test_the_corpus_has_hundreds_of_attacks_of_all_known_families() -> None:

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from nbchat.jupyter.panel.view_model.screen import Screen
+from nbchat.jupyter.panel.view_model.panel_state import PanelState
 from nbchat.rendering.markdown import markdown_html
 from nbchat.rendering.math import BUDGET, LATEX_LIMIT
 from nbchat.testing import ScriptedProvider, says
@@ -139,17 +139,17 @@ def test_while_it_streams_a_formula_is_text_until_its_block_ends() -> None:
     from nbchat.agent.agent import Agent
     from nbchat.conversation.events import TextDelta
 
-    screen = Screen()
+    state = PanelState()
     for piece in ("Let ", "$x$", " be\n"):
-        screen.fold(TextDelta(piece))
-    assert screen.snapshot()["live"]["assistant"] == {
+        state.fold(TextDelta(piece))
+    assert state.snapshot()["live"]["assistant"] == {
         "html": "",
         "text": "Let $x$ be\n",
     }
-    screen.fold(TextDelta("\nthen"))
-    live = screen.snapshot()["live"]["assistant"]
+    state.fold(TextDelta("\nthen"))
+    live = state.snapshot()["live"]["assistant"]
     assert live == {"html": f"<p>Let {X} be</p>\n", "text": "then"}
     agent = Agent(ScriptedProvider(says("Let $x$ be")))
     for event in agent.run("go"):
-        screen.fold(event)
-    assert X in screen.snapshot()["items"][-1]["html"]
+        state.fold(event)
+    assert X in state.snapshot()["items"][-1]["html"]

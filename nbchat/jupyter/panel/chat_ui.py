@@ -2,42 +2,89 @@
 
     ui = ChatUI()      # shows itself as a cell's last line
     ui.ask("Hello")    # the same as typing it; returns at once
-    ui.wait()          # until the answer is there; interrupting the kernel stops it
+    ui.wait()          # until the answer is complete; interrupting the kernel stops it
 
 Nothing of the conversation is in the widget's state, which notebooks save: it travels
 in messages only, as `protocol.json` describes.
 """
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import anywidget
+from IPython.display import display
 from traitlets import Bool, Enum, Int, Unicode, observe
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.attachments.mentions import Resolver
 from nbchat.chat.control_socket import new_chat_id
-from nbchat.chat.runner import ChatRunner, Commands, LoadAttachments
+from nbchat.chat.runner import (
+    Action,
+    AgentReady,
+    ChatRunner,
+    CommandOutcome,
+    Commands,
+    LoadAttachments,
+    MessagesReturned,
+    RunnerEvent,
+)
+from nbchat.conversation.entries import Entry
+from nbchat.conversation.events import Event, TurnFailed
 from nbchat.conversation.session import Session
+from nbchat.errors import NbchatError
 from nbchat.jupyter.panel.frontend import script, style
-from nbchat.jupyter.panel.own_commands import OwnCommands
-from nbchat.jupyter.panel.queries.answers import Answers
-from nbchat.jupyter.panel.queries.branching import Branch, other_way
-from nbchat.jupyter.panel.queries.completing import CommandList
+from nbchat.jupyter.panel.queries.choices import CommandList, Settings
+from nbchat.jupyter.panel.queries.dispatch import Queries, answer_soon, whole_number
+from nbchat.jupyter.panel.queries.history import Store
 from nbchat.jupyter.panel.queries.previews import Previews
-from nbchat.jupyter.panel.queries.questions import Questions, amount
-from nbchat.jupyter.panel.queries.sessions import Store
-from nbchat.jupyter.panel.queries.settings import Settings
-from nbchat.jupyter.panel.static_fallback import show
-from nbchat.jupyter.panel.view_model.screen import Screen
-from nbchat.jupyter.panel.view_sync import Feed
+from nbchat.jupyter.panel.view_model.panel_state import PanelState
+from nbchat.jupyter.panel.view_sync import ViewSync
+
+if TYPE_CHECKING:
+    from nbchat.chat.commands.table import Commands as NotebookCommands
+    from nbchat.storage.store import SessionStore
 
 PROTOCOL = 1
 """Version of the messages between kernel and view; a view refuses another one."""
 
 STOP_SECONDS = 5.0
 """How long an interrupted `wait` gives a turn to end."""
+
+_FALLBACK_STYLE = """
+.nbc-closed { animation: nbc-closed 3s step-end backwards; }
+@keyframes nbc-closed { from { visibility: hidden; } }
+.jp-OutputArea-child:has(> .jp-OutputArea-output > .lm-Widget > .nbc)
+  + .jp-OutputArea-child:has(> .jp-OutputArea-output > .nbc-closed),
+.jp-OutputArea-child:not(:has(> .jp-OutputArea-output > .lm-Widget > .nbc)):has(
+  + .jp-OutputArea-child > .jp-OutputArea-output > .nbc-closed) {
+  display: none;
+}
+"""
+# Hidden for three seconds, until the panel is drawn. By `>` the browser need not search
+# a whole conversation at each new word.
+
+FALLBACK_TEXT = (
+    "Chat panel of nbchat. If it does not show, run this cell to open it, "
+    "or chat in cells with %%chat."
+)
+
+
+class Branch(Protocol):
+    """Continues a conversation from an earlier message, in a new session."""
+
+    def __call__(
+        self,
+        agent: Agent,
+        position: int,
+        text: str,
+        /,
+        *,
+        attached: Sequence[Entry],
+        stop: threading.Event | None,
+    ) -> CommandOutcome:
+        """Answer another text in place of the message at `position`."""
 
 
 class ChatUI(anywidget.AnyWidget):
@@ -55,7 +102,7 @@ class ChatUI(anywidget.AnyWidget):
     protocol = Int(PROTOCOL, help="Version of the panel's messages.").tag(sync=True)
     notifies = Bool(
         default_value=True,
-        help="Whether automatic compactions have a banner; one that fails always has.",
+        help="Whether automatic compactions show a banner; failed ones always do.",
     )
 
     def __init__(
@@ -73,60 +120,66 @@ class ChatUI(anywidget.AnyWidget):
         theme: str = "auto",
         notifies: bool = True,
     ) -> None:
-        """Without an agent `build` makes one when the panel is first seen or asked.
+        """Without an agent `build` makes one when the panel is first shown or used.
 
-        `commands` obeys messages that begin with a slash; without it those that the
-        notebook's chat knows, on the sessions of the settings' store. `command_list`
-        tells which those are, `settings` what the gear offers; without it there is no
-        gear. `resolver` knows what `@name` stands for; without it nothing. `branch`
-        goes on from an earlier message and `store` has the sessions to go back to;
-        without both there are those of the settings' store, unless there are
-        `commands`.
+        `commands` runs messages that begin with a slash, `command_list` lists them,
+        `branch` edits an earlier message, and `store` lists the sessions. Without
+        `commands` these are the notebook's, on the store of the settings; otherwise
+        what is not given is not offered. `settings` fills the settings dialog, and
+        `resolver` resolves `@name`.
         """
         super().__init__(height=height, theme=theme)
+        own = None if commands else OwnCommands()
+        own_store, own_branch = (own.store, own.branch) if own else (None, None)
+        self._resolver = resolver
         self._previews = Previews(resolver)
-        own = OwnCommands()
-        self._branch = branch or (None if commands else own.branch)
-        self._questions = Questions(
+        self._branch = branch or own_branch
+        self._queries = Queries(
             self._previews,
-            command_list or (dict if commands else own.lines),
+            command_list or (own.help_lines if own else dict),
             settings,
-            _store_of(store, None if commands else own.store),
+            own_store if store is None else lambda: store,
             resolver,
         )
-        build = (lambda: agent) if agent is not None else build or _default_agent
-        self._connect(build, commands or own)
-        self.notifies = notifies
-
-    def _connect(self, build: Callable[[], Agent], commands: Commands) -> None:
-        """Join what works to what shows it, under a name that nothing else has."""
         chat_id = new_chat_id()
-        screen = Screen(
+        self._state = PanelState(
             chat_id=chat_id,
-            settings=self._questions.settings is not None,
-            sessions=self._questions.store is not None,
-            branches=self._branch is not None,
+            has_settings=settings is not None,
+            has_sessions=self._queries.store is not None,
+            has_branches=self._branch is not None,
         )
-        self._feed = Feed(screen, self.send)
+        self._sync = ViewSync(self._state.snapshot, self._state.page, self.send)
+        self._show = partial(self._sync.change, self._state.fold)
         self._runner = ChatRunner(
-            build, self._feed.put, commands=commands, chat_id=chat_id
+            (lambda: agent) if agent is not None else build or _default_agent,
+            self._show,
+            commands=commands or own,
+            chat_id=chat_id,
         )
-        self._answers = Answers(lambda: self.agent, self.send)
         self.on_msg(_receive)
-        _hear_where_sent(self.comm)
+        _route_to_sender(self.comm)
+        self.notifies = notifies
 
     def __repr__(self) -> str:
         """The same in every run, so that saved notebooks compare equal."""
         return "ChatUI()"
 
     def _ipython_display_(self) -> None:
-        """Show the panel, and the line that stands for it where none can be."""
+        """Show the panel, and a line of HTML for where no kernel draws the panel.
+
+        JupyterLab shows "model not found" or "Loading widget..." for a widget without
+        its kernel, whatever else its output holds. So the line is an output of its own,
+        which a panel hides. It is the same in every run.
+        """
         bundle, _metadata = self._repr_mimebundle_() or ({"text/plain": repr(self)}, {})
-        show(bundle)
+        line = f'<div class="nbc-closed">{FALLBACK_TEXT}</div>'
+        html = f"<style>{_FALLBACK_STYLE}</style>{line}"
+        display(bundle, raw=True)  # type: ignore[no-untyped-call]
+        display({"text/html": html}, raw=True)  # type: ignore[no-untyped-call]
 
     @property
     def agent(self) -> Agent:
-        """What answers here; built now if nobody needed it before."""
+        """The agent that answers here; built now if it was not needed before."""
         return self._runner.agent
 
     @property
@@ -136,12 +189,12 @@ class ChatUI(anywidget.AnyWidget):
 
     @property
     def is_busy(self) -> bool:
-        """Whether an answer is under way or a message waits."""
+        """Whether a turn runs or a message is queued."""
         return self._runner.is_busy
 
     def ask(self, text: str) -> None:
-        """Say something; the answer streams into the panel while this returns."""
-        self._submit(text, [])
+        """Send a message; returns at once while the answer streams into the panel."""
+        self._runner.submit(text, self._attachments(text, []))
 
     def compact(self, focus: str = "", keep: int | None = None) -> None:
         """Compact the conversation; `focus` names what matters most.
@@ -152,11 +205,11 @@ class ChatUI(anywidget.AnyWidget):
         self._runner.compact(focus, keep)
 
     def stop(self) -> None:
-        """End the answer under way; what has arrived is kept."""
+        """Stop the turn that runs; the partial answer is kept."""
         self._runner.stop()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Block until the answer is there; False after `timeout` seconds without.
+        """Block until nothing runs; False if that takes more than `timeout` seconds.
 
         Interrupting the kernel here is the same as pressing Stop.
         """
@@ -167,90 +220,144 @@ class ChatUI(anywidget.AnyWidget):
             return self._runner.wait(STOP_SECONDS)
 
     def refresh(self, agent: Agent | None = None) -> None:
-        """Show the conversation as it is now, after something else changed it.
+        """Show the conversation as it is now, after a cell changed it.
 
-        Another `agent` takes over from the next message on.
+        Another `agent` answers from the next message on.
         """
         self._runner.refresh(agent)
 
     def close(self) -> None:
-        """End the answer, the threads and every view."""
+        """Stop the turn, and close the threads and every view."""
         self._runner.close()
-        self._feed.close()
+        self._sync.close()
         super().close()
 
     def receive(self, content: dict[str, Any]) -> None:
-        """Do what a view asks; anything the protocol does not know is ignored.
+        """Act on a message of a view; unknown ones are ignored.
 
-        This may run while a cell does, so it only hands things over.
+        This may run while a cell does, so it returns at once.
         """
-        self._feed.answer_here()
+        self._sync.reply_here()
         match content:
             case {"type": "hello"}:
-                self._feed.show()
+                self._sync.show()
                 self._runner.warm_up()
             case {"type": "resync", "seq": int(known)}:
-                self._feed.show(known=known)
+                self._sync.show(known=known)
             case {"type": "stop"}:
                 self._runner.stop(_text(content.get("token")))
             case {"type": "approve" | "deny", "ticket": str(ticket)}:
                 self._decide(ticket, content)
+            case {"type": "earlier", "before": int(before), "token": str(token)}:
+                self._sync.show_earlier(token, before)
             case {"type": str(name), "token": str(token)}:
-                self._take_question(token, name, content)
+                if query := self._queries.find(name, content):
+                    answer_soon(query, lambda: self.agent, token, self.send)
             case _:
-                self._take_work(content)
+                self._enqueue(content)
 
-    def _take_work(self, content: dict[str, Any]) -> None:
-        """Let something wait in line for its turn."""
+    def _enqueue(self, content: dict[str, Any]) -> None:
+        """Queue what has to wait for the turn that runs."""
         match content:
             case {"type": "send", "text": str(text)} if text.strip():
-                self._submit(text, content.get("previews"))
-            case {"type": "branch", "place": int(place), "text": str(text)}:
-                self._go_on_from(place, text, content.get("previews"))
+                attachments = self._attachments(text, content.get("previews"))
+                self._runner.submit(text, attachments)
+            case {"type": "branch", "position": int(position), "text": str(text)}:
+                if text.strip() and self._branch is not None:
+                    attachments = self._attachments(text, content.get("previews"))
+                    action = _branching(self._branch, position, text, attachments)
+                    self._runner.do(text, action)
             case {"type": "compact", **details}:
-                self._runner.compact(*_wish(details))
-
-    def _go_on_from(self, place: int, text: str, previews: object) -> None:
-        """Say something else at a place that was said before."""
-        if text.strip() and self._branch is not None:
-            attach = self._attaching(text, previews)
-            self._runner.do(text, other_way(self._branch, place, text, attach))
+                keep = whole_number(details.get("keep"))
+                self._runner.compact(_text(details.get("focus")), keep)
 
     def _decide(self, ticket: str, content: dict[str, Any]) -> None:
-        """Let a call run, or not; nothing if it was decided before."""
+        """Approve or deny a tool call; nothing if that was decided before."""
         if content["type"] == "deny":
             self._runner.approvals.deny(ticket)
         else:
             is_always = content.get("always") is True
             self._runner.approvals.approve(ticket, always=is_always)
 
-    def _take_question(self, token: str, name: str, content: dict[str, Any]) -> None:
-        match name, content:
-            case "earlier", {"before": int(before)}:
-                self._feed.show_earlier(token, before)
-            case _ if question := self._questions.asked(name, content):
-                self._answers.ask(token, question)
-
-    def _submit(self, text: str, previews: object) -> None:
-        """Say something, with what its author has seen of what it brings along."""
-        self._runner.submit(text, self._attaching(text, previews))
-
-    def _attaching(self, text: str, previews: object) -> LoadAttachments:
+    def _attachments(self, text: str, previews: object) -> LoadAttachments:
+        """What a text mentions, as its author has seen it; loaded in its turn."""
+        if self._resolver is None:
+            return tuple
         keys = previews if isinstance(previews, list) else []
         return partial(self._previews.entries, text, keys)
 
     @observe("notifies")
-    def _tell_notifies(self, _change: object) -> None:
-        self._feed.change(lambda screen: screen.set_notifies(notifies=self.notifies))
+    def _apply_notifies(self, _change: object) -> None:
+        self._sync.change(self._state.set_notifies, notifies=self.notifies)
 
 
-def _wish(details: dict[str, Any]) -> tuple[str, int | None]:
-    """Focus and tokens to keep, as far as a view has said them."""
-    return _text(details.get("focus")), amount(details.get("keep"))
+class OwnCommands:
+    """The notebook's commands, on the store of the settings, opened when first used."""
+
+    def __init__(self) -> None:
+        """Open nothing yet."""
+        self._opening = threading.Lock()
+        self._store: SessionStore | None = None
+
+    def __call__(
+        self, agent: Agent, line: str, *, stop: threading.Event | None = None
+    ) -> CommandOutcome:
+        """Run a command; setting `stop` ends what it does."""
+        return self._commands()(agent, line, stop=stop)
+
+    def branch(
+        self, agent: Agent, position: int, text: str, **details: Any
+    ) -> CommandOutcome:
+        """Continue from an earlier message with another text."""
+        return self._commands().branch(agent, position, text, **details)
+
+    def help_lines(self) -> Mapping[str, str]:
+        """The arguments and the help of each command."""
+        return self._commands().help_lines
+
+    def store(self) -> "SessionStore":
+        """The store of the sessions; one for the panel's whole life."""
+        # Late: settings and store load while the panel can be seen already.
+        from nbchat.config.settings import settings  # noqa: PLC0415
+        from nbchat.storage.store import SessionStore  # noqa: PLC0415
+
+        with self._opening:
+            if self._store is None:
+                self._store = SessionStore(settings().store_url)
+            return self._store
+
+    def _commands(self) -> "NotebookCommands":
+        # Late, as above.
+        from nbchat.chat.commands.table import (  # noqa: PLC0415
+            Commands as NotebookCommands,
+        )
+
+        return NotebookCommands(self.store())
+
+
+def _branching(
+    branch: Branch, position: int, text: str, attachments: LoadAttachments
+) -> Action:
+    """Answer another text in place of an earlier message.
+
+    An error changes nothing and returns the text to the input box.
+    """
+
+    def act(agent: Agent, stop: threading.Event) -> Iterator[Event | RunnerEvent]:
+        try:
+            attached = tuple(attachments())
+            outcome = branch(agent, position, text, attached=attached, stop=stop)
+        except NbchatError as error:
+            yield TurnFailed(str(error))
+            yield MessagesReturned((text,), position)
+        else:
+            yield AgentReady(agent)
+            yield from outcome.events
+
+    return act
 
 
 def _text(value: object) -> str:
-    """What a view gave as a text, if it is one."""
     return value if isinstance(value, str) else ""
 
 
@@ -258,12 +365,12 @@ def _receive(panel: ChatUI, content: dict[str, Any], _buffers: object) -> None:
     panel.receive(content)
 
 
-def _hear_where_sent(comm: Any) -> None:
-    """Have ipykernel 7.4 deliver a click where its page sends it.
+def _route_to_sender(comm: Any) -> None:
+    """Have ipykernel 7.4 deliver a click to the subshell that its page names.
 
-    By itself it chooses the subshell that the panel's last message answered to. That
-    one ends with its tab, and no click would be heard any more; a cell that changes the
-    panel answers to none, and clicks would wait for its end.
+    By itself it chooses the subshell that the panel's last message replied to. That one
+    ends with its tab, and clicks would be lost; a cell that changes the panel replies
+    to none, and clicks would wait for its end.
     """
     if hasattr(comm, "_reply_subshell_for"):
         comm._reply_subshell_for = lambda _data, sent_to: sent_to  # noqa: SLF001
@@ -274,10 +381,3 @@ def _default_agent() -> Agent:
     from nbchat.config.factory import build_agent  # noqa: PLC0415
 
     return build_agent()
-
-
-def _store_of(
-    store: Store | None, own: Callable[[], Store] | None
-) -> Callable[[], Store] | None:
-    """Where the sessions are that can be gone back to; None where there are none."""
-    return own if store is None else lambda: store

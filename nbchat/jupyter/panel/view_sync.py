@@ -1,9 +1,9 @@
-"""From the screen to the views: numbered batches, at most 30 a second.
+"""Keeps views in sync with the panel's state: numbered batches, at most 30 a second.
 
-A message per token would be dropped by the Jupyter server above 1,000 a second, and a
-view that lost one shows half an answer for ever. So operations are batched and
-numbered; a view that misses one asks for all. The first goes at once; while there is
-always more they go less often, for Jupyter wraps each in 600 bytes of its own.
+The Jupyter server drops messages above 1,000 a second, and a view that lost one would
+show half an answer. So operations are batched and numbered, and a view that misses a
+batch asks for a snapshot. The first batch is sent at once; a long stream goes in fewer
+batches, for Jupyter adds 600 bytes to each.
 """
 
 import logging
@@ -12,68 +12,69 @@ from collections.abc import Callable
 from contextvars import copy_context
 from typing import Any
 
-from nbchat.chat.runner import RunnerEvent
-from nbchat.conversation.events import Event
-from nbchat.jupyter.panel.view_model.screen import Screen
-from nbchat.jupyter.panel.view_model.transcript import Operation
+from nbchat.jupyter.panel.view_model.items import Operation
 
 logger = logging.getLogger(__name__)
 
 SHORTEST_SECONDS = 0.034
 LONGEST_SECONDS = 0.1
 GROWTH = 1.2
-"""Of the pause between batches, which half a second of text takes to its longest."""
+"""Factor by which the pause between batches grows: half a second to the longest."""
 
 Send = Callable[[dict[str, Any]], None]
 
 
-class Feed:
-    """Keeps the views up to date from a thread of its own."""
+class ViewSync:
+    """Sends operations to all views from a thread of its own."""
 
-    def __init__(self, screen: Screen, send: Send) -> None:
-        """Send nothing before the first event."""
-        self._screen = screen
+    def __init__(
+        self,
+        snapshot: Callable[[], dict[str, Any]],
+        page: Callable[[int], dict[str, Any]],
+        send: Send,
+    ) -> None:
+        """Read `snapshot` and `page` under the same lock as every change."""
+        self._snapshot = snapshot
+        self._page = page
         self._send = send
         self._changed = threading.Condition()
         self._pending: list[Operation] = []
-        self._asked: list[tuple[str, int]] = []
+        self._pages_asked: list[tuple[str, int]] = []
         self._sequence = 0
         self._context = copy_context()
         self._thread: threading.Thread | None = None
         self._closed = threading.Event()
 
-    def put(self, event: Event | RunnerEvent) -> None:
-        """Show an event in every view, soon."""
-        self.change(lambda screen: screen.fold(event))
-
-    def change(self, step: Callable[[Screen], list[Operation]]) -> None:
-        """Change the screen, and every view soon after."""
+    def change(
+        self, step: Callable[..., list[Operation]], *arguments: Any, **options: Any
+    ) -> None:
+        """Change the state, and every view soon after."""
         with self._changed:
-            for operation in step(self._screen):
+            for operation in step(*arguments, **options):
                 self._append(operation)
             self._wake()
 
     def show_earlier(self, token: str, before: int) -> None:
-        """Answer, soon, a view that asks for the items before its oldest one."""
+        """Send a view, soon, the items before its oldest one."""
         with self._changed:
-            self._asked.append((token, before))
+            self._pages_asked.append((token, before))
             self._wake()
 
-    def answer_here(self) -> None:
-        """From now on batches answer to the message that is being handled.
+    def reply_here(self) -> None:
+        """From now on batches reply to the message that is being received.
 
-        Where ipykernel chooses the next click's subshell (see `_hear_where_sent`) it
-        takes the one answered last; without this that could be a cell's.
+        Where ipykernel chooses the next click's subshell (see `_route_to_sender`) it
+        takes the one that was replied to last; without this that could be a cell's.
         """
         with self._changed:
             self._context = copy_context()
 
     def show(self, *, known: int | None = None) -> None:
-        """Send everything, unless the view that asks knows the newest batch already."""
+        """Send a snapshot, unless the view that asks knows the newest batch."""
         with self._changed:
             self._flush()
             if known != self._sequence:
-                snapshot = self._screen.snapshot()
+                snapshot = self._snapshot()
                 self._send({"type": "snapshot", "seq": self._sequence, **snapshot})
 
     def close(self) -> None:
@@ -83,16 +84,21 @@ class Feed:
             self._flush()
             self._changed.notify()
 
+    @property
+    def is_flushed(self) -> bool:
+        """True when all operations were sent."""
+        return not self._pending
+
     def _wake(self) -> None:
         if self._thread is None and not self._closed.is_set():
             self._thread = threading.Thread(
-                target=self._loop, name="nbchat-feed", daemon=True
+                target=self._loop, name="nbchat-view-sync", daemon=True
             )
             self._thread.start()
         self._changed.notify()
 
     def _append(self, operation: Operation) -> None:
-        """Neighbouring pieces of one text travel as one."""
+        """Join neighbouring pieces of one text."""
         last = self._pending[-1] if self._pending else {}
         match last.get("kind") == operation.get("kind") and operation["op"]:
             case "text" if last["op"] in ("text", "block"):
@@ -111,10 +117,10 @@ class Feed:
                 longer = min(pause * GROWTH, LONGEST_SECONDS)
                 pause = longer if self._pending else SHORTEST_SECONDS
                 self._changed.wait_for(self._is_due)
-                self._survive_flush()
+                self._try_flush()
             self._closed.wait(pause)
 
-    def _survive_flush(self) -> None:
+    def _try_flush(self) -> None:
         """Go on after a batch that could not be sent: views notice the gap."""
         try:
             self._flush()
@@ -122,7 +128,7 @@ class Feed:
             logger.exception("a batch for the panel could not be sent")
 
     def _is_due(self) -> bool:
-        return bool(self._pending or self._asked or self._closed.is_set())
+        return bool(self._pending or self._pages_asked or self._closed.is_set())
 
     def _flush(self) -> None:
         if self._pending:
@@ -130,7 +136,7 @@ class Feed:
             events, self._pending = self._pending, []
             batch = {"type": "events", "seq": self._sequence, "events": events}
             self._context.run(self._send, batch)
-        while self._asked:  # here, so that no batch overtakes what it changes
-            token, before = self._asked.pop(0)
-            page = {"type": "earlier_page", **self._screen.page(before), "token": token}
+        while self._pages_asked:  # here, so that no batch overtakes what it changes
+            token, before = self._pages_asked.pop(0)
+            page = {"type": "earlier_page", **self._page(before), "token": token}
             self._context.run(self._send, page)

@@ -17,7 +17,7 @@ from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import EntryAdded
 from nbchat.errors import NbchatError
 from nbchat.jupyter.cell_output import announcing
-from nbchat.jupyter.panel.view_model.screen import Screen
+from nbchat.jupyter.panel.view_model.panel_state import PanelState
 from nbchat.rendering.entries import waiting_html, with_invisibles_escaped
 from nbchat.testing import Line, ScriptedProvider, calls, says
 
@@ -252,11 +252,11 @@ def test_a_call_of_a_cells_turn_waits_in_the_panel_too(panel_with: MakePanel) ->
 
 
 def test_a_cells_card_goes_when_it_is_decided_before_the_panel_is_refreshed() -> None:
-    screen, view = Screen(), View()
-    view.receive({"type": "snapshot", "seq": 0, **screen.snapshot()})
+    state, view = PanelState(), View()
+    view.receive({"type": "snapshot", "seq": 0, **state.snapshot()})
     question = PendingCall(Entry("assistant", "", "c1", "refund", "{}"))
     for questions in ((question,), ()):
-        for operation in screen.fold(ApprovalsPending(questions)):
+        for operation in state.fold(ApprovalsPending(questions)):
             view.apply(operation)
         assert len(view.items) == len(questions)
     assert view.state["waiting"] == []
@@ -349,12 +349,12 @@ def test_of_equal_calls_the_one_that_has_no_result_yet_waits() -> None:
     def call() -> Entry:
         return Entry("assistant", "", "c1", "refund", '{"order": "W1"}')
 
-    screen = Screen()
+    state = PanelState()
     for position, entry in enumerate(
         (call(), Entry("tool", "ok", "c1", "refund"), call(), last := call())
     ):
-        screen.fold(EntryAdded(position, entry))
-    screen.fold(ApprovalsPending((PendingCall(call()),)))
-    assert [each["key"] for each in screen.snapshot()["state"]["waiting"]] == [2]
-    screen.fold(ApprovalsPending((PendingCall(last),)))
-    assert [each["key"] for each in screen.snapshot()["state"]["waiting"]] == [3]
+        state.fold(EntryAdded(position, entry))
+    state.fold(ApprovalsPending((PendingCall(call()),)))
+    assert [each["key"] for each in state.snapshot()["state"]["waiting"]] == [2]
+    state.fold(ApprovalsPending((PendingCall(last),)))
+    assert [each["key"] for each in state.snapshot()["state"]["waiting"]] == [3]

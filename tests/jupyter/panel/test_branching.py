@@ -1,6 +1,7 @@
 """What a view needs to go another way: places, words, marks, a branch, sessions."""
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,15 +14,20 @@ from panel_protocol import check, known
 from nbchat.agent.agent import Agent
 from nbchat.chat.attachments.mentions import not_mentioned
 from nbchat.chat.commands import Commands
-from nbchat.conversation.entries import Entry
+from nbchat.chat.runner import AgentReady
+from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.events import Branched
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import attachments_start
 from nbchat.errors import NbchatError
 from nbchat.jupyter.panel import ChatUI
-from nbchat.jupyter.panel.queries.branching import words_at
-from nbchat.jupyter.panel.queries.sessions import MOST_SESSIONS, sessions_list
-from nbchat.jupyter.panel.view_model.marks import marks, summary_in_force
+from nbchat.jupyter.panel.queries.context import current_summary
+from nbchat.jupyter.panel.queries.history import (
+    MOST_SESSIONS,
+    message_text,
+    sessions_list,
+)
+from nbchat.jupyter.panel.view_model.panel_state import PanelState
 from nbchat.rendering.banners import notice_html, notice_text
 from nbchat.storage.store import SessionStore
 from nbchat.testing import Line, ScriptedProvider, calls, says
@@ -46,9 +52,9 @@ class Panel(ChatUI):
         self.receive({"type": "hello"})
         return self.sent[-1]
 
-    def go_back(self, place: int, text: str) -> None:
+    def go_back(self, position: int, text: str) -> None:
         """What a view says when an earlier message was edited; waits for the answer."""
-        message = {"type": "branch", "place": place, "text": text, "previews": []}
+        message = {"type": "branch", "position": position, "text": text, "previews": []}
         check(message, "view_to_kernel")
         self.receive(message)
         assert self.wait(20)
@@ -112,7 +118,7 @@ def test_a_place_that_is_none_gives_the_words_back_and_changes_nothing(panel):
     operations = [
         o for each in panel.sent if each["type"] == "events" for o in each["events"]
     ]
-    assert {"op": "draft", "text": "other words", "place": 1} in operations
+    assert {"op": "draft", "text": "other words", "position": 1} in operations
     assert "no message of yours" in json.dumps(operations)
 
 
@@ -174,10 +180,16 @@ def test_messages_answers_and_outputs_have_places_and_nothing_else_has(store):
     agent = Agent(ScriptedProvider(calls("add", a=1), says("Two.")), tools=[add])
     panel = Panel(agent, commands=Commands(store))
     panel.ask("1 + 1?")
-    live = [(i.get("place"), i["html"][:40]) for i in panel.snapshot()["items"]]
+    live = [(i.get("position"), i["html"][:40]) for i in panel.snapshot()["items"]]
     assert [place for place, _ in live] == [0, None, 2, 3, None]
     panel.refresh()
-    assert [i.get("place") for i in panel.snapshot()["items"]] == [0, None, 2, 3, None]
+    assert [i.get("position") for i in panel.snapshot()["items"]] == [
+        0,
+        None,
+        2,
+        3,
+        None,
+    ]
     panel.close()
 
 
@@ -189,15 +201,15 @@ def test_a_persons_words_can_be_had_as_they_were_typed():
         brought("f"),
     ]
     agent = Agent(ScriptedProvider(), session=Session(said))
-    assert known(words_at(agent, 0))["text"] == f"{ODD}\u202e"
+    assert known(message_text(agent.session, 0))["text"] == f"{ODD}\u202e"
     for place, reason in (
-        (1, "no message of yours at 1"),
-        (9, "no message of yours"),
-        (3, "no message of yours"),
-        (2, "no page shows"),
+        (1, "only messages that you wrote"),
+        (9, "only messages that you wrote"),
+        (3, "only messages that you wrote"),
+        (2, "cannot show"),
     ):
         with pytest.raises(NbchatError, match=reason):
-            words_at(agent, place)
+            message_text(agent.session, place)
 
 
 def compacted(*more: Line) -> Agent:
@@ -209,24 +221,38 @@ def compacted(*more: Line) -> Agent:
     return agent
 
 
+def state_of(agent: Agent, *, notifies: bool = True) -> dict[str, Any]:
+    """The state of a new panel, its banners by their titles."""
+    panel_state = PanelState()
+    panel_state.set_notifies(notifies=notifies)
+    panel_state.fold(AgentReady(agent))
+    shown = panel_state.snapshot()
+    html = {item["key"]: item["html"] for item in shown["items"]}
+    title = re.compile(r'banner-title">([^<]+)<')
+    changes = {
+        name: title.findall(html[key])[0] if key is not None else None
+        for name, key in shown["state"]["changes"].items()
+    }
+    return {**shown["state"], "changes": changes}
+
+
 def test_only_what_would_work_is_offered_at_a_banner():
     agent = compacted(says("More."))
-    key = agent.session.compactions[-1].id
-    assert marks(agent, {key: 7})["changes"] == {"undo": 7, "rewrite": 7, "redo": None}
+    done, none = "Compaction occurred", {"undo": None, "edit": None, "redo": None}
+    assert state_of(agent)["changes"] == {**none, "undo": done, "edit": done}
     list(agent.undo_compaction())
-    assert marks(agent, {key: 7})["changes"] == {
-        "undo": None,
-        "rewrite": None,
-        "redo": 7,
-    }
+    assert state_of(agent)["changes"] == {**none, "redo": "Compaction undone"}
     list(agent.redo_compaction())
     agent.ask("And now?")
     list(agent.exclude(2))
-    newest = agent.session.compactions[-1].id
-    found = marks(agent, {key: 7, newest: 9})
-    assert found["changes"] == {"undo": 9, "rewrite": 7, "redo": None}
-    assert found["left_out"] == [2]
-    assert marks(agent, {})["changes"] == {"undo": None, "rewrite": None, "redo": None}
+    state = state_of(agent)
+    assert state["changes"] == {**none, "undo": "Message excluded", "edit": done}
+    assert state["excluded"] == [2]
+    said = [("user", "a"), ("assistant", "b")]
+    hidden = Compaction("c1", 0, 1, "S", 9, 5, trigger="cumulative", committed_at=1)
+    silent = Agent(ScriptedProvider(), session=Session(said, compactions=[hidden]))
+    assert state_of(silent, notifies=False)["changes"] == none
+    assert state_of(silent)["changes"] == {**none, "undo": done, "edit": done}
 
 
 def test_a_view_is_told_of_pins_and_of_what_is_left_out(panel):
@@ -235,35 +261,35 @@ def test_a_view_is_told_of_pins_and_of_what_is_left_out(panel):
     panel.ask("/exclude 0")
     state = panel.snapshot()["state"]
     assert state["pins"] == ["Be  brief."]
-    assert state["left_out"] == [0]
+    assert state["excluded"] == [0]
     undo = state["changes"]["undo"]
     banner = next(item for item in panel.snapshot()["items"] if item["key"] == undo)
     assert "Message excluded" in banner["html"]
     panel.ask("/unpin 1")
     panel.ask("/include 0")
     state = panel.snapshot()["state"]
-    assert (state["pins"], state["left_out"]) == ([], [])
+    assert (state["pins"], state["excluded"]) == ([], [])
 
 
 def test_the_summary_to_edit_comes_without_its_facts():
     agent = compacted()
-    found = known(summary_in_force(agent))
-    assert found["story"] == "**S**"
+    found = known(current_summary(agent))
+    assert found["text"] == "**S**"
     assert found["facts"].startswith("Also named: ")
     list(agent.undo_compaction())
     with pytest.raises(NbchatError, match="no summary to edit"):
-        summary_in_force(agent)
+        current_summary(agent)
 
 
 def test_sessions_are_listed_with_the_one_that_goes_on(panel, store):
     panel.ask("/new")
     panel.ask("about the roof")
     assert panel.wait(20)
-    found = known(sessions_list(panel.agent, "", store))
+    found = known(sessions_list(panel.session, "", store))
     assert [row["title"] for row in found["sessions"]] == ["about the roof", "first"]
     assert [row["is_current"] for row in found["sessions"]] == [True, False]
-    assert [row["entries"] for row in found["sessions"]] == [2, 4]
-    found = known(sessions_list(panel.agent, "SECOND two", store))
+    assert [row["messages"] for row in found["sessions"]] == [2, 4]
+    found = known(sessions_list(panel.session, "SECOND two", store))
     assert [row["title"] for row in found["sessions"]] == ["first"]
     assert found["total"] == 1
 
@@ -282,7 +308,7 @@ def test_of_very_many_sessions_the_newest_are_shown(panel):
         def sessions(self, *, words: Any) -> list[Row]:
             return [Row(str(number)) for number in range(MOST_SESSIONS + 50)]
 
-    found = known(sessions_list(panel.agent, "", Many()))
+    found = known(sessions_list(panel.session, "", Many()))
     assert len(found["sessions"]) == MOST_SESSIONS
     assert found["total"] == MOST_SESSIONS + 50
     assert found["sessions"][0]["title"] == "\ufffd"
@@ -293,17 +319,17 @@ def test_a_view_may_ask_for_sessions_models_summary_and_words(panel):
         {"type": "sessions", "query": ""},
         {"type": "models"},
         {"type": "summary"},
-        {"type": "words", "place": 0},
-        {"type": "words", "place": 1},
+        {"type": "message", "position": 0},
+        {"type": "message", "position": 1},
     ):
         check({**question, "token": "t"}, "view_to_kernel")
-        assert panel._questions.asked(question["type"], question) is not None
+        assert panel._queries.find(question["type"], question) is not None
     for question in (
         {"type": "sessions"},
-        {"type": "words"},
-        {"type": "words", "place": "0"},
+        {"type": "message"},
+        {"type": "message", "position": "0"},
     ):
-        assert panel._questions.asked(question["type"], question) is None
+        assert panel._queries.find(question["type"], question) is None
 
 
 def test_the_note_on_a_branch_cannot_be_forged():

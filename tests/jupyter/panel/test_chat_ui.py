@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -46,16 +47,16 @@ from nbchat.conversation.events import (
 )
 from nbchat.conversation.session import Session
 from nbchat.errors import ConfigError, Overloaded
-from nbchat.jupyter.panel.chat_ui import _wish
 from nbchat.jupyter.panel.frontend import script, style
-from nbchat.jupyter.panel.view_model.screen import Screen
-from nbchat.jupyter.panel.view_sync import Feed
+from nbchat.jupyter.panel.queries.dispatch import whole_number
+from nbchat.jupyter.panel.view_model.panel_state import PanelState
+from nbchat.jupyter.panel.view_sync import Send, ViewSync
 from nbchat.providers.base import Request
 from nbchat.rendering.entries import entry_html
 from nbchat.testing import Line, ScriptedProvider, ScriptedReply, calls, fails, says
 
 FOLDER = Path(nbchat.jupyter.panel.__file__).parent
-THREADS = ("nbchat-runner", "nbchat-feed")
+THREADS = ("nbchat-runner", "nbchat-view-sync")
 
 SLOW = says("word " * 1_000, delay_seconds=0.005)
 
@@ -84,25 +85,36 @@ def settled(panel: Panel) -> list[dict[str, Any]]:
     """Everything sent, once the answer is there and the last batch is out."""
     assert panel.wait(20)
     deadline = time.monotonic() + 10
-    while panel._feed._pending or '"is_busy": false' not in json.dumps(panel.sent[-1:]):
+    while not panel._sync.is_flushed or '"is_busy": false' not in json.dumps(
+        panel.sent[-1:]
+    ):
         assert time.monotonic() < deadline
         time.sleep(0.005)
     return panel.sent
 
 
+def synced(
+    send: Send,
+) -> tuple[ViewSync, Callable[[Event | RunnerEvent], None]]:
+    """A ViewSync of a new state, and a function that shows events in it."""
+    state = PanelState()
+    sync = ViewSync(state.snapshot, state.page, send)
+    return sync, partial(sync.change, state.fold)
+
+
 def shown(*events: Event | RunnerEvent, notifies: bool = True) -> View:
     """What a view shows after these events."""
-    screen, view = Screen(clock=lambda: 0.0), View()
-    screen.set_notifies(notifies=notifies)
-    view.receive({"type": "snapshot", "seq": 0, **screen.snapshot()})
+    state, view = PanelState(clock=lambda: 0.0), View()
+    state.set_notifies(notifies=notifies)
+    view.receive({"type": "snapshot", "seq": 0, **state.snapshot()})
     for event in events:
-        for operation in screen.fold(event):
+        for operation in state.fold(event):
             assert is_valid(
                 {"type": "events", "seq": 1, "events": [operation]}, "events"
             )
             view.apply(operation)
     fresh = View()
-    fresh.receive({"type": "snapshot", "seq": 0, **screen.snapshot()})
+    fresh.receive({"type": "snapshot", "seq": 0, **state.snapshot()})
     assert (view.items, view.live, view.state) == (fresh.items, fresh.live, fresh.state)
     return view
 
@@ -233,24 +245,24 @@ def test_however_an_answer_is_cut_its_item_reads_as_if_it_had_come_whole(
 
 def test_blocks_that_were_streamed_are_not_sent_again() -> None:
     text = "".join(f"Paragraph {number} of many.\n\n" for number in range(200))
-    screen = Screen()
+    state = PanelState()
     pieces = [text[start : start + 4] for start in range(0, len(text), 4)]
-    streamed = [op for piece in pieces for op in screen.fold(TextDelta(piece))]
+    streamed = [op for piece in pieces for op in state.fold(TextDelta(piece))]
     assert sum(operation["op"] == "block" for operation in streamed) > 100
-    added = screen.fold(EntryAdded(0, Entry("assistant", text)))
+    added = state.fold(EntryAdded(0, Entry("assistant", text)))
     assert [operation["op"] for operation in added[:2]] == ["item", "settle"]
     assert len(json.dumps(added)) < 500
 
 
 def test_text_that_became_a_block_in_the_same_batch_travels_as_html_only() -> None:
     sent: list[dict[str, Any]] = []
-    feed = Feed(Screen(), sent.append)
-    feed.change(lambda screen: screen.fold(TextDelta("first ")))
+    sync, show = synced(sent.append)
+    show(TextDelta("first "))
     while not sent:
         time.sleep(0.001)
     for piece in ("one\n\n", "two", "\n\n", "three", " four"):
-        feed.put(TextDelta(piece))
-    feed.close()
+        show(TextDelta(piece))
+    sync.close()
     news = sent[-1]["events"]
     assert [operation["op"] for operation in news] == ["block"]
     assert news[0]["html"] == "<p>first one</p>\n<p>two</p>\n"
@@ -265,13 +277,13 @@ def test_after_a_batch_that_could_not_be_sent_the_next_one_shows_the_gap() -> No
         if len(tried) == 1:
             raise OSError("the kernel's line is closed")
 
-    feed = Feed(Screen(), send)
+    sync, show = synced(send)
     for count, piece in enumerate(("one", "two"), 1):
-        feed.put(TextDelta(piece))
+        show(TextDelta(piece))
         end = time.monotonic() + 10
         while len(tried) < count and time.monotonic() < end:
             time.sleep(0.001)
-    feed.close()
+    sync.close()
     assert [message["seq"] for message in tried] == [1, 2]
 
 
@@ -381,10 +393,16 @@ def test_a_compaction_from_a_view_carries_its_focus(panel_with: MakePanel) -> No
 
 
 @pytest.mark.parametrize("keep", [True, -1, "many", 2.5, None])
-def test_nonsense_from_a_view_leaves_to_the_policy_what_is_kept(keep: object) -> None:
-    assert _wish({"focus": 5, "keep": keep}) == ("", None)
-    assert _wish({"focus": "printers", "keep": 0}) == ("printers", 0)
-    assert _wish({}) == ("", None)
+def test_invalid_options_of_a_compaction_are_ignored(
+    keep: object, panel_with: MakePanel
+) -> None:
+    assert whole_number(keep) is None
+    assert whole_number(0) == 0
+    panel = panel_with()
+    panel.view_says(type="compact", focus=5, keep=keep)
+    assert '"queue": ["/compact"]' in json.dumps(settled(panel))
+    panel.view_says(type="compact", focus="printers", keep=0)
+    assert '"queue": ["/compact printers"]' in json.dumps(settled(panel))
 
 
 def test_views_are_answered_by_the_token_of_the_one_that_asked(
@@ -862,8 +880,8 @@ def test_a_busy_provider_shows_its_countdown(panel_with: MakePanel) -> None:
 @pytest.mark.parametrize("text", ["\n", " \n", "a\n\n", "- a\n\n", "```\n\n"])
 def test_an_answer_of_blank_lines_costs_no_time(text: str) -> None:
     """A hundred thousand newlines took over a minute, at every further delta."""
-    screen = Screen()
+    state = PanelState()
     began = time.process_time()
     for _ in range(3):
-        screen.fold(TextDelta(text * (30_000 // len(text))))
+        state.fold(TextDelta(text * (30_000 // len(text))))
     assert time.process_time() - began < 5

@@ -113,7 +113,7 @@ def test_costs_come_by_model_compactions_apart_and_then_in_all():
     answers, compactions, whole = told(agent)["costs"]
     assert (answers["requests"], answers["dollars"]) == (1, "$0.0019")
     assert (compactions["label"], compactions["requests"]) == ("Compactions", None)
-    assert (whole["label"], whole["input"]) == ("In all", 1_000)
+    assert (whole["label"], whole["input"]) == ("Total", 1_000)
     assert whole["dollars"] == "$0.0022"
 
 

@@ -12,7 +12,7 @@ from panel_protocol import known
 from nbchat.agent.agent import Agent
 from nbchat.errors import AttachmentError
 from nbchat.jupyter.panel import ChatUI
-from nbchat.jupyter.panel.queries.completing import MOST_NAMES, completions
+from nbchat.jupyter.panel.queries.choices import MOST_NAMES, completions
 from nbchat.jupyter.panel.queries.previews import Previews
 from nbchat.providers.wire import user_text
 from nbchat.testing import ScriptedProvider, says
@@ -79,7 +79,7 @@ def test_previews_of_long_ago_are_forgotten_and_say_so(agent: Agent) -> None:
     shown = Previews(desk, kept_characters=3_000)
     keys = [chips(shown, agent, f"@{name}")[0]["key"] for name in "abcd"]
     assert known(shown.previewed(agent, keys[-1]))
-    with pytest.raises(AttachmentError, match="type it once more"):
+    with pytest.raises(AttachmentError, match="type the mention again"):
         shown.previewed(agent, keys[0])
 
 
@@ -134,7 +134,7 @@ def panel() -> Iterator[Panel]:
 def answer_of(panel: Panel, **question: Any) -> dict[str, Any]:
     """What the panel answers to a view, on the thread that asks."""
     name = question.pop("type")
-    asked = panel._questions.asked(name, question)
+    asked = panel._queries.find(name, question)
     assert asked is not None
     return known(asked(panel.agent))
 

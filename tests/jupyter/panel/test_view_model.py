@@ -23,9 +23,7 @@ from nbchat.conversation.events import (
     TurnFinished,
 )
 from nbchat.conversation.session import Session
-from nbchat.jupyter.panel.view_model.costs import Costs, session_text
-from nbchat.jupyter.panel.view_model.screen import Screen
-from nbchat.jupyter.panel.view_model.transcript import Transcript
+from nbchat.jupyter.panel.view_model.panel_state import PanelState
 from nbchat.providers.model_info import Prices
 from nbchat.rendering.entries import entry_html
 from nbchat.testing import Line, ScriptedProvider, calls, says
@@ -43,14 +41,16 @@ def agent_with(*lines: Line, **options: Any) -> Agent:
     return Agent(provider, tools=[look_up], **options)
 
 
-def folded(screen: Screen, *events: Event | RunnerEvent) -> list[dict[str, Any]]:
+def folded(state: PanelState, *events: Event | RunnerEvent) -> list[dict[str, Any]]:
     """All operations that events make."""
-    return ran(screen, events)
+    return ran(state, events)
 
 
-def ran(screen: Screen, events: Iterable[Event | RunnerEvent]) -> list[dict[str, Any]]:
+def ran(
+    state: PanelState, events: Iterable[Event | RunnerEvent]
+) -> list[dict[str, Any]]:
     """All operations of a turn, each event taken in before the next one happens."""
-    return [operation for event in events for operation in screen.fold(event)]
+    return [operation for event in events for operation in state.fold(event)]
 
 
 def items(operations: list[dict[str, Any]]) -> list[str]:
@@ -68,26 +68,26 @@ def text_of(html: str) -> str:
     return re.sub(r"<[^>]+>", "", html)
 
 
-def shown_page(screen: Screen) -> list[str]:
-    return [item["html"] for item in screen.snapshot()["items"]]
+def shown_page(state: PanelState) -> list[str]:
+    return [item["html"] for item in state.snapshot()["items"]]
 
 
 def test_below_an_answer_stands_what_it_took():
-    agent, screen = agent_with(says("one", tokens=1_000)), Screen()
-    folded(screen, AgentReady(agent), TurnStarted("hi"))
-    shown = items(ran(screen, agent.run("hi")))
+    agent, state = agent_with(says("one", tokens=1_000)), PanelState()
+    folded(state, AgentReady(agent), TurnStarted("hi"))
+    shown = items(ran(state, agent.run("hi")))
     assert kinds(shown) == ["user", "assistant", "spent"]
     assert re.fullmatch(
         r"1,000 in · 10 out · \$0\.0021 · \d+\.\d s", text_of(shown[-1])
     )
-    assert screen.snapshot()["state"]["spent"] == "1,000 in · 10 out · $0.0021"
+    assert state.snapshot()["state"]["spent"] == "1,000 in · 10 out · $0.0021"
 
 
 def test_a_view_that_comes_later_is_told_how_long_a_retry_still_takes():
     times = iter((100.0, 109.0, 130.0))
-    screen = Screen(clock=lambda: next(times))
-    screen.fold(RetryScheduled(1, 20.0, "slow down"))
-    retries = [screen.snapshot()["state"]["retry"] for _ in range(2)]
+    state = PanelState(clock=lambda: next(times))
+    state.fold(RetryScheduled(1, 20.0, "slow down"))
+    retries = [state.snapshot()["state"]["retry"] for _ in range(2)]
     assert [retry["seconds"] for retry in retries] == [11.0, 0.0]
     assert retries[0]["reason"] == "slow down"
 
@@ -96,18 +96,18 @@ def test_the_line_comes_once_for_all_requests_of_a_turn():
     agent = agent_with(
         calls("look_up", order="W1", tokens=100), says("Shipped.", tokens=200)
     )
-    screen = Screen()
-    folded(screen, AgentReady(agent))
-    shown = items(ran(screen, agent.run("Where is W1?")))
+    state = PanelState()
+    folded(state, AgentReady(agent))
+    shown = items(ran(state, agent.run("Where is W1?")))
     assert kinds(shown) == ["user", "tool", "tool-result", "assistant", "spent"]
     assert text_of(shown[-1]) == "300 in · 20 out · $0.00080 · 2 requests"
 
 
 def test_a_turn_that_ends_before_its_answer_has_the_line_at_its_end():
     agent = agent_with(calls("look_up", order="W1", tokens=100), max_steps=1)
-    screen = Screen()
-    folded(screen, AgentReady(agent))
-    shown = items(ran(screen, agent.run("Where is W1?")))
+    state = PanelState()
+    folded(state, AgentReady(agent))
+    shown = items(ran(state, agent.run("Where is W1?")))
     assert kinds(shown)[-2:] == ["spent", "note"]
 
 
@@ -115,31 +115,34 @@ def test_a_refresh_in_the_middle_of_a_turn_leaves_its_line_to_its_end():
     agent = agent_with(
         calls("look_up", order="W1", tokens=100), says("Shipped.", tokens=200)
     )
-    screen = Screen()
-    folded(screen, AgentReady(agent), TurnStarted("Where is W1?"))
+    state = PanelState()
+    folded(state, AgentReady(agent), TurnStarted("Where is W1?"))
     shown = []
     for event in agent.run("Where is W1?"):
-        shown += folded(screen, event, AgentReady(agent))
+        shown += folded(state, event, AgentReady(agent))
     assert kinds(items(shown)) == ["user", "tool", "tool-result", "assistant", "spent"]
     assert text_of(items(shown)[-1]).startswith("300 in · 20 out · $0.00080 · 2 req")
 
 
 def test_a_turn_that_a_cell_broke_off_has_its_line_when_it_is_shown():
-    agent, screen = agent_with(calls("look_up", order="W1", tokens=100)), Screen()
+    agent, state = agent_with(calls("look_up", order="W1", tokens=100)), PanelState()
     agent.max_steps = 1
-    folded(screen, AgentReady(agent), TurnStarted("/help"), Idle())
+    folded(state, AgentReady(agent), TurnStarted("/help"), Idle())
     list(agent.run("Where is W1?"))
-    assert kinds(items(folded(screen, AgentReady(agent))))[-1] == "spent"
+    assert kinds(items(folded(state, AgentReady(agent))))[-1] == "spent"
 
 
 def test_a_turn_on_another_way_says_how_long_it_took():
-    agent, screen = agent_with(says("one", tokens=10), says("two", tokens=20)), Screen()
-    folded(screen, AgentReady(agent), TurnStarted("hi"))
-    ran(screen, agent.run("hi"))
-    folded(screen, TurnStarted("hi, otherwise"))
+    agent, state = (
+        agent_with(says("one", tokens=10), says("two", tokens=20)),
+        PanelState(),
+    )
+    folded(state, AgentReady(agent), TurnStarted("hi"))
+    ran(state, agent.run("hi"))
+    folded(state, TurnStarted("hi, otherwise"))
     agent.switch(agent.session.branch(0))
-    folded(screen, AgentReady(agent))
-    shown = items(ran(screen, agent.run("hi, otherwise")))
+    folded(state, AgentReady(agent))
+    shown = items(ran(state, agent.run("hi, otherwise")))
     assert re.fullmatch(r"20 in · 10 out · \$\S+ · \d+\.\d s", text_of(shown[-1]))
 
 
@@ -147,30 +150,32 @@ def test_a_restored_session_has_the_lines_where_they_stood():
     agent = agent_with(says("one", tokens=1_000), says("two", tokens=2_000))
     agent.ask("first")
     agent.ask("second")
-    screen = Screen()
-    folded(screen, AgentReady(agent))
-    shown = shown_page(screen)
+    state = PanelState()
+    folded(state, AgentReady(agent))
+    shown = shown_page(state)
     assert kinds(shown) == ["user", "assistant", "spent"] * 2
     assert text_of(shown[-1]) == "2,000 in · 10 out · $0.0041"
-    assert folded(screen, TurnFinished("end_turn", 1)) == []
+    assert folded(state, TurnFinished("end_turn", 1)) == []
 
 
 def test_a_session_of_which_no_usage_is_known_has_no_lines():
     said = [Entry("user", "a"), Entry("assistant", "b")]
-    screen = Screen()
-    folded(screen, AgentReady(agent_with(session=Session(said))))
-    assert kinds(shown_page(screen)) == ["user", "assistant"]
-    assert screen.snapshot()["state"]["spent"] == ""
+    state = PanelState()
+    folded(state, AgentReady(agent_with(session=Session(said))))
+    assert kinds(shown_page(state)) == ["user", "assistant"]
+    assert state.snapshot()["state"]["spent"] == ""
 
 
 def test_a_long_turn_is_told_in_minutes():
     times = iter([0.0, 125.0])
-    agent = agent_with(says("one", tokens=10))
-    costs = Costs(Transcript(), lambda: next(times))
-    costs.begin()
-    agent.ask("hi")
-    assert "2 min 5 s" in costs.tell(agent.session)[0]["html"]
-    assert costs.tell(agent.session) == []
+    agent, state = (
+        agent_with(says("one", tokens=10)),
+        PanelState(clock=lambda: next(times)),
+    )
+    folded(state, AgentReady(agent), TurnStarted("hi"))
+    shown = items(ran(state, agent.run("hi")))
+    assert "2 min 5 s" in shown[-1]
+    assert folded(state, TurnFinished("end_turn", 1)) == []
 
 
 def test_what_compactions_took_is_told_apart():
@@ -180,25 +185,27 @@ def test_what_compactions_took_is_told_apart():
     usage = Usage(200, 20, dollars=0.1, priced_tokens=220)
     session = Session(said, compactions=[record], usages=[(2, usage)])
     told = "300 in · 30 out · $0.12; compactions took $0.020 of that"
-    assert session_text(session) == told
+    state = PanelState()
+    folded(state, AgentReady(agent_with(session=session)))
+    assert state.snapshot()["state"]["spent"] == told
 
 
 @pytest.mark.parametrize("text", ["hm", "a < b & 'c'\n\n  d\ud800\u202e", "x " * 5_000])
 def test_thoughts_that_were_streamed_are_not_sent_again(text: str):
-    screen, entry = Screen(), Entry("thinking", text)
+    state, entry = PanelState(), Entry("thinking", text)
     pieces = [text[place : place + 7] for place in range(0, len(text), 7)]
-    folded(screen, *map(ThinkingDelta, pieces))
-    item, settled = folded(screen, EntryAdded(0, entry))[:2]
+    folded(state, *map(ThinkingDelta, pieces))
+    item, settled = folded(state, EntryAdded(0, entry))[:2]
     assert item["streamed"] == "thinking"
     assert len(json.dumps(item)) < 300
     assert settled == {"op": "settle", "kind": "thinking"}
-    assert shown_page(screen) == [entry_html(entry)]
+    assert shown_page(state) == [entry_html(entry)]
 
 
 def test_thoughts_that_read_otherwise_in_the_end_come_whole():
-    screen = Screen()
-    folded(screen, ThinkingDelta("hm, one"))
-    item = folded(screen, EntryAdded(0, Entry("thinking", "two")))[0]
+    state = PanelState()
+    folded(state, ThinkingDelta("hm, one"))
+    item = folded(state, EntryAdded(0, Entry("thinking", "two")))[0]
     assert "streamed" not in item
     assert ">two<" in item["html"]
 
@@ -207,12 +214,12 @@ def test_a_skipped_automatic_compaction_is_told_only_where_one_notifies():
     begun = CompactionStarted("cumulative", 4, 900)
     skipped = CompactionSkipped("too little", "cumulative")
     for notifies, count in ((True, 1), (False, 0)):
-        screen = Screen()
-        screen.set_notifies(notifies=notifies)
-        folded(screen, begun, skipped)
-        assert len(shown_page(screen)) == count
-    screen.set_notifies(notifies=False)
-    assert len(items(folded(screen, CompactionSkipped("too little")))) == 1
+        state = PanelState()
+        state.set_notifies(notifies=notifies)
+        folded(state, begun, skipped)
+        assert len(shown_page(state)) == count
+    state.set_notifies(notifies=False)
+    assert len(items(folded(state, CompactionSkipped("too little")))) == 1
 
 
 def test_an_automatic_compaction_that_is_skipped_says_what_it_was_due_to():
@@ -230,66 +237,66 @@ def test_an_automatic_compaction_that_is_skipped_says_what_it_was_due_to():
 
 
 def test_a_turn_of_a_cell_is_added_below_and_nothing_begins_anew():
-    agent, screen = agent_with(says("one"), says("two"), says("three")), Screen()
+    agent, state = agent_with(says("one"), says("two"), says("three")), PanelState()
     agent.ask("first")
-    folded(screen, AgentReady(agent))
-    before = shown_page(screen)
+    folded(state, AgentReady(agent))
+    before = shown_page(state)
     agent.ask("second")
-    grown = folded(screen, AgentReady(agent))
+    grown = folded(state, AgentReady(agent))
     assert "restart" not in [operation["op"] for operation in grown]
     assert kinds(items(grown)) == ["user", "assistant", "spent"]
-    assert shown_page(screen) == before + items(grown)
-    assert kinds(items(ran(screen, agent.run("third")))) == [
+    assert shown_page(state) == before + items(grown)
+    assert kinds(items(ran(state, agent.run("third")))) == [
         *("user", "assistant", "spent")
     ]
-    assert items(folded(screen, AgentReady(agent))) == []
+    assert items(folded(state, AgentReady(agent))) == []
 
 
 def test_a_compaction_made_in_a_cell_and_taken_back_changes_one_banner():
     agent = agent_with(says("hello " * 300), says("<summary>S</summary>"))
-    screen = Screen()
-    folded(screen, AgentReady(agent))
-    ran(screen, agent.run("hi"))
+    state = PanelState()
+    folded(state, AgentReady(agent))
+    ran(state, agent.run("hi"))
     list(agent.compact())
-    made = folded(screen, AgentReady(agent))
+    made = folded(state, AgentReady(agent))
     assert kinds(items(made)) == ["banner"]
     list(agent.undo_compaction())
-    undone = [op for op in folded(screen, AgentReady(agent)) if op["op"] == "item"]
+    undone = [op for op in folded(state, AgentReady(agent)) if op["op"] == "item"]
     assert undone[0]["key"] == made[0]["key"]
     assert "Compaction undone" in undone[0]["html"]
     assert len(undone) == 1
 
 
 def test_another_session_begins_anew_also_in_the_same_agent():
-    agent, screen = agent_with(says("one"), says("two")), Screen()
-    folded(screen, AgentReady(agent))
-    ran(screen, agent.run("first"))
+    agent, state = agent_with(says("one"), says("two")), PanelState()
+    folded(state, AgentReady(agent))
+    ran(state, agent.run("first"))
     agent.switch(Session([("user", "old"), ("assistant", "older")]))
-    assert folded(screen, AgentReady(agent))[0]["op"] == "restart"
-    assert kinds(shown_page(screen)) == ["user", "assistant"]
+    assert folded(state, AgentReady(agent))[0]["op"] == "restart"
+    assert kinds(shown_page(state)) == ["user", "assistant"]
     agent.switch(Session())
-    assert kinds(items(ran(screen, agent.run("new"))))[:2] == ["user", "assistant"]
+    assert kinds(items(ran(state, agent.run("new"))))[:2] == ["user", "assistant"]
 
 
 def test_what_a_refresh_has_shown_already_is_not_shown_twice():
-    agent, screen = agent_with(says("one")), Screen()
-    folded(screen, AgentReady(agent))
+    agent, state = agent_with(says("one")), PanelState()
+    folded(state, AgentReady(agent))
     events = agent.run("first")
     waiting = next(events)
-    folded(screen, AgentReady(agent))
-    folded(screen, waiting, TextDelta("o"))
-    assert len(shown_page(screen)) == 1
-    ran(screen, events)
-    assert kinds(shown_page(screen)) == ["user", "assistant", "spent"]
+    folded(state, AgentReady(agent))
+    folded(state, waiting, TextDelta("o"))
+    assert len(shown_page(state)) == 1
+    ran(state, events)
+    assert kinds(shown_page(state)) == ["user", "assistant", "spent"]
 
 
 def test_a_banner_that_a_refresh_has_shown_is_taken_by_its_event():
     agent = agent_with(says("hello " * 300), says("<summary>S</summary>"))
-    screen = Screen()
+    state = PanelState()
     agent.ask("hi")
-    folded(screen, AgentReady(agent))
+    folded(state, AgentReady(agent))
     events = list(agent.compact())
-    folded(screen, AgentReady(agent))
+    folded(state, AgentReady(agent))
     assert isinstance(events[-1], Compacted)
-    folded(screen, events[-1])
-    assert kinds(shown_page(screen)).count("banner") == 1
+    folded(state, events[-1])
+    assert kinds(shown_page(state)).count("banner") == 1

@@ -1,23 +1,23 @@
-// What can be done with what stands in the transcript: buttons beside each item
+// Buttons beside the items of the transcript: edit, pin, exclude, undo ...
 
 const LABELS = {
-  edit: ["Edit", "Say this otherwise and go on from here"],
-  again: ["Regenerate", "Have this answered anew"],
-  pin: ["Pin", "Keep this word for word through every compaction"],
-  leave: ["Leave out", "Keep this from the model; nothing is deleted"],
-  take: ["Take in again", "Let the model see this again"],
-  rewrite: ["Edit", "Change the summary that the model sees"],
-  anew: ["Regenerate", "Have the summary written anew"],
-  undo: ["Undo", "Let the model see again what it saw before"],
-  redo: ["Redo", "Bring this back"],
+  edit: ["Edit", "Edit this message and continue from here"],
+  regenerate: ["Regenerate", "Generate another answer"],
+  pin: ["Pin", "Keep this word for word in every compaction"],
+  exclude: ["Exclude", "Hide this message from the model; nothing is deleted"],
+  include: ["Include", "Show this message to the model again"],
+  editSummary: ["Edit", "Edit the summary that the model sees"],
+  regenerateSummary: ["Regenerate", "Generate another summary"],
+  undo: ["Undo", "Undo this: the model sees what it saw before"],
+  redo: ["Redo", "Redo this"],
 };
 
 const OFFERED = {
-  prompt: ["edit", "pin", "leave", "take"],
-  brought: ["leave", "take"],
-  answer: ["again", "leave", "take"],
-  output: ["leave", "take"],
-  banner: ["rewrite", "anew", "undo", "redo"],
+  prompt: ["edit", "pin", "exclude", "include"],
+  attachment: ["exclude", "include"],
+  answer: ["regenerate", "exclude", "include"],
+  output: ["exclude", "include"],
+  banner: ["editSummary", "regenerateSummary", "undo", "redo"],
 };
 
 class Actions {
@@ -33,13 +33,13 @@ class Actions {
   }
 
   // The item with its buttons: in a line of its own, or inside a tool's card
-  dress(item, { key, place }) {
-    const kind = kindOf(item, place);
+  dress(item, { key, position }) {
+    const kind = kindOf(item, position);
     if (!kind) return item;
-    const mark = tag("span", "nbc-chip nbc-mark", { hidden: "" }, "left out");
+    const mark = tag("span", "nbc-chip nbc-mark", { hidden: "" }, "excluded");
     const about = { role: "group", "aria-label": "Actions", "aria-live": "off" };
     const box = tag("div", "nbc-actions", about, mark);
-    const row = { key, place, kind, box, mark, item, buttons: {} };
+    const row = { key, position, kind, box, mark, item, buttons: {} };
     for (const name of OFFERED[kind]) {
       row.buttons[name] = button("nbc-action", ...LABELS[name]);
       row.buttons[name].dataset.action = name;
@@ -67,34 +67,34 @@ class Actions {
 
   draw() {
     const { state, isGone } = this.panel;
-    const { is_busy: isBusy, phase, left_out: out = [], changes = {}, summary } = state;
+    const { is_busy: isBusy, phase, excluded = [], changes = {}, summary } = state;
     const isBlocked = isBusy || isGone || phase !== "ready";
-    const folded = summary?.messages ?? 0;
-    // Only of an answer that nobody has replied to
+    const compacted = summary?.messages ?? 0;
+    // Only an answer without a later message
     const newest = this.newest?.kind === "answer" ? this.newest.key : null;
-    const facts = { isBlocked, out, changes, folded, newest, branches: state.has_branches };
+    const facts = { isBlocked, excluded, changes, compacted, newest, branches: state.has_branches };
     const by = JSON.stringify(facts);
     const rows = by === this.drawn ? this.fresh : [...this.rows.values()];
     this.drawn = by;
     this.fresh = [];
-    const context = { ...facts, out: new Set(out) };
+    const context = { ...facts, excluded: new Set(excluded) };
     rows.forEach((row) => this.drawRow(row, context));
     const { log } = this.panel.parts;
     log.querySelectorAll(".nbc-back, .nbc-retry").forEach((each) => (each.disabled = isBlocked));
   }
 
-  drawRow({ key, place, kind, box, mark, item, buttons }, context) {
-    const { isBlocked, out, changes, folded, branches, newest } = context;
-    const isOut = out.has(place);
-    const isSeen = place >= folded;
+  drawRow({ key, position, kind, box, mark, item, buttons }, context) {
+    const { isBlocked, excluded, changes, compacted, branches, newest } = context;
+    const isExcluded = excluded.has(position);
+    const isSeen = position >= compacted;
     const shown = {
       edit: branches,
-      again: branches && key === newest,
+      regenerate: branches && key === newest,
       pin: true,
-      leave: isSeen && !isOut,
-      take: isSeen && isOut,
-      rewrite: changes.rewrite === key,
-      anew: changes.rewrite === key,
+      exclude: isSeen && !isExcluded,
+      include: isSeen && isExcluded,
+      editSummary: changes.edit === key,
+      regenerateSummary: changes.edit === key,
       undo: changes.undo === key,
       redo: changes.redo === key,
     };
@@ -102,10 +102,10 @@ class Actions {
       each.hidden = !shown[name];
       each.disabled = isBlocked;
     }
-    mark.hidden = !isOut;
-    item.toggleAttribute("data-left-out", isOut);
-    box.hidden = !isOut && Object.values(buttons).every((each) => each.hidden);
-    box.classList.toggle("nbc-always", isOut || kind === "banner" || key === newest);
+    mark.hidden = !isExcluded;
+    item.toggleAttribute("data-excluded", isExcluded);
+    box.hidden = !isExcluded && Object.values(buttons).every((each) => each.hidden);
+    box.classList.toggle("nbc-always", isExcluded || kind === "banner" || key === newest);
   }
 
   clicked(event) {
@@ -116,70 +116,70 @@ class Actions {
     if (row) this.act(pressed.dataset.action, row, pressed);
   }
 
-  act(name, { place }, opener) {
+  act(name, { position }, opener) {
     const { panel } = this;
     const steps = {
-      edit: () => this.askWords(place, (text) => panel.rewriting.begin(place, text)),
-      again: () => panel.command("/again"),
-      pin: () => this.askWords(place, (text) => panel.command(`/pin ${text}`)),
-      leave: () => panel.command(`/exclude ${place}`),
-      take: () => panel.command(`/include ${place}`),
-      rewrite: () => panel.summaryDialog.open(opener),
-      anew: () => panel.anewDialog.open(opener),
+      edit: () => this.askText(position, (text) => panel.editing.begin(position, text)),
+      regenerate: () => panel.command("/again"),
+      pin: () => this.askText(position, (text) => panel.command(`/pin ${text}`)),
+      exclude: () => panel.command(`/exclude ${position}`),
+      include: () => panel.command(`/include ${position}`),
+      editSummary: () => panel.summaryDialog.open(opener),
+      regenerateSummary: () => panel.regenerateDialog.open(opener),
       undo: () => panel.command("/undo"),
       redo: () => panel.command("/redo"),
     };
     steps[name]();
   }
 
-  // What is shown had marks taken out; the words go on as they were typed.
-  askWords(place, then) {
+  // The text as it was typed: invisible characters are not shown in the item.
+  askText(position, then) {
     this.token = newToken();
     this.then = then;
-    this.panel.send({ type: "words", place, token: this.token });
+    this.panel.send({ type: "message", position, token: this.token });
   }
 
   hear(message) {
     if (message.token !== this.token) return;
     this.token = null;
-    if (message.type === "words_said") this.then(message.text);
+    if (message.type === "message_text") this.then(message.text);
   }
 }
 
-function kindOf(item, place) {
+function kindOf(item, position) {
   if (item.matches("details.nbc-banner")) return "banner";
-  if (place === undefined) return "";
+  if (position === undefined) return "";
   if (item.matches(".nbc-tool-result")) return "output";
   if (item.matches(".nbc-assistant")) return "answer";
-  return item.matches(".nbc-attached, :has(> .nbc-chip)") ? "brought" : "prompt";
+  return item.matches(".nbc-attached, :has(> .nbc-chip)") ? "attachment" : "prompt";
 }
 
 function addBackButton(note) {
   if (!note.matches(".nbc-branched")) return;
-  const title = "Go on with the session as it was";
-  note.append(button("nbc-back", "Back to the earlier version", title));
+  const title = "Reopen the session as it was before";
+  note.append(button("nbc-back", "Back to the original", title));
 }
 
-// An earlier message in the box, to be said otherwise
+// Editing an earlier message in the input box
 
-class Rewriting {
+class Editing {
   constructor(panel) {
     this.panel = panel;
-    this.place = null; // of the message in the transcript; null while none is edited
-    this.draft = ""; // what was being typed before
-    this.words = ""; // what the message said before
+    this.position = null; // of the message in the transcript; null while none is edited
+    this.draft = ""; // the text of the input box before
+    this.original = ""; // the text of the message before
     panel.parts.cancelEditing.addEventListener("click", () => this.cancel());
   }
 
   get isOn() {
-    return this.place !== null;
+    return this.position !== null;
   }
 
-  begin(place, text, words) {
+  begin(position, text, original) {
     const { input } = this.panel.parts;
     this.draft = this.isOn ? this.kept() : input.value;
-    this.show(place, text);
-    this.words = words ?? input.value; // a box writes some ends of lines otherwise
+    this.show(position, text);
+    this.original = original ?? input.value; // the box may change line ends
     input.setSelectionRange(input.value.length, input.value.length);
     input.focus();
   }
@@ -190,33 +190,33 @@ class Rewriting {
     this.panel.parts.input.focus();
   }
 
-  // Another session is shown, which has no such message.
+  // Another session is shown; it has no such message.
   leave() {
     if (this.isOn) this.show(null, this.kept());
   }
 
-  // What was being typed before, and what was made of the message, if anything
+  // The draft from before, and the edited message if it was changed
   kept() {
     const { value } = this.panel.parts.input;
-    return value === this.words ? this.draft : joined(this.draft, value);
+    return value === this.original ? this.draft : joined(this.draft, value);
   }
 
-  show(place, text) {
+  show(position, text) {
     const { input, editing } = this.panel.parts;
-    this.place = place;
-    editing.hidden = place === null;
+    this.position = position;
+    editing.hidden = position === null;
     input.value = text;
     this.panel.box.onInput();
   }
 
   submit() {
-    const { panel, place } = this;
+    const { panel, position } = this;
     const text = panel.parts.input.value;
     if (!text.trim() || panel.isGone || panel.state.is_busy) return;
     const previews = panel.attached.keys();
     this.show(null, this.draft);
     panel.parts.input.focus();
     panel.expectTurn(text);
-    panel.send({ type: "branch", place, text, previews });
+    panel.send({ type: "branch", position, text, previews });
   }
 }

@@ -1,17 +1,17 @@
-// A tool call that waits for a person's word: the buttons on its card
+// Approval of tool calls: the buttons on a call's card
 
 function addDecision(card) {
   if (!card.dataset.ticket) return;
   card.open = true;
   const tool = card.querySelector(".nbc-tool-name").textContent;
-  const always = `Let this call run, and every later one of ${tool} in this session`;
+  const always = `Run this call, and approve every later ${tool} call in this session`;
   card.append(
     tag(
       "div",
       "nbc-decision",
-      { role: "group", "aria-label": `May ${tool} run?` },
-      button("nbc-primary nbc-approve", "Approve", "Let this call run"),
-      button("nbc-deny", "Deny", "Do not let it run; the model is told"),
+      { role: "group", "aria-label": `Run ${tool}?` },
+      button("nbc-primary nbc-approve", "Approve", "Run this call"),
+      button("nbc-deny", "Deny", "Do not run it; the model gets a denial"),
       button("nbc-always", "Always in this session", always),
     ),
   );
@@ -20,7 +20,7 @@ function addDecision(card) {
 function waitingText(waiting) {
   const [first, ...others] = waiting;
   if (!first) return "";
-  return others.length ? `${count(waiting.length)} tools wait for you` : `${first.tool} waits for you`;
+  return others.length ? `${count(waiting.length)} tools are waiting for your approval` : `${first.tool} is waiting for your approval`;
 }
 
 class Decisions {
@@ -49,7 +49,7 @@ class Decisions {
   }
 }
 
-// The card's title keeps the focus: the buttons are gone a moment later.
+// Focus the card's title: the buttons are removed a moment later.
 function closeDecision(card) {
   card.querySelector("summary").focus({ preventScroll: true });
   for (const choice of card.querySelectorAll(".nbc-decision button")) choice.disabled = true;

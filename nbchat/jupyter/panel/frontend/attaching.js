@@ -1,4 +1,4 @@
-// What a message points at in the notebook: chips above it, and what goes out for each
+// Attachments: chips above the message, and a preview of what each sends
 
 class PreviewDialog extends Dialog {
   constructor(panel) {
@@ -35,14 +35,14 @@ class PreviewDialog extends Dialog {
   }
 }
 
-// The chips above the message: what it points at in the notebook
+// The chips above the message
 
 class Attached {
   constructor(panel) {
     this.panel = panel;
     this.token = null;
     this.chips = [];
-    this.known = ""; // the words with an @ that were asked about last
+    this.known = ""; // the words with an @ that were looked up last
     this.ask = later(() => this.look());
   }
 
@@ -58,12 +58,12 @@ class Attached {
     const words = this.words();
     if (words === this.known) return;
     this.known = words;
-    this.token = null; // an answer that is under way is about other words
+    this.token = null; // an answer still to come is about other words
     if (words) this.ask();
     else this.draw([]);
   }
 
-  // Also when nothing was typed: what a name stands for may have changed.
+  // Also when nothing was typed: a variable may have changed.
   look() {
     this.known = this.words();
     if (!this.known || this.panel.isGone) return;
@@ -97,11 +97,11 @@ class Attached {
     const drop = button("nbc-attached-drop", "×", `Do not attach ${mention}`);
     drop.setAttribute("aria-label", drop.title);
     drop.addEventListener("click", () => this.drop(mention));
-    const told = problem ? tag("span", "nbc-attached-problem", {}, problem) : open;
-    return tag("li", "nbc-attached-chip", { "data-missing": String(Boolean(problem)) }, told, drop);
+    const shown = problem ? tag("span", "nbc-attached-problem", {}, problem) : open;
+    return tag("li", "nbc-attached-chip", { "data-missing": String(Boolean(problem)) }, shown, drop);
   }
 
-  // Without its @ it is a word like any other: what is written is what is sent.
+  // Without its @ it is a plain word.
   drop(mention) {
     const { input } = this.panel.parts;
     const literal = mention.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");

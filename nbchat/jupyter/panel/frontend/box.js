@@ -1,11 +1,11 @@
-// The box a message is typed in
+// The input box
 
 const INPUT_LIMIT_PIXELS = 180;
 
 class Box {
   constructor(panel) {
     this.panel = panel;
-    this.offered = null; // what came back, as it stands in the box of every view
+    this.offered = null; // the text that came back, the same in every view
     const { input, form } = panel.parts;
     input.addEventListener("keydown", (event) => this.onKey(event));
     input.addEventListener("input", () => this.onInput());
@@ -20,7 +20,7 @@ class Box {
 
   onKey(event) {
     if (this.panel.completer.takes(event)) return;
-    if (event.key === "Escape" && !event.isComposing) this.panel.rewriting.cancel();
+    if (event.key === "Escape" && !event.isComposing) this.panel.editing.cancel();
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
     event.preventDefault();
     this.submit();
@@ -43,8 +43,8 @@ class Box {
 
   submit() {
     const { input } = this.panel.parts;
-    if (this.panel.rewriting.isOn) {
-      this.panel.rewriting.submit();
+    if (this.panel.editing.isOn) {
+      this.panel.editing.submit();
       return;
     }
     const text = tidied(input.value);
@@ -56,13 +56,13 @@ class Box {
     input.focus(); // from the button, which is hidden now
   }
 
-  // What comes back stands before what is being typed.
-  offerDraft({ text, place }) {
-    const { parts, rewriting } = this.panel;
-    if (place !== undefined) {
-      rewriting.begin(place, text, "");
-    } else if (rewriting.isOn) {
-      rewriting.draft = joined(text, rewriting.draft);
+  // Text that comes back goes before the text being typed.
+  offerDraft({ text, position }) {
+    const { parts, editing } = this.panel;
+    if (position !== undefined) {
+      editing.begin(position, text, "");
+    } else if (editing.isOn) {
+      editing.draft = joined(text, editing.draft);
     } else {
       parts.input.value = joined(text, parts.input.value);
       this.onInput();
@@ -70,11 +70,11 @@ class Box {
     this.offered = text;
   }
 
-  // What another view has sent since, nobody needs here, unless it was changed.
+  // Remove text that another view has sent since, unless it was changed here.
   forgetSent(queue) {
-    const { parts, rewriting } = this.panel;
+    const { parts, editing } = this.panel;
     if (!queue.includes(this.offered) || parts.input.value !== this.offered) return;
-    if (rewriting.isOn) return rewriting.show(null, rewriting.draft);
+    if (editing.isOn) return editing.show(null, editing.draft);
     parts.input.value = "";
     this.onInput();
   }

@@ -1,33 +1,33 @@
-// What can be done with a block of code
+// Buttons of a code block: copy, insert, run
 
-const TOLD_MILLISECONDS = 6000;
+const NOTICE_MILLISECONDS = 6000;
 
-// Other than the two joiners, which belong to letters and emojis
-const UNSEEN = /(?![\n\t\u200c\u200d])[\p{Cc}\p{Cf}\p{Cn}\p{Co}\p{Zl}\p{Zp}]/gu;
+// Except the two joiners, which belong to letters and emojis
+const INVISIBLE = /(?![\n\t\u200c\u200d])[\p{Cc}\p{Cf}\p{Cn}\p{Co}\p{Zl}\p{Zp}]/gu;
 
 function addCodeButtons(root, notebook) {
   for (const block of root.querySelectorAll(".nbc-md pre")) {
     const box = tag("div", "nbc-codebox");
     block.replaceWith(box);
     box.append(codeBar(block.dataset.language ?? "", notebook), block);
-    markUnseen(block);
+    markInvisible(block);
   }
 }
 
 function codeBar(name, notebook) {
   const language = tag("span", "nbc-language", {}, name);
-  const told = tag("span", "nbc-code-told", { role: "status" });
-  const bar = tag("div", "nbc-codebar", {}, language, told);
+  const notice = tag("span", "nbc-code-notice", { role: "status" });
+  const bar = tag("div", "nbc-codebar", {}, language, notice);
   bar.append(codeButton("copy", "Copy", "Copy the code"));
   if (!notebook.model) return bar;
   const where = "the cell you were in";
-  bar.append(codeButton("insert", "Insert", `Insert it as a cell below ${where}`));
+  bar.append(codeButton("insert", "Insert", `Insert it as a new cell below ${where}`));
   if (notebook.speaks(name)) bar.append(codeButton("run", "Run", "Run it in a new cell …"));
   const more = codeButton("more", "⋯", "Insert above, replace");
-  more.setAttribute("aria-label", "More to do with the code");
+  more.setAttribute("aria-label", "More actions for this code");
   more.setAttribute("aria-expanded", "false");
-  const above = codeButton("above", "Insert above", `Insert it as a cell above ${where}`);
-  const replace = codeButton("replace", "Replace cell", `Put it in the place of ${where}`);
+  const above = codeButton("above", "Insert above", `Insert it as a new cell above ${where}`);
+  const replace = codeButton("replace", "Replace cell", `Replace ${where} with it`);
   bar.append(tag("span", "nbc-code-more", { hidden: "" }, above, replace), more);
   return bar;
 }
@@ -38,16 +38,16 @@ function codeButton(action, label, title) {
   return made;
 }
 
-// Each as its number, which stands beside it: what is copied or inserted stays the same.
-function markUnseen(block) {
+// Show the code point beside each; what is copied or inserted is unchanged.
+function markInvisible(block) {
   const walker = document.createTreeWalker(block, NodeFilter.SHOW_TEXT);
   const texts = [];
   while (walker.nextNode()) texts.push(walker.currentNode);
-  const hiding = texts.filter(({ data }) => data.search(UNSEEN) >= 0);
+  const hiding = texts.filter(({ data }) => data.search(INVISIBLE) >= 0);
   for (const text of hiding) {
     const parts = [];
     let end = 0;
-    for (const { 0: mark, index } of text.data.matchAll(UNSEEN)) {
+    for (const { 0: mark, index } of text.data.matchAll(INVISIBLE)) {
       const number = mark.codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
       parts.push(text.data.slice(end, index));
       parts.push(tag("span", "nbc-invisible", { "data-mark": `U+${number}` }, mark));
@@ -86,18 +86,18 @@ class CodeActions {
 
   insert({ code, language, bar }) {
     const index = this.panel.notebook.insertBelow(source(code), language);
-    this.tell(bar, `Inserted as ${this.cell(index)}`);
+    this.notify(bar, `Inserted as ${this.cell(index)}`);
   }
 
   above({ code, language, bar }) {
     const index = this.panel.notebook.insertAbove(source(code), language);
-    this.tell(bar, `Inserted as ${this.cell(index)}`);
+    this.notify(bar, `Inserted as ${this.cell(index)}`);
   }
 
   replace({ code, language, bar }) {
     const index = this.panel.notebook.replace(source(code), language);
-    const told = index === null ? "Click into the cell to replace first" : "Replaced";
-    this.tell(bar, index === null ? told : `${told} ${this.cell(index)}`);
+    const hint = "First click into the cell to replace";
+    this.notify(bar, index === null ? hint : `Replaced ${this.cell(index)}`);
   }
 
   run({ code, language, bar, pressed }) {
@@ -109,24 +109,24 @@ class CodeActions {
     const { notebook } = this.panel;
     const index = notebook.insertBelow(code, language);
     const cell = this.cell(index);
-    this.tell(bar, `Running as ${cell}`, null);
+    this.notify(bar, `Running as ${cell}`, null);
     const isDone = await notebook.run(index);
-    this.tell(bar, `${isDone ? "Ran" : "Failed"} as ${cell}`);
+    this.notify(bar, `${isDone ? "Ran" : "Failed"} as ${cell}`);
   }
 
   cell(index) {
     return `cell ${index + 1} of ${this.panel.notebook.cells.length}`;
   }
 
-  tell(bar, text, milliseconds = TOLD_MILLISECONDS) {
-    const told = bar.querySelector(".nbc-code-told");
-    told.textContent = text;
-    const forget = () => told.textContent === text && (told.textContent = "");
+  notify(bar, text, milliseconds = NOTICE_MILLISECONDS) {
+    const notice = bar.querySelector(".nbc-code-notice");
+    notice.textContent = text;
+    const forget = () => notice.textContent === text && (notice.textContent = "");
     if (milliseconds) setTimeout(forget, milliseconds);
   }
 }
 
-// The line's end before the closing fence belongs to the fence.
+// The line break before the closing fence is part of the fence.
 function source(code) {
   return code.replace(/\n$/, "");
 }

@@ -1,19 +1,19 @@
-// The dialog before a compaction by hand: what it would do, and what to keep
+// The dialog before a compaction by hand: what it would do, what to keep
 
 const MOST_TOKENS = 1e9;
 
 class CompactDialog extends Dialog {
   constructor(panel) {
-    super(panel, { title: "Summarize conversation history", className: "nbc-compacting" });
+    super(panel, { title: "Compact the conversation", className: "nbc-compacting" });
     this.plan = null;
     this.figures = tag("dl", "nbc-figures");
     this.warning = tag("div", "nbc-dialog-warning", { role: "status" });
     const hint = { type: "text", placeholder: "open questions, decisions …", "data-first": "" };
     this.focus = tag("input", "", hint);
-    const amount = { type: "number", min: "0", step: "any", placeholder: "as the policy says" };
+    const amount = { type: "number", min: "0", step: "any", placeholder: "set by the policy" };
     this.keep = tag("input", "", amount);
-    this.confirm = button("nbc-primary", "Summarize", "Summarize now", "submit");
-    const cancel = button("", "Cancel", "Change nothing");
+    this.confirm = button("nbc-primary", "Compact", "Compact now", "submit");
+    const cancel = button("", "Cancel", "Close without changes");
     this.footer.append(cancel, this.confirm);
     this.form = tag("form", "nbc-fields", {}, this.figures, this.warning);
     this.form.append(
@@ -36,11 +36,11 @@ class CompactDialog extends Dialog {
   }
 
   ask() {
-    this.panel.send({ type: "plan", keep: this.wish().keep, token: this.newToken() });
+    this.panel.send({ type: "plan", keep: this.options().keep, token: this.newToken() });
     this.draw();
   }
 
-  wish() {
+  options() {
     const tokens = Math.min(Math.max(0, Math.round(this.keep.value)), MOST_TOKENS);
     return { focus: this.focus.value.trim(), keep: this.keep.value === "" ? null : tokens };
   }
@@ -56,9 +56,9 @@ class CompactDialog extends Dialog {
     if (!this.isOpen) return;
     const isWaiting = this.token !== null;
     const { skip = "", warning = "" } = this.plan ?? {};
-    if (isWaiting && !this.plan) this.status.textContent = "Looking at the conversation …";
+    if (isWaiting && !this.plan) this.status.textContent = "Planning …";
     this.figures.setAttribute("aria-busy", String(isWaiting));
-    const text = skip ? `Nothing can be summarized now: ${skip}.` : warning;
+    const text = skip ? `Nothing can be compacted now: ${skip}.` : warning;
     this.warning.hidden = !text;
     if (this.warning.textContent !== text) this.warning.textContent = text;
     const isBlocked = this.panel.isGone || this.panel.state.is_busy;
@@ -73,28 +73,28 @@ class CompactDialog extends Dialog {
     event.preventDefault();
     if (this.confirm.disabled) return;
     this.close();
-    this.panel.compact(this.wish());
+    this.panel.compact(this.options());
   }
 }
 
 function planRows(plan) {
   const { tokens_before: before, tokens_after: after } = plan;
-  const messages = ["Messages in total", count(plan.messages)];
-  const known = plan.summarized ? [["Summarized before", count(plan.summarized)]] : [];
+  const messages = ["All messages", count(plan.messages)];
+  const known = plan.summarized ? [["Already compacted", count(plan.summarized)]] : [];
   const now = ["Tokens now", count(before)];
   if (plan.skip) return [messages, ...known, now];
   const saved = after < before ? ` (−${percent(1 - after / before)})` : "";
   return [
     messages,
     ...known,
-    ["To be summarized", count(plan.folded)],
-    ["Stay as they are", count(plan.kept)],
+    ["To be compacted", count(plan.compacted)],
+    ["Kept word for word", count(plan.kept)],
     now,
-    ["Tokens after, at most about", `${count(after)}${saved}`],
+    ["Tokens afterwards, at most about", `${count(after)}${saved}`],
   ];
 }
 
 function addRetryButton(banner) {
   if (!banner.matches(".nbc-banner[data-state='failed']")) return;
-  banner.append(button("nbc-retry", "Retry", "Try to compact once more"));
+  banner.append(button("nbc-retry", "Retry", "Try to compact again"));
 }

@@ -6,11 +6,11 @@ class Completer {
   constructor(panel) {
     this.panel = panel;
     this.token = null;
-    this.known = null; // what the kernel offered for the list that is open
-    this.word = null; // what is being completed: its sign, its letters, where it begins
-    this.closedAt = null; // the beginning of the word for which Escape was pressed
+    this.known = null; // what the kernel offers for the open list
+    this.word = null; // the word being completed: sign, letters, start
+    this.closedAt = null; // start of the word for which Escape was pressed
     this.items = [];
-    this.place = 0;
+    this.index = 0;
     const { choices } = panel.parts;
     choices.addEventListener("mousedown", (event) => event.preventDefault());
     choices.addEventListener("click", (event) => this.clicked(event));
@@ -22,7 +22,7 @@ class Completer {
 
   follow() {
     const found = wordAtCaret(this.panel.parts.input);
-    const word = found?.sign === "/" && this.panel.rewriting.isOn ? null : found;
+    const word = found?.sign === "/" && this.panel.editing.isOn ? null : found;
     if (!word || word.start !== this.word?.start || word.sign !== this.word?.sign) {
       this.known = this.closedAt = null;
     }
@@ -50,7 +50,7 @@ class Completer {
     const { sign, letters } = this.word;
     const offered = sign === "/" ? this.known.commands : this.known.names;
     this.items = matching(offered, letters);
-    this.place = 0;
+    this.index = 0;
     const { choices } = this.panel.parts;
     choices.setAttribute("aria-label", sign === "/" ? "Commands" : "What to attach");
     const rows = this.items.map((item, n) => choice(item, `${choices.id}-${n}`, sign));
@@ -61,8 +61,8 @@ class Completer {
 
   mark() {
     const { choices, input } = this.panel.parts;
-    [...choices.children].forEach((row, n) => row.setAttribute("aria-selected", n === this.place));
-    const chosen = this.isOpen ? choices.children[this.place] : null;
+    [...choices.children].forEach((row, n) => row.setAttribute("aria-selected", n === this.index));
+    const chosen = this.isOpen ? choices.children[this.index] : null;
     if (chosen) input.setAttribute("aria-activedescendant", chosen.id);
     else input.removeAttribute("aria-activedescendant");
     chosen?.scrollIntoView({ block: "nearest" });
@@ -78,7 +78,7 @@ class Completer {
     this.hide();
   }
 
-  // Whether a key was meant for the list
+  // Whether the list handles a key
   takes(event) {
     if (!this.isOpen || event.isComposing || event.shiftKey) return false;
     if (CARET_KEYS.has(event.key)) this.close(); // the caret leaves the word
@@ -90,7 +90,7 @@ class Completer {
       Enter: () => this.choose(),
       Escape: () => this.close(),
     };
-    const isWhole = this.items[this.place].name === this.word.letters;
+    const isWhole = this.items[this.index].name === this.word.letters;
     if (!steps[event.key] || (event.key === "Enter" && isWhole)) {
       if (event.key === "Enter") this.close();
       return false;
@@ -101,20 +101,20 @@ class Completer {
   }
 
   move(step) {
-    this.place = (this.place + step + this.items.length) % this.items.length;
+    this.index = (this.index + step + this.items.length) % this.items.length;
     this.mark();
   }
 
   clicked(event) {
     const row = event.target.closest("[role=option]");
     if (!row) return;
-    this.place = [...row.parentElement.children].indexOf(row);
+    this.index = [...row.parentElement.children].indexOf(row);
     this.choose();
   }
 
   choose() {
     const { input } = this.panel.parts;
-    const { name, arguments: wanted } = this.items[this.place];
+    const { name, arguments: wanted } = this.items[this.index];
     const { sign, start } = this.word;
     const goesOn = sign === "/" ? Boolean(wanted) : !name.endsWith(":");
     const text = `${sign}${name}${goesOn ? " " : ""}`;

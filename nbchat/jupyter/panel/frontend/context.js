@@ -1,4 +1,4 @@
-// What the context holds, part by part, and what the session has cost
+// The context part by part, and the costs of the session
 
 const PARTS = {
   system: "System prompt",
@@ -6,14 +6,14 @@ const PARTS = {
   pins: "Pinned rules",
   summary: "Summary",
   history: "Messages",
-  input: "Not answered yet",
-  reserve: "Kept free for the answer",
+  input: "Current message",
+  reserve: "Reserved for the answer",
   free: "Free",
 };
 
 class ContextDialog extends Dialog {
   constructor(panel) {
-    super(panel, { title: "What the context holds", className: "nbc-context" });
+    super(panel, { title: "Context", className: "nbc-context" });
     this.bar = tag("div", "nbc-stack", { role: "img" });
     this.parts = tag("table", "nbc-table");
     this.outlook = tag("p", "nbc-context-outlook");
@@ -54,14 +54,14 @@ function partsOf({ parts }) {
   return parts.map(({ name, tokens }) => [name, tokens]).filter(([, tokens]) => tokens > 0);
 }
 
-function roomOf({ reserve, free, window: limit }) {
+function freeOf({ reserve, free, window: limit }) {
   return limit === null ? [] : [["reserve", reserve], ["free", free]];
 }
 
 function drawStack(bar, held) {
   const { total, window: limit, limit: guard } = held;
   const whole = Math.max(limit ?? 0, total, 1);
-  const segments = [...partsOf(held), ...roomOf(held)].filter(([, tokens]) => tokens > 0);
+  const segments = [...partsOf(held), ...freeOf(held)].filter(([, tokens]) => tokens > 0);
   bar.replaceChildren(...segments.map(([name, tokens]) => segment(name, tokens, whole)));
   if (guard !== null && guard < whole) {
     const mark = tag("span", "nbc-stack-mark");
@@ -69,8 +69,8 @@ function drawStack(bar, held) {
     mark.title = `Compacts at ${count(guard)} tokens`;
     bar.append(mark);
   }
-  const told = segments.map(([name, tokens]) => `${PARTS[name]} ${percent(tokens / whole)}`);
-  bar.setAttribute("aria-label", told.join(", "));
+  const labels = segments.map(([name, tokens]) => `${PARTS[name]} ${percent(tokens / whole)}`);
+  bar.setAttribute("aria-label", labels.join(", "));
 }
 
 function segment(name, tokens, whole) {
@@ -85,9 +85,9 @@ function partRows(held) {
   const whole = Math.max(limit ?? total, 1);
   const head = tableHead(["Part", "Tokens", limit ? "Of the window" : "Share"]);
   const rowOf = ([name, tokens]) => partRow(name, tokens, whole);
-  const sum = tableRow(["In use", count(total), share(total, whole)]);
+  const sum = tableRow(["Used", count(total), share(total, whole)]);
   sum.className = "nbc-sum";
-  const rows = [...partsOf(held).map(rowOf), sum, ...roomOf(held).map(rowOf)];
+  const rows = [...partsOf(held).map(rowOf), sum, ...freeOf(held).map(rowOf)];
   return [head, tag("tbody", "", {}, ...rows)];
 }
 
@@ -104,8 +104,8 @@ function share(tokens, whole) {
 }
 
 function outlookText({ window: limit, limit: guard, policy, outlook }) {
-  const size = limit === null ? "The model's window is not known." : `The window has ${plural(limit, "token")}.`;
-  const when = guard === null ? "" : ` Compacted at the latest at ${count(guard)}, the mark.`;
+  const size = limit === null ? "The context window of the model is unknown." : `The context window has ${plural(limit, "token")}.`;
+  const when = guard === null ? "" : ` It is compacted at ${count(guard)} tokens at the latest (the mark).`;
   return `${size}${when}\nPolicy ${policy}: ${outlook}.`;
 }
 
@@ -120,7 +120,7 @@ function costRows(costs) {
 function costCells({ label, requests, input, cached, output, is_estimated: isEstimated, dollars }) {
   const about = isEstimated ? "about " : "";
   const asked = requests === null ? "" : count(requests);
-  const cost = dollars || "not known";
+  const cost = dollars || "unknown";
   return [label, asked, `${about}${count(input)}`, count(cached), count(output), cost];
 }
 

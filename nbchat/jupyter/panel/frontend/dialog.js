@@ -1,11 +1,11 @@
-// A dialog over the panel, whose other parts are inert while it is open
+// A dialog over the panel; the rest is inert while it is open
 
 const FOCUSABLE = "button, input, select, textarea, summary, a[href], [tabindex='0']";
 
 class Dialog {
   constructor(panel, { title, className, note = "" }) {
     this.panel = panel;
-    this.token = null; // of the question that waits for its answer
+    this.token = null; // of the query that waits for its answer
     this.content = tag("div", "nbc-dialog-content");
     this.status = tag("div", "nbc-dialog-status", { role: "status" });
     this.footer = tag("div", "nbc-dialog-footer", {}, this.status);
@@ -55,7 +55,7 @@ class Dialog {
     }
   }
 
-  // Make a token for a question, whose answer all views will hear
+  // Make a token for a query; its answer reaches all views
   newToken() {
     this.token = newToken();
     return this.token;
@@ -71,12 +71,12 @@ class Dialog {
     });
   }
 
-  // A key pressed where nothing has the focus would be a command to the notebook.
+  // Without a focused element the next key would be a notebook command.
   keepFocus(step) {
     const hadFocus = this.box.contains(document.activeElement);
     step();
     const focused = document.activeElement;
-    const isLost = !this.box.contains(focused) || focused.disabled; // that one loses it soon
+    const isLost = !this.box.contains(focused) || focused.disabled; // a disabled element loses it
     if (hadFocus && isLost) this.box.focus();
   }
 

@@ -1,13 +1,13 @@
-// The parts of the panel, made once
+// The elements of the panel, made once
 
-const SILENT = "The kernel does not answer: it is busy with a cell, or gone";
+const SILENT = "The kernel is not responding: it is running a cell, or gone";
 
 const FOREIGN =
   "This page and the kernel have different versions of nbchat. Reload the page.";
 
-const MENU = { pins: "Pins", sessions: "Sessions", begin: "New session" };
+const MENU = { pins: "Pins", sessions: "Sessions", new: "New session" };
 
-const EDITING = "Editing an earlier message; the old way stays among the sessions.";
+const EDITING = "Editing an earlier message. The original stays in your sessions.";
 
 function frame() {
   const parts = { ...headParts(), ...middleParts(), ...footParts() };
@@ -34,7 +34,7 @@ function headParts() {
   const meter = tag("div", "nbc-meter", {}, context, meterBar);
   const choosing = { "aria-label": "Compaction policy", title: "Compaction policy" };
   const policy = tag("select", "nbc-policy", { ...choosing, hidden: "" });
-  const history = button("nbc-open-history", "History", "Everything said, to read and search");
+  const history = button("nbc-open-history", "History", "Read and search all messages");
   const compact = button("nbc-compact", "Compact", "Summarize the conversation …");
   const gear = button("nbc-gear", "\u2699\ufe0e", "Settings"); // as text, not as an emoji
   gear.setAttribute("aria-label", "Settings");
@@ -61,10 +61,10 @@ function middleParts() {
     "nbc-empty",
     {},
     tag("div", "nbc-empty-title", {}, "What would you like to know?"),
-    tag("div", "nbc-empty-hint", {}, "Enter sends, Shift+Enter begins a new line"),
-    tag("div", "nbc-empty-hint", {}, "/ lists the commands, @ attaches from the notebook"),
+    tag("div", "nbc-empty-hint", {}, "Enter to send, Shift+Enter for a new line"),
+    tag("div", "nbc-empty-hint", {}, "/ for commands, @ to attach from the notebook"),
   );
-  // Earlier pages and redrawn items come here, too: what is news is announced apart.
+  // Not live: earlier pages and redrawn items are added here, too (see announcing.js).
   const quiet = { role: "log", "aria-label": "Conversation", "aria-live": "off" };
   const log = tag("div", "nbc-log", quiet);
   const live = tag("div", "nbc-live", { "aria-live": "off" });
@@ -76,27 +76,27 @@ function middleParts() {
   const scroller = tag("div", "nbc-scroller", scrolling, content);
   const jump = button("nbc-jump", "Latest", "Jump to the latest message");
   const badge = tag("span", "nbc-badge");
-  const told = tag("div", "nbc-told");
+  const summaryText = tag("div", "nbc-summary-shown");
   const title = tag("summary", "", {}, tag("span", "nbc-summarized-title", {}, "Summary"), badge);
-  const summarized = tag("details", "nbc-summarized", { hidden: "" }, title, told);
+  const summarized = tag("details", "nbc-summarized", { hidden: "" }, title, summaryText);
   const middle = tag("div", "nbc-middle", {}, summarized, scroller, jump);
-  const bar = { summarized, badge, told };
+  const bar = { summarized, badge, summaryText };
   return { middle, ...bar, scroller, content, empty, log, live, status, statusText, jump };
 }
 
 function footParts() {
   const gone = tag("div", "nbc-gone", { role: "alert" });
   const foreign = tag("div", "nbc-gone", { role: "alert" }, FOREIGN);
-  const queue = tag("ul", "nbc-queue", { "aria-label": "Waiting messages" });
+  const queue = tag("ul", "nbc-queue", { "aria-label": "Queued messages" });
   const listId = `nbc-choices-${newToken()}`; // several panels may be on one page
   const attachments = tag("ul", "nbc-attachments", { "aria-label": "Attached", hidden: "" });
   const choices = tag("ul", "nbc-choices", { id: listId, role: "listbox", hidden: "" });
   const typing = { rows: "1", placeholder: "Ask anything", "aria-label": "Message" };
   const completing = { "aria-autocomplete": "list", "aria-controls": listId };
   const input = tag("textarea", "nbc-input", { ...typing, ...completing });
-  const cancelEditing = button("", "Cancel", "Leave it as it is (Escape)");
-  const told = tag("span", "", { role: "status" }, EDITING);
-  const editing = tag("div", "nbc-editing", { hidden: "" }, told, cancelEditing);
+  const cancelEditing = button("", "Cancel", "Cancel editing (Escape)");
+  const notice = tag("span", "", { role: "status" }, EDITING);
+  const editing = tag("div", "nbc-editing", { hidden: "" }, notice, cancelEditing);
   const stop = button("nbc-stop", "Stop", "Stop the answer");
   const send = button("nbc-send", "Send", "Send the message", "submit");
   const buttons = tag("div", "nbc-buttons", {}, stop, send);
@@ -107,8 +107,8 @@ function footParts() {
 
 function goneText(isEmpty) {
   const cure = "voila" in document.body.dataset ? "reload the page" : "run the cell again";
-  if (isEmpty) return `The kernel is gone: ${cure} to open a chat.`;
-  return `The kernel is gone. The conversation stays readable; ${cure} to go on.`;
+  if (isEmpty) return `The kernel is gone. To open a chat, ${cure}.`;
+  return `The kernel is gone. The conversation stays readable; to continue, ${cure}.`;
 }
 
 function streamOf(kind) {
@@ -120,5 +120,5 @@ function streamOf(kind) {
       ? tag("details", "nbc-entry nbc-thinking", { open: "" }, tag("summary", "", {}, "Thinking"))
       : tag("article", "nbc-entry nbc-assistant", { "aria-label": "Assistant" });
   root.append(blocks, open);
-  return { root, blocks, text, unseen: tag("div"), unseenText: "", isCut: false };
+  return { root, blocks, text, hidden: tag("div"), hiddenText: "", isCut: false };
 }

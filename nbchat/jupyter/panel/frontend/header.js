@@ -17,7 +17,7 @@ function drawMeter({ meter, meterText, meterWindow, meterBar, meterFill }, figur
   meter.classList.toggle("nbc-has-bar", Boolean(threshold || limit));
   const text = meterLines(figures, used, held).join(" ");
   const session = spent ? `\nThis session: ${spent}.` : "";
-  meter.title = `${text}${session}\nClick to see what the context holds.`;
+  meter.title = `${text}${session}\nClick for details.`;
   meterBar.setAttribute("aria-valuetext", text);
   meterBar.setAttribute("aria-valuemin", "0");
   meterBar.setAttribute("aria-valuemax", "100");
@@ -26,11 +26,11 @@ function drawMeter({ meter, meterText, meterWindow, meterBar, meterFill }, figur
 
 function meterLines({ tokens, threshold, context, window: limit }, used, held) {
   const seen = limit
-    ? `The model sees ${count(context)} of ${count(limit)} tokens of its window (${percent(held)}).`
-    : `The model sees ${count(context)} tokens.`;
+    ? `The context has ${count(context)} of ${count(limit)} tokens (${percent(held)} of the window).`
+    : `The context has ${count(context)} tokens.`;
   if (!threshold) return [seen];
   const of = `${count(tokens)} of ${count(threshold)} input tokens (${percent(used)})`;
-  return [`Since the last compaction: ${of}; when full, the next is due.`, seen];
+  return [`Since the last compaction: ${of}; the next compaction is due when this is full.`, seen];
 }
 
 function drawModel({ model: opener, dot }, state, isGone) {
@@ -38,7 +38,7 @@ function drawModel({ model: opener, dot }, state, isGone) {
   const names = { starting: "starting …", failed: "no model" };
   opener.textContent = names[phase] ?? model ?? (isGone ? "not connected" : "connecting …");
   opener.disabled = phase !== "ready" || isGone;
-  opener.title = model ? `${model}: choose another` : "";
+  opener.title = model ? `${model}: choose another model` : "";
   dot.dataset.state = isGone ? "gone" : dotState(state);
 }
 

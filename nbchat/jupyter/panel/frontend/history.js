@@ -1,14 +1,14 @@
-// Everything said, to read and search
+// All messages, to read and search
 
 const SEEN = {
   summarized: "in the summary",
-  shortened: "seen shortened",
-  "left out": "left out",
+  shortened: "shortened",
+  excluded: "excluded",
 };
 
 class HistoryView extends Dialog {
   constructor(panel) {
-    const note = ": everything said, not what the model sees";
+    const note = ": all messages, including those the model no longer sees";
     super(panel, { title: "Full history", className: "nbc-history", note });
     const typing = { type: "search", placeholder: "Search for words", "data-first": "" };
     this.search = tag("input", "", { ...typing, "aria-label": "Search the history" });
@@ -37,7 +37,7 @@ class HistoryView extends Dialog {
   ask(before) {
     this.before = before;
     const query = this.search.value.trim();
-    this.status.textContent = "Looking …";
+    this.status.textContent = "Searching …";
     this.panel.send({ type: "history", query, before, token: this.newToken() });
   }
 
@@ -47,7 +47,7 @@ class HistoryView extends Dialog {
     const below = this.scroller.scrollHeight - this.scroller.scrollTop;
     if (this.before === null) this.list.replaceChildren(...rows);
     else this.list.prepend(...rows);
-    this.first = items.find((item) => item.place !== null)?.place ?? 0;
+    this.first = items.find((item) => item.position !== null)?.position ?? 0;
     this.earlier.hidden = !hasMore;
     const height = this.scroller.scrollHeight;
     this.scroller.scrollTop = this.before === null ? height : height - below;
@@ -55,12 +55,12 @@ class HistoryView extends Dialog {
   }
 }
 
-function historyRow({ place, label, seen, html }, isSearch, notebook) {
+function historyRow({ position, label, seen, html }, isSearch, notebook) {
   const content = fromHtml(html) ?? tag("div");
   if (isSearch && content.matches("details")) content.open = true;
   addCodeButtons(content, notebook);
-  if (place === null) return tag("div", "nbc-row nbc-row-wide", {}, content);
-  const number = tag("span", "nbc-row-place", {}, `#${place}`);
+  if (position === null) return tag("div", "nbc-row nbc-row-wide", {}, content);
+  const number = tag("span", "nbc-row-position", {}, `#${position}`);
   const mark = SEEN[seen] ? [tag("span", "nbc-chip", {}, SEEN[seen])] : [];
   const gutter = tag("div", "nbc-row-gutter", {}, label, " ", number, ...mark);
   return tag("div", "nbc-row", { "data-seen": seen }, gutter, content);

@@ -1,15 +1,15 @@
-// What a panel knows of its kernel: whether it answers, is slow to, or is gone
+// The connection to the kernel: whether it answers, is busy, or is gone
 
 const ENDED = new Set(["restarting", "autorestarting", "terminating", "dead"]);
 const RETRY_MILLISECONDS = 3000; // ask again for a snapshot that does not come
-const SILENCE_MILLISECONDS = 10000; // a busy kernel says something more often than this
-const IDLE_MILLISECONDS = 2 * RETRY_MILLISECONDS; // one without work answers long before
+const SILENCE_MILLISECONDS = 10000; // a busy kernel sends messages more often
+const IDLE_MILLISECONDS = 2 * RETRY_MILLISECONDS; // an idle kernel answers long before
 
 class KernelLink {
   constructor(panel) {
     this.panel = panel;
     this.isGone = false;
-    this.isSlow = false; // no answer yet: it may be running a cell, or be gone
+    this.isSlow = false; // no answer yet: it runs a cell, or is gone
     this.lastHeard = this.askedAt = Date.now();
     this.id = this.kernel?.id;
     panel.onModel("comm_live_update", () => this.setGone(true));
@@ -21,7 +21,7 @@ class KernelLink {
     return this.panel.model.widget_manager?.kernel; // null where there is none
   }
 
-  // Voilà tells its widgets nothing of a kernel that ends.
+  // Voilà does not report to its widgets that a kernel ended.
   listenToStatus() {
     const { statusChanged } = this.kernel ?? {};
     const react = (_kernel, status) => ENDED.has(status) && this.setGone(true);
@@ -38,19 +38,19 @@ class KernelLink {
     }
   }
 
-  heard() {
+  onMessage() {
     this.lastHeard = Date.now();
     this.id = this.kernel?.id;
     if (this.isSlow) this.setSlow(false);
     this.setGone(false);
   }
 
-  // Something was asked of it that takes time from now on.
-  expectNews() {
+  // A request was sent: measure the silence from now on.
+  expectMessage() {
     this.lastHeard = Date.now();
   }
 
-  // Once a second: ask for what does not come
+  // Once a second: ask again for what did not arrive
   tick() {
     if (this.isGone) return;
     if (this.isLost()) return this.setGone(true);
@@ -63,8 +63,8 @@ class KernelLink {
     this.setSlow(isNew || silence > patience + RETRY_MILLISECONDS);
   }
 
-  // JupyterLab tells its widgets nothing of a kernel that another one takes the place of,
-  // and restores those that a notebook was saved with, whether or not there is a kernel.
+  // JupyterLab does not tell its widgets when another kernel replaces theirs, and restores
+  // the widgets of a saved notebook with or without a kernel.
   isLost() {
     const { kernel } = this;
     if (this.id !== undefined && kernel?.id !== this.id) return true;
@@ -73,7 +73,7 @@ class KernelLink {
     return isUnheard && couldAnswer && Date.now() - this.lastHeard > IDLE_MILLISECONDS;
   }
 
-  // Unlike a resync this is always answered, by a kernel that can.
+  // Unlike a resync, a hello is always answered.
   askAgain() {
     this.askedAt = Date.now();
     this.send({ type: "hello" });

@@ -1,4 +1,4 @@
-// The menu behind the dots: what is not needed every minute
+// The menu behind the dots
 
 class Menu {
   constructor(panel) {
@@ -42,11 +42,11 @@ class Menu {
 
   onKey(event) {
     const { items } = this;
-    const place = items.indexOf(document.activeElement);
+    const index = items.indexOf(document.activeElement);
     const go = (to) => items.at(to % items.length).focus();
     const steps = {
-      ArrowDown: () => go(place + 1),
-      ArrowUp: () => go(place - 1),
+      ArrowDown: () => go(index + 1),
+      ArrowUp: () => go(index - 1),
       Home: () => go(0),
       End: () => go(-1),
       Escape: () => this.close(),
@@ -71,11 +71,11 @@ class Menu {
     const { more, menu } = this.panel.parts;
     const { pins = [], has_sessions: hasSessions, phase, is_busy: isBusy } = this.panel.state;
     const [pinned, ...sessions] = menu.children;
-    const [, begin] = sessions;
+    const [, create] = sessions;
     pinned.textContent = pins.length ? `Pins (${pins.length})` : "Pins";
     sessions.forEach((item) => (item.hidden = !hasSessions));
-    begin.disabled = Boolean(isBusy);
-    begin.title = isBusy ? "Wait for the answer, or stop it" : "";
+    create.disabled = Boolean(isBusy);
+    create.title = isBusy ? "Wait for the answer or stop it" : "";
     more.disabled = phase !== "ready" || this.panel.isGone;
     if (more.disabled) this.hide();
   }

@@ -1,4 +1,4 @@
-// Which model answers: chosen from a list, or named
+// The dialog to choose or name a model
 
 class ModelDialog extends Dialog {
   constructor(panel) {
@@ -6,7 +6,7 @@ class ModelDialog extends Dialog {
     this.models = [];
     const typing = { type: "text", placeholder: "provider:name", "data-first": "" };
     this.name = tag("input", "", { ...typing, "aria-label": "Model", spellcheck: "false" });
-    this.use = button("nbc-primary", "Use", "Go on with this model", "submit");
+    this.use = button("nbc-primary", "Use", "Use this model", "submit");
     this.form = tag("form", "nbc-search", {}, this.name, this.use);
     this.list = tag("ul", "nbc-model-list", { "aria-label": "Models" });
     const scrolling = { tabindex: "0", role: "region", "aria-label": "Models" };
@@ -28,13 +28,13 @@ class ModelDialog extends Dialog {
     this.name.value = "";
     super.open(opener);
     this.drawList();
-    this.status.textContent = "Asking the server which models it has …";
+    this.status.textContent = "Asking the server for its models …";
     this.panel.send({ type: "models", token: this.newToken() });
   }
 
   answered({ models, problem }) {
     this.models = models;
-    this.status.textContent = problem || `${plural(models.length, "model")}, or name another`;
+    this.status.textContent = problem || `${plural(models.length, "model")}, or enter another name`;
     this.drawList();
   }
 
@@ -82,7 +82,7 @@ function providerOf(name) {
 }
 
 function modelRow(name, current) {
-  const chosen = button("nbc-model-name", name, `Go on with ${name}`);
+  const chosen = button("nbc-model-name", name, `Use ${name}`);
   if (name === current) chosen.setAttribute("aria-current", "true");
   return tag("li", "", {}, chosen);
 }

@@ -1,15 +1,15 @@
-// The notebook around the panel, where there is one: the cell a person was in before the
-// panel, and code that becomes a cell there. Its own undo takes everything back.
+// The notebook around the panel: the cell the user was in before, and code inserted as
+// cells. The notebook's own undo reverts everything.
 
-const TURNS_TO_A_CELL = ["pointerdown", "focusin"];
+const ACTIVATING_EVENTS = ["pointerdown", "focusin"];
 
 class NotebookCells {
   constructor(panel) {
     this.panel = panel;
-    this.anchor = null; // the id of the cell that was active before the panel's own
+    this.anchor = null; // the id of the cell active before the panel's own
     this.newest = null; // the id of the cell inserted below it last
     const note = () => this.note();
-    for (const name of TURNS_TO_A_CELL) {
+    for (const name of ACTIVATING_EVENTS) {
       window.addEventListener(name, note, true); // before another cell becomes the active one
       panel.undo.push(() => window.removeEventListener(name, note, true));
     }
@@ -38,25 +38,25 @@ class NotebookCells {
     return this.cells.findIndex((cell) => cell.id === id);
   }
 
-  // The cell a person was in; else the panel's own, else the last one
-  get place() {
+  // The cell the user was in; else the panel's own, else the last one
+  get index() {
     const index = this.find(this.anchor);
     if (index >= 0) return index;
     const own = this.panel.parts.root.closest(".jp-Cell");
     return own ? indexOf(own) : this.cells.length - 1;
   }
 
-  // Several blocks in a row stand in the order in which they were inserted.
+  // Keep several blocks in the order in which they were inserted.
   insertBelow(code, language) {
     const last = this.find(this.newest);
-    const index = (last >= 0 ? last : this.place) + 1;
+    const index = (last >= 0 ? last : this.index) + 1;
     this.insert(index, code, language);
     this.newest = this.cells[index].id;
     return index;
   }
 
   insertAbove(code, language) {
-    const index = this.place;
+    const index = this.index;
     this.insert(index, code, language);
     return index;
   }
@@ -68,7 +68,7 @@ class NotebookCells {
     this.model.sharedModel.insertCell(index, { ...cell, metadata: { ...metadata, ...trust } });
   }
 
-  // Another cell in its place, not other text in it: so the notebook's undo knows of it.
+  // A new cell rather than new text, so that the notebook's undo covers it.
   replace(code, language) {
     const { sharedModel } = this.model;
     const index = this.find(this.anchor);
@@ -89,7 +89,7 @@ class NotebookCells {
     return Boolean(this.panel.link.kernel && language && names.includes(language));
   }
 
-  // The answer tells whether it went well.
+  // Resolves to whether it succeeded.
   async run(index) {
     const { id } = this.cells[index];
     return runCell(this.model.cells.get(index), this.panel.link.kernel, id);
@@ -133,7 +133,7 @@ function outputsOf(outputs) {
       if (name) displays.set(name, [...(displays.get(name) ?? []), length - 1]);
     } else if (type === "update_display_data") {
       const changed = { output_type: "display_data", ...content };
-      for (const place of displays.get(name) ?? []) outputs.set(place, changed);
+      for (const index of displays.get(name) ?? []) outputs.set(index, changed);
     }
   };
 }

@@ -1,4 +1,4 @@
-// The view of a chat: draws what the kernel tells it and sends what the person does.
+// The view of a chat: draws what the kernel sends, and sends what the user does.
 // Messages are described in protocol.json. Text is set as text; only `html` fields,
 // which nbchat.rendering made safe, are inserted as HTML.
 
@@ -18,19 +18,19 @@ class Panel {
     this.sequence = null; // null until a snapshot came
     this.transcript = new Transcript(this);
     this.state = { queue: [], is_busy: false, retry: null, waiting: [] };
-    this.isFrozen = false; // Stop was pressed: what still streams in is not shown
+    this.isFrozen = false; // after Stop: later text is not shown
     this.undo = [];
     this.link = new KernelLink(this);
-    this.server = new ServerWay(this.link);
+    this.server = new ServerRoute(this.link);
     this.announcer = new Announcer(this);
-    this.wish = { focus: "", keep: null }; // of the compaction asked for last
-    this.wantedPolicy = null; // chosen, and not in force yet
+    this.compaction = { focus: "", keep: null }; // the one requested last
+    this.wantedPolicy = null; // chosen, not active yet
     this.notebook = new NotebookCells(this);
     this.compactDialog = new CompactDialog(this);
     this.historyView = new HistoryView(this);
     this.settingsDialog = new SettingsDialog(this);
     this.summaryDialog = new SummaryDialog(this);
-    this.anewDialog = new AnewDialog(this);
+    this.regenerateDialog = new RegenerateDialog(this);
     this.pinsDialog = new PinsDialog(this);
     this.sessionsDialog = new SessionsDialog(this);
     this.modelDialog = new ModelDialog(this);
@@ -45,10 +45,10 @@ class Panel {
     this.attached = new Attached(this);
     this.menu = new Menu(this);
     this.actions = new Actions(this);
-    this.rewriting = new Rewriting(this);
+    this.editing = new Editing(this);
     host.append(this.parts.root);
     this.listenToModel();
-    this.listenToPerson();
+    this.listenToUser();
     this.applyLook();
     this.draw();
     this.send({ type: "hello" });
@@ -87,7 +87,7 @@ class Panel {
   }
 
   take(message) {
-    this.link.heard();
+    this.link.onMessage();
     if (message.type === "snapshot") this.restore(message);
     if (message.type === "events") this.advance(message);
     if (message.type === "earlier_page") this.transcript.addEarlier(message);
@@ -112,7 +112,7 @@ class Panel {
     }
     this.sequence = batch.seq;
     batch.events.forEach((operation) => this.apply(operation));
-    this.announcer.tell();
+    this.announcer.announce();
     this.draw();
   }
 
@@ -120,7 +120,7 @@ class Panel {
     const { transcript } = this;
     const steps = {
       restart: () => this.restart(operation),
-      item: () => this.announcer.hear(transcript.setItem(operation)),
+      item: () => this.announcer.add(transcript.setItem(operation)),
       drop: () => transcript.dropItem(operation.key),
       text: () => transcript.addText(operation),
       block: () => transcript.addBlock(operation),
@@ -132,7 +132,7 @@ class Panel {
   }
 
   restart(operation) {
-    this.rewriting.leave();
+    this.editing.leave();
     this.transcript.restart(operation);
   }
 
@@ -153,14 +153,13 @@ class Panel {
     if (changes.retry) this.retryAt = Date.now() + 1000 * changes.retry.seconds;
   }
 
-  // What was asked for is done
+  // The turn is over
   rest() {
     this.wantedPolicy = null;
     this.dialogs.forEach((dialog) => dialog.refresh());
   }
 
-  // What had the focus may be gone, hidden or disabled, and the next key would be a
-  // command to the notebook.
+  // Without a focused element the next key would be a notebook command.
   keepFocus(step) {
     const { root, input, scroller } = this.parts;
     const hadFocus = root.contains(document.activeElement);
@@ -185,7 +184,7 @@ class Panel {
     this.drawStatus();
     this.drawQueue();
     this.drawButtons();
-    this.parts.jump.textContent = this.state.waiting.length ? "Waits for you" : "Latest";
+    this.parts.jump.textContent = this.state.waiting.length ? "Waiting for you" : "Latest";
     const isEmpty = this.transcript.isEmpty && !this.state.queue.length;
     this.parts.empty.hidden = !isEmpty || this.sequence === null;
     this.drawGone();
@@ -213,14 +212,14 @@ class Panel {
   }
 
   drawSummary() {
-    const { summarized, badge, told } = this.parts;
+    const { summarized, badge, summaryText } = this.parts;
     const { summary } = this.state;
     summarized.hidden = !summary;
     if (!summary || summary.html === this.shownSummary) return;
     this.shownSummary = summary.html;
     badge.textContent = `${plural(summary.messages, "message")} summarized`;
-    told.replaceChildren(fromHtml(summary.html));
-    addCodeButtons(told, this.notebook);
+    summaryText.replaceChildren(fromHtml(summary.html));
+    addCodeButtons(summaryText, this.notebook);
   }
 
   drawStatus() {
@@ -242,7 +241,7 @@ class Panel {
     if (waiting.length) return waitingText(waiting);
     if (retry) {
       const seconds = Math.max(0, Math.ceil((this.retryAt - Date.now()) / 1000));
-      const when = seconds ? `again in ${seconds} s` : "again now";
+      const when = seconds ? `retrying in ${seconds} s` : "retrying now";
       return `${retry.reason} · ${when} (attempt ${retry.attempt})`;
     }
     if (phase === "starting" && queue.length) return "Starting the model";
@@ -263,7 +262,7 @@ class Panel {
     stop.hidden = !isBusy || this.isGone;
     stop.disabled = this.isFrozen || this.isGone;
     send.hidden = isBusy && !hasText;
-    const mustWait = isBusy && this.rewriting.isOn;
+    const mustWait = isBusy && this.editing.isOn;
     send.disabled = !hasText || this.isGone || mustWait;
     send.textContent = isBusy && !mustWait ? "Queue" : "Send";
     compact.disabled = isBusy || !isReady;
@@ -272,9 +271,9 @@ class Panel {
     input.disabled = this.isGone;
   }
 
-  // The person
+  // The user
 
-  listenToPerson() {
+  listenToUser() {
     const { root, stop, scroller, jump, policy } = this.parts;
     for (const name of ["keydown", "keypress", "keyup"]) {
       root.addEventListener(name, (event) => event.stopPropagation());
@@ -310,7 +309,7 @@ class Panel {
     this.send({ type: "send", text, previews });
   }
 
-  // A button that does what can be typed; it may be gone a moment later.
+  // A button that sends a command; it may be removed a moment later.
   command(text) {
     if (this.isGone || this.state.is_busy) return;
     this.say(text);
@@ -322,7 +321,7 @@ class Panel {
     const steps = {
       pins: () => this.pinsDialog.open(more),
       sessions: () => this.sessionsDialog.open(more),
-      begin: () => this.command("/new"),
+      new: () => this.command("/new"),
     };
     steps[name]();
   }
@@ -332,29 +331,29 @@ class Panel {
     this.say(`/policy ${name}`);
   }
 
-  // The buttons that lead here are disabled or gone a moment later: keep the focus.
-  compact(wish) {
-    this.wish = wish;
-    this.expectTurn(`/compact ${wish.focus}`.trim());
-    this.send({ type: "compact", ...wish });
+  // The buttons that lead here are disabled or removed a moment later: keep the focus.
+  compact(compaction) {
+    this.compaction = compaction;
+    this.expectTurn(`/compact ${compaction.focus}`.trim());
+    this.send({ type: "compact", ...compaction });
     this.parts.input.focus();
   }
 
   retryClicked(event) {
     const isRetry = event.target.closest?.(".nbc-retry");
-    if (isRetry && !this.state.is_busy && !this.isGone) this.compact(this.wish);
+    if (isRetry && !this.state.is_busy && !this.isGone) this.compact(this.compaction);
   }
 
   // Show Stop from the first moment; the kernel's own state follows.
   expectTurn(text) {
     this.transcript.isPinned = true;
-    this.link.expectNews();
+    this.link.expectMessage();
     this.setState({ is_busy: true, queue: [...this.state.queue, text] });
     this.draw();
   }
 
   stop() {
-    const token = newToken(); // the same on both ways, so that it counts once
+    const token = newToken(); // the same on both routes, so that it counts once
     this.isFrozen = true;
     this.send({ type: "stop", token });
     this.server.post("stop", { chat_id: this.state.chat_id, token });

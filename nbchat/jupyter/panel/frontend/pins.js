@@ -1,18 +1,18 @@
-// The rules that no compaction touches, word for word
+// Pinned rules, which compactions keep word for word
 
 const CHECKPOINT = "Checkpoint: ";
 
 class PinsDialog extends Dialog {
   constructor(panel) {
-    const note = ": they go with every request, whatever is folded";
+    const note = ": rules sent with every request, never compacted";
     super(panel, { title: "Pins", className: "nbc-pins", note });
     this.drawn = "";
-    this.adding = null; // the rule that was asked for last, until it is among the others
+    this.adding = null; // the rule sent last, until it is in the list
     this.list = tag("ol", "nbc-pin-list", { "aria-label": "Pinned" });
     this.none = tag("div", "nbc-none", {}, "Nothing is pinned yet.");
     this.text = tag("textarea", "", { rows: "2", "data-first": "", "aria-label": "New rule" });
     this.text.placeholder = "A rule, such as: never promise a date";
-    this.add = button("nbc-primary", "Pin", "Keep this word for word", "submit");
+    this.add = button("nbc-primary", "Pin", "Keep this rule word for word", "submit");
     this.form = tag("form", "nbc-pin-form", {}, this.text, this.add);
     this.content.append(this.list, this.none);
     this.footer.before(this.form);
@@ -68,7 +68,7 @@ class PinsDialog extends Dialog {
     this.panel.say(text);
   }
 
-  // What was refused is said in the transcript, which the dialog covers.
+  // The reason of a refusal is in the transcript, which the dialog covers.
   see(item) {
     if (!this.isChanging || !item.matches(".nbc-error")) return;
     this.isChanging = false;
@@ -77,12 +77,12 @@ class PinsDialog extends Dialog {
   }
 }
 
-function pinRow(text, place) {
+function pinRow(text, index) {
   const isCheckpoint = text.startsWith(CHECKPOINT);
   const rule = isCheckpoint ? text.slice(CHECKPOINT.length) : text;
-  const told = tag("div", "nbc-pin-text", {}, rule);
-  if (isCheckpoint) told.prepend(tag("span", "nbc-chip", {}, "checkpoint"), " ");
-  const remove = button("", "Remove", "Let this rule go");
-  remove.dataset.number = place + 1;
-  return tag("li", "nbc-pin", {}, told, remove);
+  const shown = tag("div", "nbc-pin-text", {}, rule);
+  if (isCheckpoint) shown.prepend(tag("span", "nbc-chip", {}, "checkpoint"), " ");
+  const remove = button("", "Remove", "Unpin this rule");
+  remove.dataset.number = index + 1;
+  return tag("li", "nbc-pin", {}, shown, remove);
 }

@@ -1,13 +1,13 @@
-// The dialog before code of a model runs in the kernel
+// The dialog before a model's code runs in the kernel
 
 class RunDialog extends Dialog {
   constructor(panel) {
     super(panel, { title: "Run in the kernel", className: "nbc-running" });
-    const warning = "It has characters that nobody sees; here they are written out.";
+    const warning = "This code has invisible characters; here they are written out.";
     this.warning = tag("div", "nbc-dialog-warning", {}, warning);
     this.shown = tag("pre", "nbc-output");
-    const run = button("nbc-primary", "Run", "Insert it as a cell and run that");
-    const cancel = button("", "Cancel", "Run nothing");
+    const run = button("nbc-primary", "Run", "Insert it as a new cell and run it");
+    const cancel = button("", "Cancel", "Close without running");
     cancel.dataset.first = "";
     this.footer.append(cancel, run);
     this.content.append(this.warning, tag("div", "nbc-preview-shown", {}, this.shown));
@@ -21,9 +21,9 @@ class RunDialog extends Dialog {
   show(code, opener, agree) {
     this.agree = agree;
     this.shown.textContent = code;
-    this.warning.hidden = !markUnseen(this.shown);
+    this.warning.hidden = !markInvisible(this.shown);
     this.open(opener);
-    this.status.textContent = "It becomes a cell of the notebook, and may do whatever you may.";
+    this.status.textContent = "It runs as a cell of this notebook, with all your permissions.";
   }
 
   draw() {

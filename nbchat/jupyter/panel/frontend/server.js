@@ -1,13 +1,13 @@
-// A second way to the kernel: the Jupyter Server this page came from, which is heard
-// also where a running cell keeps the kernel from hearing a click
+// A second route to the kernel, through Jupyter Server, for Stop and approvals: a message
+// to the widget waits while a cell runs
 
-// For good; what answers 404 or 409 now (a chat, a call) may be there the next time
+// Final refusals; after a 404 or 409 the chat or call may exist the next time
 const REFUSALS = new Set([401, 403, 405]);
 
-class ServerWay {
+class ServerRoute {
   constructor(link) {
     this.link = link;
-    this.isOpen = true; // until the server refuses: one line in the console is enough
+    this.isOpen = true; // until the server refuses, which it logs once
   }
 
   async post(action, details) {
@@ -16,18 +16,18 @@ class ServerWay {
     const address = ownAddress(page, `nbchat/${action}`);
     if (!this.isOpen || !kernel || !address) return;
     const body = JSON.stringify({ kernel_id: kernel, ...details });
-    const options = { method: "POST", headers: vouching(page), body, cache: "no-store" };
+    const options = { method: "POST", headers: authorization(page), body, cache: "no-store" };
     try {
-      // By `mode` the browser refuses every other server.
+      // `mode` makes the browser refuse any other server.
       const answer = await fetch(address, { ...options, mode: "same-origin" });
       this.isOpen = !REFUSALS.has(answer.status);
     } catch {
-      // Not reached: that may be different the next time, and the console has its line.
+      // Not reached; try again the next time. The browser logs it.
     }
   }
 }
 
-// What Jupyter Server says in its pages; nothing on any other page
+// Settings that Jupyter Server puts into its pages; empty on other pages
 function pageSettings() {
   try {
     return JSON.parse(document.getElementById("jupyter-config-data").textContent);
@@ -42,7 +42,7 @@ function ownAddress(page, path) {
   return address.origin === location.origin ? address : null;
 }
 
-function vouching({ token }) {
+function authorization({ token }) {
   const xsrf = /(?:^|;\s*)_xsrf=([^;]*)/.exec(document.cookie)?.[1];
   return {
     "Content-Type": "application/json",

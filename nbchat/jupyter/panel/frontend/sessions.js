@@ -1,4 +1,4 @@
-// The conversations that are kept: found again, gone back to, deleted
+// Saved sessions: search, resume, delete
 
 class SessionsDialog extends Dialog {
   constructor(panel) {
@@ -9,12 +9,12 @@ class SessionsDialog extends Dialog {
     this.list = tag("ul", "nbc-session-list", { "aria-label": "Sessions" });
     const scrolling = { tabindex: "0", role: "region", "aria-label": "Sessions" };
     this.scroller = tag("div", "nbc-history-scroller", scrolling, this.list);
-    this.begin = button("", "New session", "Begin another; this one is kept");
-    const bar = tag("div", "nbc-search", {}, this.search, this.status, this.begin);
+    this.create = button("", "New session", "Start a new session; this one is kept");
+    const bar = tag("div", "nbc-search", {}, this.search, this.status, this.create);
     this.content.append(bar, this.scroller);
     this.footer.remove();
     this.search.addEventListener("input", later(() => this.refresh()));
-    this.begin.addEventListener("click", () => this.leave("/new"));
+    this.create.addEventListener("click", () => this.leave("/new"));
     this.list.addEventListener("click", (event) => this.clicked(event));
   }
 
@@ -23,7 +23,7 @@ class SessionsDialog extends Dialog {
     this.isDeleting = false;
     this.list.replaceChildren();
     super.open(opener);
-    this.status.textContent = "Looking …";
+    this.status.textContent = "Searching …";
     this.refresh();
   }
 
@@ -41,7 +41,7 @@ class SessionsDialog extends Dialog {
 
   draw() {
     const isBlocked = this.panel.isGone || this.panel.state.is_busy;
-    const pressed = [this.begin, ...this.list.querySelectorAll("button")];
+    const pressed = [this.create, ...this.list.querySelectorAll("button")];
     this.keepFocus(() => pressed.forEach((each) => (each.disabled = isBlocked)));
   }
 
@@ -83,14 +83,14 @@ class SessionsDialog extends Dialog {
 }
 
 function sessionRow(known) {
-  const { session, title, notebook, model, used_at: used, entries, is_current: isCurrent } = known;
+  const { session, title, notebook, model, used_at: used, messages, is_current: isCurrent } = known;
   const file = notebook.split(/[\\/]/).at(-1);
-  const facts = [moment(used), plural(entries, "entry"), model, file].filter(Boolean);
-  const name = tag("div", "nbc-session-title", {}, title || "(nothing said)");
-  const told = tag("div", "nbc-session-told", {}, name);
-  told.append(tag("div", "nbc-session-facts", {}, facts.join(" · ")));
-  const row = tag("li", "nbc-session", { "data-session": session }, told);
-  if (isCurrent) row.append(tag("span", "nbc-chip", {}, "this one"));
+  const facts = [moment(used), plural(messages, "message"), model, file].filter(Boolean);
+  const name = tag("div", "nbc-session-title", {}, title || "(empty)");
+  const about = tag("div", "nbc-session-about", {}, name);
+  about.append(tag("div", "nbc-session-facts", {}, facts.join(" · ")));
+  const row = tag("li", "nbc-session", { "data-session": session }, about);
+  if (isCurrent) row.append(tag("span", "nbc-chip", {}, "current"));
   else row.append(...sessionButtons(title));
   return row;
 }
@@ -103,14 +103,14 @@ function sessionButtons(title) {
     return made;
   };
   const usual = tag("div", "nbc-session-buttons", {});
-  const asking = tag("div", "nbc-session-buttons", { hidden: "" }, "For good?");
+  const asking = tag("div", "nbc-session-buttons", { hidden: "" }, "This cannot be undone.");
   usual.append(
-    step("Resume", "Go on with this session", "resume"),
-    step("Delete", "Remove it for good", "delete"),
+    step("Resume", "Continue this session", "resume"),
+    step("Delete", "Delete this session", "delete"),
   );
-  const gone = step("Delete for good", "It cannot be brought back", "gone");
+  const gone = step("Delete for good", "Delete this session", "gone");
   gone.classList.add("nbc-danger");
-  asking.append(gone, step("Keep", "Do not delete it", "keep"));
+  asking.append(gone, step("Keep", "Keep this session", "keep"));
   return [usual, asking];
 }
 

@@ -1,4 +1,4 @@
-// The dialog of what can be set, a row for each
+// The settings dialog, one row per setting
 
 const EMPTY = '""';
 const TRUE = new Set(["true", "1", "yes", "on"]);
@@ -7,7 +7,7 @@ class SettingsDialog extends Dialog {
   constructor(panel) {
     super(panel, { title: "Settings", className: "nbc-settings" });
     this.rows = new Map();
-    this.saving = 0; // how many answers are on their way
+    this.saving = 0; // answers that are still to come
   }
 
   open(opener) {
@@ -15,7 +15,7 @@ class SettingsDialog extends Dialog {
     this.content.replaceChildren();
     this.saving = 0;
     super.open(opener);
-    this.status.textContent = "Looking up what can be set …";
+    this.status.textContent = "Loading …";
     this.refresh();
   }
 
@@ -50,7 +50,7 @@ class SettingsDialog extends Dialog {
     this.panel.say(text);
   }
 
-  // The command's answer goes to the transcript, which the dialog covers.
+  // The command's answer is in the transcript, which the dialog covers.
   see(item) {
     if (!this.isOpen || !this.saving || !item.matches(".nbc-note, .nbc-error")) return;
     this.saving -= 1;
@@ -62,21 +62,21 @@ class SettingRow {
   constructor(setting, save) {
     this.kind = setting.kind;
     this.name = setting.name;
-    this.known = null; // the value it was told last: what differs is being edited
+    this.known = null; // the saved value: another one is being edited
     this.input = settingInput(setting);
     this.input.setAttribute("aria-label", setting.name);
     this.scope = tag("select", "nbc-setting-scope", { "aria-label": `Scope of ${setting.name}` });
     this.origin = tag("span", "nbc-setting-origin");
     this.help = tag("span", "nbc-setting-help");
     const name = tag("span", "nbc-setting-name", {}, setting.name);
-    const told = tag("div", "nbc-setting-told", {}, name, this.origin, this.help);
+    const about = tag("div", "nbc-setting-about", {}, name, this.origin, this.help);
     const submit = button("", "Save", `Save ${setting.name}`, "submit");
     submit.setAttribute("aria-label", submit.title);
-    this.back = button("", "Default", `Take back what was set for ${setting.name}`);
+    this.back = button("", "Default", `Reset ${setting.name} to its default`);
     this.back.setAttribute("aria-label", `Default ${setting.name}`);
     const buttons = [submit, this.back];
     const controls = tag("div", "nbc-setting-controls", {}, this.input, this.scope, ...buttons);
-    this.root = tag("form", "nbc-setting", {}, told, controls);
+    this.root = tag("form", "nbc-setting", {}, about, controls);
     this.root.addEventListener("submit", (event) => {
       event.preventDefault();
       this.say(save, this.value.trim() || EMPTY, this.scope.value);

@@ -1,22 +1,22 @@
-// What was said, as elements: finished items by their keys, and what streams in below
+// The items of the transcript as elements by key, and the text that streams in below
 
 const NEAR_BOTTOM_PIXELS = 40;
-const NEAR_TOP_PIXELS = 800; // where earlier messages are asked for
-const MANY_BLOCKS = 50; // of which those out of sight get no layout each by itself
+const NEAR_TOP_PIXELS = 800; // where earlier messages are requested
+const MANY_BLOCKS = 50; // then blocks out of sight get no layout
 
-const MOVING_MILLISECONDS = 1000; // a wheel's movement goes on for a while
+const MOVING_MILLISECONDS = 1000; // a wheel keeps scrolling for a while
 
 class Transcript {
   constructor(panel) {
     this.panel = panel;
     this.items = new Map();
     this.before = null; // the key below which there is more
-    this.earlierToken = null; // of the question for it
+    this.earlierToken = null; // of the request for it
     this.askAgainAt = 0;
     this.live = new Map();
     this.isPinned = true; // to the bottom
-    this.isHeld = false; // or, while one waits, to the card of a call
-    this.movedAt = 0; // when a person did what may scroll
+    this.isHeld = false; // or to the card of a call that waits
+    this.movedAt = 0; // when the user last did what may scroll
     for (const name of ["wheel", "touchmove", "pointerdown", "keydown"]) {
       const { scroller } = panel.parts;
       const note = ({ target }) => target.closest("button") || (this.movedAt = Date.now());
@@ -47,7 +47,7 @@ class Transcript {
     items.forEach((item) => this.setItem(item));
   }
 
-  // Show an item; answers with its element if it says something new.
+  // Show an item; returns its element if it is new.
   setItem(item) {
     const { key } = item;
     if (key < this.before) return null; // it is not here yet
@@ -56,11 +56,11 @@ class Transcript {
     const known = this.items.get(key);
     this.items.set(key, fresh);
     if (known) this.redraw(known, fresh);
-    else if (!this.foldResult(fresh, log)) log.append(fresh);
+    else if (!this.attachResult(fresh, log)) log.append(fresh);
     return !known || known.matches("[data-state='running']") ? fresh : null;
   }
 
-  // A key pressed where nothing has the focus would be a command to the notebook.
+  // Without a focused element the next key would be a notebook command.
   redraw(known, fresh) {
     const hadFocus = known.contains(document.activeElement);
     known.replaceWith(fresh);
@@ -82,9 +82,9 @@ class Transcript {
   }
 
   // A call's result is the second half of its card.
-  foldResult(result, place) {
+  attachResult(result, parent) {
     if (!result.matches(".nbc-tool-result")) return false;
-    const cards = [...place.querySelectorAll(".nbc-tool:not([data-state])")];
+    const cards = [...parent.querySelectorAll(".nbc-tool:not([data-state])")];
     const call = cards.find((card) => card.dataset.call === result.dataset.call);
     if (!call) return false;
     call.dataset.state = result.dataset.state;
@@ -104,15 +104,15 @@ class Transcript {
   askEarlier() {
     if (this.before === null || this.panel.isGone || Date.now() < this.askAgainAt) return;
     const { scroller } = this.panel.parts;
-    const isFar = scroller.scrollTop > NEAR_TOP_PIXELS && !this.isQuestionAbove();
+    const isFar = scroller.scrollTop > NEAR_TOP_PIXELS && !this.isApprovalAbove();
     if (isFar || !scroller.clientHeight) return;
     this.earlierToken = newToken();
     this.askAgainAt = Date.now() + RETRY_MILLISECONDS;
     this.panel.send({ type: "earlier", before: this.before, token: this.earlierToken });
   }
 
-  // A call that waits may be one of so many that its card is on an earlier page.
-  isQuestionAbove() {
+  // The card of a call that waits may be on an earlier page.
+  isApprovalAbove() {
     return this.panel.state.waiting.some(({ key }) => key < this.before);
   }
 
@@ -123,10 +123,10 @@ class Transcript {
     const page = tag("div");
     for (const item of items) {
       const fresh = this.itemOf(item);
-      if (!this.foldResult(fresh, page)) page.append(fresh);
+      if (!this.attachResult(fresh, page)) page.append(fresh);
       this.items.set(item.key, fresh);
     }
-    log.querySelectorAll(":scope > .nbc-tool-result").forEach((r) => this.foldResult(r, page));
+    log.querySelectorAll(":scope > .nbc-tool-result").forEach((r) => this.attachResult(r, page));
     log.prepend(...page.childNodes);
     scroller.scrollTop = scroller.scrollHeight - below;
     this.before = before;
@@ -139,31 +139,30 @@ class Transcript {
     this.askAgainAt = 0;
   }
 
-  // The item will need what nobody shall see after Stop was pressed: in its order, so
-  // that nothing more of it is shown, whatever is said next.
+  // Text after Stop is not shown, but kept: the finished item reuses what was streamed.
   addText({ kind, text }) {
     const stream = this.stream(kind);
     stream.isCut ||= this.panel.isFrozen;
-    if (stream.isCut) stream.unseenText += text;
+    if (stream.isCut) stream.hiddenText += text;
     else stream.text.appendData(text);
   }
 
   addBlock({ kind, html, text }) {
     const stream = this.stream(kind);
     stream.isCut ||= this.panel.isFrozen;
-    (stream.isCut ? stream.unseen : stream.blocks).insertAdjacentHTML("beforeend", html);
-    if (stream.isCut) stream.unseenText = text;
+    (stream.isCut ? stream.hidden : stream.blocks).insertAdjacentHTML("beforeend", html);
+    if (stream.isCut) stream.hiddenText = text;
     else stream.text.data = text;
   }
 
   blocksOf(kind) {
-    const { blocks, unseen } = this.stream(kind);
-    return [...blocks.childNodes, ...unseen.childNodes];
+    const { blocks, hidden } = this.stream(kind);
+    return [...blocks.childNodes, ...hidden.childNodes];
   }
 
   textOf(kind) {
-    const { text, unseenText } = this.stream(kind);
-    return text.data + unseenText;
+    const { text, hiddenText } = this.stream(kind);
+    return text.data + hiddenText;
   }
 
   stream(kind) {
@@ -184,14 +183,14 @@ class Transcript {
     const { scroller, jump } = this.panel.parts;
     if (this.isPinned) {
       scroller.scrollTop = scroller.scrollHeight;
-      this.keepQuestionInSight();
+      this.keepApprovalInSight();
     }
     jump.hidden = this.isPinned;
     this.askEarlier();
   }
 
-  // Several calls may stand below the one that waits; of a tall card its end counts.
-  keepQuestionInSight() {
+  // Other calls may be below the one that waits; of a tall card the end is shown.
+  keepApprovalInSight() {
     const { scroller, log } = this.panel.parts;
     const card = log.querySelector("[data-ticket]");
     this.isHeld = false;
@@ -206,8 +205,8 @@ class Transcript {
 
   onScroll() {
     const { scroller } = this.panel.parts;
-    const isByPerson = Date.now() - this.movedAt < MOVING_MILLISECONDS;
-    if (this.isHeld && !isByPerson) return;
+    const isByUser = Date.now() - this.movedAt < MOVING_MILLISECONDS;
+    if (this.isHeld && !isByUser) return;
     const below = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight;
     this.isPinned = below < NEAR_BOTTOM_PIXELS;
     this.panel.parts.jump.hidden = this.isPinned;

@@ -1,1 +1,1 @@
-"""What views ask, and the answers; asking changes nothing."""
+"""Queries of views, and their answers; a query changes nothing."""

@@ -1,33 +1,72 @@
-"""What the context holds, part by part, and what the session has cost, in figures.
-
-The parts are counted here and what the server counts may be more: they are shown in
-proportion, so that they add up to the one size that all meters go by.
-"""
+"""Queries about the context: its parts, costs and summary, and a compaction plan."""
 
 from typing import Any
 
 from nbchat.agent.agent import Agent
+from nbchat.compaction.markup import facts_of, story
+from nbchat.compaction.plan import Plan
 from nbchat.compaction.triggers.context_breakdown import context_usage
 from nbchat.conversation.costs import cost_rows
 from nbchat.conversation.entries import Usage
 from nbchat.conversation.session import Session
+from nbchat.errors import NbchatError
 from nbchat.providers.model_info import ModelInfo
 from nbchat.rendering.markdown import displayable
 
 
 def context_parts(agent: Agent) -> dict[str, Any]:
-    """Each part's tokens, what is free and why it is not more, and all costs."""
+    """Tokens of each part, what is free and what limits it, and all costs.
+
+    Parts are estimates and the server may count more: they are shown in proportion, so
+    that they add up to the size on the meter.
+    """
     session, engine = agent.session, agent.engine
     held = context_usage(session, engine.tracker, agent.system, agent.tools)
     return {
         "type": "context_parts",
         "parts": _scaled(held.parts, held.total),
         "total": held.total,
-        **_room(engine.tracker.info, held.total),
+        **_free(engine.tracker.info, held.total),
         "limit": None if engine.policy.meter == "off" else held.limit,
         "policy": displayable(engine.policy.name),
         "outlook": displayable(engine.tracker.outlook(session)),
         "costs": _costs(session),
+    }
+
+
+def compaction_plan(agent: Agent, keep: int | None) -> dict[str, Any]:
+    """Dry run of a compaction by hand; `skip` says why there would be none.
+
+    `keep` is how many tokens of the newest messages stay word for word.
+    """
+    session = agent.session
+    plan = agent.engine.plan(session, keep=keep)
+    total, current = len(session.transcript), session.compaction
+    start = current.stop if current else 0
+    stop = start if plan.skip else plan.stop
+    before = agent.engine.tracker.context_tokens(session)
+    return {
+        "type": "planned",
+        "messages": total,
+        "summarized": start,
+        "compacted": stop - start,
+        "kept": total - stop,
+        "tokens_before": before,
+        "tokens_after": before if plan.skip else max(0, plan.tokens_after),
+        "skip": displayable(plan.skip),
+        "warning": _warning(plan, least_tokens=agent.engine.policy.least_tokens),
+    }
+
+
+def current_summary(agent: Agent) -> dict[str, Any]:
+    """The text of the summary, to be edited, and the facts kept by code."""
+    compaction = agent.session.compaction
+    if compaction is None:
+        raise NbchatError("there is no summary to edit")
+    return {
+        "type": "summary_text",
+        "text": displayable(story(compaction.summary)),
+        "facts": displayable("\n".join(facts_of(compaction.summary))),
     }
 
 
@@ -44,11 +83,11 @@ def _scaled(parts: dict[str, int], total: int) -> list[dict[str, Any]]:
     return rows
 
 
-def _room(info: ModelInfo, held: int) -> dict[str, int | None]:
-    """What the window has left for an answer, and beyond; None where it is unknown."""
+def _free(info: ModelInfo, used: int) -> dict[str, int | None]:
+    """Tokens reserved for the answer, and free beside it; None for unknown windows."""
     if info.window is None:
         return {"window": None, "reserve": None, "free": None}
-    left = max(info.window - held, 0)
+    left = max(info.window - used, 0)
     reserve = min(info.output_reserve, left)
     return {"window": info.window, "reserve": reserve, "free": left - reserve}
 
@@ -59,7 +98,7 @@ def _costs(session: Session) -> list[dict[str, Any]]:
         _cost(each.label or "answers", each.usage, each.requests)
         for each in cost_rows(session)
     ]
-    return [*rows, _cost("In all", session.usage)] if len(rows) > 1 else rows
+    return [*rows, _cost("Total", session.usage)] if len(rows) > 1 else rows
 
 
 def _cost(label: str, usage: Usage, requests: int | None = None) -> dict[str, Any]:
@@ -72,3 +111,12 @@ def _cost(label: str, usage: Usage, requests: int | None = None) -> dict[str, An
         "is_estimated": usage.is_estimated,
         "dollars": usage.dollars_text,
     }
+
+
+def _warning(plan: Plan, *, least_tokens: int) -> str:
+    if plan.skip or plan.tokens_covered >= least_tokens:
+        return ""
+    return (
+        f"Only {plan.tokens_covered:,} tokens would be summarized. The summary may be "
+        "as long as that, so this may fail or save nothing."
+    )

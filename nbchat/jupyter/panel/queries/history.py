@@ -1,15 +1,16 @@
-"""All that was said, in order and in pages, to be read and searched by a person.
+"""Queries about what was said: pages of the history, one message, other sessions.
 
-`session.recall` answers with the best matches, for a model's context; here every match
-stands in its place.
+`session.recall` returns the best matches, for a model's context; here a person gets
+every match, in order.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.search import LONGEST_QUERY, entry_text
 from nbchat.conversation.session import Session
+from nbchat.errors import NbchatError
 from nbchat.rendering.banners import compaction_html
 from nbchat.rendering.conversation import timeline
 from nbchat.rendering.entries import entry_html
@@ -20,22 +21,60 @@ PAGE_ENTRIES = 100
 PAGE_CHARACTERS = 500_000
 """Of HTML, after which a page ends early: a message of some megabytes stalls a view."""
 
+MOST_SESSIONS = 200
+"""Listed at once; a search finds the others."""
+
 LABELS = {"user": "You", "assistant": "Assistant", "thinking": "Thinking"}
+
+
+class SessionRow(Protocol):
+    """What a store knows of a session without loading it."""
+
+    @property
+    def id(self) -> str:
+        """Its id, as `/resume` takes it."""
+
+    @property
+    def title(self) -> str:
+        """How it begins."""
+
+    @property
+    def notebook(self) -> str:
+        """The notebook it was held in; may be empty."""
+
+    @property
+    def model(self) -> str:
+        """The model it began with."""
+
+    @property
+    def used_at(self) -> str:
+        """When it was used last, as ISO 8601."""
+
+    @property
+    def entries(self) -> int:
+        """How many messages it has."""
+
+
+class Store(Protocol):
+    """A store of sessions."""
+
+    def sessions(self, *, words: Sequence[str]) -> Sequence[SessionRow]:
+        """Sessions in which all words occur, last used first."""
 
 
 def history_page(
     session: Session, query: str = "", *, before: int | None = None
 ) -> dict[str, Any]:
-    """The newest entries that hold all words of a query, wherever case.
+    """The newest messages that contain all words of a query, ignoring case.
 
-    `before` is the place in the transcript where the next page began. Without a query
-    the compactions stand where they happened.
+    `before` is the index at which the page below begins. Without a query the
+    compactions are listed where they happened.
     """
     words = query[:LONGEST_QUERY].casefold().split()
     entries = session.transcript[:]
-    matches = [place for place, entry in enumerate(entries) if _holds(entry, words)]
+    matches = [index for index, entry in enumerate(entries) if _matches(entry, words)]
     end = len(entries) + 1 if before is None else before
-    earlier = [place for place in matches if place < end]
+    earlier = [index for index in matches if index < end]
     shown = _newest(entries, earlier)
     has_more = len(shown) < len(earlier)
     start = min(shown) if has_more else 0
@@ -47,21 +86,43 @@ def history_page(
     }
 
 
-def _holds(entry: Entry, words: Sequence[str]) -> bool:
-    """Whether an entry has all the words, and anything to show."""
+def message_text(session: Session, position: int) -> dict[str, Any]:
+    """The text of a user's message exactly as it was typed."""
+    entries = session.transcript[position : position + 1]
+    if not any(entry.is_prompt for entry in entries):
+        raise NbchatError("only messages that you wrote can be edited")
+    try:
+        entries[0].content.encode()
+    except UnicodeEncodeError:
+        raise NbchatError("this text has characters that a page cannot show") from None
+    return {"type": "message_text", "text": entries[0].content}
+
+
+def sessions_list(session: Session, query: str, store: Store) -> dict[str, Any]:
+    """Sessions in which all words of a query occur, last used first."""
+    found = store.sessions(words=query[:LONGEST_QUERY].split())
+    return {
+        "type": "sessions_list",
+        "sessions": [_row(each, session.session_id) for each in found[:MOST_SESSIONS]],
+        "total": len(found),
+    }
+
+
+def _matches(entry: Entry, words: Sequence[str]) -> bool:
+    """Whether an entry contains all the words, and has anything to show."""
     if entry.role == "thinking" and not entry.content:
         return False
     text = f"{entry.tool_name} {entry_text(entry)}".casefold()
     return all(word in text for word in words)
 
 
-def _newest(entries: Sequence[Entry], places: Sequence[int]) -> dict[int, str]:
-    """As many of the newest as make a page: their HTML by their places."""
+def _newest(entries: Sequence[Entry], indices: Sequence[int]) -> dict[int, str]:
+    """As many of the newest as make a page: their HTML by index."""
     page: dict[int, str] = {}
     size = 0
-    for place in reversed(places[-PAGE_ENTRIES:]):
-        page[place] = entry_html(entries[place])
-        size += len(page[place])
+    for index in reversed(indices[-PAGE_ENTRIES:]):
+        page[index] = entry_html(entries[index])
+        size += len(page[index])
         if size > PAGE_CHARACTERS:
             break
     return page
@@ -70,35 +131,35 @@ def _newest(entries: Sequence[Entry], places: Sequence[int]) -> dict[int, str]:
 def _items(
     session: Session, shown: dict[int, str], with_compactions: Sequence[int]
 ) -> Iterator[dict[str, Any]]:
-    """A page, oldest first, each entry with what the model sees of it."""
-    seen_as = _marks(session)
-    for place, part in timeline(session):
+    """A page, oldest first, each message with how the model sees it."""
+    seen_as = _visibility(session)
+    for index, part in timeline(session):
         if isinstance(part, Compaction):
-            if place in with_compactions:
+            if index in with_compactions:
                 yield _item(None, "", compaction_html(part))
-        elif place in shown:
-            yield _item(place, _label(part), shown[place], seen_as(place))
+        elif index in shown:
+            yield _item(index, _label(part), shown[index], seen_as(index))
 
 
-def _marks(session: Session) -> Callable[[int], str]:
-    """What the model sees of each place."""
+def _visibility(session: Session) -> Callable[[int], str]:
+    """How the model sees the message at an index."""
     covered = session.compaction.stop if session.compaction else 0
-    left_out, hidden = session.excluded, session.hidden_positions
+    excluded, hidden = session.excluded, session.hidden_positions
 
-    def mark(place: int) -> str:
-        if place in left_out:
-            return "left out"
-        if place < covered:
+    def seen_as(index: int) -> str:
+        if index in excluded:
+            return "excluded"
+        if index < covered:
             return "summarized"
-        return "shortened" if place in hidden else "whole"
+        return "shortened" if index in hidden else "whole"
 
-    return mark
+    return seen_as
 
 
 def _item(
-    place: int | None, label: str, html: str, seen: str = "whole"
+    position: int | None, label: str, html: str, seen: str = "whole"
 ) -> dict[str, Any]:
-    return {"place": place, "label": label, "seen": seen, "html": html}
+    return {"position": position, "label": label, "seen": seen, "html": html}
 
 
 def _label(entry: Entry) -> str:
@@ -107,3 +168,15 @@ def _label(entry: Entry) -> str:
     if entry.role == "tool":
         return displayable(f"Result of {entry.tool_name}".removesuffix(" of "))
     return LABELS.get(entry.role, entry.role.capitalize())
+
+
+def _row(session: SessionRow, current: str) -> dict[str, Any]:
+    texts = {
+        "session": session.id,
+        "title": session.title,
+        "notebook": session.notebook,
+        "model": session.model,
+        "used_at": session.used_at,
+    }
+    row: dict[str, Any] = {name: displayable(text) for name, text in texts.items()}
+    return {**row, "messages": session.entries, "is_current": session.id == current}

@@ -1,7 +1,7 @@
-"""What a message will bring along, word for word as it will go out.
+"""Previews of what a message attaches, exactly as it will be sent.
 
-What a person has seen is kept, and goes out as it was seen, whatever has become of the
-variable since.
+A preview that was shown is kept, and sent as it was shown, whatever the variable is
+then.
 """
 
 import hashlib
@@ -24,28 +24,28 @@ KEPT_CHARACTERS = 20_000_000
 
 
 class Previews:
-    """Shows what messages bring along, and remembers what was shown."""
+    """Resolves mentions to attachments, and keeps those that were shown."""
 
     def __init__(
         self, resolver: Resolver | None, *, kept_characters: int = KEPT_CHARACTERS
     ) -> None:
-        """Without a resolver no message brings anything along."""
+        """Without a resolver no message attaches anything."""
         self._resolver = resolver
         self._kept_characters = kept_characters
         self._shown: OrderedDict[str, Attachment] = OrderedDict()
         self._changing = threading.Lock()
 
     def mentioned(self, agent: Agent, text: str) -> dict[str, Any]:
-        """A chip for each thing a text points at, or for what it lacks."""
+        """A chip for each mention in a text, with its size or its problem."""
         chips = (self._chip(agent, each) for each in mentions(text))
         return {"type": "mentioned", "chips": [chip for chip in chips if chip]}
 
     def previewed(self, agent: Agent, key: str) -> dict[str, Any]:
-        """What goes out for a chip."""
+        """The attachment behind a chip."""
         with self._changing:
             shown = self._shown.get(key)
         if shown is None:
-            raise AttachmentError("this was looked at long ago; type it once more")
+            raise AttachmentError("this preview has expired; type the mention again")
         picture = image_of(shown.entry)
         return {
             "type": "previewed",
@@ -55,7 +55,7 @@ class Previews:
         }
 
     def entries(self, text: str, keys: Collection[object]) -> list[Entry]:
-        """What goes out before a text: as it was shown under a key, or as it is now.
+        """The attachments of a text: as shown under a key, or as they are now.
 
         Raises AttachmentError for what is missing.
         """

@@ -1,0 +1,121 @@
+"""Queries for what can be chosen: settings, models, and completions while typing."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from nbchat.agent.agent import Agent
+from nbchat.chat.attachments.mentions import Resolver
+from nbchat.chat.attachments.value_preview import is_secret_name
+from nbchat.conversation.namespace import is_fit, type_name
+from nbchat.providers.base import Provider
+from nbchat.providers.model_list import list_models
+from nbchat.rendering.markdown import displayable
+
+MOST_NAMES = 500
+
+REFERENCES = {
+    "cell": "the last cell and its output; @cell:3 is the third",
+    "file:": "a text file, by its path",
+    "image:": "a picture: a path, a figure or an image",
+    "error": "the last traceback",
+}
+"""What `@` can name besides variables."""
+
+
+class Setting(Protocol):
+    """A setting, with its value for the present model."""
+
+    @property
+    def name(self) -> str:
+        """Its name, as `/set` takes it."""
+
+    @property
+    def value(self) -> str:
+        """Its value; of a bool "true" or "false"."""
+
+    @property
+    def help(self) -> str:
+        """What it does, in a sentence."""
+
+    @property
+    def kind(self) -> str:
+        """One of choice, bool, int, float and text."""
+
+    @property
+    def origin(self) -> str:
+        """Where the value comes from."""
+
+    @property
+    def choices(self) -> Sequence[str]:
+        """The values of a choice; empty for other kinds."""
+
+    @property
+    def scope(self) -> str | None:
+        """The scope of the saved value, which `/set name default for` removes."""
+
+
+Settings = Callable[[Agent], Iterable[Setting]]
+"""Lists the settings for an agent's model."""
+
+CommandList = Callable[[], Mapping[str, str]]
+"""Lists commands with their arguments and help, as `/help` shows them."""
+
+
+def settings_list(agent: Agent, settings: Settings) -> dict[str, Any]:
+    """The settings, and the names of the scopes a change can have."""
+    model = displayable(agent.provider.name)
+    return {
+        "type": "settings_list",
+        "settings": [_setting(each) for each in settings(agent)],
+        "provider": model.partition(":")[0],
+        "model": model,
+    }
+
+
+def models_list(provider: Provider) -> dict[str, Any]:
+    """Names that `/model` takes; `problem` says why the server listed none."""
+    found = list_models(provider)
+    return {
+        "type": "models_list",
+        "models": list(map(displayable, found.models)),
+        "problem": displayable(found.problem),
+    }
+
+
+def completions(
+    commands: Mapping[str, str], resolver: Resolver | None
+) -> dict[str, Any]:
+    """What can follow `/` and `@`: commands with help, names with types, no values."""
+    names = {} if resolver is None else {**_variables(resolver), **REFERENCES}
+    return {
+        "type": "completions",
+        "commands": [_command(*pair) for pair in commands.items()],
+        "names": [{"name": name, "help": text} for name, text in names.items()],
+    }
+
+
+def _setting(setting: Setting) -> dict[str, Any]:
+    texts = ("name", "value", "help", "kind", "origin")
+    row: dict[str, Any] = {name: displayable(getattr(setting, name)) for name in texts}
+    scope = None if setting.scope is None else displayable(setting.scope)
+    return {**row, "choices": list(map(displayable, setting.choices)), "scope": scope}
+
+
+def _command(name: str, line: str) -> dict[str, str]:
+    arguments, _, text = line.rpartition("  ")
+    parts = {"name": name, "arguments": arguments, "help": text}
+    return {part: displayable(text) for part, text in parts.items()}
+
+
+def _variables(resolver: Resolver) -> dict[str, str]:
+    values = resolver.variables()
+    names = [n for n in values if is_fit(n, values[n]) and n.isidentifier()]
+    return {
+        displayable(name): displayable(_type(values[name]))
+        for name in sorted(names, key=str.casefold)[:MOST_NAMES]
+        if not is_secret_name(name)  # would be refused
+    }
+
+
+def _type(value: object) -> str:
+    return type_name(type(value)).removeprefix("builtins.")

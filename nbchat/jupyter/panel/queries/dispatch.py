@@ -1,0 +1,125 @@
+"""Answers the queries of views, each on a thread of its own; a query changes nothing.
+
+It may come while a cell or a turn runs, and rendering a page of history may take a
+second, in which no click on Stop must wait.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+from contextvars import copy_context
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from nbchat.agent.agent import Agent
+from nbchat.chat.attachments.mentions import Resolver
+from nbchat.errors import NbchatError
+from nbchat.jupyter.panel.queries.choices import (
+    CommandList,
+    Settings,
+    completions,
+    models_list,
+    settings_list,
+)
+from nbchat.jupyter.panel.queries.context import (
+    compaction_plan,
+    context_parts,
+    current_summary,
+)
+from nbchat.jupyter.panel.queries.history import (
+    Store,
+    history_page,
+    message_text,
+    sessions_list,
+)
+from nbchat.jupyter.panel.queries.previews import Previews
+from nbchat.rendering.markdown import displayable
+
+logger = logging.getLogger(__name__)
+
+Query = Callable[[Agent], dict[str, Any]]
+
+Send = Callable[[dict[str, Any]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Queries:
+    """The queries of one panel, and where their answers come from."""
+
+    previews: Previews
+    commands: CommandList
+    settings: Settings | None = None
+    store: Callable[[], Store] | None = None
+    resolver: Resolver | None = None
+
+    def find(self, name: str, content: dict[str, Any]) -> Query | None:
+        """The query that a message names; None for unknown ones."""
+        match name, content:
+            case "plan", {"keep": keep}:
+                return partial(compaction_plan, keep=whole_number(keep))
+            case "context", _:
+                return context_parts
+            case "summary", _:
+                return current_summary
+            case "settings", _ if self.settings is not None:
+                return partial(settings_list, settings=self.settings)
+            case "models", _:
+                return lambda agent: models_list(agent.provider)
+        in_history, in_typing = self._find_in_history, self._find_in_typing
+        return in_history(name, content) or in_typing(name, content)
+
+    def _find_in_history(self, name: str, content: dict[str, Any]) -> Query | None:
+        match name, content:
+            case "history", {"query": str(query), "before": position}:
+                before = whole_number(position)
+                return lambda agent: history_page(agent.session, query, before=before)
+            case "message", {"position": int(position)}:
+                return lambda agent: message_text(agent.session, position)
+            case "sessions", {"query": str(query)} if store := self.store:
+                return lambda agent: sessions_list(agent.session, query, store())
+        return None
+
+    def _find_in_typing(self, name: str, content: dict[str, Any]) -> Query | None:
+        match name, content:
+            case "mentions", {"text": str(text)}:
+                return partial(self.previews.mentioned, text=text)
+            case "preview", {"key": str(key)}:
+                return partial(self.previews.previewed, key=key)
+            case "complete", _:
+                return lambda _agent: completions(self.commands(), self.resolver)
+        return None
+
+
+def answer_soon(
+    query: Query, agent: Callable[[], Agent], token: str, send: Send
+) -> None:
+    """Answer a query on a new thread; the view knows its answer by the token."""
+    threading.Thread(
+        target=copy_context().run,  # the answer belongs to this very click
+        args=(_answer, query, agent, token, send),
+        name="nbchat-answer",
+        daemon=True,
+    ).start()
+
+
+def whole_number(value: object) -> int | None:
+    """A number from a view, unless it is none or negative."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    return None
+
+
+def _answer(query: Query, agent: Callable[[], Agent], token: str, send: Send) -> None:
+    try:
+        answer = query(agent())
+    except NbchatError as error:
+        answer = _refused(str(error))
+    except Exception as error:  # a fault in settings or a store that a caller passed
+        logger.exception("a query of the panel failed")
+        answer = _refused(f"{type(error).__name__}: {error}")
+    send({**answer, "token": token})
+
+
+def _refused(reason: str) -> dict[str, Any]:
+    return {"type": "refused", "reason": displayable(reason)}

@@ -1,0 +1,307 @@
+"""State of the panel, kept in the kernel, as JSON values.
+
+A view that opens later, or lost a message, gets all of it at once. `fold` returns the
+operations that bring an open view up to date; `protocol.json` describes them.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any, assert_never
+
+from nbchat.agent.agent import Agent
+from nbchat.chat.runner import (
+    AgentReady,
+    ApprovalsPending,
+    CommandReplied,
+    Idle,
+    MessagesReturned,
+    QueueChanged,
+    RunnerEvent,
+    Stopping,
+    TurnStarted,
+)
+from nbchat.compaction.policies import PRESETS
+from nbchat.conversation.costs import compactions_usage, usage_text
+from nbchat.conversation.entries import Compaction
+from nbchat.conversation.events import (
+    Branched,
+    Compacted,
+    CompactionChanged,
+    CompactionFailed,
+    CompactionProgress,
+    CompactionSkipped,
+    CompactionStarted,
+    CompactionUndone,
+    EntryAdded,
+    Event,
+    PinsChanged,
+    RetryScheduled,
+    SavingFailed,
+    TextDelta,
+    ThinkingDelta,
+    ToolRequested,
+    TurnFailed,
+    TurnFinished,
+    UsageReported,
+)
+from nbchat.conversation.session import Session
+from nbchat.jupyter.panel.view_model.items import Operation
+from nbchat.jupyter.panel.view_model.transcript import TranscriptView
+from nbchat.rendering.banners import progress_text
+from nbchat.rendering.entries import summary_html
+from nbchat.rendering.markdown import displayable
+
+NO_BANNERS = dict.fromkeys(("undo", "edit", "redo"))
+
+
+class PanelState:
+    """The transcript, the header, the status line and what can be changed now."""
+
+    def __init__(
+        self,
+        *,
+        chat_id: str = "",
+        clock: Callable[[], float] = time.monotonic,
+        has_settings: bool = False,
+        has_sessions: bool = False,
+        has_branches: bool = False,
+    ) -> None:
+        """Start empty; the agent comes with `AgentReady`."""
+        self._clock = clock
+        self._retry_at = 0.0
+        self._transcript = TranscriptView(clock)
+        self._agent: Agent | None = None
+        self._state: dict[str, Any] = {
+            "phase": "starting",
+            "model": "",
+            "is_busy": False,
+            "activity": "",
+            "queue": [],
+            "retry": None,
+            "meter": {"tokens": 0, "threshold": None, "context": 0, "window": None},
+            "policy": "",
+            "policies": list(PRESETS),
+            "spent": "",
+            "summary": None,
+            "notifies": True,
+            "pins": [],
+            "excluded": [],
+            "changes": NO_BANNERS,
+            "waiting": [],
+            "chat_id": chat_id,
+            "has_settings": has_settings,
+            "has_sessions": has_sessions,
+            "has_branches": has_branches,
+        }
+
+    def snapshot(self) -> dict[str, Any]:
+        """Everything a new view needs."""
+        retry: dict[str, Any] | None = self._state["retry"]
+        left = max(0.0, self._retry_at - self._clock())
+        state = {**self._state, "retry": retry and {**retry, "seconds": left}}
+        return {**self._transcript.snapshot(), "state": state}
+
+    def page(self, before: int) -> dict[str, Any]:
+        """Earlier items, before the key of a view's oldest one."""
+        return self._transcript.page(before)
+
+    def set_notifies(self, *, notifies: bool) -> list[Operation]:
+        """Show or hide the banners of automatic compactions from now on."""
+        self._transcript.banners.notifies = notifies
+        return self._set(notifies=notifies)
+
+    def fold(self, event: Event | RunnerEvent) -> list[Operation]:
+        """Take an event in; the operations that show it."""
+        match event:
+            case TextDelta() | ThinkingDelta():
+                operations = self._fold_delta(event)
+            case EntryAdded():
+                operations = self._fold_entry(event)
+            case UsageReported():
+                operations = self._fold_usage(event)
+            case ToolRequested() | RetryScheduled() | CompactionProgress():
+                operations = self._fold_progress(event)
+            case TurnFinished() | TurnFailed():
+                operations = self._fold_end(event)
+            case (
+                CompactionStarted()
+                | Compacted()
+                | CompactionUndone()
+                | CompactionChanged()
+                | CompactionSkipped()
+                | CompactionFailed()
+                | Branched()
+                | PinsChanged()
+                | SavingFailed()
+            ):
+                operations = self._fold_context_change(event)
+            case _:
+                operations = self._fold_runner_event(event)
+        return operations
+
+    @property
+    def _session(self) -> Session | None:
+        return self._agent.session if self._agent else None
+
+    def _fold_delta(self, event: TextDelta | ThinkingDelta) -> list[Operation]:
+        shown = self._transcript.fold(event, None)
+        activity = "Writing" if isinstance(event, TextDelta) else "Thinking"
+        return [*shown, *self._set(activity=activity, retry=None)]
+
+    def _fold_entry(self, event: EntryAdded) -> list[Operation]:
+        entry = event.entry
+        shown = self._transcript.add_entry(entry, event.position, self._session)
+        is_model_next = entry.role in ("user", "tool")
+        activity = "Waiting for the model" if is_model_next else ""
+        return [*shown, *self._set(activity=activity, retry=None)]
+
+    def _fold_end(self, event: TurnFinished | TurnFailed) -> list[Operation]:
+        shown = self._transcript.fold(event, self._session)
+        has_no_agent = isinstance(event, TurnFailed) and self._agent is None
+        phase = {"phase": "failed"} if has_no_agent else {}
+        return [*shown, *self._set(retry=None, **phase)]
+
+    def _fold_usage(self, event: UsageReported) -> list[Operation]:
+        """Fill the meter, and show the costs of a turn that is answered."""
+        session = self._session
+        costs = self._transcript.show_cost(session) if session else []
+        spent = {"spent": _spent(session)} if session else {}
+        meter = {
+            "tokens": event.input_tokens,
+            "threshold": event.threshold,
+            "context": event.context_tokens,
+            "window": event.window,
+        }
+        return [*costs, *self._set(meter=meter, **spent)]
+
+    def _fold_progress(
+        self, event: ToolRequested | RetryScheduled | CompactionProgress
+    ) -> list[Operation]:
+        match event:
+            case ToolRequested(call):
+                return self._set(activity=f"Running {displayable(call.tool_name)}")
+            case CompactionProgress():
+                activity = f"Compacting, {progress_text(event)}"
+                return self._set(activity=activity, retry=None)
+            case RetryScheduled(attempt, wait_seconds, reason):
+                self._retry_at = self._clock() + wait_seconds
+                retry = {
+                    "attempt": attempt,
+                    "seconds": wait_seconds,
+                    "reason": displayable(reason),
+                }
+                return self._set(activity="Waiting", retry=retry)
+
+    def _fold_context_change(self, event: Event) -> list[Operation]:
+        """Show a change of the context; what it leads to is measured again."""
+        shown = self._transcript.fold(event, None)
+        match event:
+            case CompactionStarted():
+                return [*shown, *self._set(activity="Compacting", retry=None)]
+            case Branched() | PinsChanged() | SavingFailed():
+                return [*shown, *self._measure()]
+        return [*shown, *self._measure(activity="", retry=None)]
+
+    def _fold_runner_event(self, event: RunnerEvent) -> list[Operation]:
+        match event:
+            case AgentReady(agent):
+                self._agent = agent
+                shown = self._transcript.restore(agent.session)
+                operations = [*shown, *self._set_waiting()]
+                operations += self._measure(phase="ready")
+            case CommandReplied(text):
+                operations = self._transcript.note(text)
+            case MessagesReturned(texts, position):
+                text = displayable("\n\n".join(texts))
+                at = {} if position is None else {"position": position}
+                operations = [{"op": "draft", "text": text, **at}]
+            case ApprovalsPending(pending):
+                cards = self._transcript.approvals.wait_for(pending)
+                operations = [*cards, *self._set_waiting()]
+            case QueueChanged() | TurnStarted() | Stopping() | Idle():
+                operations = self._fold_activity(event)
+            case _:
+                assert_never(event)
+        return operations
+
+    def _fold_activity(
+        self, event: QueueChanged | TurnStarted | Stopping | Idle
+    ) -> list[Operation]:
+        match event:
+            case QueueChanged(waiting):
+                queue = list(map(displayable, waiting))
+                return self._set(queue=queue, **({"is_busy": True} if queue else {}))
+            case TurnStarted():
+                self._transcript.start_turn()
+                return self._set(is_busy=True, activity="Waiting for the model")
+            case Stopping():
+                return self._set(activity="Stopping")
+            case Idle():
+                self._transcript.stop_clock()
+                return self._measure(is_busy=False, activity="", retry=None)
+
+    def _set_waiting(self) -> list[Operation]:
+        return self._set(waiting=self._transcript.approvals.state())
+
+    def _measure(self, **changes: Any) -> list[Operation]:
+        """Read what commands and compactions change: the header, pins and buttons."""
+        if self._agent is None:
+            return self._set(**changes)
+        engine, session = self._agent.engine, self._agent.session
+        meter = {
+            "tokens": engine.input_tokens,
+            "threshold": engine.context_token_threshold,
+            "context": engine.tracker.context_tokens(session),
+            "window": engine.tracker.info.window,
+        }
+        return self._set(
+            **changes,
+            model=displayable(self._agent.provider.name),
+            policy=displayable(engine.policy.name),
+            meter=meter,
+            spent=_spent(session),
+            pins=list(map(displayable, session.pins)),
+            **self._measure_compactions(self._agent),
+        )
+
+    def _measure_compactions(self, agent: Agent) -> dict[str, Any]:
+        """The summary, what is excluded, and the banners that have buttons."""
+        session = agent.session
+        if not session.compactions:
+            return {"summary": None, "excluded": [], "changes": NO_BANNERS}
+        current, keys = session.compaction, self._transcript.banners.keys
+        records = {
+            "undo": agent.engine.undo(session),
+            "edit": current,
+            "redo": agent.engine.redo(session),
+        }
+        changes = {name: r and keys.get(r.id) for name, r in records.items()}
+        excluded = sorted(session.excluded)
+        return {"summary": _summary(current), "excluded": excluded, "changes": changes}
+
+    def _set(self, **changes: Any) -> list[Operation]:
+        news = {
+            name: value for name, value in changes.items() if self._state[name] != value
+        }
+        self._state.update(news)
+        return [{"op": "state", "state": news}] if news else []
+
+
+def _summary(record: Compaction | None) -> dict[str, Any] | None:
+    """The summary that the model sees, and how many messages it stands for."""
+    if record is None:
+        return None
+    return {"messages": record.stop, "html": summary_html(record.summary)}
+
+
+def _spent(session: Session) -> str:
+    """What the session cost, compactions apart; empty before the first answer."""
+    usage = session.usage
+    if not usage.total_tokens:
+        return ""
+    text = usage_text(usage)
+    paid = compactions_usage(session) if session.compactions else None
+    if paid is None or not paid.total_tokens:
+        return text
+    cost = paid.dollars_text or f"{paid.total_tokens:,} tokens"
+    return f"{text}; compactions took {cost} of that"
