@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterable
 
 from nbchat.conversation.entries import Entry
-from nbchat.providers.wire import user_text
 
 _TAGS = re.compile(
     r"<(?=/?(?:summary|facts|transcript|recent|conversation_summary|previous_summary|"
@@ -55,7 +54,7 @@ def _element(entry: Entry) -> str:
     if entry.role == "tool":
         return f'<result tool="{_name(entry)}">{escape(entry.content)}</result>'
     if entry.role == "user" and entry.tool_name:
-        return f"<user>[{_name(entry)}] {escape(user_text(entry))}</user>"
+        return f"<user>[{_name(entry)}] {escape(entry.attachment_text)}</user>"
     role = "assistant" if entry.role == "thinking" else entry.role
     return f"<{role}>{escape(entry.content)}</{role}>"
 

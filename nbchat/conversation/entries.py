@@ -107,6 +107,18 @@ class Entry(NamedTuple):
         return is_file and has_text and str(media_type).startswith(TEXT_TYPES)
 
     @property
+    def attachment_text(self) -> str:
+        """The caption of an attachment and its text; an image has only a caption."""
+        media_type = str(self.arguments.get("media_type", "text/plain"))
+        content = f"[a file of type {media_type}, which is not text]"
+        if self.tool_name == "image":
+            is_shown = bool(self.arguments.get("data"))
+            content = "" if is_shown else "[an image that cannot be read]"
+        elif self.is_text_file:
+            content = self.arguments["data"]
+        return "\n\n".join(filter(None, (self.content, content)))
+
+    @property
     def is_error(self) -> bool:
         """Whether this is a tool's answer that reports a failure."""
         return self.role == "tool" and self.arguments.get("is_error") is True

@@ -102,11 +102,13 @@ def plain_values(value: Any, key: str = "") -> Iterator[Value]:
 def read_call(
     call: Entry, result: Entry, index: int, *, is_interrupted: bool = False
 ) -> Record:
-    """The record of a call and its result; `index` is its position in the transcript."""
+    """The record of a call and its result, which is at `index` of the transcript."""
     asked = tuple(plain_values(parsed(call.tool_args)))
     is_short = len(result.content) <= LONGEST_JSON
     answer = parsed(result.content) if is_short else None
-    own, parts, outcome = (), (), ""
+    own: Part = ()
+    parts: tuple[Part, ...] = ()
+    outcome = ""
     if answer:
         own, parts = _objects(answer)
         subject = _first_identity(own) or _first_identity(asked)
