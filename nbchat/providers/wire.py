@@ -36,16 +36,8 @@ class StreamedReply:
 
 
 def user_text(entry: Entry) -> str:
-    """What a person, or a summary, says as text; a file with its content."""
-    if entry.role != "user" or not entry.tool_name:
-        return wire_text(entry)
-    media_type = str(entry.arguments.get("media_type", "text/plain"))
-    content = f"[a file of type {media_type}, which is not text]"
-    if entry.tool_name == "image":
-        content = "" if image_of(entry) else "[an image that cannot be read]"
-    elif entry.is_text_file:
-        content = entry.arguments["data"]
-    return "\n\n".join(filter(None, (entry.content, content)))
+    """The text of a user or summary entry; that of an attached text file included."""
+    return entry.attachment_text if entry.is_attachment else wire_text(entry)
 
 
 def image_of(entry: Entry) -> tuple[str, str] | None:
