@@ -1,9 +1,9 @@
-r"""Where formulas stand in Markdown: `$x$`, `$$x$$`, `\(x\)`, `\[x\]`, never in code.
+r"""Formulas in Markdown as MathML: `$x$`, `$$x$$`, `\(x\)` and `\[x\]`, never in code.
 
-They are found before Markdown takes their backslashes, stars and underscores. Prices,
-shell variables, regular expressions and paths use the same signs, so what stands
-between them must also look like a formula; if it does and cannot be drawn, its source
-is shown.
+They are parsed before Markdown consumes their backslashes, stars and underscores.
+Prices, shell variables, regular expressions and paths use the same delimiters, so the
+text between them must also look like a formula. A formula that cannot be converted is
+shown as its source.
 """
 
 import re
@@ -20,16 +20,19 @@ from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
 LATEX_LIMIT = 4_000
-"""Characters of one formula, about 20 ms of work."""
+"""Characters of the longest formula that is converted, about 20 ms of work."""
+
+BUDGET = 20_000
+"""Characters of LaTeX that are converted in one text; later ones stay source."""
 
 DEPTH_LIMIT = 60
-"""Elements inside each other; a continued fraction of ten levels has 35."""
+"""Deepest nesting of elements; a continued fraction of ten levels has 35."""
 
 GROWTH_LIMIT = 30
-"""Characters of MathML for one of LaTeX; ordinary formulas have 5 to 25."""
+"""Most characters of MathML for one of LaTeX; ordinary formulas have 5 to 25."""
 
 LENGTH = re.compile(r"-?(?:\d(?:\.\d{1,3})?|\.\d{1,3}|[1-9]\d)(?:em|ex|pt|px)|0")
-"""Widths and heights that a formula may ask for, up to 99 of a unit."""
+"""Allowed widths and heights, up to 99 of a unit."""
 
 TAGS = {
     *("math", "mfrac", "mi", "mn", "mo", "mover", "mpadded", "mphantom"),
@@ -63,9 +66,9 @@ ATTRIBUTES = {
     "stretchy": _SWITCH,
     "width": LENGTH,
 }
-"""What may stand on an element of a formula, and the form of its value."""
+"""Allowed attributes of elements, and the form of their values."""
 
-# The converter's names of environments that answers use under other names.
+# The converter's names for environments that it knows under another name.
 _ENVIRONMENTS = {
     "aligned": "align*",
     "alignedat": "align*",
@@ -83,88 +86,11 @@ _LABEL = re.compile(r"\\label\s*\{[^{}]*\}")
 _PERCENT = re.compile(r"(?<!\\)((?:\\\\)*)%")
 _ESCAPED = re.compile(r"\\.", re.DOTALL)
 
-
-class _Unfit(ValueError):
-    """The formula cannot be drawn, or not within the bounds."""
-
-
-def mathml(latex: str, *, is_block: bool) -> str | None:
-    """A formula as a `math` element; None when it is to stay text."""
-    if len(latex) > LATEX_LIMIT or _FORBIDDEN.search(latex) or not _is_balanced(latex):
-        return None
-    try:
-        html = _element_html(_converted(_known(latex), is_block=is_block))
-    except Exception:  # noqa: BLE001  # the converter raises whatever it stumbles over
-        return None
-    return html if len(html) <= GROWTH_LIMIT * (len(latex) + 10) else None
-
-
-def _is_balanced(latex: str) -> bool:
-    """Whether every brace has its partner; the converter forgives what TeX does not."""
-    depth = 0
-    for sign in re.findall(r"[{}]", _ESCAPED.sub("", latex)):
-        depth += 1 if sign == "{" else -1
-        if depth < 0:
-            return False
-    return depth == 0
-
-
-def _known(latex: str) -> str:
-    """The same in words that the converter knows, and with each `%` to be seen."""
-    named = _ENVIRONMENT.sub(
-        lambda found: f"{found[1]}{{{_ENVIRONMENTS.get(found[2], found[2])}}}", latex
-    )
-    return _PERCENT.sub(r"\1\\%", _LABEL.sub("", named))
-
-
-def _converted(latex: str, *, is_block: bool) -> Element:
-    # Late: it reads a table of 2,500 symbols, a tenth of a second at the first formula.
-    from latex2mathml.converter import Converter  # noqa: PLC0415
-
-    converter = Converter(display="block" if is_block else "inline")
-    converter.macros = _NoMacros()
-    return converter.convert_to_element(latex)
-
-
-class _NoMacros(dict[str, tuple[list[str], int]]):
-    """Definitions that cannot be made."""
-
-    def __setitem__(self, name: str, _definition: object) -> NoReturn:
-        raise _Unfit(f"a formula may not define {name!r}")
-
-
-def _element_html(element: Element, depth: int = 0) -> str:
-    """An element with all it holds; its texts are escaped here, whatever they hold."""
-    if depth > DEPTH_LIMIT:
-        raise _Unfit("a formula is too deep")
-    inside = "".join(_element_html(child, depth + 1) for child in element)
-    text = _text(element)
-    if element.tag == "mrow" and not element.attrib and len(element) == 1:
-        return inside  # one element needs no row around it
-    attributes = "".join(
-        f' {name}="{escape(value)}"'
-        for name, value in element.attrib.items()
-        if name in ATTRIBUTES and (name, value) != ("display", "inline")
-    )
-    return f"<{element.tag}{attributes}>{text}{inside}</{element.tag}>"
-
-
-def _text(element: Element) -> str:
-    text = element.text or ""
-    is_unknown = element.tag == "mi" and text.startswith("\\") and len(text) > 1
-    if is_unknown or (element.tag == "mi" and text == "&"):
-        raise _Unfit(f"{text!r} cannot be drawn")
-    return escape(unescape(text), quote=False)
-
-
-BUDGET = 20_000
-"""Characters of LaTeX that are drawn in one text; all after them stay source."""
-
 _CLOSERS = {"$$": "$$", "$": "$", r"\(": r"\)", r"\[": r"\]"}
 _INTERRUPTS: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote", "list"]}
 
-# Before a dollar: nothing, space, an opening sign, stars of emphasis, a letter of a
-# script that is written without spaces. Not what ends a word, a price or a regex.
+# Before a dollar: the start, space, an opening sign, stars of emphasis, or a letter of
+# a script without spaces. Not the end of a word, a price or a regular expression.
 _BEFORE_DOLLAR = re.compile(
     r"(?:^|[\s(\[{\"':,;=/<>~-]|(?:^|[\s(])[*_]{1,3}|[^\x00-\x7f])$"
 )
@@ -185,11 +111,22 @@ _DISPLAYED = re.compile(r"[\\^_=<>+]|^\s.*\s$", re.DOTALL)
 
 
 def formulas_plugin(parser: MarkdownIt) -> None:
-    """Teach a parser the four ways to write a formula."""
+    """A markdown-it plugin: add the four kinds of formulas to a parser."""
     parser.inline.ruler.before("escape", "formula", _inline_formula)
     parser.block.ruler.before("fence", "formula_block", _block_formula, _INTERRUPTS)
     parser.add_render_rule("formula", _formula_html)
     parser.add_render_rule("formula_block", _block_html)
+
+
+def mathml(latex: str, *, is_block: bool) -> str | None:
+    """Convert LaTeX to a `math` element; None when it must stay text."""
+    if len(latex) > LATEX_LIMIT or _FORBIDDEN.search(latex) or not _is_balanced(latex):
+        return None
+    try:
+        html = _element_html(_converted(_normalized(latex), is_block=is_block))
+    except Exception:  # noqa: BLE001  # the converter raises errors of many types
+        return None
+    return html if len(html) <= GROWTH_LIMIT * (len(latex) + 10) else None
 
 
 def _inline_formula(state: StateInline, silent: bool) -> bool:  # noqa: FBT001  # markdown-it's signature
@@ -216,7 +153,7 @@ def _block_formula(state: StateBlock, start: int, stop: int, silent: bool) -> bo
         return False
     source = "\n".join(_line(state, line) for line in range(start, last + 1)).rstrip()
     latex, _, after = source.removeprefix(opener).rpartition(_CLOSERS[opener])
-    if after not in ("", ".", ",", ";") or not _looks_right(latex, opener):
+    if after not in ("", ".", ",", ";") or not _looks_like_formula(latex, opener):
         return False
     if not silent:
         token = state.push("formula_block", "math", 0)
@@ -231,7 +168,7 @@ def _opener(text: str, start: int) -> str:
 
 
 def _closing(text: str, start: int, opener: str, stop: int) -> int:
-    """Where the formula ends that begins at `start`; -1 when it is none or too long."""
+    """Index of the delimiter that ends a formula; -1 without one within the limit."""
     closer, begin = _CLOSERS[opener], start + len(opener)
     stop = min(stop, begin + LATEX_LIMIT)
     end = text.find(closer, begin, stop)
@@ -240,8 +177,8 @@ def _closing(text: str, start: int, opener: str, stop: int) -> int:
     return end
 
 
-def _is_escaped(text: str, place: int) -> bool:
-    before = text[max(0, place - 100) : place]
+def _is_escaped(text: str, index: int) -> bool:
+    before = text[max(0, index - 100) : index]
     return (len(before) - len(before.rstrip("\\"))) % 2 == 1
 
 
@@ -252,11 +189,11 @@ def _is_formula(text: str, start: int, opener: str, end: int) -> bool:
             return False
     elif _BEFORE_BRACKET.search(before):
         return False
-    return _looks_right(text[start + len(opener) : end], opener)
+    return _looks_like_formula(text[start + len(opener) : end], opener)
 
 
-def _looks_right(latex: str, opener: str) -> bool:
-    """Whether this can be a formula, seen by itself."""
+def _looks_like_formula(latex: str, opener: str) -> bool:
+    """Whether the text between two delimiters can be a formula."""
     bare = _COMMAND.sub(" ", latex)
     if not latex.strip() or "`" in latex or _PROSE.search(bare):
         return False
@@ -275,7 +212,7 @@ def _looks_right(latex: str, opener: str) -> bool:
 
 
 def _is_whole(state: StateBlock, lines: range) -> bool:
-    """Whether these lines belong to one block: none blank, none outside of the list."""
+    """Whether lines belong to one block: none is blank or outside of the list item."""
     return all(
         not state.isEmpty(line) and state.sCount[line] >= state.blkIndent
         for line in lines
@@ -294,15 +231,15 @@ def _formula_html(
     env: Any,
 ) -> str:
     token = tokens[index]
-    return _drawn(token, env) or escape(_source(token))
+    return _converted_html(token, env) or escape(_source(token))
 
 
-def _block_html(*place: Any) -> str:
-    return f"<p>{_formula_html(*place)}</p>\n"
+def _block_html(*arguments: Any) -> str:
+    return f"<p>{_formula_html(*arguments)}</p>\n"
 
 
-def _drawn(token: Token, env: Any) -> str | None:
-    """The formula as MathML, while the text has budget left."""
+def _converted_html(token: Token, env: Any) -> str | None:
+    """The formula as MathML, as long as the text has budget left."""
     spent = env["latex"] = env.get("latex", 0) + len(token.content)
     is_block = token.markup in ("$$", r"\[")
     return mathml(token.content, is_block=is_block) if spent <= BUDGET else None
@@ -310,3 +247,65 @@ def _drawn(token: Token, env: Any) -> str | None:
 
 def _source(token: Token) -> str:
     return f"{token.markup}{token.content}{_CLOSERS[token.markup]}"
+
+
+class _Unsupported(ValueError):
+    """The formula cannot be converted within the limits."""
+
+
+def _is_balanced(latex: str) -> bool:
+    """Whether all braces are paired; the converter would accept unpaired ones."""
+    depth = 0
+    for sign in re.findall(r"[{}]", _ESCAPED.sub("", latex)):
+        depth += 1 if sign == "{" else -1
+        if depth < 0:
+            return False
+    return depth == 0
+
+
+def _normalized(latex: str) -> str:
+    """Replace environments that the converter does not know, and escape each `%`."""
+    named = _ENVIRONMENT.sub(
+        lambda found: f"{found[1]}{{{_ENVIRONMENTS.get(found[2], found[2])}}}", latex
+    )
+    return _PERCENT.sub(r"\1\\%", _LABEL.sub("", named))
+
+
+def _converted(latex: str, *, is_block: bool) -> Element:
+    # Late: it loads a table of 2,500 symbols, which takes a tenth of a second.
+    from latex2mathml.converter import Converter  # noqa: PLC0415
+
+    converter = Converter(display="block" if is_block else "inline")
+    converter.macros = _NoMacros()
+    return converter.convert_to_element(latex)
+
+
+class _NoMacros(dict[str, tuple[list[str], int]]):
+    """A table of macros that refuses definitions."""
+
+    def __setitem__(self, name: str, _definition: object) -> NoReturn:
+        raise _Unsupported(f"a formula may not define {name!r}")
+
+
+def _element_html(element: Element, depth: int = 0) -> str:
+    """Serialize an element with its children; all texts are escaped here."""
+    if depth > DEPTH_LIMIT:
+        raise _Unsupported("a formula is nested too deeply")
+    inside = "".join(_element_html(child, depth + 1) for child in element)
+    text = _text(element)
+    if element.tag == "mrow" and not element.attrib and len(element) == 1:
+        return inside  # one element needs no row around it
+    attributes = "".join(
+        f' {name}="{escape(value)}"'
+        for name, value in element.attrib.items()
+        if name in ATTRIBUTES and (name, value) != ("display", "inline")
+    )
+    return f"<{element.tag}{attributes}>{text}{inside}</{element.tag}>"
+
+
+def _text(element: Element) -> str:
+    text = element.text or ""
+    is_unknown = element.tag == "mi" and text.startswith("\\") and len(text) > 1
+    if is_unknown or (element.tag == "mi" and text == "&"):
+        raise _Unsupported(f"{text!r} is an unknown command")
+    return escape(unescape(text), quote=False)
