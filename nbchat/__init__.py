@@ -34,7 +34,7 @@ _MODULES = {
     "conversation.tools": "tool",
     "jupyter.cell_output": "show",
     "jupyter.panel.chat_ui": "ChatUI",
-    "providers": "connect",
+    "providers.connect": "connect",
     "providers.base": "Provider",
     "storage.store": "SessionStore",
 }

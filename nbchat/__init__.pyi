@@ -35,8 +35,8 @@ from nbchat.conversation.session import Session
 from nbchat.conversation.tools import tool
 from nbchat.jupyter.cell_output import show
 from nbchat.jupyter.panel.chat_ui import ChatUI
-from nbchat.providers import connect
 from nbchat.providers.base import Provider
+from nbchat.providers.connect import connect
 from nbchat.storage.store import SessionStore
 
 __version__: str

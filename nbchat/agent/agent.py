@@ -46,11 +46,17 @@ from nbchat.errors import (
     Stopped,
     StoreError,
 )
-from nbchat.providers import connect
-from nbchat.providers.base import Provider, Reply, Request, SupportsWarmUp
+from nbchat.providers.base import (
+    Provider,
+    Reply,
+    Request,
+    SupportsWarmUp,
+    fixed_tokens,
+    instructions,
+)
+from nbchat.providers.connect import connect
 from nbchat.providers.legal_history import LegalHistory
-from nbchat.providers.retry import stream_with_retries
-from nbchat.providers.wire import fixed_tokens, instructions
+from nbchat.providers.streaming import stream_with_retries
 
 DEFAULT_MAX_STEPS = 50
 

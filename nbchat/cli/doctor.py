@@ -18,8 +18,8 @@ from nbchat.config.factory import build_agent
 from nbchat.config.preferences import with_preferences
 from nbchat.config.settings import NbChat, settings, without_login
 from nbchat.errors import NbchatError
-from nbchat.providers import EMBEDDED_MODEL, KINDS
-from nbchat.providers.base import redact
+from nbchat.providers.connect import EMBEDDED_MODEL, KINDS
+from nbchat.providers.endpoint import redact
 from nbchat.providers.model_download import cache_folder, is_fetched
 from nbchat.storage.store import SessionStore
 

@@ -26,7 +26,7 @@ from nbchat.cli.doctor import examine
 from nbchat.config.settings import markdown_table, settings
 from nbchat.conversation.session import Session
 from nbchat.errors import ConfigError, NbchatError
-from nbchat.providers import EMBEDDED_MODEL, default_model
+from nbchat.providers.connect import EMBEDDED_MODEL, default_model
 from nbchat.providers.model_download import is_fetched, model_file
 from nbchat.rendering.markdown import displayable
 from nbchat.storage.export import FORMATS, exported, imported

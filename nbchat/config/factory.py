@@ -17,8 +17,8 @@ from nbchat.conversation.entries import Entry
 from nbchat.conversation.namespace import reader
 from nbchat.conversation.session import Session
 from nbchat.errors import StoreError
-from nbchat.providers import connect, default_model
 from nbchat.providers.base import Provider, SupportsSiblings
+from nbchat.providers.connect import connect, default_model
 from nbchat.providers.tokens import CHARACTERS
 from nbchat.storage.recorder import Recorder
 from nbchat.storage.store import SessionStore

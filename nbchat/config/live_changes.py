@@ -35,8 +35,8 @@ from nbchat.config.settings import (
 from nbchat.conversation.search import TOOL_NAME, recall_tool
 from nbchat.conversation.tools import as_tools
 from nbchat.errors import ConfigError, NbchatError, StoreError
-from nbchat.providers import KINDS, connect, default_model
 from nbchat.providers.base import Provider, SupportsSiblings
+from nbchat.providers.connect import KINDS, connect, default_model
 from nbchat.storage.store import SessionStore
 
 WRITERS = tuple(name for name, row in TABLE.items() if row.apply == "writer_model")

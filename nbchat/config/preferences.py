@@ -14,7 +14,7 @@ from traitlets import TraitError
 
 from nbchat.config.settings import MODEL_SETTINGS, TABLE, NbChat
 from nbchat.errors import StoreError
-from nbchat.providers import default_model
+from nbchat.providers.connect import default_model
 from nbchat.storage.store import SessionStore
 
 logger = logging.getLogger(__name__)

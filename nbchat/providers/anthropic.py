@@ -1,18 +1,81 @@
-"""Anthropic's messages, and every server that speaks them."""
+"""Anthropic's messages API, and every server that speaks it."""
 
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
+from itertools import chain
+from typing import Literal
 from weakref import finalize
 
 import anthropic
 
-from nbchat.providers import anthropic_wire
-from nbchat.providers.base import Request
-from nbchat.providers.message_cache import Json
+from nbchat.conversation.entries import Entry, Usage
+from nbchat.conversation.events import Delta, TextDelta, ThinkingDelta
+from nbchat.providers.base import (
+    ReplyStop,
+    Request,
+    image_of,
+    speaker,
+    user_text,
+    wire_name,
+)
 from nbchat.providers.sdk import (
     CONNECTIONS,
     QUESTION_TIMEOUT_SECONDS,
     SdkProvider,
     WireStream,
+)
+from nbchat.providers.wire import (
+    EMPTY_TEXT,
+    Json,
+    StreamedReply,
+    WireFormat,
+    WireMessages,
+    json_object,
+    new_call_id,
+    utf8_safe,
+    utf8_safe_text,
+)
+
+OPENING: Json = {
+    "role": "user",
+    "content": [{"type": "text", "text": "(The assistant speaks first.)"}],
+}
+"""Stands before a conversation that an assistant began: the API wants a user first."""
+
+SHORT_ANSWER: tuple[Json, ...] = (
+    {"type": "message_start", "message": {"usage": {"input_tokens": 1}}},
+    {
+        "type": "content_block_start",
+        "index": 0,
+        "content_block": {"type": "text", "text": ""},
+    },
+    {
+        "type": "content_block_delta",
+        "index": 0,
+        "delta": {"type": "text_delta", "text": "Yes."},
+    },
+    {"type": "content_block_stop", "index": 0},
+    {
+        "type": "message_delta",
+        "delta": {"stop_reason": "end_turn"},
+        "usage": {"output_tokens": 1},
+    },
+    {"type": "message_stop"},
+)
+"""What a server streams at the least."""
+
+STOPS: dict[str, ReplyStop] = {
+    "max_tokens": "max_tokens",
+    "model_context_window_exceeded": "max_tokens",
+    "refusal": "refusal",
+}
+THINKING = ("thinking", "redacted_thinking")
+INPUT_FIELDS = (
+    "input_tokens",
+    "cache_creation_input_tokens",
+    "cache_read_input_tokens",
 )
 
 
@@ -24,8 +87,7 @@ class AnthropicProvider(SdkProvider):
     url_variable = "ANTHROPIC_BASE_URL"
     key_variables = ("ANTHROPIC_API_KEY",)
     sdk_error = anthropic.AnthropicError
-    format = anthropic_wire.FORMAT
-    warm_up_events = anthropic_wire.SHORT_ANSWER
+    warm_up_events = SHORT_ANSWER
 
     @cached_property
     def _client(self) -> anthropic.Anthropic:
@@ -39,6 +101,11 @@ class AnthropicProvider(SdkProvider):
         finalize(self, client.close)
         return client
 
+    @property
+    def format(self) -> WireFormat:
+        """How messages are written."""
+        return FORMAT
+
     def count_tokens(self, request: Request) -> int:
         """Input tokens of a request as Anthropic counts them."""
         return self._inquire(lambda: self._counted(request), request)
@@ -47,12 +114,12 @@ class AnthropicProvider(SdkProvider):
         count = self._client.messages.count_tokens(
             model=self._model_for(request),
             messages=[],
-            extra_body=anthropic_wire.body(request, self._said(request)),
+            extra_body=body(request, self._said(request)),
         )
         return int(count.input_tokens)
 
-    def _new_reader(self) -> anthropic_wire.EventReader:
-        return anthropic_wire.EventReader()
+    def _new_reader(self) -> "EventReader":
+        return EventReader()
 
     def _open(self, request: Request) -> WireStream:
         return self._client.messages.create(
@@ -66,7 +133,7 @@ class AnthropicProvider(SdkProvider):
         )
 
     def _extra_body(self, request: Request) -> Json:
-        return {**anthropic_wire.body(request, self._said(request)), **self._sampling}
+        return {**body(request, self._said(request)), **self._sampling}
 
     def _served_models(self) -> list[Json]:
         page = self._client.models.list(timeout=QUESTION_TIMEOUT_SECONDS)
@@ -82,3 +149,228 @@ class AnthropicProvider(SdkProvider):
 
     def _should_ask_window(self) -> bool:
         return self._known.window is None or not self._is_home
+
+
+def body(request: Request, said: Sequence[Json] | None = None) -> Json:
+    """The fields of a message request that come from the conversation.
+
+    `said` are the history's messages where they are written already.
+    """
+    fields: Json = {"messages": wire_messages(request, said)}
+    if request.system.strip():
+        fields["system"] = utf8_safe_text(request.system)
+    if request.tools:
+        fields["tools"] = [
+            {
+                "name": tool.name,
+                "description": tool.description,
+                "input_schema": tool.parameters,
+            }
+            for tool in request.tools
+        ]
+        fields["tool_choice"] = _tool_choice(_cached_choice(request))
+    return fields
+
+
+def _cached_choice(request: Request) -> str:
+    """The choice of tools; a summary's request keeps that of the chat it continues.
+
+    Any other would drop the cached messages (Anthropic's docs, "Prompt caching", what
+    invalidates the cache), and a call in an answer to it is refused here.
+    """
+    is_summary = request.answer_tag and request.tool_choice == "none"
+    return "auto" if is_summary else request.tool_choice
+
+
+def wire_messages(request: Request, said: Sequence[Json] | None = None) -> list[Json]:
+    """Messages whose roles alternate, a user's first."""
+    if said is None:
+        said = WireMessages().extended_to(request.history, FORMAT).messages
+    is_opened = not said or said[0]["role"] == "user"
+    return list(said) if is_opened else [OPENING, *said]
+
+
+def _role(entry: Entry) -> Literal["user", "assistant"]:
+    return "assistant" if speaker(entry) == "assistant" else "user"
+
+
+def _messages(run: list[Entry]) -> list[Json]:
+    """One message; tool results stand first in the user's, thinking never last."""
+    blocks = list(chain.from_iterable(map(_entry_blocks, run)))
+    role = _role(run[0])
+    if role == "user":
+        blocks.sort(key=lambda block: bool(block["type"] != "tool_result"))
+        blocks = blocks or [{"type": "text", "text": EMPTY_TEXT}]
+    while blocks and blocks[-1]["type"] in THINKING:
+        blocks.pop()
+    return utf8_safe([{"role": role, "content": blocks}] if blocks else [])
+
+
+FORMAT = WireFormat(_role, _messages)
+"""One message a run; results belong to the user's."""
+
+
+def _tool_choice(choice: str) -> Json:
+    match choice:
+        case "auto" | "none":
+            return {"type": choice}
+        case "required":
+            return {"type": "any"}
+        case _:
+            return {"type": "tool", "name": choice}
+
+
+def _entry_blocks(entry: Entry) -> Iterator[Json]:
+    """An entry as blocks; none for a blank text, which the API refuses."""
+    if entry.role == "tool":
+        yield _tool_result(entry)
+        return
+    if entry.role == "thinking":
+        yield from _thinking_blocks(entry)
+        return
+    if image := image_of(entry):
+        yield _image(*image)
+    if (text := user_text(entry)).strip():
+        yield {"type": "text", "text": text}
+    if entry.is_call:
+        yield _tool_use(entry)
+
+
+def _thinking_blocks(entry: Entry) -> list[Json]:
+    """The block verbatim, for the API checks its signature, or none at all."""
+    block = json_object(entry) if entry.tool_name == "anthropic" else {}
+    return [block] if block and utf8_safe([block]) == [block] else []
+
+
+def _tool_use(call: Entry) -> Json:
+    return {
+        "type": "tool_use",
+        "id": wire_name(call.tool_id),
+        "name": wire_name(call.tool_name),
+        "input": json_object(call),
+    }
+
+
+def _tool_result(entry: Entry) -> Json:
+    block: Json = {"type": "tool_result", "tool_use_id": wire_name(entry.tool_id)}
+    if entry.content.strip():
+        block["content"] = entry.content
+    if entry.is_error:
+        block["is_error"] = True
+    return block
+
+
+def _image(media_type: str, data: str) -> Json:
+    source = {"type": "base64", "media_type": media_type, "data": data}
+    return {"type": "image", "source": source}
+
+
+class EventReader:
+    """Collects events: deltas go out at once, the answer at the end."""
+
+    def __init__(self) -> None:
+        """Begin with nothing said."""
+        self._blocks: dict[int, Json] = {}
+        self._inputs: dict[int, str] = {}
+        self._usage: Json = {}
+        self._stop_reason = ""
+        self._is_complete = False
+
+    def read(self, event: Json) -> Iterator[Delta]:
+        """Take an event in and give out what it lets us see."""
+        match event.get("type"):
+            case "message_start":
+                self._read_usage((event.get("message") or {}).get("usage"))
+            case "content_block_start":
+                yield from self._start_block(event["index"], event["content_block"])
+            case "content_block_delta":
+                yield from self._read_delta(event["index"], event["delta"])
+            case "message_delta":
+                self._stop_reason = event["delta"].get("stop_reason") or ""
+                self._read_usage(event.get("usage"))
+            case "message_stop":
+                self._is_complete = True
+
+    def answer(self) -> StreamedReply:
+        """All that has arrived."""
+        has_input = any(self._usage.get(name) is not None for name in INPUT_FIELDS)
+        return StreamedReply(
+            tuple(chain.from_iterable(map(self._block_entries, self._blocks))),
+            self._stop(),
+            _usage(self._usage) if has_input else None,
+        )
+
+    def _start_block(self, index: int, block: Json) -> Iterator[Delta]:
+        self._blocks[index] = dict(block)
+        self._inputs[index] = ""
+        if block.get("text"):
+            yield TextDelta(block["text"])
+        if block.get("thinking"):
+            yield ThinkingDelta(block["thinking"])
+
+    def _read_delta(self, index: int, delta: Json) -> Iterator[Delta]:
+        match delta.get("type"):
+            case "text_delta":
+                yield TextDelta(self._extend(index, "text", delta))
+            case "thinking_delta":
+                yield ThinkingDelta(self._extend(index, "thinking", delta))
+            case "signature_delta":
+                self._extend(index, "signature", delta)
+            case "input_json_delta":
+                self._inputs[index] += delta["partial_json"]
+
+    def _extend(self, index: int, name: str, delta: Json) -> str:
+        piece: str = delta[name]
+        block = self._blocks[index]
+        block[name] = (block.get(name) or "") + piece
+        return piece
+
+    def _read_usage(self, usage: Json | None) -> None:
+        """Later figures replace earlier ones: they are running totals."""
+        known = {name: n for name, n in (usage or {}).items() if n is not None}
+        self._usage = {**self._usage, **known}
+
+    def _block_entries(self, index: int) -> Iterator[Entry]:
+        block = self._blocks[index]
+        match block.get("type"):
+            case "text" if block["text"].strip():
+                yield Entry("assistant", block["text"])
+            case "tool_use":
+                call_id = block.get("id") or new_call_id()
+                tool_input = self._inputs[index] or _json(block.get("input") or {})
+                yield Entry("assistant", "", call_id, block["name"], tool_input)
+            case "thinking" | "redacted_thinking":
+                yield _thinking_entry(block)
+
+    def _stop(self) -> ReplyStop | None:
+        if not (self._is_complete and self._stop_reason):
+            return None
+        return STOPS.get(self._stop_reason, "end_turn")
+
+
+def _thinking_entry(block: Json) -> Entry:
+    """A block cut off before its signature is only for reading: it cannot go back."""
+    is_whole = block.get("signature") or block.get("data")
+    args = _json(block) if is_whole else ""
+    return Entry("thinking", block.get("thinking") or "", "", "anthropic", args)
+
+
+def _json(value: Json) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _usage(fields: Json) -> Usage:
+    """The sum over the rounds, of which the last alone is what the context holds.
+
+    There are several where the server compacted in between.
+    """
+    *earlier, last = map(_round_usage, fields.get("iterations") or [fields])
+    gone = sum(earlier, Usage())
+    return replace(gone + last, dropped_tokens=gone.total_tokens)
+
+
+def _round_usage(fields: Json) -> Usage:
+    """Anthropic reports what was cached beside the input tokens, so it is added."""
+    fresh, written, read = (fields.get(name) or 0 for name in INPUT_FIELDS)
+    output_tokens = fields.get("output_tokens") or 0
+    return Usage(fresh + written + read, output_tokens, read, written)

@@ -1,7 +1,8 @@
-"""What every provider speaks: a request goes in, deltas and one reply come out."""
+"""The provider protocol: requests, replies, and how entries are sent."""
 
+import json
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from threading import Event as Flag
 from typing import Literal, Protocol, runtime_checkable
@@ -10,6 +11,7 @@ from nbchat.conversation.entries import Entry, Usage
 from nbchat.conversation.events import Delta
 from nbchat.conversation.tools import Tool
 from nbchat.providers.model_info import ModelInfo
+from nbchat.providers.tokens import IMAGE_TOKENS, TokenCounter
 
 ReplyStop = Literal["end_turn", "tool_use", "max_tokens", "refusal"]
 
@@ -20,14 +22,16 @@ SUMMARY_NOTE = (
     "not a request: newer messages win, and what is listed as done is not done again."
 )
 
+PINNED = "The user has pinned these rules; they hold for the whole conversation:"
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Everything one response is made from.
+    """One request to a model.
 
-    `tool_choice` is auto, none, required or the name of the one tool to call.
+    `tool_choice` is auto, none, required or the name of a tool that must be called.
     `answer_tag` asks for an answer inside `<tag>...</tag>`; a provider that can enforce
-    it does. `model` stands in for the provider's own model when it is not empty.
+    it does. `model` replaces the provider's own model unless it is empty.
     """
 
     history: tuple[Entry, ...]
@@ -41,7 +45,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One complete response."""
+    """A complete reply of a model."""
 
     entries: tuple[Entry, ...]
     usage: Usage
@@ -50,12 +54,12 @@ class Reply:
 
     @property
     def text(self) -> str:
-        """What was said, calls and thinking left out."""
+        """The text without calls and thinking."""
         return "\n".join(entry.content for entry in self.entries if entry.is_answer)
 
     @property
     def calls(self) -> list[Entry]:
-        """The tools asked for, in order."""
+        """The tool calls, in order."""
         return [entry for entry in self.entries if entry.is_call]
 
 
@@ -66,54 +70,54 @@ class Provider(Protocol):
     """A model behind an API."""
 
     name: str
-    """Provider and model, as in `openai:gpt-5-mini`."""
+    """Provider and model, such as `openai:gpt-5-mini`."""
 
     def stream(self, request: Request, *, stop: Flag | None = None) -> ReplyStream:
-        """Deltas as they arrive, then the reply; raises ProviderError or Stopped.
+        """Yield deltas as they arrive, return the reply; raises ProviderError, Stopped.
 
         Nothing is retried here. Setting `stop` ends the stream within 0.1 s. The
-        reply's usage says what it cost, if the provider knows (`ModelInfo.priced`).
+        reply's usage includes its cost where prices are known (`ModelInfo.priced`).
         """
 
     def info(self) -> ModelInfo:
         """The model's window and limits; may ask the server, never raises."""
 
     def count_tokens(self, request: Request) -> int:
-        """Input tokens of a request by the provider's own count, where it has one."""
+        """Input tokens of a request, counted by the server where it can."""
 
     def models(self) -> list[str]:
-        """The models this server offers."""
+        """The models that the server lists."""
 
 
 @runtime_checkable
 class SupportsWarmUp(Protocol):
-    """A provider whose first request takes longer, unless it could prepare for it."""
+    """A provider whose first request is faster after a warm-up."""
 
     def warm_up(self) -> None:
-        """Load what the first request needs; nothing leaves this process."""
+        """Load what the first request needs; sends nothing."""
 
 
 @runtime_checkable
 class SupportsSiblings(Protocol):
-    """A provider whose server has other models, too."""
+    """A provider whose server may have other models."""
 
     @property
     def host(self) -> str:
         """The server's host name, as in `api.openai.com`."""
 
     def sibling(self, name: str, *, window: int | None = None) -> Provider:
-        """Another model of the same server, asked with the same key."""
+        """Another model of the same server, with the same key."""
 
 
 def speaker(entry: Entry) -> Speaker:
-    """Who says an entry on the wire: a summary is told in the user's voice."""
+    """The role in which an entry is sent; a summary is sent as the user's."""
     if entry.role in ("assistant", "thinking"):
         return "assistant"
     return "tool" if entry.role == "tool" else "user"
 
 
 def wire_text(entry: Entry) -> str:
-    """An entry's text as the model reads it; a summary comes in a data envelope."""
+    """The text of an entry; that of a summary is wrapped as data."""
     if entry.role != "summary":
         return entry.content
     return (
@@ -122,11 +126,48 @@ def wire_text(entry: Entry) -> str:
     )
 
 
+def user_text(entry: Entry) -> str:
+    """The text of a user or summary entry; that of an attached text file included."""
+    return entry.attachment_text if entry.is_attachment else wire_text(entry)
+
+
+def image_of(entry: Entry) -> tuple[str, str] | None:
+    """Media type and base64 data of an image; None for other entries."""
+    if entry.role != "user" or entry.tool_name != "image":
+        return None
+    data = entry.arguments.get("data")
+    media_type = str(entry.arguments.get("media_type", "image/png"))
+    return (media_type, str(data)) if data else None
+
+
 def wire_name(text: str) -> str:
-    """An id or a tool's name in the letters both APIs allow; others become `_`."""
+    """An id or tool name in the characters that all APIs allow; others become `_`."""
     return re.sub(r"[^a-zA-Z0-9_-]", "_", text)
 
 
-def redact(text: str, secret: str) -> str:
-    """A text without the key; error messages of servers quote it."""
-    return text.replace(secret, "***") if secret else text
+def instructions(system: str, pins: Sequence[str]) -> str:
+    """The system prompt followed by the pinned rules."""
+    rules = [PINNED, *pins] if pins else []
+    return "\n\n".join(filter(None, [system, *rules]))
+
+
+def fixed_tokens(system: str, tools: Sequence[Tool], counter: TokenCounter) -> int:
+    """Tokens of the system prompt and the tools, which are in every request."""
+    schemas = [[each.name, each.description, each.parameters] for each in tools]
+    return counter.count(system) + (counter.count(json.dumps(schemas)) if tools else 0)
+
+
+def estimated_tokens(request: Request, counter: TokenCounter) -> int:
+    """Input tokens of a request by the local counter; thinking is not sent again."""
+    fixed = fixed_tokens(request.system, request.tools, counter)
+    return fixed + sum(_entry_tokens(entry, counter) for entry in request.history)
+
+
+def _entry_tokens(entry: Entry, counter: TokenCounter) -> int:
+    if entry.role == "thinking":
+        return 0
+    if image_of(entry) is not None:
+        return IMAGE_TOKENS + counter.count(entry.content)
+    if entry.role in ("user", "summary"):
+        entry = Entry(entry.role, user_text(entry))
+    return counter.count_entry(entry)

@@ -7,7 +7,6 @@ from functools import cache
 from urllib.parse import urlsplit
 
 from nbchat.errors import ConfigError
-from nbchat.providers.base import redact
 
 DETAIL_LENGTH = 200
 """Characters of a server's own words that are shown; some answer with whole pages."""
@@ -92,6 +91,11 @@ def missing_key(kind: str, key_variable: str) -> ConfigError:
         f"no key for {kind}: set {key_variable}, "
         "or use the model 'local:smollm2', which needs none"
     )
+
+
+def redact(text: str, secret: str) -> str:
+    """A text without the key; error messages of servers quote it."""
+    return text.replace(secret, "***") if secret else text
 
 
 def _environment_key(key_variable: str) -> Callable[[], str]:

@@ -1,69 +1,27 @@
 """The embedded model: a small one, served in this process, when there is no key.
 
-It is talked to with the OpenAI SDK like any other server. It chats and summarises
-poorly; it is there so that everything runs on a fresh machine, offline.
+It is used with the OpenAI SDK like any other server. It chats and summarises poorly; it
+is there so that everything runs on a fresh machine, offline.
 """
 
+import json
 import secrets
 import threading
+import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from nbchat.errors import ConfigError, ModelFileError
-from nbchat.providers.base import ReplyStream, Request
-from nbchat.providers.grammar import (
-    answer_grammar,
-    as_call,
-    call_grammar,
-    is_forced,
-    tag_grammar,
-)
+from nbchat.conversation.entries import Entry
+from nbchat.conversation.tools import Tool
+from nbchat.errors import ConfigError, ModelFileError, ProtocolFault
+from nbchat.providers.base import Reply, ReplyStream, Request, estimated_tokens
 from nbchat.providers.model_download import WEIGHTS, model_file
 from nbchat.providers.model_info import ModelInfo
 from nbchat.providers.openai import OpenAIProvider
 from nbchat.providers.tokens import TokenCounter
-from nbchat.providers.wire import estimated_tokens
-
-
-class LocalServer:
-    """llama.cpp serving one model file on 127.0.0.1 with a random key."""
-
-    def __init__(self, file: Path, *, window: int, chat_template: str = "") -> None:
-        """Load the model and listen on a free port; half a second for 135M."""
-        try:
-            import xllamacpp  # noqa: PLC0415  # an optional dependency of 100 MB
-        except ImportError as error:
-            raise ConfigError(
-                "the embedded model needs xllamacpp; run: pip install xllamacpp"
-            ) from error
-        self.api_key = secrets.token_urlsafe(24)
-        parameters = xllamacpp.CommonParams()
-        parameters.model.path = str(file)
-        parameters.model_alias = {file.stem}  # otherwise answers name a private path
-        parameters.n_ctx, parameters.n_parallel = window, 1
-        parameters.port = 0  # a free one; the address is 127.0.0.1 by default
-        parameters.verbosity = 0
-        # Two threads wait on each other as soon as another process keeps a core busy.
-        parameters.cpuparams.n_threads = 1
-        parameters.cpuparams_batch.n_threads = 1
-        parameters.api_keys = [self.api_key]
-        if chat_template:
-            parameters.chat_template = chat_template
-        try:
-            self._server = xllamacpp.Server(parameters)
-        except RuntimeError as error:
-            raise ModelFileError(
-                f"llama.cpp cannot load {file.name}: is it a GGUF file?"
-            ) from error
-
-    @property
-    def base_url(self) -> str:
-        """Where it listens, without a path."""
-        return str(self._server.listening_address)
-
 
 DEFAULT_WINDOW = 8_192
 OUTPUT_LIMIT = 320
@@ -75,6 +33,15 @@ tried for summaries and is worse: the model then retells the example."""
 
 READ_TIMEOUT_SECONDS = 600.0
 """A window full of new text takes a minute and more to read on one core."""
+
+STRING_LEAST, STRING_LIMIT = 3, 160
+"""Characters of a free string in a call; without a limit the model never ends it."""
+
+ANSWER_LIMIT = 1_200
+"""Characters of an answer where tools are there but not to be called."""
+
+TAGGED_SENTENCES, SENTENCE_LIMIT = 4, 200
+"""Sentences inside an answer tag and characters of each, for the same reason."""
 
 
 class LocalProvider:
@@ -169,7 +136,7 @@ class _GrammarClient(OpenAIProvider):
 
     kind = "local"
 
-    def __init__(self, server: LocalServer, model: str) -> None:
+    def __init__(self, server: "LocalServer", model: str) -> None:
         super().__init__(
             model,
             base_url=f"{server.base_url}/v1",
@@ -195,3 +162,125 @@ class _GrammarClient(OpenAIProvider):
 
 def _template(name: str) -> str:
     return (files("nbchat.providers") / f"{name}.jinja").read_text(encoding="utf-8")
+
+
+class LocalServer:
+    """llama.cpp serving one model file on 127.0.0.1 with a random key."""
+
+    def __init__(self, file: Path, *, window: int, chat_template: str = "") -> None:
+        """Load the model and listen on a free port; half a second for 135M."""
+        try:
+            import xllamacpp  # noqa: PLC0415  # an optional dependency of 100 MB
+        except ImportError as error:
+            raise ConfigError(
+                "the embedded model needs xllamacpp; run: pip install xllamacpp"
+            ) from error
+        self.api_key = secrets.token_urlsafe(24)
+        parameters = xllamacpp.CommonParams()
+        parameters.model.path = str(file)
+        parameters.model_alias = {file.stem}  # otherwise answers name a private path
+        parameters.n_ctx, parameters.n_parallel = window, 1
+        parameters.port = 0  # a free one; the address is 127.0.0.1 by default
+        parameters.verbosity = 0
+        # Two threads wait on each other as soon as another process keeps a core busy.
+        parameters.cpuparams.n_threads = 1
+        parameters.cpuparams_batch.n_threads = 1
+        parameters.api_keys = [self.api_key]
+        if chat_template:
+            parameters.chat_template = chat_template
+        try:
+            self._server = xllamacpp.Server(parameters)
+        except RuntimeError as error:
+            raise ModelFileError(
+                f"llama.cpp cannot load {file.name}: is it a GGUF file?"
+            ) from error
+
+    @property
+    def base_url(self) -> str:
+        """Where it listens, without a path."""
+        return str(self._server.listening_address)
+
+
+def is_forced(request: Request) -> bool:
+    """Whether the reply must be a call."""
+    return bool(request.tools) and request.tool_choice not in ("auto", "none")
+
+
+def tag_grammar(tag: str) -> str:
+    """A GBNF grammar for a few whole sentences inside `<tag>...</tag>`."""
+    return (
+        f'root ::= "<{tag}>" sentence{{1,{TAGGED_SENTENCES}}} "</{tag}>"\n'
+        f"sentence ::= [^<.!?]{{8,{SENTENCE_LIMIT}}} [.!?]"
+    )
+
+
+def answer_grammar() -> str:
+    """A GBNF grammar for plain words: nothing that could begin a call."""
+    return f"root ::= [^<{{]{{2,{ANSWER_LIMIT}}}"
+
+
+def call_grammar(request: Request) -> str:
+    """An llguidance grammar for one call, written as the chat template writes calls."""
+    allowed = [
+        tool for tool in request.tools if request.tool_choice in ("required", tool.name)
+    ]
+    schema = {
+        "x-guidance": {"whitespace_flexible": False},
+        "anyOf": [_call_schema(tool) for tool in allowed],
+    }
+    return (
+        "%llguidance {}\n"
+        'start: "<tool_call>\\n" call "\\n</tool_call>"\n'
+        f"call: %json {json.dumps(schema)}"
+    )
+
+
+def _call_schema(tool: Tool) -> dict[str, Any]:
+    properties = {
+        name: _bounded(definition)
+        for name, definition in tool.parameters["properties"].items()
+    }
+    return _closed(
+        {
+            "name": {"const": tool.name},
+            "arguments": _closed(properties, tool.parameters.get("required", [])),
+        }
+    )
+
+
+def _closed(
+    properties: dict[str, Any], required: list[str] | None = None
+) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties) if required is None else required,
+        "additionalProperties": False,
+    }
+
+
+def _bounded(definition: dict[str, Any]) -> dict[str, Any]:
+    is_free_string = definition.get("type") == "string" and "enum" not in definition
+    limits = {"minLength": STRING_LEAST, "maxLength": STRING_LIMIT}
+    return limits | definition if is_free_string else definition
+
+
+def as_call(reply: Reply, request: Request) -> Reply:
+    """The reply with the call read out of its text; raises ProtocolFault."""
+    text = reply.text.strip()
+    text = text.removeprefix("<tool_call>").removesuffix("</tool_call>")
+    try:
+        call = json.loads(text)
+        entry = Entry(
+            "assistant",
+            "",
+            f"call_{uuid.uuid4().hex[:8]}",
+            call["name"],
+            json.dumps(call["arguments"], ensure_ascii=False),
+        )
+    except (ValueError, KeyError, TypeError):
+        raise ProtocolFault(
+            f"the embedded model was to call {request.tool_choice} and wrote "
+            f"{text[:60]!r}; allow more output tokens"
+        ) from None
+    return Reply((entry,), reply.usage, "tool_use", reply.model)

@@ -1,23 +1,53 @@
 """OpenAI's chat completions, and every server that speaks them."""
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
+from json import dumps
 from typing import ClassVar
 from weakref import finalize
 
 import openai
 
-from nbchat.providers import openai_wire
-from nbchat.providers.base import Request
-from nbchat.providers.message_cache import Json
+from nbchat.conversation.entries import Entry, Usage
+from nbchat.conversation.events import Delta, TextDelta, ThinkingDelta
+from nbchat.providers.base import (
+    ReplyStop,
+    Request,
+    image_of,
+    speaker,
+    user_text,
+    wire_name,
+)
 from nbchat.providers.sdk import (
     CONNECTIONS,
     QUESTION_TIMEOUT_SECONDS,
     SdkProvider,
     WireStream,
 )
+from nbchat.providers.wire import (
+    EMPTY_TEXT,
+    Json,
+    StreamedReply,
+    WireFormat,
+    WireMessages,
+    json_object,
+    new_call_id,
+    utf8_safe,
+    utf8_safe_text,
+)
 
 PLACEHOLDER_KEY = "no-key-needed"
 """The SDK insists on one; compatible servers ignore it."""
+
+SHORT_ANSWER: tuple[Json, ...] = (
+    {"choices": [{"index": 0, "delta": {"content": "Yes."}, "finish_reason": "stop"}]},
+    {"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 1}},
+)
+"""What a server streams at the least."""
+
+STOPS: dict[str, ReplyStop] = {"length": "max_tokens", "content_filter": "refusal"}
 
 
 class OpenAIProvider(SdkProvider):
@@ -28,8 +58,7 @@ class OpenAIProvider(SdkProvider):
     url_variable = "OPENAI_BASE_URL"
     key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
     sdk_error = openai.OpenAIError
-    format = openai_wire.FORMAT
-    warm_up_events = openai_wire.SHORT_ANSWER
+    warm_up_events = SHORT_ANSWER
 
     @cached_property
     def _client(self) -> openai.OpenAI:
@@ -43,11 +72,16 @@ class OpenAIProvider(SdkProvider):
         finalize(self, client.close)
         return client
 
+    @property
+    def format(self) -> WireFormat:
+        """How messages are written."""
+        return FORMAT
+
     def _needs_key(self, address: str) -> bool:
         return address.startswith(self.default_url)
 
-    def _new_reader(self) -> openai_wire.ChunkReader:
-        return openai_wire.ChunkReader()
+    def _new_reader(self) -> "ChunkReader":
+        return ChunkReader()
 
     def _open(self, request: Request) -> WireStream:
         # Everything goes as extra_body: the SDK would walk each message through typed
@@ -61,7 +95,7 @@ class OpenAIProvider(SdkProvider):
         )
 
     def _extra_body(self, request: Request) -> Json:
-        fields = {**openai_wire.body(request, self._said(request)), **self._sampling}
+        fields = {**body(request, self._said(request)), **self._sampling}
         if request.max_output_tokens is not None:
             fields[self._limit_field] = request.max_output_tokens
         return fields
@@ -79,3 +113,194 @@ class OpenAIProvider(SdkProvider):
 
     def _should_ask_window(self) -> bool:
         return not self._is_home
+
+
+def body(request: Request, said: Sequence[Json] | None = None) -> Json:
+    """The fields of a chat completion that come from the conversation.
+
+    `said` are the history's messages where they are written already.
+    """
+    if said is None:
+        said = WireMessages().extended_to(request.history, FORMAT).messages
+    system = utf8_safe_text(request.system)
+    opening = [{"role": "system", "content": system}] if system else []
+    fields: Json = {"messages": [*opening, *said]}
+    if request.tools:
+        fields["tools"] = [
+            {
+                "type": "function",
+                "function": {
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": tool.parameters,
+                },
+            }
+            for tool in request.tools
+        ]
+        fields["tool_choice"] = _tool_choice(request.tool_choice)
+    return fields
+
+
+def _tool_choice(choice: str) -> str | Json:
+    if choice in ("auto", "none", "required"):
+        return choice
+    return {"type": "function", "function": {"name": choice}}
+
+
+def _messages(run: list[Entry]) -> list[Json]:
+    match speaker(run[0]):
+        case "tool":
+            return utf8_safe(map(_result, run))
+        case "user":
+            return utf8_safe([{"role": "user", "content": _user_content(run)}])
+        case _:
+            return utf8_safe(_assistant(run))
+
+
+FORMAT = WireFormat(speaker, _messages)
+"""One message a run, but one for each result."""
+
+
+def _result(entry: Entry) -> Json:
+    return {"role": "tool", "tool_call_id": entry.tool_id, "content": entry.content}
+
+
+def _user_content(run: list[Entry]) -> str | list[Json]:
+    if any(map(image_of, run)):
+        return list(chain.from_iterable(map(_user_parts, run)))
+    text = "\n\n".join(filter(None, map(user_text, run)))
+    return text if text.strip() else EMPTY_TEXT
+
+
+def _user_parts(entry: Entry) -> Iterator[Json]:
+    if text := user_text(entry):
+        yield {"type": "text", "text": text}
+    if image := image_of(entry):
+        media_type, data = image
+        uri = f"data:{media_type};base64,{data}"
+        yield {"type": "image_url", "image_url": {"url": uri}}
+
+
+def _assistant(run: list[Entry]) -> list[Json]:
+    """One message; thinking stays here: chat completions take none back."""
+    spoken = [entry for entry in run if entry.role == "assistant"]
+    calls = [entry for entry in spoken if entry.is_call]
+    texts = [entry.content for entry in spoken if entry.content]
+    message: Json = {"role": "assistant", "content": "\n\n".join(texts) or None}
+    if calls:
+        message["tool_calls"] = list(map(_tool_call, calls))
+    return [message] if calls or texts else []
+
+
+def _tool_call(call: Entry) -> Json:
+    """Arguments verbatim; what is no JSON object is left out: llama.cpp answers 500."""
+    arguments = call.tool_args if json_object(call) else "{}"
+    function = {"name": wire_name(call.tool_name), "arguments": arguments}
+    return {"id": call.tool_id, "type": "function", "function": function}
+
+
+@dataclass(slots=True)
+class Call:
+    """A call while its pieces arrive; `extra_content` is what Gemini adds to it."""
+
+    index: int | None
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+    extra_content: Json = field(default_factory=dict)
+
+
+class ChunkReader:
+    """Collects chunks: deltas go out at once, the answer at the end."""
+
+    def __init__(self) -> None:
+        """Begin with nothing said."""
+        self._text: list[str] = []
+        self._thinking: list[str] = []
+        self._calls: list[Call] = []
+        self._finish_reason = ""
+        self._is_refusal = False
+        self._usage: Json = {}
+
+    def read(self, chunk: Json) -> Iterator[Delta]:
+        """Take a chunk in and give out what it lets us see."""
+        self._usage = chunk.get("usage") or self._usage
+        for choice in chunk.get("choices") or []:
+            self._finish_reason = choice.get("finish_reason") or self._finish_reason
+            yield from self._read_delta(choice.get("delta") or {})
+
+    def answer(self) -> StreamedReply:
+        """All that has arrived."""
+        usage = _usage(self._usage) if self._usage else None
+        return StreamedReply(tuple(self._entries()), self._stop_reason(), usage)
+
+    def _read_delta(self, delta: Json) -> Iterator[Delta]:
+        # Not OpenAI's own: vLLM and OpenRouter say `reasoning`, llama.cpp and DeepSeek
+        # `reasoning_content`.
+        if thought := delta.get("reasoning_content") or delta.get("reasoning"):
+            self._thinking.append(thought)
+            yield ThinkingDelta(thought)
+        if text := delta.get("content"):
+            self._text.append(text)
+            yield TextDelta(text)
+        if refusal := delta.get("refusal"):
+            self._text.append(refusal)
+            self._is_refusal = True
+            yield TextDelta(refusal)
+        for piece in delta.get("tool_calls") or []:
+            self._read_call(piece)
+
+    def _read_call(self, piece: Json) -> None:
+        call = self._call(piece.get("index"), piece.get("id") or "")
+        function = piece.get("function") or {}
+        call.name += function.get("name") or ""
+        call.arguments += function.get("arguments") or ""
+        call.extra_content = piece.get("extra_content") or call.extra_content
+
+    def _call(self, index: int | None, call_id: str) -> Call:
+        """The call a piece belongs to; some servers number all parallel calls 0."""
+        for call in reversed(self._calls):
+            if call.index == index and call_id in ("", call.id):
+                return call
+        self._calls.append(Call(index, call_id))
+        return self._calls[-1]
+
+    def _entries(self) -> Iterator[Entry]:
+        thought, text = "".join(self._thinking), "".join(self._text)
+        if thought:
+            block = dumps({"reasoning_content": thought}, ensure_ascii=False)
+            yield Entry("thinking", thought, "", "openai", block)
+        if text.strip():
+            yield Entry("assistant", text)
+        for call in self._calls:
+            if call.name:
+                yield from self._call_entries(call)
+
+    def _call_entries(self, call: Call) -> Iterator[Entry]:
+        call_id = call.id or new_call_id()
+        yield Entry("assistant", "", call_id, call.name, call.arguments or "{}")
+
+    def _stop_reason(self) -> ReplyStop | None:
+        if not self._finish_reason:
+            return None
+        if self._is_refusal:
+            return "refusal"
+        return STOPS.get(self._finish_reason, "end_turn")
+
+
+def _usage(fields: Json) -> Usage:
+    """OpenAI's prompt tokens hold the cached ones already, the output its reasoning.
+
+    That is never sent again. Some servers say it is more than all they wrote.
+    """
+    details = fields.get("prompt_tokens_details") or {}
+    written = fields.get("completion_tokens") or 0
+    more = fields.get("completion_tokens_details") or {}
+    reasoning = more.get("reasoning_tokens") or 0
+    return Usage(
+        fields.get("prompt_tokens") or 0,
+        written,
+        details.get("cached_tokens") or 0,
+        details.get("cache_write_tokens") or 0,
+        dropped_tokens=min(reasoning, written),
+    )

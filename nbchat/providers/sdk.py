@@ -17,7 +17,7 @@ import httpx2
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import Delta
 from nbchat.errors import ConnectionFailed, NbchatError, ProviderError
-from nbchat.providers.base import ReplyStream, Request
+from nbchat.providers.base import ReplyStream, Request, estimated_tokens
 from nbchat.providers.endpoint import find_endpoint, set_variable
 from nbchat.providers.error_mapping import (
     FOREIGN,
@@ -27,11 +27,16 @@ from nbchat.providers.error_mapping import (
     unlisted,
     wrong_body,
 )
-from nbchat.providers.message_cache import Json, WireFormat, WireMessages
 from nbchat.providers.model_info import ModelInfo, model_info
-from nbchat.providers.stream_reader import read_stream
+from nbchat.providers.streaming import read_stream
 from nbchat.providers.tokens import TokenCounter
-from nbchat.providers.wire import StreamedReply, estimated_tokens, finished_reply
+from nbchat.providers.wire import (
+    Json,
+    StreamedReply,
+    WireFormat,
+    WireMessages,
+    finished_reply,
+)
 
 
 def canned_client(events: Iterable[Json]) -> httpx2.Client:
@@ -109,7 +114,6 @@ class SdkProvider(ABC):
     url_variable: ClassVar[str]
     key_variables: ClassVar[tuple[str, ...]]
     sdk_error: ClassVar[type[Exception]]
-    format: ClassVar[WireFormat]
     warm_up_events: ClassVar[tuple[Json, ...]]
     """The events of a short answer, as a server would stream them."""
 
@@ -234,6 +238,11 @@ class SdkProvider(ABC):
         written = self._written.extended_to(request.history, self.format)
         self._written = written  # one assignment: other threads may send, too
         return written.messages
+
+    @property
+    @abstractmethod
+    def format(self) -> WireFormat:
+        """How messages are written."""
 
     @property
     @abstractmethod

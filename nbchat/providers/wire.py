@@ -1,56 +1,106 @@
-"""What all wire formats share: texts on the way out, checks of answers coming in.
+"""What the wire formats share: messages written once, checks of streamed replies.
 
-What goes out is JSON that any server can read, whatever the history holds.
+Messages are valid JSON and UTF-8, whatever the history contains.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from itertools import groupby, takewhile
+from operator import eq
 from typing import Any
 from uuid import uuid4
 
 from nbchat.conversation.entries import Entry, Usage
-from nbchat.conversation.tools import Tool
 from nbchat.errors import ProtocolFault
-from nbchat.providers.base import Reply, ReplyStop, Request, wire_text
-from nbchat.providers.message_cache import Json
-from nbchat.providers.tokens import IMAGE_TOKENS, TokenCounter
+from nbchat.providers.base import Reply, ReplyStop, Request, estimated_tokens
+from nbchat.providers.tokens import TokenCounter
 
-NOTHING_SAID = "(nothing was written)"
-"""Stands for a user's message without any text, which the APIs refuse."""
+Json = dict[str, Any]
 
-PINNED = "The user has pinned these rules; they hold for the whole conversation:"
+EMPTY_TEXT = "(nothing was written)"
+"""Sent for a user message without text, which the APIs refuse."""
 
 SPARE_DEPTH = 100
-"""Brackets that may stand around a value, and frames around the call that writes it;
-Python writes JSON of less than a thousand."""
+"""Levels of nesting reserved for what surrounds a value in a request, and stack frames
+of the call that encodes it; Python encodes less than a thousand levels."""
+
+
+@dataclass(frozen=True, slots=True)
+class WireFormat:
+    """How a run of entries by one speaker becomes messages."""
+
+    speaker: Callable[[Entry], str]
+    messages: Callable[[list[Entry]], list[Json]]
+
+
+@dataclass(frozen=True, slots=True)
+class WireMessages:
+    """Cache of wire messages: only new entries are serialized.
+
+    `run_ends` has the end of every run by one speaker: its index in the history, and in
+    the messages. The messages are shared and must not be changed.
+    """
+
+    history: tuple[Entry, ...] = ()
+    messages: tuple[Json, ...] = ()
+    run_ends: tuple[tuple[int, int], ...] = ()
+
+    def extended_to(
+        self, history: tuple[Entry, ...], form: WireFormat
+    ) -> "WireMessages":
+        """The messages of a history, those of a common beginning taken from here.
+
+        The last common run is serialized again, for it may have become longer.
+        """
+        same = _common_length(self.history, history)
+        run_ends = list(self.run_ends[: bisect_left(self.run_ends, (same, 0))])
+        entries_done, messages_done = run_ends[-1] if run_ends else (0, 0)
+        messages = list(self.messages[:messages_done])
+        for _, run in groupby(history[entries_done:], form.speaker):
+            entries = list(run)
+            messages += form.messages(entries)
+            entries_done += len(entries)
+            run_ends.append((entries_done, len(messages)))
+        return WireMessages(history, tuple(messages), tuple(run_ends))
 
 
 @dataclass(frozen=True, slots=True)
 class StreamedReply:
-    """What a stream had brought when it ended; no stop reason: it did not finish."""
+    """What a stream brought until it ended; without a stop reason it broke off."""
 
     entries: tuple[Entry, ...]
     stop_reason: ReplyStop | None
     usage: Usage | None
 
 
-def user_text(entry: Entry) -> str:
-    """The text of a user or summary entry; that of an attached text file included."""
-    return entry.attachment_text if entry.is_attachment else wire_text(entry)
+def finished_reply(
+    answer: StreamedReply, request: Request, *, model: str, counter: TokenCounter
+) -> Reply:
+    """The reply of a stream; raises ProtocolFault if it is empty or broke off.
 
-
-def image_of(entry: Entry) -> tuple[str, str] | None:
-    """Media type and base64 data of a picture; None for all other entries."""
-    if entry.role != "user" or entry.tool_name != "image":
-        return None
-    data = entry.arguments.get("data")
-    media_type = str(entry.arguments.get("media_type", "image/png"))
-    return (media_type, str(data)) if data else None
+    Calls are removed from replies that were truncated or refused: they may be
+    incomplete and must never run.
+    """
+    stop = answer.stop_reason
+    if stop is None:
+        raise ProtocolFault(f"the reply of {model} broke off; try again")
+    entries = answer.entries
+    if stop in ("max_tokens", "refusal"):
+        entries = tuple(entry for entry in entries if not entry.is_call)
+    elif not entries:
+        raise ProtocolFault(f"the reply of {model} is empty; try again")
+    else:
+        stop = "tool_use" if any(entry.is_call for entry in entries) else "end_turn"
+    usage = answer.usage
+    if usage is None or not usage.input_tokens:  # some servers report zeros
+        usage = _estimated_usage(request, answer.entries, counter)
+    return Reply(entries, usage, stop, model)
 
 
 def json_object(entry: Entry) -> Json:
-    """`tool_args` as an object that can be written as JSON; empty for anything else."""
+    """`tool_args` as an object that can be encoded; empty if it is none."""
     value: Any = entry.arguments
     for _ in range(SPARE_DEPTH if value else 0):
         value = [value]
@@ -62,7 +112,7 @@ def json_object(entry: Entry) -> Json:
 
 
 def utf8_safe(messages: Iterable[Json]) -> list[Json]:
-    """Messages that can be written as UTF-8: a lone surrogate becomes U+FFFD."""
+    """Messages that can be encoded as UTF-8: a lone surrogate becomes U+FFFD."""
     wanted = list(messages)
     text = json.dumps(wanted, ensure_ascii=False)
     clean = utf8_safe_text(text)
@@ -70,7 +120,7 @@ def utf8_safe(messages: Iterable[Json]) -> list[Json]:
 
 
 def utf8_safe_text(text: str) -> str:
-    """A text that can be written as UTF-8; the same object when it can already."""
+    """A text that can be encoded as UTF-8; the same object if it already can."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -83,46 +133,11 @@ def new_call_id() -> str:
     return f"call_{uuid4().hex[:12]}"
 
 
-def estimated_tokens(request: Request, counter: TokenCounter) -> int:
-    """Input tokens of a request by the local counter; thinking is not sent again."""
-    fixed = fixed_tokens(request.system, request.tools, counter)
-    return fixed + sum(_entry_tokens(entry, counter) for entry in request.history)
-
-
-def instructions(system: str, pins: Sequence[str]) -> str:
-    """The system prompt with what was pinned below it: no compaction touches it."""
-    rules = [PINNED, *pins] if pins else []
-    return "\n\n".join(filter(None, [system, *rules]))
-
-
-def fixed_tokens(system: str, tools: Sequence[Tool], counter: TokenCounter) -> int:
-    """Tokens that every request of a chat begins with: the system prompt, the tools."""
-    schemas = [[each.name, each.description, each.parameters] for each in tools]
-    return counter.count(system) + (counter.count(json.dumps(schemas)) if tools else 0)
-
-
-def finished_reply(
-    answer: StreamedReply, request: Request, *, model: str, counter: TokenCounter
-) -> Reply:
-    """A reply, when the answer is a whole one; raises ProtocolFault for half of one.
-
-    Calls of an answer that was cut at its limit or refused are left out: half a call
-    must never run.
-    """
-    stop = answer.stop_reason
-    if stop is None:
-        raise ProtocolFault(f"{model} broke off: this is half an answer; try again")
-    entries = answer.entries
-    if stop in ("max_tokens", "refusal"):
-        entries = tuple(entry for entry in entries if not entry.is_call)
-    elif not entries:
-        raise ProtocolFault(f"{model} answered with nothing at all; try again")
-    else:
-        stop = "tool_use" if any(entry.is_call for entry in entries) else "end_turn"
-    usage = answer.usage
-    if usage is None or not usage.input_tokens:  # some servers report zeros
-        usage = _estimated_usage(request, answer.entries, counter)
-    return Reply(entries, usage, stop, model)
+def _common_length(one: tuple[Entry, ...], other: tuple[Entry, ...]) -> int:
+    """The number of entries that two histories have in common at the beginning."""
+    if one == other[: len(one)]:  # the usual case, compared by identity, in C
+        return len(one)
+    return sum(takewhile(bool, map(eq, one, other)))
 
 
 def _estimated_usage(
@@ -130,13 +145,3 @@ def _estimated_usage(
 ) -> Usage:
     counted = Usage(estimated_tokens(request, counter), counter.count_entries(entries))
     return replace(counted, is_estimated=True)
-
-
-def _entry_tokens(entry: Entry, counter: TokenCounter) -> int:
-    if entry.role == "thinking":
-        return 0
-    if image_of(entry) is not None:
-        return IMAGE_TOKENS + counter.count(entry.content)
-    if entry.role in ("user", "summary"):
-        entry = Entry(entry.role, user_text(entry))
-    return counter.count_entry(entry)

@@ -22,10 +22,9 @@ from pydantic import BaseModel, ConfigDict
 from nbchat.conversation.entries import Entry, Usage
 from nbchat.conversation.tools import Tool
 from nbchat.conversation.turns import turns
-from nbchat.providers.base import Reply, ReplyStream, Request, wire_text
+from nbchat.providers.base import Reply, ReplyStream, Request, fixed_tokens, wire_text
 from nbchat.providers.model_info import ModelInfo
 from nbchat.providers.tokens import TokenCounter
-from nbchat.providers.wire import fixed_tokens
 
 GREETING = "Hello."
 """What a person said whose first words were not recorded."""

@@ -11,12 +11,14 @@ from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.session import Session
-from nbchat.providers import anthropic_wire, gemini_wire, openai_wire
+from nbchat.providers import anthropic as anthropic_wire
+from nbchat.providers import gemini as gemini_wire
+from nbchat.providers import openai as openai_wire
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Request
 from nbchat.providers.legal_history import legal
-from nbchat.providers.message_cache import WireFormat, WireMessages
 from nbchat.providers.openai import OpenAIProvider
+from nbchat.providers.wire import WireFormat, WireMessages
 from nbchat.testing import ScriptedProvider, says
 
 DIALECTS = {"openai": OpenAIDialect(), "anthropic": AnthropicDialect()}

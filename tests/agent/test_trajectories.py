@@ -10,7 +10,8 @@ from nbchat.compaction.policies import Policy
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import open_calls, safe_cuts
 from nbchat.errors import RequestRefused
-from nbchat.providers import anthropic_wire, openai_wire
+from nbchat.providers import anthropic as anthropic_wire
+from nbchat.providers import openai as openai_wire
 from nbchat.providers.base import Request
 from nbchat.providers.legal_history import legal
 from nbchat.providers.model_info import ModelInfo

@@ -22,7 +22,7 @@ from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import Compacted, CompactionFailed, TurnFailed
-from nbchat.providers import connect
+from nbchat.providers.connect import connect
 
 COMPACTIONS = 10
 AT_ONCE = 3_000

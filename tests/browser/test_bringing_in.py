@@ -40,7 +40,7 @@ FIGURE = (
 )
 
 SENT = (
-    "from nbchat.providers.wire import image_of, user_text\n"
+    "from nbchat.providers.base import image_of, user_text\n"
     "for entry in said.requests[-1].history:\n"
     "    print(user_text(entry))\n"
     "    print(*(image_of(entry) or ['-'])[:1])"

@@ -338,7 +338,7 @@ def test_a_model_is_chosen_from_the_list_or_by_its_name(
     panel.locator(".nbc-model").click()
     page.keyboard.type("nobody:x")
     page.keyboard.press("Enter")
-    expect(panel.locator(".nbc-error")).to_contain_text("names no known provider")
+    expect(panel.locator(".nbc-error")).to_contain_text("unknown provider in model")
     expect(panel.locator(".nbc-model")).to_have_text("local:smollm2")
 
 

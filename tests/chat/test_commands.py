@@ -262,7 +262,7 @@ def test_the_model_can_be_changed_in_mid_conversation(commands):
     assert commands(agent, "/model").text == "scripted:model"
     assert commands(agent, "/model local:smollm2").text == "local:smollm2"
     assert agent.engine.tracker.info.window == 8_192
-    with pytest.raises(ConfigError, match="names no known provider"):
+    with pytest.raises(ConfigError, match="unknown provider in model"):
         commands(agent, "/model gpt")
     assert agent.provider.name == "local:smollm2"
 

@@ -204,7 +204,7 @@ REFUSED = {
     "/set target_share 0.95 for anthropic": "not below the trigger",
     "/set summarizer poet": "'poet'. Choose one of: prose, structured, hybrid, ",
     "/set context_token_threshold 5": "system prompt and tools alone",
-    "/set fallback_model nowhere:model": "names no known provider",
+    "/set fallback_model nowhere:model": "unknown provider in model",
 }
 
 

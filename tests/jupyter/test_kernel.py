@@ -48,7 +48,7 @@ def test_the_last_cell_and_error_are_brought_in_as_the_person_saw_them(kernel):
     kernel.run(SCRIPT.format(lines="says('I see.'), says('I see.')"))
     kernel.run("import sys\nprint('out')\nprint('err', file=sys.stderr)\n6 * 7")
     kernel.run("%%chat\nWhat does @cell do?")
-    read = "from nbchat.providers.wire import user_text\nprint(user_text({}))"
+    read = "from nbchat.providers.base import user_text\nprint(user_text({}))"
     shown = kernel.run(read.format("agent.session.transcript[0]"))
     assert shown.endswith("6 * 7\n\nIts output:\nout\nerr\n42\n")
     assert "there is no error" not in kernel.run("print('before')\n1 / 0")

@@ -23,8 +23,8 @@ from nbchat.errors import RequestRefused
 from nbchat.jupyter.cell_output import Banner
 from nbchat.jupyter.kernel_chat import ShellContents
 from nbchat.jupyter.magics import ChatMagics
+from nbchat.providers.base import user_text
 from nbchat.providers.tokens import TokenCounter
-from nbchat.providers.wire import user_text
 from nbchat.storage.export import exported
 from nbchat.storage.store import SessionStore
 from nbchat.testing import Line, ScriptedProvider, calls, fails, says
@@ -223,7 +223,7 @@ def test_a_cells_call_waits_in_the_panel_whenever_approvals_were_set(shell):
     [
         ("/bogus", "no command /bogus"),
         ("/resume nope", "no session 'nope'"),
-        ("/model gpt-5", "names no known provider"),
+        ("/model gpt-5", "unknown provider in model"),
         ("/threshold 1", "alone"),
     ],
 )

@@ -19,12 +19,14 @@ from nbchat.conversation.events import Compacted, TurnFinished
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import safe_cuts
 from nbchat.errors import HistoryError
-from nbchat.providers import anthropic_wire, gemini_wire, openai_wire
+from nbchat.providers import anthropic as anthropic_wire
+from nbchat.providers import gemini as gemini_wire
+from nbchat.providers import openai as openai_wire
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Request
 from nbchat.providers.legal_history import LegalHistory, legal
-from nbchat.providers.message_cache import WireMessages
 from nbchat.providers.openai import OpenAIProvider
+from nbchat.providers.wire import WireMessages
 from nbchat.storage.store import SessionStore
 from nbchat.testing import Line, ScriptedProvider, says
 

@@ -14,8 +14,9 @@ from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import Compacted
 from nbchat.conversation.tools import as_tools
 from nbchat.errors import ConfigError, ModelFileError, Stopped
-from nbchat.providers import connect, model_download
+from nbchat.providers import model_download
 from nbchat.providers.base import Provider, Reply, Request
+from nbchat.providers.connect import connect
 from nbchat.providers.model_download import Weights, model_file
 
 LETTER = (

@@ -48,16 +48,16 @@ from nbchat.errors import (
     RequestRefused,
     Stopped,
 )
-from nbchat.providers import connect
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Reply, ReplyStream, Request
+from nbchat.providers.connect import connect
 from nbchat.providers.error_mapping import refusal_in
 from nbchat.providers.gemini import GeminiProvider
 from nbchat.providers.legal_history import legal
 from nbchat.providers.model_info import model_info
 from nbchat.providers.openai import OpenAIProvider
-from nbchat.providers.retry import stream_with_retries
 from nbchat.providers.sdk import SdkProvider, canned_client
+from nbchat.providers.streaming import stream_with_retries
 
 KEY = "sk-canary-5up3rs3cr3t-0123456789"
 PROVIDERS = {
@@ -752,7 +752,7 @@ FAULTS: dict[str, Fault] = {
         "<html> <body>proxy login *** x",
     ),
     "200 with another JSON": (lambda _: answer({"a": 1}), ProtocolFault, '{"a": 1}'),
-    "200 empty": (lambda _: Response(), ProtocolFault, "half an answer"),
+    "200 empty": (lambda _: Response(), ProtocolFault, "broke off; try again"),
     "reset before headers": (
         lambda _: Response(ending="drop"),
         ConnectionFailed,
@@ -766,7 +766,7 @@ FAULTS: dict[str, Fault] = {
     "no choices, no blocks": (
         lambda dialect: dialect.stream(),
         ProtocolFault,
-        "nothing at all",
+        "is empty; try again",
     ),
     "not JSON": (
         lambda _: Response((data_event(b'{"broken'),)),

@@ -16,10 +16,10 @@ from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import Policy
 from nbchat.conversation.entries import Entry, Usage
 from nbchat.conversation.events import Compacted, UsageReported
-from nbchat.providers.anthropic_wire import EventReader
+from nbchat.providers.anthropic import EventReader
 from nbchat.providers.base import Reply, Request
 from nbchat.providers.model_info import ModelInfo
-from nbchat.providers.openai_wire import ChunkReader
+from nbchat.providers.openai import ChunkReader
 from nbchat.providers.tokens import TokenCounter
 from nbchat.providers.wire import finished_reply
 

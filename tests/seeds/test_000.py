@@ -51,11 +51,13 @@ from nbchat.conversation.events import (
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import turns as turns_of
 from nbchat.errors import ContextOverflow, Overloaded, RequestRefused
-from nbchat.providers import anthropic_wire, connect, openai_wire
+from nbchat.providers import anthropic as anthropic_wire
+from nbchat.providers import openai as openai_wire
 from nbchat.providers.base import Request
+from nbchat.providers.connect import connect
 from nbchat.providers.legal_history import legal
 from nbchat.providers.model_info import ModelInfo, model_info
-from nbchat.providers.retry import _wait_seconds
+from nbchat.providers.streaming import _wait_seconds
 from nbchat.providers.tokens import CHARACTERS, ENTRY_OVERHEAD, TokenCounter
 from nbchat.rendering.banners import compaction_text
 from nbchat.storage.store import SessionStore

@@ -41,8 +41,8 @@ from nbchat.conversation.events import (
 from nbchat.conversation.session import Session
 from nbchat.errors import RequestRefused
 from nbchat.jupyter.cell_output import Banner
-from nbchat.providers import connect
 from nbchat.providers.base import Provider, Request
+from nbchat.providers.connect import connect
 from nbchat.providers.model_info import ModelInfo
 from nbchat.providers.tokens import TokenCounter
 from nbchat.rendering.banners import compaction_html, compaction_text

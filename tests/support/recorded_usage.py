@@ -14,8 +14,8 @@ from nbchat.compaction.engine import CompactionEngine
 from nbchat.conversation.entries import Entry, Usage
 from nbchat.conversation.session import Session
 from nbchat.conversation.tools import Tool
+from nbchat.providers.base import fixed_tokens
 from nbchat.providers.model_info import model_info
-from nbchat.providers.wire import fixed_tokens
 
 FILE = Path(__file__).parents[1] / "data" / "api_usage.jsonl.gz"
 

@@ -16,7 +16,7 @@ from nbchat.conversation.events import Branched, Event, SavingFailed
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import attachments_start
 from nbchat.errors import ConfigError, NbchatError, SessionTaken, StoreError
-from nbchat.providers import KINDS
+from nbchat.providers.connect import KINDS
 from nbchat.storage.recorder import Recorder
 from nbchat.storage.session_log import session_log, write_session_log
 from nbchat.storage.store import SessionStore

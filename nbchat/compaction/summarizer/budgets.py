@@ -6,10 +6,9 @@ All local counts are set in proportion: they fall short of what a server counts.
 from dataclasses import dataclass
 from math import ceil
 
-from nbchat.providers.base import Request
+from nbchat.providers.base import Request, estimated_tokens
 from nbchat.providers.model_info import ModelInfo
 from nbchat.providers.tokens import TokenCounter
-from nbchat.providers.wire import estimated_tokens
 
 COUNT_ERROR = 1.3
 """Local counts fall up to 28 % short of other vendors' own (measured on real usage)."""

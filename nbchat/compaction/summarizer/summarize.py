@@ -39,11 +39,11 @@ from nbchat.errors import (
     Stopped,
 )
 from nbchat.providers.base import Reply, ReplyStream, Request
-from nbchat.providers.retry import stream_with_retries
+from nbchat.providers.streaming import stream_with_retries
 
 MOST_ANSWERS = MOST_PARTS + MOST_REFUSALS + SOFT_REFUSALS
 """Requests of one compaction, those to a second model included; passing faults may
-make each of them several, see `providers.retry.ATTEMPTS`."""
+make each of them several, see `providers.streaming.ATTEMPTS`."""
 
 OVERFLOW_SHARE = 3
 """After a request was over the window the next holds a third of it: the window is

@@ -7,7 +7,7 @@ from nbchat.compaction.triggers.context_tracker import ContextTracker
 from nbchat.conversation.session import Session
 from nbchat.conversation.tools import Tool
 from nbchat.conversation.turns import answered_length, count_messages
-from nbchat.providers.wire import fixed_tokens
+from nbchat.providers.base import fixed_tokens
 
 
 @dataclass(frozen=True, slots=True)

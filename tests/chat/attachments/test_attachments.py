@@ -21,7 +21,7 @@ from nbchat.chat.attachments.mentions import Cell
 from nbchat.chat.attachments.value_preview import TEXT_LIMIT
 from nbchat.conversation.entries import Entry
 from nbchat.errors import AttachmentError
-from nbchat.providers.wire import image_of, user_text
+from nbchat.providers.base import image_of, user_text
 
 
 def brought(text: str, desk: Desk) -> list[Entry]:

@@ -22,7 +22,8 @@ from nbchat.config.factory import recorder
 from nbchat.conversation.entries import FAILED, Compaction, Entry
 from nbchat.conversation.events import Compacted, CompactionUndone
 from nbchat.conversation.session import Session
-from nbchat.providers import anthropic_wire, openai_wire
+from nbchat.providers import anthropic as anthropic_wire
+from nbchat.providers import openai as openai_wire
 from nbchat.providers.base import Request
 from nbchat.providers.legal_history import legal
 from nbchat.providers.model_info import ModelInfo

@@ -47,7 +47,9 @@ from nbchat.errors import (
     RequestRefused,
     Stopped,
 )
-from nbchat.providers import anthropic_wire, openai_wire, retry
+from nbchat.providers import anthropic as anthropic_wire
+from nbchat.providers import openai as openai_wire
+from nbchat.providers import streaming
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Provider, Request
 from nbchat.providers.model_info import ModelInfo
@@ -634,7 +636,7 @@ def test_a_bad_summary_keeps_the_old_view_and_says_why(
 ):
     """Gate C2, 32 cells: no bad summary is ever swapped in."""
     monkeypatch.setattr(
-        retry, "FIRST_WAIT_SECONDS", 0.001
+        streaming, "FIRST_WAIT_SECONDS", 0.001
     )  # an empty answer is a fault
     dialect: Any = DIALECTS[name]
     url = server.url + ("/v1" if name == "openai" else "")

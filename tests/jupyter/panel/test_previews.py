@@ -14,7 +14,7 @@ from nbchat.errors import AttachmentError
 from nbchat.jupyter.panel import ChatUI
 from nbchat.jupyter.panel.queries.choices import MOST_NAMES, completions
 from nbchat.jupyter.panel.queries.previews import Previews
-from nbchat.providers.wire import user_text
+from nbchat.providers.base import user_text
 from nbchat.testing import ScriptedProvider, says
 
 

@@ -8,7 +8,7 @@ from nbchat.chat.attachments.mentions import Resolver
 from nbchat.chat.attachments.value_preview import is_secret_name
 from nbchat.conversation.namespace import is_fit, type_name
 from nbchat.providers.base import Provider
-from nbchat.providers.model_list import list_models
+from nbchat.providers.connect import list_models
 from nbchat.rendering.markdown import displayable
 
 MOST_NAMES = 500

@@ -16,7 +16,7 @@ from nbchat.chat.attachments.attachments import Attachment, attached
 from nbchat.chat.attachments.mentions import Mention, Resolver, mentions
 from nbchat.conversation.entries import Entry
 from nbchat.errors import AttachmentError
-from nbchat.providers.wire import image_of, user_text
+from nbchat.providers.base import image_of, user_text
 from nbchat.rendering.markdown import displayable
 
 KEPT_CHARACTERS = 20_000_000

@@ -9,10 +9,10 @@ from fault_server import FaultServer, Response, answer, failure, page
 
 from nbchat.jupyter.panel.queries.choices import models_list
 from nbchat.providers.anthropic import AnthropicProvider
+from nbchat.providers.connect import list_models
 from nbchat.providers.gemini import GeminiProvider
 from nbchat.providers.local import LocalServer
 from nbchat.providers.model_info import chat_models
-from nbchat.providers.model_list import list_models
 from nbchat.providers.openai import OpenAIProvider
 from nbchat.testing import ScriptedProvider
 
@@ -92,7 +92,9 @@ def test_a_server_that_says_nothing_holds_nobody_up(server):
     began = time.monotonic()
     found = list_models(provider_at(server.url), timeout_seconds=0.3)
     assert time.monotonic() - began < 2
-    assert found.problem == "no list from openai within 0 s: name a model"
+    assert (
+        found.problem == "no list of models from openai within 0 s; type a model's name"
+    )
 
 
 def test_other_providers_are_offered_where_their_key_is(monkeypatch):

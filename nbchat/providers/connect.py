@@ -1,0 +1,138 @@
+"""Connect to a model by its name, and list the models that can be chosen.
+
+The module of a provider, and with it its SDK, is imported when it is first connected.
+"""
+
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+
+from nbchat.errors import ConfigError, NbchatError
+from nbchat.providers.base import Provider
+from nbchat.providers.model_info import chat_models
+
+KINDS = {
+    "anthropic": "AnthropicProvider",
+    "openai": "OpenAIProvider",
+    "gemini": "GeminiProvider",
+    "local": "LocalProvider",
+}
+
+# A key in the environment chooses the model when none is named: small, current, cheap.
+DEFAULT_MODELS = {
+    "ANTHROPIC_API_KEY": "anthropic:claude-haiku-4-5",
+    "OPENAI_API_KEY": "openai:gpt-5-mini",
+    "GEMINI_API_KEY": "gemini:gemini-2.5-flash",
+}
+EMBEDDED_MODEL = "local:smollm2"
+
+TIMEOUT_SECONDS = 6.0
+"""For a server's whole list of models; twice the timeout of one of its pages."""
+
+
+def default_model() -> str:
+    """The model for the key in the environment, else the embedded one."""
+    for variable, model in DEFAULT_MODELS.items():
+        if os.environ.get(variable):
+            return model
+    return EMBEDDED_MODEL
+
+
+def connect(
+    model: str = "",
+    *,
+    base_url: str = "",
+    api_key: Callable[[], str] | None = None,
+    window: int | None = None,
+) -> Provider:
+    """The provider for a model such as `openai:gpt-5-mini`; nothing is sent yet.
+
+    `api_key` is called when the client is built; without it the key is read from the
+    environment. `window` overrides the known context window.
+    Raises ConfigError for an unknown provider or a missing key.
+    """
+    kind, _, name = (model or default_model()).partition(":")
+    if kind not in KINDS or not name:
+        known = ", ".join(f"{each}:..." for each in KINDS)
+        raise ConfigError(f"unknown provider in model {model!r}; use one of {known}")
+    provider = getattr(import_module(f"nbchat.providers.{kind}"), KINDS[kind])
+    connected: Provider = provider(
+        name, base_url=base_url, api_key=api_key, window=window
+    )
+    return connected
+
+
+@dataclass(frozen=True, slots=True)
+class ModelList:
+    """Names as `/model` takes them, those of the current server first."""
+
+    models: tuple[str, ...]
+    problem: str = ""
+    """Why the models of the current server are missing."""
+
+
+def list_models(
+    provider: Provider, *, timeout_seconds: float = TIMEOUT_SECONDS
+) -> ModelList:
+    """The models of a provider's server, and some of others with a key; never raises.
+
+    A slow or failing server costs a few seconds and one line.
+    """
+    kind = provider.name.partition(":")[0]
+    listing = _Listing(provider)
+    listing.start()
+    listing.join(timeout_seconds)
+    problem = listing.problem
+    if not (problem or listing.models):
+        problem = f"the server of {kind} lists no models; type a model's name"
+    if listing.is_alive():
+        problem = (
+            f"no list of models from {kind} within {timeout_seconds:.0f} s; "
+            "type a model's name"
+        )
+    listed = [_qualified(kind, model) for model in listing.models]
+    others = [*_with_keys(besides=kind), *_embedded()]
+    names = dict.fromkeys([*sorted(listed), *others])
+    return ModelList(tuple(names), problem)
+
+
+class _Listing(threading.Thread):
+    """Asks a server for its models; abandoned when it takes too long."""
+
+    def __init__(self, provider: Provider) -> None:
+        super().__init__(name="nbchat-models", daemon=True)
+        self._provider = provider
+        self.models: list[str] = []
+        self.problem = ""
+
+    def run(self) -> None:
+        try:
+            self.models = self._provider.models()
+        except NbchatError as error:
+            self.problem = str(error)
+
+
+def _qualified(kind: str, model: str) -> str:
+    return model if model.startswith(f"{kind}:") else f"{kind}:{model}"
+
+
+def _with_keys(*, besides: str) -> list[str]:
+    """Models of other providers whose key is in the environment."""
+    kinds = {
+        model.partition(":")[0]: model
+        for variable, model in DEFAULT_MODELS.items()
+        if os.environ.get(variable, "").strip()
+    }
+    return [
+        f"{kind}:{name}"
+        for kind, usual in kinds.items()
+        if kind != besides
+        for name in dict.fromkeys([usual.partition(":")[2], *chat_models(kind)])
+    ]
+
+
+def _embedded() -> list[str]:
+    return [EMBEDDED_MODEL] if find_spec("xllamacpp") else []

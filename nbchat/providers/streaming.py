@@ -1,0 +1,133 @@
+"""Read a provider's stream so that Stop works at once, and retry failed requests."""
+
+import queue
+import random
+import threading
+import time
+from collections.abc import Callable, Generator, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from threading import Event as Flag
+from typing import Generic, TypeVar
+
+from nbchat.conversation.events import RetryScheduled
+from nbchat.errors import ProviderError, Stopped
+from nbchat.providers.base import Provider, Reply, ReplyStream, Request
+
+ATTEMPTS = 4
+LONGEST_WAIT_SECONDS = 60.0
+FIRST_WAIT_SECONDS = 0.5
+
+STEP_SECONDS = 0.05
+"""How often `stop` is checked while the server is silent."""
+
+Item = TypeVar("Item")
+
+
+def stream_with_retries(
+    provider: Provider, request: Request, *, stop: Flag | None = None
+) -> ReplyStream:
+    """Stream a reply; retry passing failures after a visible wait.
+
+    Only while no delta has arrived. Full jitter (AWS Architecture Blog, "Exponential
+    Backoff And Jitter"); a server's Retry-After of up to a minute is honoured, a longer
+    one is an error at once.
+    """
+    for attempt in range(1, ATTEMPTS + 1):
+        has_shown = False
+        stream = provider.stream(request, stop=stop)
+        try:
+            while True:
+                try:
+                    delta = next(stream)
+                except StopIteration as finished:
+                    reply: Reply = finished.value
+                    return reply
+                has_shown = True
+                yield delta
+        except ProviderError as error:
+            if has_shown or not _may_retry(error, attempt):
+                raise
+            wait = _wait_seconds(error, attempt)
+            yield RetryScheduled(attempt, wait, str(error))
+            _pause(wait, stop)
+        finally:
+            stream.close()
+    raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def read_stream(
+    open_stream: Callable[[], AbstractContextManager[Iterable[Item]]],
+    stop: Flag | None,
+) -> Generator[Item, None, None]:
+    """The items of a blocking stream, read in a thread; raises its errors, or Stopped.
+
+    The caller can leave at any moment, by `stop`, by KeyboardInterrupt or by closing
+    the generator. The thread then closes the stream at its next item, which ends the
+    request on the server.
+    """
+    arrived: queue.SimpleQueue[_Got[Item] | _End] = queue.SimpleQueue()
+    abandoned = threading.Event()
+
+    def read() -> None:
+        try:
+            with open_stream() as stream:
+                for item in stream:
+                    if abandoned.is_set():
+                        return
+                    arrived.put(_Got(item))
+        except BaseException as error:  # noqa: BLE001  # raised again by the caller
+            arrived.put(_End(error))
+        else:
+            arrived.put(_End())
+
+    threading.Thread(target=read, name="nbchat-stream", daemon=True).start()
+    try:
+        while isinstance(message := _next(arrived, stop), _Got):
+            yield message.item
+        if message.error is not None:
+            raise message.error
+    finally:
+        abandoned.set()
+
+
+def _may_retry(error: ProviderError, attempt: int) -> bool:
+    is_too_long = (error.retry_after or 0) > LONGEST_WAIT_SECONDS
+    return error.is_retryable and attempt < ATTEMPTS and not is_too_long
+
+
+def _wait_seconds(error: ProviderError, attempt: int) -> float:
+    if error.retry_after is not None:
+        return error.retry_after
+    return random.uniform(0, FIRST_WAIT_SECONDS * 2**attempt)  # noqa: S311  # jitter
+
+
+def _pause(seconds: float, stop: Flag | None) -> None:
+    if stop is None:
+        time.sleep(seconds)
+    elif stop.wait(seconds):
+        raise Stopped("stopped while waiting to try again")
+
+
+@dataclass(frozen=True, slots=True)
+class _Got(Generic[Item]):
+    item: Item
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """The end of the stream, with the error that caused it if there is one."""
+
+    error: BaseException | None = None
+
+
+def _next(
+    arrived: "queue.SimpleQueue[_Got[Item] | _End]", stop: Flag | None
+) -> _Got[Item] | _End:
+    while True:
+        if stop is not None and stop.is_set():
+            raise Stopped("stopped")
+        try:
+            return arrived.get(timeout=STEP_SECONDS)
+        except queue.Empty:
+            continue
