@@ -1,5 +1,1 @@
-"""Old tool outputs, made shorter without a model.
-
-outputs (of which kind), hits (search results), structure (JSON) -> choice (which of
-them, and whether it pays).
-"""
+"""Shortening of tool outputs without a model."""

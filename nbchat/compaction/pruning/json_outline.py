@@ -1,17 +1,16 @@
-"""What is kept of a JSON value that must be smaller: state, ids, numbers, then texts.
+"""Shorten a JSON value to its most important leaves, in the value's own shape.
 
-The value keeps its shape, and leaves are taken by their rank until the room is full.
-Numbers keep the digits they were written with, and every gap is marked with a "…".
+Leaves are kept by rank until the budget is full: status fields, ids, numbers, then
+texts. Numbers keep the digits they were written with, and gaps are marked with "…".
 """
 
 import heapq
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from nbchat.compaction.truncation import Number
-from nbchat.providers.tokens import TokenCounter
 
 TABLE_ROWS = 100
 """Rows up to which a result set stays whole (seed 003, selective post-processing)."""
@@ -67,7 +66,7 @@ def is_result_set(value: dict[str, Any] | list[Any]) -> bool:
 
 
 def outline(
-    value: dict[str, Any] | list[Any], budget_tokens: int, counter: TokenCounter
+    value: dict[str, Any] | list[Any], budget_tokens: int, count: Callable[[str], int]
 ) -> str:
     """The most telling leaves of a value that fit a budget, in the value's shape."""
     containers: Containers = {}
@@ -76,7 +75,7 @@ def outline(
     fitting, too_many = 0, len(leaves) + 1
     while too_many - fitting > 1:
         middle = (fitting + too_many) // 2
-        if counter.count(_drawn(leaves[:middle], containers)) <= budget_tokens:
+        if count(_drawn(leaves[:middle], containers)) <= budget_tokens:
             fitting = middle
         else:
             too_many = middle

@@ -1,8 +1,8 @@
-"""What is made smaller without a model: old tool outputs, each by its kind.
+"""Shorten old tool outputs without a model.
 
-A pruning is a record like a summary: the transcript keeps every output whole, the model
-sees some of them shortened, and each of these ends with a line that says how much is
-missing and how to get it. The prompt cache is broken by it, so it must pay.
+A pruning is a record like a summary: the transcript keeps every output whole, and the
+model sees some of them shortened. Each of these ends with a line that says how much is
+missing and how to recall it. Pruning breaks the prompt cache, so it must save enough.
 """
 
 import re
@@ -80,7 +80,7 @@ def prune_text(
     if entry.role != "tool" or entry.is_error or is_pruned:
         return entry.content
     name = entry.tool_name or tool_name
-    text = shortened(entry.content, counter, tool_name=name)
+    text = shortened(entry.content, counter.count, tool_name=name)
     return _noted(text, entry, counter, position)
 
 

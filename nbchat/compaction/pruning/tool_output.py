@@ -1,28 +1,30 @@
-"""How a tool's output is made smaller by what it is: hits, rows, file, answer or log.
+"""Shorten a tool's output by its kind: search hits, table, file, JSON or plain text.
 
-What it is shows in its form; the tool's name only helps where the form is open. Small
-outputs stay as they are, and every gap says how much is missing.
+The kind is found by the form; the tool's name only decides where the form does not.
+Small outputs stay as they are, and every gap states how much is missing.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
+from typing import Any, NamedTuple
 
-from nbchat.compaction.pruning import search_results
 from nbchat.compaction.pruning.json_outline import (
     SAMPLE_ROWS,
     TABLE_ROWS,
     is_result_set,
     outline,
 )
-from nbchat.compaction.truncation import parsed, shorten
-from nbchat.providers.tokens import TokenCounter
+from nbchat.compaction.truncation import parsed, shorten, within
+
+Count = Callable[[str], int]
+"""Counts the tokens of a text."""
 
 SMALL_TOKENS, SMALL_STRUCTURE_TOKENS = 200, 500
-"""Below these an output, or one that is structured data, stays (seed 003)."""
+"""Tokens below which an output, or structured data, stays whole (seed 003)."""
 
 FILE_LINES = 500
-"""Lines up to which a file that was read stays whole (seed 003)."""
+"""Lines up to which the content of a file stays whole (seed 003)."""
 
 WHOLE_TOKENS = 8_000
 """A file or table within its limit of lines stays up to here: 500 lines of 16 tokens;
@@ -43,7 +45,7 @@ FILE_WORDS = frozenset(("file", "cat", "editor"))
 """Words in a tool's name that decide where the form of its output does not."""
 
 ERROR_WORDS = ("error", "traceback", "exception", "fatal")
-"""How a text begins that tells of a failure; those stay whole, to be worked on."""
+"""Beginnings of error messages, which stay whole so that they can be fixed."""
 
 MOST = 0.8
 """The share of lines that must have a form before the text counts as having it."""
@@ -51,6 +53,27 @@ MOST = 0.8
 LOOKED_AT = 200
 """Lines looked at to find a text's form."""
 
+SNIPPET_LENGTH, TITLE_LENGTH = 160, 120
+
+HITS_TOKENS, REST_TOKENS = 600, 60
+"""Tokens kept of the hits of one search (about ten), and of everything else."""
+
+TITLE_KEYS = ("title", "name", "headline")
+URL_KEYS = ("url", "link", "href", "uri")
+SNIPPET_KEYS = (
+    *("snippet", "description", "summary", "excerpt", "abstract"),
+    *("text", "content", "body"),
+)
+
+ADDRESS_LINE_LIMIT = 300
+"""Characters of a line in which an address is looked for."""
+
+_ADDRESS = re.compile(
+    r"[-*\d.\s]*(?:(?:url|link|source|href)\s?[:=]\s?)?<?(https?://[^\s>]+)>?\s?",
+    re.IGNORECASE,
+)
+_LINKED_TITLE = re.compile(r"[-*#\d.\s]*\[([^\]]+)\]\((https?://[^)\s]+)\)\s?")
+_LABEL = re.compile(r"[-*#\d.)\s]*(?:title\s?:\s?)?", re.IGNORECASE)
 _NUMBERED = re.compile(r"\s{0,10}(\d{1,9})[\t:|→]")
 _FIELD = re.compile(r"[\s-]{0,40}[\w .-]{1,40}:(?:\s|$)")
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
@@ -59,43 +82,49 @@ _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _RULE = re.compile(r"[-+|=:\s]{1,1000}")
 
 
-def shortened(text: str, counter: TokenCounter, *, tool_name: str = "") -> str:
-    """The output as short as its kind allows, or the same text where it should stay."""
-    size = counter.count(text)
+class Hit(NamedTuple):
+    """One search result."""
+
+    title: str
+    url: str
+    snippet: str
+
+
+def shortened(text: str, count: Count, *, tool_name: str = "") -> str:
+    """The shortened output, or the same text where it should stay whole."""
+    size = count(text)
     if size < SMALL_TOKENS:
         return text
     words = {word.lower() for word in _WORDS.findall(tool_name)}
-    kept = _shortened(text, size, words, counter)
-    return kept if counter.count(kept) <= size * WORTHWHILE else text
+    kept = _shortened(text, size, words, count)
+    return kept if count(kept) <= size * WORTHWHILE else text
 
 
-def _shortened(text: str, size: int, words: set[str], counter: TokenCounter) -> str:
+def _shortened(text: str, size: int, words: set[str], count: Count) -> str:
     value = parsed(text)
     is_small = size < SMALL_STRUCTURE_TOKENS
     if value is None:
-        tells_error = text[:LINE_LIMIT].lstrip().lower().startswith(ERROR_WORDS)
-        if tells_error and size < WHOLE_TOKENS:
+        is_error = text[:LINE_LIMIT].lstrip().lower().startswith(ERROR_WORDS)
+        if is_error and size < WHOLE_TOKENS:
             return text
-        return _shortened_text(text, size, words, counter)
+        return _shortened_text(text, size, words, count)
     if is_small:
         return text
     is_search = bool(words & SEARCH_WORDS)
-    found = search_results.shortened_value(value, counter, is_search=is_search)
+    found = _hits_in_value(value, count, is_search=is_search)
     if found is None and size < WHOLE_TOKENS and is_result_set(value):
         return text
-    return found or outline(value, ANSWER_TOKENS, counter)
+    return found or outline(value, ANSWER_TOKENS, count)
 
 
-def _shortened_text(
-    text: str, size: int, words: set[str], counter: TokenCounter
-) -> str:
+def _shortened_text(text: str, size: int, words: set[str], count: Count) -> str:
     lines = [line for line in text.splitlines() if line.strip()]
     if _is_numbered(lines):
         return _file(text, size)
     head = _head(lines)
     if head is not None:
         return _table(text, lines, head, size)
-    if found := search_results.shortened_text(text, counter):
+    if found := _hits_in_text(text, count):
         return found
     if words & FILE_WORDS:
         return _file(text, size)
@@ -124,7 +153,7 @@ def _table(text: str, lines: Sequence[str], head: int, size: int) -> str:
 
 
 def _head(lines: Sequence[str]) -> int | None:
-    """How many lines stand above a table's rows; None when it is no table."""
+    """How many lines are above a table's rows; None when it is no table."""
     if _most(_is_object, lines):
         return 0
     if not any(_most(_has_as_many(mark, lines), lines) for mark in "|\t,;"):
@@ -163,3 +192,105 @@ def _most(has_form: Callable[[str], object], lines: Sequence[str]) -> bool:
 
 def _clipped(line: str) -> str:
     return line if len(line) <= LINE_LIMIT else f"{line[: LINE_LIMIT - 1]}…"
+
+
+def _hits_in_value(
+    value: dict[str, Any] | list[Any], count: Count, *, is_search: bool
+) -> str | None:
+    """The hits of a JSON result; None when it is no list of hits.
+
+    A hit has a title and an address; that of a search tool, a title and a text.
+    """
+    items, rest = _items(value)
+    hits = [_hit(item, is_search=is_search) for item in items]
+    found = [hit for hit in hits if hit is not None]
+    if not found or len(found) < len(hits):
+        return None
+    head = [outline(rest, REST_TOKENS, count)] if rest else []
+    return "\n".join([*head, *_hit_lines(found, count)])
+
+
+def _hits_in_text(text: str, count: Count) -> str | None:
+    """The hits of a text, one block with an address line each; None without hits."""
+    blocks = list(_blocks(text))
+    hits = [hit for hit in map(_block_hit, blocks) if hit is not None]
+    if len(hits) < 2 or len(hits) * 2 < len(blocks):  # noqa: PLR2004  # one is a page
+        return None
+    return "\n".join(_hit_lines(hits, count))
+
+
+def _items(value: dict[str, Any] | list[Any]) -> tuple[list[Any], dict[str, Any]]:
+    """The longest list in a result, and the other fields."""
+    if isinstance(value, list):
+        return value, {}
+    lists = {key: inner for key, inner in value.items() if isinstance(inner, list)}
+    longest = max(lists, key=lambda key: len(lists[key]), default=None)
+    if longest is None:
+        return [], value
+    rest = {key: inner for key, inner in value.items() if key != longest}
+    return lists[longest], rest
+
+
+def _hit(item: Any, *, is_search: bool) -> Hit | None:
+    if not isinstance(item, dict):
+        return None
+    hit = Hit(*(_field(item, keys) for keys in (TITLE_KEYS, URL_KEYS, SNIPPET_KEYS)))
+    is_page = hit.url.startswith(("http://", "https://"))
+    is_text = is_search and bool(hit.snippet)
+    if not hit.title or not (is_page or is_text):
+        return None
+    number = item.get("id")
+    named = isinstance(number, str) and len(number) <= TITLE_LENGTH
+    return hit._replace(title=f"{hit.title} (id {number})") if named else hit
+
+
+def _field(item: dict[str, Any], keys: Sequence[str]) -> str:
+    return next((item[key] for key in keys if isinstance(item.get(key), str)), "")
+
+
+def _blocks(text: str) -> Iterator[list[str]]:
+    """Runs of lines between blank ones."""
+    block: list[str] = []
+    for line in text.splitlines():
+        if line.strip():
+            block.append(line)
+        elif block:
+            yield block
+            block = []
+    if block:
+        yield block
+
+
+def _block_hit(block: Sequence[str]) -> Hit | None:
+    """The hit of a block that has a line with only an address or a link."""
+    for place, line in enumerate(block):
+        if len(line) > ADDRESS_LINE_LIMIT:
+            continue
+        others = [*block[:place], *block[place + 1 :]]
+        if linked := _LINKED_TITLE.fullmatch(line):
+            return Hit(linked[1], linked[2], " ".join(others))
+        if (address := _ADDRESS.fullmatch(line)) and others:
+            title = others[0][: ADDRESS_LINE_LIMIT + TITLE_LENGTH]
+            return Hit(_LABEL.sub("", title, count=1), address[1], " ".join(others[1:]))
+    return None
+
+
+def _hit_lines(hits: Sequence[Hit], count: Count) -> list[str]:
+    texts = [f"{number}. {_hit_text(hit)}" for number, hit in enumerate(hits, 1)]
+    kept = within(texts, HITS_TOKENS, count)
+    missing = len(texts) - len(kept)
+    return [*kept, f"[{missing:,} more hits]"] if missing else kept
+
+
+def _hit_text(hit: Hit) -> str:
+    parts = (
+        _one_line(hit.title, TITLE_LENGTH),
+        hit.url[:ADDRESS_LINE_LIMIT],
+        _one_line(hit.snippet, SNIPPET_LENGTH),
+    )
+    return "\n   ".join(filter(None, parts))
+
+
+def _one_line(text: str, limit: int) -> str:
+    line = " ".join(text[: limit * 4].split())
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"

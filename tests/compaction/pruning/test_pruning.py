@@ -68,7 +68,7 @@ def test_search_results_keep_title_address_and_a_snippet():
         }
         for n in range(5)
     ]
-    text = shortened(json.dumps({"query": "pages", "results": found}), COUNTER)
+    text = shortened(json.dumps({"query": "pages", "results": found}), COUNTER.count)
     assert '{"query": "pages"}' in text
     for n in range(5):
         assert f"{n + 1}. Page {n}\n   https://example.org/{n}\n   The {n}th" in text
@@ -87,7 +87,7 @@ def test_search_results_keep_title_address_and_a_snippet():
 def test_search_results_in_words_keep_the_same(form: str):
     more = "And it goes on and on. " * 60
     text = "\n\n".join(form.format(n=n, more=more) for n in range(30))
-    short = shortened(text, COUNTER)
+    short = shortened(text, COUNTER.count)
     assert "1. Page 0\n   https://example.org/0\n   The 0th page begins. And" in short
     missing = 30 - short.count("https://")
     assert short.endswith(f"[{missing} more hits]")
@@ -96,9 +96,13 @@ def test_search_results_in_words_keep_the_same(form: str):
 
 def test_a_tool_that_searches_may_answer_without_addresses():
     found = [{"id": f"doc_{n}", "title": f"Doc {n}", "text": LOG} for n in range(3)]
-    short = shortened(json.dumps(found), COUNTER, tool_name="search_help_articles")
+    short = shortened(
+        json.dumps(found), COUNTER.count, tool_name="search_help_articles"
+    )
     assert "3. Doc 2 (id doc_2)\n   line 0: worker 0" in short
-    assert "(id doc_2)" not in shortened(json.dumps(found), COUNTER, tool_name="get")
+    assert "(id doc_2)" not in shortened(
+        json.dumps(found), COUNTER.count, tool_name="get"
+    )
 
 
 def test_a_list_in_which_not_all_are_hits_keeps_what_is_none():
@@ -106,19 +110,19 @@ def test_a_list_in_which_not_all_are_hits_keeps_what_is_none():
         {"title": f"Page {n}", "url": f"https://example.org/{n}"} for n in range(60)
     ]
     found[7] = {"order_id": "W100", "total": 12}
-    short = shortened(json.dumps(found), COUNTER)
+    short = shortened(json.dumps(found), COUNTER.count)
     assert '{"order_id": "W100", …}, {"title": "Page 8"' in short
 
 
 def test_a_page_with_a_few_links_on_lines_of_their_own_is_no_list_of_hits():
     link = "Where to read on:\nhttps://example.org/1\n\n"
     page = f"{link}{link}" + "And so on it goes, and on.\n\n" * 60
-    assert "characters left out]" in shortened(page, COUNTER)
+    assert "characters left out]" in shortened(page, COUNTER.count)
 
 
 def test_a_page_with_links_in_its_sentences_is_a_text_and_no_list_of_hits():
     page = "See https://example.org/a for more on that.\nAnd so on it goes.\n\n" * 60
-    assert "characters left out]" in shortened(page, COUNTER)
+    assert "characters left out]" in shortened(page, COUNTER.count)
 
 
 def numbered(lines: int) -> str:
@@ -126,8 +130,8 @@ def numbered(lines: int) -> str:
 
 
 def test_a_file_over_500_lines_keeps_its_head_its_tail_and_the_range_between():
-    assert shortened(numbered(499), COUNTER) == numbered(499)
-    short = shortened(numbered(1_240), COUNTER)
+    assert shortened(numbered(499), COUNTER.count) == numbered(499)
+    short = shortened(numbered(1_240), COUNTER.count)
     assert short.startswith("     1\tvalue_1 = compute(1)\n     2\t")
     assert "\n[lines 21 to 1,230 of 1,240 left out]\n  1231\tvalue_1231" in short
     assert short.endswith("value_1240 = compute(1240)")
@@ -135,16 +139,18 @@ def test_a_file_over_500_lines_keeps_its_head_its_tail_and_the_range_between():
 
 def test_a_file_known_by_its_tool_is_treated_as_one():
     text = "\n".join(f"value_{n} = compute({n})" for n in range(400))
-    assert shortened(text, COUNTER, tool_name="read_file") == text
-    assert shortened(text, COUNTER) != text
+    assert shortened(text, COUNTER.count, tool_name="read_file") == text
+    assert shortened(text, COUNTER.count) != text
     longer = f"{text}\n{text}"
     assert "[lines 21 to 790 of 800 left out]" in shortened(
-        longer, COUNTER, tool_name="readFile"
+        longer, COUNTER.count, tool_name="readFile"
     )
 
 
 def test_a_file_of_one_endless_line_is_no_small_file():
-    assert len(shortened("x1y2" * 100_000, COUNTER, tool_name="read_file")) < 1_000
+    assert (
+        len(shortened("x1y2" * 100_000, COUNTER.count, tool_name="read_file")) < 1_000
+    )
 
 
 @pytest.mark.parametrize(
@@ -159,20 +165,20 @@ def test_a_file_of_one_endless_line_is_no_small_file():
 def test_a_table_over_100_rows_keeps_its_head_count_and_a_sample(head: str, row: str):
     rows = [row.format(n=n) for n in range(1_200)]
     small = "\n".join([head, *rows[:100]])
-    assert shortened(small, COUNTER) == small
-    short = shortened("\n".join([head, *rows]), COUNTER)
+    assert shortened(small, COUNTER.count) == small
+    short = shortened("\n".join([head, *rows]), COUNTER.count)
     sample = "\n".join([head, *rows[:4]])
     assert short == f"{sample}\n[1,195 of 1,200 rows left out]\n{rows[-1]}"
 
 
 def test_rows_as_json_keep_their_count_columns_and_a_sample():
     rows = [{"id": n, "name": f"Name {n}", "total": n / 4} for n in range(1_200)]
-    short = shortened(json.dumps({"status": "ok", "rows": rows}), COUNTER)
+    short = shortened(json.dumps({"status": "ok", "rows": rows}), COUNTER.count)
     assert short.startswith('{"status": "ok", "rows": [{"id": 0, "name": "Name 0",')
     assert '1,195 more of 1,200 rows with "id", "name", "total"]' in short
     assert '"id": 1199' in short
     lines = "\n".join(map(json.dumps, rows))
-    assert "[1,195 of 1,200 rows left out]" in shortened(lines, COUNTER)
+    assert "[1,195 of 1,200 rows left out]" in shortened(lines, COUNTER.count)
 
 
 def test_an_answer_keeps_its_state_its_ids_and_its_numbers_as_written():
@@ -183,7 +189,7 @@ def test_an_answer_keeps_its_state_its_ids_and_its_numbers_as_written():
         "status": "delivered",
     }
     text = json.dumps(answer).replace('"total": 0', '"total": 2674.40')
-    short = shortened(text, COUNTER)
+    short = shortened(text, COUNTER.count)
     for kept in ("delivered", "W100", "2674.40", "ada@example.org", "1815-12-10"):
         assert kept in short
     assert "It is a very long text. It" in short
@@ -192,13 +198,13 @@ def test_an_answer_keeps_its_state_its_ids_and_its_numbers_as_written():
 
 def test_of_an_answer_that_cannot_stay_the_names_go_last():
     items = [{"item_id": f"I{n}", "note": "words and words " * 5} for n in range(20)]
-    short = outline(items, ANSWER_TOKENS, COUNTER)
+    short = outline(items, ANSWER_TOKENS, COUNTER.count)
     assert all(f'"item_id": "I{n}"' in short for n in range(20))
     assert COUNTER.count(short) <= ANSWER_TOKENS
 
 
 def test_a_long_text_keeps_its_head_and_its_tail():
-    short = shortened(LOG, COUNTER)
+    short = shortened(LOG, COUNTER.count)
     assert short.startswith("line 0: worker 0 did step 0\n")
     assert short.endswith(LOG[-100:])
     assert "characters left out]" in short
@@ -218,7 +224,7 @@ def test_a_long_text_keeps_its_head_and_its_tail():
     ],
 )
 def test_small_outputs_small_structures_and_errors_stay_whole(text: str):
-    assert shortened(text, COUNTER) == text
+    assert shortened(text, COUNTER.count) == text
 
 
 def test_an_output_marked_as_failed_stays_whole():
