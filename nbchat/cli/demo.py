@@ -1,7 +1,7 @@
-"""A support desk in memory: real tickets, help articles, and the tools of an agent.
+"""The support desk of the demo: real tickets, help articles, and tools for an agent.
 
-The desk holds the workflow (what comes next), the model the judgement (which category,
-how urgent, what to answer). That keeps every decision valid, however small the model.
+The desk decides which tool is next; the model decides the category, the priority, the
+team and the reply. So every decision is valid, even from a very small model.
 """
 
 import json
@@ -41,13 +41,13 @@ SYSTEM = (
 )
 TASK = "Work through all tickets until none is left, then say what was done."
 
-SNIPPET = 160
-"""Characters of an article that a search shows."""
+SNIPPET_LENGTH = 160
+"""Characters of an article that a search returns."""
 
 
 @dataclass(slots=True)
 class Ticket:
-    """A customer's message, and what was decided about it."""
+    """A customer's message and the decisions about it."""
 
     id: str
     text: str
@@ -60,14 +60,14 @@ class Ticket:
 
     @property
     def is_decided(self) -> bool:
-        """Whether nothing is missing."""
+        """Whether the ticket is closed with every decision made."""
         fields = (self.category, self.priority, self.team, self.reply)
         return self.is_closed and all(fields)
 
 
 @dataclass
 class Desk:
-    """Tickets that wait, the one that is open, and what an agent can do with it."""
+    """The tickets, the open one among them, and the tools that work on it."""
 
     tickets: list[Ticket]
     articles: list[dict[str, str]] = field(default_factory=lambda: read_articles(None))
@@ -76,7 +76,7 @@ class Desk:
 
     @property
     def tools(self) -> list[Callable[..., object]]:
-        """What the agent may call, in the order of the work."""
+        """The tools of the agent, in the order of the work."""
         return [
             self.get_next_ticket,
             self.search_help_articles,
@@ -88,7 +88,7 @@ class Desk:
         ]
 
     def next_tool(self, _session: Session) -> str:
-        """The tool whose turn it is; `none` when every ticket is closed."""
+        """The tool to call next; `none` if every ticket is closed."""
         ticket = self._open
         if ticket is None:
             return "get_next_ticket" if self._waiting else "none"
@@ -119,8 +119,8 @@ class Desk:
             self.articles,
             key=lambda a: len(wanted & set(_words(a["title"] + a["content"]))),
         )
-        found = f"{best['title']}: {' '.join(best['content'].split())[:SNIPPET]}"
-        # Beside the ticket: a small model weighs what it has read last.
+        found = f"{best['title']}: {' '.join(best['content'].split())[:SNIPPET_LENGTH]}"
+        # The ticket is repeated: a small model attends most to what it read last.
         return (
             f"{found}\n{self._open.id} says: {self._open.text}" if self._open else found
         )
@@ -149,7 +149,7 @@ class Desk:
         return f"{ticket.id} is closed, {left} left"
 
     def table(self) -> list[dict[str, Any]]:
-        """What was decided, beside the true category."""
+        """One row per ticket: the decisions, and the true category."""
         return [
             {
                 "ticket": ticket.id,
@@ -187,9 +187,9 @@ class Desk:
 
 
 def read_tickets(file: Path | None = None, *, count: int | None = None) -> list[Ticket]:
-    """Tickets of a JSON-lines file with `text` and `category`; else the packaged ones.
+    """Read tickets from a JSON-lines file with `text` and `category`, or packaged ones.
 
-    Raises NbchatError naming the line that is not such a ticket.
+    Raises NbchatError with the number of the first line that is not a ticket.
     """
     rows = _read_rows(file, "tickets.jsonl", ("text", "category"))[:count]
     return [
@@ -199,7 +199,7 @@ def read_tickets(file: Path | None = None, *, count: int | None = None) -> list[
 
 
 def read_articles(file: Path | None = None) -> list[dict[str, str]]:
-    """Help articles of a JSON-lines file with `title` and `content`."""
+    """Read help articles from a JSON-lines file with `title` and `content`."""
     return _read_rows(file, "help_articles.jsonl", ("title", "content"))
 
 
@@ -219,18 +219,18 @@ def _read_rows(
     ]
 
 
-def _read_row(line: str, place: str, fields: tuple[str, ...]) -> dict[str, str]:
+def _read_row(line: str, source: str, fields: tuple[str, ...]) -> dict[str, str]:
     wanted = " and ".join(map(repr, fields))
     try:
         row = json.loads(line)
     except ValueError:
         raise NbchatError(
-            f"{place} is not JSON: {line[:40]!r}; write one object with {wanted} a line"
+            f"{source} is not JSON: {line[:40]!r}; each line is an object with {wanted}"
         ) from None
     if not isinstance(row, dict) or not all(
         isinstance(row.get(f), str) for f in fields
     ):
-        raise NbchatError(f"{place} lacks {wanted} as texts; it has {line[:40]!r}")
+        raise NbchatError(f"{source} needs {wanted} as strings, not {line[:40]!r}")
     return row
 
 

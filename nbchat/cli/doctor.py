@@ -1,6 +1,6 @@
-"""What would work here and what would not: every setting, key, store and version.
+"""`nbchat doctor`: report settings, keys, database, model and versions, and problems.
 
-It never shows any part of a key, and sends nothing to any model.
+No part of a key is shown, and no model is called.
 """
 
 import os
@@ -16,7 +16,7 @@ from jupyter_server.extension.config import ExtensionConfigManager
 
 from nbchat.config.factory import build_agent
 from nbchat.config.preferences import with_preferences
-from nbchat.config.settings import NbChat, settings, without_login
+from nbchat.config.settings import TABLE, NbChat, Setting, settings
 from nbchat.errors import NbchatError
 from nbchat.providers.connect import EMBEDDED_MODEL, KINDS
 from nbchat.providers.endpoint import redact
@@ -38,9 +38,9 @@ PACKAGES = (
     "xllamacpp",
 )
 
-DEAF_KERNELS = ("7.0.", "7.1.", "7.2.", "7.3.")
-"""Versions of ipykernel that may hear nobody any more when a request comes while they
-send a reply (https://github.com/ipython/ipykernel/issues/1554)."""
+UNRESPONSIVE_IPYKERNEL = ("7.0.", "7.1.", "7.2.", "7.3.")
+"""Versions of ipykernel that can miss every later message if a request arrives while
+they send a reply (https://github.com/ipython/ipykernel/issues/1554)."""
 
 KEY_ENDINGS = ("_API_KEY", "_AUTH_TOKEN")
 
@@ -49,119 +49,114 @@ VALUE_WIDTH = 40
 
 
 @dataclass
-class Findings:
-    """The report, and what of it would keep a chat from working."""
+class Report:
+    """Lines of the report, and the problems that would keep a chat from working."""
 
     lines: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
     @property
     def text(self) -> str:
-        """The report without any key that stands in the environment."""
+        """The report without any key of the environment."""
         text = "\n".join([*self.lines, "", *self._verdict()])
         for key in _keys():
             text = redact(text, key)
         return text
 
     def section(self, title: str, rows: Iterator[str]) -> None:
-        """Add a part; a fault in it is a problem, and the next part is made, too."""
+        """Add a section; an error in it is a problem, and the report continues."""
         self.lines += ["", title] if self.lines else [title]
         try:
-            for row in rows:  # one by one: those before a fault are kept
+            for row in rows:  # one by one, to keep those before an error
                 self.lines.append(f"  {row}".rstrip())
         except (NbchatError, ImportError) as error:
             self.problem(str(error))
 
     def problem(self, line: str) -> None:
-        """Add what would not work, once, also where it shows."""
+        """Add a problem to its section and, once, to the list at the end."""
         self.lines.append(f"  {line}")
         if line not in self.problems:
             self.problems.append(line)
 
     def _verdict(self) -> list[str]:
         if not self.problems:
-            return ["A chat would work here."]
-        return ["This would not work:", *(f"  {line}" for line in self.problems)]
+            return ["No problems found: a chat works here."]
+        return ["Problems:", *(f"  {line}" for line in self.problems)]
 
 
-def examine() -> Findings:
-    """Look at everything that a chat needs."""
-    findings = Findings()
-    config = _settings(findings)
-    findings.section("Keys", _key_rows(findings))
+def diagnose() -> Report:
+    """Check everything that a chat needs."""
+    report = Report()
+    found: list[NbChat] = []
+    report.section("Settings", _setting_rows(found))
+    config = found[0] if found else None
+    if config is not None:
+        report.section("Locked settings", _lock_rows(config))
+    report.section("API keys", _key_rows(report))
     if config is not None:
         store = SessionStore(config.store_url)
-        findings.section("Store", _store_rows(store))
-        findings.section("Model", _model_rows(config, store, findings))
+        report.section("Sessions", _store_rows(store))
+        report.section("Model", _model_rows(config, store, report))
         store.close()
-    findings.section("Server extension", _server_rows())
-    findings.section("Versions", _version_rows())
-    return findings
-
-
-def _settings(findings: Findings) -> NbChat | None:
-    """The settings in force, as far as they can be read from outside of a kernel."""
-    found: list[NbChat] = []
-    findings.section("Settings", _setting_rows(found))
-    if found:
-        findings.section("Locks", _lock_rows(found[0]))
-    return found[0] if found else None
+    report.section("Server extension", _server_rows())
+    report.section("Versions", _version_rows())
+    return report
 
 
 def _setting_rows(found: list[NbChat]) -> Iterator[str]:
+    """One row per setting; `found` gets the settings, unless they cannot be read."""
     config = settings()
     found.append(config)
     store = SessionStore(config.store_url)
     in_force = with_preferences(config, store)
     store.close()
-    for name in sorted(config.class_trait_names(config=True)):
-        origin = in_force.origins.get(name, "packaged default")
-        yield f"{name:25}{_shown(getattr(in_force, name)):{VALUE_WIDTH + 2}}{origin}"
-    yield "IPython's configuration and %config count more; only a kernel sees them"
+    for name, row in TABLE.items():
+        value = _short(row, getattr(in_force, name))
+        origin = in_force.origins.get(name, "default")
+        yield _row(name, f"{value:{VALUE_WIDTH + 2}}{origin}")
+    yield "IPython's configuration and %config override these; only a kernel reads them"
 
 
 def _lock_rows(config: NbChat) -> Iterator[str]:
     for name, path in sorted(config.locks.items()):
-        yield f"{name:25}{path}"
+        yield _row(name, f"locked by {path}")
     if not config.locks:
         yield "none"
 
 
-def _key_rows(findings: Findings) -> Iterator[str]:
+def _key_rows(report: Report) -> Iterator[str]:
     for kind, name in KINDS.items():
         try:
             provider = getattr(import_module(f"nbchat.providers.{kind}"), name)
         except ImportError as error:
-            findings.problem(f"{kind} cannot be loaded: {error}; install nbchat again")
+            report.problem(f"{kind} cannot be loaded: {error}; install nbchat again")
             continue
         variables: tuple[str, ...] = getattr(provider, "key_variables", ())
-        held = [each for each in variables if os.environ.get(each, "").strip()]
+        is_set = [each for each in variables if os.environ.get(each, "").strip()]
         missing = f"not set ({' or '.join(variables)})" if variables else "not needed"
-        yield f"{kind:25}{f'set in {held[0]}' if held else missing}"
+        yield _row(kind, f"set in {is_set[0]}" if is_set else missing)
 
 
 def _keys() -> list[str]:
-    """Everything in the environment that looks like a key by its name."""
-    kept = [text for name, text in os.environ.items() if name.endswith(KEY_ENDINGS)]
-    return [text.strip() for text in kept if text.strip()]
+    """Values of all environment variables whose name looks like that of a key."""
+    keys = [text for name, text in os.environ.items() if name.endswith(KEY_ENDINGS)]
+    return [text.strip() for text in keys if text.strip()]
 
 
 def _store_rows(store: SessionStore) -> Iterator[str]:
-    yield f"{'place':25}{store.location}"
+    yield _row("database", store.location)
     store.check_writable()
-    yield f"{'can be written':25}yes, {len(store.sessions())} sessions in it"
+    yield _row("writable", f"yes, {len(store.sessions())} sessions stored")
 
 
-def _model_rows(
-    config: NbChat, store: SessionStore, findings: Findings
-) -> Iterator[str]:
+def _model_rows(config: NbChat, store: SessionStore, report: Report) -> Iterator[str]:
     model = build_agent(config, store=store).provider.name
-    yield f"{'would be chosen':25}{model}"
+    yield _row("model for new chats", model)
     name = EMBEDDED_MODEL.partition(":")[2]
-    fetched = "fetched" if is_fetched(name) else "not fetched; 93 MB at its first use"
-    yield f"{'embedded model':25}{fetched} ({cache_folder()})"
+    state = "downloaded" if is_fetched(name) else "downloads at first use (93 MB)"
+    yield _row("embedded model", f"{state}, {cache_folder()}")
     if model.startswith("local:") and find_spec("xllamacpp") is None:
-        findings.problem(
+        report.problem(
             f"{model} needs xllamacpp: install nbchat with its extra, in its folder: "
             'pip install ".[local]"'
         )
@@ -171,27 +166,30 @@ def _server_rows() -> Iterator[str]:
     manager = ExtensionConfigManager(read_config_path=jupyter_config_path())
     enabled = manager.get_jpserver_extensions()  # type: ignore[no-untyped-call]
     is_enabled = enabled.get("nbchat", False)
-    yield f"{'enabled':25}{'yes' if is_enabled else 'no'}"
+    yield _row("enabled", "yes" if is_enabled else "no")
     if not is_enabled:
-        yield "without it a chat cannot be stopped by the server while a cell runs;"
+        yield "needed to stop a chat while a cell runs; to enable it:"
         yield "jupyter server extension enable nbchat"
 
 
 def _version_rows() -> Iterator[str]:
-    yield f"{'python':25}{sys.version.split(maxsplit=1)[0]} ({sys.executable})"
+    yield _row("python", f"{sys.version.split(maxsplit=1)[0]} ({sys.executable})")
     for package in PACKAGES:
         try:
             found = version(package)
         except PackageNotFoundError:
             found = "not installed"
-        yield f"{package:25}{found}"
-        if package == "ipykernel" and found.startswith(DEAF_KERNELS):
-            yield "it may hear no cell and no click until the page is loaded again;"
+        yield _row(package, found)
+        if package == "ipykernel" and found.startswith(UNRESPONSIVE_IPYKERNEL):
+            yield "this version can stop reacting until the page is reloaded; upgrade:"
             yield 'pip install -U "ipykernel>=7.4"'
 
 
-def _shown(value: object) -> str:
-    """A value on one line of limited length; of an address neither user nor query."""
-    text = "-" if value in (None, "") else " ".join(str(value).split())
-    text = without_login(text)
+def _row(name: str, text: str) -> str:
+    return f"{name:25}{text}"
+
+
+def _short(row: Setting, value: object) -> str:
+    """A value on one line of limited length."""
+    text = "-" if value in (None, "") else " ".join(row.text(value).split())
     return text if len(text) <= VALUE_WIDTH else f"{text[: VALUE_WIDTH - 1]}…"

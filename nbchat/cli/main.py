@@ -1,4 +1,4 @@
-"""The command line: `nbchat demo` runs the product, `nbchat lab` opens JupyterLab."""
+"""The `nbchat` command: demo, lab, sessions, export, import, settings, doctor."""
 
 import argparse
 import asyncio
@@ -22,9 +22,10 @@ from nbclient.exceptions import CellExecutionError
 from nbconvert.preprocessors import CoalesceStreamsPreprocessor
 from tqdm import tqdm
 
-from nbchat.cli.doctor import examine
+from nbchat.cli.doctor import diagnose
 from nbchat.config.settings import markdown_table, settings
 from nbchat.conversation.session import Session
+from nbchat.conversation.turns import count_messages
 from nbchat.errors import ConfigError, NbchatError
 from nbchat.providers.connect import EMBEDDED_MODEL, default_model
 from nbchat.providers.model_download import is_fetched, model_file
@@ -33,18 +34,26 @@ from nbchat.storage.export import FORMATS, exported, imported
 from nbchat.storage.recorder import save_session
 from nbchat.storage.store import SessionStore
 
+DESCRIPTION = "A chat in Jupyter notebooks whose conversations are compacted."
+EPILOG = "In a notebook: %load_ext nbchat, then %chat for the chat panel."
+
 NOTEBOOKS = ("ticket_triage", "quickstart", "policies")
-FOLDER = "nbchat-demo"
-LOOK_SECONDS = 0.5
+DEMO_FOLDER = "nbchat-demo"
+MAX_TICKETS = 30
 CELL_TIMEOUT_SECONDS = 1_800
-MOST_TICKETS = 30
+REFRESH_SECONDS = 0.5
+"""Time between two updates of the progress bar."""
 SESSION_ID = re.compile(r"[\w-]{1,64}", re.ASCII)
-"""What an imported session may be called; others get a name of ours."""
+"""Valid ids of imported sessions; a session with any other id gets a new one."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; a fault is one line on stderr and exit code 1."""
-    options = _parser().parse_args(arguments)
+    """Run a command; an error is one line on stderr and exit code 1."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.command is None:
+        parser.print_help(sys.stderr)
+        return 2
     command: Callable[[argparse.Namespace], None] = options.command
     try:
         command(options)
@@ -58,53 +67,67 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="nbchat", description=__doc__)
-    commands = parser.add_subparsers(
-        required=True,
-        metavar="demo | lab | sessions | export | import | settings | doctor",
+    parser = argparse.ArgumentParser(
+        prog="nbchat", description=DESCRIPTION, epilog=EPILOG
     )
-    demo = commands.add_parser(
-        "demo", help="triage real tickets in a notebook, headless"
-    )
-    demo.set_defaults(command=_demo)
-    lab = commands.add_parser("lab", help="open the same notebook in JupyterLab")
-    lab.set_defaults(command=_lab)
-    for command in (demo, lab):
-        command.add_argument(
-            "--folder", type=Path, default=Path(FOLDER), help="where notebooks are put"
-        )
-    demo.add_argument(
-        "--tickets", type=int, default=8, help=f"how many (1 to {MOST_TICKETS})"
-    )
-    sessions = commands.add_parser("sessions", help="list the sessions kept here")
-    sessions.set_defaults(command=_sessions)
-    export = commands.add_parser("export", help="write a session as a file")
-    export.add_argument("session", metavar="ID", help="as nbchat sessions lists it")
-    export.add_argument("--to", choices=FORMATS, required=True)
-    export.add_argument("--output", type=Path, help="a file; else it is printed")
-    export.set_defaults(command=_export)
-    importing = commands.add_parser(
-        "import", help="keep a session from a json or ipynb that export wrote"
-    )
-    importing.add_argument("file", type=Path)
-    importing.set_defaults(command=_import)
+    parser.set_defaults(command=None)
+    commands = parser.add_subparsers(metavar="COMMAND", title="commands")
+    _add_demo_commands(commands)
+    _add_session_commands(commands)
     listing = commands.add_parser("settings", help="list all settings, as Markdown")
     listing.set_defaults(command=_settings)
     doctor = commands.add_parser(
-        "doctor", help="every setting and its origin, keys, store, versions"
+        "doctor", help="check settings, keys, database, model and versions"
     )
     doctor.set_defaults(command=_doctor)
     return parser
 
 
+def _add_demo_commands(commands: "argparse._SubParsersAction[Any]") -> None:
+    demo = commands.add_parser(
+        "demo", help="run an agent on support tickets in a notebook, without a browser"
+    )
+    demo.set_defaults(command=_demo)
+    lab = commands.add_parser("lab", help="open the demo notebooks in JupyterLab")
+    lab.set_defaults(command=_lab)
+    for command in (demo, lab):
+        command.add_argument(
+            "--folder",
+            type=Path,
+            default=Path(DEMO_FOLDER),
+            help="folder for the notebooks and their sessions (default: %(default)s)",
+        )
+    demo.add_argument(
+        "--tickets",
+        type=int,
+        default=8,
+        help=f"number of tickets, 1 to {MAX_TICKETS} (default: %(default)s)",
+    )
+
+
+def _add_session_commands(commands: "argparse._SubParsersAction[Any]") -> None:
+    sessions = commands.add_parser("sessions", help="list the stored sessions")
+    sessions.set_defaults(command=_sessions)
+    export = commands.add_parser("export", help="write a session to a file")
+    export.add_argument("session", metavar="ID", help="id from `nbchat sessions`")
+    export.add_argument("--to", choices=FORMATS, required=True, help="file format")
+    export.add_argument("--output", type=Path, help="file (default: standard output)")
+    export.set_defaults(command=_export)
+    importing = commands.add_parser(
+        "import", help="store a session from an exported json or ipynb file"
+    )
+    importing.add_argument("file", type=Path)
+    importing.set_defaults(command=_import)
+
+
 def _demo(options: argparse.Namespace) -> None:
-    """Fetch the model if needed, execute the notebook, say what happened."""
-    if not 1 <= options.tickets <= MOST_TICKETS:
+    """Execute the demo notebook with a progress bar, then print a summary."""
+    if not 1 <= options.tickets <= MAX_TICKETS:
         raise ConfigError(
-            f"--tickets {options.tickets} is out of range; choose 1 to {MOST_TICKETS}"
+            f"--tickets {options.tickets} is out of range; choose 1 to {MAX_TICKETS}"
         )
     model = _prepared_model()
-    folder = _made(options.folder)
+    folder = _create(options.folder)
     store = SessionStore(f"sqlite:///{folder.resolve() / 'sessions.db'}")
     environment = {
         **os.environ,
@@ -112,15 +135,16 @@ def _demo(options: argparse.Namespace) -> None:
         "NBCHAT_DEMO_TICKETS": str(options.tickets),
     }
     print(f"{options.tickets} tickets, model {model}")
-    began = time.monotonic()
-    run = Run(store, options.tickets, frozenset(info.id for info in store.sessions()))
+    started = time.monotonic()
+    earlier = frozenset(info.id for info in store.sessions())
+    progress = DemoProgress(store, options.tickets, earlier)
     executed = folder / f"{NOTEBOOKS[0]}-executed.ipynb"
-    _execute(_packaged(NOTEBOOKS[0]), executed, environment, run)
-    print(_report(run.session(), executed, time.monotonic() - began))
+    _execute(_packaged(NOTEBOOKS[0]), executed, environment, progress)
+    print(_report(progress.session(), executed, time.monotonic() - started))
 
 
 def _lab(options: argparse.Namespace) -> None:
-    """Open JupyterLab on copies of the demo notebooks; copies that exist stay."""
+    """Open copies of the demo notebooks in JupyterLab; existing copies are kept."""
     _prepared_model()
     notebooks = _copied(NOTEBOOKS, options.folder)
     command = [sys.executable, "-m", "jupyterlab", str(notebooks[0])]
@@ -128,18 +152,18 @@ def _lab(options: argparse.Namespace) -> None:
     command += ["--allow-root"] if is_root else []
     code = subprocess.run(command, check=False).returncode  # noqa: S603  # our own python
     if code:
-        raise NbchatError(f"JupyterLab ended with code {code}; its lines above say why")
+        raise NbchatError(f"JupyterLab exited with code {code}; see its output above")
 
 
 def _sessions(_options: argparse.Namespace) -> None:
-    """One line a session, the newest first."""
+    """Print one line per session, the newest first."""
     for info in _store().sessions():
-        told = f"{info.id}  {info.used_at[:16]}  {info.entries:5}  {info.title}"
-        print(displayable(told))
+        line = f"{info.id}  {info.used_at[:16]}  {info.entries:5}  {info.title}"
+        print(displayable(line))
 
 
 def _export(options: argparse.Namespace) -> None:
-    """A session in a file, or on the screen."""
+    """Write a session to a file or to standard output."""
     text = exported(_store().load(options.session), options.to)
     if options.output is None:
         sys.stdout.buffer.write(text.encode())
@@ -151,20 +175,20 @@ def _export(options: argparse.Namespace) -> None:
 
 
 def _import(options: argparse.Namespace) -> None:
-    """A session into the store, under a new id where its own is taken."""
+    """Store a session, with a new id if its own is taken."""
     try:
         session = imported(options.file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8"
         raise NbchatError(f"cannot read {options.file}: {reason}") from error
     if not session.transcript:
-        raise NbchatError(f"{options.file} holds a session in which nothing was said")
+        raise NbchatError(f"{options.file} contains a session without messages")
     store = _store()
     taken = {info.id for info in store.sessions()}
     if not SESSION_ID.fullmatch(session.session_id) or session.session_id in taken:
         session.session_id = uuid.uuid4().hex[:12]
     save_session(store, session)
-    print(f"{session.session_id}  {len(session.transcript)} entries")
+    print(f"{session.session_id}  {count_messages(session.transcript)} messages")
 
 
 def _settings(_options: argparse.Namespace) -> None:
@@ -173,13 +197,13 @@ def _settings(_options: argparse.Namespace) -> None:
 
 
 def _doctor(_options: argparse.Namespace) -> None:
-    """The whole report, and a fault when something would not work."""
-    findings = examine()
-    print(findings.text)
-    if findings.problems:
-        more = len(findings.problems) - 1
+    """Print the report; any problem is an error."""
+    report = diagnose()
+    print(report.text)
+    if report.problems:
+        more = len(report.problems) - 1
         rest = f" (and {more} more, see above)" if more else ""
-        raise NbchatError(f"something would not work: {findings.problems[0]}{rest}")
+        raise NbchatError(f"problem found: {report.problems[0]}{rest}")
 
 
 def _store() -> SessionStore:
@@ -187,18 +211,18 @@ def _store() -> SessionStore:
 
 
 def _prepared_model() -> str:
-    """The model the notebook will use, its file fetched when it is the embedded one."""
+    """The model of the notebooks; the embedded model is downloaded if missing."""
     model = settings().model or default_model()
     name = model.partition(":")[2]
     require("pandas", "matplotlib", *["xllamacpp"] * model.startswith("local:"))
     if model == EMBEDDED_MODEL and not is_fetched(name):
-        print("fetching the embedded model, about 93 MB, once", flush=True)
+        print("downloading the embedded model (93 MB, once)", flush=True)
         model_file(name, is_quiet=False)
     return model
 
 
 def require(*packages: str) -> None:
-    """Refuse to begin without what the notebooks import."""
+    """Raise ConfigError if a package that the notebooks import is missing."""
     missing = [name for name in packages if find_spec(name) is None]
     if missing:
         raise ConfigError(
@@ -207,7 +231,7 @@ def require(*packages: str) -> None:
         )
 
 
-def _made(folder: Path) -> Path:
+def _create(folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -218,8 +242,8 @@ def _made(folder: Path) -> Path:
 
 
 def _copied(names: Sequence[str], folder: Path) -> list[Path]:
-    """The demo notebooks in a folder of the user's; what is there already stays."""
-    copies = [_made(folder) / f"{name}.ipynb" for name in names]
+    """Copy the demo notebooks into a folder; existing files are kept."""
+    copies = [_create(folder) / f"{name}.ipynb" for name in names]
     for name, copy in zip(names, copies, strict=True):
         if not copy.exists():
             shutil.copyfile(_packaged(name), copy)
@@ -227,7 +251,7 @@ def _copied(names: Sequence[str], folder: Path) -> list[Path]:
 
 
 def _packaged(name: str) -> Path:
-    """A notebook in the wheel, or in the source tree of an editable install."""
+    """The path of a notebook in the wheel, or in the source tree."""
     package = Path(str(files("nbchat")))
     in_wheel = package / "cli" / "data" / f"{name}.ipynb"
     return (
@@ -236,24 +260,24 @@ def _packaged(name: str) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """The demo's session as it is saved: the notebook runs in another process."""
+class DemoProgress:
+    """Progress of the demo, read from the database: the kernel is another process."""
 
     store: SessionStore
     tickets: int
     earlier: frozenset[str]
 
     def session(self) -> Session:
-        """The session of this run; empty until its first entry is saved."""
+        """The session of this run; empty until its first message is saved."""
         ids = [info.id for info in self.store.sessions() if info.id not in self.earlier]
         return self.store.load(ids[0]) if ids else Session()
 
     async def show_progress(self) -> None:
-        """A bar over the tickets, until cancelled."""
+        """Show a progress bar of the tickets, until cancelled."""
         with tqdm(total=self.tickets, unit="ticket", file=sys.stdout) as bar:
             try:
                 while True:
-                    await asyncio.sleep(LOOK_SECONDS)
+                    await asyncio.sleep(REFRESH_SECONDS)
                     self._update(bar)
             finally:
                 self._update(bar)
@@ -266,9 +290,9 @@ class Run:
 
 
 def _execute(
-    notebook: Path, executed: Path, environment: dict[str, str], progress: Run
+    notebook: Path, executed: Path, environment: dict[str, str], progress: DemoProgress
 ) -> None:
-    """Run every cell and save the notebook, also when a cell failed."""
+    """Run every cell and save the notebook, also if a cell fails."""
     book = nbformat.read(notebook, as_version=4)  # type: ignore[no-untyped-call]
     client = NotebookClient(
         book,
@@ -298,23 +322,24 @@ def _execute(
 
 
 def _save(book: nbformat.NotebookNode, file: Path) -> None:
-    """Write a notebook; text that was printed in pieces becomes one output."""
+    """Write a notebook; text printed in pieces becomes one output."""
     merge = CoalesceStreamsPreprocessor()  # type: ignore[no-untyped-call]
     merge.preprocess(book, {})  # type: ignore[no-untyped-call]
     nbformat.write(book, file)  # type: ignore[no-untyped-call]
 
 
 def _closed(session: Session) -> int:
-    done = (entry for entry in session.transcript if entry.role == "tool")
-    return sum(e.tool_name == "close_ticket" and not e.is_error for e in done)
+    """The number of tickets closed so far."""
+    results = (entry for entry in session.transcript if entry.role == "tool")
+    return sum(e.tool_name == "close_ticket" and not e.is_error for e in results)
 
 
 def _report(session: Session, notebook: Path, seconds: float) -> str:
-    """What happened, in a few lines."""
-    lines = [f"tickets handled   {_closed(session)} in {seconds:.0f} s"]
+    """Summarize the run in a few lines."""
+    lines = [f"tickets closed    {_closed(session)} in {seconds:.0f} s"]
     for number, done in enumerate(session.active_compactions, 1):
         lines.append(
-            f"compaction {number}      {done.stop - done.start} entries, "
+            f"compaction {number}      {done.messages} messages, "
             f"{done.tokens_before:,} -> {done.tokens_after:,} tokens"
         )
     usage = session.usage
@@ -323,13 +348,11 @@ def _report(session: Session, notebook: Path, seconds: float) -> str:
         f"the cache), {usage.output_tokens:,} out, summaries included"
     )
     used = ", ".join(filter(None, (used, usage.dollars_text)))
-    kept = (
-        f"{len(session.transcript)} entries in the transcript, "
-        f"{len(session.history)} in the model's view"
-    )
+    stored = count_messages(session.transcript)
+    seen = count_messages(session.history)
     lines += [
         f"tokens used       {used}",
-        f"nothing lost      {kept}",
+        f"nothing lost      {stored} messages stored, {seen} in the model's context",
         f"notebook          {notebook.resolve()}",
     ]
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""The demo's desk: workflow by code, and a ticket file that may be anything."""
+"""The demo's desk: code holds the workflow, and bad ticket files are refused."""
 
 import pytest
 
@@ -36,7 +36,7 @@ def test_an_agent_that_follows_the_desk_decides_every_ticket():
     assert [row["right"] for row in desk.table()] == [False, True]
 
 
-def test_a_tool_out_of_turn_is_refused_with_a_hint():
+def test_a_tool_called_too_early_is_refused_with_a_hint():
     desk = Desk(read_tickets(count=1))
     with pytest.raises(NbchatError, match="call get_next_ticket"):
         desk.close_ticket()
@@ -58,15 +58,15 @@ def test_without_tickets_there_is_nothing_to_call():
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("not json", r"line 1 is not JSON: 'not json'; write one object"),
+        ("not json", r"line 1 is not JSON: 'not json'; each line is an object"),
         (
             '{"text": "a", "category": "b"}\n{"text": "a"}',
-            "line 2 lacks 'text' and 'category'",
+            "line 2 needs 'text' and 'category'",
         ),
-        ("[1, 2]", "line 1 lacks"),
+        ("[1, 2]", "line 1 needs"),
     ],
 )
-def test_a_file_that_is_no_ticket_file_is_one_clear_line(tmp_path, content, said):
+def test_an_invalid_ticket_file_is_refused_in_one_line(tmp_path, content, said):
     file = tmp_path / "tickets.jsonl"
     file.write_text(content)
     with pytest.raises(NbchatError, match=said) as refused:
@@ -74,6 +74,6 @@ def test_a_file_that_is_no_ticket_file_is_one_clear_line(tmp_path, content, said
     assert "\n" not in str(refused.value)
 
 
-def test_a_file_that_is_not_there_is_one_clear_line(tmp_path):
+def test_a_missing_ticket_file_is_refused(tmp_path):
     with pytest.raises(NbchatError, match="cannot be read"):
         read_tickets(tmp_path / "none.jsonl")

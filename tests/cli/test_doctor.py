@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from nbchat.cli.main import main
+from nbchat.config.settings import TABLE
 from nbchat.storage.store import SessionStore
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -22,7 +23,7 @@ COMMAND = "import sys; from nbchat.cli.main import main; sys.exit(main(['doctor'
 
 
 def doctor(**environment: str) -> "subprocess.CompletedProcess[str]":
-    """The report, and the way it ended, without the seconds a new process takes."""
+    """Run the doctor in this process, which is quicker than in a new one."""
     out, err = io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment.items():
@@ -35,7 +36,7 @@ def doctor(**environment: str) -> "subprocess.CompletedProcess[str]":
 def doctor_process(
     *options: str, python: str = sys.executable, **environment: str
 ) -> "subprocess.CompletedProcess[str]":
-    """The same from a process of its own, where warnings reach stderr."""
+    """Run the doctor in a new process, where warnings reach stderr."""
     done = subprocess.run(
         [python, *options, "-c", COMMAND],
         capture_output=True,
@@ -49,7 +50,7 @@ def doctor_process(
 
 
 def row(done: "subprocess.CompletedProcess[str]", name: str) -> str:
-    """The line of the report that begins with a name, its blanks made single."""
+    """The line of the report that begins with a name, with single blanks."""
     (found,) = [
         line for line in done.stdout.splitlines() if line.startswith(f"  {name} ")
     ]
@@ -63,7 +64,7 @@ def site(tmp_path: Path) -> Path:
     return folder
 
 
-def test_every_setting_is_told_with_its_value_and_its_origin(site):
+def test_every_setting_is_reported_with_its_value_and_origin(site):
     file = site / "50-hub.json"
     values = {"NbChat": {"keep": 2, "policy": "tiered"}, "locked": ["policy"]}
     file.write_text(json.dumps(values))
@@ -87,22 +88,27 @@ def test_every_setting_is_told_with_its_value_and_its_origin(site):
         "max_output_tokens": "900 set for openai",
         "window": "8000 set for openai:gpt-5",
         "model": "openai:gpt-5 environment variable NBCHAT_MODEL",
-        "tokenizer": "tiktoken packaged default",
-        "summary_prompt": "- packaged default",
-        "would be chosen": "openai:gpt-5",
+        "tokenizer": "tiktoken default",
+        "summary_prompt": "- default",
+        "model for new chats": "openai:gpt-5",
         "openai": "set in OPENAI_API_KEY",
         "gemini": "not set (GEMINI_API_KEY or GOOGLE_API_KEY)",
         "local": "not needed",
-        "can be written": "yes, 0 sessions in it",
+        "writable": "yes, 0 sessions stored",
     }
-    for name, told in origins.items():
-        if name not in ("policy", "openai"):
-            assert row(done, name) == f"{name} {told}"
+    for name, text in origins.items():
+        if name not in ("policy", "openai", "model"):
+            assert row(done, name) == f"{name} {text}"
+    assert (
+        "openai:gpt-5                              environment variable" in done.stdout
+    )
     assert "policy                   tiered" in done.stdout
-    assert f"Locks\n  policy                   {file}" in done.stdout
+    assert (
+        f"Locked settings\n  policy                   locked by {file}" in done.stdout
+    )
     assert "set in OPENAI_API_KEY" in done.stdout
     assert row(done, "system_prompt").startswith("system_prompt one two xxx")
-    assert "only a kernel sees them" in done.stdout
+    assert "only a kernel reads them" in done.stdout
     assert f"another value of policy has no effect: {file} locks it" in done.stderr
 
 
@@ -121,25 +127,25 @@ def test_no_part_of_a_key_or_password_is_shown():
     assert "set in GOOGLE_API_KEY" in done.stdout
 
 
-def test_a_broken_site_file_is_a_clear_line_and_the_rest_is_still_told(site):
+def test_a_broken_site_file_is_one_line_and_the_report_continues(site):
     (site / "10-broken.json").write_text("{")
     done = doctor()
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
-    assert line.startswith("nbchat: something would not work: ")
+    assert line.startswith("nbchat: problem found: ")
     assert "10-broken.json is not JSON" in line
     assert "Versions\n  python" in done.stdout
     assert "not set (ANTHROPIC_API_KEY)" in done.stdout
 
 
-def test_what_would_not_work_is_told_and_counted(tmp_path):
+def test_problems_are_listed_and_counted(tmp_path):
     (tmp_path / "file").write_text("")
     done = doctor(
         NBCHAT_MODEL="openai:gpt-5",
         NBCHAT_STORE_URL=f"sqlite:///{tmp_path}/file/sessions.db",
     )
     assert done.returncode == 1
-    store, model = done.stdout.split("This would not work:\n")[1].splitlines()
+    store, model = done.stdout.split("Problems:\n")[1].splitlines()
     assert store.startswith("  the session store failed: ")
     assert model.startswith("  no key for openai: set OPENAI_API_KEY")
     (line,) = [one for one in done.stderr.splitlines() if one.startswith("nbchat:")]
@@ -174,14 +180,14 @@ def test_a_password_with_an_unescaped_at_is_not_shown_in_part(place):
         ("mysql://127.0.0.1/chats", "No module named 'MySQLdb'"),
     ],
 )
-def test_a_database_that_cannot_be_meant_is_one_line(url, said):
+def test_an_invalid_database_address_is_one_line(url, said):
     done = doctor(NBCHAT_STORE_URL=url)
     assert done.returncode == 1
     line = done.stderr.splitlines()[-1]
-    assert re.search(f"nbchat: something .* the session store failed: .*{said}", line)
+    assert re.search(f"nbchat: problem found: the session store failed: .*{said}", line)
 
 
-def test_a_store_that_can_only_be_read_is_told(tmp_path):
+def test_a_read_only_store_is_a_problem(tmp_path):
     file = tmp_path / "sessions.db"
     SessionStore(f"sqlite:///{file}").sessions()
     done = doctor(NBCHAT_STORE_URL=f"sqlite:///file:{file}?mode=ro&uri=true")
@@ -189,7 +195,7 @@ def test_a_store_that_can_only_be_read_is_told(tmp_path):
     assert "attempt to write a readonly database" in done.stderr
 
 
-def test_examining_a_store_leaves_nothing_in_it():
+def test_checking_a_store_leaves_nothing_in_it():
     assert doctor().returncode == 0
     store = SessionStore()
     with contextlib.closing(sqlite3.connect(store.location)) as database:
@@ -198,14 +204,14 @@ def test_examining_a_store_leaves_nothing_in_it():
     assert rows == [[], [], [], []]
 
 
-def test_whether_the_embedded_model_is_there_is_told(tmp_path):
+def test_a_missing_embedded_model_is_reported(tmp_path):
     done = doctor(XDG_CACHE_HOME=str(tmp_path))
     assert done.returncode == 0
-    assert "not fetched; 93 MB at its first use" in row(done, "embedded model")
-    assert row(done, "would be chosen") == "would be chosen local:smollm2"
+    assert "downloads at first use (93 MB)" in row(done, "embedded model")
+    assert row(done, "model for new chats") == "model for new chats local:smollm2"
 
 
-def test_without_the_embedded_models_package_the_embedded_model_would_not_work(
+def test_without_xllamacpp_the_embedded_model_is_a_problem(
     tmp_path,
 ):
     """A Python that sees every package of this one but a single one."""
@@ -219,7 +225,7 @@ def test_without_the_embedded_models_package_the_embedded_model_would_not_work(
     assert row(done, "xllamacpp") == "xllamacpp not installed"
 
 
-def test_whether_the_server_extension_is_enabled_is_told(tmp_path, monkeypatch):
+def test_the_state_of_the_server_extension_is_reported(tmp_path, monkeypatch):
     monkeypatch.setenv("JUPYTER_PREFER_ENV_PATH", "0")  # else the environment's wins
     folder = tmp_path / "jupyter-config" / "jupyter_server_config.d"
     folder.mkdir(parents=True)
@@ -233,7 +239,7 @@ def test_whether_the_server_extension_is_enabled_is_told(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("version", "is_warned_of"), [("7.3.1", True), ("7.4.0", False), ("6.31.0", False)]
 )
-def test_a_kernel_that_may_go_deaf_is_told_with_what_to_do(
+def test_an_unresponsive_ipykernel_is_reported_with_the_upgrade(
     tmp_path, monkeypatch, version, is_warned_of
 ):
     folder = tmp_path / f"ipykernel-{version}.dist-info"
@@ -244,3 +250,8 @@ def test_a_kernel_that_may_go_deaf_is_told_with_what_to_do(
     assert done.returncode == 0
     assert row(done, "ipykernel") == f"ipykernel {version}"
     assert ('pip install -U "ipykernel>=7.4"' in done.stdout) is is_warned_of
+
+
+def test_the_report_lists_exactly_the_settings_of_the_table():
+    text = doctor().stdout.partition("Settings\n")[2].partition("\nLocked settings")[0]
+    assert [line.split()[0] for line in text.splitlines()] == [*TABLE, "IPython's"]

@@ -1,4 +1,4 @@
-"""The command line: the demo for real, and one line for what cannot be."""
+"""The `nbchat` command: the demo as a process, and one line for each error."""
 
 import json
 import subprocess
@@ -34,7 +34,7 @@ def test_the_demo_triages_tickets_compacts_and_says_what_happened(tmp_path: Path
     done = nbchat("demo", "--tickets", "3", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "3 tickets, model local:smollm2" in done.stdout
-    assert "tickets handled   3 in" in done.stdout
+    assert "tickets closed    3 in" in done.stdout
     assert "compaction 1" in done.stdout
     assert "3/3" in done.stdout  # the progress bar
     saved = tmp_path / "nbchat-demo" / "ticket_triage-executed.ipynb"
@@ -45,7 +45,7 @@ def test_the_demo_triages_tickets_compacts_and_says_what_happened(tmp_path: Path
     assert "Compaction occurred" in saved.read_text(encoding="utf-8")
 
 
-def test_a_number_of_tickets_that_cannot_be_is_one_line(capsys):
+def test_an_invalid_number_of_tickets_is_one_line(capsys):
     assert main(["demo", "--tickets", "0"]) == 1
     assert "choose 1 to 30" in capsys.readouterr().err
 
@@ -74,7 +74,7 @@ def test_without_the_extra_one_line_says_what_to_install():
         require("pandas", "no_such_package")
 
 
-def test_notebooks_of_the_user_are_never_written_over(tmp_path):
+def test_existing_notebooks_are_never_overwritten(tmp_path):
     (tmp_path / "quickstart.ipynb").write_text("mine")
     copies = _copied(("ticket_triage", "quickstart"), tmp_path)
     assert copies[0].read_text(encoding="utf-8").startswith("{")
@@ -93,20 +93,19 @@ def test_a_session_with_an_odd_title_is_listed(capsys):
     assert main(["export", "\udcff", "--to", "md"]) == 1
 
 
-def test_a_command_is_needed(capsys):
-    with pytest.raises(SystemExit):
-        main([])
-    assert "demo" in capsys.readouterr().err
+def test_without_a_command_the_commands_are_listed(capsys):
+    assert main([]) == 2
+    assert "\n    demo " in capsys.readouterr().err
 
 
-def kept(*said: tuple[str, str], session_id: str) -> Session:
-    session = Session(said, session_id=session_id, pins=["Be kind."])
+def saved(*entries: tuple[str, str], session_id: str) -> Session:
+    session = Session(entries, session_id=session_id, pins=["Be kind."])
     save_session(SessionStore(), session)
     return session
 
 
 def test_a_session_is_exported_and_imported_under_another_id(tmp_path, capsysbinary):
-    session = kept(("user", "hi \ud800"), ("assistant", "ho"), session_id="s1")
+    session = saved(("user", "hi \ud800"), ("assistant", "ho"), session_id="s1")
     for form in ("json", "ipynb"):
         file = tmp_path / f"session.{form}"
         assert main(["export", "s1", "--to", form, "--output", str(file)]) == 0
@@ -118,15 +117,15 @@ def test_a_session_is_exported_and_imported_under_another_id(tmp_path, capsysbin
     assert len(SessionStore().sessions()) == 3
 
 
-def test_an_imported_session_keeps_its_id_where_it_is_free(
+def test_an_imported_session_keeps_its_id_unless_it_is_taken(
     tmp_path, monkeypatch, capsys
 ):
-    kept(("user", "hi"), session_id="s1")
+    saved(("user", "hi"), session_id="s1")
     file = tmp_path / "session.json"
     assert main(["export", "s1", "--to", "json", "--output", str(file)]) == 0
     monkeypatch.setenv("NBCHAT_STORE_URL", f"sqlite:///{tmp_path / 'other.db'}")
     assert main(["import", str(file)]) == 0
-    assert capsys.readouterr().out == "s1  1 entries\n"
+    assert capsys.readouterr().out == "s1  1 messages\n"
     hostile = json.loads(file.read_text()) | {"session_id": "../../x"}
     file.write_text(json.dumps(hostile))
     assert main(["import", str(file)]) == 0
@@ -134,7 +133,7 @@ def test_an_imported_session_keeps_its_id_where_it_is_free(
 
 
 def test_an_export_without_a_file_is_printed(tmp_path, capsysbinary):
-    kept(("user", "hi"), ("assistant", "**ho**"), session_id="s1")
+    saved(("user", "hi"), ("assistant", "**ho**"), session_id="s1")
     assert main(["export", "s1", "--to", "md"]) == 0
     shown = capsysbinary.readouterr().out.decode()
     assert shown == "# hi\n\n## You\n\nhi\n\n## Assistant\n\n**ho**\n"
@@ -148,24 +147,24 @@ def test_an_export_without_a_file_is_printed(tmp_path, capsysbinary):
         (["import", "no-such-file.json"], "cannot read no-such-file.json: No such"),
         (["import", "binary.json"], "cannot read binary.json: it is not UTF-8"),
         (["import", "other.json"], "this is no exported session"),
-        (["import", "empty.json"], "a session in which nothing was said"),
+        (["import", "empty.json"], "a session without messages"),
     ],
 )
-def test_what_cannot_be_exported_or_imported_is_one_line(
+def test_an_export_or_import_that_fails_is_one_line(
     tmp_path, monkeypatch, capsys, command, said
 ):
     monkeypatch.chdir(tmp_path)
     Path("binary.json").write_bytes(b"\xff\xfe")
     Path("other.json").write_text("{}")
     Path("empty.json").write_text(exported(Session(), "json"))
-    kept(("user", "hi"), session_id="s1")
+    saved(("user", "hi"), session_id="s1")
     assert main(command) == 1
     error = capsys.readouterr().err
     assert said in error
     assert error.count("\n") == 1
 
 
-def test_sessions_are_those_of_the_store_that_a_site_names(
+def test_sessions_are_listed_from_the_store_of_the_site_file(
     tmp_path, monkeypatch, capsys
 ):
     folder = tmp_path / "jupyter-config" / "nbchat_config.d"
