@@ -25,7 +25,7 @@ import os
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.testing import ScriptedProvider, says
-from nbchat.jupyter.panel import ChatUI
+from nbchat.jupyter.panel.chat_ui import ChatUI
 
 found = "# Found\\n\\nIn `ticket 42`:\\n\\n```python\\nprint(6 * 7)\\n```\\n\\nIs that enough?"
 long = says("word " * 500, delay_seconds=0.02)

@@ -132,7 +132,7 @@ def test_stop_while_blocks_stream_loses_none_of_what_was_said(
 ) -> None:
     text = "".join(f"Paragraph {number:03}.\n\n" for number in range(300))
     notebook = open_notebook(
-        "from nbchat.agent.agent import Agent\nfrom nbchat.jupyter.panel import ChatUI\n"
+        "from nbchat.agent.agent import Agent\nfrom nbchat.jupyter.panel.chat_ui import ChatUI\n"
         "from nbchat.testing import ScriptedProvider, says\n"
         f"ui = ChatUI(Agent(ScriptedProvider(says({text!r}, delay_seconds=0.01))))\nui",
         "said = ui.session.transcript[-1].content\nsaid.count('Paragraph')",
@@ -156,7 +156,7 @@ def test_what_comes_after_stop_and_another_message_stands_in_its_order(
 ) -> None:
     text = "".join(f"Paragraph {number:03}.\n\n" for number in range(100))
     notebook = open_notebook(
-        "from nbchat.agent.agent import Agent\nfrom nbchat.jupyter.panel import ChatUI\n"
+        "from nbchat.agent.agent import Agent\nfrom nbchat.jupyter.panel.chat_ui import ChatUI\n"
         "from nbchat.testing import ScriptedProvider, says\n"
         f"told = says({text!r}, delay_seconds=0.01), says('Two.')\n"
         "ui = ChatUI(Agent(ScriptedProvider(*told)))\nui",

@@ -7,7 +7,7 @@ from typing import Any
 
 from panel_protocol import is_valid
 
-from nbchat.jupyter.panel import ChatUI
+from nbchat.jupyter.panel.chat_ui import ChatUI
 
 
 class Panel(ChatUI):

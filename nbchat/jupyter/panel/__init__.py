@@ -1,5 +1,1 @@
-"""The chat panel: one widget, its script, its style and its protocol."""
-
-from nbchat.jupyter.panel.chat_ui import ChatUI
-
-__all__ = ["ChatUI"]
+"""The chat panel: a widget, its script and style, and their protocol."""

@@ -20,7 +20,7 @@ from nbchat.conversation.events import Branched
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import attachments_start
 from nbchat.errors import NbchatError
-from nbchat.jupyter.panel import ChatUI
+from nbchat.jupyter.panel.chat_ui import ChatUI
 from nbchat.jupyter.panel.queries.context import current_summary
 from nbchat.jupyter.panel.queries.history import (
     MOST_SESSIONS,

@@ -11,7 +11,7 @@ from panel_protocol import known
 
 from nbchat.agent.agent import Agent
 from nbchat.errors import AttachmentError
-from nbchat.jupyter.panel import ChatUI
+from nbchat.jupyter.panel.chat_ui import ChatUI
 from nbchat.jupyter.panel.queries.choices import MOST_NAMES, completions
 from nbchat.jupyter.panel.queries.previews import Previews
 from nbchat.providers.base import user_text

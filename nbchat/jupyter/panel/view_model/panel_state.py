@@ -71,6 +71,8 @@ class PanelState:
         self._retry_at = 0.0
         self._transcript = TranscriptView(clock)
         self._agent: Agent | None = None
+        self._is_measured = False
+        """Whether nothing happened since the agent was measured."""
         self._state: dict[str, Any] = {
             "phase": "starting",
             "model": "",
@@ -112,6 +114,7 @@ class PanelState:
 
     def fold(self, event: Event | RunnerEvent) -> list[Operation]:
         """Take an event in; the operations that show it."""
+        self._is_measured &= isinstance(event, TurnFinished | QueueChanged | Idle)
         match event:
             case TextDelta() | ThinkingDelta():
                 operations = self._fold_delta(event)
@@ -245,19 +248,20 @@ class PanelState:
 
     def _measure(self, **changes: Any) -> list[Operation]:
         """Read what commands and compactions change: the header, pins and buttons."""
-        if self._agent is None:
+        if self._agent is None or self._is_measured:
             return self._set(**changes)
-        engine, session = self._agent.engine, self._agent.session
+        self._is_measured = True
+        tracker, session = self._agent.engine.tracker, self._agent.session
         meter = {
-            "tokens": engine.input_tokens,
-            "threshold": engine.context_token_threshold,
-            "context": engine.tracker.context_tokens(session),
-            "window": engine.tracker.info.window,
+            "tokens": tracker.input_tokens,
+            "threshold": tracker.limits.threshold,
+            "context": tracker.context_tokens(session),
+            "window": tracker.info.window,
         }
         return self._set(
             **changes,
             model=displayable(self._agent.provider.name),
-            policy=displayable(engine.policy.name),
+            policy=displayable(tracker.policy.name),
             meter=meter,
             spent=_spent(session),
             pins=list(map(displayable, session.pins)),
@@ -297,11 +301,9 @@ def _summary(record: Compaction | None) -> dict[str, Any] | None:
 def _spent(session: Session) -> str:
     """What the session cost, compactions apart; empty before the first answer."""
     usage = session.usage
-    if not usage.total_tokens:
-        return ""
-    text = usage_text(usage)
-    paid = compactions_usage(session) if session.compactions else None
-    if paid is None or not paid.total_tokens:
+    text = usage_text(usage) if usage.total_tokens else ""
+    if not (text and session.compactions):
         return text
+    paid = compactions_usage(session)
     cost = paid.dollars_text or f"{paid.total_tokens:,} tokens"
-    return f"{text}; compactions took {cost} of that"
+    return f"{text}; compactions took {cost} of that" if paid.total_tokens else text
