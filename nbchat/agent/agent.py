@@ -1,45 +1,45 @@
-"""One turn as a generator of events: ask, run tools, compact, until there is an answer.
+"""The agent: runs turns, tools and compactions, and yields what happens as events.
 
-The agent is the only one who changes a session. It knows no widget and no database; a
-listener is told every event before the caller sees it.
+Only the agent changes a session. It knows no widget and no database: its recorder and
+its listener get each event before the caller does.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing
 from dataclasses import replace
-from threading import Condition
+from functools import partial
 from threading import Event as Flag
-from typing import Protocol
+from typing import TypeVar
 
 from nbchat.agent.approvals import approvals_of
-from nbchat.agent.compacting import Upkeep
+from nbchat.agent.compacting import (
+    CompactionRun,
+    check_pin,
+    count_exactly,
+    event_of,
+    run_to_record,
+)
 from nbchat.agent.live_output import shown
-from nbchat.agent.partial_reply import estimated_usage, incomplete, kept_if_broken_off
-from nbchat.agent.turn import Answer, Turn
+from nbchat.agent.partial_reply import estimated_usage, incomplete, keep_partial
+from nbchat.agent.turn import Answer, SessionRecorder, Turn, TurnLock
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.triggers.context_breakdown import ContextUsage, context_usage
+from nbchat.conversation import events
 from nbchat.conversation.entries import (
+    Compaction,
     Entry,
     Usage,
     denied_result,
     failed_result,
     html_table,
 )
-from nbchat.conversation.events import (
-    EntryAdded,
-    Event,
-    SavingFailed,
-    StopReason,
-    ToolRequested,
-    TurnFailed,
-    TurnFinished,
-    UsageReported,
-)
+from nbchat.conversation.events import Change, Event, StopReason
 from nbchat.conversation.search import recall_tool
 from nbchat.conversation.session import Session
 from nbchat.conversation.tools import as_tools, run_tool
 from nbchat.conversation.turns import INTERRUPTED, open_calls
 from nbchat.errors import (
+    CompactionError,
     ContextOverflow,
     LogUnwritten,
     NbchatError,
@@ -60,28 +60,16 @@ from nbchat.providers.streaming import stream_with_retries
 
 DEFAULT_MAX_STEPS = 50
 
+PinOrNumber = TypeVar("PinOrNumber", str, int)
+
 Events = Generator[Event, None, None]
-
-
-class SessionRecorder(Protocol):
-    """Saves the session of an agent, event by event."""
-
-    def __call__(self, event: Event) -> None:
-        """Save what an event has added; raises StoreError."""
-
-    def save(self) -> None:
-        """Save everything that is not saved yet; raises StoreError."""
-
-    def write_log_to(self, folder: str) -> None:
-        """Keep a Markdown log in this folder from now on; empty for none."""
 
 
 class Agent:
     """A model with tools and a conversation that is compacted when it grows.
 
     agent = Agent(tools=[get_ticket, close_ticket], system="You triage tickets.")
-    for event in agent.run("Work through all tickets."):
-        ...
+    agent.chat("Work through all tickets.")
     """
 
     def __init__(
@@ -99,13 +87,13 @@ class Agent:
         listener: Callable[[Event], None] | None = None,
         recall: bool = False,
     ) -> None:
-        """Without a provider the key in the environment chooses one, else it is local.
+        """Without a provider, a key in the environment chooses it; else it is local.
 
         `tool_choice` is auto, none, required or a tool's name, or a function of the
-        session that says which; so code can hold the workflow while the model judges.
+        session that returns one: so code controls the workflow.
         `approve` is asked before each call; without it every tool given here may run.
-        `recall` offers one more tool, for what was folded or shortened (84 tokens a
-        request). Raises ConfigError when a part cannot work.
+        `recall` adds a tool that searches what was compacted or shortened (84 tokens
+        per request). Raises ConfigError when a part cannot work.
         """
         self.provider = connect(provider) if isinstance(provider, str) else provider
         self.system = system
@@ -115,16 +103,14 @@ class Agent:
             lambda: self.session, count=self.engine.tracker.counter.count
         )
         self.tools = as_tools([*tools, *[looks_up] * recall])
-        self.upkeep = Upkeep(self.engine, self._tell, self._base)
         self.tool_choice = tool_choice
         self.max_steps = max_steps
         self.max_output_tokens = max_output_tokens
         self.approve = approve
         self.listener = listener
         self.recorder: SessionRecorder | None = None
-        self._turns = Condition()
-        self._is_running = False
-        self._projection = LegalHistory()
+        self._lock = TurnLock()
+        self._legal_history = LegalHistory()
         self.use(self.provider)
         self.engine.tracker.resume(self.session)
 
@@ -148,24 +134,22 @@ class Agent:
     @property
     def is_answering(self) -> bool:
         """Whether a turn or a change runs; another one would be refused."""
-        return self._is_running
+        return self._lock.is_held
 
     def wait_until_idle(self, is_cancelled: Callable[[], bool]) -> None:
         """Block until no turn runs; `wake` has `is_cancelled` checked again."""
-        with self._turns:
-            self._turns.wait_for(lambda: not self._is_running or is_cancelled())
+        self._lock.wait(is_cancelled)
 
     def wake(self) -> None:
         """Have waiting threads check their stop again; call it after setting one."""
-        with self._turns:
-            self._turns.notify_all()
+        self._lock.wake()
         if (approvals := approvals_of(self.approve)) is not None:
             approvals.wake()
 
     def use(self, provider: Provider, *, window: int | None = None) -> None:
-        """Go on with a model, its window as the provider tells or as somebody knows.
+        """Change the model; `window` replaces the context window that is known of it.
 
-        There is room for the longest answer that it may be asked for here. Raises
+        The longest answer that may be asked for is reserved in the window. Raises
         NbchatError while a turn runs.
         """
         info = provider.info().with_window(window)
@@ -176,12 +160,12 @@ class Agent:
             self.provider = provider
 
     def warm_up(self) -> None:
-        """Have the provider load what its first request needs, if it can."""
+        """Load what the provider's first request needs, if the provider can."""
         if isinstance(self.provider, SupportsWarmUp):
             self.provider.warm_up()
 
     def switch(self, session: Session, recorder: SessionRecorder | None = None) -> None:
-        """Go on in another session, which `recorder` saves.
+        """Continue in another session, which `recorder` saves.
 
         Raises NbchatError while a turn runs: the rest of it belongs to the old session.
         """
@@ -190,21 +174,9 @@ class Agent:
             self.engine.tracker.set_fixed_tokens(self._fixed_tokens())
             self.engine.tracker.resume(session)
 
-    @contextmanager
-    def alone(self) -> Iterator[None]:
-        """While nothing else happens to this chat; raises NbchatError if it does."""
-        with self._turns:
-            if self._is_running:
-                raise NbchatError(
-                    "this chat is answering already; wait for it or stop it"
-                )
-            self._is_running = True
-        try:
-            yield
-        finally:
-            with self._turns:
-                self._is_running = False
-                self._turns.notify_all()
+    def alone(self) -> AbstractContextManager[None]:
+        """Keep turns and changes out; raises NbchatError while one runs."""
+        return self._lock.hold()
 
     def run(
         self, text: str, *, stop: Flag | None = None, attached: Iterable[Entry] = ()
@@ -215,7 +187,7 @@ class Agent:
         Faults end in TurnFailed, a stop in TurnFinished("stopped"); both keep what had
         arrived, and the next turn works. KeyboardInterrupt passes through.
         """
-        return Turn(text, self._told(self._turn(text, stop, attached)))
+        return Turn(text, self._exclusive(self._turn(text, stop, attached)))
 
     def chat(
         self, text: str, *, stop: Flag | None = None, attached: Iterable[Entry] = ()
@@ -241,81 +213,83 @@ class Agent:
         `keep` is how many of the newest tokens stay word for word, instead of what the
         policy says.
         """
-        yield from self._told(self._compact(focus, keep, stop))
+        return self._exclusive(self._compact_by_hand(focus, keep, stop))
 
     def undo_compaction(self) -> Iterator[Event]:
-        """Take back the compaction in force; the model sees what it saw before it."""
-        yield from self._told(self.upkeep.undo(self.session))
+        """Undo the compaction in force; the model sees what it saw before."""
+        nothing = "there is no compaction to undo"
+        return self._exclusive(self._change(self.engine.undo, nothing=nothing))
 
     def redo_compaction(self) -> Iterator[Event]:
-        """Bring back the compaction undone last, unless another one has come since."""
-        yield from self._told(self.upkeep.redo(self.session))
+        """Redo the compaction undone last, unless another one was made since."""
+        changes = self._change(
+            self.engine.redo, "redone", nothing="there is nothing to redo"
+        )
+        return self._exclusive(changes)
 
     def edit_compaction(self, text: str) -> Iterator[Event]:
-        """Let `text` be the summary the model sees; the facts kept by code stay."""
-        yield from self._told(self.upkeep.edit(self.session, text))
+        """Replace the summary by `text`; the facts kept by code stay."""
+        edit = partial(self.engine.edit, text=text)
+        return self._exclusive(self._change(edit, "edited"))
 
     def regenerate_compaction(
         self, *, focus: str = "", stop: Flag | None = None
     ) -> Iterator[Event]:
-        """Have the summary in force written anew; the old one stays if that fails."""
-        yield from self._told(
-            self.upkeep.regenerate(self.session, self.provider, focus=focus, stop=stop)
-        )
+        """Write the summary in force again; the old one stays if that fails."""
+        return self._exclusive(self._regenerate(focus, stop))
 
-    def exclude(self, place: int) -> Iterator[Event]:
-        """Keep what stands at a place of the transcript from the model."""
-        yield from self._told(self.upkeep.exclude(self.session, place))
+    def exclude(self, index: int) -> Iterator[Event]:
+        """Hide a message from the model, by its index in the transcript."""
+        exclude = partial(self.engine.exclude, index=index)
+        return self._exclusive(self._change(exclude))
 
-    def include(self, place: int) -> Iterator[Event]:
-        """Let the model see again what was left out."""
-        yield from self._told(self.upkeep.include(self.session, place))
+    def include(self, index: int) -> Iterator[Event]:
+        """Show an excluded message to the model again."""
+        include = partial(self.engine.include, index=index)
+        return self._exclusive(self._change(include))
 
     def pin(self, text: str) -> Iterator[Event]:
         """Keep a rule word for word through every compaction; at most 2,000 tokens."""
-        yield from self._told(self._weighed(self.upkeep.pin(self.session, text)))
+        return self._exclusive(self._change_pins(Session.pin, text))
 
     def checkpoint(self, text: str) -> Iterator[Event]:
         """Keep the state of the work word for word, until the next checkpoint."""
-        changes = self.upkeep.checkpoint(self.session, text)
-        yield from self._told(self._weighed(changes))
+        return self._exclusive(self._change_pins(Session.checkpoint, text))
+
+    def unpin(self, number: int) -> Iterator[Event]:
+        """Remove a pinned rule, by its number from 1."""
+        return self._exclusive(self._change_pins(Session.unpin, number))
 
     def import_summary(self, other: Session) -> Iterator[Event]:
-        """Go on from another session's summary; raises NbchatError if it has none."""
-        compaction = other.compaction
-        if compaction is None:
+        """Start from another session's summary; raises NbchatError if it has none."""
+        if other.compaction is None:
             raise NbchatError(f"{other!r} has no summary to import; compact it first")
-        yield from self._told(self._added(compaction.entry))
+        return self._exclusive(self._append_all([other.compaction.entry]))
 
     def context_usage(self) -> ContextUsage:
         """What the next request holds, part by part."""
         return context_usage(self.session, self.engine.tracker, self.system, self.tools)
 
-    def unpin(self, number: int) -> Iterator[Event]:
-        """Let a pinned rule go, by its number from 1."""
-        changes = self.upkeep.unpin(self.session, number)
-        yield from self._told(self._weighed(changes))
-
     def _turn(self, text: str, stop: Flag | None, attached: Iterable[Entry]) -> Events:
         if (approvals := approvals_of(self.approve)) is not None:
             approvals.begin(self.session, stop or Flag())
-        yield from map(self._remember, [*attached, Entry("user", text)])
+        yield from map(self._append, [*attached, Entry("user", text)])
         steps: list[Reply] = []
         try:
             reason = yield from self._steps(steps, stop)
             yield from self._compact_if_due(stop)
         except Stopped:
             yield from self._answer_open_calls("stopped before it ran")
-            yield TurnFinished("stopped", len(steps))
+            yield events.TurnFinished("stopped", len(steps))
         except NbchatError as error:
             yield from self._answer_open_calls("the turn failed before it ran")
-            yield TurnFailed(str(error), error)
+            yield events.TurnFailed(str(error), error)
         except BaseException:  # KeyboardInterrupt, or the caller closed the turn
             for event in self._answer_open_calls("interrupted before it ran"):
-                self._tell(event)
+                self._publish(event)
             raise
         else:
-            yield TurnFinished(reason, len(steps))
+            yield events.TurnFinished(reason, len(steps))
 
     def _steps(
         self, steps: list[Reply], stop: Flag | None
@@ -323,9 +297,9 @@ class Agent:
         """Ask and run tools until the model has nothing more to call."""
         while len(steps) < self.max_steps:
             yield from self._compact_if_due(stop)
-            reply = yield from self._ask_or_make_room(stop)
+            reply = yield from self._ask_within_window(stop)
             steps.append(reply)
-            yield from self._remember_reply(reply)
+            yield from self._append_reply(reply)
             if not reply.calls:
                 return (
                     "end_turn" if reply.stop_reason == "tool_use" else reply.stop_reason
@@ -333,54 +307,52 @@ class Agent:
             yield from self._run_calls(reply.calls, stop)
         return "max_steps"
 
-    def _ask_or_make_room(self, stop: Flag | None) -> Generator[Event, None, Reply]:
+    def _ask_within_window(self, stop: Flag | None) -> Generator[Event, None, Reply]:
         """A reply; a request that was too long is compacted once and sent once more."""
         try:
             return (yield from self._ask(stop))
         except ContextOverflow:
             before = self.session.compaction
-            yield from self.upkeep.compact(
-                self.session, self.provider, "overflow", stop=stop
-            )
+            yield from self._make_compaction("overflow", stop)
             if self.session.compaction is before:
                 raise
         return (yield from self._ask(stop))
 
     def _ask(self, stop: Flag | None) -> Generator[Event, None, Reply]:
         stream = stream_with_retries(self.provider, self._request(), stop=stop)
-        kept = kept_if_broken_off(stream, self._remember_unfinished, self._tell)
+        kept = keep_partial(stream, self._append_partial, self._publish)
         return (yield from kept)
 
-    def _remember_unfinished(self, entries: tuple[Entry, ...]) -> Events:
+    def _append_partial(self, entries: tuple[Entry, ...]) -> Events:
         if entries:
-            usage = estimated_usage(entries, self.session, self.engine)
+            usage = estimated_usage(entries, self.session, self.engine.tracker)
             reply = Reply(entries, usage, "end_turn", self.provider.name)
-            yield from self._remember_reply(reply)
+            yield from self._append_reply(reply)
 
     def _request(self) -> Request:
         choice = self.tool_choice
         return replace(
-            self._base(),
+            self._base_request(),
             tool_choice=choice if isinstance(choice, str) else choice(self.session),
             max_output_tokens=self.max_output_tokens,
         )
 
-    def _base(self) -> Request:
-        """All of a request that the model has read before, or reads now."""
-        history = self._projection.of(self.session.history)
+    def _base_request(self) -> Request:
+        """The next request without its options: history, system prompt and tools."""
+        history = self._legal_history.of(self.session.history)
         system = instructions(self.system, self.session.pins)
         return Request(history, system, self.tools)
 
-    def _remember_reply(self, reply: Reply) -> Events:
-        """The reply's entries; the last carries the usage, which is then counted."""
+    def _append_reply(self, reply: Reply) -> Events:
+        """Append a reply, its usage with the last entry, and count the usage."""
         usage = replace(reply.usage, model=reply.model)
-        entries = reply.entries or [incomplete("")]  # nothing said is paid for, too
-        for place, entry in enumerate(entries, 1):
-            is_last = place == len(entries)
-            yield self._remember(entry, usage if is_last else None)
+        entries = reply.entries or [incomplete("")]  # an empty reply is billed, too
+        for number, entry in enumerate(entries, 1):
+            is_last = number == len(entries)
+            yield self._append(entry, usage if is_last else None)
         position = len(self.session.transcript)
         self.engine.update_token_count(usage, position=position)
-        yield UsageReported(
+        yield events.UsageReported(
             usage,
             self.engine.input_tokens,
             self.engine.context_token_threshold,
@@ -392,53 +364,149 @@ class Agent:
         for call in calls:
             if stop is not None and stop.is_set():
                 raise Stopped("stopped")
-            yield ToolRequested(call)
+            yield events.ToolRequested(call)
             if self.approve is not None and not self.approve(call):
-                yield self._remember(denied_result(call))
+                yield self._append(denied_result(call))
             else:
-                yield self._remember(self._result(call))
-                yield from self.upkeep.shorten(self.session)
+                yield self._append(self._result(call))
+                if shortened := self.engine.shorten(self.session):
+                    yield self._commit(shortened)
 
     def _result(self, call: Entry) -> Entry:
-        """What a tool answers; when it is broken off, that nobody knows what it did."""
+        """A tool's result; after an interrupt the model reads that it is unknown."""
         try:
             return run_tool(self.tools, call)
         except BaseException:  # KeyboardInterrupt, or the tool's own sys.exit()
-            self._tell(self._remember(failed_result(call, INTERRUPTED)))
+            self._publish(self._append(failed_result(call, INTERRUPTED)))
             raise
 
     def _answer_open_calls(self, reason: str) -> Events:
         """Answer every call that will not run, so that the history stays legal."""
         for call in open_calls(self.session.history):
-            yield self._remember(failed_result(call, reason))
+            yield self._append(failed_result(call, reason))
 
-    def _compact(self, focus: str, keep: int | None, stop: Flag | None) -> Events:
-        """Compact by hand; a call that an ended kernel left open waits for nobody."""
+    def _compact_by_hand(
+        self, focus: str, keep: int | None, stop: Flag | None
+    ) -> Events:
+        """Compact; calls that an ended kernel left open do not prevent it."""
         yield from self._answer_open_calls(INTERRUPTED)
-        yield from self.upkeep.compact(
-            self.session, self.provider, "manual", stop=stop, focus=focus, keep=keep
-        )
+        yield from self._make_compaction("manual", stop, focus=focus, keep=keep)
 
     def _compact_if_due(self, stop: Flag | None) -> Events:
-        yield from self.upkeep.compact_if_due(self.session, self.provider, stop=stop)
+        """Compact when a meter says so; without a model where pruning is enough."""
+        if self.engine.tracker.wants_exact_count(self.session):
+            count_exactly(
+                self.engine.tracker, self.session, self.provider, self._base_request()
+            )
+        decision = self.engine.should_compact(self.session)
+        if not decision:
+            return
+        pruned = self.engine.prune(self.session, trigger=decision.trigger)
+        if pruned is not None:
+            yield self._commit(pruned)
+            return
+        yield from self._make_compaction(decision.trigger, stop)
 
-    def _remember(self, entry: Entry, usage: Usage | None = None) -> Event:
+    def _make_compaction(
+        self,
+        trigger: str,
+        stop: Flag | None,
+        *,
+        focus: str = "",
+        keep: int | None = None,
+    ) -> Events:
+        """Plan, run and commit a compaction; or say why there is none."""
+        tracker = self.engine.tracker
+        plan = self.engine.plan(self.session, trigger=trigger, focus=focus, keep=keep)
+        if plan.skip:
+            if trigger != "manual":
+                tracker.cool_down(self.session, trigger=trigger)
+            yield events.CompactionSkipped(plan.skip, trigger)
+            return
+        start = partial(
+            self.engine.compact,
+            self.session,
+            self.provider,
+            plan,
+            stop=stop,
+            base=self._base_request(),
+        )
+        record = yield from self._run_compaction(start)
+        event = self._commit(record)
+        if isinstance(event, events.CompactionFailed):
+            tracker.record_failure(self.session)
+        yield event
+
+    def _regenerate(self, focus: str, stop: Flag | None) -> Events:
+        start = partial(
+            self.engine.regenerate, self.session, self.provider, focus=focus, stop=stop
+        )
+        try:
+            record = yield from self._run_compaction(start)
+        except CompactionError as error:  # no summary is in force
+            yield events.CompactionSkipped(str(error))
+        else:
+            yield self._commit(record, "regenerated")
+
+    def _run_compaction(self, start: Callable[..., CompactionRun]) -> CompactionRun:
+        return run_to_record(start, commit=self._commit, publish=self._publish)
+
+    def _change(
+        self,
+        propose: Callable[[Session], Compaction | None],
+        change: Change | None = None,
+        *,
+        nothing: str = "",
+    ) -> Events:
+        """Commit the record that the engine proposes; or say why there is none."""
+        try:
+            record = propose(self.session)
+        except CompactionError as error:
+            yield events.CompactionSkipped(str(error))
+            return
+        if record is None:
+            yield events.CompactionSkipped(nothing)
+        else:
+            yield self._commit(record, change)
+
+    def _commit(self, record: Compaction, change: Change | None = None) -> Event:
+        """Append a record to the session: what the model sees changes here only.
+
+        `change` is what was done to an earlier compaction. Returns the record's event.
+        """
+        self.session.compactions.append(record)
+        self.engine.tracker.committed(self.session, record)
+        return event_of(record, change)
+
+    def _change_pins(
+        self, change: Callable[[Session, PinOrNumber], object], value: PinOrNumber
+    ) -> Events:
+        """Change the pins, with which every request begins."""
+        if isinstance(value, str):
+            check_pin(value, self.engine.tracker.counter)
+        change(self.session, value)
+        self.engine.tracker.set_fixed_tokens(self._fixed_tokens())
+        yield events.PinsChanged(self.session.pins)
+
+    def _append_all(self, entries: Iterable[Entry]) -> Events:
+        yield from map(self._append, entries)
+
+    def _append(self, entry: Entry, usage: Usage | None = None) -> Event:
         position = self.session.append(entry, usage)
-        self.engine.tracker.counter.count_entry(
-            entry
-        )  # once, now: a plan wants all at once
-        return EntryAdded(position, entry, usage)
+        # Counted once, here: a plan needs the sizes of all entries at once.
+        self.engine.tracker.counter.count_entry(entry)
+        return events.EntryAdded(position, entry, usage)
 
-    def _told(self, events: Events) -> Events:
-        """The events, each told to the listener first; one turn at a time."""
-        with self.alone(), closing(events):
-            for event in events:
-                failure = self._tell(event)
+    def _exclusive(self, running: Events) -> Events:
+        """Run a turn or a change alone; each event is published first."""
+        with self.alone(), closing(running):
+            for event in running:
+                failure = self._publish(event)
                 yield event
                 if failure is not None:
                     yield failure
 
-    def _tell(self, event: Event) -> SavingFailed | None:
+    def _publish(self, event: Event) -> events.SavingFailed | None:
         """Pass an event to recorder and listener; the chat goes on if saving fails."""
         failure = None
         for observe in (self.recorder, self.listener):
@@ -446,18 +514,9 @@ class Agent:
                 if observe is not None:
                     observe(event)
             except StoreError as error:
-                failure = SavingFailed(str(error), isinstance(error, LogUnwritten))
+                is_log = isinstance(error, LogUnwritten)
+                failure = events.SavingFailed(str(error), is_log)
         return failure
-
-    def _added(self, entry: Entry) -> Events:
-        yield self._remember(entry)
-
-    def _weighed(self, events: Events) -> Events:
-        """The events of a change of pins, which every request begins with."""
-        try:
-            yield from events
-        finally:
-            self.engine.tracker.set_fixed_tokens(self._fixed_tokens())
 
     def _fixed_tokens(self) -> int:
         system = instructions(self.system, self.session.pins)

@@ -1,12 +1,8 @@
-"""An answer that broke off: all that had arrived, and about what it cost.
-
-Whoever stops an answer, or loses its server, keeps what there was of it and pays for
-it; what was paid no server tells any more, so it is estimated.
-"""
+"""Keep a partial answer after Stop or a broken stream, with its estimated usage."""
 
 from collections.abc import Callable, Generator, Iterator
 
-from nbchat.compaction.engine import CompactionEngine
+from nbchat.compaction.triggers.context_tracker import ContextTracker
 from nbchat.conversation.entries import INCOMPLETE, Entry, Usage
 from nbchat.conversation.events import Delta, Event, TextDelta, ThinkingDelta
 from nbchat.conversation.session import Session
@@ -16,15 +12,15 @@ from nbchat.providers.base import Reply, ReplyStream
 Entries = tuple[Entry, ...]
 
 
-def kept_if_broken_off(
+def keep_partial(
     stream: ReplyStream,
     keep: Callable[[Entries], Iterator[Event]],
-    tell: Callable[[Event], object],
+    publish: Callable[[Event], object],
 ) -> Generator[Event, None, Reply]:
-    """The deltas and the reply of a stream; if it breaks off `keep` gets what there is.
+    """The deltas and the reply of a stream; `keep` gets the partial reply if it breaks.
 
-    The events of keeping it are given out or, where the caller is leaving and would
-    read none of them, told.
+    The events of keeping it are yielded or, after an interrupt, when the caller reads
+    no more events, passed to `publish`.
     """
     arrived: list[Delta] = []
     try:
@@ -42,21 +38,18 @@ def kept_if_broken_off(
             yield from kept
         else:
             for event in kept:
-                tell(event)
+                publish(event)
         raise
 
 
 def estimated_usage(
-    entries: Entries, session: Session, engine: CompactionEngine
+    entries: Entries, session: Session, tracker: ContextTracker
 ) -> Usage:
-    """About what a response cost that brought these entries, before they are kept.
+    """The estimated usage of a response with these entries, before they are appended.
 
-    What the response before had in the server's cache is taken to be read from there.
+    Assumes that what the last response left in the server's cache was read from there.
     """
-    context_tokens, count = (
-        engine.tracker.context_tokens(session),
-        engine.tracker.counter.count,
-    )
+    context_tokens, count = tracker.context_tokens(session), tracker.counter.count
     usage = Usage(
         context_tokens,
         sum(count(entry.content) for entry in entries),
@@ -64,24 +57,24 @@ def estimated_usage(
         is_estimated=True,
         dropped_tokens=sum(count(e.content) for e in entries if e.role == "thinking"),
     )
-    return engine.tracker.info.priced(usage)
+    return tracker.info.priced(usage)
 
 
 def incomplete(text: str) -> Entry:
-    """An answer that was cut short."""
+    """The entry of an answer that was cut short."""
     return Entry("assistant", text, tool_args=INCOMPLETE)
 
 
 def _entries(arrived: list[Delta]) -> Entries:
-    """What to remember of an answer; nothing if nothing of it had arrived."""
-    said = "".join(each.text for each in arrived if isinstance(each, TextDelta))
+    """The entries of a partial answer; empty if nothing had arrived."""
+    text = "".join(each.text for each in arrived if isinstance(each, TextDelta))
     thought = "".join(each.text for each in arrived if isinstance(each, ThinkingDelta))
     thinking = [Entry("thinking", thought)] if thought else []
-    return (*thinking, incomplete(said)) if said or thought else ()
+    return (*thinking, incomplete(text)) if text or thought else ()
 
 
 def _cached_tokens(session: Session) -> int:
-    """What the last response has left in a cache; a compaction leaves nothing there."""
+    """Tokens that the last response left in a cache; none after a compaction."""
     since = session.compaction.committed_at if session.compaction else 0
     position, usage = session.usages[-1] if session.usages else (0, Usage())
     return usage.cache_read_tokens + usage.cache_write_tokens if position > since else 0

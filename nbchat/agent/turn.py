@@ -7,8 +7,11 @@
 Nothing runs before the first iteration.
 """
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
 from inspect import GEN_CLOSED, GEN_CREATED, getgeneratorstate
+from threading import Condition
+from typing import Protocol
 
 from nbchat.conversation.entries import Usage, html_table
 from nbchat.conversation.events import (
@@ -183,6 +186,54 @@ class Turn(Iterator[Event]):
 
     def _count(self, kind: type[Event]) -> int:
         return sum(isinstance(event, kind) for event in self.events)
+
+
+class SessionRecorder(Protocol):
+    """Saves the session of an agent, event by event."""
+
+    def __call__(self, event: Event) -> None:
+        """Save what an event has added; raises StoreError."""
+
+    def save(self) -> None:
+        """Save everything that is not saved yet; raises StoreError."""
+
+    def write_log_to(self, folder: str) -> None:
+        """Keep a Markdown log in this folder from now on; empty for none."""
+
+
+class TurnLock:
+    """Lets one turn run at a time."""
+
+    def __init__(self) -> None:
+        """Start with no turn running."""
+        self.is_held = False
+        self._changed = Condition()
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Keep other turns out; raises NbchatError while one runs."""
+        with self._changed:
+            if self.is_held:
+                raise NbchatError(
+                    "this chat is answering already; wait for it or stop it"
+                )
+            self.is_held = True
+        try:
+            yield
+        finally:
+            with self._changed:
+                self.is_held = False
+                self._changed.notify_all()
+
+    def wait(self, is_cancelled: Callable[[], bool]) -> None:
+        """Block until no turn runs; `wake` has `is_cancelled` checked again."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self.is_held or is_cancelled())
+
+    def wake(self) -> None:
+        """Have waiting threads check again whether they are cancelled."""
+        with self._changed:
+            self._changed.notify_all()
 
 
 def _preview(text: str) -> str:

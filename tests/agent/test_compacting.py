@@ -1,11 +1,11 @@
-"""What the keeping small of a session tells, commits and survives."""
+"""Compactions and their changes: what is committed, reported and survived."""
 
 import contextlib
 import threading
 
 import pytest
 
-from nbchat.agent.compacting import Upkeep
+from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.summarizer.prompts import Assignment
 from nbchat.conversation.events import (
@@ -21,102 +21,116 @@ from nbchat.conversation.events import (
 from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError, Stopped
 from nbchat.providers.base import Request
-from nbchat.testing import Line, ScriptedProvider, says
+from nbchat.testing import Line, ScriptedProvider, ScriptedReply, says
 
 LONG = "The customer asks about order W100 and its parcel, which is late. " * 12
 
 
-def session() -> Session:
-    return Session([("user", "Where is W100?"), ("assistant", LONG)])
+def agent_with(
+    *lines: ScriptedReply, engine: CompactionEngine | None = None, **options: object
+) -> Agent:
+    session = Session([("user", "Where is W100?"), ("assistant", LONG)])
+    engine = engine or CompactionEngine()
+    return Agent(ScriptedProvider(*lines), engine=engine, session=session, **options)  # type: ignore[arg-type]
 
 
 def summary(text: str) -> Line:
     return says(f"<summary>{text}</summary>")
 
 
-def test_every_change_of_the_view_has_an_event_and_no_event_lies_about_one():
-    kept, provider = session(), ScriptedProvider(summary("A"), says("no tags"))
-    provider = ScriptedProvider(
-        summary("A"), summary("B"), says("no"), says("no"), says("no"), says("no")
-    )
-    upkeep = Upkeep(CompactionEngine())
+def test_every_change_of_the_history_has_an_event_and_no_event_claims_one_falsely():
+    agent = agent_with(summary("A"), summary("B"), *[says("no")] * 4)
     steps = [
-        (lambda: upkeep.undo(kept), CompactionSkipped, False),
-        (lambda: upkeep.redo(kept), CompactionSkipped, False),
-        (lambda: upkeep.edit(kept, "mine"), CompactionSkipped, False),
-        (lambda: regenerate(upkeep, kept, provider), CompactionSkipped, False),
-        (lambda: compact(upkeep, kept, provider), Compacted, True),
-        (lambda: compact(upkeep, kept, provider), CompactionSkipped, False),
-        (lambda: upkeep.edit(kept, "mine"), CompactionChanged, True),
-        (lambda: regenerate(upkeep, kept, provider), CompactionChanged, True),
-        (lambda: regenerate(upkeep, kept, provider), CompactionFailed, False),
-        (lambda: upkeep.undo(kept), CompactionUndone, True),
-        (lambda: compact(upkeep, kept, provider), CompactionFailed, False),
-        (lambda: upkeep.redo(kept), CompactionChanged, True),
-        (lambda: upkeep.pin(kept, "a rule"), PinsChanged, False),
+        (agent.undo_compaction, CompactionSkipped, False),
+        (agent.redo_compaction, CompactionSkipped, False),
+        (lambda: agent.edit_compaction("mine"), CompactionSkipped, False),
+        (agent.regenerate_compaction, CompactionSkipped, False),
+        (agent.compact, Compacted, True),
+        (agent.compact, CompactionSkipped, False),
+        (lambda: agent.edit_compaction("mine"), CompactionChanged, True),
+        (agent.regenerate_compaction, CompactionChanged, True),
+        (agent.regenerate_compaction, CompactionFailed, False),
+        (agent.undo_compaction, CompactionUndone, True),
+        (agent.compact, CompactionFailed, False),
+        (agent.redo_compaction, CompactionChanged, True),
+        (lambda: agent.exclude(1), NbchatError, False),
+        (agent.undo_compaction, CompactionUndone, True),
+        (lambda: agent.exclude(1), Compacted, True),
+        (lambda: agent.include(1), CompactionUndone, True),
+        (lambda: agent.pin("a rule"), PinsChanged, False),
     ]
     for step, kind, changes in steps:
-        before = kept.history
+        before, session = agent.session.history, agent.session
+        if kind is NbchatError:
+            with pytest.raises(NbchatError):
+                list(step())
+            continue
         events: list[Event] = list(step())
         assert isinstance(events[-1], kind)
-        assert (kept.history != before) == changes
-        began = [e for e in events if isinstance(e, CompactionStarted)]
+        assert (session.history != before) == changes
+        started = [e for e in events if isinstance(e, CompactionStarted)]
         assert all(isinstance(e, CompactionStarted) for e in events[:-1])
-        if began:
-            assert began[0].compaction is not None
-            assert began[0].compaction.status == "running"
-            assert began[0].compaction.id == kept.compactions[-1].id
+        if started:
+            assert started[0].compaction is not None
+            assert started[0].compaction.status == "running"
+            assert started[0].compaction.id == session.compactions[-1].id
 
 
-def compact(upkeep: Upkeep, kept: Session, provider: ScriptedProvider):
-    return upkeep.compact(kept, provider, "manual", stop=None)
+def test_the_kinds_of_a_change_are_reported():
+    agent = agent_with(summary("A"), summary("B"))
+    list(agent.compact())
+    changes = (
+        lambda: agent.edit_compaction("mine"),
+        agent.regenerate_compaction,
+        agent.undo_compaction,
+        agent.redo_compaction,
+    )
+    events = [list(change())[-1] for change in changes]
+    found = [e.change for e in events if isinstance(e, CompactionChanged)]
+    assert found == ["edited", "regenerated", "redone"]
 
 
-def regenerate(upkeep: Upkeep, kept: Session, provider: ScriptedProvider):
-    return upkeep.regenerate(kept, provider, focus="", stop=None)
-
-
-def test_a_stop_ends_what_was_begun_with_a_reason_and_goes_on_up():
-    kept, stop = session(), threading.Event()
+def test_a_stop_ends_a_started_compaction_with_a_reason_and_passes_through():
+    stop = threading.Event()
     stop.set()
-    upkeep = Upkeep(CompactionEngine())
-    work = upkeep.compact(kept, ScriptedProvider(summary("A")), "manual", stop=stop)
+    agent = agent_with(summary("A"))
+    work = agent.compact(stop=stop)
     events = [next(work), next(work)]
     assert isinstance(events[1], CompactionFailed)
     assert (events[1].reason, events[1].compaction.code) == ("stopped", "Stopped")
     with pytest.raises(Stopped):
         next(work)
-    assert kept.history == kept.transcript
+    assert agent.session.history == agent.session.transcript
+    assert agent.engine.tracker.failures == 0
 
 
 @pytest.mark.parametrize("end", [Stopped, KeyboardInterrupt, ZeroDivisionError])
-def test_what_was_broken_off_keeps_what_it_had_cost(end: type[BaseException]):
-    def broken_off(_request: Request) -> Line:
+@pytest.mark.parametrize("is_regenerated", [False, True])
+def test_a_compaction_that_was_cut_off_keeps_its_cost(end, is_regenerated):
+    def cut_off(_request: Request) -> Line:
         raise end
 
-    answers = says("no tags", tokens=2_000), broken_off
-    for began in (compact, regenerate):
-        kept, first = session(), says("<summary>A</summary>", tokens=500)
-        upkeep, provider = Upkeep(CompactionEngine()), ScriptedProvider(*answers)
-        if began is regenerate:
-            list(compact(upkeep, kept, ScriptedProvider(first)))
-        with contextlib.suppress(Stopped, KeyboardInterrupt):
-            list(began(upkeep, kept, provider))
-        assert kept.compactions[-1].status == "failed"
-        before = 500 if began is regenerate else 0
-        assert kept.usage.input_tokens == 2_000 + before
+    first = [says("<summary>A</summary>", tokens=500)] * is_regenerated
+    agent = agent_with(*first, says("no tags", tokens=2_000), cut_off)
+    if is_regenerated:
+        list(agent.compact())
+    with contextlib.suppress(Stopped, KeyboardInterrupt):
+        list(agent.regenerate_compaction() if is_regenerated else agent.compact())
+    assert agent.session.compactions[-1].status == "failed"
+    before = 500 if is_regenerated else 0
+    assert agent.session.usage.input_tokens == 2_000 + before
 
 
-def test_an_interrupt_is_told_to_who_saves_since_nobody_reads_events_then():
-    told: list[Event] = []
-    kept = session()
-    upkeep = Upkeep(CompactionEngine(), told.append)
-    work = compact(upkeep, kept, ScriptedProvider(summary("A")))
+def test_the_listener_gets_the_end_of_a_compaction_that_its_reader_closed():
+    heard: list[Event] = []
+    agent = agent_with(summary("A"), listener=heard.append)
+    work = agent.compact()
     next(work)
-    work.close()
-    assert [type(event) for event in told] == [CompactionFailed]
-    assert kept.compactions[0].reason == "interrupted"
-    assert kept.history == kept.transcript
+    work.close()  # type: ignore[attr-defined]
+    assert [type(event) for event in heard] == [CompactionStarted, CompactionFailed]
+    assert agent.session.compactions[0].reason == "interrupted"
+    assert agent.session.history == agent.session.transcript
+    assert not agent.is_answering
 
 
 def test_a_fault_of_ours_fails_the_compaction_and_not_the_chat():
@@ -124,26 +138,34 @@ def test_a_fault_of_ours_fails_the_compaction_and_not_the_chat():
         def _assignment(self, *_rest: object) -> Assignment:
             raise ZeroDivisionError
 
-    kept, engine = session(), Broken()
-    events = list(compact(Upkeep(engine), kept, ScriptedProvider(summary("A"))))
+    agent = agent_with(summary("A"), says("fine"), engine=Broken())
+    events = list(agent.compact())
     assert isinstance(events[-1], CompactionFailed)
     assert events[-1].reason == "ZeroDivisionError()"
-    assert engine.tracker.failures == 1
-    assert kept.history == kept.transcript
+    assert agent.engine.tracker.failures == 1
+    assert agent.session.history == agent.session.transcript
+    assert agent.ask("go on")
 
 
-def test_a_failed_rewrite_does_not_make_the_meters_rest():
-    kept, engine = session(), CompactionEngine(100)
-    upkeep = Upkeep(engine)
-    provider = ScriptedProvider(summary("A"), says("no"), says("no"))
-    list(compact(upkeep, kept, provider))
-    list(regenerate(upkeep, kept, provider))
-    assert engine.tracker.failures == 0
+def test_a_failed_regeneration_does_not_pause_the_meters():
+    agent = agent_with(summary("A"), says("no"), says("no"))
+    list(agent.compact())
+    list(agent.regenerate_compaction())
+    assert agent.engine.tracker.failures == 0
 
 
 def test_a_pin_is_counted_in_tokens_before_it_is_kept():
-    kept, upkeep = session(), Upkeep(CompactionEngine())
-    with pytest.raises(NbchatError, match="pin may have 2,000"):
-        list(upkeep.pin(kept, "x " * 100_000))
-    assert list(upkeep.pin(kept, "word " * 1_900)) == [PinsChanged(kept.pins)]
-    assert list(upkeep.unpin(kept, 1)) == [PinsChanged(())]
+    agent = agent_with()
+    before = agent.engine.tracker.fixed_tokens
+    for keep in (agent.pin, agent.checkpoint):
+        with pytest.raises(NbchatError, match="pin may have 2,000"):
+            list(keep("x " * 100_000))
+    assert list(agent.pin("word " * 1_900)) == [PinsChanged(agent.session.pins)]
+    assert agent.engine.tracker.fixed_tokens > before + 1_900
+    assert list(agent.unpin(1)) == [PinsChanged(())]
+    assert agent.engine.tracker.fixed_tokens == before
+
+
+def test_a_session_without_a_summary_cannot_be_imported():
+    with pytest.raises(NbchatError, match="no summary to import"):
+        agent_with().import_summary(Session())

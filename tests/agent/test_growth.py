@@ -159,7 +159,7 @@ def test_a_provider_remembers_one_history_however_many_sessions_it_serves(server
         agent.switch(Session(chat(8)))
         agent.ask(f"Session {number}.")
     assert len(provider._written.history) == 9
-    assert len(agent._projection.of(agent.session.history)) == 10
+    assert len(agent._legal_history.of(agent.session.history)) == 10
 
 
 def test_a_dead_call_does_not_block_compaction_and_an_open_one_does():

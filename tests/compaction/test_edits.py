@@ -347,10 +347,10 @@ def test_a_failed_rewrite_leaves_the_old_summary_in_force_and_is_reported(store,
     assert agent.session.usage == spent
 
 
-def test_without_a_summary_there_is_nothing_to_write_anew(store):
+def test_without_a_summary_there_is_nothing_to_regenerate(store):
     agent = agent_in(store, says("x"))
     assert list(agent.regenerate_compaction()) == [
-        CompactionSkipped("there is no summary to write anew")
+        CompactionSkipped("there is no summary in force")
     ]
     assert agent.provider.requests == []  # type: ignore[attr-defined]
 
