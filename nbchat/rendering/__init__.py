@@ -1,1 +1,1 @@
-"""What people see: conversations as safe HTML."""
+"""Conversations as safe HTML and plain text."""

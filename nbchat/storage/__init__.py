@@ -1,1 +1,1 @@
-"""Where sessions are kept, and the forms they are given away in."""
+"""Storage of sessions in a database, and as exported files."""

@@ -72,12 +72,12 @@ ESCAPES = {
 
 
 @pytest.mark.parametrize(("markdown", "html"), FORMULAS.values(), ids=FORMULAS)
-def test_a_formula_is_drawn_wherever_it_stands(markdown: str, html: str) -> None:
+def test_a_formula_becomes_mathml_wherever_it_occurs(markdown: str, html: str) -> None:
     assert markdown_html(markdown).strip() == html
 
 
 @pytest.mark.parametrize("markdown", UNHARMED.values(), ids=UNHARMED)
-def test_what_only_looks_like_a_formula_stays_as_it_is(markdown: str) -> None:
+def test_text_that_only_looks_like_a_formula_stays_text(markdown: str) -> None:
     html = markdown_html(markdown)
     assert "<math" not in html
     assert html.count("$") == markdown.count("$")
@@ -92,14 +92,14 @@ def test_brackets_around_words_are_brackets(markdown: str, text: str) -> None:
     "source",
     [r"$\foo{x}_a*b*$", r"\(\d{3}\)", r"$\frac{1}{2$", "$$\n\\unknown{<b>}\n$$"],
 )
-def test_a_formula_that_cannot_be_drawn_stays_as_it_was_written(source: str) -> None:
+def test_a_formula_that_cannot_be_converted_shows_its_source(source: str) -> None:
     html = markdown_html(f"{source}\n\nthen *this*")
     shown = source.replace("<", "&lt;").replace(">", "&gt;").replace("\n", "")
     assert html.replace("\n", "").startswith(f"<p>{shown}</p>")
     assert "<em>this</em>" in html
 
 
-def test_a_formulas_own_signs_are_no_markdown() -> None:
+def test_characters_of_a_formula_are_no_markdown() -> None:
     html = markdown_html("\\[\na_1 *b* c_1\n- d\n+ e\n\\]")
     assert not re.search("<(em|li|ul)>", html)
     assert html.count("<msub>") == 2
@@ -110,7 +110,7 @@ def test_no_formula_reaches_over_a_blank_line_or_out_of_its_list() -> None:
         assert "<math" not in markdown_html(markdown)
 
 
-def test_a_link_may_hold_a_formula_and_a_formula_no_link() -> None:
+def test_a_link_may_contain_a_formula_and_a_formula_no_link() -> None:
     html = markdown_html("[$x$](https://a.example) $[y](https://b.example)$")
     assert f">{X}</a>" in html
     assert html.count("<a ") == 1
@@ -124,7 +124,7 @@ def test_a_text_has_a_budget_for_formulas_and_after_it_shows_their_source() -> N
     assert html.count(formula) == 5
 
 
-def test_an_endless_formula_is_none() -> None:
+def test_a_formula_without_an_end_is_text() -> None:
     assert "<math" not in markdown_html(f"${'x' * LATEX_LIMIT}$")
 
 
@@ -192,7 +192,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("latex", REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_drawn_whole_is_refused_at_once(latex: str) -> None:
+def test_unsupported_formulas_are_refused_at_once(latex: str) -> None:
     mathml("x", is_block=False)
     began = time.process_time()
     assert mathml(latex, is_block=False) is None
@@ -231,7 +231,7 @@ def test_sums_of_a_block_have_their_limits_above_and_below() -> None:
 
 
 @pytest.mark.parametrize("unit", ["x", "[", "|", r"\sum_a^b", "x_", r"\text{a}", "&"])
-def test_the_longest_formula_takes_little_time_and_room(unit: str) -> None:
+def test_the_longest_formula_takes_little_time_and_space(unit: str) -> None:
     latex = (unit * LATEX_LIMIT)[:LATEX_LIMIT]
     mathml("x", is_block=False)
     began = time.process_time()

@@ -38,7 +38,7 @@ def test_code_is_coloured_by_classes_and_names_its_language() -> None:
     assert '<span class="k">def</span>' in html
 
 
-def test_code_of_an_unknown_language_or_endless_length_stays_plain() -> None:
+def test_code_in_an_unknown_language_or_too_long_stays_plain() -> None:
     assert "<code>x &lt; y" in markdown_html("```nosuch\nx < y\n```")
     assert "<span" not in markdown_html(f"```python\n{'a = 1;' * 10_000}\n```")
 
@@ -50,14 +50,14 @@ def test_an_image_becomes_a_link_that_names_its_host() -> None:
     assert _host("https://[no address") == "no host"
 
 
-def test_links_open_in_a_new_tab_without_telling_where_from() -> None:
+def test_links_open_in_a_new_tab_without_a_referrer() -> None:
     assert markdown_html("[x](https://a.example/)") == (
         '<p><a href="https://a.example/" target="_blank" rel="noopener noreferrer">x'
         "</a></p>\n"
     )
 
 
-def test_what_a_person_typed_is_shown_as_typed() -> None:
+def test_a_users_message_is_shown_as_typed() -> None:
     html = entry_html(Entry("user", "a *b*\n  <c>"))
     assert '<div class="nbc-text">a *b*\n  &lt;c&gt;</div>' in html
 
@@ -85,7 +85,7 @@ def test_a_call_is_a_card_with_a_hint_and_all_arguments() -> None:
     assert "  &quot;limit&quot;: 5\n}" in html
 
 
-def test_long_arguments_are_cut_in_the_hint_and_broken_ones_are_shown() -> None:
+def test_long_arguments_are_cut_in_the_hint_and_invalid_ones_are_shown() -> None:
     assert "…</span>" in entry_html(
         Entry("assistant", "", "c", "t", f'{{"a": "{"x" * 200}"}}')
     )
@@ -134,7 +134,7 @@ def test_the_banner_says_what_was_compacted_and_what_it_saved() -> None:
         assert part in html
 
 
-def test_the_banner_says_what_was_not_as_usual() -> None:
+def test_the_banner_shows_the_note_of_a_compaction() -> None:
     record = Compaction("c", 0, 1, "S", note="summarized in 3 parts <b>")
     assert compaction_text(record).endswith("(summarized in 3 parts <b>)")
     assert "summarized in 3 parts &lt;b&gt;" in compaction_html(record)
@@ -148,7 +148,7 @@ def test_the_banner_says_what_was_not_as_usual() -> None:
         ("undone", "Compaction undone"),
     ],
 )
-def test_each_status_has_its_words(status: str, words: str) -> None:
+def test_each_status_has_its_title(status: str, words: str) -> None:
     record = Compaction("c", 0, 1, "s", status=status, reason="why", messages=1)  # type: ignore[arg-type]
     assert (
         compaction_text(record) == f"{words}: 1 message compacted, 0 → 0 tokens (why)"
@@ -156,7 +156,7 @@ def test_each_status_has_its_words(status: str, words: str) -> None:
     assert f'data-state="{status}"' in compaction_html(record)
 
 
-def test_an_attempt_claims_no_saving() -> None:
+def test_an_attempt_shows_no_savings() -> None:
     record = Compaction("c", 0, 3, "", 900, status="failed", reason="why", messages=3)
     assert compaction_text(record) == "Compaction failed: 3 messages, 900 tokens (why)"
     record = Compaction("c", 0, 3, "", 900, status="running", messages=3)
@@ -180,7 +180,7 @@ def test_a_stored_record_that_was_tampered_with_runs_nothing() -> None:
     assert "onerror" in html
 
 
-def test_shortened_tool_outputs_have_words_of_their_own() -> None:
+def test_shortened_tool_outputs_have_their_own_texts() -> None:
     places = ((1, "short"), (3, "shorter"))
     record = Compaction("p", 0, 4, "", 900, 300, kind="pruning", replacements=places)
     words = "Tool outputs shortened: 2 outputs, 900 → 300 tokens; no model was called"
@@ -203,7 +203,9 @@ def test_shortened_tool_outputs_have_words_of_their_own() -> None:
         ("regenerated", "Summary regenerated: 900 → 90 tokens"),
     ],
 )
-def test_every_change_of_a_compaction_has_its_words(change: Change, words: str) -> None:
+def test_every_change_of_a_compaction_has_its_notice(
+    change: Change, words: str
+) -> None:
     reason = "too large" if change == "edited" else ""
     event = CompactionChanged(
         Compaction("c", 0, 2, "S", 900, 90, reason=reason, messages=2), change
@@ -231,7 +233,7 @@ def test_notices_are_sentences() -> None:
     ]
 
 
-def test_any_string_can_be_sent() -> None:
+def test_any_string_can_be_encoded_for_display() -> None:
     assert displayable("a\ud83d\udc00b") == "a\ufffd\ufffdb"
     markdown_html("\ud800 `\udfff` \x00").encode()
 

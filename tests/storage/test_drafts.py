@@ -1,4 +1,4 @@
-"""An answer under way is kept once a second, so that a killed kernel loses no more."""
+"""A streaming answer is saved once a second, so that a killed kernel loses no more."""
 
 import os
 import signal
@@ -78,7 +78,7 @@ def test_a_kernel_killed_in_mid_answer_loses_at_most_a_second_of_it(store):
     assert ("word " * 2_000).startswith(answer.content)
 
 
-def test_the_chat_goes_on_from_what_was_left_of_an_answer(store):
+def test_the_chat_continues_from_a_saved_draft(store):
     said_until_killed(store, seconds=1.5 * DRAFT_SECONDS)
     session = store.load("s")
     agent_in(store, session, "And so it ended.").ask("Go on.")
@@ -88,7 +88,7 @@ def test_the_chat_goes_on_from_what_was_left_of_an_answer(store):
     assert session.transcript[1].tool_args == INCOMPLETE
 
 
-def test_what_an_answer_became_counts_and_not_its_draft(store):
+def test_a_finished_answer_replaces_its_draft(store):
     session = Session(session_id="s")
     agent_in(store, session, "Hello.").ask("Hi")
     store.save_draft("s", 1, "Hel")
@@ -98,7 +98,7 @@ def test_what_an_answer_became_counts_and_not_its_draft(store):
     ]
 
 
-def test_a_short_answer_costs_no_draft(store):
+def test_a_short_answer_saves_no_draft(store):
     class Counting(SessionStore):
         drafts = 0
 
@@ -112,7 +112,7 @@ def test_a_short_answer_costs_no_draft(store):
     assert counting.drafts == 0 or time.monotonic() - began > DRAFT_SECONDS
 
 
-def test_a_draft_goes_with_its_session(store):
+def test_deleting_a_session_deletes_its_draft(store):
     agent_in(store, Session(session_id="s"), "Hello.").ask("Hi")
     store.save_draft("s", 2, "There")
     store.delete("s")

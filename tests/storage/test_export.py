@@ -1,4 +1,4 @@
-"""A session as a file, and back."""
+"""Sessions are exported to files and imported again."""
 
 import json
 import subprocess
@@ -119,12 +119,12 @@ def test_any_session_comes_back_as_it_was(session, form):
 
 
 @given(sessions())
-def test_any_session_can_be_written_in_every_format(session):
+def test_any_session_can_be_exported_in_every_format(session):
     for form in FORMATS:
         exported(session, form).encode("utf-8")
 
 
-def test_a_notebook_is_a_cell_for_each_message_with_its_answers_below():
+def test_a_notebook_has_a_cell_for_each_prompt_with_its_answers_below():
     book = nbformat.reads(exported(full_session(), "ipynb"), as_version=4)
     nbformat.validate(book)
     sources = [cell.source for cell in book.cells]
@@ -158,7 +158,7 @@ def test_an_exported_notebook_runs_and_nothing_but_the_chat_sees_its_text(tmp_pa
     assert list(tmp_path.glob("ran")) == []
 
 
-def test_turns_taken_out_of_a_notebook_are_gone_and_their_compactions_out_of_force():
+def test_turns_removed_from_a_notebook_deactivate_their_compactions():
     session = full_session()
     assert session.compaction is not None
     book = json.loads(exported(session, "ipynb"))
@@ -169,7 +169,7 @@ def test_turns_taken_out_of_a_notebook_are_gone_and_their_compactions_out_of_for
     assert len(again.usages) == len(session.usages) - 2
 
 
-def test_cells_that_others_added_to_a_notebook_are_passed_over():
+def test_foreign_cells_of_a_notebook_are_ignored():
     session = full_session()
     book = nbformat.reads(exported(session, "ipynb"), as_version=4)
     book.cells.insert(1, nbformat.v4.new_markdown_cell("my notes"))
@@ -220,7 +220,7 @@ def test_a_page_shows_the_conversation_and_its_compactions():
     assert "nbc-tool" in page
 
 
-def test_markdown_tells_who_speaks_and_fences_cannot_be_broken_out_of():
+def test_markdown_names_the_speakers_and_its_fences_hold():
     output = "before\n````\n# not a heading\n```\nafter"
     session = Session(
         [
@@ -245,7 +245,7 @@ def test_markdown_shows_a_compaction_where_it_was_made():
 
 
 @pytest.mark.parametrize("form", ["md", "html"])
-def test_a_compaction_that_kept_the_newest_entries_stands_after_them(form: Format):
+def test_a_compaction_that_kept_the_newest_entries_is_shown_after_them(form: Format):
     said = [Entry("user", f"message {number}") for number in range(6)]
     kept_two = Compaction("c", 0, 2, "They met.", committed_at=4)
     text = exported(Session(said, compactions=[kept_two]), form)
@@ -254,7 +254,7 @@ def test_a_compaction_that_kept_the_newest_entries_stands_after_them(form: Forma
 
 
 @pytest.mark.parametrize("form", ["md", "html"])
-def test_a_compaction_is_told_also_where_later_messages_were_taken_out(form: Format):
+def test_a_compaction_is_shown_when_later_messages_were_removed(form: Format):
     said = [Entry("user", f"message {number}") for number in range(3)]
     later = Compaction("c", 0, 2, "They met.", committed_at=9)
     text = exported(Session(said, compactions=[later]), form)
@@ -304,14 +304,14 @@ def test_a_file_that_is_no_exported_session_is_refused_in_one_line(text, said):
     assert "\n" not in str(error.value)
 
 
-def test_usages_beyond_their_entries_are_refused():
+def test_usages_that_do_not_match_the_entries_are_refused():
     usage = json.loads(exported(full_session(), "json"))["usages"][0][1]
     for places in ([99], [0], [3, 2]):
         with pytest.raises(HistoryError, match="do not match"):
             imported(broken(usages=[[place, usage] for place in places]))
 
 
-def test_a_format_that_is_none_says_which_there_are():
+def test_an_unknown_format_is_refused_with_the_known_ones():
     with pytest.raises(
         NbchatError, match="no format 'pdf'; choose one of: md, html, json"
     ):

@@ -1,4 +1,4 @@
-"""The same store on a real PostgreSQL, started for these tests and gone after them."""
+"""The store on a real PostgreSQL, which is started for these tests."""
 
 import getpass
 import os
@@ -99,7 +99,7 @@ def test_two_kernels_never_interleave(store):
     assert store.load(agent.session.session_id).transcript == agent.session.transcript
 
 
-def test_of_two_kernels_that_pin_at_once_one_is_told(store, server):
+def test_of_two_kernels_that_pin_at_once_one_is_refused(store, server):
     others = SessionStore(server)
     for _ in range(20):
         first = chat(store, says("one"))
@@ -121,7 +121,7 @@ def test_of_two_kernels_that_pin_at_once_one_is_told(store, server):
     others.close()
 
 
-def test_settings_are_kept_with_the_newest_on_top(store):
+def test_the_newest_value_of_a_setting_counts(store):
     store.set_setting("", "keep", 3)
     store.set_setting("openai", "keep", 4)
     store.set_setting("openai", "keep", 5)
@@ -130,7 +130,7 @@ def test_settings_are_kept_with_the_newest_on_top(store):
     assert store.settings(("", "openai")) == {"keep": ("", 3)}
 
 
-def test_sessions_are_found_by_characters_that_no_database_takes(store):
+def test_sessions_are_found_by_characters_that_databases_refuse(store):
     chat(store, says("ok")).ask("half a pair \ud800, a null \0 and \ufdd0")
     chat(store, says("ok")).ask("ud800 x00")
     for word in ("\ud800", "\0", "pair \ud800, a null \0", "\ufdd0"):
@@ -144,9 +144,7 @@ LONG = {"settings": "scope", "sessions": "id"} | dict.fromkeys(
 )
 
 
-def test_names_of_any_length_are_kept_in_a_database_of_an_older_version_too(
-    store, server
-):
+def test_names_of_any_length_fit_into_a_database_of_an_earlier_version(store, server):
     agent = chat(store, says("one"))
     agent.ask("first")
     store.close()
@@ -171,7 +169,7 @@ def run_sql(server: str, *statements: str) -> None:
     engine.dispose()
 
 
-def test_a_line_that_the_server_has_dropped_costs_nothing(store, server):
+def test_a_dropped_connection_is_replaced(store, server):
     agent = chat(store, says("one"), says("two"))
     agent.ask("first")
     drop_all(server)
@@ -190,7 +188,7 @@ def drop_all(server: str) -> None:
     )
 
 
-def test_a_server_that_is_gone_is_one_clear_line():
+def test_a_stopped_server_is_reported_in_one_line():
     gone = SessionStore("postgresql+psycopg://nobody@127.0.0.1:1/none")
     with pytest.raises(StoreError, match="the session store failed: ") as failed:
         gone.sessions()

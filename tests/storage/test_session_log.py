@@ -1,4 +1,4 @@
-"""The log of what became of the context, and the figures at its end."""
+"""The log of changes to the context, and its statistics."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ def compacted(*lines, policy: str = "single-summary") -> Agent:
     return agent
 
 
-def test_an_action_is_told_with_before_after_and_savings():
+def test_a_change_is_listed_with_before_after_and_savings():
     session = compacted().session
     record = session.compaction
     before, after = record.tokens_before, record.tokens_after
@@ -43,7 +43,7 @@ def test_an_action_is_told_with_before_after_and_savings():
     assert "- Compactions: 1 (0 degraded, 0 failed; 100% successful)" in log
 
 
-def test_failures_and_what_was_undone_are_told_too():
+def test_failures_and_undone_changes_are_listed():
     agent = compacted(says("no"), says("no"), says("no"), says("no"))
     assert "Failed, the history is unchanged" in session_log(agent.session)
     assert monitoring(agent.session).success_share == 0
@@ -52,18 +52,18 @@ def test_failures_and_what_was_undone_are_told_too():
     assert "Undone: summarized 4 messages" in session_log(done.session)
 
 
-def test_without_a_known_window_sizes_are_tokens_alone():
+def test_without_a_window_sizes_are_tokens():
     log = session_log(compacted().session)
     assert " / " not in log.split("## Monitoring")[0]
 
 
-def test_a_session_without_any_action_has_figures_of_zero():
+def test_a_session_without_changes_has_statistics_of_zero():
     log = session_log(Session([("user", "hi")]))
     assert "- Tokens saved: 0" in log
     assert monitoring(Session()).success_share == 1.0
 
 
-def test_the_log_is_written_as_a_file_or_refused_in_one_line(tmp_path: Path):
+def test_the_log_is_written_to_a_file_or_refused_in_one_line(tmp_path: Path):
     session = compacted().session
     write_session_log(session, tmp_path / "SESSION_LOG.md")
     assert (tmp_path / "SESSION_LOG.md").read_text() == session_log(session)

@@ -1,4 +1,4 @@
-"""Sessions in a database: saved event by event, back as they were."""
+"""Sessions in a database: saved event by event, loaded unchanged."""
 
 import os
 import sqlite3
@@ -59,7 +59,7 @@ def test_a_session_comes_back_as_it_was(store):
     assert again.usages == agent.session.usages
 
 
-def test_a_deleted_session_leaves_no_row_and_the_others_stay(store, tmp_path):
+def test_deleting_a_session_removes_its_rows_only(store, tmp_path):
     kept, gone = (agent_in(store, says(STORY), says("x")) for _ in "12")
     for agent in (kept, gone):
         agent.ask("Where is W1?")
@@ -80,7 +80,7 @@ def test_a_deleted_session_leaves_no_row_and_the_others_stay(store, tmp_path):
     database.close()
 
 
-def test_sessions_are_found_by_words_that_were_said_in_any_message(store):
+def test_sessions_are_found_by_words_in_any_message(store):
     first, second = (
         agent_in(store, says("Toner is 100% low.")),
         agent_in(store, says("Two.")),
@@ -107,7 +107,7 @@ def test_sessions_are_found_in_any_case_of_any_alphabet(store, word):
     assert len(store.sessions(words=[word])) == 1
 
 
-def test_sessions_are_found_by_characters_that_no_database_takes(store):
+def test_sessions_are_found_by_characters_that_databases_refuse(store):
     agent_in(store, says("ok")).ask("half a pair \ud800, a null \0 and \ufdd0")
     agent_in(store, says("ok")).ask("ud800 x00")
     for word in ("\ud800", "\0", "pair \ud800, a null \0", "\ufdd0"):
@@ -136,7 +136,7 @@ def test_an_undone_compaction_stays_undone_after_loading(store):
     assert store.load(agent.session.session_id).history == agent.session.transcript
 
 
-def test_the_meter_goes_on_where_it_was(store):
+def test_the_trigger_continues_where_it_was_after_loading(store):
     agent = agent_in(store, says("one", tokens=60), says("two", tokens=70))
     agent.ask("first")
     agent.ask("second")
@@ -144,7 +144,7 @@ def test_the_meter_goes_on_where_it_was(store):
     assert again.engine.input_tokens == 130
 
 
-def test_hidden_reasoning_is_no_part_of_the_context_after_loading_either(store):
+def test_hidden_reasoning_is_no_part_of_the_context_after_loading(store):
     agent = agent_in(
         store, Line("yes", usage=Usage(500, 60_000, dropped_tokens=59_990))
     )
@@ -154,9 +154,7 @@ def test_hidden_reasoning_is_no_part_of_the_context_after_loading_either(store):
     assert again.engine.tracker.context_tokens(again.session) == 510
 
 
-def test_a_covered_entry_that_was_changed_puts_its_summary_out_of_force(
-    store, tmp_path
-):
+def test_a_changed_covered_entry_deactivates_its_summary(store, tmp_path):
     agent = agent_in(store, says(STORY), says("<summary>short</summary>"))
     agent.ask("first")
     list(agent.compact())
@@ -166,7 +164,7 @@ def test_a_covered_entry_that_was_changed_puts_its_summary_out_of_force(
     assert again.history == again.transcript
 
 
-def test_a_chain_is_out_of_force_from_the_changed_entry_on_and_says_why(
+def test_compactions_are_inactive_from_the_changed_entry_on_and_say_why(
     store, tmp_path
 ):
     lines = (says(STORY), says("<summary>A</summary>")) * 3
@@ -190,7 +188,7 @@ def test_a_chain_is_out_of_force_from_the_changed_entry_on_and_says_why(
     assert again.history == again.transcript
 
 
-def test_pins_come_back_in_order_and_every_change_of_them_is_kept(store, tmp_path):
+def test_pins_are_loaded_in_order_and_every_change_is_stored(store, tmp_path):
     agent = agent_in(store, says("hi"), says("ho"))
     list(agent.pin("Never refund over $50.\n  \ud800"))
     agent.ask("hello")
@@ -218,7 +216,7 @@ def test_a_pin_set_without_an_event_is_saved_with_the_next_one(store):
     assert store.load(agent.session.session_id).pins == ("Answer in French.",)
 
 
-def test_an_entry_that_is_saved_once_more_changes_nothing(store):
+def test_saving_an_entry_again_changes_nothing(store):
     agent = agent_in(store, says("hi"))
     agent.ask("hello")
     for position in (0, 1):
@@ -238,7 +236,7 @@ def test_sessions_are_listed_with_their_first_words(store):
     assert listed[0].model == "scripted:model"
 
 
-def test_a_session_that_begins_with_attachments_is_listed_with_the_words(store):
+def test_a_session_that_begins_with_attachments_is_listed_by_its_prompt(store):
     agent = agent_in(store, says("A list."))
     brought = [Entry("user", f"The variable {n}", "", "file", "{}") for n in "ab"]
     list(agent.run("What is @a?", attached=brought))
@@ -260,7 +258,7 @@ def test_the_session_used_last_comes_first(store):
     assert [info.title for info in store.sessions()] == ["old", "new"]
 
 
-def test_an_unknown_session_is_one_clear_line(store):
+def test_an_unknown_session_is_reported_in_one_line(store):
     with pytest.raises(StoreError, match=r"no session 'nope'; /sessions lists them"):
         store.load("nope")
 
@@ -282,7 +280,7 @@ def faults(events: Iterable[Event]) -> list[str]:
     return [event.reason for event in events if isinstance(event, SavingFailed)]
 
 
-def test_a_rule_that_another_kernel_has_pinned_meanwhile_is_not_overwritten(store):
+def test_a_pin_of_another_kernel_is_not_overwritten(store):
     agent = agent_in(store, says("one"))
     agent.ask("first")
     other = agent_in(store, session=store.load(agent.session.session_id))
@@ -293,7 +291,7 @@ def test_a_rule_that_another_kernel_has_pinned_meanwhile_is_not_overwritten(stor
     assert store.load(agent.session.session_id).pins == agent.session.pins
 
 
-def test_a_kernel_left_behind_cannot_take_back_anothers_summary(store):
+def test_a_kernel_left_behind_cannot_undo_the_summary_of_another(store):
     lines = (says(STORY), says("<summary>short</summary>"), says("two"))
     agent = agent_in(store, *lines)
     agent.ask("first")
@@ -305,7 +303,7 @@ def test_a_kernel_left_behind_cannot_take_back_anothers_summary(store):
     assert store.load(agent.session.session_id).history == agent.session.history
 
 
-def test_a_kernel_that_was_interrupted_while_it_saved_goes_on(store):
+def test_a_kernel_that_was_interrupted_while_saving_continues(store):
     class Interrupted(SessionStore):
         """Is interrupted between the commit and the news of it."""
 
@@ -345,7 +343,7 @@ def test_any_text_comes_back_from_the_store_as_it_was(store, text):
 
 
 @pytest.mark.parametrize("text", ["null \x00", "half a pair \ud83d"], ids=ascii)
-def test_no_row_holds_what_a_database_refuses(store, tmp_path, text):
+def test_no_row_contains_characters_that_databases_refuse(store, tmp_path, text):
     agent_in(store, says("ok")).ask(text)
     with sqlite3.connect(tmp_path / "sessions.db") as connection:
         rows = connection.execute("SELECT content FROM chat_messages").fetchall()
@@ -371,7 +369,7 @@ def test_the_default_file_is_in_the_jupyter_data_folder_and_private():
     assert stat.S_IMODE(default_file().stat().st_mode) == 0o600
 
 
-def test_a_file_that_is_no_database_is_one_clear_line_and_stays(tmp_path):
+def test_a_file_that_is_no_database_is_reported_and_unchanged(tmp_path):
     file = tmp_path / "sessions.db"
     file.write_text("this is not a database, it is a diary" * 50)
     with pytest.raises(
@@ -390,7 +388,7 @@ def test_a_store_that_cannot_be_written_does_not_end_the_chat(tmp_path):
     assert agent.session.last_answer == "hi"
 
 
-def test_a_fault_that_passes_is_told_once_and_leaves_no_hole(tmp_path):
+def test_a_temporary_fault_is_reported_once_and_leaves_no_gap(tmp_path):
     folder = tmp_path / "not-there-yet"
     store = SessionStore(f"sqlite:///{folder / 'sessions.db'}")
     agent = agent_in(store, says("one"), says("two"))
@@ -403,7 +401,7 @@ def test_a_fault_that_passes_is_told_once_and_leaves_no_hole(tmp_path):
     assert saved.usages == agent.session.usages
 
 
-def test_a_database_in_memory_is_one_for_all_threads():
+def test_a_database_in_memory_is_shared_by_all_threads():
     store = SessionStore("sqlite://")
     agent = agent_in(store, says("one"), says("two"))
     agent.ask("first")
@@ -415,7 +413,7 @@ def test_a_database_in_memory_is_one_for_all_threads():
     store.close()
 
 
-def test_what_was_said_survives_a_process_killed_at_once(store, tmp_path):
+def test_messages_survive_a_process_that_is_killed(store, tmp_path):
     code = """
 import os, signal, sys
 from nbchat.config.factory import newest_session, recorder
@@ -450,7 +448,7 @@ def test_repr_hides_the_password_of_a_database():
         "tiger",
     ],
 )
-def test_an_address_that_cannot_be_read_is_one_line_without_any_of_it(url):
+def test_an_invalid_url_is_reported_without_any_part_of_it(url):
     store = SessionStore(url)
     agent = agent_in(store, says("hi"))
     (reason,) = faults(agent.run("hello"))
@@ -463,12 +461,12 @@ def test_an_address_that_cannot_be_read_is_one_line_without_any_of_it(url):
         assert "54x" not in shown
 
 
-def test_a_password_with_an_escaped_at_is_read_and_hidden():
+def test_a_password_with_an_escaped_at_works_and_is_hidden():
     store = SessionStore("postgresql://a@corp:p%40ss@host/chats?password=secret")
     assert repr(store) == "<SessionStore postgresql://a%40corp:***@host/chats>"
 
 
-def test_an_option_that_no_database_takes_is_one_clear_line():
+def test_an_invalid_option_of_the_url_is_reported_in_one_line():
     with pytest.raises(StoreError, match=r"'soon'; check store_url$"):
         SessionStore("sqlite:///x.db?timeout=soon").sessions()
 
@@ -476,7 +474,7 @@ def test_an_option_that_no_database_takes_is_one_clear_line():
 ODD = "a\ud800 \0 \ufdd0 \u202e\U0001f600"
 
 
-def test_any_text_is_stored_in_every_place_and_comes_back(store):
+def test_any_text_is_stored_in_every_column_and_loaded(store):
     agent = agent_in(store, says(ODD))
     session = agent.session
     session.session_id = ODD
@@ -494,13 +492,13 @@ def test_any_text_is_stored_in_every_place_and_comes_back(store):
     assert store.settings([ODD]) == {ODD: (ODD, ODD)}
 
 
-def test_a_session_of_an_odd_name_is_not_found_and_no_fault(store):
+def test_a_session_id_with_odd_characters_is_not_found(store):
     with pytest.raises(SessionNotFound):
         store.load("\udcff")
     assert store.sessions(notebook="\udcff") == []
 
 
-def test_an_odd_name_of_the_notebook_or_model_costs_no_message(store, monkeypatch):
+def test_odd_names_of_notebook_and_model_lose_no_message(store, monkeypatch):
     monkeypatch.setenv("JPY_SESSION_NAME", "caf\udce9.ipynb")
     agent = agent_in(store, says("Shipped."))
     agent.recorder = recorder(store, agent.session, agent)

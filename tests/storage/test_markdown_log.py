@@ -1,4 +1,4 @@
-"""The file in which a session is also kept, for people to read."""
+"""The Markdown file that `log_folder` keeps of each session."""
 
 from pathlib import Path
 
@@ -45,14 +45,14 @@ def test_after_each_turn_the_file_is_the_session_as_it_is_exported(store, tmp_pa
         assert text in file.read_text(encoding="utf-8")
 
 
-def test_nobody_else_may_read_it(store, tmp_path):
+def test_only_its_user_can_read_the_file(store, tmp_path):
     agent = logging_agent(store, tmp_path / "logs", says("Hello."))
     agent.ask("Good day.")
     [file] = (tmp_path / "logs").iterdir()
     assert file.stat().st_mode & 0o077 == 0
 
 
-def test_it_tells_of_compactions_and_of_their_undoing(store, tmp_path):
+def test_the_file_shows_compactions_and_their_undo(store, tmp_path):
     agent = logging_agent(store, tmp_path / "logs", says("word " * 300), STORY)
     agent.ask("Good day.")
     list(agent.compact())
@@ -69,7 +69,7 @@ def test_without_a_folder_there_is_no_file(store, tmp_path):
     assert not Path(f"{agent.session.session_id}.md").exists()
 
 
-def test_a_folder_that_cannot_be_is_told_once_and_the_session_is_saved(store, tmp_path):
+def test_an_unusable_folder_is_reported_once_and_the_session_is_saved(store, tmp_path):
     folder = tmp_path / "logs"
     folder.write_text("a file")
     agent = logging_agent(store, folder, *[says("Hello.")] * 3)
@@ -88,13 +88,13 @@ def test_a_folder_that_cannot_be_is_told_once_and_the_session_is_saved(store, tm
 
 
 @pytest.mark.parametrize("folder", ["~nobody-of-that-name/logs", "a\0b"])
-def test_a_folder_that_is_no_path_is_one_line(store, folder):
+def test_a_folder_that_is_no_path_is_reported_in_one_line(store, folder):
     agent = logging_agent(store, folder, says("Hello."))
     assert len(notices(list(agent.run("Good day.")))) == 1
     assert agent.session.last_answer == "Hello."
 
 
-def test_an_id_from_elsewhere_leads_nowhere_else(store, tmp_path):
+def test_a_session_id_cannot_escape_the_folder(store, tmp_path):
     folder = tmp_path / "logs"
     agent = Agent(ScriptedProvider(says("Hello.")), session=Session(session_id="../x"))
     agent.recorder = recorder(store, agent.session, agent, log_folder=str(folder))
@@ -102,7 +102,7 @@ def test_an_id_from_elsewhere_leads_nowhere_else(store, tmp_path):
     assert [file.parent.name for file in tmp_path.glob("**/*.md")] == ["logs"]
 
 
-def test_a_store_that_fails_does_not_keep_it_from_being_written(tmp_path):
+def test_the_file_is_written_when_the_store_fails(tmp_path):
     broken = SessionStore("sqlite:////dev/null/sessions.db")
     agent = logging_agent(broken, tmp_path / "logs", says("Hello."))
     assert len(notices(list(agent.run("Good day.")))) == 1
@@ -110,7 +110,7 @@ def test_a_store_that_fails_does_not_keep_it_from_being_written(tmp_path):
     assert "Hello." in file.read_text(encoding="utf-8")
 
 
-def test_each_session_of_a_chat_has_its_own(store, tmp_path):
+def test_each_session_of_a_chat_has_its_own_file(store, tmp_path):
     folder = tmp_path / "logs"
     config = settings(log_folder=str(folder))
     agent = logging_agent(store, folder, says("One."), says("Two."), says("Three."))
