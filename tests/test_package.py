@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nbchat.cli.main import FOLDER
+from nbchat.cli.main import DEMO_FOLDER
 
 ROOT = Path(__file__).parents[1]
 
@@ -73,7 +73,7 @@ def test_the_readme_prints_the_test_command_that_ci_runs():
 def test_the_demo_leaves_a_checkout_clean(tmp_path: Path):
     for name in (".gitignore", "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path)
-    left = tmp_path / FOLDER / "ticket_triage-executed.ipynb"
+    left = tmp_path / DEMO_FOLDER / "ticket_triage-executed.ipynb"
     left.parent.mkdir()
     shutil.copy(ROOT / "notebooks" / "ticket_triage.ipynb", left)
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
