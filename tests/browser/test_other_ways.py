@@ -72,7 +72,7 @@ def test_an_earlier_message_is_edited_and_the_old_way_is_gone_back_to(
     screenshot("hover")
     line(panel, "Second question?").get_by_role("button", name="Edit").click()
     bar = panel.locator(".nbc-editing")
-    expect(bar).to_contain_text("the old way stays among the sessions")
+    expect(bar).to_contain_text("The original stays in your sessions")
     expect(box).to_have_value("Second question?")
     expect(box).to_be_focused()
     screenshot("editing")
@@ -185,8 +185,8 @@ def test_a_message_and_a_tools_output_are_left_out_and_taken_in_again(
 
 
 def tokens_of(meter: Locator) -> int:
-    """The tokens that the model sees, as the meter's title tells them."""
-    text = (meter.get_attribute("title") or "").rpartition("sees ")[2]
+    """Tokens of the context, from the title of the meter."""
+    text = (meter.get_attribute("title") or "").rpartition("context has ")[2]
     return int(text.partition(" ")[0].replace(",", ""))
 
 
@@ -242,7 +242,7 @@ def test_pins_are_kept_word_for_word_and_let_go(
     panel = panel_of(ways_notebook(open_notebook, "says('Yes.'), says('No.')"))
     ask(panel, "Never promise  a date.")
     line(panel, "Never promise").get_by_role("button", name="Pin").click()
-    expect(panel.locator(".nbc-log")).to_contain_text("kept word for word: 1 rule")
+    expect(panel.locator(".nbc-log")).to_contain_text("1 rule pinned")
     is_idle(panel)
     panel.get_by_role("button", name="More").click()
     expect(panel.get_by_role("menuitem", name="Pins (1)")).to_be_focused()

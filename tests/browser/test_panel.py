@@ -217,7 +217,7 @@ def test_a_person_takes_a_compaction_back_rewrites_it_and_pins_a_rule(
     banner.locator("summary").click()
     expect(banner).to_contain_text("The printer of Ann needs toner.")
     say(panel, "/pin Never promise a date.")
-    expect(log).to_contain_text("kept word for word: 1 rule")
+    expect(log).to_contain_text("1 rule pinned")
     say(panel, "/recall printer is offline")
     expect(log.locator(".nbc-note").last).to_contain_text("Ticket 42")
     banner.scroll_into_view_if_needed()

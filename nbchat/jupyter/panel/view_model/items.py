@@ -1,18 +1,25 @@
-"""Items that a view shows, rendered when first needed, and the text that streams in.
+"""Items of the panel's transcript: their pages, banners and approval cards.
 
 A conversation of a thousand messages takes seconds to render. So earlier messages stay
 entries until a view asks for their page.
 """
 
-import re
-from bisect import bisect_left
-from html import escape
+from collections.abc import Sequence
 from typing import Any
 
-from nbchat.conversation.entries import Compaction, Entry
-from nbchat.rendering.banners import compaction_html
-from nbchat.rendering.entries import MARKDOWN_START, TEXT_START, entry_html
-from nbchat.rendering.markdown import displayable, markdown_html
+from nbchat.agent.approvals import PendingCall
+from nbchat.conversation.entries import EXCLUDED, Compaction, Entry
+from nbchat.conversation.events import (
+    Compacted,
+    CompactionChanged,
+    CompactionFailed,
+    CompactionSkipped,
+    CompactionStarted,
+    CompactionUndone,
+    Event,
+)
+from nbchat.rendering.banners import compaction_html, notice_html
+from nbchat.rendering.entries import entry_html, waiting_html, with_invisibles_escaped
 
 Operation = dict[str, Any]
 """What a view does to come up to date; `protocol.json` describes each."""
@@ -21,10 +28,6 @@ PAGE_ITEMS = 20
 
 PAGE_CHARACTERS = 100_000
 """Of HTML, after which a page ends early: a browser takes 50 ms for about as much."""
-
-# A blank line ends a block, unless a list, quote or indented part goes on after it.
-_BLOCK_END = re.compile(r"(?<!\n)\n{2,}+(?=\S)(?![-*+>|]|\d+(?:[.)]|\Z))")
-_FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 
 
 class Items:
@@ -98,71 +101,165 @@ class Items:
         return item
 
 
-class LiveText:
-    """Answer and thinking that stream in: finished blocks as HTML, the rest as text.
+class Banners:
+    """Banners of compactions: a running one is replaced by its outcome.
 
-    Nothing is sent twice: the item of the finished entry reuses what was streamed.
+    Without `notifies` automatic compactions have none, unless the summary is degraded.
     """
 
-    def __init__(self) -> None:
-        """Start with no stream."""
-        self._streams: dict[str, dict[str, str]] = {}
+    def __init__(self, items: Items) -> None:
+        """Show none yet."""
+        self._items = items
+        self.keys: dict[str, int] = {}
+        """The items that are banners, by the ids of their compactions."""
+        self._records: dict[str, Compaction] = {}
+        self.running: int | None = None
+        """The item that says that a compaction runs, if one does."""
+        self.notifies = True
+        """Whether automatic compactions have a banner."""
 
-    def snapshot(self) -> dict[str, dict[str, str]]:
-        """All streams, for a view that opens later."""
-        return {kind: dict(stream) for kind, stream in self._streams.items()}
+    def clear(self) -> None:
+        """Forget all."""
+        self.keys.clear()
+        self._records.clear()
+        self.running = None
 
-    def write(self, text: str) -> list[Operation]:
-        """Add to the answer; finished blocks become HTML while it goes on."""
-        appended = self.append("assistant", text)
-        live = self._streams["assistant"]
-        cut = _block_end(live["text"]) if "\n" in live["text"][-len(text) - 3 :] else 0
-        if not cut:
-            return appended
-        html, rest = markdown_html(live["text"][:cut]), live["text"][cut:]
-        self._streams["assistant"] = {"html": live["html"] + html, "text": rest}
-        return [{"op": "block", "kind": "assistant", "html": html, "text": rest}]
+    def restore(self, compaction: Compaction) -> None:
+        """Add a banner that is rendered when a view asks for it."""
+        self._records[compaction.id] = compaction
+        if not self._is_hidden(compaction):
+            self.keys[compaction.id] = self._items.add(compaction)
 
-    def append(self, kind: str, text: str) -> list[Operation]:
-        """Add text to a stream as it is."""
-        shown = displayable(text)
-        live = self._streams.setdefault(kind, {"html": "", "text": ""})
-        live["text"] += shown
-        return [{"op": "text", "kind": kind, "text": shown}]
+    def update(self, compaction: Compaction) -> list[Operation]:
+        """Show a compaction unless its banner shows it already."""
+        is_known = self._records.get(compaction.id) == compaction
+        return [] if is_known else self._add(compaction)
 
-    def finish(self, kind: str, added: list[Operation]) -> list[Operation]:
-        """End a stream; the items of its entry leave out what a view has already."""
-        if kind not in self._streams:
-            return added
-        reused = [self._reusing(item, kind) for item in added]
-        del self._streams[kind]
-        return [*reused, {"op": "settle", "kind": kind}]
+    def fold(self, event: Event) -> list[Operation]:
+        """Operations that show an event of a compaction; none for other events."""
+        match event:
+            case CompactionStarted(trigger) if not self._is_quiet(trigger):
+                shown = self._items.show(notice_html(event))
+                self.running = shown[0]["key"]
+                return shown
+            case Compacted(compaction):
+                return self._add(compaction)
+            case CompactionUndone(compaction) | CompactionChanged(compaction):
+                return [*self._redraw(compaction), *self._end(notice_html(event))]
+            case CompactionSkipped(_, trigger) if self._is_quiet(trigger):
+                return self.drop_running()
+            case CompactionSkipped() | CompactionFailed():
+                return self._end(notice_html(event))
+        return []
 
-    def stop(self) -> list[Operation]:
-        """End all streams."""
-        return [op for kind in list(self._streams) for op in self.finish(kind, [])]
+    def drop_running(self) -> list[Operation]:
+        """Remove the banner of a compaction that runs."""
+        key, self.running = self.running, None
+        return [] if key is None else self._items.drop(key)
 
-    def _reusing(self, item: Operation, kind: str) -> Operation:
-        """The item without its streamed beginning, if it does begin with that.
+    def _add(self, compaction: Compaction) -> list[Operation]:
+        self._records[compaction.id] = compaction
+        if self._is_hidden(compaction):
+            return self.drop_running()
+        key = self.keys.get(compaction.id, self.running)
+        shown = self._items.show(compaction_html(compaction), key=key)
+        self.keys[compaction.id] = shown[0]["key"]
+        self.running = None
+        return shown
 
-        It may not: a block can refer to a link that is defined further down.
-        """
-        live = self._streams[kind]
-        streamed, mark = live["html"], MARKDOWN_START
-        if kind == "thinking":
-            streamed, mark = escape(live["text"]), TEXT_START
-        start, begins, rest = item["html"].partition(mark)
-        if not (streamed and begins and rest.startswith(streamed)):
-            return item
-        html = f"{start}{begins}{rest[len(streamed) :]}"
-        return {**item, "html": html, "streamed": kind}
+    def _redraw(self, compaction: Compaction) -> list[Operation]:
+        """Show the compaction as it is now, unless its banner is hidden."""
+        self._records[compaction.id] = compaction
+        key = self.keys.get(compaction.id)
+        if key is None and self._is_quiet(compaction.trigger):
+            return []
+        return self._items.show(compaction_html(compaction), key=key)
+
+    def _end(self, html: str) -> list[Operation]:
+        key, self.running = self.running, None
+        return self._items.show(html, key=key)
+
+    def _is_quiet(self, trigger: str) -> bool:
+        """True for triggers the user did not start and need not see."""
+        return trigger not in ("manual", EXCLUDED) and not self.notifies
+
+    def _is_hidden(self, compaction: Compaction) -> bool:
+        """Degraded compactions are shown: the summary was made without a model."""
+        return self._is_quiet(compaction.trigger) and compaction.status != "degraded"
 
 
-def _block_end(text: str) -> int:
-    """Index at which the last finished block of Markdown ends; 0 without one."""
-    fences = [found.start() for found in _FENCE.finditer(text)]
-    end = 0
-    for found in _BLOCK_END.finditer(text):
-        is_in_code = bisect_left(fences, found.end()) % 2 == 1
-        end = end if is_in_code else found.end()
-    return end
+class ApprovalCards:
+    """Cards of tool calls without a result, and the buttons on those that wait."""
+
+    def __init__(self, items: Items) -> None:
+        """Know no calls yet."""
+        self._items = items
+        self._waiting: Sequence[PendingCall] = ()
+        self._open: dict[int, Entry] = {}
+        self._questions: dict[int, PendingCall] = {}
+        self._extra: set[int] = set()
+        """Cards of calls that have no item of their own: a cell's."""
+
+    def clear(self) -> None:
+        """Forget the cards; the same calls still wait."""
+        self._open.clear()
+        self._questions.clear()
+        self._extra.clear()
+
+    def follow(self, key: int, entry: Entry) -> None:
+        """Note a call that has an item, or the result that ends one."""
+        if entry.is_call:
+            self._open[key] = entry
+        elif entry.role == "tool":
+            named = [k for k, c in self._open.items() if c.tool_id == entry.tool_id]
+            for answered in named[:1]:
+                del self._open[answered]
+
+    def wait_for(self, questions: Sequence[PendingCall]) -> list[Operation]:
+        """Let these calls wait for a decision, and no other ones."""
+        self._waiting = questions
+        return self.show()
+
+    def show(self) -> list[Operation]:
+        """Operations after which the cards show what waits."""
+        known = {question.ticket for question in self._questions.values()}
+        tickets = {question.ticket for question in self._waiting}
+        gone = [k for k, q in self._questions.items() if q.ticket not in tickets]
+        new = [question for question in self._waiting if question.ticket not in known]
+        closed = [operation for key in gone for operation in self._close(key)]
+        return [*closed, *map(self._ask, new)]
+
+    def state(self) -> list[dict[str, Any]]:
+        """The calls that wait, with the keys of their cards."""
+        return [
+            {
+                "ticket": question.ticket,
+                "key": key,
+                "tool": with_invisibles_escaped(question.call.tool_name),
+            }
+            for key, question in self._questions.items()
+        ]
+
+    def _ask(self, question: PendingCall) -> Operation:
+        """Put the buttons on the call's card, or add one for a cell's call."""
+        key = self._key_of(question.call)
+        html = waiting_html(question.call, question.ticket)
+        shown = self._items.add(html, key=key)
+        if key is None:
+            self._extra.add(shown)
+        self._questions[shown] = question
+        return {"op": "item", "key": shown, "html": html}
+
+    def _key_of(self, call: Entry) -> int | None:
+        """The card of this very call, or the oldest one of an equal call."""
+        free = {k: c for k, c in self._open.items() if k not in self._questions}
+        same = [key for key, other in free.items() if other is call]
+        equal = [key for key, other in free.items() if other == call]
+        return next(iter(same or equal), None)
+
+    def _close(self, key: int) -> list[Operation]:
+        question = self._questions.pop(key)
+        if key in self._extra:
+            self._extra.remove(key)
+            return self._items.drop(key)
+        return self._items.show(entry_html(question.call), key=key)

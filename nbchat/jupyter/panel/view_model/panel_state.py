@@ -235,12 +235,12 @@ class PanelState:
                 queue = list(map(displayable, waiting))
                 return self._set(queue=queue, **({"is_busy": True} if queue else {}))
             case TurnStarted():
-                self._transcript.start_turn()
+                self._transcript.turn_began = self._clock()
                 return self._set(is_busy=True, activity="Waiting for the model")
             case Stopping():
                 return self._set(activity="Stopping")
             case Idle():
-                self._transcript.stop_clock()
+                self._transcript.turn_began = None
                 return self._measure(is_busy=False, activity="", retry=None)
 
     def _set_waiting(self) -> list[Operation]:

@@ -1,20 +1,16 @@
-"""The transcript as the panel shows it: messages, costs, banners and approval cards."""
+"""The transcript as the panel shows it: messages, costs, and the streaming answer."""
 
+import re
 import time
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable
+from html import escape
 from typing import Any
 
-from nbchat.agent.approvals import PendingCall
 from nbchat.conversation.costs import TurnCost, last_turn_cost, turn_costs, usage_text
-from nbchat.conversation.entries import EXCLUDED, Compaction, Entry
+from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.events import (
     Branched,
-    Compacted,
-    CompactionChanged,
-    CompactionFailed,
-    CompactionSkipped,
-    CompactionStarted,
-    CompactionUndone,
     Event,
     PinsChanged,
     SavingFailed,
@@ -26,22 +22,32 @@ from nbchat.conversation.events import (
 )
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import ends_with_answer
-from nbchat.jupyter.panel.view_model.items import Items, LiveText, Operation
-from nbchat.rendering.banners import compaction_html, notice_html
+from nbchat.jupyter.panel.view_model.items import (
+    ApprovalCards,
+    Banners,
+    Items,
+    Operation,
+)
+from nbchat.rendering.banners import notice_html
 from nbchat.rendering.conversation import timeline
 from nbchat.rendering.entries import (
+    MARKDOWN_START,
+    TEXT_START,
     entry_html,
     note_html,
     usage_html,
-    waiting_html,
-    with_invisibles_escaped,
 )
+from nbchat.rendering.markdown import displayable, markdown_html
 
 STOP_NOTES: dict[StopReason, str] = {
     "max_tokens": "The answer was cut at the model's output limit.",
     "max_steps": "Stopped: the turn reached its limit of steps.",
     "refusal": "The model declined to answer.",
 }
+
+# A blank line ends a block, unless a list, quote or indented part goes on after it.
+_BLOCK_END = re.compile(r"(?<!\n)\n{2,}+(?=\S)(?![-*+>|]|\d+(?:[.)]|\Z))")
+_FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 
 
 class TranscriptView:
@@ -59,7 +65,8 @@ class TranscriptView:
         """How many entries of the session are shown; the one index kept here."""
         self._has_cost = False
         """Whether the newest turn has its line of costs."""
-        self._began: float | None = None
+        self.turn_began: float | None = None
+        """Time of the clock; None while no turn runs."""
 
     def snapshot(self) -> dict[str, Any]:
         """The newest page of items, and what streams."""
@@ -86,14 +93,6 @@ class TranscriptView:
             case Branched() | PinsChanged() | SavingFailed():
                 return self._items.show(notice_html(event))
         return self.banners.fold(event)
-
-    def start_turn(self) -> None:
-        """Measure the time of the turn from now on."""
-        self._began = self._clock()
-
-    def stop_clock(self) -> None:
-        """Forget when the turn began."""
-        self._began = None
 
     def note(self, text: str) -> list[Operation]:
         """Show the answer of a command."""
@@ -168,7 +167,7 @@ class TranscriptView:
         A turn that still runs gets its line when it ends.
         """
         is_answered = ends_with_answer(session.transcript)
-        is_running = self._began is not None and self._shown > 0 and not is_answered
+        is_running = self.turn_began is not None and self._shown > 0 and not is_answered
         end = len(session.transcript)
         lines, has_cost = {}, False
         for turn in turn_costs(session):
@@ -185,178 +184,77 @@ class TranscriptView:
         if turn is None or not turn.requests:
             return []
         self._has_cost = True
-        seconds = None if self._began is None else self._clock() - self._began
+        seconds = None if self.turn_began is None else self._clock() - self.turn_began
         return self._items.show(usage_html(_cost_text(turn, seconds)))
 
     def _end_turn(self, session: Session | None) -> list[Operation]:
         """Drop what did not finish, and show the costs unless they are shown."""
-        ended = [*self._live.stop(), *self.banners.drop_running()]
+        ended = self._live.stop()
+        if self.banners.running is not None:
+            ended += self.banners.drop_running()
         costs = self._show_cost(session) if session else []
-        self.stop_clock()
+        self.turn_began = None
         return [*ended, *costs]
 
 
-class Banners:
-    """Banners of compactions: a running one is replaced by its outcome.
+class LiveText:
+    """Answer and thinking that stream in: finished blocks as HTML, the rest as text.
 
-    Without `notifies` automatic compactions have none, unless the summary is degraded.
+    Nothing is sent twice: the item of the finished entry reuses what was streamed.
     """
 
-    def __init__(self, items: Items) -> None:
-        """Show none yet."""
-        self._items = items
-        self.keys: dict[str, int] = {}
-        """The items that are banners, by the ids of their compactions."""
-        self._records: dict[str, Compaction] = {}
-        self._running: int | None = None
-        self.notifies = True
-        """Whether automatic compactions have a banner."""
+    def __init__(self) -> None:
+        """Start with no stream."""
+        self._streams: dict[str, dict[str, str]] = {}
 
-    def clear(self) -> None:
-        """Forget all."""
-        self.keys.clear()
-        self._records.clear()
-        self._running = None
+    def snapshot(self) -> dict[str, dict[str, str]]:
+        """All streams, for a view that opens later."""
+        return {kind: dict(stream) for kind, stream in self._streams.items()}
 
-    def restore(self, compaction: Compaction) -> None:
-        """Add a banner that is rendered when a view asks for it."""
-        self._records[compaction.id] = compaction
-        if not self._is_hidden(compaction):
-            self.keys[compaction.id] = self._items.add(compaction)
+    def write(self, text: str) -> list[Operation]:
+        """Add to the answer; finished blocks become HTML while it goes on."""
+        appended = self.append("assistant", text)
+        live = self._streams["assistant"]
+        cut = _block_end(live["text"]) if "\n" in live["text"][-len(text) - 3 :] else 0
+        if not cut:
+            return appended
+        html, rest = markdown_html(live["text"][:cut]), live["text"][cut:]
+        self._streams["assistant"] = {"html": live["html"] + html, "text": rest}
+        return [{"op": "block", "kind": "assistant", "html": html, "text": rest}]
 
-    def update(self, compaction: Compaction) -> list[Operation]:
-        """Show a compaction unless its banner shows it already."""
-        is_known = self._records.get(compaction.id) == compaction
-        return [] if is_known else self._add(compaction)
+    def append(self, kind: str, text: str) -> list[Operation]:
+        """Add text to a stream as it is."""
+        shown = displayable(text)
+        live = self._streams.setdefault(kind, {"html": "", "text": ""})
+        live["text"] += shown
+        return [{"op": "text", "kind": kind, "text": shown}]
 
-    def fold(self, event: Event) -> list[Operation]:
-        """Operations that show an event of a compaction; none for other events."""
-        match event:
-            case CompactionStarted(trigger) if not self._is_quiet(trigger):
-                shown = self._items.show(notice_html(event))
-                self._running = shown[0]["key"]
-                return shown
-            case Compacted(compaction):
-                return self._add(compaction)
-            case CompactionUndone(compaction) | CompactionChanged(compaction):
-                return [*self._redraw(compaction), *self._end(notice_html(event))]
-            case CompactionSkipped(_, trigger) if self._is_quiet(trigger):
-                return self.drop_running()
-            case CompactionSkipped() | CompactionFailed():
-                return self._end(notice_html(event))
-        return []
+    def finish(self, kind: str, added: list[Operation]) -> list[Operation]:
+        """End a stream; the items of its entry leave out what a view has already."""
+        if kind not in self._streams:
+            return added
+        reused = [self._reusing(item, kind) for item in added]
+        del self._streams[kind]
+        return [*reused, {"op": "settle", "kind": kind}]
 
-    def drop_running(self) -> list[Operation]:
-        """Remove the banner of a compaction that runs."""
-        key, self._running = self._running, None
-        return [] if key is None else self._items.drop(key)
+    def stop(self) -> list[Operation]:
+        """End all streams."""
+        return [op for kind in list(self._streams) for op in self.finish(kind, [])]
 
-    def _add(self, compaction: Compaction) -> list[Operation]:
-        self._records[compaction.id] = compaction
-        if self._is_hidden(compaction):
-            return self.drop_running()
-        key = self.keys.get(compaction.id, self._running)
-        shown = self._items.show(compaction_html(compaction), key=key)
-        self.keys[compaction.id] = shown[0]["key"]
-        self._running = None
-        return shown
+    def _reusing(self, item: Operation, kind: str) -> Operation:
+        """The item without its streamed beginning, if it does begin with that.
 
-    def _redraw(self, compaction: Compaction) -> list[Operation]:
-        """Show the compaction as it is now, unless its banner is hidden."""
-        self._records[compaction.id] = compaction
-        key = self.keys.get(compaction.id)
-        if key is None and self._is_quiet(compaction.trigger):
-            return []
-        return self._items.show(compaction_html(compaction), key=key)
-
-    def _end(self, html: str) -> list[Operation]:
-        key, self._running = self._running, None
-        return self._items.show(html, key=key)
-
-    def _is_quiet(self, trigger: str) -> bool:
-        """True for triggers the user did not start and need not see."""
-        return trigger not in ("manual", EXCLUDED) and not self.notifies
-
-    def _is_hidden(self, compaction: Compaction) -> bool:
-        """Degraded compactions are shown: the summary was made without a model."""
-        return self._is_quiet(compaction.trigger) and compaction.status != "degraded"
-
-
-class ApprovalCards:
-    """Cards of tool calls without a result, and the buttons on those that wait."""
-
-    def __init__(self, items: Items) -> None:
-        """Know no calls yet."""
-        self._items = items
-        self._waiting: Sequence[PendingCall] = ()
-        self._open: dict[int, Entry] = {}
-        self._questions: dict[int, PendingCall] = {}
-        self._extra: set[int] = set()
-        """Cards of calls that have no item of their own: a cell's."""
-
-    def clear(self) -> None:
-        """Forget the cards; the same calls still wait."""
-        self._open.clear()
-        self._questions.clear()
-        self._extra.clear()
-
-    def follow(self, key: int, entry: Entry) -> None:
-        """Note a call that has an item, or the result that ends one."""
-        if entry.is_call:
-            self._open[key] = entry
-        elif entry.role == "tool":
-            named = [k for k, c in self._open.items() if c.tool_id == entry.tool_id]
-            for answered in named[:1]:
-                del self._open[answered]
-
-    def wait_for(self, questions: Sequence[PendingCall]) -> list[Operation]:
-        """Let these calls wait for a decision, and no other ones."""
-        self._waiting = questions
-        return self.show()
-
-    def show(self) -> list[Operation]:
-        """Operations after which the cards show what waits."""
-        known = {question.ticket for question in self._questions.values()}
-        tickets = {question.ticket for question in self._waiting}
-        gone = [k for k, q in self._questions.items() if q.ticket not in tickets]
-        new = [question for question in self._waiting if question.ticket not in known]
-        closed = [operation for key in gone for operation in self._close(key)]
-        return [*closed, *map(self._ask, new)]
-
-    def state(self) -> list[dict[str, Any]]:
-        """The calls that wait, with the keys of their cards."""
-        return [
-            {
-                "ticket": question.ticket,
-                "key": key,
-                "tool": with_invisibles_escaped(question.call.tool_name),
-            }
-            for key, question in self._questions.items()
-        ]
-
-    def _ask(self, question: PendingCall) -> Operation:
-        """Put the buttons on the call's card, or add one for a cell's call."""
-        key = self._key_of(question.call)
-        html = waiting_html(question.call, question.ticket)
-        shown = self._items.add(html, key=key)
-        if key is None:
-            self._extra.add(shown)
-        self._questions[shown] = question
-        return {"op": "item", "key": shown, "html": html}
-
-    def _key_of(self, call: Entry) -> int | None:
-        """The card of this very call, or the oldest one of an equal call."""
-        free = {k: c for k, c in self._open.items() if k not in self._questions}
-        same = [key for key, other in free.items() if other is call]
-        equal = [key for key, other in free.items() if other == call]
-        return next(iter(same or equal), None)
-
-    def _close(self, key: int) -> list[Operation]:
-        question = self._questions.pop(key)
-        if key in self._extra:
-            self._extra.remove(key)
-            return self._items.drop(key)
-        return self._items.show(entry_html(question.call), key=key)
+        It may not: a block can refer to a link that is defined further down.
+        """
+        live = self._streams[kind]
+        streamed, mark = live["html"], MARKDOWN_START
+        if kind == "thinking":
+            streamed, mark = escape(live["text"]), TEXT_START
+        start, begins, rest = item["html"].partition(mark)
+        if not (streamed and begins and rest.startswith(streamed)):
+            return item
+        html = f"{start}{begins}{rest[len(streamed) :]}"
+        return {**item, "html": html, "streamed": kind}
 
 
 def _position_of(entry: Entry, position: int) -> int | None:
@@ -373,3 +271,13 @@ def _cost_text(turn: TurnCost, seconds: float | None = None) -> str:
 def _duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s" if minutes else f"{max(seconds, 0.1):.1f} s"
+
+
+def _block_end(text: str) -> int:
+    """Index at which the last finished block of Markdown ends; 0 without one."""
+    fences = [found.start() for found in _FENCE.finditer(text)]
+    end = 0
+    for found in _BLOCK_END.finditer(text):
+        is_in_code = bisect_left(fences, found.end()) % 2 == 1
+        end = end if is_in_code else found.end()
+    return end
