@@ -1,1 +1,1 @@
-"""What can be set, where each value is from, and what a site forbids."""
+"""Settings: the table, where values come from, and how a running chat follows."""

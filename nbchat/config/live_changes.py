@@ -5,7 +5,7 @@ from typing import Any
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.policies import policy_named
-from nbchat.config.factory import (
+from nbchat.config.parts import (
     Namespace,
     connect_as,
     encoding_of,
@@ -91,11 +91,14 @@ class LiveSettings:
         """
         model = agent.provider.name
         text = _with_provider(name, text, scope, model)
-        value = self._checked(name, text, model)
+        config = self.in_force(model)
+        value = _checked(config, name, text)
         is_overridden = name in self.config.explicit
         applies = scope in scopes_of(model) and not is_overridden
         if applies:
-            self._apply(agent, [name], self._as_if_stored(model, name, scope, value))
+            in_force = self._in_force_after(model, name, scope, value)
+            setattr(config, name, in_force)
+            self._apply(agent, [name], config)
         try:
             self._store.set_setting(scope, name, value)
         except StoreError:
@@ -155,30 +158,14 @@ class LiveSettings:
                 apply_setting(agent, config, name)
         self._changed(config)
 
-    def _checked(self, name: str, text: str, model: str) -> object:
-        """The value to store; None removes it. Raises ConfigError."""
-        if name not in MODEL_SETTINGS:
-            raise ConfigError(_not_stored(name))
-        row, wanted = TABLE[name], self.in_force(model)
-        if text == DEFAULT:
-            refuse_locked(**{name: row.default})
-            return None
-        value = row.parse(text)
-        refuse_locked(**{name: value})
-        setattr(wanted, name, value)
-        policy_of(wanted)  # raises if no model could work with it
-        return value
-
-    def _as_if_stored(self, model: str, name: str, scope: str, value: Any) -> NbChat:
-        """The settings for a model as they will be once `value` is stored."""
+    def _in_force_after(self, model: str, name: str, scope: str, value: Any) -> Any:
+        """The value of a setting for a model once `value` is stored for `scope`."""
         scopes = scopes_of(model)
         others = self._store.settings([each for each in scopes if each != scope])
         other_scope, other = others.get(name, ("", None))
         if value is None or scopes.index(other_scope) > scopes.index(scope):
             value = other
-        config = self.in_force(model)
-        setattr(config, name, getattr(self.config, name) if value is None else value)
-        return config
+        return getattr(self.config, name) if value is None else value
 
     def _follow(self, agent: Agent, name: str) -> None:
         if agent.is_answering:
@@ -327,6 +314,22 @@ def _with_provider(name: str, text: str, scope: str, model: str) -> str:
     kind = kind_of(model)
     is_name_alone = name in WRITERS and ":" not in text and text not in (DEFAULT, EMPTY)
     return f"{kind}:{text}" if is_name_alone and not scope and kind in KINDS else text
+
+
+def _checked(config: NbChat, name: str, text: str) -> Any:
+    """The value to store; None removes it. Raises ConfigError."""
+    if name not in MODEL_SETTINGS:
+        raise ConfigError(_not_stored(name))
+    row = TABLE[name]
+    if text == DEFAULT:
+        refuse_locked(**{name: row.default})
+        return None
+    value = row.parse(text)
+    refuse_locked(**{name: value})
+    wanted = config.copy()
+    setattr(wanted, name, value)
+    policy_of(wanted)  # raises if no model could work with it
+    return value
 
 
 def _not_stored(name: str) -> str:

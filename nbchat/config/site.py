@@ -1,11 +1,11 @@
-"""What a site has set and locked: `nbchat_config.d/*.json` in Jupyter's config folders.
+"""Read site files: settings and locks in `nbchat_config.d/*.json`.
 
     {"NbChat": {"policy": "tiered"}, "locked": ["policy"]}
 
-Files are merged in the order of their names, whatever folder they are in; of two files
-with one name, that in the folder Jupyter lists first counts more. A locked setting is
-set by the folder that locks it and those Jupyter lists after it, which belong to the
-environment and the system: no file of a user's own gets past it.
+The files of all Jupyter config folders are merged in the order of their names; of two
+files with the same name, the one in the folder that Jupyter lists first wins. Only the
+folder that locks a setting, and folders that Jupyter lists after it (environment and
+system), can set its value: a user's own files cannot.
 """
 
 import json
@@ -23,28 +23,28 @@ FOLDER = "nbchat_config.d"
 
 @dataclass(frozen=True, slots=True)
 class SiteFile:
-    """One file: the settings it gives a value, and those it locks."""
+    """One file: its values, and the settings it locks."""
 
     path: Path
     rank: int
-    """The place of its folder in Jupyter's list; the last one is the system's."""
+    """Index of its folder in Jupyter's list; the system's folder is last."""
     values: Mapping[str, Any]
     locked: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """All files merged."""
+    """All site files, merged."""
 
     values: Mapping[str, Any]
     origins: Mapping[str, Path]
-    """The file each value is from."""
+    """The file that sets each value."""
     locks: Mapping[str, Path]
-    """The file that locks a setting."""
+    """The file that locks each locked setting."""
 
 
 def read_site() -> Site:
-    """The site's settings and locks; raises ConfigError naming a broken file."""
+    """Read and merge all site files; raises ConfigError naming a broken file."""
     folders = list(enumerate(dict.fromkeys(jupyter_config_path())))
     files = [
         _read(path, rank)

@@ -1,4 +1,4 @@
-"""What a site locks holds against everybody above it."""
+"""Site files: locks hold against every other layer."""
 
 import json
 import re
@@ -14,7 +14,7 @@ from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
 from nbchat.config.factory import build_agent
 from nbchat.config.preferences import settings_in_force, with_preferences
-from nbchat.config.settings import NbChat, settings
+from nbchat.config.settings import TABLE, NbChat, settings
 from nbchat.errors import ConfigError
 from nbchat.providers.openai import OpenAIProvider
 from nbchat.storage.store import SessionStore
@@ -25,7 +25,7 @@ Write = Callable[..., Path]
 
 @pytest.fixture
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
-    """Write a file of the user's own, or one of the site's, which Jupyter lists later."""
+    """Write a site file of the user or, in a folder Jupyter lists later, of the system."""
     folders = {name: tmp_path / name for name in ("of-user", "of-site")}
     monkeypatch.setenv("JUPYTER_CONFIG_PATH", ":".join(map(str, folders.values())))
 
@@ -58,15 +58,13 @@ def test_ipythons_configuration_has_no_effect_on_a_locked_setting(lock, caplog):
     assert str(lock) in caplog.text
 
 
-def test_a_layer_that_agrees_with_a_lock_is_not_complained_about(
-    lock, monkeypatch, caplog
-):
+def test_a_layer_that_agrees_with_a_lock_is_not_logged(lock, monkeypatch, caplog):
     monkeypatch.setenv("NBCHAT_POLICY", "tiered")
     assert settings(policy="tiered").policy == "tiered"
     assert caplog.text == ""
 
 
-def test_code_that_would_change_a_locked_setting_is_told_which_file_locks_it(lock):
+def test_code_that_changes_a_locked_setting_is_refused_with_the_file(lock):
     for refused in (
         lambda: settings(policy="off"),
         lambda: build_agent(NbChat(policy="off")),
@@ -112,14 +110,14 @@ def test_the_line_about_a_lock_shows_no_password(write, name, value, shown):
 
 
 @pytest.mark.parametrize("name", ["00-first.json", "50-hub.json", "99-last.json"])
-def test_no_file_of_the_users_own_gets_past_a_sites_lock(lock, write, name):
+def test_a_file_of_the_user_cannot_change_a_locked_setting(lock, write, name):
     write(name, ("policy",), whose="of-user", policy="off", keep=3)
     found = settings()
     assert (found.policy, found.keep) == ("tiered", 3)
     assert found.locks["policy"] == lock
 
 
-def test_a_site_may_overrule_what_it_locked_by_a_later_file(lock, write):
+def test_a_later_file_of_the_system_can_change_a_locked_setting(lock, write):
     write("60-hub.json", whose="of-site", policy="early")
     assert settings().policy == "early"
     assert settings().locks["policy"] == lock
@@ -138,7 +136,7 @@ def test_a_preference_never_changes_a_locked_setting(lock, tmp_path):
     assert build_agent(settings(), store=store).engine.policy.name == "tiered"
 
 
-def test_setting_a_locked_preference_is_refused_before_it_is_kept(lock, tmp_path):
+def test_a_locked_setting_cannot_be_stored(lock, tmp_path):
     store = SessionStore(f"sqlite:///{tmp_path / 'sessions.db'}")
     agent = Agent(ScriptedProvider())
     for value in ("off", "default"):
@@ -148,9 +146,7 @@ def test_setting_a_locked_preference_is_refused_before_it_is_kept(lock, tmp_path
     assert Commands(store)(agent, "/set policy tiered")
 
 
-def test_where_a_site_locks_the_server_every_model_is_asked_there(
-    write, tmp_path, monkeypatch
-):
+def test_a_locked_base_url_is_used_for_every_model(write, tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-none")
     url = "http://127.0.0.1:1/v1"
@@ -188,7 +184,7 @@ def test_config_refuses_a_locked_setting_in_one_line_and_others_still_change(
     shell.history_manager.end_session()
 
 
-def test_a_lock_on_a_setting_that_is_none_is_named_with_its_file(write):
+def test_a_lock_on_an_unknown_setting_is_refused_with_its_file(write):
     file = write("50-hub.json", ("polcy",), whose="of-site")
     with pytest.raises(ConfigError, match="locks 'polcy': unknown setting"):
         settings()
@@ -196,7 +192,7 @@ def test_a_lock_on_a_setting_that_is_none_is_named_with_its_file(write):
         settings()
 
 
-def test_locks_that_are_no_list_of_names_are_told_with_their_file(write):
+def test_locks_that_are_no_list_of_names_are_refused_with_their_file(write):
     for locked in ("policy", {"policy": True}, [1]):
         file = write("50-hub.json", locked, whose="of-site")
         with pytest.raises(ConfigError, match='"locked" must be a list') as error:
@@ -204,7 +200,7 @@ def test_locks_that_are_no_list_of_names_are_told_with_their_file(write):
         assert str(file) in str(error.value)
 
 
-def test_every_setting_tells_where_it_is_from(lock, write, monkeypatch):
+def test_every_setting_has_its_origin(lock, write, monkeypatch):
     file = write("60-hub.json", whose="of-site", keep=2, window=9_000)
     monkeypatch.setenv("NBCHAT_WINDOW", "8000")
     monkeypatch.setenv("NBCHAT_POLICY", "off")
@@ -214,3 +210,9 @@ def test_every_setting_tells_where_it_is_from(lock, write, monkeypatch):
     assert found["bullets"] == "IPython's configuration"
     assert found["max_steps"] == "code"
     assert found["policy"] == f"site file {lock}"
+
+
+def test_the_packaged_site_file_repeats_defaults_of_the_table():
+    folder = Path(__file__).parents[2] / "jupyter-config" / "nbchat_config.d"
+    values = json.loads((folder / "10-defaults.json").read_text())["NbChat"]
+    assert values == {name: TABLE[name].default for name in values}

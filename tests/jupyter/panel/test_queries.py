@@ -2,7 +2,6 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from panel_protocol import known
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import Policy
+from nbchat.config.preferences import SettingInForce
 from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.session import Session
 from nbchat.jupyter.panel.queries.choices import settings_list
@@ -23,19 +23,6 @@ from nbchat.jupyter.panel.queries.history import (
 from nbchat.testing import ScriptedProvider, says
 
 LONG = "The printer on the second floor is offline. " * 40
-
-
-@dataclass(frozen=True)
-class Row:
-    """A setting as somebody else knows it."""
-
-    name: str = "window_share"
-    value: str = "0.8"
-    help: str = "How full the window may become."
-    kind: str = "float"
-    origin: str = "default"
-    choices: tuple[str, ...] = ()
-    scope: str | None = None
 
 
 def agent_that_said(*texts: str, **options: Any) -> Agent:
@@ -194,8 +181,10 @@ def test_history_shows_hostile_text_as_text() -> None:
 
 def test_settings_are_listed_with_the_scopes_of_the_model() -> None:
     agent = Agent(ScriptedProvider(name="openai:gpt-5"))
-    choice = Row("policy", "auto", kind="choice", choices=("auto", "off"))
-    answer = known(settings_list(agent, lambda _agent: [Row(), choice]))
+    share = SettingInForce("window_share", "0.8", "Help.", "float", "default")
+    policies = ("auto", "off")
+    policy = SettingInForce("policy", "auto", "Help.", "choice", "default", policies)
+    answer = known(settings_list(agent, lambda _agent: [share, policy]))
     assert (answer["provider"], answer["model"]) == ("openai", "openai:gpt-5")
     assert [row["name"] for row in answer["settings"]] == ["window_share", "policy"]
     assert answer["settings"][1]["choices"] == ["auto", "off"]

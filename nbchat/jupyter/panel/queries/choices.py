@@ -1,11 +1,12 @@
 """Queries for what can be chosen: settings, models, and completions while typing."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.attachments.mentions import Resolver
 from nbchat.chat.attachments.value_preview import is_secret_name
+from nbchat.config.preferences import SettingInForce
 from nbchat.conversation.namespace import is_fit, type_name
 from nbchat.providers.base import Provider
 from nbchat.providers.connect import list_models
@@ -22,39 +23,7 @@ REFERENCES = {
 """What `@` can name besides variables."""
 
 
-class Setting(Protocol):
-    """A setting, with its value for the present model."""
-
-    @property
-    def name(self) -> str:
-        """Its name, as `/set` takes it."""
-
-    @property
-    def value(self) -> str:
-        """Its value; of a bool "true" or "false"."""
-
-    @property
-    def help(self) -> str:
-        """What it does, in a sentence."""
-
-    @property
-    def kind(self) -> str:
-        """One of choice, bool, int, float and text."""
-
-    @property
-    def origin(self) -> str:
-        """Where the value comes from."""
-
-    @property
-    def choices(self) -> Sequence[str]:
-        """The values of a choice; empty for other kinds."""
-
-    @property
-    def scope(self) -> str | None:
-        """The scope of the saved value, which `/set name default for` removes."""
-
-
-Settings = Callable[[Agent], Iterable[Setting]]
+Settings = Callable[[Agent], Iterable[SettingInForce]]
 """Lists the settings for an agent's model."""
 
 CommandList = Callable[[], Mapping[str, str]]
@@ -94,7 +63,7 @@ def completions(
     }
 
 
-def _setting(setting: Setting) -> dict[str, Any]:
+def _setting(setting: SettingInForce) -> dict[str, Any]:
     texts = ("name", "value", "help", "kind", "origin")
     row: dict[str, Any] = {name: displayable(getattr(setting, name)) for name in texts}
     scope = None if setting.scope is None else displayable(setting.scope)

@@ -1,0 +1,99 @@
+"""What the settings describe: the policy, the models and the tokenizer of a chat."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from nbchat.compaction.policies import Policy, policy_named
+from nbchat.compaction.summary_entry import LiveVariables
+from nbchat.config.settings import TABLE, NbChat, is_locked
+from nbchat.conversation.namespace import reader
+from nbchat.providers.base import Provider, SupportsSiblings
+from nbchat.providers.connect import connect, default_model
+from nbchat.providers.tokens import CHARACTERS
+
+RECALLING_HOSTS = ("api.openai.com", "api.anthropic.com")
+"""Servers whose chat models all call tools; others may refuse a request with tools."""
+
+POLICY_FIELDS = {
+    name: row.apply.removeprefix("policy.")
+    for name, row in TABLE.items()
+    if row.apply.startswith("policy.")
+}
+"""Settings that replace a field of the policy, each with the field's name."""
+
+Namespace = Callable[[], Mapping[str, object]]
+"""Returns the notebook's variables, which summaries may list."""
+
+
+def set_attributes(config: NbChat, names: Iterable[str] = TABLE, **owners: Any) -> None:
+    """Set the attributes that take a setting's value as it is; an empty text is None.
+
+    The table names them, as in "engine.summary_prompt".
+    """
+    for name in names:
+        owner, _, attribute = TABLE[name].apply.partition(".")
+        if attribute and owner in owners:
+            value = getattr(config, name)
+            setattr(owners[owner], attribute, None if value == "" else value)
+
+
+def live_variables(config: NbChat, namespace: Namespace | None) -> LiveVariables | None:
+    """What lists the notebook's variables for summaries; None if it may not."""
+    return reader(namespace) if namespace and config.live_variables else None
+
+
+def encoding_of(config: NbChat) -> str:
+    """The encoding to count tokens with; empty for the model's own."""
+    return CHARACTERS if config.tokenizer == CHARACTERS else ""
+
+
+def policy_of(config: NbChat, base: Policy | None = None) -> Policy:
+    """The policy with the fields that are set on their own.
+
+    `base` replaces the configured policy.
+    """
+    fields = {field: getattr(config, name) for name, field in POLICY_FIELDS.items()}
+    fields |= {} if config.automatic else {"meter": "off"}
+    given = {name: value for name, value in fields.items() if value is not None}
+    return replace(base or policy_named(config.policy), **given)
+
+
+def connect_as(
+    config: NbChat, name: str, current: Provider, *, window: int | None = None
+) -> Provider:
+    """Connect to a model by name, for a chat that uses `current`.
+
+    A model of the same provider is reached at the same server with the same key. If a
+    site locks `base_url`, every model is reached there.
+    """
+    kind, _, model = name.partition(":")
+    if is_locked("base_url"):
+        return connect(name, base_url=config.base_url, window=window)
+    is_same_kind = kind == kind_of(current.name)
+    if model and is_same_kind and isinstance(current, SupportsSiblings):
+        return current.sibling(model, window=window)
+    is_configured = kind == kind_of(config.model or default_model())
+    base_url = config.base_url if is_configured else ""
+    return connect(name, base_url=base_url, window=window)
+
+
+def kind_of(model: str) -> str:
+    """The provider in a model's name."""
+    return model.partition(":")[0]
+
+
+def writer_model(
+    name: str, config: NbChat, provider: Provider
+) -> str | Provider | None:
+    """The model that writes summaries; a name without provider means the chat's."""
+    if ":" not in name:
+        return name or None
+    return provider if name == provider.name else connect_as(config, name, provider)
+
+
+def offers_recall(config: NbChat, provider: Provider) -> bool:
+    """Whether to offer the recall tool: as set, else where tools always work."""
+    if config.recall is not None:
+        return bool(config.recall)
+    return isinstance(provider, SupportsSiblings) and provider.host in RECALLING_HOSTS
