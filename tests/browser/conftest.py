@@ -1,7 +1,9 @@
-"""One lab and one page for all browser tests, one notebook tab for each."""
+"""One browser, one JupyterLab and one blank page for all browser tests."""
 
+import os
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,8 @@ from labkit import (
     lab_server,
     load_lab,
 )
-from playwright.sync_api import Page, expect
+from panel_page import OpenPanelPage, PanelPage, PanelServer, comms_through
+from playwright.sync_api import BrowserContext, Error, Page, expect
 
 SCREENSHOTS = REPOSITORY / "test-output"
 
@@ -37,13 +40,87 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 
 @pytest.fixture(scope="session")
-def page(lab: Lab) -> Iterator[Page]:
-    """A page of Chromium, which is closed when all tests are done."""
+def context() -> Iterator[BrowserContext]:
+    """The windows of one Chromium, which is closed when all tests are done."""
+    if CHROMIUM is None:
+        pytest.skip("no Chromium: `apt-get install chromium`, or set NBCHAT_CHROMIUM")
     with chromium() as browser:
         context = browser.new_context(viewport={"width": 1280, "height": 900})
         context.set_default_timeout(TIMEOUT_MILLISECONDS)
         expect.set_options(timeout=TIMEOUT_MILLISECONDS)
-        yield context.new_page()
+        yield context
+
+
+@pytest.fixture(scope="session")
+def lab_page(context: BrowserContext) -> Page:
+    """The tab in which JupyterLab is."""
+    return context.new_page()
+
+
+@pytest.fixture(scope="session")
+def blank_page(context: BrowserContext) -> Page:
+    """The tab for panels without JupyterLab."""
+    return context.new_page()
+
+
+@pytest.fixture
+def page(request: pytest.FixtureRequest) -> Page:
+    """The tab that a test uses: the blank page if it opens panels there, else the lab's."""
+    is_blank = "open_panel_page" in request.fixturenames
+    used: Page = request.getfixturevalue("blank_page" if is_blank else "lab_page")
+    used.bring_to_front()
+    return used
+
+
+@pytest.fixture(scope="session")
+def panel_server() -> Iterator[PanelServer]:
+    """What serves the blank page."""
+    server = PanelServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def open_panel_page(
+    page: Page,
+    panel_server: PanelServer,
+    request: pytest.FixtureRequest,
+    screenshot: Callable[[str], Path],
+) -> Iterator[OpenPanelPage]:
+    """Open the blank page with the given cells; afterwards it must have no faults."""
+    opened: list[PanelPage] = []
+    environment = dict(os.environ)
+
+    def open_one(*cells: str) -> PanelPage:
+        opened.append(PanelPage(page, panel_server, cells))
+        return opened[-1]
+
+    with faultless(page, request, screenshot), comms_through(panel_server):
+        yield open_one
+        for each in opened:
+            each.close()
+    os.environ.clear()
+    os.environ.update(environment)
+
+
+@contextmanager
+def faultless(
+    page: Page, request: pytest.FixtureRequest, screenshot: Callable[[str], Path]
+) -> Iterator[None]:
+    """Assert that no script of the page fails; a failed test leaves a screenshot."""
+    faults: list[str] = []
+
+    def note(error: Error) -> None:
+        if not any(own in str(error) for own in OWN_FAULTS):
+            faults.append(str(error))
+
+    failed_before = request.session.testsfailed
+    page.on("pageerror", note)
+    yield
+    page.remove_listener("pageerror", note)
+    if request.session.testsfailed > failed_before:
+        screenshot("end")
+    assert faults == []
 
 
 @pytest.fixture(params=["Light", "Dark"])
@@ -78,8 +155,6 @@ def open_notebook(
 ) -> Iterator[OpenNotebook]:
     """Open a notebook with the given cells; afterwards the page must have no faults."""
     opened: list[Notebook] = []
-    faults: list[str] = []
-    page.on("pageerror", lambda error: faults.append(str(error)))
 
     def open_one(*cells: str) -> Notebook:
         name = f"{re.sub(r'[^a-z]+', '-', request.node.name)}-{len(opened)}.ipynb"
@@ -88,10 +163,7 @@ def open_notebook(
         opened.append(notebook)
         return notebook
 
-    yield open_one
-    screenshot("end")
-    for notebook in opened:
-        notebook.close()
-    assert [
-        fault for fault in faults if not any(own in fault for own in OWN_FAULTS)
-    ] == []
+    with faultless(page, request, screenshot):
+        yield open_one
+        for notebook in opened:
+            notebook.close()

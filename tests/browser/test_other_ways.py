@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from labkit import Notebook
+from panel_page import OpenPanelPage, PanelPage
 from panels import ask, is_idle, panel_of
 from playwright.sync_api import Locator, Page, expect
 
@@ -40,10 +41,10 @@ ODD = '/not a command\n\n  "two" spaces, {braces} and $HOME & <b>\n'
 
 
 def ways_notebook(
-    open_notebook: OpenNotebook, script: str, options: str = ""
-) -> Notebook:
+    open_panel_page: OpenPanelPage, script: str, options: str = ""
+) -> PanelPage:
     """A notebook with a panel whose sessions are kept in a store of its own."""
-    return open_notebook(
+    return open_panel_page(
         f"{SETUP}\nprovider = ScriptedProvider({script})\n"
         f"ui = ChatUI(Agent(provider, {options}), commands=known, "
         "branch=known.branch, store=store, command_list=lambda: known.help_lines)\nui",
@@ -58,10 +59,10 @@ def line(panel: Locator, text: str) -> Locator:
 
 
 def test_an_earlier_message_is_edited_and_the_old_way_is_gone_back_to(
-    open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+    open_panel_page: OpenPanelPage, page: Page, screenshot: Screenshot
 ) -> None:
     script = "says('One.'), says('Two.'), says('Another two.'), says('Third.')"
-    notebook = ways_notebook(open_notebook, script)
+    notebook = ways_notebook(open_panel_page, script)
     panel = panel_of(notebook)
     ask(panel, "\n \n    if late:\n        wait()\n\n")
     assert notebook.run(1).inner_text().strip() == r"'    if late:\n        wait()'"
@@ -100,9 +101,9 @@ def test_an_earlier_message_is_edited_and_the_old_way_is_gone_back_to(
 
 
 def test_a_draft_and_a_rewrite_outlive_another_edit_and_a_new_session(
-    open_notebook: OpenNotebook,
+    open_panel_page: OpenPanelPage,
 ) -> None:
-    panel = panel_of(ways_notebook(open_notebook, "says('One.'), says('Two.')"))
+    panel = panel_of(ways_notebook(open_panel_page, "says('One.'), says('Two.')"))
     ask(panel, "First question?")
     ask(panel, "Second question?")
     box = panel.locator(".nbc-input")
@@ -119,10 +120,10 @@ def test_a_draft_and_a_rewrite_outlive_another_edit_and_a_new_session(
 
 
 def test_the_newest_answer_is_regenerated(
-    open_notebook: OpenNotebook, screenshot: Screenshot
+    open_panel_page: OpenPanelPage, screenshot: Screenshot
 ) -> None:
     script = "says('One.'), says('Two. ' * 60, delay_seconds=0.02), says('Anew.')"
-    panel = panel_of(ways_notebook(open_notebook, script))
+    panel = panel_of(ways_notebook(open_panel_page, script))
     ask(panel, "First?")
     box = panel.locator(".nbc-input")
     box.fill("Second?")
@@ -149,10 +150,10 @@ def test_the_newest_answer_is_regenerated(
 
 
 def test_a_message_and_a_tools_output_are_left_out_and_taken_in_again(
-    open_notebook: OpenNotebook, screenshot: Screenshot
+    open_panel_page: OpenPanelPage, screenshot: Screenshot
 ) -> None:
     script = "calls('look_up', ticket=42), says('It is offline.'), says('Hm.')"
-    notebook = ways_notebook(open_notebook, script, "tools=[look_up]")
+    notebook = ways_notebook(open_panel_page, script, "tools=[look_up]")
     panel = panel_of(notebook)
     ask(panel, LONG * 40)
     meter = panel.locator(".nbc-meter")
@@ -191,13 +192,13 @@ def tokens_of(meter: Locator) -> int:
 
 
 def test_a_summary_is_edited_written_anew_undone_and_redone_at_its_banner(
-    open_notebook: OpenNotebook, screenshot: Screenshot
+    open_panel_page: OpenPanelPage, screenshot: Screenshot
 ) -> None:
     script = (
         f"says('It is offline.'), says({STORY!r}), "
         "says('<summary>Written anew: Ann waits.</summary>'), window=6_000"
     )
-    panel = panel_of(ways_notebook(open_notebook, script))
+    panel = panel_of(ways_notebook(open_panel_page, script))
     ask(panel, LONG * 60)
     panel.locator(".nbc-input").fill("/compact")
     panel.locator(".nbc-input").press("Enter")
@@ -237,9 +238,9 @@ def test_a_summary_is_edited_written_anew_undone_and_redone_at_its_banner(
 
 
 def test_pins_are_kept_word_for_word_and_let_go(
-    open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+    open_panel_page: OpenPanelPage, page: Page, screenshot: Screenshot
 ) -> None:
-    panel = panel_of(ways_notebook(open_notebook, "says('Yes.'), says('No.')"))
+    panel = panel_of(ways_notebook(open_panel_page, "says('Yes.'), says('No.')"))
     ask(panel, "Never promise  a date.")
     line(panel, "Never promise").get_by_role("button", name="Pin").click()
     expect(panel.locator(".nbc-log")).to_contain_text("1 rule pinned")
@@ -285,10 +286,10 @@ def test_pins_are_kept_word_for_word_and_let_go(
 
 
 def test_sessions_are_found_gone_back_to_and_deleted(
-    open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+    open_panel_page: OpenPanelPage, page: Page, screenshot: Screenshot
 ) -> None:
     script = "says('Toner is low.'), says('Two.'), says('Three.')"
-    panel = panel_of(ways_notebook(open_notebook, script))
+    panel = panel_of(ways_notebook(open_panel_page, script))
     ask(panel, f"What about the printer? {HOSTILE}")
     for question in ("What about the roof?", "What about the lift?"):
         panel.get_by_role("button", name="More").click()
@@ -321,9 +322,9 @@ def test_sessions_are_found_gone_back_to_and_deleted(
 
 
 def test_a_model_is_chosen_from_the_list_or_by_its_name(
-    open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+    open_panel_page: OpenPanelPage, page: Page, screenshot: Screenshot
 ) -> None:
-    panel = panel_of(ways_notebook(open_notebook, "says('Yes.')"))
+    panel = panel_of(ways_notebook(open_panel_page, "says('Yes.')"))
     panel.locator(".nbc-model").click()
     dialog = panel.get_by_role("dialog")
     current = dialog.locator(".nbc-model-name[aria-current]")
@@ -343,9 +344,9 @@ def test_a_model_is_chosen_from_the_list_or_by_its_name(
 
 
 def test_a_model_is_chosen_by_what_its_server_calls_it_colon_included(
-    open_notebook: OpenNotebook, page: Page
+    open_panel_page: OpenPanelPage, page: Page
 ) -> None:
-    notebook = open_notebook(
+    notebook = open_panel_page(
         f"{SETUP}\nimport os\nos.environ['OPENAI_API_KEY'] = 'none'\n"
         "class Server(ScriptedProvider):\n"
         "    def models(self):\n"

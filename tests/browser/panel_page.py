@@ -1,0 +1,256 @@
+"""Panels in a blank page of Chromium, with their chats in this process.
+
+`PanelPage` runs cells as a notebook does, but needs neither JupyterLab nor a kernel: a
+panel's messages travel through a WebSocket. A test that looks at the panel alone takes a
+tenth of the time here.
+"""
+
+import ast
+import asyncio
+import contextlib
+import io
+import json
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import comm
+from comm.base_comm import BaseComm
+from IPython.lib.pretty import pretty
+from nbformat import NotebookNode
+from playwright.sync_api import Locator, Page
+from tornado.httpserver import HTTPServer
+from tornado.netutil import bind_sockets
+from tornado.web import Application, RequestHandler
+from tornado.websocket import WebSocketHandler
+
+from nbchat.jupyter.panel.chat_ui import ChatUI
+
+HTML = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Panels</title>
+<link rel="icon" href="data:,"></head><body><main></main><script type="module">
+const socket = new WebSocket(`ws://${location.host}/messages`);
+const models = new Map();
+
+class Model {
+  constructor(id, state) {
+    Object.assign(this, { id, state, listeners: new Map() });
+    models.set(id, this);
+  }
+  get(name) { return this.state[name]; }
+  on(name, react) {
+    this.listeners.set(name, [...(this.listeners.get(name) ?? []), react]);
+  }
+  off(name, react) {
+    this.listeners.set(name, (this.listeners.get(name) ?? []).filter((each) => each !== react));
+  }
+  emit(name, value) { this.listeners.get(name)?.forEach((react) => react(value)); }
+  send(content) { socket.send(JSON.stringify({ id: this.id, content })); }
+  take({ method, content, state }) {
+    if (method === "custom") this.emit("msg:custom", content);
+    for (const [name, value] of Object.entries(method === "update" ? state : {})) {
+      this.state[name] = value;
+      this.emit(`change:${name}`);
+    }
+  }
+}
+
+socket.onmessage = ({ data }) => {
+  const { id, message } = JSON.parse(data);
+  models.get(id)?.take(message);
+};
+
+function outputOf(cell) {
+  const output = document.createElement("div");
+  output.className = "output";
+  cell.append(output);
+  return output;
+}
+
+async function showPanel(output, { id, state }) {
+  const { _esm, _css, ...values } = state;
+  const style = document.head.appendChild(document.createElement("style"));
+  style.textContent = _css;
+  const address = URL.createObjectURL(new Blob([_esm], { type: "text/javascript" }));
+  const { default: widget } = await import(address);
+  await widget.render({ model: models.get(id) ?? new Model(id, values), el: output });
+}
+
+window.showOutputs = async (index, outputs) => {
+  let cell = document.querySelector(`[data-cell="${index}"]`);
+  if (!cell) {
+    cell = document.querySelector("main").appendChild(document.createElement("section"));
+    cell.dataset.cell = index;
+  }
+  cell.replaceChildren();
+  for (const { text, html, panel } of outputs) {
+    if (panel) await showPanel(outputOf(cell), panel);
+    else if (html) outputOf(cell).innerHTML = html;
+    else outputOf(cell).appendChild(document.createElement("pre")).textContent = text;
+  }
+};
+
+await new Promise((resolve) => socket.addEventListener("open", resolve));
+window.isReady = true;
+</script></body></html>"""
+
+
+class PanelServer:
+    """Serves the blank page and carries messages between panels and their views."""
+
+    def __init__(self) -> None:
+        self.comms: dict[str, PageComm] = {}
+        self.sockets: set[WebSocketHandler] = set()
+        (listening,) = bind_sockets(0, "127.0.0.1")
+        self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._thread.start()
+        self._loop.call_soon_threadsafe(self._serve, listening)
+
+    def _serve(self, listening: Any) -> None:
+        routes = [("/", _Blank), ("/messages", _Messages, {"server": self})]
+        self._http = HTTPServer(Application(routes))  # type: ignore[arg-type]
+        self._http.add_sockets([listening])
+
+    def send(self, comm_id: str, message: dict[str, Any]) -> None:
+        """Hand a panel's message to every open page, from any thread."""
+        text = json.dumps({"id": comm_id, "message": message})
+        self._loop.call_soon_threadsafe(self._write, text)
+
+    def _write(self, text: str) -> None:
+        for socket in self.sockets:
+            socket.write_message(text)
+
+    def close(self) -> None:
+        """Close all connections and end the thread."""
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(10)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _end(self) -> None:
+        self._http.stop()
+        for socket in [*self.sockets]:
+            socket.close()
+        await self._http.close_all_connections()
+
+
+class _Blank(RequestHandler):
+    def get(self) -> None:
+        self.finish(HTML)
+
+
+class _Messages(WebSocketHandler):
+    def initialize(self, server: PanelServer) -> None:
+        self.server = server
+
+    def open(self) -> None:
+        self.server.sockets.add(self)
+
+    def on_close(self) -> None:
+        self.server.sockets.discard(self)
+
+    def on_message(self, message: str | bytes) -> None:
+        sent = json.loads(message)
+        data = {"method": "custom", "content": sent["content"]}
+        if found := self.server.comms.get(sent["id"]):
+            found.handle_msg({"content": {"data": data}, "buffers": []})
+
+
+class PageComm(BaseComm):
+    """A widget's connection to its views in the page."""
+
+    server: PanelServer
+
+    def publish_msg(
+        self,
+        msg_type: str,
+        data: dict[str, Any] | None = None,
+        metadata: object = None,
+        buffers: object = None,
+        **_keys: object,
+    ) -> None:
+        if msg_type == "comm_open":
+            self.state = (data or {}).get("state", {})
+            self.server.comms[self.comm_id] = self
+        elif msg_type == "comm_msg":
+            self.server.send(self.comm_id, data or {})
+
+
+@contextlib.contextmanager
+def comms_through(server: PanelServer) -> Iterator[None]:
+    """Connect the widgets that are made meanwhile to the page."""
+
+    def create(**options: Any) -> BaseComm:
+        made = PageComm.__new__(PageComm)
+        made.server = server
+        made.__init__(**options)  # type: ignore[misc]
+        return made
+
+    before = comm.create_comm
+    comm.create_comm = create
+    yield
+    comm.create_comm = before
+    server.comms.clear()
+
+
+class PanelPage:
+    """Cells in a blank page; the same interface as a `Notebook` in JupyterLab."""
+
+    def __init__(self, page: Page, server: PanelServer, cells: tuple[str, ...]) -> None:
+        """Open the page; nothing has run yet."""
+        self.page = page
+        self.server = server
+        self.cells = cells
+        self.values: dict[str, Any] = {}
+        self.shown: list[Any] = []
+        page.goto(server.url)
+        page.wait_for_function("() => window.isReady")
+
+    def run(self, index: int) -> Locator:
+        """Run a cell to its end; its outputs."""
+        results = [*self._results(self.cells[index])]
+        self.shown += results
+        outputs = [_output(value) for value in results]
+        self.page.evaluate("values => showOutputs(...values)", [index, outputs])
+        return self.outputs(index)
+
+    def outputs(self, index: int) -> Locator:
+        """The outputs of a cell."""
+        return self.page.locator(f"[data-cell='{index}'] .output")
+
+    def close(self) -> None:
+        """End all chats that the cells have made."""
+        for value in (*self.values.values(), *self.shown):
+            if isinstance(value, ChatUI):
+                value.close()
+        self.page.goto("about:blank")
+
+    def _results(self, source: str) -> Iterator[Any]:
+        tree = ast.parse(source)
+        last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(tree, "<cell>", "exec"), self.values)
+            value = last and eval(
+                compile(ast.Expression(last.value), "<cell>", "eval"), self.values
+            )
+        if printed.getvalue():
+            yield NotebookNode(text=printed.getvalue())
+        if value is not None:
+            yield value
+
+
+def _output(value: Any) -> dict[str, Any]:
+    match value:
+        case NotebookNode(text=text):
+            return {"text": text}
+        case ChatUI(comm=PageComm(comm_id=comm_id, state=state)):
+            return {"panel": {"id": comm_id, "state": state}}
+        case object(_repr_html_=to_html):
+            return {"html": to_html()}
+    return {"text": pretty(value)}
+
+
+OpenPanelPage = Callable[..., PanelPage]
