@@ -17,7 +17,7 @@ from labkit import (
     load_lab,
 )
 from panel_page import OpenPanelPage, PanelPage, PanelServer, comms_through
-from playwright.sync_api import BrowserContext, Error, Page, expect
+from playwright.sync_api import Browser, Error, Page, expect
 
 SCREENSHOTS = REPOSITORY / "test-output"
 
@@ -40,36 +40,66 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 
 @pytest.fixture(scope="session")
-def context() -> Iterator[BrowserContext]:
-    """The windows of one Chromium, which is closed when all tests are done."""
+def browser() -> Iterator[Browser]:
+    """One Chromium, which is closed when all tests are done."""
     if CHROMIUM is None:
         pytest.skip("no Chromium: `apt-get install chromium`, or set NBCHAT_CHROMIUM")
     with chromium() as browser:
-        context = browser.new_context(viewport={"width": 1280, "height": 900})
-        context.set_default_timeout(TIMEOUT_MILLISECONDS)
         expect.set_options(timeout=TIMEOUT_MILLISECONDS)
-        yield context
+        yield browser
 
 
 @pytest.fixture(scope="session")
-def lab_page(context: BrowserContext) -> Page:
-    """The tab in which JupyterLab is."""
-    return context.new_page()
+def lab_page(browser: Browser) -> Page:
+    """The window in which JupyterLab is."""
+    return new_page(browser)
 
 
 @pytest.fixture(scope="session")
-def blank_page(context: BrowserContext) -> Page:
-    """The tab for panels without JupyterLab."""
+def blank_page(browser: Browser) -> Page:
+    """The window for panels without JupyterLab."""
+    return new_page(browser)
+
+
+def new_page(browser: Browser) -> Page:
+    """A page with cookies and requests of its own."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    context.set_default_timeout(TIMEOUT_MILLISECONDS)
     return context.new_page()
+
+
+@pytest.fixture(scope="session", params=["Light", "Dark"])
+def theme(request: pytest.FixtureRequest) -> str:
+    """Each of JupyterLab's themes; tests with the same one run after each other."""
+    chosen: str = request.param
+    return chosen
+
+
+@pytest.fixture(scope="session")
+def shown_themes() -> dict[str, str]:
+    """The theme that JupyterLab shows now."""
+    return {"lab": "Light"}
 
 
 @pytest.fixture
-def page(request: pytest.FixtureRequest) -> Page:
+def page(request: pytest.FixtureRequest, shown_themes: dict[str, str]) -> Page:
     """The tab that a test uses: the blank page if it opens panels there, else the lab's."""
     is_blank = "open_panel_page" in request.fixturenames
     used: Page = request.getfixturevalue("blank_page" if is_blank else "lab_page")
     used.bring_to_front()
+    wanted = chosen_theme(request)
+    if not is_blank and shown_themes["lab"] != wanted:
+        load_lab(used, request.getfixturevalue("lab"), wanted)
+        shown_themes["lab"] = wanted
     return used
+
+
+def chosen_theme(request: pytest.FixtureRequest) -> str:
+    """The theme of a test; light where it does not ask for one."""
+    if "theme" not in request.fixturenames:
+        return "Light"
+    theme: str = request.getfixturevalue("theme")
+    return theme
 
 
 @pytest.fixture(scope="session")
@@ -92,7 +122,8 @@ def open_panel_page(
     environment = dict(os.environ)
 
     def open_one(*cells: str) -> PanelPage:
-        opened.append(PanelPage(page, panel_server, cells))
+        theme = chosen_theme(request)
+        opened.append(PanelPage(page, panel_server, cells, theme))
         return opened[-1]
 
     with faultless(page, request, screenshot), comms_through(panel_server):
@@ -121,15 +152,6 @@ def faultless(
     if request.session.testsfailed > failed_before:
         screenshot("end")
     assert faults == []
-
-
-@pytest.fixture(params=["Light", "Dark"])
-def theme(page: Page, lab: Lab, request: pytest.FixtureRequest) -> Iterator[str]:
-    """One of JupyterLab's themes, and afterwards the usual one."""
-    load_lab(page, lab, request.param)
-    yield request.param
-    if request.param != "Light":
-        load_lab(page, lab, "Light")
 
 
 @pytest.fixture

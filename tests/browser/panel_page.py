@@ -45,7 +45,9 @@ class Model {
     this.listeners.set(name, (this.listeners.get(name) ?? []).filter((each) => each !== react));
   }
   emit(name, value) { this.listeners.get(name)?.forEach((react) => react(value)); }
-  send(content) { socket.send(JSON.stringify({ id: this.id, content })); }
+  send(content) {
+    if (content.type !== window.unheard) socket.send(JSON.stringify({ id: this.id, content }));
+  }
   take({ method, content, state }) {
     if (method === "custom") this.emit("msg:custom", content);
     for (const [name, value] of Object.entries(method === "update" ? state : {})) {
@@ -54,6 +56,8 @@ class Model {
     }
   }
 }
+
+window.endKernel = () => models.forEach((model) => model.emit("comm:close"));
 
 socket.onmessage = ({ data }) => {
   const { id, message } = JSON.parse(data);
@@ -95,6 +99,9 @@ window.isReady = true;
 </script></body></html>"""
 
 
+MESSAGE_BYTES = 50_000_000
+
+
 class PanelServer:
     """Serves the blank page and carries messages between panels and their views."""
 
@@ -110,7 +117,9 @@ class PanelServer:
 
     def _serve(self, listening: Any) -> None:
         routes = [("/", _Blank), ("/messages", _Messages, {"server": self})]
-        self._http = HTTPServer(Application(routes))  # type: ignore[arg-type]
+        self._http = HTTPServer(
+            Application(routes, websocket_max_message_size=MESSAGE_BYTES)
+        )
         self._http.add_sockets([listening])
 
     def send(self, comm_id: str, message: dict[str, Any]) -> None:
@@ -198,8 +207,10 @@ def comms_through(server: PanelServer) -> Iterator[None]:
 class PanelPage:
     """Cells in a blank page; the same interface as a `Notebook` in JupyterLab."""
 
-    def __init__(self, page: Page, server: PanelServer, cells: tuple[str, ...]) -> None:
-        """Open the page; nothing has run yet."""
+    def __init__(
+        self, page: Page, server: PanelServer, cells: tuple[str, ...], theme: str
+    ) -> None:
+        """Open the page in a theme, "Light" or "Dark"; nothing has run yet."""
         self.page = page
         self.server = server
         self.cells = cells
@@ -207,6 +218,9 @@ class PanelPage:
         self.shown: list[Any] = []
         page.goto(server.url)
         page.wait_for_function("() => window.isReady")
+        page.evaluate(
+            "value => { document.body.dataset.jpThemeLight = value }", theme == "Light"
+        )
 
     def run(self, index: int) -> Locator:
         """Run a cell to its end; its outputs."""
@@ -215,6 +229,22 @@ class PanelPage:
         outputs = [_output(value) for value in results]
         self.page.evaluate("values => showOutputs(...values)", [index, outputs])
         return self.outputs(index)
+
+    def start(self, index: int) -> None:
+        """Run a cell in a thread, without waiting for it and without outputs."""
+        self._thread = threading.Thread(
+            target=lambda: [*self._results(self.cells[index])]
+        )
+        self._thread.start()
+
+    def join(self) -> None:
+        """Wait for the cell that was started."""
+        while self._thread.is_alive():
+            self.page.wait_for_timeout(50)
+
+    def end_kernel(self) -> None:
+        """Close the connection of every panel, as the end of a kernel does."""
+        self.page.evaluate("() => endKernel()")
 
     def outputs(self, index: int) -> Locator:
         """The outputs of a cell."""

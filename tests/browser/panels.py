@@ -1,7 +1,6 @@
 """A panel in a notebook, and what its visitors do: type, ask, wait."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 from labkit import Notebook
 from playwright.sync_api import Locator, Page, expect
@@ -57,13 +56,8 @@ def wait() -> str:
 """
 """What the cells of a scripted panel need."""
 
-DEAF_TO_STOP = """() => {
-    const session = window.jupyterapp.shell.currentWidget.context.sessionContext.session;
-    for (const comm of session.kernel._comms.values()) {
-        const send = comm.send.bind(comm);
-        comm.send = (message, ...rest) =>
-            message.content?.type === 'stop' ? undefined : send(message, ...rest) } }"""
-"""A widget's stops reach the kernel no more; all else does."""
+DEAF_TO_STOP = "() => { window.unheard = 'stop' }"
+"""In a panel's blank page, no stop reaches the chat any more."""
 
 
 def scripted(script: str, options: str = "") -> str:
@@ -99,14 +93,6 @@ def ask(panel: Locator, text: str) -> None:
 def is_idle(panel: Locator) -> None:
     """Wait until nothing is under way."""
     expect(panel.get_by_role("button", name="Stop")).to_be_hidden()
-
-
-@contextmanager
-def aborted(page: Page, address: str) -> Iterator[None]:
-    """No request to such an address is answered meanwhile."""
-    page.route(address, lambda route: route.abort())
-    yield
-    page.unroute(address)
 
 
 def run_first(visitor: Page) -> None:

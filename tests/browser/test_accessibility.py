@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from labkit import Notebook
+from panel_page import OpenPanelPage
 from panels import OWN, is_idle, panel_of, say, scripted
 from playwright.sync_api import Page, expect
 from readable import contrasts, faults
@@ -104,14 +105,14 @@ def test_the_panel_and_its_dialogs_have_no_fault_in_light_and_dark(
 
 
 def test_what_is_said_done_and_told_has_no_fault_in_light_and_dark(
-    theme: str, open_notebook: OpenNotebook, screenshot: Screenshot
+    theme: str, open_panel_page: OpenPanelPage, screenshot: Screenshot
 ) -> None:
     found: dict[str, list[str]] = {}
     script = (
         f"calls('look_up', ticket=42), calls('look_up', ticket=7), calls('wait'), "
-        f"says({ANSWER!r}, delay_seconds=0.15)"
+        f"says({ANSWER!r}, delay_seconds=0.05)"
     )
-    notebook = open_notebook(
+    notebook = open_panel_page(
         scripted(script, "tools=[look_up, wait]"),
         "go.set()",
         "put = ui._show\n"
@@ -157,7 +158,7 @@ def test_what_is_said_done_and_told_has_no_fault_in_light_and_dark(
         part.click()
     found["banners"] = faults(panel)
     screenshot("banners")
-    notebook.restart_kernel()
+    notebook.end_kernel()
     expect(panel.get_by_role("alert")).to_contain_text("The kernel is gone")
     found["gone"] = faults(panel)
     screenshot("gone")

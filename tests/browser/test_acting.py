@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from labkit import Lab, Notebook
+from panel_page import OpenPanelPage
 from panels import say
 from playwright.sync_api import ConsoleMessage, Locator, Page, Request, expect
 
@@ -35,7 +36,7 @@ REFUND = "calls('refund', order='W1', amount=129.5, note='late')"
 
 
 def asking_panel(
-    open_notebook: OpenNotebook, script: str, *cells: str
+    open_notebook: OpenNotebook | OpenPanelPage, script: str, *cells: str
 ) -> tuple[Notebook, Locator]:
     """A panel whose agent asks before each call, and further cells below."""
     agent = f"Agent(ScriptedProvider({script}), tools=[refund, look_up], approve=Approvals())"
@@ -51,9 +52,9 @@ def decision(panel: Locator, name: str) -> Locator:
 
 
 def test_an_approved_call_runs_and_its_card_told_all_before(
-    open_notebook: OpenNotebook, screenshot: Screenshot
+    open_panel_page: OpenPanelPage, screenshot: Screenshot
 ) -> None:
-    _, panel = asking_panel(open_notebook, f"{REFUND}, says('Done.')")
+    _, panel = asking_panel(open_panel_page, f"{REFUND}, says('Done.')")
     say(panel, "Refund order W1, please.")
     card = panel.locator(".nbc-tool")
     expect(card).to_have_attribute("data-state", "waiting")
@@ -74,10 +75,10 @@ def test_an_approved_call_runs_and_its_card_told_all_before(
 
 
 def test_a_denied_call_does_not_run_and_the_model_is_told(
-    open_notebook: OpenNotebook, screenshot: Screenshot
+    open_panel_page: OpenPanelPage, screenshot: Screenshot
 ) -> None:
     notebook, panel = asking_panel(
-        open_notebook, f"{REFUND}, says('As you like.')", "results()"
+        open_panel_page, f"{REFUND}, says('As you like.')", "results()"
     )
     say(panel, "Refund order W1, please.")
     decision(panel, "Deny").focus()
@@ -91,14 +92,14 @@ def test_a_denied_call_does_not_run_and_the_model_is_told(
 
 
 def test_always_holds_for_one_tool_until_a_new_session(
-    open_notebook: OpenNotebook,
+    open_panel_page: OpenPanelPage,
 ) -> None:
     script = (
         "calls('refund', order='W1'), calls('refund', order='W2'), "
         "calls('look_up', order='W3'), says('All done.'), "
         "calls('refund', order='W4'), says('Enough.')"
     )
-    _, panel = asking_panel(open_notebook, script)
+    _, panel = asking_panel(open_panel_page, script)
     say(panel, "Refund W1 and W2, look up W3.")
     decision(panel, "Always in this session").click()
     expect(panel.locator(".nbc-status")).to_have_text(
@@ -136,11 +137,11 @@ def test_views_share_the_question_and_a_reloaded_page_has_it(
 
 
 def test_of_many_calls_the_one_that_waits_is_brought_into_sight(
-    open_notebook: OpenNotebook, screenshot: Screenshot
+    open_panel_page: OpenPanelPage, screenshot: Screenshot
 ) -> None:
     thirty = "sum((calls('refund', order=f'W{n}').calls for n in range(30)), ())"
     script = f"Line(calls={thirty}, stop_reason='tool_use'), says('Done.')"
-    notebook, panel = asking_panel(open_notebook, script, "ui")
+    notebook, panel = asking_panel(open_panel_page, script, "ui")
     say(panel, "Refund all thirty.")
     for number in range(2):
         card = panel.locator(".nbc-tool[data-state=waiting]")
@@ -157,9 +158,9 @@ def test_of_many_calls_the_one_that_waits_is_brought_into_sight(
 
 
 def test_stop_ends_a_turn_that_waits_for_a_decision(
-    open_notebook: OpenNotebook,
+    open_panel_page: OpenPanelPage,
 ) -> None:
-    _, panel = asking_panel(open_notebook, f"{REFUND}, says('Still here.')")
+    _, panel = asking_panel(open_panel_page, f"{REFUND}, says('Still here.')")
     say(panel, "Refund order W1, please.")
     expect(decision(panel, "Approve")).to_be_visible()
     panel.get_by_role("button", name="Stop").click()
@@ -208,14 +209,14 @@ def test_a_call_of_a_chat_cell_is_approved_in_the_panel(
 
 
 def test_hostile_calls_are_shown_whole_and_run_nothing(
-    open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+    open_panel_page: OpenPanelPage, page: Page, screenshot: Screenshot
 ) -> None:
     evil = "</pre></details><img src=x onerror='window.nbchatRan=1'>\u202edeno"
     script = (
         f"calls('refund', order='W1', note={evil!r} * 40), "
         f"calls({evil!r}, **{{{evil!r}: {evil!r}}}), says('Done.')"
     )
-    _, panel = asking_panel(open_notebook, script)
+    _, panel = asking_panel(open_panel_page, script)
     say(panel, "Refund W1.")
     card = panel.locator(".nbc-tool[data-state=waiting]")
     shown = card.locator(".nbc-output").inner_text()

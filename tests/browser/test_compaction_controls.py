@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from labkit import Notebook
+from panel_page import OpenPanelPage, PanelPage
 from panels import ask, is_idle, panel_of, say
 from playwright.sync_api import Locator, Page, expect
 from readable import CONTRAST
@@ -76,19 +77,21 @@ SEE_ALL = "The printer of Ann is offline. "
 
 
 def panel_notebook(
-    open_notebook: OpenNotebook, script: str, options: str = ""
-) -> Notebook:
-    """A notebook with two views of a panel on a scripted model."""
-    return open_notebook(
+    open_cells: OpenNotebook | OpenPanelPage, script: str, options: str = ""
+) -> Notebook | PanelPage:
+    """Cells with two views of a panel on a scripted model."""
+    return open_cells(
         f"{SETUP}\nui = ChatUI(Agent(ScriptedProvider({script}), {options}), "
         "commands=commands, settings=settings)\nui",
         "ui",
     )
 
 
-def open_panel(open_notebook: OpenNotebook, script: str, options: str = "") -> Locator:
+def open_panel(
+    open_cells: OpenNotebook | OpenPanelPage, script: str, options: str = ""
+) -> Locator:
     """A panel on a scripted model."""
-    return panel_of(panel_notebook(open_notebook, script, options))
+    return panel_of(panel_notebook(open_cells, script, options))
 
 
 def open_dialog(panel: Locator) -> Locator:
@@ -141,14 +144,14 @@ def test_a_person_sees_the_plan_cancels_and_confirms(
 
 
 def test_a_small_conversation_is_warned_about_and_a_failure_can_be_retried(
-    open_notebook: OpenNotebook, screenshot: Screenshot
+    open_panel_page: OpenPanelPage, screenshot: Screenshot
 ) -> None:
     script = (
         "says('Hello, Ann.'), fails(AuthenticationFailed('the key is wrong')), "
         "fails(AuthenticationFailed('the key is still wrong')), "
         "says('Still here.', delay_seconds=0.5)"
     )
-    panel = open_panel(open_notebook, script)
+    panel = open_panel(open_panel_page, script)
     dialog = open_dialog(panel)
     expect(dialog).to_contain_text("nothing new to fold")
     expect(dialog.get_by_role("button", name="Compact")).to_be_disabled()
@@ -172,9 +175,9 @@ def test_a_small_conversation_is_warned_about_and_a_failure_can_be_retried(
 
 
 def test_a_policy_and_a_setting_are_chosen_in_the_panel(
-    open_notebook: OpenNotebook, screenshot: Screenshot
+    open_panel_page: OpenPanelPage, screenshot: Screenshot
 ) -> None:
-    panel = open_panel(open_notebook, "says('Hello.')")
+    panel = open_panel(open_panel_page, "says('Hello.')")
     policy = panel.get_by_label("Compaction policy")
     expect(policy).to_have_value("single-summary")
     policy.select_option("extractive")
@@ -222,13 +225,13 @@ def test_a_policy_and_a_setting_are_chosen_in_the_panel(
 
 
 def test_all_that_was_said_can_be_searched_after_a_compaction(
-    open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+    open_panel_page: OpenPanelPage, page: Page, screenshot: Screenshot
 ) -> None:
     script = (
         f"calls('look_up', ticket=42), says('It is **offline**.'), says({STORY!r}), "
         "says('<img src=x onerror=window.nbchatRan=1> Goodbye.')"
     )
-    panel = open_panel(open_notebook, script, "tools=[look_up]")
+    panel = open_panel(open_panel_page, script, "tools=[look_up]")
     ask(panel, SEE_ALL * 60)
     open_dialog(panel).get_by_role("button", name="Compact").click()
     expect(panel.locator(".nbc-banner")).to_contain_text("Compaction occurred")
@@ -253,11 +256,11 @@ def test_all_that_was_said_can_be_searched_after_a_compaction(
 
 
 def test_a_long_history_comes_in_pages_to_the_view_that_asked(
-    open_notebook: OpenNotebook,
+    open_panel_page: OpenPanelPage,
 ) -> None:
     said = "[('user', f'question {n}') for n in range(250)]"
     options = f"session=__import__('nbchat').Session({said})"
-    notebook = panel_notebook(open_notebook, "says('Hello.')", options)
+    notebook = panel_notebook(open_panel_page, "says('Hello.')", options)
     first, second = panel_of(notebook, 0), panel_of(notebook, 1)
     for panel in (first, second):
         panel.get_by_role("button", name="History").click()
@@ -274,10 +277,10 @@ def test_a_long_history_comes_in_pages_to_the_view_that_asked(
 
 
 def test_a_meter_that_fills_turns_orange_and_red_and_can_be_read(
-    theme: str, open_notebook: OpenNotebook, screenshot: Screenshot
+    theme: str, open_panel_page: OpenPanelPage, screenshot: Screenshot
 ) -> None:
     script = "says('One.', tokens=1_600), says('Two.', tokens=300)"
-    panel = open_panel(open_notebook, script, "engine=CompactionEngine(2_000)")
+    panel = open_panel(open_panel_page, script, "engine=CompactionEngine(2_000)")
     meter = panel.locator(".nbc-meter")
     for spent, level in (("1,600", "medium"), ("1,900", "high")):
         ask(panel, "Hello.")

@@ -10,7 +10,10 @@ from fault_server import FaultServer, OpenAIDialect
 from hostile import ATTRIBUTES, PAYLOADS, TAGS
 from labkit import REPOSITORY, Lab, Notebook
 from nbclient import NotebookClient
+from panel_page import OpenPanelPage, PanelServer
 from playwright.sync_api import Dialog, Locator, Page, expect
+
+from nbchat.jupyter.panel.view_model import items
 
 OpenNotebook = Callable[..., Notebook]
 Screenshot = Callable[[str], Path]
@@ -36,7 +39,7 @@ OWN_ATTRIBUTES = {
 
 SETUP = f"""
 import json, sys
-sys.path.insert(0, {str(REPOSITORY / "tests")!r})
+sys.path.insert(0, {str(REPOSITORY / "tests" / "support")!r})
 from hostile import MARKDOWN, PAYLOADS, banner, notices
 from IPython.display import HTML, display
 from nbchat.agent.agent import Agent
@@ -51,9 +54,6 @@ from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, calls, fails, says
 from nbchat.jupyter.panel.chat_ui import ChatUI
 from nbchat.chat.runner import CommandReplied, QueueChanged, MessagesReturned
-
-from nbchat.jupyter.panel.view_model import items
-items.PAGE_ITEMS = items.PAGE_CHARACTERS = 10**9  # all of it at once
 
 texts = list(PAYLOADS.values())
 """
@@ -81,7 +81,8 @@ ui
 """
 
 NOTICES = """
-store = SessionStore("sqlite:///hostile.db")
+import tempfile
+store = SessionStore(f"sqlite:///{tempfile.mkdtemp()}/hostile.db")
 for number, text in enumerate(texts):
     begun = Session([Entry("user", text)], session_id=f"s{number}")
     store.add_entry(begun, 0, notebook="n", model="m")
@@ -171,10 +172,10 @@ VIOLATIONS = """
 class Watch:
     """What the page did since the watch began: requests, dialogs, popups, complaints."""
 
-    def __init__(self, page: Page, lab: Lab) -> None:
-        """Begin to watch."""
+    def __init__(self, page: Page, url: str) -> None:
+        """Begin to watch a page of the server at an address."""
         self.page = page
-        self._own = (lab.url, lab.url.replace("http", "ws", 1), "blob:", "data:")
+        self._own = (url, url.replace("http", "ws", 1), "blob:", "data:")
         self.requests: list[str] = []
         self.others: list[str] = []
         page.context.on("request", lambda request: self.requests.append(request.url))
@@ -205,9 +206,13 @@ class Watch:
 
 
 @pytest.fixture
-def watch(lab: Lab, page: Page, open_notebook: OpenNotebook) -> Watch:
-    """A watch on the page, once JupyterLab is there."""
-    return Watch(page, lab)
+def watch(
+    page: Page, panel_server: PanelServer, monkeypatch: pytest.MonkeyPatch
+) -> Watch:
+    """A watch on the blank page, where a panel shows all of its transcript at once."""
+    monkeypatch.setattr(items, "PAGE_ITEMS", 10**9)
+    monkeypatch.setattr(items, "PAGE_CHARACTERS", 10**9)
+    return Watch(page, panel_server.url)
 
 
 def violations(roots: Locator) -> list[str]:
@@ -246,9 +251,9 @@ def unfold(page: Page, root: Locator) -> None:
 
 
 def test_every_hostile_text_in_every_place_runs_nothing_and_asks_nobody(
-    open_notebook: OpenNotebook, watch: Watch, page: Page, screenshot: Screenshot
+    open_panel_page: OpenPanelPage, watch: Watch, page: Page, screenshot: Screenshot
 ) -> None:
-    notebook = open_notebook(SETUP + SESSION, NOTICES)
+    notebook = open_panel_page(SETUP + SESSION, NOTICES)
     panel = notebook.run(0).locator(".nbc")
     log = panel.locator(".nbc-log")
     await_count(log, ".nbc-user", 2 * len(PAYLOADS))
@@ -263,9 +268,9 @@ def test_every_hostile_text_in_every_place_runs_nothing_and_asks_nobody(
 
 
 def test_hostile_texts_that_stream_in_run_nothing_and_ask_nobody(
-    open_notebook: OpenNotebook, watch: Watch, page: Page, screenshot: Screenshot
+    open_panel_page: OpenPanelPage, watch: Watch, page: Page, screenshot: Screenshot
 ) -> None:
-    notebook = open_notebook(SETUP + STREAM, ASK)
+    notebook = open_panel_page(SETUP + STREAM, ASK)
     panel = notebook.run(0).locator(".nbc")
     expect(panel.locator(".nbc-model")).to_contain_text("the name")
     notebook.start(1)
@@ -281,9 +286,9 @@ def test_hostile_texts_that_stream_in_run_nothing_and_ask_nobody(
 
 
 def test_hostile_texts_in_every_place_of_markdown_run_nothing_and_ask_nobody(
-    open_notebook: OpenNotebook, watch: Watch, page: Page
+    open_panel_page: OpenPanelPage, watch: Watch, page: Page
 ) -> None:
-    panel = open_notebook(SETUP + CONTEXTS).run(0).locator(".nbc")
+    panel = open_panel_page(SETUP + CONTEXTS).run(0).locator(".nbc")
     count = 20 * sum(len(text) < 1_000 for text in PAYLOADS.values())
     await_count(panel, ".nbc-assistant", count)
     unfold(page, panel)
@@ -292,8 +297,9 @@ def test_hostile_texts_in_every_place_of_markdown_run_nothing_and_ask_nobody(
 
 
 def test_hostile_texts_in_a_cells_output_run_nothing_and_ask_nobody(
-    open_notebook: OpenNotebook, watch: Watch, page: Page
+    open_notebook: OpenNotebook, page: Page, lab: Lab
 ) -> None:
+    watch = Watch(page, lab.url)
     outputs = open_notebook(SETUP + OUTPUTS).run(0)
     await_count(outputs, ".nbc-cell", len(PAYLOADS))
     unfold(page, page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)"))
@@ -303,9 +309,9 @@ def test_hostile_texts_in_a_cells_output_run_nothing_and_ask_nobody(
 
 
 def test_hostile_texts_in_every_dialog_run_nothing_and_ask_nobody(
-    open_notebook: OpenNotebook, watch: Watch, page: Page, screenshot: Screenshot
+    open_panel_page: OpenPanelPage, watch: Watch, page: Page, screenshot: Screenshot
 ) -> None:
-    panel = open_notebook(SETUP + DIALOGS).run(0).locator(".nbc")
+    panel = open_panel_page(SETUP + DIALOGS).run(0).locator(".nbc")
     expect(panel.locator(".nbc-model")).to_contain_text("the name")
     dialog = panel.get_by_role("dialog")
     for opener, rows, count in (

@@ -6,7 +6,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from labkit import REPOSITORY, Notebook
-from panels import DEAF_TO_STOP, aborted, is_idle, say
+from panel_page import OpenPanelPage
+from panels import DEAF_TO_STOP, is_idle, say
 from playwright.sync_api import Locator, Page, expect
 
 OpenNotebook = Callable[..., Notebook]
@@ -48,7 +49,7 @@ SCROLL_UP = """async (scroller) => {
 }"""
 
 
-def long_panel(open_notebook: OpenNotebook, page: Page) -> Locator:
+def long_panel(open_notebook: OpenNotebook | OpenPanelPage, page: Page) -> Locator:
     """The panel on a long chat, once its newest entry shows."""
     notebook = open_notebook(SETUP, "panel")
     page.evaluate(MARK)
@@ -110,9 +111,9 @@ def test_a_long_chat_opens_scrolls_takes_typing_and_streams_without_a_stall(
 
 
 def test_earlier_messages_come_above_without_moving_what_is_read(
-    open_notebook: OpenNotebook, page: Page
+    open_panel_page: OpenPanelPage, page: Page
 ) -> None:
-    panel = long_panel(open_notebook, page)
+    panel = long_panel(open_panel_page, page)
     count = panel.locator(".nbc-log > *").count()
     oldest = panel.locator(".nbc-log .nbc-user").first.element_handle()
     oldest.scroll_into_view_if_needed()
@@ -128,10 +129,10 @@ def test_earlier_messages_come_above_without_moving_what_is_read(
 
 
 def test_stop_while_blocks_stream_loses_none_of_what_was_said(
-    open_notebook: OpenNotebook,
+    open_panel_page: OpenPanelPage,
 ) -> None:
     text = "".join(f"Paragraph {number:03}.\n\n" for number in range(300))
-    notebook = open_notebook(
+    notebook = open_panel_page(
         "from nbchat.agent.agent import Agent\nfrom nbchat.jupyter.panel.chat_ui import ChatUI\n"
         "from nbchat.testing import ScriptedProvider, says\n"
         f"ui = ChatUI(Agent(ScriptedProvider(says({text!r}, delay_seconds=0.01))))\nui",
@@ -152,10 +153,10 @@ def test_stop_while_blocks_stream_loses_none_of_what_was_said(
 
 
 def test_what_comes_after_stop_and_another_message_stands_in_its_order(
-    open_notebook: OpenNotebook, page: Page
+    open_panel_page: OpenPanelPage, page: Page
 ) -> None:
     text = "".join(f"Paragraph {number:03}.\n\n" for number in range(100))
-    notebook = open_notebook(
+    notebook = open_panel_page(
         "from nbchat.agent.agent import Agent\nfrom nbchat.jupyter.panel.chat_ui import ChatUI\n"
         "from nbchat.testing import ScriptedProvider, says\n"
         f"told = says({text!r}, delay_seconds=0.01), says('Two.')\n"
@@ -166,14 +167,13 @@ def test_what_comes_after_stop_and_another_message_stands_in_its_order(
     shown = panel.locator(".nbc-live p")
     expect(shown.nth(5)).to_be_attached()
     page.evaluate(DEAF_TO_STOP)
-    with aborted(page, "**/nbchat/stop"):
-        panel.get_by_role("button", name="Stop").click()
-        seen = shown.count()
-        page.wait_for_timeout(300)
-        assert shown.count() == seen
-        say(panel, "And now?")
-        answers = panel.locator(".nbc-log .nbc-assistant")
-        expect(answers.last).to_have_text("Two.")
+    panel.get_by_role("button", name="Stop").click()
+    seen = shown.count()
+    page.wait_for_timeout(300)
+    assert shown.count() == seen
+    say(panel, "And now?")
+    answers = panel.locator(".nbc-log .nbc-assistant")
+    expect(answers.last).to_have_text("Two.")
     is_idle(panel)
     paragraphs = answers.first.locator(".nbc-md > p").all_text_contents()
     assert paragraphs == [f"Paragraph {number:03}." for number in range(100)]

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from labkit import Notebook
+from panel_page import OpenPanelPage
 from panels import is_idle, panel_of, say, scripted
 from playwright.sync_api import Page, expect
 
@@ -27,9 +28,9 @@ FROM_BELOW = "({ scrollHeight, scrollTop, clientHeight }) => scrollHeight - scro
 
 
 def test_who_has_scrolled_up_is_left_in_peace_and_can_jump_to_the_latest(
-    open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+    open_panel_page: OpenPanelPage, page: Page, screenshot: Screenshot
 ) -> None:
-    notebook = open_notebook(scripted(f"says({LONG!r}, delay_seconds=0.02)"))
+    notebook = open_panel_page(scripted(f"says({LONG!r}, delay_seconds=0.005)"))
     panel = panel_of(notebook)
     say(panel, "Tell me a story.")
     expect(panel.locator(".nbc-live p").nth(40)).to_be_attached()
@@ -53,10 +54,10 @@ def test_who_has_scrolled_up_is_left_in_peace_and_can_jump_to_the_latest(
 
 
 def test_code_is_copied_where_the_page_may_not_use_the_clipboard(
-    open_notebook: OpenNotebook, page: Page
+    open_panel_page: OpenPanelPage, page: Page
 ) -> None:
     code = "```python\nprint(6 * 7)\n```"
-    panel = panel_of(open_notebook(scripted(f"says({code!r})")))
+    panel = panel_of(open_panel_page(scripted(f"says({code!r})")))
     say(panel, "Show me.")
     is_idle(panel)
     page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })")

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from labkit import Lab, Notebook
+from panel_page import OpenPanelPage
 from panels import OWN, ask, panel_of, say
 from playwright.sync_api import Locator, Page, expect
 
@@ -47,7 +48,7 @@ STORY = "<summary>The printer of Ann is offline since Monday.</summary>"
 
 
 def chat_notebook(
-    open_notebook: OpenNotebook, script: str, options: str = ""
+    open_notebook: OpenNotebook | OpenPanelPage, script: str, options: str = ""
 ) -> Notebook:
     """A notebook whose first cell makes a panel on a scripted model."""
     return open_notebook(
@@ -116,10 +117,10 @@ def test_stop_keeps_the_partial_answer_even_while_a_cell_runs(
 
 
 def test_what_comes_back_stands_before_what_is_being_typed_until_it_is_sent(
-    open_notebook: OpenNotebook,
+    open_panel_page: OpenPanelPage,
 ) -> None:
     script = "says('word ' * 500, delay_seconds=0.05), says('Two.'), says('Three.')"
-    notebook = chat_notebook(open_notebook, script)
+    notebook = chat_notebook(open_panel_page, script)
     panel = panel_of(notebook)
     other = panel_of(notebook, 1).get_by_role("textbox")
     box = panel.get_by_role("textbox")
@@ -177,12 +178,12 @@ def test_a_notebook_that_is_closed_and_opened_again_goes_on_with_its_chat(
 
 
 def test_a_compaction_shows_its_banner_and_folds_the_meter(
-    open_notebook: OpenNotebook, screenshot: Screenshot
+    open_panel_page: OpenPanelPage, screenshot: Screenshot
 ) -> None:
     script = f"calls('look_up', ticket=42), says('Offline. ' * 400, tokens=1_900), says({STORY!r})"
     engine = "CompactionEngine(context_token_threshold=2_000)"
     panel = panel_of(
-        chat_notebook(open_notebook, script, f"tools=[look_up], engine={engine}")
+        chat_notebook(open_panel_page, script, f"tools=[look_up], engine={engine}")
     )
     say(panel, "Tell me about my printer. " * 60)
     card = panel.locator(".nbc-tool")
@@ -199,10 +200,10 @@ def test_a_compaction_shows_its_banner_and_folds_the_meter(
 
 
 def test_a_person_takes_a_compaction_back_rewrites_it_and_pins_a_rule(
-    open_notebook: OpenNotebook, screenshot: Screenshot
+    open_panel_page: OpenPanelPage, screenshot: Screenshot
 ) -> None:
     script = f"calls('look_up', ticket=42), says('It is offline.'), says({STORY!r})"
-    panel = panel_of(chat_notebook(open_notebook, script, "tools=[look_up]"))
+    panel = panel_of(chat_notebook(open_panel_page, script, "tools=[look_up]"))
     say(panel, "Tell me about the printer of ticket 42, please. " * 20)
     log = panel.locator(".nbc-log")
     expect(log).to_contain_text("It is offline.")
