@@ -320,7 +320,8 @@ def test_the_notebooks_own_panel_keeps_what_is_set_in_it(
     )
     panel.get_by_role("button", name="Settings").click()
     dialog = panel.get_by_role("dialog")
-    keep = dialog.locator(".nbc-setting", has_text="How much of the newest stays").first
+    rows = dialog.locator(".nbc-setting")
+    keep = rows.filter(has=page.get_by_label("keep", exact=True))
     keep.locator("input").fill("5")
     dialog.get_by_label("Scope of keep", exact=True).select_option("openai:no-model")
     keep.get_by_role("button", name="Save").click()
