@@ -12,15 +12,13 @@ from threading import Event as Flag
 from typing import TypeVar
 
 from nbchat.agent.approvals import approvals_of
-from nbchat.agent.compacting import (
-    CompactionRun,
-    check_pin,
-    count_exactly,
-    event_of,
+from nbchat.agent.interruptions import (
+    estimated_usage,
+    incomplete,
+    keep_partial,
     run_to_record,
 )
 from nbchat.agent.live_output import shown
-from nbchat.agent.partial_reply import estimated_usage, incomplete, keep_partial
 from nbchat.agent.turn import Answer, SessionRecorder, Turn, TurnLock
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.triggers.context_breakdown import ContextUsage, context_usage
@@ -59,6 +57,9 @@ from nbchat.providers.legal_history import LegalHistory
 from nbchat.providers.streaming import stream_with_retries
 
 DEFAULT_MAX_STEPS = 50
+
+PIN_LIMIT = 2_000
+"""Tokens of one pin: it is in every request from now on, as a system prompt is."""
 
 PinOrNumber = TypeVar("PinOrNumber", str, int)
 
@@ -99,10 +100,9 @@ class Agent:
         self.system = system
         self.session = session or Session()
         self.engine = engine or CompactionEngine(context_token_threshold=None)
-        looks_up = recall_tool(
-            lambda: self.session, count=self.engine.tracker.counter.count
-        )
-        self.tools = as_tools([*tools, *[looks_up] * recall])
+        count = self.engine.tracker.counter.count
+        recalls = [recall_tool(lambda: self.session, count=count)] if recall else []
+        self.tools = as_tools([*tools, *recalls])
         self.tool_choice = tool_choice
         self.max_steps = max_steps
         self.max_output_tokens = max_output_tokens
@@ -218,14 +218,12 @@ class Agent:
     def undo_compaction(self) -> Iterator[Event]:
         """Undo the compaction in force; the model sees what it saw before."""
         nothing = "there is no compaction to undo"
-        return self._exclusive(self._change(self.engine.undo, nothing=nothing))
+        return self._exclusive(self._change(self.engine.undo, None, nothing))
 
     def redo_compaction(self) -> Iterator[Event]:
         """Redo the compaction undone last, unless another one was made since."""
-        changes = self._change(
-            self.engine.redo, "redone", nothing="there is nothing to redo"
-        )
-        return self._exclusive(changes)
+        nothing = "there is nothing to redo"
+        return self._exclusive(self._change(self.engine.redo, "redone", nothing))
 
     def edit_compaction(self, text: str) -> Iterator[Event]:
         """Replace the summary by `text`; the facts kept by code stay."""
@@ -264,7 +262,8 @@ class Agent:
         """Start from another session's summary; raises NbchatError if it has none."""
         if other.compaction is None:
             raise NbchatError(f"{other!r} has no summary to import; compact it first")
-        return self._exclusive(self._append_all([other.compaction.entry]))
+        imported = [other.compaction.entry]
+        return self._exclusive(self._append(entry) for entry in imported)
 
     def context_usage(self) -> ContextUsage:
         """What the next request holds, part by part."""
@@ -301,9 +300,8 @@ class Agent:
             steps.append(reply)
             yield from self._append_reply(reply)
             if not reply.calls:
-                return (
-                    "end_turn" if reply.stop_reason == "tool_use" else reply.stop_reason
-                )
+                reason = reply.stop_reason
+                return "end_turn" if reason == "tool_use" else reason
             yield from self._run_calls(reply.calls, stop)
         return "max_steps"
 
@@ -390,14 +388,13 @@ class Agent:
     ) -> Events:
         """Compact; calls that an ended kernel left open do not prevent it."""
         yield from self._answer_open_calls(INTERRUPTED)
-        yield from self._make_compaction("manual", stop, focus=focus, keep=keep)
+        yield from self._make_compaction("manual", stop, focus, keep)
 
     def _compact_if_due(self, stop: Flag | None) -> Events:
         """Compact when a meter says so; without a model where pruning is enough."""
-        if self.engine.tracker.wants_exact_count(self.session):
-            count_exactly(
-                self.engine.tracker, self.session, self.provider, self._base_request()
-            )
+        self.engine.tracker.count_exactly(
+            self.session, lambda: self.provider.count_tokens(self._base_request())
+        )
         decision = self.engine.should_compact(self.session)
         if not decision:
             return
@@ -408,33 +405,22 @@ class Agent:
         yield from self._make_compaction(decision.trigger, stop)
 
     def _make_compaction(
-        self,
-        trigger: str,
-        stop: Flag | None,
-        *,
-        focus: str = "",
-        keep: int | None = None,
+        self, trigger: str, stop: Flag | None, focus: str = "", keep: int | None = None
     ) -> Events:
         """Plan, run and commit a compaction; or say why there is none."""
-        tracker = self.engine.tracker
-        plan = self.engine.plan(self.session, trigger=trigger, focus=focus, keep=keep)
+        engine, session = self.engine, self.session
+        plan = engine.plan(session, trigger=trigger, focus=focus, keep=keep)
         if plan.skip:
             if trigger != "manual":
-                tracker.cool_down(self.session, trigger=trigger)
+                engine.tracker.cool_down(session, trigger=trigger)
             yield events.CompactionSkipped(plan.skip, trigger)
             return
-        start = partial(
-            self.engine.compact,
-            self.session,
-            self.provider,
-            plan,
-            stop=stop,
-            base=self._base_request(),
-        )
-        record = yield from self._run_compaction(start)
+        base, model = self._base_request(), self.provider
+        start = partial(engine.compact, session, model, plan, stop=stop, base=base)
+        record = yield from run_to_record(start, self._commit, self._publish)
         event = self._commit(record)
         if isinstance(event, events.CompactionFailed):
-            tracker.record_failure(self.session)
+            engine.tracker.record_failure(session)
         yield event
 
     def _regenerate(self, focus: str, stop: Flag | None) -> Events:
@@ -442,20 +428,16 @@ class Agent:
             self.engine.regenerate, self.session, self.provider, focus=focus, stop=stop
         )
         try:
-            record = yield from self._run_compaction(start)
+            record = yield from run_to_record(start, self._commit, self._publish)
         except CompactionError as error:  # no summary is in force
             yield events.CompactionSkipped(str(error))
         else:
             yield self._commit(record, "regenerated")
 
-    def _run_compaction(self, start: Callable[..., CompactionRun]) -> CompactionRun:
-        return run_to_record(start, commit=self._commit, publish=self._publish)
-
     def _change(
         self,
         propose: Callable[[Session], Compaction | None],
         change: Change | None = None,
-        *,
         nothing: str = "",
     ) -> Events:
         """Commit the record that the engine proposes; or say why there is none."""
@@ -476,20 +458,23 @@ class Agent:
         """
         self.session.compactions.append(record)
         self.engine.tracker.committed(self.session, record)
-        return event_of(record, change)
+        if record.status == "failed":
+            return events.CompactionFailed(record)
+        if record.status == "undone":
+            return events.CompactionUndone(record)
+        if change is not None:
+            return events.CompactionChanged(record, change)
+        return events.Compacted(record)
 
     def _change_pins(
         self, change: Callable[[Session, PinOrNumber], object], value: PinOrNumber
     ) -> Events:
         """Change the pins, with which every request begins."""
         if isinstance(value, str):
-            check_pin(value, self.engine.tracker.counter)
+            _check_pin(self.engine.tracker.counter.count(value))
         change(self.session, value)
         self.engine.tracker.set_fixed_tokens(self._fixed_tokens())
         yield events.PinsChanged(self.session.pins)
-
-    def _append_all(self, entries: Iterable[Entry]) -> Events:
-        yield from map(self._append, entries)
 
     def _append(self, entry: Entry, usage: Usage | None = None) -> Event:
         position = self.session.append(entry, usage)
@@ -521,3 +506,11 @@ class Agent:
     def _fixed_tokens(self) -> int:
         system = instructions(self.system, self.session.pins)
         return fixed_tokens(system, self.tools, self.engine.tracker.counter)
+
+
+def _check_pin(tokens: int) -> None:
+    if tokens > PIN_LIMIT:
+        raise NbchatError(
+            f"this text has {tokens:,} tokens, a pin may have {PIN_LIMIT:,}: "
+            "it would be in every request from now on"
+        )

@@ -1070,7 +1070,7 @@ def test_fr_5_2_1_a_count_that_fails_is_logged_approximated_and_taken_for_more(
         session=said(6_000, 6_000),
     )
     (record,) = made(list(agent.run("And now?")))
-    assert "counting here, anthropic:claude-haiku-4-5 cannot" in caplog.text
+    assert "counted locally, claude-haiku-4-5 cannot" in caplog.text
     assert 12_000 < GUARD < record.tokens_before
     assert agent.session.last_answer == "Yes."
 

@@ -5,6 +5,7 @@ one figure for the size of the context, `ContextTracker.context_tokens`, which t
 window guard, the banners, `/context` and the panel all use.
 """
 
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 from math import ceil
@@ -22,8 +23,11 @@ from nbchat.compaction.triggers.triggers import (
 )
 from nbchat.conversation.entries import Compaction, Usage
 from nbchat.conversation.session import CHANGED, Session
+from nbchat.errors import NbchatError
 from nbchat.providers.model_info import ModelInfo
 from nbchat.providers.tokens import TokenCounter
+
+logger = logging.getLogger(__name__)
 
 PATIENCE = 8
 """Thresholds' worth of tokens to wait after a failed compaction."""
@@ -238,6 +242,21 @@ class ContextTracker:
         if self._anchor is not None and self._anchor[0] == len(session.transcript):
             return False
         return self.context_tokens(session) >= guard * NEAR
+
+    def count_exactly(self, session: Session, count: Callable[[], int]) -> None:
+        """Set the next request's size to what the provider counts, near the limit.
+
+        When its `count` fails, a larger size than the local one is assumed.
+        """
+        if not self.wants_exact_count(session):
+            return
+        try:
+            tokens = count()
+        except NbchatError as error:
+            logger.warning("counted locally, %s cannot: %s", self.info.name, error)
+            self.assume_larger_context(session)
+        else:
+            self.set_context_tokens(session, tokens)
 
     def set_context_tokens(self, session: Session, tokens: int) -> None:
         """Set the size of the next request as the provider has counted it."""
