@@ -53,7 +53,6 @@ from nbchat.providers.base import (
     instructions,
 )
 from nbchat.providers.connect import connect
-from nbchat.providers.legal_history import LegalHistory
 from nbchat.providers.streaming import stream_with_retries
 
 DEFAULT_MAX_STEPS = 50
@@ -110,7 +109,6 @@ class Agent:
         self.listener = listener
         self.recorder: SessionRecorder | None = None
         self._lock = TurnLock()
-        self._legal_history = LegalHistory()
         self.use(self.provider)
         self.engine.tracker.resume(self.session)
 
@@ -337,7 +335,7 @@ class Agent:
 
     def _base_request(self) -> Request:
         """The next request without its options: history, system prompt and tools."""
-        history = self._legal_history.of(self.session.history)
+        history = tuple(self.session.history)
         system = instructions(self.system, self.session.pins)
         return Request(history, system, self.tools)
 

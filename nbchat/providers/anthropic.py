@@ -18,8 +18,8 @@ from nbchat.providers.base import (
     image_of,
     speaker,
     user_text,
-    wire_name,
 )
+from nbchat.providers.legal_history import wire_name
 from nbchat.providers.sdk import (
     CONNECTIONS,
     QUESTION_TIMEOUT_SECONDS,
@@ -114,7 +114,7 @@ class AnthropicProvider(SdkProvider):
         count = self._client.messages.count_tokens(
             model=self._model_for(request),
             messages=[],
-            extra_body=body(request, self._said(request)),
+            extra_body=body(request, self._messages.update(request.history)),
         )
         return int(count.input_tokens)
 
@@ -133,7 +133,10 @@ class AnthropicProvider(SdkProvider):
         )
 
     def _extra_body(self, request: Request) -> Json:
-        return {**body(request, self._said(request)), **self._sampling}
+        return {
+            **body(request, self._messages.update(request.history)),
+            **self._sampling,
+        }
 
     def _served_models(self) -> list[Json]:
         page = self._client.models.list(timeout=QUESTION_TIMEOUT_SECONDS)
@@ -151,12 +154,12 @@ class AnthropicProvider(SdkProvider):
         return self._known.window is None or not self._is_home
 
 
-def body(request: Request, said: Sequence[Json] | None = None) -> Json:
-    """The fields of a message request that come from the conversation.
+def body(request: Request, messages: Sequence[Json] | None = None) -> Json:
+    """The fields of a request that come from the conversation.
 
-    `said` are the history's messages where they are written already.
+    `messages` are those of the history, if they are written already.
     """
-    fields: Json = {"messages": wire_messages(request, said)}
+    fields: Json = {"messages": wire_messages(request, messages)}
     if request.system.strip():
         fields["system"] = utf8_safe_text(request.system)
     if request.tools:
@@ -182,12 +185,14 @@ def _cached_choice(request: Request) -> str:
     return "auto" if is_summary else request.tool_choice
 
 
-def wire_messages(request: Request, said: Sequence[Json] | None = None) -> list[Json]:
+def wire_messages(
+    request: Request, messages: Sequence[Json] | None = None
+) -> list[Json]:
     """Messages whose roles alternate, a user's first."""
-    if said is None:
-        said = WireMessages().extended_to(request.history, FORMAT).messages
-    is_opened = not said or said[0]["role"] == "user"
-    return list(said) if is_opened else [OPENING, *said]
+    if messages is None:
+        messages = WireMessages(FORMAT).update(request.history)
+    is_opened = not messages or messages[0]["role"] == "user"
+    return list(messages) if is_opened else [OPENING, *messages]
 
 
 def _role(entry: Entry) -> Literal["user", "assistant"]:

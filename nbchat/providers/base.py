@@ -1,7 +1,6 @@
 """The provider protocol: requests, replies, and how entries are sent."""
 
 import json
-import re
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from threading import Event as Flag
@@ -29,6 +28,7 @@ PINNED = "The user has pinned these rules; they hold for the whole conversation:
 class Request:
     """One request to a model.
 
+    The history may hold any entries: providers make it legal for their API.
     `tool_choice` is auto, none, required or the name of a tool that must be called.
     `answer_tag` asks for an answer inside `<tag>...</tag>`; a provider that can enforce
     it does. `model` replaces the provider's own model unless it is empty.
@@ -138,11 +138,6 @@ def image_of(entry: Entry) -> tuple[str, str] | None:
     data = entry.arguments.get("data")
     media_type = str(entry.arguments.get("media_type", "image/png"))
     return (media_type, str(data)) if data else None
-
-
-def wire_name(text: str) -> str:
-    """An id or tool name in the characters that all APIs allow; others become `_`."""
-    return re.sub(r"[^a-zA-Z0-9_-]", "_", text)
 
 
 def instructions(system: str, pins: Sequence[str]) -> str:

@@ -14,7 +14,8 @@ import httpx2
 
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.tools import Tool
-from nbchat.providers.base import Request, image_of, speaker, user_text, wire_name
+from nbchat.providers.base import Request, image_of, speaker, user_text
+from nbchat.providers.legal_history import legal, wire_name
 from nbchat.providers.openai import FORMAT as OPENAI_FORMAT
 from nbchat.providers.openai import Call, ChunkReader, OpenAIProvider
 from nbchat.providers.sdk import QUESTION_TIMEOUT_SECONDS
@@ -244,7 +245,10 @@ class SignedReader(ChunkReader):
 
 def native_request(request: Request, model: str) -> Json:
     """A request in Gemini's own format, in which it counts tokens."""
-    fields: Json = {"model": f"models/{model}", "contents": _contents(request.history)}
+    fields: Json = {
+        "model": f"models/{model}",
+        "contents": _contents(legal(request.history)),
+    }
     if request.system.strip():
         [instruction] = utf8_safe([{"parts": [{"text": request.system}]}])
         fields["systemInstruction"] = instruction

@@ -1,10 +1,6 @@
-"""Where a history may be cut, and how any history is made legal to send.
+"""Make any history legal to send: paired calls, unique ids, no empty replies."""
 
-An atomic unit is a user message with its attachments, or an assistant's text, thinking
-and calls with all their results. Cuts fall only between units, so signed thinking goes
-back with its whole message or not at all.
-"""
-
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
@@ -15,94 +11,102 @@ from nbchat.conversation.turns import (
     CallMatcher,
     begins_chat_message,
 )
-from nbchat.providers.base import wire_name
 
 LONGEST_ID = 40
-"""Letters of a call's id: OpenAI refuses more, other servers make longer ones."""
+"""Characters of a call id: OpenAI refuses more, other servers make longer ones."""
 
 NUMBER_LENGTH = 8
-"""Letters kept free for what tells two calls of one id apart."""
+"""Characters reserved for the number that makes an id unique."""
 
-ANY_ID = "call"
+DEFAULT_ID = "call"
 """For calls whose server gave no id."""
 
 
 def legal(history: Iterable[Entry]) -> list[Entry]:
-    """The same history as any server accepts it; the transcript stays as it is."""
-    return list(LegalHistory().of(list(history)))
+    """A history that any server accepts; the transcript stays as it is."""
+    return list(LegalHistory().update(list(history)))
+
+
+def wire_name(text: str) -> str:
+    """An id or tool name in the characters that all APIs allow; others become `_`."""
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", text)
 
 
 class LegalHistory:
-    """The legal form of a growing history, made once: it costs what is new.
+    """The legal form of a growing history; only new entries are processed.
 
-    Every call has an id of its own and is followed by its result: a late one is moved
-    up, a missing one is stated as interrupted. A result without a call is left out, and
-    so is an assistant's message that says nothing.
+    Each call gets a unique id and is followed by its result: a late result is moved up,
+    a missing one is replaced by one that says "interrupted". Results without a call and
+    model messages without text or calls are omitted.
     """
 
     def __init__(self) -> None:
-        """Begin with nothing said."""
-        self._begin()
+        """Start with an empty history."""
+        self._reset()
 
-    def of(self, history: Sequence[Entry]) -> tuple[Entry, ...]:
-        """The legal form of a history; made anew when it is not the last one, grown."""
-        if history[: len(self._seen)] != self._seen:
-            self._begin()
-        for entry in history[len(self._seen) :]:
-            self._add(entry)
-        return (*self._sent, *self._message_with_results())
+    def update(self, history: Sequence[Entry]) -> tuple[Entry, ...]:
+        """The legal form of a history; starts over unless it continues the last one."""
+        if list(history[: len(self._seen)]) != self._seen:
+            self._reset()
+        try:
+            for entry in history[len(self._seen) :]:
+                self._add(entry)
+        except BaseException:  # KeyboardInterrupt may come in the middle of an entry
+            self._reset()
+            raise
+        return (*self._legal, *self._message_with_results())
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self._seen: list[Entry] = []
-        self._sent: list[Entry] = []
+        self._legal: list[Entry] = []
         self._message: list[Entry] = []
         self._results: dict[int, Entry] = {}
-        self._given_up: dict[int, int] = {}
-        self._ties = CallMatcher()
-        self._ids = _Ids()
+        self._abandoned: dict[int, int] = {}
+        self._matcher = CallMatcher()
+        self._ids = _UniqueIds()
 
     def _add(self, entry: Entry) -> None:
-        place = len(self._seen)
+        index = len(self._seen)
         if begins_chat_message(entry, self._seen[-1] if self._seen else None):
             self._end_message()
         self._seen.append(entry)
-        answered = self._ties.match(entry)
-        if answered is not None:
-            self._answer(answered, entry)
+        call_index = self._matcher.match(entry)
+        if call_index is not None:
+            self._add_result(call_index, entry)
         elif entry.is_call:
             call = _with_id(entry, self._ids.unique(entry.tool_id))
             self._message.append(call)
-            self._results[place] = failed_result(call, INTERRUPTED)
+            self._results[index] = failed_result(call, INTERRUPTED)
         elif entry.role in MODEL_ROLES:
             self._message.append(entry)
         elif entry.role != "tool":
-            self._sent.append(entry)
+            self._legal.append(entry)
 
-    def _answer(self, place: int, result: Entry) -> None:
-        """Put a result where its call's interruption was stated."""
-        if place in self._results:
-            stated = self._results[place]
-            self._results[place] = _with_id(result, stated.tool_id)
+    def _add_result(self, call_index: int, result: Entry) -> None:
+        """Replace the result that said "interrupted"."""
+        if call_index in self._results:
+            assumed = self._results[call_index]
+            self._results[call_index] = _with_id(result, assumed.tool_id)
         else:
-            at = self._given_up.pop(place)
-            self._sent[at] = _with_id(result, self._sent[at].tool_id)
+            at = self._abandoned.pop(call_index)
+            self._legal[at] = _with_id(result, self._legal[at].tool_id)
 
     def _end_message(self) -> None:
-        self._sent += self._message_with_results()
-        first = len(self._sent) - len(self._results)
-        self._given_up |= {place: first + n for n, place in enumerate(self._results)}
+        self._legal += self._message_with_results()
+        first = len(self._legal) - len(self._results)
+        self._abandoned |= {index: first + n for n, index in enumerate(self._results)}
         self._message, self._results = [], {}
 
     def _message_with_results(self) -> list[Entry]:
-        says_something = any(
+        has_content = any(
             entry.is_call or (entry.is_answer and entry.content.strip())
             for entry in self._message
         )
-        return [*self._message, *self._results.values()] if says_something else []
+        return [*self._message, *self._results.values()] if has_content else []
 
 
-class _Ids:
-    """Gives out ids that both APIs take: none twice, none empty, none too long."""
+class _UniqueIds:
+    """Gives each call an id that all APIs accept: unique, not empty, not too long."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
@@ -110,7 +114,7 @@ class _Ids:
 
     def unique(self, tool_id: str) -> str:
         """The id itself the first time, one with a number after that."""
-        name = tool_id[:LONGEST_ID] or ANY_ID
+        name = tool_id[:LONGEST_ID] or DEFAULT_ID
         stem = name[: LONGEST_ID - NUMBER_LENGTH]
         while (written := wire_name(name)) in self._taken:
             self._last_number[wire_name(stem)] += 1

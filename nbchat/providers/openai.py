@@ -18,8 +18,8 @@ from nbchat.providers.base import (
     image_of,
     speaker,
     user_text,
-    wire_name,
 )
+from nbchat.providers.legal_history import wire_name
 from nbchat.providers.sdk import (
     CONNECTIONS,
     QUESTION_TIMEOUT_SECONDS,
@@ -95,7 +95,10 @@ class OpenAIProvider(SdkProvider):
         )
 
     def _extra_body(self, request: Request) -> Json:
-        fields = {**body(request, self._said(request)), **self._sampling}
+        fields = {
+            **body(request, self._messages.update(request.history)),
+            **self._sampling,
+        }
         if request.max_output_tokens is not None:
             fields[self._limit_field] = request.max_output_tokens
         return fields
@@ -115,16 +118,16 @@ class OpenAIProvider(SdkProvider):
         return not self._is_home
 
 
-def body(request: Request, said: Sequence[Json] | None = None) -> Json:
+def body(request: Request, messages: Sequence[Json] | None = None) -> Json:
     """The fields of a chat completion that come from the conversation.
 
-    `said` are the history's messages where they are written already.
+    `messages` are those of the history, if they are written already.
     """
-    if said is None:
-        said = WireMessages().extended_to(request.history, FORMAT).messages
+    if messages is None:
+        messages = WireMessages(FORMAT).update(request.history)
     system = utf8_safe_text(request.system)
     opening = [{"role": "system", "content": system}] if system else []
-    fields: Json = {"messages": [*opening, *said]}
+    fields: Json = {"messages": [*opening, *messages]}
     if request.tools:
         fields["tools"] = [
             {

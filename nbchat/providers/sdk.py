@@ -156,7 +156,7 @@ class SdkProvider(ABC):
             read_timeout_seconds, connect=CONNECT_TIMEOUT_SECONDS
         )
         self._counter = TokenCounter(self._known.encoding)
-        self._written = WireMessages()
+        self._messages = WireMessages(self.format)
         self._has_kept_line = False
 
     def __repr__(self) -> str:
@@ -186,6 +186,7 @@ class SdkProvider(ABC):
         A whole answer is read, but nothing leaves this process.
         """
         twin = copy(self)
+        vars(twin)["_messages"] = WireMessages(self.format)
         with canned_client(self.warm_up_events) as staged:
             vars(twin)["_client"] = self._client.with_options(http_client=staged)
             deque(twin.stream(Request((Entry("user", "?"),))), maxlen=0)
@@ -232,12 +233,6 @@ class SdkProvider(ABC):
 
     def _look_up(self, name: str) -> ModelInfo:
         return model_info(name, provider=self.kind if self._is_home else None)
-
-    def _said(self, request: Request) -> tuple[Json, ...]:
-        """The history's messages; only what the last request did not hold is new."""
-        written = self._written.extended_to(request.history, self.format)
-        self._written = written  # one assignment: other threads may send, too
-        return written.messages
 
     @property
     @abstractmethod

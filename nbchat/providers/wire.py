@@ -4,8 +4,9 @@ Messages are valid JSON and UTF-8, whatever the history contains.
 """
 
 import json
+import threading
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, takewhile
 from operator import eq
@@ -15,6 +16,7 @@ from uuid import uuid4
 from nbchat.conversation.entries import Entry, Usage
 from nbchat.errors import ProtocolFault
 from nbchat.providers.base import Reply, ReplyStop, Request, estimated_tokens
+from nbchat.providers.legal_history import LegalHistory
 from nbchat.providers.tokens import TokenCounter
 
 Json = dict[str, Any]
@@ -35,35 +37,43 @@ class WireFormat:
     messages: Callable[[list[Entry]], list[Json]]
 
 
-@dataclass(frozen=True, slots=True)
 class WireMessages:
-    """Cache of wire messages: only new entries are serialized.
+    """The messages of a growing history; only new entries are serialized.
 
-    `run_ends` has the end of every run by one speaker: its index in the history, and in
-    the messages. The messages are shared and must not be changed.
+    Safe for several threads. The messages are shared and must not be changed.
     """
 
-    history: tuple[Entry, ...] = ()
-    messages: tuple[Json, ...] = ()
-    run_ends: tuple[tuple[int, int], ...] = ()
+    def __init__(self, form: WireFormat) -> None:
+        """Start with an empty history."""
+        self._form = form
+        self._lock = threading.Lock()
+        self._legal = LegalHistory()
+        self._history: tuple[Entry, ...] = ()
+        self._messages: list[Json] = []
+        self._run_ends: list[tuple[int, int]] = []
+        """The end of every run by one speaker: in the history and in the messages."""
 
-    def extended_to(
-        self, history: tuple[Entry, ...], form: WireFormat
-    ) -> "WireMessages":
-        """The messages of a history, those of a common beginning taken from here.
+    def update(self, history: Sequence[Entry]) -> list[Json]:
+        """The messages of a history, made legal to send.
 
-        The last common run is serialized again, for it may have become longer.
+        Those of the beginning that it has in common with the last one are kept.
         """
-        same = _common_length(self.history, history)
-        run_ends = list(self.run_ends[: bisect_left(self.run_ends, (same, 0))])
+        with self._lock:
+            self._write(self._legal.update(history))
+            return self._messages.copy()
+
+    def _write(self, history: tuple[Entry, ...]) -> None:
+        """Serialize from the last common run on, for it may have become longer."""
+        same = _common_length(self._history, history)
+        run_ends = self._run_ends[: bisect_left(self._run_ends, (same, 0))]
         entries_done, messages_done = run_ends[-1] if run_ends else (0, 0)
-        messages = list(self.messages[:messages_done])
-        for _, run in groupby(history[entries_done:], form.speaker):
+        messages = self._messages[:messages_done]
+        for _, run in groupby(history[entries_done:], self._form.speaker):
             entries = list(run)
-            messages += form.messages(entries)
+            messages += self._form.messages(entries)
             entries_done += len(entries)
             run_ends.append((entries_done, len(messages)))
-        return WireMessages(history, tuple(messages), tuple(run_ends))
+        self._history, self._messages, self._run_ends = history, messages, run_ends
 
 
 @dataclass(frozen=True, slots=True)

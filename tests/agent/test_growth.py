@@ -3,6 +3,7 @@
 import copy
 import time
 from collections.abc import Callable, Iterator
+from itertools import count
 
 import pytest
 from fault_server import AnthropicDialect, FaultServer, OpenAIDialect
@@ -109,23 +110,25 @@ def test_the_sum_that_runs_along_is_the_sum_of_all_that_is_seen():
 
 @pytest.mark.parametrize("form", FORMS, ids=["openai", "gemini", "anthropic"])
 def test_the_next_request_of_a_long_chat_is_not_written_from_scratch(form: WireFormat):
-    history = tuple(chat(4_000))
-    known = WireMessages().extended_to(history, form)
-    again = shortest_seconds(lambda: known.extended_to((*history, *exchange(0)), form))
-    fresh = shortest_seconds(lambda: WireMessages().extended_to(history, form))
+    history, known = tuple(chat(4_000)), WireMessages(form)
+    known.update(history)
+    longer = ((*history, *exchange(0) * n) for n in count(1))
+    again = shortest_seconds(lambda: known.update(next(longer)))
+    fresh = shortest_seconds(lambda: WireMessages(form).update(history))
     assert again < fresh / 5
 
 
 @pytest.mark.parametrize("form", FORMS, ids=["openai", "gemini", "anthropic"])
 def test_messages_once_written_are_the_same_objects_and_never_change(form: WireFormat):
-    first = WireMessages().extended_to(tuple(chat(40)), form)
-    kept = copy.deepcopy(first.messages)
-    second = first.extended_to((*chat(40), *exchange(99)), form)
-    other = second.extended_to((*chat(20), Entry("user", "Something else.")), form)
-    assert first.messages == kept
-    same = [a is b for a, b in zip(first.messages, second.messages, strict=False)]
+    writer = WireMessages(form)
+    first = writer.update(chat(40))
+    kept = copy.deepcopy(first)
+    second = writer.update((*chat(40), *exchange(99)))
+    other = writer.update((*chat(20), Entry("user", "Something else.")))
+    assert first == kept
+    same = [a is b for a, b in zip(first, second, strict=False)]
     assert all(same[:-1])
-    assert other.messages[:-1] == kept[: len(other.messages) - 1]
+    assert other[:-1] == kept[: len(other) - 1]
 
 
 @pytest.mark.parametrize("kind", DIALECTS)
@@ -158,8 +161,7 @@ def test_a_provider_remembers_one_history_however_many_sessions_it_serves(server
         server.script(DIALECTS[kind].text("ok"))
         agent.switch(Session(chat(8)))
         agent.ask(f"Session {number}.")
-    assert len(provider._written.history) == 9
-    assert len(agent._legal_history.of(agent.session.history)) == 10
+    assert len(provider._messages._history) == 9
 
 
 def test_a_dead_call_does_not_block_compaction_and_an_open_one_does():

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.turns import INTERRUPTED, open_calls, safe_cuts
-from nbchat.providers.base import wire_name
-from nbchat.providers.legal_history import legal
+from nbchat.providers.legal_history import legal, wire_name
 
 
 def call(tool_id: str) -> Entry:

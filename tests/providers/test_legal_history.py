@@ -81,9 +81,7 @@ def wire_faults(history: list[Entry]) -> list[str]:
     request = Request(tuple(legal([*history, Entry("user", "Go on.")])))
     theirs = anthropic_wire.wire_messages(request)
     ours = openai_wire.body(request)["messages"]
-    signed = list(
-        WireMessages().extended_to(request.history, gemini_wire.FORMAT).messages
-    )
+    signed = WireMessages(gemini_wire.FORMAT).update(request.history)
     return [
         *openai_faults(ours),
         *openai_faults(signed),
@@ -126,9 +124,9 @@ steps = st.lists(
 @given(steps)
 def test_what_is_sent_of_a_growing_chat_is_what_would_be_made_from_scratch(steps):
     """Appends are seeds of random entries; compactions fold up to a random cut."""
-    session, projection = Session(), LegalHistory()
+    session, history = Session(), LegalHistory()
     forms = [openai_wire.FORMAT, gemini_wire.FORMAT, anthropic_wire.FORMAT]
-    written = [WireMessages(), WireMessages(), WireMessages()]
+    written = list(map(WireMessages, forms))
     for number, step in enumerate(steps):
         match step:
             case "compact":
@@ -139,13 +137,10 @@ def test_what_is_sent_of_a_growing_chat_is_what_would_be_made_from_scratch(steps
                 session.compactions.append(record)
             case int():
                 session.append(random_entry(random.Random(step)))
-        sent = projection.of(session.history)
-        assert list(sent) == legal(session.history)
-        written = [
-            w.extended_to(sent, form) for w, form in zip(written, forms, strict=True)
-        ]
-        for now, form in zip(written, forms, strict=True):
-            assert now == WireMessages().extended_to(sent, form)
+        assert list(history.update(session.history)) == legal(session.history)
+        for growing, form in zip(written, forms, strict=True):
+            fresh = WireMessages(form).update(session.history)
+            assert growing.update(session.history) == fresh
 
 
 def test_a_pending_call_runs_exactly_once_however_often_the_chat_is_compacted():
