@@ -36,18 +36,18 @@ def chat(store, monkeypatch):
 
 
 def again(store: SessionStore, model: str = MODEL):
-    """An agent built anew, as after a restart."""
+    """A new agent, as after a restart."""
     return build_agent(settings(model=model), store=store)
 
 
-def test_a_setting_holds_now_and_after_a_restart(chat, store):
+def test_a_stored_setting_applies_now_and_after_a_restart(chat, store):
     agent, obey = chat
     assert obey(agent, "/set policy tiered").text == "policy is tiered for all models"
     assert agent.engine.policy.name == "tiered"
     assert again(store).engine.policy.name == "tiered"
 
 
-def test_what_is_set_for_a_model_counts_more_than_for_its_provider(chat, store):
+def test_a_setting_for_a_model_overrides_that_for_its_provider(chat, store):
     agent, obey = chat
     obey(agent, "/set keep 3")
     obey(agent, "/set keep 4 for openai")
@@ -59,23 +59,23 @@ def test_what_is_set_for_a_model_counts_more_than_for_its_provider(chat, store):
     assert again(store, "local:smollm2").engine.policy.keep == 3
 
 
-def test_default_takes_a_setting_back(chat, store):
+def test_default_removes_a_stored_setting(chat, store):
     agent, obey = chat
     obey(agent, "/set keep 3")
-    said = obey(agent, "/set keep default").text
-    assert said == "keep is no longer set for all models"
+    answer = obey(agent, "/set keep default").text
+    assert answer == "keep is no longer set for all models"
     assert agent.engine.policy.keep == 0
     assert again(store).engine.policy.keep == 0
 
 
-def test_a_text_may_be_set_empty_above_what_a_site_says(store, monkeypatch):
+def test_an_empty_text_overrides_the_value_of_a_site(store, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
     config = settings(model=MODEL)
     config.summary_prompt = "Sum up."  # as a site's file would
     agent, obey = build_agent(config, store=store), Commands(store, config)
     assert agent.engine.summary_prompt == "Sum up."
-    told = obey(agent, '/set summary_prompt ""').text
-    assert told == 'summary_prompt is "" for all models'
+    answer = obey(agent, '/set summary_prompt ""').text
+    assert answer == 'summary_prompt is "" for all models'
     assert agent.engine.summary_prompt is None
     assert build_agent(config, store=store).engine.summary_prompt is None
     obey(agent, "/set summary_prompt default")
@@ -86,16 +86,18 @@ def test_a_text_may_be_set_empty_above_what_a_site_says(store, monkeypatch):
         obey(agent, '/set policy ""')
 
 
-def test_the_environment_counts_more_and_the_answer_says_so(chat, store, monkeypatch):
+def test_the_environment_overrides_a_stored_setting_and_the_answer_says_so(
+    chat, store, monkeypatch
+):
     monkeypatch.setenv("NBCHAT_POLICY", "early")
     config = settings(model=MODEL)
     agent = build_agent(config, store=store)
-    said = Commands(store, config)(agent, "/set policy tiered").text
-    assert said.endswith("; the environment, configuration or code overrides it now")
+    answer = Commands(store, config)(agent, "/set policy tiered").text
+    assert answer.endswith("; the environment, configuration or code overrides it now")
     assert agent.engine.policy.name == "early"
 
 
-def test_changing_the_model_brings_its_settings(chat, store):
+def test_another_model_comes_with_its_settings(chat, store):
     agent, obey = chat
     obey(agent, "/set policy early for openai:gpt-4o")
     assert agent.engine.policy.name == "single-summary"
@@ -103,7 +105,7 @@ def test_changing_the_model_brings_its_settings(chat, store):
     assert agent.engine.policy.name == "early"
 
 
-def test_another_model_of_the_provider_is_asked_where_the_first_one_is(store):
+def test_another_model_of_the_provider_is_reached_at_the_same_server(store):
     url = "http://127.0.0.1:1/v1"
     config = settings(model="openai:llama3", base_url=url, window=8_000)
     agent, obey = build_agent(config, store=store), Commands(store, config)
@@ -120,7 +122,7 @@ def test_another_model_of_the_provider_is_asked_where_the_first_one_is(store):
     assert agent.provider.endpoint.url == url
 
 
-def test_a_model_made_in_code_keeps_its_server_and_key_for_others_of_it(store):
+def test_a_provider_made_in_code_passes_its_server_and_key_to_other_models(store):
     url = "http://127.0.0.1:1/v1"
     provider = OpenAIProvider("llama3", base_url=url, api_key=lambda: "mine")
     agent = Agent(provider)
@@ -130,7 +132,7 @@ def test_a_model_made_in_code_keeps_its_server_and_key_for_others_of_it(store):
     assert endpoint.key() == "mine"
 
 
-def test_a_model_of_another_provider_is_asked_at_its_own_server(store, monkeypatch):
+def test_a_model_of_another_provider_is_reached_at_its_own_server(store, monkeypatch):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-none")
     config = settings(model="openai:llama3", base_url="http://127.0.0.1:1/v1")
     agent, obey = build_agent(config, store=store), Commands(store, config)
@@ -138,7 +140,7 @@ def test_a_model_of_another_provider_is_asked_at_its_own_server(store, monkeypat
     assert agent.provider.endpoint.host == "api.anthropic.com"
 
 
-def test_a_window_that_is_taken_back_is_the_models_own_again(store, monkeypatch):
+def test_removing_a_window_restores_that_of_the_model(store, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
     store.set_setting("", "window", 8_000)
     config = settings(model=MODEL)
@@ -149,13 +151,13 @@ def test_a_window_that_is_taken_back_is_the_models_own_again(store, monkeypatch)
 
 
 @pytest.mark.parametrize("name", ["summary_model", "fallback_model"])
-def test_a_writer_named_alone_stays_with_the_provider_it_was_named_for(
+def test_a_summary_model_without_provider_stays_with_the_chats_provider(
     chat, store, name, monkeypatch
 ):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-none")
     agent, obey = chat
-    told = obey(agent, f"/set {name} gpt-5-nano").text
-    assert told == f"{name} is openai:gpt-5-nano for all models"
+    answer = obey(agent, f"/set {name} gpt-5-nano").text
+    assert answer == f"{name} is openai:gpt-5-nano for all models"
     for line in ("/model anthropic:claude-haiku-4-5", f"/model {MODEL}"):
         obey(agent, line)
         assert getattr(agent.engine, name).name == "openai:gpt-5-nano"
@@ -163,7 +165,7 @@ def test_a_writer_named_alone_stays_with_the_provider_it_was_named_for(
     assert getattr(agent.engine, name) is None
 
 
-def test_a_writer_named_alone_in_code_stays_with_its_provider(store, monkeypatch):
+def test_a_summary_model_named_in_code_stays_with_its_provider(store, monkeypatch):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-none")
     url = "http://127.0.0.1:1/v1"
     engine = CompactionEngine(summary_model="small", fallback_model="other")
@@ -177,7 +179,7 @@ def test_a_writer_named_alone_in_code_stays_with_its_provider(store, monkeypatch
     assert {each.endpoint.url for each in writers} == {url}
 
 
-def test_a_writer_set_for_one_provider_is_not_asked_of_another(chat, monkeypatch):
+def test_a_summary_model_for_one_provider_is_not_used_with_another(chat, monkeypatch):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-none")
     agent, obey = chat
     obey(agent, "/set summary_model gpt-5-nano for openai")
@@ -208,7 +210,7 @@ REFUSED = {
 }
 
 
-def test_what_is_refused_leaves_the_chat_and_the_store_as_they_were(chat, store):
+def test_a_refused_setting_leaves_the_chat_and_the_store_unchanged(chat, store):
     agent, obey = chat
     for line in ("context_token_threshold 90000", "keep 4", "fallback_model gpt-5"):
         obey(agent, f"/set {line}")
@@ -224,14 +226,14 @@ def test_what_is_refused_leaves_the_chat_and_the_store_as_they_were(chat, store)
         )
 
     before = state()
-    for line, said in REFUSED.items():
-        with pytest.raises(NbchatError, match=re.escape(said)) as refused:
+    for line, message in REFUSED.items():
+        with pytest.raises(NbchatError, match=re.escape(message)) as refused:
             obey(agent, line)
         assert "\n" not in str(refused.value)
         assert state() == before
 
 
-def test_a_value_may_have_a_for_of_its_own(chat, store):
+def test_a_value_may_contain_the_word_for(chat, store):
     agent, obey = chat
     obey(agent, "/set summary_prompt Write notes for engineers")
     assert agent.engine.summary_prompt == "Write notes for engineers"
@@ -240,7 +242,7 @@ def test_a_value_may_have_a_for_of_its_own(chat, store):
     assert store.settings(("openai",))["summary_prompt"][0] == "openai"
 
 
-def test_the_longest_answer_and_the_window_count_at_once(chat):
+def test_the_longest_answer_and_the_window_apply_at_once(chat):
     agent, obey = chat
     obey(agent, "/set window 50000")
     assert agent.engine.tracker.info.window == 50_000
@@ -249,7 +251,7 @@ def test_the_longest_answer_and_the_window_count_at_once(chat):
     assert agent.engine.tracker.limits.usable_window == 41_000
 
 
-def test_a_setting_goes_together_with_the_policy_chosen_for_this_chat(chat):
+def test_a_setting_is_combined_with_the_policy_chosen_for_this_chat(chat):
     agent, obey = chat
     obey(agent, "/policy tiered")
     obey(agent, "/set keep 5")
@@ -259,7 +261,7 @@ def test_a_setting_goes_together_with_the_policy_chosen_for_this_chat(chat):
 
 
 @pytest.mark.parametrize("name", ["mine", "tiered"])
-def test_a_policy_of_ones_own_is_what_it_was_when_a_setting_is_taken_back(store, name):
+def test_a_custom_policy_is_restored_when_settings_are_removed(store, name):
     mine = replace(PRESETS["tiered"], name=name, keep=5)
     agent = Agent(ScriptedProvider(), engine=CompactionEngine(policy=mine))
     obey = Commands(store)
@@ -271,7 +273,7 @@ def test_a_policy_of_ones_own_is_what_it_was_when_a_setting_is_taken_back(store,
     assert agent.engine.policy == mine
 
 
-def test_choosing_a_policy_leaves_the_rest_of_an_engine_alone(store):
+def test_choosing_a_policy_changes_nothing_else_in_the_engine(store):
     engine = CompactionEngine(300, summary_prompt="Be brief.")
     agent = Agent(ScriptedProvider(), engine=engine)
     Commands(store)(agent, "/policy extractive")
@@ -279,7 +281,7 @@ def test_choosing_a_policy_leaves_the_rest_of_an_engine_alone(store):
     assert (engine.context_token_threshold, engine.summary_prompt) == (300, "Be brief.")
 
 
-def test_a_policy_chosen_for_this_chat_alone_is_not_kept(chat, store):
+def test_a_policy_chosen_for_this_chat_is_not_stored(chat, store):
     agent, obey = chat
     assert obey(agent, "policy tiered").text.startswith("tiered: ")
     assert agent.engine.policy.name == "tiered"
@@ -312,7 +314,7 @@ def test_settings_lists_what_can_be_stored_in_the_order_of_the_table(chat):
     assert [line.split()[0] for line in lines] == list(MODEL_SETTINGS)
 
 
-def test_what_a_running_chat_cannot_follow_is_refused_and_set_back(chat, store):
+def test_a_change_that_a_running_chat_cannot_follow_is_reverted(chat, store):
     agent, _ = chat
     config = settings(model=MODEL)
     live = LiveSettings(store, config)
@@ -336,7 +338,7 @@ def test_a_setting_of_the_configuration_is_followed_and_outranks_stored_ones(
     assert agent.engine.policy.keep == shown[-1] == 7
 
 
-def test_what_cannot_be_stored_is_not_applied_either(tmp_path, monkeypatch):
+def test_a_setting_that_cannot_be_stored_is_not_applied(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
     file = tmp_path / "sessions.db"
     SessionStore(f"sqlite:///{file}").sessions()

@@ -1,7 +1,10 @@
-"""Settings: layers in their order, and one line for a bad one."""
+"""The table of settings, the layers that set them, and agents built from them."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 from inspect import signature
 from pathlib import Path
 
@@ -66,7 +69,7 @@ def test_the_readme_lists_exactly_the_table(capsys):
     assert capsys.readouterr().out in readme, hint
 
 
-def test_each_layer_counts_more_than_the_one_below(site, monkeypatch):
+def test_each_layer_overrides_the_one_below(site, monkeypatch):
     assert settings().max_steps == 50
     write(site, "50-site.json", max_steps=10, policy="single-summary")
     assert settings().max_steps == 10
@@ -77,7 +80,7 @@ def test_each_layer_counts_more_than_the_one_below(site, monkeypatch):
     assert settings(ipython, max_steps=40).max_steps == 40
 
 
-def test_site_files_count_by_name_whatever_folder_they_are_in(tmp_path, monkeypatch):
+def test_site_files_are_merged_by_name_across_folders(tmp_path, monkeypatch):
     system = tmp_path / "system"
     monkeypatch.setenv("JUPYTER_CONFIG_PATH", str(system))
     user = tmp_path / "jupyter-config"
@@ -88,14 +91,14 @@ def test_site_files_count_by_name_whatever_folder_they_are_in(tmp_path, monkeypa
     assert settings().max_steps == 9
 
 
-def test_later_site_files_count_more(site):
+def test_later_site_files_win(site):
     write(site, "10-a.json", model="local:smollm2", max_steps=1)
     write(site, "20-b.json", max_steps=2)
     assert (settings().model, settings().max_steps) == ("local:smollm2", 2)
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "message"),
     [
         ({"max_steps": 0}, "max_steps: 0. Use a whole number of at least 1"),
         ({"keep": "many"}, "keep: 'many'. Use a whole number of at least 0"),
@@ -106,8 +109,8 @@ def test_later_site_files_count_more(site):
         ({"modell": "x"}, "unknown setting: modell. Choose one of: model, base_url, "),
     ],
 )
-def test_a_bad_setting_is_named_in_one_line(values, said):
-    with pytest.raises(ConfigError, match=re.escape(said)) as refused:
+def test_a_bad_setting_is_named_in_one_line(values, message):
+    with pytest.raises(ConfigError, match=re.escape(message)) as refused:
         settings(**values)
     assert "\n" not in str(refused.value)
 
@@ -124,7 +127,7 @@ def test_a_site_file_that_is_not_json_is_named(site):
         settings()
 
 
-def test_an_agent_is_built_as_the_settings_say():
+def test_an_agent_is_built_from_the_settings():
     config = settings(
         model="local:smollm2",
         context_token_threshold=2_000,
@@ -174,7 +177,7 @@ def test_a_summary_model_may_be_of_another_provider_or_just_a_name(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "message"),
     [
         (
             {"model": "gpt-5"},
@@ -189,7 +192,69 @@ def test_a_summary_model_may_be_of_another_provider_or_just_a_name(monkeypatch):
         ({"context_token_threshold": 5}, "system prompt and tools alone"),
     ],
 )
-def test_what_cannot_work_is_refused_when_the_agent_is_built(values, said):
-    with pytest.raises(ConfigError, match=said) as refused:
+def test_settings_that_cannot_work_are_refused_when_the_agent_is_built(values, message):
+    with pytest.raises(ConfigError, match=message) as refused:
         build_agent(settings(**values))
     assert "\n" not in str(refused.value)
+
+
+NEW_ROW = """
+    keep_by_hand = Int(
+        None, allow_none=True, min=0, help="What /compact keeps."
+    ).tag(config=True, scope="model", apply="policy.keep_by_hand")
+"""
+
+ADD_ROW = f"""
+import sys
+from importlib.util import find_spec, module_from_spec
+from pathlib import Path
+
+spec = find_spec("nbchat.config.settings")
+source = Path(spec.origin).read_text()
+before, mark, after = source.partition("    def __setattr__")
+module = sys.modules[spec.name] = module_from_spec(spec)
+exec(before + {NEW_ROW!r} + mark + after, module.__dict__)
+
+from nbchat.cli.main import main
+from nbchat.config.factory import build_agent
+from nbchat.config.live_changes import LiveSettings
+from nbchat.config.settings import settings
+from nbchat.jupyter.panel.queries.choices import settings_list
+from nbchat.storage.store import SessionStore
+
+assert build_agent().engine.policy.keep_by_hand == 7
+store = SessionStore()
+config = settings(keep_by_hand=8)
+agent = build_agent(config, store=store)
+assert agent.engine.policy.keep_by_hand == 8
+live = LiveSettings(store, config)
+config.observe(lambda change: live.follow(agent, change), names=["keep_by_hand"])
+config.keep_by_hand = 9
+assert agent.engine.policy.keep_by_hand == 9
+config.explicit = frozenset()
+live.set(agent, "keep_by_hand", "10")
+assert agent.engine.policy.keep_by_hand == 10
+dialog = settings_list(agent, lambda agent: live.listed(agent.provider.name))
+assert "keep_by_hand" in [row["name"] for row in dialog["settings"]]
+listed = live.listed(agent.provider.name)
+assert [row.value for row in listed if row.name == "keep_by_hand"] == ["10"]
+main(["settings"])
+main(["doctor"])
+"""
+
+
+def test_a_row_of_the_table_is_all_that_a_new_setting_needs():
+    done = subprocess.run(
+        [sys.executable, "-c", ADD_ROW],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={**os.environ, "NBCHAT_KEEP_BY_HAND": "7"},
+    )
+    assert done.returncode == 0, done.stderr
+    for line in (
+        r"\| `keep_by_hand` \|  \| What /compact keeps\. \| yes \|",
+        r"  keep_by_hand +7 +environment variable NBCHAT_KEEP_BY_HAND",
+    ):
+        assert re.search(line, done.stdout)
