@@ -1,17 +1,18 @@
-"""Everything nbchat raises on purpose.
+"""All errors that nbchat raises on purpose.
 
 NbchatError                   one line: what was seen, and what to do
 ├── ConfigError               a setting that cannot work
-├── AttachmentError           something a message points at that cannot be sent
-├── HistoryError              entries that make no conversation
+├── AttachmentError           something a message mentions that cannot be sent
+├── HistoryError              entries that are not a conversation
 ├── ModelFileError            the embedded model could not be fetched or loaded
 ├── StoreError                the session store could not be opened, read or written
-│   ├── SessionTaken          another kernel has gone on with the session
-│   └── SessionNotFound       there is no session of that id
+│   ├── LogNotWritten         no log in `log_folder`; the store is not affected
+│   ├── SessionTaken          another kernel continued the session
+│   └── SessionNotFound       no session with that id
 ├── ChatUnreachable           no chat listens in that kernel
 ├── CompactionError           a summary that was refused; carries a reason code
-├── Stopped                   the person pressed Stop; control flow, not a fault
-└── ProviderError             the model's server
+├── Stopped                   the user pressed Stop; control flow, not a fault
+└── ProviderError             the model's server failed
     ├── AuthenticationFailed  401, 403: no key, a wrong key, a key without the right
     ├── RequestRefused        400, 404 and other faults of the request: unknown model
     ├── ContextOverflow       the request is longer than the model's window
@@ -19,70 +20,70 @@ NbchatError                   one line: what was seen, and what to do
     ├── RateLimited           429: waiting helps
     ├── Overloaded            5xx, 529: waiting helps
     ├── ConnectionFailed      no server there, reset, timeout
-    └── ProtocolFault         an answer that is not what the API promises
+    └── ProtocolFault         an answer that breaks the API's rules
 """
 
 
 class NbchatError(Exception):
-    """The base of everything raised on purpose; its text is one line for a person."""
+    """Base class of all errors here; the text is one line for the user."""
 
 
 class ConfigError(NbchatError):
-    """A setting cannot work; says which, what was seen and what to set instead."""
+    """A setting cannot work; the text says which, and what to set instead."""
 
 
 class AttachmentError(NbchatError):
-    """What a message points at is not there, is refused, or is too large."""
+    """Something a message mentions is missing, refused or too large."""
 
 
 class HistoryError(NbchatError):
-    """An entry is not made of five strings, or nobody has its role."""
+    """An entry is not five strings, or its role is unknown."""
 
 
 class ModelFileError(NbchatError):
-    """The embedded model's file is missing, broken or cannot be fetched."""
+    """The embedded model's file is missing, broken or cannot be downloaded."""
 
 
 class StoreError(NbchatError):
-    """The session store refused to open, read or write."""
+    """The session store could not be opened, read or written."""
 
 
-class LogUnwritten(StoreError):
-    """No log could be written into `log_folder`; the store is not concerned."""
+class LogNotWritten(StoreError):
+    """The log in `log_folder` could not be written; the store is not affected."""
 
 
 class SessionTaken(StoreError):
-    """Another kernel has gone on with the session; what is said here is not saved."""
+    """Another kernel continued the session; new messages here are not saved."""
 
 
 class SessionNotFound(StoreError):
-    """There is no session of that id."""
+    """No session has that id."""
 
 
 class ChatUnreachable(NbchatError):
-    """No chat listens in a kernel: none has begun there, or it is elsewhere."""
+    """No chat listens in a kernel: none was started, or it runs elsewhere."""
 
 
 class CompactionError(NbchatError):
-    """A summary was refused; `reason` is the code of the gate that refused it."""
+    """A summary was refused; `reason` is the code of the check that refused it."""
 
     def __init__(self, reason: str, message: str) -> None:
-        """Keep the gate's code beside the sentence."""
+        """Keep the code beside the text."""
         super().__init__(message)
         self.reason = reason
 
 
 class Stopped(NbchatError):
-    """The person asked to stop; whatever had arrived is kept."""
+    """The user pressed Stop; what had arrived is kept."""
 
 
 class ProviderError(NbchatError):
-    """The model's server failed; `is_retryable` says whether waiting can help."""
+    """The model's server failed; `is_retryable` says whether a retry can help."""
 
     is_retryable = False
 
     def __init__(self, message: str, *, retry_after: float | None = None) -> None:
-        """Keep the wait in seconds the server asked for, if it asked."""
+        """`retry_after` is the wait in seconds that the server asked for, if any."""
         super().__init__(message)
         self.retry_after = retry_after
 
@@ -92,7 +93,7 @@ class AuthenticationFailed(ProviderError):
 
 
 class RequestRefused(ProviderError):
-    """The server calls the request wrong: unknown model, bad parameter."""
+    """The server refuses the request: unknown model, bad parameter."""
 
 
 class ContextOverflow(ProviderError):
@@ -100,7 +101,7 @@ class ContextOverflow(ProviderError):
 
 
 class QuotaExhausted(ProviderError):
-    """The account has no money or plan left; retrying is useless."""
+    """The account's credit or plan is used up; a retry cannot help."""
 
 
 class RateLimited(ProviderError):
@@ -110,18 +111,18 @@ class RateLimited(ProviderError):
 
 
 class Overloaded(ProviderError):
-    """The server is busy or broken for now."""
+    """The server is overloaded or has an internal error; a retry can help."""
 
     is_retryable = True
 
 
 class ConnectionFailed(ProviderError):
-    """No answer came: nothing listens, the line was cut, or it stalled."""
+    """No answer arrived: no server there, a lost connection, or a timeout."""
 
     is_retryable = True
 
 
 class ProtocolFault(ProviderError):
-    """The answer is not what the API promises; half an answer is one, too."""
+    """The answer breaks the API's rules, or ends in the middle."""
 
     is_retryable = True

@@ -39,7 +39,7 @@ from nbchat.conversation.turns import INTERRUPTED, open_calls
 from nbchat.errors import (
     CompactionError,
     ContextOverflow,
-    LogUnwritten,
+    LogNotWritten,
     NbchatError,
     Stopped,
     StoreError,
@@ -497,7 +497,7 @@ class Agent:
                 if observe is not None:
                     observe(event)
             except StoreError as error:
-                is_log = isinstance(error, LogUnwritten)
+                is_log = isinstance(error, LogNotWritten)
                 failure = events.SavingFailed(str(error), is_log)
         return failure
 

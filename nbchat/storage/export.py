@@ -19,7 +19,7 @@ from jupyter_core.paths import secure_write
 from nbchat.conversation.entries import Compaction, Entry, Kind, Revision, Status, Usage
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import turns
-from nbchat.errors import HistoryError, LogUnwritten, NbchatError
+from nbchat.errors import HistoryError, LogNotWritten, NbchatError
 from nbchat.rendering.banners import compaction_html, compaction_text
 from nbchat.rendering.conversation import timeline
 from nbchat.rendering.entries import entry_html
@@ -99,7 +99,7 @@ class MarkdownLog:
         self._reported = ""
 
     def write(self, session: Session) -> None:
-        """Write the file; raises LogUnwritten, but only once for the same reason."""
+        """Write the file; raises LogNotWritten, but only once for the same reason."""
         if not (self.folder and session.transcript):
             return
         try:
@@ -109,7 +109,7 @@ class MarkdownLog:
             line = f"cannot write into log_folder {self.folder!r}: {reason}"
             if line != self._reported:
                 self._reported = line
-                raise LogUnwritten(line) from error
+                raise LogNotWritten(line) from error
         else:
             self._reported = ""
 

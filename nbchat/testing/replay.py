@@ -1,12 +1,12 @@
-"""A recorded conversation, said again: for measurements and notebooks without a model.
+"""Replay a recorded conversation: for measurements, and notebooks without a model.
 
     replay = Replay(entries, window=32_000)
     agent = Agent(replay, tools=replay.tools, system=system)
     for turn in replay.turns:
         list(agent.run(turn.text))
 
-Agent, engine, meters and policies are real; what the model says, and what its tools
-give, was recorded. Asked for a summary it lists how each request began.
+Agent, engine, triggers and policies are real; the model's replies and the results of
+its tools are recorded. A summary request is answered by the beginning of each prompt.
 """
 
 import gzip
@@ -27,51 +27,51 @@ from nbchat.providers.model_info import ModelInfo
 from nbchat.providers.tokens import TokenCounter
 
 GREETING = "Hello."
-"""What a person said whose first words were not recorded."""
+"""The prompt of a recording that begins with a reply."""
 
 LINE_LIMIT, MOST_LINES = 100, 40
-"""Characters of a request that a summary repeats, and of how many requests."""
+"""Characters of each prompt in a summary, and the most prompts in it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One response, and the results of its calls in their order."""
+class RecordedStep:
+    """One reply, and the results of its calls in their order."""
 
     said: tuple[Entry, ...]
     results: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """A person's words and the responses to them."""
+class RecordedTurn:
+    """A prompt and the replies to it."""
 
     text: str
-    steps: tuple[Step, ...]
+    steps: tuple[RecordedStep, ...]
 
 
 class Replay:
-    """A model that says what was said, and reports what a real one would have read."""
+    """A provider that replays a conversation, with the usage of a real one."""
 
     def __init__(
         self, entries: Sequence[Entry], *, window: int | None = 100_000
     ) -> None:
-        """Replay a conversation, however long the window makes its model's memory."""
+        """`window` is the context window of the replayed model, in tokens."""
         self.name = "replay:model"
         self.turns = turns_of(entries)
         self._steps = deque(step for turn in self.turns for step in turn.steps)
-        self._told = deque(turn.text for turn in self.turns for _ in turn.steps)
+        self._prompts = deque(turn.text for turn in self.turns for _ in turn.steps)
         self._asked: list[str] = []
         self._results: deque[str] = deque()
         self._window = window
         self._counter = TokenCounter()
 
     def __repr__(self) -> str:
-        """How much there is to say."""
+        """The number of turns."""
         return f"<Replay of {len(self.turns)} turns>"
 
     @property
     def tools(self) -> list[Tool]:
-        """Tools that give the recorded results; their schemas are empty."""
+        """Tools that return the recorded results; their schemas are empty."""
         said = (e for turn in self.turns for step in turn.steps for e in step.said)
         names = dict.fromkeys(entry.tool_name for entry in said if entry.is_call)
         return [Tool(n, "", {}, self._results.popleft, _AnyArguments) for n in names]
@@ -79,12 +79,12 @@ class Replay:
     def stream(
         self, request: Request, *, stop: threading.Event | None = None
     ) -> ReplyStream:
-        """The next recorded response, or a summary; without deltas."""
-        del stop  # it is over at once
+        """The next recorded reply, or a summary; without deltas."""
+        del stop  # a reply is complete at once
         yield from ()
         if request.answer_tag:
             return self._reply(request, (Entry("assistant", self._summary()),), "")
-        step, text = self._steps.popleft(), self._told.popleft()
+        step, text = self._steps.popleft(), self._prompts.popleft()
         if text not in self._asked[-1:]:
             self._asked.append(text)
         self._results.extend(step.results)
@@ -101,13 +101,13 @@ class Replay:
         return fixed + self._counter.count_entries(sent)
 
     def models(self) -> list[str]:
-        """The one model there is."""
+        """The only model."""
         return [self.name]
 
     def _summary(self) -> str:
         lines = [" ".join(text.split())[:LINE_LIMIT] for text in self._asked]
-        told = "\n".join(f"- The user said: {line}" for line in lines[-MOST_LINES:])
-        return f"<summary>\n{told}\n</summary>"
+        listed = "\n".join(f"- The user said: {line}" for line in lines[-MOST_LINES:])
+        return f"<summary>\n{listed}\n</summary>"
 
     def _reply(self, request: Request, said: tuple[Entry, ...], stop: str) -> Reply:
         usage = Usage(self.count_tokens(request), self._counter.count_entries(said))
@@ -115,15 +115,15 @@ class Replay:
 
 
 class _AnyArguments(BaseModel):
-    """Whatever a recorded call brought."""
+    """The arguments of a recorded call, whatever they are."""
 
     model_config = ConfigDict(extra="allow")
 
 
 def recorded_desk() -> list[Entry]:
-    """Twelve real conversations of customers with one desk, one after the other.
+    """Twelve real conversations of customers with one help desk, in a row.
 
-    429 entries, about 47,000 tokens; the folder `data` says where they come from.
+    429 entries, about 47,000 tokens; `cli/data/LICENSES.md` names their source.
     """
     packed = (files("nbchat.testing") / "desk.jsonl.gz").read_bytes()
     rows = map(json.loads, gzip.decompress(packed).decode().splitlines())
@@ -131,18 +131,18 @@ def recorded_desk() -> list[Entry]:
 
 
 def _own(number: int, entry: Entry) -> Entry:
-    """Call ids of different conversations must not meet."""
+    """The entry with a call id that no other conversation uses."""
     if not entry.tool_id:
         return entry
     return entry._replace(tool_id=f"{number}_{entry.tool_id}")
 
 
-def turns_of(entries: Sequence[Entry]) -> list[Turn]:
-    """Entries as turns; what stands before the first words answers a greeting."""
+def turns_of(entries: Sequence[Entry]) -> list[RecordedTurn]:
+    """Entries as turns; replies before the first prompt answer a greeting."""
     return list(_turns(entries))
 
 
-def _turns(entries: Sequence[Entry]) -> Iterator[Turn]:
+def _turns(entries: Sequence[Entry]) -> Iterator[RecordedTurn]:
     found = turns(entries)
     first = found[0].start if found else len(entries)
     for turn in [range(first), *found]:
@@ -150,10 +150,10 @@ def _turns(entries: Sequence[Entry]) -> Iterator[Turn]:
         text = "\n".join(entry.content for entry in run if entry.role == "user")
         steps = _steps([entry for entry in run if entry.role != "user"])
         if steps:
-            yield Turn(text or GREETING, steps)
+            yield RecordedTurn(text or GREETING, steps)
 
 
-def _steps(replies: Sequence[Entry]) -> tuple[Step, ...]:
+def _steps(replies: Sequence[Entry]) -> tuple[RecordedStep, ...]:
     """Replies, each with the results of its calls."""
     steps: list[list[Entry]] = []
     for entry in replies:
@@ -163,9 +163,9 @@ def _steps(replies: Sequence[Entry]) -> tuple[Step, ...]:
     return tuple(map(_answered, steps))
 
 
-def _answered(run: Sequence[Entry]) -> Step:
-    """What the model said, and the results in the order of its calls."""
+def _answered(run: Sequence[Entry]) -> RecordedStep:
+    """A reply, and the results in the order of its calls."""
     results = {entry.tool_id: entry.content for entry in run if entry.role == "tool"}
     said = tuple(entry for entry in run if entry.role != "tool")
     calls = (entry for entry in said if entry.is_call)
-    return Step(said, tuple(results.get(call.tool_id, "") for call in calls))
+    return RecordedStep(said, tuple(results.get(call.tool_id, "") for call in calls))

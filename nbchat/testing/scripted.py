@@ -1,8 +1,8 @@
-"""A model that says what a script tells it: for tests, docs and demo notebooks.
+"""A scripted provider: for tests, docs and demo notebooks.
 
     provider = ScriptedProvider(says("Hello."), calls("add", a=1, b=2), says("3."))
 
-Everything else (agent, engine, store, panel) runs for real around it.
+Everything else (agent, engine, store, panel) is real.
 """
 
 import json
@@ -38,20 +38,20 @@ def says(
     stop_reason: ReplyStop = "end_turn",
     delay_seconds: float = 0.0,
 ) -> Line:
-    """An answer; `tokens` is the input size reported, counted when left out."""
+    """An answer; `tokens` is the input size it reports, counted by default."""
     usage = None if tokens is None else Usage(tokens, 10)
     return Line(text, (), stop_reason, usage, delay_seconds=delay_seconds)
 
 
 def calls(tool_name: str, /, *, tokens: int | None = None, **arguments: object) -> Line:
-    """A request for one tool."""
+    """A call of one tool."""
     call = Entry("assistant", "", "", tool_name, json.dumps(arguments))
     usage = None if tokens is None else Usage(tokens, 10)
     return Line(calls=(call,), stop_reason="tool_use", usage=usage)
 
 
 def fails(error: NbchatError) -> Line:
-    """A response that never comes."""
+    """A request that fails with `error`."""
     return Line(error=error)
 
 
@@ -59,11 +59,11 @@ ScriptedReply = Line | Callable[[Request], Line]
 
 
 class ScriptedProvider:
-    """Plays its lines one by one; `requests` holds everything it was asked.
+    """Replies with its lines one by one; `requests` holds all requests it got.
 
-    A line may be a function of the request. When the script is over the model says
-    "(end of script)". Token counts are made with the real counter unless a line says
-    otherwise, so meters and thresholds behave as with a live model.
+    A line may be a function of the request. After the last line the model answers
+    "(end of script)". Token counts come from the real counter unless a line gives its
+    own, so triggers and thresholds behave as with a live model.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class ScriptedProvider:
         window: int | None = 100_000,
         prices: Prices | None = None,
     ) -> None:
-        """Play `lines` in order; without `prices` nobody knows what they cost."""
+        """Reply with `lines` in order; without `prices` their cost is unknown."""
         self.name = name
         self.requests: list[Request] = []
         self._lines: Iterable[ScriptedReply] = iter(lines)
@@ -82,13 +82,13 @@ class ScriptedProvider:
         self._counter = TokenCounter()
 
     def __repr__(self) -> str:
-        """The name; scripts are long."""
+        """The name, without the script."""
         return f"<ScriptedProvider {self.name}>"
 
     def stream(
         self, request: Request, *, stop: threading.Event | None = None
     ) -> ReplyStream:
-        """The next line, in pieces of a word."""
+        """The next line, word by word."""
         self.requests.append(request)
         line = next(iter(self._lines), says("(end of script)"))
         if callable(line):
@@ -101,7 +101,7 @@ class ScriptedProvider:
         return self._reply(request, line)
 
     def info(self) -> ModelInfo:
-        """The window the script was given."""
+        """The model with the window and prices given."""
         return ModelInfo(self.name, window=self._window, prices=self._prices)
 
     def count_tokens(self, request: Request) -> int:
@@ -114,15 +114,15 @@ class ScriptedProvider:
         return fixed + self._counter.count_entries(entries)
 
     def models(self) -> list[str]:
-        """The one model there is."""
+        """The only model."""
         return [self.name]
 
     def _reply(self, request: Request, line: Line) -> Reply:
         number = len(self.requests)
         said = [Entry("assistant", line.text)] if line.text else []
         asked = [
-            call._replace(tool_id=call.tool_id or f"call_{number}_{place}")
-            for place, call in enumerate(line.calls)
+            call._replace(tool_id=call.tool_id or f"call_{number}_{index}")
+            for index, call in enumerate(line.calls)
         ]
         entries = (*said, *asked)
         usage = line.usage or Usage(

@@ -37,7 +37,7 @@ from nbchat.conversation.tools import Tool
 from nbchat.providers.base import Reply, ReplyStream, Request, wire_text
 from nbchat.providers.model_info import MILLION, ModelInfo, model_info
 from nbchat.providers.tokens import TokenCounter
-from nbchat.testing.replay import Step, Turn, turns_of
+from nbchat.testing.replay import RecordedStep, RecordedTurn, turns_of
 
 COUNTER = TokenCounter()
 LEAST_CACHED = 1_024
@@ -52,7 +52,7 @@ class Work:
     """A conversation to be replayed."""
 
     system: str
-    turns: tuple[Turn, ...]
+    turns: tuple[RecordedTurn, ...]
 
 
 @dataclass(frozen=True)
@@ -85,9 +85,9 @@ def ticket_run() -> Work:
     added = [after - before for before, after in pairwise(sizes)]
     call = Entry("assistant", "", "", "work", json.dumps({"x": words(60)}))
     spoken = COUNTER.count_entry(call)
-    steps = [Step((call,), (words(size - spoken - 5),)) for size in added]
-    end = Step((Entry("assistant", words(100)),), ())
-    return Work(words(FLOOR), (Turn(words(FIRST - FLOOR - 4), (*steps, end)),))
+    steps = [RecordedStep((call,), (words(size - spoken - 5),)) for size in added]
+    end = RecordedStep((Entry("assistant", words(100)),), ())
+    return Work(words(FLOOR), (RecordedTurn(words(FIRST - FLOOR - 4), (*steps, end)),))
 
 
 def words(tokens: int) -> str:

@@ -30,8 +30,7 @@ from nbchat.errors import Overloaded
 from nbchat.providers.base import Reply, ReplyStream, Request
 from nbchat.providers.tokens import TokenCounter
 from nbchat.storage.session_log import monitoring
-from nbchat.testing import ScriptedProvider
-from nbchat.testing.replay import Replay, recorded_desk
+from nbchat.testing import Replay, ScriptedProvider, recorded_desk
 
 POLICIES = ("single-summary", "tiered", "recent-messages", "early", "token-window")
 COUNTER = TokenCounter()
