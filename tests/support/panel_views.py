@@ -1,13 +1,23 @@
 """A panel whose messages are kept, and a view that reads them without a browser."""
 
 import json
+import re
 import time
+from collections.abc import Callable, Iterable
 from html import escape
 from typing import Any
 
-from panel_protocol import is_valid
+from panel_protocol import check, is_valid
 
+from nbchat.agent.agent import Agent
+from nbchat.chat.runner import RunnerEvent
+from nbchat.conversation.events import Event
 from nbchat.jupyter.panel.chat_ui import ChatUI
+from nbchat.jupyter.panel.view_model.panel_state import PanelState
+from nbchat.providers.model_info import Prices
+from nbchat.testing import Line, ScriptedProvider
+
+PRICES = Prices(input=2.0, cache_read=0.2, cache_write=2.5, output=10.0)
 
 
 class Panel(ChatUI):
@@ -36,6 +46,20 @@ class Panel(ChatUI):
         assert is_valid(heard[-1], "kernel_to_view")
         assert heard[-1].pop("token") == "t1"
         return heard[-1]
+
+    def snapshot(self) -> dict[str, Any]:
+        """What a view gets that is opened once the panel is idle."""
+        assert self.wait(20)
+        self.view_says(type="hello")
+        check(self.sent[-1], "kernel_to_view")
+        return self.sent[-1]
+
+    def edit_message(self, position: int, text: str) -> None:
+        """Edit an earlier message, as a view does; waits for the answer."""
+        message = {"type": "branch", "position": position, "text": text, "previews": []}
+        check(message, "view_to_kernel")
+        self.view_says(**message)
+        assert self.wait(20)
 
     def await_operation(self, name: str) -> None:
         """Block until a batch had an operation of this name."""
@@ -104,3 +128,73 @@ def operations(messages: list[dict[str, Any]]) -> list[str]:
     """The names of all operations, in order."""
     batches = [message for message in messages if message["type"] == "events"]
     return [operation["op"] for batch in batches for operation in batch["events"]]
+
+
+def settled(panel: Panel) -> list[dict[str, Any]]:
+    """All messages, once the panel is idle and the last batch was sent."""
+    assert panel.wait(20)
+    deadline = time.monotonic() + 10
+    idle = '"is_busy": false'
+    while not panel._sync.is_flushed or idle not in json.dumps(panel.sent[-1:]):
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    return panel.sent
+
+
+def shown(*events: Event | RunnerEvent, notifies: bool = True) -> View:
+    """What a view shows after these events; a snapshot shows the same."""
+    state, view, later = PanelState(clock=lambda: 0.0), View(), View()
+    state.set_notifies(notifies=notifies)
+    view.receive({"type": "snapshot", "seq": 0, **state.snapshot()})
+    for operation in ran(state, events):
+        assert is_valid({"type": "events", "seq": 1, "events": [operation]}, "events")
+        view.apply(operation)
+    later.receive({"type": "snapshot", "seq": 0, **state.snapshot()})
+    assert (view.items, view.live, view.state) == (later.items, later.live, later.state)
+    return view
+
+
+def look_up(order: str) -> str:
+    """Find an order."""
+    return f"{order} was shipped"
+
+
+def agent_with(*lines: Line, **options: Any) -> Agent:
+    """An agent with a tool, whose answers have a price."""
+    return Agent(ScriptedProvider(*lines, prices=PRICES), tools=[look_up], **options)
+
+
+def folded(state: PanelState, *events: Event | RunnerEvent) -> list[dict[str, Any]]:
+    """All operations of events."""
+    return ran(state, events)
+
+
+def ran(
+    state: PanelState, events: Iterable[Event | RunnerEvent]
+) -> list[dict[str, Any]]:
+    """All operations of a turn, each event shown before the next one happens."""
+    return [operation for event in events for operation in state.fold(event)]
+
+
+def items(operations: list[dict[str, Any]]) -> list[str]:
+    """The HTML of all new items, in order."""
+    return [each["html"] for each in operations if each["op"] == "item"]
+
+
+def shown_page(state: PanelState) -> list[str]:
+    """The HTML of the newest page."""
+    return [item["html"] for item in state.snapshot()["items"]]
+
+
+def kinds(htmls: list[str]) -> list[str]:
+    """The CSS class of each item, without its prefix."""
+    found = (re.search(r'class="(?:nbc-entry )?nbc-([\w-]+)"', html) for html in htmls)
+    return [kind.group(1) if kind else "" for kind in found]
+
+
+def text_of(html: str) -> str:
+    """HTML without its tags."""
+    return re.sub(r"<[^>]+>", "", html)
+
+
+MakePanel = Callable[..., Panel]

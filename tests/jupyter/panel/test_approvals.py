@@ -3,12 +3,12 @@
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from panel_protocol import is_valid
-from panel_views import Panel, View
+from panel_views import MakePanel, Panel, View
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.approvals import Approvals, PendingCall
@@ -19,9 +19,7 @@ from nbchat.errors import NbchatError
 from nbchat.jupyter.cell_output import announcing
 from nbchat.jupyter.panel.view_model.panel_state import PanelState
 from nbchat.rendering.entries import waiting_html, with_invisibles_escaped
-from nbchat.testing import Line, ScriptedProvider, calls, says
-
-MakePanel = Callable[..., Panel]
+from nbchat.testing import Line, ScriptedProvider, ScriptedReply, calls, says
 
 STOPPED = "error: stopped before it ran"
 
@@ -36,23 +34,15 @@ def look_up(order: str) -> str:
     return f"{order} is late"
 
 
-@pytest.fixture
-def panel_with() -> Iterator[MakePanel]:
-    """Make a panel that asks before each call, and close it when the test is over."""
-    made: list[Panel] = []
+@pytest.fixture(name="panel_with")
+def panel_with_approvals(panel_with: MakePanel) -> MakePanel:
+    """Make panels that ask before each call."""
 
-    def make(*lines: object, approve: Approvals | None = None) -> Panel:
-        agent = Agent(
-            ScriptedProvider(*lines),  # type: ignore[arg-type]
-            tools=[refund, look_up],
-            approve=approve or Approvals(),
-        )
-        made.append(Panel(agent))
-        return made[-1]
+    def make(*lines: ScriptedReply, approve: Approvals | None = None) -> Panel:
+        asking = approve or Approvals()
+        return panel_with(*lines, tools=[refund, look_up], approve=asking)
 
-    yield make
-    for panel in made:
-        panel.close()
+    return make
 
 
 def snapshot(panel: Panel) -> View:

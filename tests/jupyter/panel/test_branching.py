@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from notebook_desk import Desk
 from panel_protocol import check, known
+from panel_views import Panel
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.attachments.mentions import not_mentioned
@@ -20,7 +21,6 @@ from nbchat.conversation.events import Branched
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import attachments_start
 from nbchat.errors import NbchatError
-from nbchat.jupyter.panel.chat_ui import ChatUI
 from nbchat.jupyter.panel.queries.context import current_summary
 from nbchat.jupyter.panel.queries.history import (
     MOST_SESSIONS,
@@ -33,31 +33,6 @@ from nbchat.storage.store import SessionStore
 from nbchat.testing import Line, ScriptedProvider, calls, says
 
 ODD = '/not a command\n\n  "two" spaces, {braces} and $HOME & <b>\n'
-
-
-class Panel(ChatUI):
-    """A panel whose messages are kept."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        self.sent: list[dict[str, Any]] = []
-        super().__init__(*arguments, **options)
-
-    def send(self, content: dict[str, Any], _buffers: object = None) -> None:
-        check(content, "kernel_to_view")
-        self.sent.append(json.loads(json.dumps(content)))
-
-    def snapshot(self) -> dict[str, Any]:
-        """What a view that comes now is told."""
-        assert self.wait(20)
-        self.receive({"type": "hello"})
-        return self.sent[-1]
-
-    def go_back(self, position: int, text: str) -> None:
-        """What a view says when an earlier message was edited; waits for the answer."""
-        message = {"type": "branch", "position": position, "text": text, "previews": []}
-        check(message, "view_to_kernel")
-        self.receive(message)
-        assert self.wait(20)
 
 
 @pytest.fixture
@@ -93,7 +68,7 @@ def test_other_words_reach_the_model_byte_by_byte_and_the_old_way_is_a_session(
     panel, store
 ):
     old = panel.session.transcript[:]
-    panel.go_back(2, ODD)
+    panel.edit_message(2, ODD)
     assert transcript(panel) == ["first", "One.", ODD, "Three."]
     assert panel.agent.provider.requests[-1].history[-1].content == ODD
     kept = [store.load(each.id).transcript for each in store.sessions()]
@@ -101,7 +76,7 @@ def test_other_words_reach_the_model_byte_by_byte_and_the_old_way_is_a_session(
 
 
 def test_the_way_back_is_offered_and_leads_to_the_old_session(panel):
-    panel.go_back(2, "other")
+    panel.edit_message(2, "other")
     items = [item["html"] for item in panel.snapshot()["items"]]
     (note,) = [html for html in items if "nbc-branched" in html]
     name = note.partition('data-session="')[2].partition('"')[0]
@@ -112,7 +87,7 @@ def test_the_way_back_is_offered_and_leads_to_the_old_session(panel):
 
 def test_a_place_that_is_none_gives_the_words_back_and_changes_nothing(panel):
     before = transcript(panel)
-    panel.go_back(1, "other words")
+    panel.edit_message(1, "other words")
     panel.snapshot()
     assert transcript(panel) == before
     operations = [
@@ -126,7 +101,7 @@ def test_without_other_sessions_nothing_can_be_branched():
     agent = Agent(ScriptedProvider(says("One.")))
     panel = Panel(agent, commands=lambda _agent, _line, stop: None)
     panel.ask("first")
-    panel.go_back(0, "other")
+    panel.edit_message(0, "other")
     state = panel.snapshot()["state"]
     assert transcript(panel) == ["first", "One."]
     assert (state["has_branches"], state["has_sessions"]) == (False, False)
@@ -140,7 +115,7 @@ def test_what_an_edited_message_mentions_comes_along_as_it_is_now(panel, desk):
     place = len(panel.session.transcript) - 2
     assert attachments_start(panel.session.transcript, place) == place - 1
     desk.values |= {"df": 2, "other": 3}
-    panel.go_back(place, "Look at @df and @other")
+    panel.edit_message(place, "Look at @df and @other")
     brought = [
         entry.arguments["data"]
         for entry in panel.session.transcript

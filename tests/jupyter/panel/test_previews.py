@@ -8,10 +8,10 @@ import pytest
 from matplotlib.figure import Figure
 from notebook_desk import Desk
 from panel_protocol import known
+from panel_views import Panel
 
 from nbchat.agent.agent import Agent
 from nbchat.errors import AttachmentError
-from nbchat.jupyter.panel.chat_ui import ChatUI
 from nbchat.jupyter.panel.queries.choices import MOST_NAMES, completions
 from nbchat.jupyter.panel.queries.previews import Previews
 from nbchat.providers.base import user_text
@@ -108,21 +108,13 @@ def test_a_notebook_of_many_variables_offers_some() -> None:
     assert completions({}, None)["names"] == []
 
 
-class Panel(ChatUI):
-    """A panel whose messages are kept."""
-
-    def __init__(self, **options: Any) -> None:
-        self.sent: list[dict[str, Any]] = []
-        self.provider = ScriptedProvider(says("I see."), says("Yes."))
-        super().__init__(Agent(self.provider), **options)
-
-    def send(self, content: dict[str, Any], _buffers: object = None) -> None:
-        self.sent.append(content)
+def panel_on_two_answers(**options: Any) -> Panel:
+    return Panel(Agent(ScriptedProvider(says("I see."), says("Yes."))), **options)
 
 
 @pytest.fixture
 def panel() -> Iterator[Panel]:
-    panel = Panel(
+    panel = panel_on_two_answers(
         resolver=Desk(values={"price": 7}),
         commands=lambda *_arguments, **_options: None,
         command_list=lambda: {"new": "begin anew"},
@@ -151,7 +143,7 @@ def test_a_view_can_ask_for_chips_previews_and_completions(panel: Panel) -> None
 def test_a_message_brings_along_what_it_points_at(panel: Panel, keys: object) -> None:
     panel.receive({"type": "send", "text": "Is @price right?", "previews": keys})
     assert panel.wait(10)
-    assert [user_text(entry) for entry in panel.provider.requests[0].history] == [
+    assert [user_text(entry) for entry in panel.agent.provider.requests[0].history] == [
         "The variable price\n\nint 7",
         "Is @price right?",
     ]
@@ -172,10 +164,10 @@ def test_code_that_asks_brings_along_what_it_points_at_too(panel: Panel) -> None
 
 
 def test_commands_that_nobody_listed_are_not_offered() -> None:
-    panel = Panel(commands=lambda *_arguments, **_options: None)
+    panel = panel_on_two_answers(commands=lambda *_arguments, **_options: None)
     assert answer_of(panel, type="complete")["commands"] == []
     panel.close()
-    usual = Panel()
+    usual = panel_on_two_answers()
     names = [c["name"] for c in answer_of(usual, type="complete")["commands"]]
     assert {"help", "compact", "new"} <= set(names)
     usual.close()

@@ -1,77 +1,260 @@
-"""The transcript in pages: the newest first, HTML only for what a view has needed."""
+"""Streaming, costs and refreshes in the panel's transcript."""
 
-from typing import Any
+import json
+import re
+import time
 
 import pytest
-
-from nbchat.conversation.entries import Compaction, Entry
-from nbchat.jupyter.panel.view_model.items import (
-    PAGE_CHARACTERS,
-    PAGE_ITEMS,
-    Items,
+from panel_views import (
+    agent_with,
+    folded,
+    items,
+    kinds,
+    ran,
+    shown,
+    shown_page,
+    text_of,
 )
 
-RECORD = Compaction("c1", 0, 2, "<summary>S</summary>", 5_000, 500, committed_at=2)
+from nbchat.chat.runner import AgentReady, Idle, TurnStarted
+from nbchat.conversation.entries import Entry
+from nbchat.conversation.events import (
+    EntryAdded,
+    TextDelta,
+    ThinkingDelta,
+    TurnFinished,
+)
+from nbchat.conversation.session import Session
+from nbchat.jupyter.panel.view_model.panel_state import PanelState
+from nbchat.rendering.entries import entry_html
+from nbchat.testing import calls, says
 
 
-def items_of(*items: str | Entry | Compaction) -> Items:
-    """A transcript with these items, whose keys begin at 0."""
-    transcript = Items()
-    for item in items:
-        transcript.add(item)
-    return transcript
+@pytest.mark.parametrize("size", [1, 3, 4, 7, 1_000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# One\n\nTwo\n\n```py\nx = 1\n\ny\n```\n\n- a\n\n- b\n\nEnd.",
+        "1. one\n\n2. two\n\n   more\n\n10. ten\n\nText\n\n12 apples\n\nEnd",
+        "See [this].\n\nMore.\n\n[this]: https://example.org\n\nEnd.",
+        "| a |\n|---|\n| 1 |\n\n> quote\n\n> more\n\n~~~\n\nopen",
+    ],
+)
+def test_an_answer_streamed_in_any_pieces_has_the_same_item(
+    text: str, size: int
+) -> None:
+    pieces = [text[start : start + size] for start in range(0, len(text), size)]
+    entry = Entry("assistant", text)
+    view = shown(*map(TextDelta, pieces), EntryAdded(0, entry))
+    assert view.items == {0: entry_html(entry)}
+    assert view.live == {}
 
 
-def keys(page: dict[str, Any]) -> list[int]:
-    """The keys of a page's items, in order."""
-    return [item["key"] for item in page["items"]]
+def test_streamed_blocks_are_not_sent_again() -> None:
+    text = "".join(f"Paragraph {number} of many.\n\n" for number in range(200))
+    state = PanelState()
+    pieces = [text[start : start + 4] for start in range(0, len(text), 4)]
+    streamed = [op for piece in pieces for op in state.fold(TextDelta(piece))]
+    assert sum(operation["op"] == "block" for operation in streamed) > 100
+    added = state.fold(EntryAdded(0, Entry("assistant", text)))
+    assert [operation["op"] for operation in added[:2]] == ["item", "settle"]
+    assert len(json.dumps(added)) < 500
 
 
-def pages(transcript: Items) -> list[list[int]]:
-    """The keys of all pages, the newest page first."""
-    page = transcript.page()
-    found = [keys(page)]
-    while page["before"] is not None:
-        page = transcript.page(page["before"])
-        found.append(keys(page))
-    return found
+def test_finished_blocks_become_html_while_the_answer_streams() -> None:
+    pieces = [
+        "# He",
+        "llo\n\n",
+        "Wor",
+        "ld\n\n```py\na\n\nb\n```\n\n- x\n\n- y\n\nend",
+        ".",
+    ]
+    view = shown(*map(TextDelta, pieces))
+    html, text = view.live["assistant"].values()
+    assert "<h1>Hello</h1>" in html
+    assert "<p>World</p>" in html
+    assert html.count("<pre") == 1
+    assert "<li>" in html
+    assert text == "end."
 
 
-@pytest.mark.parametrize("count", [0, 1, PAGE_ITEMS, PAGE_ITEMS + 1, 5 * PAGE_ITEMS])
-def test_pages_from_the_newest_on_give_each_item_once_in_order(count: int) -> None:
-    found = pages(items_of(*("<p>x</p>" for _ in range(count))))
-    assert [key for page in found[::-1] for key in page] == list(range(count))
-    assert all(len(page) == PAGE_ITEMS for page in found[:-1])
+def test_a_finished_entry_replaces_its_stream() -> None:
+    view = shown(
+        ThinkingDelta("hm"),
+        EntryAdded(0, Entry("thinking", "hm")),
+        TextDelta("Yes"),
+        EntryAdded(1, Entry("assistant", "Yes.")),
+    )
+    assert view.live == {}
+    assert [
+        ">hm<" in html or "<p>Yes.</p>" in html for html in view.items.values()
+    ] == [
+        True,
+        True,
+    ]
 
 
-def test_only_the_page_that_is_looked_at_is_rendered() -> None:
-    said = [Entry("assistant", f"*{number}*") for number in range(200)]
-    transcript = items_of(*said)
-    page = transcript.page()
-    assert "<em>199</em>" in page["items"][-1]["html"]
-    unread = [each for each in transcript._items.values() if isinstance(each, Entry)]
-    assert len(unread) <= 200 - PAGE_ITEMS
-    assert len(unread) >= 200 - 2 * PAGE_ITEMS
-    assert transcript.page() == page
+@pytest.mark.parametrize("text", ["\n", " \n", "a\n\n", "- a\n\n", "```\n\n"])
+def test_an_answer_of_blank_lines_is_split_quickly(text: str) -> None:
+    """A hundred thousand newlines took over a minute, at every further delta."""
+    state = PanelState()
+    began = time.process_time()
+    for _ in range(3):
+        state.fold(TextDelta(text * (30_000 // len(text))))
+    assert time.process_time() - began < 5
 
 
-def test_a_page_of_long_items_ends_early() -> None:
-    found = pages(items_of(*["x" * (PAGE_CHARACTERS // 2)] * 10))
-    assert [len(page) for page in found] == [3, 3, 3, 1]
+def test_costs_are_shown_below_an_answer():
+    agent, state = agent_with(says("one", tokens=1_000)), PanelState()
+    folded(state, AgentReady(agent), TurnStarted("hi"))
+    shown = items(ran(state, agent.run("hi")))
+    assert kinds(shown) == ["user", "assistant", "spent"]
+    assert re.fullmatch(
+        r"1,000 in · 10 out · \$0\.0021 · \d+\.\d s", text_of(shown[-1])
+    )
+    assert state.snapshot()["state"]["spent"] == "1,000 in · 10 out · $0.0021"
 
 
-def test_what_has_nothing_to_show_is_on_no_page() -> None:
-    transcript = items_of(Entry("user", "q"), Entry("thinking", ""), RECORD)
-    assert keys(transcript.page()) == [0, 2]
-    assert "Compaction occurred" in transcript.page()["items"][1]["html"]
+def test_all_requests_of_a_turn_share_one_line_of_costs():
+    agent = agent_with(
+        calls("look_up", order="W1", tokens=100), says("Shipped.", tokens=200)
+    )
+    state = PanelState()
+    folded(state, AgentReady(agent))
+    shown = items(ran(state, agent.run("Where is W1?")))
+    assert kinds(shown) == ["user", "tool", "tool-result", "assistant", "spent"]
+    assert text_of(shown[-1]) == "300 in · 20 out · $0.00080 · 2 requests"
 
 
-def test_a_new_face_keeps_its_place_and_a_cleared_key_never_comes_again() -> None:
-    transcript = items_of(Entry("user", "a"), Entry("user", "b"))
-    assert transcript.add("new face", key=0) == 0
-    assert transcript.page()["items"][0]["html"] == "new face"
-    assert transcript.drop(1) == [{"op": "drop", "key": 1}]
-    assert keys(transcript.page()) == [0]
-    transcript.clear()
-    assert transcript.add("x") == 2
-    assert transcript.page(before=2) == {"items": [], "before": None}
+def test_a_turn_without_an_answer_shows_its_costs_at_its_end():
+    agent = agent_with(calls("look_up", order="W1", tokens=100), max_steps=1)
+    state = PanelState()
+    folded(state, AgentReady(agent))
+    shown = items(ran(state, agent.run("Where is W1?")))
+    assert kinds(shown)[-2:] == ["spent", "note"]
+
+
+def test_a_refresh_within_a_turn_adds_no_costs():
+    agent = agent_with(
+        calls("look_up", order="W1", tokens=100), says("Shipped.", tokens=200)
+    )
+    state = PanelState()
+    folded(state, AgentReady(agent), TurnStarted("Where is W1?"))
+    shown = []
+    for event in agent.run("Where is W1?"):
+        shown += folded(state, event, AgentReady(agent))
+    assert kinds(items(shown)) == ["user", "tool", "tool-result", "assistant", "spent"]
+    assert text_of(items(shown)[-1]).startswith("300 in · 20 out · $0.00080 · 2 req")
+
+
+def test_a_stopped_turn_of_a_cell_is_shown_with_its_costs():
+    agent, state = agent_with(calls("look_up", order="W1", tokens=100)), PanelState()
+    agent.max_steps = 1
+    folded(state, AgentReady(agent), TurnStarted("/help"), Idle())
+    list(agent.run("Where is W1?"))
+    assert kinds(items(folded(state, AgentReady(agent))))[-1] == "spent"
+
+
+def test_the_first_turn_of_a_branch_shows_its_duration():
+    agent, state = (
+        agent_with(says("one", tokens=10), says("two", tokens=20)),
+        PanelState(),
+    )
+    folded(state, AgentReady(agent), TurnStarted("hi"))
+    ran(state, agent.run("hi"))
+    folded(state, TurnStarted("hi, otherwise"))
+    agent.switch(agent.session.branch(0))
+    folded(state, AgentReady(agent))
+    shown = items(ran(state, agent.run("hi, otherwise")))
+    assert re.fullmatch(r"20 in · 10 out · \$\S+ · \d+\.\d s", text_of(shown[-1]))
+
+
+def test_a_restored_session_shows_the_costs_of_each_turn():
+    agent = agent_with(says("one", tokens=1_000), says("two", tokens=2_000))
+    agent.ask("first")
+    agent.ask("second")
+    state = PanelState()
+    folded(state, AgentReady(agent))
+    shown = shown_page(state)
+    assert kinds(shown) == ["user", "assistant", "spent"] * 2
+    assert text_of(shown[-1]) == "2,000 in · 10 out · $0.0041"
+    assert folded(state, TurnFinished("end_turn", 1)) == []
+
+
+def test_a_session_without_usages_shows_no_costs():
+    said = [Entry("user", "a"), Entry("assistant", "b")]
+    state = PanelState()
+    folded(state, AgentReady(agent_with(session=Session(said))))
+    assert kinds(shown_page(state)) == ["user", "assistant"]
+    assert state.snapshot()["state"]["spent"] == ""
+
+
+def test_the_duration_of_a_long_turn_is_in_minutes():
+    times = iter([0.0, 125.0])
+    agent, state = (
+        agent_with(says("one", tokens=10)),
+        PanelState(clock=lambda: next(times)),
+    )
+    folded(state, AgentReady(agent), TurnStarted("hi"))
+    shown = items(ran(state, agent.run("hi")))
+    assert "2 min 5 s" in shown[-1]
+    assert folded(state, TurnFinished("end_turn", 1)) == []
+
+
+@pytest.mark.parametrize("text", ["hm", "a < b & 'c'\n\n  d\ud800\u202e", "x " * 5_000])
+def test_streamed_thinking_is_not_sent_again(text: str):
+    state, entry = PanelState(), Entry("thinking", text)
+    pieces = [text[place : place + 7] for place in range(0, len(text), 7)]
+    folded(state, *map(ThinkingDelta, pieces))
+    item, settled = folded(state, EntryAdded(0, entry))[:2]
+    assert item["streamed"] == "thinking"
+    assert len(json.dumps(item)) < 300
+    assert settled == {"op": "settle", "kind": "thinking"}
+    assert shown_page(state) == [entry_html(entry)]
+
+
+def test_thinking_that_differs_from_its_stream_is_sent_whole():
+    state = PanelState()
+    folded(state, ThinkingDelta("hm, one"))
+    item = folded(state, EntryAdded(0, Entry("thinking", "two")))[0]
+    assert "streamed" not in item
+    assert ">two<" in item["html"]
+
+
+def test_a_refresh_adds_a_turn_of_a_cell():
+    agent, state = agent_with(says("one"), says("two"), says("three")), PanelState()
+    agent.ask("first")
+    folded(state, AgentReady(agent))
+    before = shown_page(state)
+    agent.ask("second")
+    grown = folded(state, AgentReady(agent))
+    assert "restart" not in [operation["op"] for operation in grown]
+    assert kinds(items(grown)) == ["user", "assistant", "spent"]
+    assert shown_page(state) == before + items(grown)
+    assert kinds(items(ran(state, agent.run("third")))) == [
+        *("user", "assistant", "spent")
+    ]
+    assert items(folded(state, AgentReady(agent))) == []
+
+
+def test_another_session_of_the_agent_replaces_all_items():
+    agent, state = agent_with(says("one"), says("two")), PanelState()
+    folded(state, AgentReady(agent))
+    ran(state, agent.run("first"))
+    agent.switch(Session([("user", "old"), ("assistant", "older")]))
+    assert folded(state, AgentReady(agent))[0]["op"] == "restart"
+    assert kinds(shown_page(state)) == ["user", "assistant"]
+    agent.switch(Session())
+    assert kinds(items(ran(state, agent.run("new"))))[:2] == ["user", "assistant"]
+
+
+def test_an_entry_that_a_refresh_added_is_not_added_twice():
+    agent, state = agent_with(says("one")), PanelState()
+    folded(state, AgentReady(agent))
+    events = agent.run("first")
+    waiting = next(events)
+    folded(state, AgentReady(agent))
+    folded(state, waiting, TextDelta("o"))
+    assert len(shown_page(state)) == 1
+    ran(state, events)
+    assert kinds(shown_page(state)) == ["user", "assistant", "spent"]

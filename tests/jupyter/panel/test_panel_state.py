@@ -1,0 +1,123 @@
+"""The header, the status line and the meter of the panel."""
+
+import pytest
+from panel_views import (
+    agent_with,
+    folded,
+    shown,
+)
+
+from nbchat.agent.agent import Agent
+from nbchat.chat.runner import AgentReady, Idle, QueueChanged, TurnStarted
+from nbchat.compaction.engine import CompactionEngine
+from nbchat.compaction.policies import PRESETS, Policy
+from nbchat.conversation.entries import Compaction, Entry, Usage
+from nbchat.conversation.events import (
+    Compacted,
+    CompactionFailed,
+    CompactionProgress,
+    CompactionStarted,
+    Event,
+    RetryScheduled,
+    SavingFailed,
+    TextDelta,
+    TurnFailed,
+    TurnFinished,
+    UsageReported,
+)
+from nbchat.conversation.session import Session
+from nbchat.jupyter.panel.view_model.panel_state import PanelState
+from nbchat.testing import ScriptedProvider
+
+RECORD = Compaction("c1", 0, 2, "<summary>S</summary>", 5_000, 500, committed_at=2)
+
+
+def test_the_status_shows_the_progress_of_a_compaction() -> None:
+    started = CompactionStarted("manual", 4, 900)
+    view = shown(started, CompactionProgress(1, 5))
+    assert view.state["activity"] == "Compacting, part 2 of 5"
+    view = shown(started, CompactionProgress(1, 5), Compacted(RECORD))
+    assert view.state["activity"] == ""
+
+
+def test_a_policy_without_a_preset_name_is_shown() -> None:
+    engine = CompactionEngine(policy=Policy("mine", meter="off"))
+    view = shown(AgentReady(Agent(ScriptedProvider(), engine=engine)))
+    assert view.state["policy"] == "mine"
+    assert view.state["policies"] == list(PRESETS)
+    engine = CompactionEngine(policy="off")
+    assert (
+        shown(AgentReady(Agent(ScriptedProvider(), engine=engine))).state["policy"]
+        == "off"
+    )
+
+
+def test_a_retry_is_shown_until_text_arrives() -> None:
+    retry = RetryScheduled(2, 3.5, "busy \ud800")
+    assert shown(retry).state["retry"] == {
+        "attempt": 2,
+        "seconds": 3.5,
+        "reason": "busy \ufffd",
+    }
+    assert shown(retry, TextDelta("x")).state["retry"] is None
+
+
+@pytest.mark.parametrize(
+    "event",
+    [CompactionProgress(1, 5), Compacted(RECORD), CompactionFailed(RECORD)],
+)
+def test_a_retry_of_a_summary_ends_when_the_compaction_continues(event: Event) -> None:
+    started = CompactionStarted("manual", 4, 900)
+    view = shown(started, RetryScheduled(1, 2.0, "busy"), event)
+    assert view.state["retry"] is None
+
+
+def test_the_meter_shows_the_reported_usage() -> None:
+    view = shown(UsageReported(Usage(10, 5), 1_234, 5_000, 900, None))
+    assert view.state["meter"] == {
+        "tokens": 1_234,
+        "threshold": 5_000,
+        "context": 900,
+        "window": None,
+    }
+
+
+def test_errors_and_early_ends_are_shown() -> None:
+    view = shown(
+        TurnStarted("x"),
+        SavingFailed("disk full"),
+        TurnFinished("max_tokens", 1),
+        TurnFailed("no key"),
+        QueueChanged(("next",)),
+        QueueChanged(()),
+        Idle(),
+    )
+    text = "".join(view.items.values())
+    for words in ("disk full", "output limit", "no key"):
+        assert words in text
+    assert view.state["is_busy"] is False
+
+
+def test_a_queued_message_makes_the_panel_busy() -> None:
+    assert shown(QueueChanged(("hi",))).state["is_busy"] is True
+
+
+def test_a_later_view_gets_the_remaining_seconds_of_a_retry():
+    times = iter((100.0, 109.0, 130.0))
+    state = PanelState(clock=lambda: next(times))
+    state.fold(RetryScheduled(1, 20.0, "slow down"))
+    retries = [state.snapshot()["state"]["retry"] for _ in range(2)]
+    assert [retry["seconds"] for retry in retries] == [11.0, 0.0]
+    assert retries[0]["reason"] == "slow down"
+
+
+def test_the_costs_of_compactions_are_shown_apart():
+    paid = Usage(100, 10, dollars=0.02, priced_tokens=110)
+    record = Compaction("c", 0, 1, "S", cost=paid)
+    said = [Entry("user", "a"), Entry("assistant", "b")]
+    usage = Usage(200, 20, dollars=0.1, priced_tokens=220)
+    session = Session(said, compactions=[record], usages=[(2, usage)])
+    told = "300 in · 30 out · $0.12; compactions took $0.020 of that"
+    state = PanelState()
+    folded(state, AgentReady(agent_with(session=session)))
+    assert state.snapshot()["state"]["spent"] == told
