@@ -47,7 +47,7 @@ def redo(session: Session) -> Compaction | None:
     versions = (
         record
         for record in reversed(session.compactions)
-        if record.is_in_force and record.id == undone[-1]
+        if record.is_active and record.id == undone[-1]
     )
     newest = next(versions, None) if undone else None
     return _as_of_now(session, newest) if newest else None
@@ -121,7 +121,7 @@ def regenerated(
     session: Session, attempt: Compaction, *, counter: TokenCounter
 ) -> Compaction:
     """The record of a summary written anew; a failed attempt changes nothing."""
-    if not attempt.is_in_force:
+    if not attempt.is_active:
         return attempt
     record = summary_in_force(session)
     return replace(
@@ -175,7 +175,7 @@ def _undone(records: Sequence[Compaction]) -> list[str]:
             continue
         if record.status == "undone":
             ids.append(record.id)
-        elif record.is_in_force:
+        elif record.is_active:
             ids = ids[:-1] if ids[-1:] == [record.id] else []
     return ids
 

@@ -1,7 +1,7 @@
-"""What turns and sessions have cost, in tokens and dollars, as values and as words.
+"""Costs of turns and sessions, in tokens and dollars.
 
-A price nobody knows is no price of zero: then only tokens are told, and of a sum that
-is known in part that it is at least so much.
+An unknown price is not zero: only tokens are shown then, and "at least" before a sum of
+which a part is unknown.
 """
 
 from bisect import bisect_right
@@ -15,22 +15,22 @@ from nbchat.conversation.turns import last_turn, turns
 
 @dataclass(frozen=True, slots=True)
 class TurnCost:
-    """A person's words and all that followed, by places in the transcript."""
+    """The usage of one turn, from index `start` to `stop` of the transcript."""
 
     start: int
     stop: int
     requests: int
-    """How many responses there were."""
+    """Number of replies."""
     usage: Usage
 
 
 @dataclass(frozen=True, slots=True)
 class CostRow:
-    """What some requests of a session came to."""
+    """The usage of one model in a session, or of all compactions."""
 
     label: str
     requests: int | None
-    """None where only the sum was kept."""
+    """Number of replies; None for compactions."""
     usage: Usage
 
 
@@ -46,30 +46,30 @@ def last_turn_cost(session: Session) -> TurnCost | None:
 
 
 def cost_rows(session: Session) -> list[CostRow]:
-    """What each model's answers cost, and then all compactions apart."""
-    answered: dict[str, list[Usage]] = {}
+    """The usage of each model, then that of all compactions."""
+    by_model: dict[str, list[Usage]] = {}
     for _, usage in session.usages:
-        answered.setdefault(usage.model, []).append(usage)
+        by_model.setdefault(usage.model, []).append(usage)
     found = [
-        CostRow(model, len(usages), _sum(usages)) for model, usages in answered.items()
+        CostRow(model, len(usages), _sum(usages)) for model, usages in by_model.items()
     ]
     paid = compactions_usage(session)
     return [*found, CostRow("Compactions", None, paid)] if paid.total_tokens else found
 
 
 def compactions_usage(session: Session) -> Usage:
-    """All requests for summaries, those that were refused included."""
+    """The usage of all requests for summaries, including rejected ones."""
     return _sum({each.id: each.cost for each in session.compactions}.values())
 
 
 def usage_text(usage: Usage, *details: str) -> str:
-    """Tokens, dollars where they are known, and more details, on one line."""
+    """Tokens, dollars if known, and `details`, on one line."""
     about = "about " if usage.is_estimated else ""
     read = usage.cache_read_tokens
     cached = f" ({read:,} cached)" if read else ""
     tokens = f"{about}{usage.input_tokens:,} in{cached}"
-    answered = f"{usage.output_tokens:,} out"
-    return " · ".join(filter(None, (tokens, answered, usage.dollars_text, *details)))
+    output = f"{usage.output_tokens:,} out"
+    return " · ".join(filter(None, (tokens, output, usage.dollars_text, *details)))
 
 
 def _turn_cost(session: Session, turn: range) -> TurnCost:

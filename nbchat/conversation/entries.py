@@ -1,7 +1,4 @@
-"""What is remembered: entries, what they cost, and what was folded.
-
-Values alone, each as it was; the session that puts them together is in `session`.
-"""
+"""Value types: an entry of a conversation, token usage, a compaction record."""
 
 import hashlib
 import json
@@ -18,13 +15,13 @@ Kind = Literal["summary", "pruning"]
 Revision = Literal["", "edited", "regenerated"]
 
 RETRIEVAL = "retrieval"
-"""The trigger of a pruning that was made when the output came."""
+"""Trigger of a pruning made when an output arrived."""
 
 EXCLUDED = "excluded"
-"""The trigger of a pruning by which a person has left a message out."""
+"""Trigger of a pruning by which the user excluded a message."""
 
 EXCLUDED_TEXT = "[excluded by the user]"
-"""What the model sees instead of it."""
+"""What the model sees instead of an excluded message."""
 
 INCOMPLETE = '{"incomplete": true}'
 TEXT_TYPES = ("text/", "application/json", "application/xml", "application/yaml")
@@ -32,7 +29,7 @@ TEXT_TYPES = ("text/", "application/json", "application/xml", "application/yaml"
 
 FAILED = '{"is_error": true}'
 DENIED = "error: denied by the user"
-"""What the model reads in place of the output of a call that a person denied."""
+"""Output of a call that the user denied."""
 
 WHOLE_CENTS = 0.1
 """Dollars from which an amount is shown with two decimals."""
@@ -60,7 +57,7 @@ class Entry(NamedTuple):
 
     @property
     def is_call(self) -> bool:
-        """Whether this is the assistant asking for a tool."""
+        """Whether this is a tool call of the assistant."""
         return self.role == "assistant" and bool(self.tool_name)
 
     @property
@@ -120,33 +117,33 @@ class Entry(NamedTuple):
 
     @property
     def is_error(self) -> bool:
-        """Whether this is a tool's answer that reports a failure."""
+        """Whether this is a tool's result that reports an error."""
         return self.role == "tool" and self.arguments.get("is_error") is True
 
     @property
     def is_denied(self) -> bool:
-        """Whether this is the answer to a call that a person denied."""
+        """Whether this is the result of a call that the user denied."""
         return self.is_error and self.content == DENIED
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether this is an answer that was cut short."""
+        """Whether this is an answer that broke off or was stopped."""
         return self.role == "assistant" and self.tool_args == INCOMPLETE
 
 
 def failed_result(call: Entry, reason: str) -> Entry:
-    """The answer to a call that did not work out."""
+    """The result of a call that failed."""
     return Entry("tool", f"error: {reason}", call.tool_id, call.tool_name, FAILED)
 
 
 def denied_result(call: Entry) -> Entry:
-    """The answer to a call that a person did not let run."""
+    """The result of a call that the user denied."""
     return Entry("tool", DENIED, call.tool_id, call.tool_name, FAILED)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Usage:
-    """Tokens of one or more responses; `input_tokens` is all that was in the request.
+    """Tokens of one or more replies; `input_tokens` counts the whole request.
 
     The cache figures are parts of `input_tokens`, not additions to it: providers that
     report them beside it (Anthropic, llama.cpp's Anthropic endpoint) are normalised.
@@ -158,15 +155,14 @@ class Usage:
     cache_write_tokens: int = 0
     is_estimated: bool = False
     dropped_tokens: int = 0
-    """Billed, but no part of the context any more: hidden reasoning, and rounds before
-    the last where a server compacted in the middle of a response."""
+    """Billed tokens outside the context: hidden reasoning, and the rounds before the
+    last one if the server compacted within a reply."""
     dollars: float = 0.0
-    """What the tokens cost whose price is known."""
+    """Cost of the tokens whose price is known."""
     priced_tokens: int = 0
-    """How many those are, so that a sum tells whether it is the whole cost."""
+    """Number of tokens whose price is known."""
     model: str = ""
-    """Who answered, as in `openai:gpt-5-mini`; empty where nobody knows, and for sums,
-    which may be of several."""
+    """The model, such as `openai:gpt-5-mini`; empty if unknown, and in sums."""
 
     def __repr__(self) -> str:
         """The figures that are not zero."""
@@ -180,15 +176,10 @@ class Usage:
             "of these cached": f"{self.cache_read_tokens:,}",
             "Output tokens": f"{self.output_tokens:,}",
             "Model": self.model,
-            "Cost": self._cost_text,
+            "Cost": self.dollars_text,
         }
         title = "Usage (estimated)" if self.is_estimated else "Usage"
         return html_table(title, {name: text for name, text in rows.items() if text})
-
-    @property
-    def _cost_text(self) -> str:
-        at_least = "" if self.is_priced else "at least "
-        return f"{at_least}${self.dollars:.2g}" if self.dollars else ""
 
     def __add__(self, other: Self) -> "Usage":
         """Sums of all figures; an estimate stays an estimate."""
@@ -205,17 +196,17 @@ class Usage:
 
     @property
     def total_tokens(self) -> int:
-        """All that was billed, whatever it was billed as."""
+        """All billed tokens."""
         return self.input_tokens + self.output_tokens
 
     @property
     def context_tokens(self) -> int:
-        """What the context held when the response ended."""
+        """Tokens in the context at the end of the reply."""
         return self.total_tokens - self.dropped_tokens
 
     @property
     def is_priced(self) -> bool:
-        """Whether `dollars` is the cost of all of it."""
+        """Whether `dollars` is the whole cost."""
         return self.priced_tokens >= self.total_tokens
 
     @property
@@ -243,14 +234,14 @@ def now() -> str:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Compaction:
-    """A record that the transcript before `stop` is seen as one summary entry.
+    """A record: the model sees the transcript before `stop` as one summary entry.
 
-    `start` is where the newly folded entries begin; what lies before it came in through
-    the previous summary. Token figures are of the context the model sees. A record of
-    the kind "pruning" folds nothing: some entries before `stop` are seen shortened.
+    The entries from `start` on are newly covered; those before it were covered by the
+    previous summary. Token figures are those of the context. A record of the kind
+    "pruning" has no summary: some entries before `stop` are shortened.
 
-    Records are never rewritten. Of several with one id the newest counts, and those of
-    attempts (running, failed) never count against one that succeeded.
+    Records are never changed. Of several records with one id the newest is valid, but
+    an attempt (running, failed) never replaces one that succeeded.
     """
 
     id: str
@@ -260,32 +251,32 @@ class Compaction:
     tokens_before: int = 0
     tokens_after: int = 0
     cost: Usage = field(default_factory=Usage)
-    """Of all requests under this id so far, the refused ones included."""
+    """Of all requests for this id so far, including those for rejected summaries."""
     model: str = ""
     trigger: str = "manual"
     policy: str = "single-summary"
     status: Status = "done"
     reason: str = ""
     code: str = ""
-    """Which gate refused the summary, when `status` is failed."""
+    """Code of the check that rejected the summary, if `status` is failed."""
     prefix_hash: str = ""
     committed_at: int = 0
-    """Length of the transcript at commit; usage reported before is history."""
+    """Length of the transcript at commit; usage reported before no longer counts."""
     created_at: str = field(default_factory=now)
     kind: Kind = "summary"
     summary_tokens: int = 0
-    """Of the summary entry alone, facts included."""
+    """Tokens of the summary entry, with its facts."""
     replacements: tuple[tuple[int, str], ...] = ()
-    """Of a pruning: places in the transcript, and the content seen there instead."""
+    """Of a pruning: indices in the transcript, and the content shown instead."""
     revision: Revision = ""
-    """Who wrote the summary, if not the compaction: a person, or a model once more."""
+    """How the summary was changed since the compaction."""
     messages: int = 0
     """Messages that the summary newly covers; 0 when no message was compacted."""
     note: str = ""
-    """What was not as usual in a summary that is in force: told in parts, cut short."""
+    """What is unusual about an active summary: written in chunks, or truncated."""
 
     def __repr__(self) -> str:
-        """What it did to the context, never the summary's text."""
+        """Status and sizes, never the summary's text."""
         return f"<Compaction {self.id} {self.status}: {self._sizes}>"
 
     def _repr_html_(self) -> str:
@@ -312,16 +303,16 @@ class Compaction:
 
     @property
     def entry(self) -> Entry:
-        """The entry that stands in for everything covered."""
+        """The entry that replaces everything covered."""
         return Entry("summary", self.summary)
 
     @property
     def replaced_tokens(self) -> int:
-        """What the summary stands in for, as the context shrank by it."""
+        """Tokens that the summary replaced in the context."""
         return self.tokens_before - self.tokens_after + self.summary_tokens
 
     @property
-    def is_in_force(self) -> bool:
+    def is_active(self) -> bool:
         """Whether the model sees this summary."""
         return self.status in ("done", "degraded")
 
@@ -332,26 +323,26 @@ class Compaction:
 
     @property
     def is_exclusion(self) -> bool:
-        """Whether a person left a message out by this."""
+        """Whether this excludes a message."""
         return self.kind == "pruning" and self.trigger == EXCLUDED
 
     @property
     def is_attempt(self) -> bool:
-        """Whether this record only says that something was tried."""
+        """Whether this is a record of an attempt that is running or has failed."""
         return self.status in ("running", "failed")
 
 
 def prefix_hash(entries: Sequence[Entry]) -> str:
-    """A SHA-256 over entries as a store keeps them, to notice that they changed."""
+    """SHA-256 of entries, by which changes of stored entries are noticed."""
     return prefix_hashes(entries, (len(entries),))[len(entries)]
 
 
 def prefix_hashes(entries: Iterable[Entry], stops: Collection[int]) -> dict[int, str]:
-    """The hash of all entries before each of `stops`, in one pass."""
+    """The hash of the entries before each of `stops`, in one pass."""
     digest, hashes = hashlib.sha256(), {}
-    for place, entry in enumerate(chain(entries, (None,))):
-        if place in stops:
-            hashes[place] = digest.hexdigest()
+    for index, entry in enumerate(chain(entries, (None,))):
+        if index in stops:
+            hashes[index] = digest.hexdigest()
         if entry is None or len(hashes) == len(stops):
             break
         digest.update(json.dumps(entry).encode())

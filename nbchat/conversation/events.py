@@ -1,6 +1,6 @@
-"""What happens in a turn: small frozen values, the only output of an agent.
+"""Events of a turn: the only output of an agent.
 
-Every surface (panel, cell, log, store) is a fold over these events.
+Panel, cell, log and store are all built from these events.
 """
 
 from dataclasses import dataclass, field
@@ -21,14 +21,14 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True)
 class ThinkingDelta:
-    """A piece of what the model lets us see of its thinking."""
+    """A piece of the model's visible thinking."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class RetryScheduled:
-    """The request failed, nothing was shown yet, and it will be sent again."""
+    """A request failed before its first delta and will be sent again."""
 
     attempt: int
     wait_seconds: float
@@ -37,7 +37,7 @@ class RetryScheduled:
 
 @dataclass(frozen=True, slots=True)
 class EntryAdded:
-    """An entry joined the transcript at `position`, with its response's usage."""
+    """An entry was added to the transcript at `position`, with its reply's usage."""
 
     position: int
     entry: Entry
@@ -46,7 +46,7 @@ class EntryAdded:
 
 @dataclass(frozen=True, slots=True)
 class UsageReported:
-    """A response was counted: against the threshold, and as what the window holds."""
+    """The tokens of a reply were counted: cumulated, and as the context's size."""
 
     usage: Usage
     input_tokens: int
@@ -57,16 +57,16 @@ class UsageReported:
 
 @dataclass(frozen=True, slots=True)
 class ToolRequested:
-    """The model asks for a tool; its call is in the transcript already."""
+    """The model calls a tool; the call is in the transcript already."""
 
     call: Entry
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionStarted:
-    """A summary is being written; the history is still what it was.
+    """A summary is being written; the history is unchanged.
 
-    The record is the compaction's first; another one of its id follows at its end.
+    A second record with the same id follows when the compaction ends.
     """
 
     trigger: str
@@ -77,7 +77,7 @@ class CompactionStarted:
 
 @dataclass(frozen=True, slots=True)
 class CompactionProgress:
-    """A long conversation is told in parts; `done` of `total` are told."""
+    """A long conversation is summarized in chunks: `done` of `total`."""
 
     done: int
     total: int
@@ -85,21 +85,21 @@ class CompactionProgress:
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """The history was swapped for the summary in `compaction`."""
+    """The compacted part of the history was replaced by the summary."""
 
     compaction: Compaction
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionUndone:
-    """The history is again what it was before `compaction`."""
+    """A compaction was undone; the history is as before it."""
 
     compaction: Compaction
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionChanged:
-    """The history shows `compaction` again, or its summary in other words."""
+    """A compaction was redone, or its summary was edited or regenerated."""
 
     compaction: Compaction
     change: Change
@@ -107,21 +107,21 @@ class CompactionChanged:
 
 @dataclass(frozen=True, slots=True)
 class Branched:
-    """The conversation goes on another way; the session `earlier` keeps the old one."""
+    """The conversation continues in a branch; the original is saved as `earlier`."""
 
     earlier: str
 
 
 @dataclass(frozen=True, slots=True)
 class PinsChanged:
-    """A rule was pinned or let go; these hold now."""
+    """A rule was pinned or unpinned; `pins` are the current ones."""
 
     pins: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionSkipped:
-    """A compaction, or a change of one, was not made; the history is unchanged."""
+    """Nothing was compacted or changed; the history is unchanged."""
 
     reason: str
     trigger: str = "manual"
@@ -129,31 +129,31 @@ class CompactionSkipped:
 
 @dataclass(frozen=True, slots=True)
 class CompactionFailed:
-    """No summary passed the gates; the history is unchanged.
+    """No valid summary was written; the history is unchanged.
 
-    The record says why (`reason`, `code`) and what the attempt cost.
+    The record has the `reason`, the `code` and the cost of the attempt.
     """
 
     compaction: Compaction
 
     @property
     def reason(self) -> str:
-        """Why, in one line."""
+        """The reason in one line."""
         return self.compaction.reason
 
 
 @dataclass(frozen=True, slots=True)
 class SavingFailed:
-    """An event could not be stored; the chat goes on."""
+    """An event could not be saved; the chat continues."""
 
     reason: str
     is_log: bool = False
-    """Whether it was the log in `log_folder`, not the store."""
+    """Whether the log in `log_folder` failed, not the store."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnFinished:
-    """The turn is over, and why."""
+    """The turn ended without an error."""
 
     stop_reason: StopReason
     steps: int
@@ -161,11 +161,11 @@ class TurnFinished:
 
 @dataclass(frozen=True, slots=True)
 class TurnFailed:
-    """The turn ended in an error; all that was said is kept, the session goes on."""
+    """The turn ended in an error; its entries are kept, the session continues."""
 
     message: str
     error: Exception | None = field(default=None, compare=False, repr=False)
-    """The error itself, to be raised again; not stored."""
+    """The error itself, not stored."""
 
 
 Delta = TextDelta | ThinkingDelta | RetryScheduled

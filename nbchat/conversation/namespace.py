@@ -1,9 +1,9 @@
-"""What lives in the kernel beside the chat: names, types and shapes of variables.
+"""Describe the kernel's variables: names, types, shapes.
 
-A summary forgets what `df` is; the kernel does not. So the variables that were talked
-about are described anew at every compaction. Nothing of an unknown type is asked
-anything: its `repr`, `len` and attributes may be slow, huge or hostile. Texts show
-their length only, for they may be secrets.
+The variables that a conversation mentions are described at every compaction, for a
+summary may forget what `df` is. Objects of unknown types are not touched: their `repr`,
+`len` and attributes may be slow, huge or hostile. Of texts only the length is shown,
+for they may be secrets.
 """
 
 import re
@@ -32,10 +32,10 @@ _SIZED = (
 
 
 def mentioned(entries: Sequence[Entry], namespace: Mapping[str, object]) -> list[str]:
-    """Names of variables that people, the model or a call mentioned, newest first.
+    """Names of variables that messages or calls mention, newest first.
 
     A name of one letter counts only inside backticks or a call: "a" is an English word.
-    Modules, functions, classes and names with a leading underscore are no data.
+    Modules, functions, classes and names with a leading underscore are left aside.
     """
     fit = {name for name in namespace if is_fit(name, namespace[name])}
     found: dict[str, None] = {}
@@ -49,7 +49,7 @@ def mentioned(entries: Sequence[Entry], namespace: Mapping[str, object]) -> list
 def describe_variables(
     namespace: Mapping[str, object], *, names: Iterable[str]
 ) -> list[str]:
-    """One line a variable that exists: its name, its type, and its shape or value."""
+    """A line for each existing variable: its name, type, and shape or value."""
     return [
         f"- {name}: {_guarded(namespace[name])}"[:LINE_LENGTH]
         for name in names
@@ -60,17 +60,17 @@ def describe_variables(
 def reader(
     namespace: Callable[[], Mapping[str, object]],
 ) -> Callable[[Sequence[Entry]], list[str]]:
-    """What the engine asks at every compaction: the variables that entries mention."""
+    """A function that describes the variables that entries mention."""
 
     def describe_mentioned(entries: Sequence[Entry]) -> list[str]:
-        now = dict(namespace())
-        return describe_variables(now, names=mentioned(entries, now))
+        variables = dict(namespace())
+        return describe_variables(variables, names=mentioned(entries, variables))
 
     return describe_mentioned
 
 
 def is_fit(name: str, value: object) -> bool:
-    """Whether a name is one of data: no module, function or class, and not hidden."""
+    """Whether a variable is data: no module, function or class, and not private."""
     if type(name) is not str or name.startswith("_") or name in ("In", "Out"):
         return False
     # The type, not isinstance: that would ask the object's own __class__.
@@ -78,7 +78,7 @@ def is_fit(name: str, value: object) -> bool:
 
 
 def _texts(entry: Entry) -> Iterable[tuple[str, bool]]:
-    """What an entry says, and which parts of it are code."""
+    """The texts of an entry, and whether they are code."""
     if entry.is_call:
         return [(entry.tool_args, True)]
     if entry.role not in ("user", "assistant"):
@@ -87,10 +87,10 @@ def _texts(entry: Entry) -> Iterable[tuple[str, bool]]:
 
 
 def _guarded(value: object) -> str:
-    """A known type may still hold what is not known; then only the type is named."""
+    """A description; the type alone if the value fails to describe itself."""
     try:
         return _described(value)
-    except Exception:  # noqa: BLE001  # what a frame holds is the user's
+    except Exception:  # noqa: BLE001  # a data frame may contain anything
         return type_name(type(value))
 
 
@@ -165,5 +165,5 @@ _KNOWN: tuple[tuple[str, str, Describe], ...] = (
     ("numpy", "float64", _number),
     ("numpy", "int64", _number),
 )
-"""Types that may be asked for their shape, looked up only where somebody has imported
-them; the type itself is compared, for anything can call itself a DataFrame."""
+"""Types whose shape is read, looked up only if they are imported; the type itself is
+compared, for any class can be named DataFrame."""

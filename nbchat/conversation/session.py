@@ -161,8 +161,8 @@ class Session:
 
     @property
     def _message_count(self) -> int:
-        said = [entry for entry in self.transcript if not entry.is_attachment]
-        return sum(map(begins_chat_message, said, (None, *said)))
+        entries = [entry for entry in self.transcript if not entry.is_attachment]
+        return sum(map(begins_chat_message, entries, (None, *entries)))
 
     @property
     def finished_compactions(self) -> list[Compaction]:
@@ -173,7 +173,7 @@ class Session:
     @property
     def active_compactions(self) -> list[Compaction]:
         """The compactions that are in effect, oldest first."""
-        return [record for record in self.finished_compactions if record.is_in_force]
+        return [record for record in self.finished_compactions if record.is_active]
 
     @property
     def compaction(self) -> Compaction | None:
@@ -367,7 +367,7 @@ def _checked(
     records: Sequence[Compaction], transcript: Sequence[Entry]
 ) -> list[Compaction]:
     """Deactivate compactions whose covered entries changed."""
-    stops = {each.stop for each in records if each.prefix_hash and each.is_in_force}
+    stops = {each.stop for each in records if each.prefix_hash and each.is_active}
     hashes = prefix_hashes(transcript, stops)
     return [
         replace(record, status="undone", reason=CHANGED)
@@ -378,7 +378,7 @@ def _checked(
 
 
 def _is_changed(record: Compaction, hashes: Mapping[int, str]) -> bool:
-    is_known = record.prefix_hash and record.is_in_force
+    is_known = record.prefix_hash and record.is_active
     return bool(is_known) and record.prefix_hash != hashes.get(record.stop)
 
 

@@ -1,7 +1,7 @@
-"""What the model may call: plain Python functions with a schema made from their text.
+"""Tools: Python functions that a model may call, with a JSON schema.
 
-The schema comes from the signature (names, types, defaults) and the docstring; the
-arguments a model sends are validated against it before the function sees them.
+The schema is made from the signature (names, types, defaults) and the docstring.
+Arguments are validated before the function is called.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from nbchat.conversation.entries import Entry, failed_result
 from nbchat.errors import ConfigError
 
 OUTPUT_LIMIT = 200_000
-"""Characters of a tool's output that reach the conversation, about 50,000 tokens."""
+"""Characters of an output that are kept, about 50,000 tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,11 @@ def tool(function: Callable[..., object]) -> Tool:
         return function
     name = getattr(function, "__name__", "")
     if not name.isidentifier():
-        raise ConfigError(f"a tool needs a function with a name, not {function!r}")
+        raise ConfigError(f"a tool must be a function with a name, not {function!r}")
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         raise ConfigError(
-            f"the tool {name!r} is async, and nothing here awaits it; "
-            "give a plain function that returns when it is done"
+            f"the tool {name!r} is async and would never be awaited; "
+            "use a function without async"
         )
     text = docstring_parser.parse(inspect.getdoc(function) or "")
     described = {argument.arg_name: argument.description for argument in text.params}
@@ -60,7 +60,7 @@ def tool(function: Callable[..., object]) -> Tool:
 
 
 def as_tools(functions: Iterable[Callable[..., object]]) -> tuple[Tool, ...]:
-    """Tools made from functions; two of one name are refused."""
+    """Tools made from functions; raises ConfigError if two have the same name."""
     tools = tuple(tool(function) for function in functions)
     names = [each.name for each in tools]
     if twice := {name for name in names if names.count(name) > 1}:
@@ -69,30 +69,27 @@ def as_tools(functions: Iterable[Callable[..., object]]) -> tuple[Tool, ...]:
 
 
 def run_tool(tools: Iterable[Tool], call: Entry) -> Entry:
-    """The result of a call, as an entry; whatever goes wrong becomes an error entry.
-
-    A fault is told to the model in one line, so that it can try again.
-    """
+    """Run a call and return its result; an error becomes a result of one line."""
     known = {each.name: each for each in tools}
-    wanted = known.get(call.tool_name)
-    if wanted is None:
+    called = known.get(call.tool_name)
+    if called is None:
         return failed_result(
             call, f"there is no tool {call.tool_name!r}; use {_names(known)}"
         )
     try:
-        arguments = wanted.arguments_model.model_validate_json(call.tool_args or "{}")
+        arguments = called.arguments_model.model_validate_json(call.tool_args or "{}")
     except ValidationError as error:
         return failed_result(call, f"bad arguments: {_faults(error)}")
     values = {name: getattr(arguments, name) for name in type(arguments).model_fields}
     try:
-        output = wanted.function(**values)
+        output = called.function(**values)
     except Exception as error:  # noqa: BLE001  # a user's tool may raise anything
-        return failed_result(call, _told(error))
+        return failed_result(call, _error_line(error))
     try:
         text = _as_text(output)
     except Exception as error:  # noqa: BLE001  # so may what it returns
         return failed_result(
-            call, f"it ran, but its output cannot be written: {_told(error)}"
+            call, f"it ran, but its output has no text: {_error_line(error)}"
         )
     return Entry("tool", text, call.tool_id, call.tool_name)
 
@@ -134,25 +131,25 @@ def _faults(error: ValidationError) -> str:
     )
 
 
-def _told(error: Exception) -> str:
-    """A fault in a line; the name alone where its own text cannot be had."""
+def _error_line(error: Exception) -> str:
+    """Name and text of an error; the name alone if its `str` fails."""
     with contextlib.suppress(Exception):
         return f"{type(error).__name__}: {error}"
     return type(error).__name__
 
 
 def _as_text(output: object) -> str:
-    """An output as text, whole unless it is very long; may raise what it raises."""
+    """An output as text, truncated at `OUTPUT_LIMIT`; raises what its `str` raises."""
     if output is None:
         return "ok"
     text = output if isinstance(output, str) else _as_json(output)
     if len(text) <= OUTPUT_LIMIT:
         return text
-    return f"{text[:OUTPUT_LIMIT]}\n[{len(text) - OUTPUT_LIMIT:,} characters cut here]"
+    return f"{text[:OUTPUT_LIMIT]}\n[{len(text) - OUTPUT_LIMIT:,} characters removed]"
 
 
 def _as_json(output: object) -> str:
-    """JSON, or Python's own form of what JSON has none for, as tuples for keys."""
+    """JSON, or the `repr` of what has no JSON, such as tuples as keys."""
     try:
         return json.dumps(output, ensure_ascii=False, default=str)
     except Exception:  # noqa: BLE001  # text that an object makes of itself

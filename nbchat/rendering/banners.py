@@ -190,7 +190,7 @@ def _preview(compaction: Compaction) -> str:
 
 def _title(compaction: Compaction) -> str:
     title = _titles(compaction)[compaction.status]
-    is_changed = compaction.is_in_force and compaction.revision
+    is_changed = compaction.is_active and compaction.revision
     return f"{title}, {compaction.revision}" if is_changed else title
 
 
@@ -205,7 +205,7 @@ def _figures(compaction: Compaction) -> str:
     messages = _plural(compaction.messages, "message")
     if compaction.is_exclusion:
         figures = f"#{compaction.start}"
-        figures += f", {sizes}" if compaction.is_in_force else ""
+        figures += f", {sizes}" if compaction.is_active else ""
     elif compaction.kind == "pruning":
         figures = f"{_outputs(compaction)}, {sizes}; no model was called"
     elif compaction.is_attempt:

@@ -72,7 +72,7 @@ def write_session_log(session: Session, file: Path, window: int | None = None) -
 def _action(record: Compaction, window: int | None) -> str:
     before, after = record.tokens_before, record.tokens_after
     lines = [f"## Token Usage @ {record.created_at[:19]}", _change(record)]
-    if record.is_in_force:
+    if record.is_active:
         saved = before - after
         window = None if record.is_immediate else window  # sizes of one output
         share = f" ({saved / before:.0%} reduction)" if before else ""

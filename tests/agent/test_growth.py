@@ -149,7 +149,7 @@ def test_a_chat_sends_the_bodies_that_new_agents_would_send(server, kind):
     assert_a_turn_sends_what_a_new_agent_would("two")
     server.script(dialect.text(SUMMARY))
     list(agent.compact())
-    assert agent.session.compaction.is_in_force
+    assert agent.session.compaction.is_active
     assert_a_turn_sends_what_a_new_agent_would("three")
 
 

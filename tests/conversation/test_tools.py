@@ -86,7 +86,7 @@ def test_values_that_are_not_text_come_as_json_and_long_ones_are_cut_with_a_note
     tools = as_tools([numbers, flood])
     assert run_tool(tools, call("numbers", "{}")).content == '{"a": 1}'
     assert run_tool(tools, call("flood", "{}")).content.endswith(
-        "[100,000 characters cut here]"
+        "[100,000 characters removed]"
     )
 
 
@@ -130,7 +130,7 @@ def test_of_an_output_that_cannot_be_written_the_model_reads_that_the_tool_ran()
     done = run_tool(as_tools([give]), call("give", "{}"))
     assert done.is_error
     assert done.content == (
-        "error: it ran, but its output cannot be written: RuntimeError: no words"
+        "error: it ran, but its output has no text: RuntimeError: no words"
     )
 
 
@@ -150,7 +150,9 @@ def test_an_async_tool_is_refused_with_what_to_give_instead():
         yield order
 
     for function in (lookup, each):
-        with pytest.raises(ConfigError, match=r"is async.*give a plain function"):
+        with pytest.raises(
+            ConfigError, match=r"is async.*use a function without async"
+        ):
             tool(function)
 
 

@@ -294,7 +294,7 @@ def test_a_session_of_all_that_is_malformed_survives_compaction_store_and_reload
     assert loaded.transcript == agent.session.transcript
     assert loaded.transcript[: len(everything)] == everything
     assert loaded.history == agent.session.history
-    assert loaded.compaction.is_in_force
+    assert loaded.compaction.is_active
     for session in (agent.session, loaded):
         server.script(said("three"))
         Agent(provider_at(server, kind), session=session).ask("third")

@@ -569,7 +569,7 @@ def test_7_2_old_exchanges_shrink_by_more_than_60_percent_whatever_the_model_wri
             record = compact(
                 engine_of(COUNTER.count_entries(session.history)), session, *lines
             )
-            assert record.is_in_force
+            assert record.is_active
             assert record.summary_tokens <= 0.4 * record.replaced_tokens
 
 

@@ -638,10 +638,8 @@ def test_10_summaries_are_kept_in_the_database_for_an_audit(store: SessionStore)
     agent.recorder = recorder(store, agent.session, agent)
     agent.ask("one")
     agent.ask("two")
-    kept = [
-        r for r in store.load(agent.session.session_id).compactions if r.is_in_force
-    ]
-    assert kept == [r for r in agent.session.compactions if r.is_in_force]
+    kept = [r for r in store.load(agent.session.session_id).compactions if r.is_active]
+    assert kept == [r for r in agent.session.compactions if r.is_active]
     assert len(kept) == 2
     assert all(
         story(r.summary) == TOLD and r.created_at and r.cost.input_tokens for r in kept

@@ -219,7 +219,7 @@ def test_protection_rules_three_large_messages_do_not_end_the_automatic():
     ] * 40)  # fmt: skip
     for number in range(12):
         list(agent.run(f"And item {number}? {LONG * 9}"))
-    made = [each for each in agent.session.compactions if each.is_in_force]
+    made = [each for each in agent.session.compactions if each.is_active]
     assert len(made) >= 4
     sizes = [agent.provider.count_tokens(each) for each in chat_requests(agent)]
     assert max(sizes) < WINDOW - 4_096

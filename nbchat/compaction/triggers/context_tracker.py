@@ -167,8 +167,8 @@ class ContextTracker:
             self.adjust(each)
 
     def _reset_to(self, session: Session, change: Compaction | None) -> None:
-        is_in_force = change is not None and change.is_in_force
-        self.reset(first_committed(session, change) if change and is_in_force else None)
+        is_active = change is not None and change.is_active
+        self.reset(first_committed(session, change) if change and is_active else None)
 
     def update_token_count(self, usage: Usage, *, position: int | None = None) -> None:
         """Add a response's input tokens, and the price of reading old ones again.
@@ -208,7 +208,7 @@ class ContextTracker:
         position, tokens = self._anchor
         if change.start < position:
             grown = change.tokens_after - change.tokens_before
-            moved = grown if change.is_in_force else -grown
+            moved = grown if change.is_active else -grown
             self._anchor = (position, max(tokens + moved, self.fixed_tokens))
 
     def context_tokens(self, session: Session) -> int:
