@@ -180,11 +180,21 @@ class LiveSettings:
 
     def _use(self, agent: Agent, provider: Provider) -> None:
         old = agent.provider
-        before = stored(self.config, self._store, old.name)
-        now = stored(self.config, self._store, provider.name)
-        agent.use(provider)
-        _keep_writers(agent, self.config, old)
-        self.apply(agent, {**before, **now})
+        writers = {name: getattr(agent.engine, name) for name in WRITERS}
+        names = {
+            **stored(self.config, self._store, old.name),
+            **stored(self.config, self._store, provider.name),
+        }
+        try:
+            agent.use(provider)
+            _keep_writers(agent, self.config, old)
+            self.apply(agent, names)
+        except NbchatError:
+            agent.use(old)
+            for name, writer in writers.items():
+                setattr(agent.engine, name, writer)
+            self.apply(agent, names)
+            raise
 
 
 def apply_setting(agent: Agent, config: NbChat, name: str) -> None:

@@ -362,3 +362,16 @@ def test_the_most_specific_scope_stays_in_force_when_another_is_set_or_removed(c
     }.items():
         obey(agent, line)
         assert agent.engine.policy.keep == keep
+
+
+def test_a_model_whose_stored_settings_cannot_work_is_refused_whole(chat, store):
+    agent, obey = chat
+    other = "openai:gpt-4o"
+    store.set_setting(other, "keep", 9)
+    store.set_setting(other, "context_token_threshold", 5)
+    obey(agent, "/set keep 3")
+    with pytest.raises(ConfigError, match="system prompt and tools alone"):
+        obey(agent, f"/model {other}")
+    engine = agent.engine
+    assert (agent.provider.name, engine.policy.keep) == (MODEL, 3)
+    assert engine.context_token_threshold > 5
