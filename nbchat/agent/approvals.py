@@ -214,11 +214,6 @@ class CurrentApprovals:
             if (current := self.current) is not None:
                 current.deny(ticket)
 
-    def wake(self) -> None:
-        """Check the turn's `stop` again; call it after setting it."""
-        if (current := self.current) is not None:
-            current.wake()
-
 
 def approvals_of(approve: object) -> Approvals | None:
     """An agent's `approve` if it is an Approvals; None for any other function."""

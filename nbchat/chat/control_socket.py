@@ -1,8 +1,8 @@
-"""The door of a chat: how Jupyter Server reaches it in its kernel at any time.
+"""Loopback socket by which Jupyter Server controls a chat while its kernel is busy.
 
-A cell that runs keeps some versions of ipykernel from hearing a click; so a chat
-listens on a loopback socket, too. Where it is, and the secret without which it does
-nothing, stand in a file that only its user can read:
+Some versions of ipykernel deliver no click while a cell runs. So a chat also listens on
+a socket; a file that only its user can read has the port, and the secret without which
+a request is refused:
 
     <jupyter_runtime_dir>/nbchat-<kernel id>-<chat id>.json
 
@@ -30,46 +30,36 @@ from typing import Any
 
 from jupyter_core.paths import jupyter_runtime_dir, secure_write
 
-from nbchat.agent.approvals import Approvals
 from nbchat.errors import ChatUnreachable, NbchatError
 
 logger = logging.getLogger(__name__)
 
-VISIT_SECONDS = 1.0
+TIMEOUT_SECONDS = 1.0
 """How long either side waits for the other's line."""
 
-LINE_LIMIT = 65_536
+LINE_LIMIT_BYTES = 65_536
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """What the file says of a door."""
+    """Contents of the file: where the socket listens, and its secret."""
 
     port: int
     secret: str
     pid: int
 
 
+Action = Callable[[Mapping[str, Any]], object]
+"""Runs a request; its NbchatError is the answer."""
+
+
 class ControlSocket:
-    """Stops one chat, and answers its tool calls, for those who can read its file."""
+    """Runs the actions of one chat for processes that can read its file."""
 
-    def __init__(
-        self,
-        stop: Callable[[str], object],
-        approvals: Callable[[], Approvals | None],
-        chat_id: str = "",
-    ) -> None:
-        """Nothing listens yet; without a `chat_id` the chat gets one of its own.
-
-        `stop` is given the token of the click that stops, or an empty text.
-        """
-        self._actions = {
-            "stop": lambda request: stop(str(request.get("token") or "")),
-            "approve": self._approve,
-            "deny": self._deny,
-        }
-        self._approvals = approvals
-        self._chat_id = chat_id or new_chat_id()
+    def __init__(self, actions: Mapping[str, Action], chat_id: str) -> None:
+        """Listen on nothing yet; `actions` are by the names that requests give."""
+        self._actions = actions
+        self._chat_id = chat_id
         self._opening = threading.Lock()
         self._listener: socket.socket | None = None
         self._file: Path | None = None
@@ -79,9 +69,9 @@ class ControlSocket:
         self._context = copy_context()
 
     def open(self) -> None:
-        """Listen from now on; without a kernel nobody would come, so nothing is done.
+        """Start listening; does nothing outside of a kernel.
 
-        A door that cannot be opened is no reason not to chat: the log says why.
+        If that fails it is logged, and the chat goes on without.
         """
         with self._opening:
             if self._listener is not None or self._is_closed:
@@ -95,7 +85,7 @@ class ControlSocket:
                 self._close()
 
     def close(self) -> None:
-        """Listen no more, for good, and take the file away."""
+        """Stop listening for good, and remove the file."""
         with self._opening:
             self._is_closed = True
             self._close()
@@ -114,23 +104,23 @@ class ControlSocket:
 
     def _close(self) -> None:
         listener, self._listener = self._listener, None
-        if listener is None or self._pid != os.getpid():  # a fork leaves it be
+        if listener is None or self._pid != os.getpid():  # not in a fork
             return
         atexit.unregister(self.close)
         if self._file is not None:
             self._file.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # wakes `accept`, which a close would not
-            socket.create_connection(listener.getsockname(), VISIT_SECONDS).close()
+        with contextlib.suppress(OSError):  # ends `accept`; a close would not
+            socket.create_connection(listener.getsockname(), TIMEOUT_SECONDS).close()
         listener.close()
 
     def _listen(self, listener: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while True:
-                visitor, _ = listener.accept()
+                connection, _ = listener.accept()
                 if self._listener is not listener:
-                    visitor.close()
+                    connection.close()
                     return
-                self._start(self._receive, visitor)
+                self._start(self._receive, connection)
 
     def _start(self, step: Callable[[socket.socket], None], on: socket.socket) -> None:
         threading.Thread(
@@ -140,17 +130,17 @@ class ControlSocket:
             daemon=True,
         ).start()
 
-    def _receive(self, visitor: socket.socket) -> None:
-        with visitor, contextlib.suppress(OSError):
-            visitor.settimeout(VISIT_SECONDS)
-            _send(visitor, self._answer(_line(visitor)))
+    def _receive(self, connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):
+            connection.settimeout(TIMEOUT_SECONDS)
+            _send(connection, self._answer(_line(connection)))
 
     def _answer(self, line: bytes) -> dict[str, Any]:
         try:
             asked = json.loads(line)
             secret, name = str(asked["secret"]), str(asked["action"])
         except (ValueError, KeyError, TypeError, RecursionError):
-            return {"error": "this is no request"}
+            return {"error": "this is not a request"}
         given = secret.encode(errors="surrogatepass")
         if not hmac.compare_digest(given, self._secret.encode()):
             return {"error": "the secret is wrong"}
@@ -162,23 +152,10 @@ class ControlSocket:
             return {"error": str(error)}
         return {"done": True}
 
-    def _approve(self, request: Mapping[str, Any]) -> None:
-        is_always = request.get("always") is True
-        self._room().approve(str(request.get("call_id")), always=is_always)
-
-    def _deny(self, request: Mapping[str, Any]) -> None:
-        self._room().deny(str(request.get("call_id")))
-
-    def _room(self) -> Approvals:
-        approvals = self._approvals()
-        if approvals is None:
-            raise NbchatError("this chat asks nobody before its tools run")
-        return approvals
-
 
 def kernel_id() -> str:
-    """The id by which Jupyter Server knows this process; empty if it is no kernel."""
-    module = sys.modules.get("ipykernel.kernelapp")  # a kernel has it loaded
+    """The id that Jupyter Server has for this process; empty outside of a kernel."""
+    module = sys.modules.get("ipykernel.kernelapp")  # loaded in every kernel
     if module is None or not module.IPKernelApp.initialized():
         return ""
     file = Path(module.IPKernelApp.instance().connection_file)
@@ -186,41 +163,42 @@ def kernel_id() -> str:
 
 
 def new_chat_id() -> str:
-    """A name for a chat, which no other one of its kernel has."""
+    """An id that no other chat of the kernel has."""
     return secrets.token_hex(4)
 
 
 def send_action(
     kernel: str, action: str, *, chat_id: str = "", **details: object
 ) -> None:
-    """Have a kernel's chats, or one, do something; raises NbchatError if none has.
+    """Send an action to the chats of a kernel, or to one.
 
-    ChatUnreachable says that no chat listens there.
+    Raises ChatUnreachable when no chat listens, NbchatError when all refuse.
     """
     refusals = []
     addresses = _addresses(kernel, chat_id)
-    answers = [_visited(address, action, details) for address in addresses]
+    answers = [_answer_of(address, action, details) for address in addresses]
     for answer in answers:
         if answer and "done" in answer:
             return
         refusals += [str(answer["error"])] if answer and "error" in answer else []
     if not refusals:
         raise ChatUnreachable(
-            f"no chat can be reached in kernel {kernel}: none has begun a turn, or the "
-            "kernel runs on another machine"
+            f"no chat can be reached in kernel {kernel}: none has started a turn, or "
+            "the kernel runs on another machine"
         )
     raise NbchatError(refusals[0])
 
 
-def _visited(
+def _answer_of(
     address: Address, action: str, details: Mapping[str, object]
 ) -> dict[str, Any] | None:
-    """The answer of one door; None where nobody answers as a door does."""
-    place = ("127.0.0.1", address.port)
+    """The answer of one socket; None when nothing listens, or something else does."""
+    target = ("127.0.0.1", address.port)
     try:
-        with socket.create_connection(place, VISIT_SECONDS) as door:
-            _send(door, {**details, "secret": address.secret, "action": action})
-            found = json.loads(_line(door))
+        with socket.create_connection(target, TIMEOUT_SECONDS) as connection:
+            request = {**details, "secret": address.secret, "action": action}
+            _send(connection, request)
+            found = json.loads(_line(connection))
     except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
@@ -238,7 +216,7 @@ def _files(kernel: str, chat_id: str = "") -> list[Path]:
 
 
 def _remove_stale(kernel: str) -> None:
-    """Take away what an earlier process of this kernel left when it was killed."""
+    """Remove the files of earlier processes of this kernel, which were killed."""
     for file in _files(kernel):
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             if json.loads(file.read_text(encoding="utf-8"))["pid"] != os.getpid():
@@ -254,6 +232,6 @@ def _send(to: socket.socket, answer: Mapping[str, object]) -> None:
 
 
 def _line(sender: socket.socket) -> bytes:
-    """One line, or what came of it before its end or its limit."""
+    """One line, or what arrived of it before the end or the limit."""
     with sender.makefile("rb") as stream:
-        return stream.readline(LINE_LIMIT)
+        return stream.readline(LINE_LIMIT_BYTES)

@@ -1,11 +1,11 @@
-"""One thread per session: messages wait in line, turns run one by one, events come out.
+"""Run the turns of a chat one by one, for the panel and for notebook cells.
 
-    submit, compact, warm_up ──> waiting ──> agent.run / compact / commands ──> listener
-    stop ──> ends the turn and hands the waiting messages back
+    submit, submit_action ──> queue ──> runner thread ───┐
+    run_message, run_command (a cell) ──> its own thread ┴──> events ──> listener
+    stop ──> ends what runs, returns the queued messages
 
-A turn runs in a copy of the context its message was submitted in. In a kernel that ties
-what it sends to the click or cell it belongs to, without which ipykernel 7.0 sends
-nothing at all.
+A queued job runs in a copy of the context that it was submitted in: ipykernel 7.0 sends
+nothing that does not belong to the context of a cell or a click.
 """
 
 import logging
@@ -13,30 +13,42 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import closing
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
+from typing import Any
 
 from nbchat.agent.agent import Agent
-from nbchat.agent.approvals import CurrentApprovals, PendingCall
-from nbchat.chat.control_socket import ControlSocket
+from nbchat.agent.approvals import Approvals, CurrentApprovals, PendingCall
+from nbchat.chat.control_socket import ControlSocket, new_chat_id
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import Event, TurnFailed, TurnFinished
 from nbchat.errors import NbchatError, Stopped
 
+logger = logging.getLogger(__name__)
+
+WAIT_SECONDS = 0.25
+"""Time after which `wait` checks whether the kernel was interrupted."""
+
+STOP_IDS_KEPT = 100
+"""Number of clicks on Stop that are remembered, as each may arrive twice."""
+
+COMMAND = re.compile(r"/[^\s/*]*(\s|$)")
+"""Start of a command; a path or a comment in code is an ordinary message."""
+
 
 @dataclass(frozen=True, slots=True)
 class AgentReady:
-    """An agent answers from now on; its session may hold a transcript already."""
+    """Another agent, or the same in another session, answers from now on."""
 
     agent: Agent
 
 
 @dataclass(frozen=True, slots=True)
 class QueueChanged:
-    """These messages wait for their turn."""
+    """The messages in the queue changed."""
 
     waiting: tuple[str, ...]
 
@@ -50,19 +62,19 @@ class TurnStarted:
 
 @dataclass(frozen=True, slots=True)
 class CommandReplied:
-    """A command answered in plain text."""
+    """A command replied in plain text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
-    """Stop was asked for; the turn ends as soon as its request is closed."""
+    """Stop was requested; the turn ends as soon as its request is closed."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessagesReturned:
-    """These messages were not answered and go back to the input box.
+    """Messages that were not answered go back to the input box.
 
     `position` is that of the earlier message which the text was to replace.
     """
@@ -73,14 +85,14 @@ class MessagesReturned:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalsPending:
-    """These tool calls wait for a person's word, whoever's turn they belong to."""
+    """Tool calls wait for approval, those of cells included."""
 
     pending: tuple[PendingCall, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """Nothing runs and nothing waits."""
+    """Nothing runs and nothing is queued."""
 
 
 RunnerEvent = (
@@ -94,178 +106,176 @@ RunnerEvent = (
     | Idle
 )
 
+ChatEvent = Event | RunnerEvent
 
-logger = logging.getLogger(__name__)
+Listener = Callable[[ChatEvent], None]
 
-WAIT_SECONDS = 0.25
-"""After which somebody who waits looks whether the kernel was interrupted."""
+Action = Callable[[Agent, threading.Event], Iterable[ChatEvent]]
+"""Work on the agent, as events; setting the `stop` event ends it."""
 
-
-Listener = Callable[[Event | RunnerEvent], None]
-
-Action = Callable[[Agent, threading.Event], Iterator[Event | RunnerEvent]]
-"""What is done with the agent; setting the flag ends it."""
+RunCommand = Callable[[Agent, str, threading.Event], Iterable[ChatEvent]]
+"""Runs a command line; raises NbchatError for one that cannot be run."""
 
 LoadAttachments = Callable[[], Iterable[Entry]]
-"""What a message brings along, looked up when its turn has come."""
+"""Loads what a message attaches, when the message is sent."""
 
 
-COMMAND = re.compile(r"/[^\s/*]*(\s|$)")
-"""How a command begins; a path and a comment in code are messages like any other."""
-
-STOPS_KEPT = 100
-"""How many stops are remembered, so that the same one may come on two ways."""
-
-
-class CommandOutcome(Protocol):
-    """What a command answers: text at once, then whatever happens."""
-
-    @property
-    def text(self) -> str:
-        """One or more lines for the person; may be empty."""
-
-    @property
-    def events(self) -> Iterator[Event]:
-        """The events of what the command does."""
-
-
-class Commands(Protocol):
-    """What answers a message that begins with a slash."""
-
-    def __call__(
-        self, agent: Agent, line: str, /, *, stop: threading.Event | None
-    ) -> CommandOutcome:
-        """The outcome of a command; setting `stop` ends what it does."""
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class Job:
-    """Something to do with the agent, and the context it was asked for in."""
+    """A message, a command or other work, with the context it was submitted in."""
 
     label: str
-    play: Action
+    """The text of the message; empty for work that is not shown in the queue."""
+    action: Action
+    position: int | None = None
+    """Position of the earlier message that this one replaces."""
     context: Context = field(default_factory=copy_context)
+    stop: threading.Event = field(default_factory=threading.Event)
+    agent: Agent | None = None
+    """The agent it runs on, as soon as it runs."""
 
 
 class ChatRunner:
-    """Drives an agent from a thread of its own.
+    """Runs the turns of one chat: queued ones on a thread, those of cells at once.
 
-    The listener is called on that thread, and for the queue also on the threads that
-    submit and stop; it must be quick, and a fault in it is logged and forgotten.
+    The listener is called on the thread that runs the turn, and for the queue also on
+    the threads that submit and stop. It must be quick; its errors are logged.
     """
 
     def __init__(
         self,
         build: Callable[[], Agent],
-        listener: Listener,
+        listener: Listener | None = None,
         *,
-        commands: Commands | None = None,
+        commands: RunCommand | None = None,
         chat_id: str = "",
     ) -> None:
-        """Start nothing yet: the thread and the agent come with the first need.
+        """Start nothing: agent and thread are made when they are first needed.
 
-        `chat_id` is the name by which a stop on the server's way finds this chat.
+        Jupyter Server reaches this chat by its `chat_id`.
         """
+        self.chat_id = chat_id or new_chat_id()
         self._build = build
         self._listener = listener
         self._commands = commands
         self._agent: Agent | None = None
-        self._playing: Agent | None = None
         self._building = threading.Lock()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
-        self._waiting: deque[Job] = deque()
-        self._stop = threading.Event()
-        self._stops: deque[str] = deque(maxlen=STOPS_KEPT)
-        self._is_working = False
-        self._is_warm_up_due = False
+        self._queue: deque[Job] = deque()
+        self._running: list[Job] = []
+        self._stop_ids: deque[str] = deque(maxlen=STOP_IDS_KEPT)
         self._is_closed = False
         self.approvals = CurrentApprovals(
-            lambda: (agent := self._playing or self._agent) and agent.approve,
-            lambda pending: self._tell(ApprovalsPending(pending)),
+            lambda: (agent := self._current_agent) and agent.approve,
+            lambda pending: self._send(ApprovalsPending(pending)),
         )
-        self._control_socket = ControlSocket(
-            self._stop_early, lambda: self.approvals.current, chat_id
-        )
+        actions = {
+            "stop": self._stop_remotely,
+            "approve": self._approve_remotely,
+            "deny": self._deny_remotely,
+        }
+        self._control_socket = ControlSocket(actions, self.chat_id)
 
     @property
     def agent(self) -> Agent:
-        """The agent; built here and now when nobody needed it before."""
+        """The agent; the first use builds it."""
         with self._building:
             if self._agent is None:
                 self._agent = self._build()
-                self._tell(AgentReady(self._agent))
-                self.approvals.refresh()
+                self._send_agent(self._agent)
+            return self._agent
+
+    @property
+    def built_agent(self) -> Agent | None:
+        """The agent if it was built; waits for one that is being built."""
+        with self._building:
             return self._agent
 
     @property
     def is_busy(self) -> bool:
-        """Whether a turn runs or waits."""
+        """Whether something runs or is queued."""
         with self._changed:
-            return self._is_working or bool(self._waiting)
+            return bool(self._running or self._queue)
 
-    def submit(self, text: str, attach: LoadAttachments = tuple) -> None:
-        """Answer a message, or obey a command, after those that wait already.
+    def listen(self, listener: Listener | None) -> None:
+        """Send all events to this listener from now on, the current agent first."""
+        self._listener = listener
+        self.refresh()
 
-        When `attach` raises NbchatError the author has the message back.
+    def submit(self, text: str, load_attachments: LoadAttachments = tuple) -> None:
+        """Queue a message, or a command.
+
+        If it cannot be sent, as when an attachment is missing, the text is returned.
         """
-        self._enqueue(Job(text, partial(self._answer, text, attach)))
+        if self._commands is not None and COMMAND.match(text):
+            self.submit_action(text, self._command(text))
+        else:
+            self.submit_action(text, _message(text, load_attachments))
 
-    def do(self, label: str, play: Action) -> None:
-        """Run something after the messages that wait already; `label` names it."""
-        self._enqueue(Job(label, play))
+    def submit_action(
+        self, label: str, action: Action, *, position: int | None = None
+    ) -> None:
+        """Queue an action under a label, which is returned if it raises NbchatError."""
+        self._control_socket.open()  # before the agent is built: that may take seconds
+        with self._changed:
+            self._refuse_closed()
+            self._queue.append(Job(label, action, position))
+            self._send_queue()
+            self._wake_thread()
 
-    def compact(self, focus: str = "", keep: int | None = None) -> None:
-        """Compact the conversation after the messages that wait already.
+    def run_message(
+        self, text: str, load_attachments: LoadAttachments = tuple
+    ) -> Generator[ChatEvent, None, None]:
+        """Answer a message on the calling thread; raises NbchatError while one runs.
 
-        `keep` is how many tokens of the newest messages stay word for word.
+        Closing the generator, or an interrupt, ends the turn and keeps its partial
+        answer.
         """
-        label = f"/compact {focus}".strip()
-        self._enqueue(
-            Job(
-                label,
-                lambda agent, stop: agent.compact(focus=focus, keep=keep, stop=stop),
-            )
-        )
+        return self._run_here(Job(text, _message(text, load_attachments)))
+
+    def run_command(self, line: str) -> Generator[ChatEvent, None, None]:
+        """Run a command on the calling thread; raises NbchatError if it fails."""
+        return self._run_here(Job(line, self._command(line)))
 
     def warm_up(self) -> None:
-        """Build the agent in the background, so that the first answer comes sooner.
+        """Build the agent in the background and let its provider load what it needs.
 
-        It and its provider make ready; a fault in that shows with the first message.
+        An error is shown with the first message.
         """
         with self._changed:
-            if self._agent is None and not self._is_closed:
-                self._is_warm_up_due = True
-                self._wake()
+            if self._agent is None and not self._is_closed and not self.is_busy:
+                self._queue.append(Job("", self._warm_up))
+                self._wake_thread()
 
     def refresh(self, agent: Agent | None = None) -> None:
-        """Tell of the session as it is now, or of another agent that takes over."""
+        """Send the agent to the listener again, or another one that takes over."""
         with self._building:
             self._agent = agent or self._agent
             if self._agent is not None:
-                self._tell(AgentReady(self._agent))
-                self.approvals.refresh()
+                self._send_agent(self._agent)
 
-    def stop(self, token: str = "") -> None:
-        """End the turn that runs and hand back the messages that wait.
+    def stop(self, stop_id: str = "") -> None:
+        """End what runs and return the queued messages.
 
-        A `token` counts once: a click goes on two ways, and the slower one must not end
-        the next turn.
+        A `stop_id` counts once: a click arrives by two routes, and the slower one must
+        not end the next turn.
         """
         with self._changed:
-            if token and token in self._stops:
+            if stop_id and stop_id in self._stop_ids:
                 return
-            self._stops.append(token)
-            if self._is_working:
-                self._stop.set()
-                self._tell(Stopping())
-            self._return_waiting()
-        self.approvals.wake()
+            self._stop_ids.append(stop_id)
+            if self._running:
+                self._send(Stopping())
+            self._end_running()
+            self._return_queue()
+        self._wake_agent()
 
     def wait(self, timeout_seconds: float | None = None) -> bool:
-        """Block until nothing runs or waits; False when the time was up before.
+        """Block until nothing runs or is queued; False after the timeout.
 
-        In steps: a signal that another thread was given wakes nobody who sleeps here.
+        In steps: the signal of an interrupt may reach another thread, which does not
+        end a longer wait.
         """
         left = float("inf") if timeout_seconds is None else timeout_seconds
         end = time.monotonic() + left
@@ -276,36 +286,41 @@ class ChatRunner:
         return not self.is_busy
 
     def close(self, timeout_seconds: float = 2.0) -> None:
-        """End the turn and the thread; waiting messages are dropped."""
+        """End the turn and the thread; queued messages are dropped."""
         with self._changed:
             self._is_closed = True
-            self._waiting.clear()
-            self._stop.set()
+            self._queue.clear()
+            self._end_running()
             self._changed.notify_all()
-        self.approvals.wake()
+        self._wake_agent()
         self.approvals.close()
         self._control_socket.close()
         if self._thread not in (None, threading.current_thread()):
             self._thread.join(timeout_seconds)
 
-    def _stop_early(self, token: str) -> None:
-        """Stop on the server's way, which a message behind a cell does not take.
+    @property
+    def _current_agent(self) -> Agent | None:
+        """The agent of the turn that runs, even if another one took over meanwhile."""
+        agents = (job.agent for job in reversed(self._running) if job.agent)
+        return next(agents, self._agent)
 
-        With nothing to end it does not count: the click follows the message.
-        """
-        if self.is_busy:
-            self.stop(token)
+    @property
+    def _queued_texts(self) -> tuple[str, ...]:
+        return tuple(job.label for job in self._queue if job.label)
 
-    def _enqueue(self, job: Job) -> None:
-        self._control_socket.open()  # before the agent is built: that may take seconds
-        with self._changed:
-            if self._is_closed:
-                raise NbchatError("this chat was closed; make a new one to go on")
-            self._waiting.append(job)
-            self._tell_queue()
-            self._wake()
+    def _end_running(self) -> None:
+        for job in self._running:
+            job.stop.set()
 
-    def _wake(self) -> None:
+    def _wake_agent(self) -> None:
+        if (agent := self._current_agent) is not None:
+            agent.wake()
+
+    def _refuse_closed(self) -> None:
+        if self._is_closed:
+            raise NbchatError("this chat was closed; make a new one to go on")
+
+    def _wake_thread(self) -> None:
         if self._thread is None:
             self._thread = threading.Thread(
                 target=copy_context().run,
@@ -317,101 +332,160 @@ class ChatRunner:
         self._changed.notify_all()
 
     def _loop(self) -> None:
-        while self._sleep():
-            if fault := self._survive(lambda: self.agent):
-                self._tell(TurnFailed(fault))
-                self._return_all()
-            elif job := self._next():
-                self._tell(TurnStarted(job.label))
-                if fault := self._survive(partial(job.context.run, self._play, job)):
-                    self._tell(TurnFailed(fault))
-            else:
-                self._survive(self.agent.warm_up)
+        while (job := self._next_job()) is not None:
+            error = self._error_of(partial(job.context.run, self._run_queued, job))
+            if error:
+                self._send(TurnFailed(error))
+            self._finish(job)
 
-    def _sleep(self) -> bool:
-        """Wait for something to do; False when the chat is closed."""
-        with self._changed:
-            if not self._waiting:
-                self._is_working = False
-                self._tell(Idle())
-                self._changed.notify_all()
-            self._changed.wait_for(
-                lambda: self._waiting or self._is_warm_up_due or self._is_closed
-            )
-            self._is_warm_up_due = False
-            self._is_working = not self._is_closed
-            self._stop = threading.Event()  # a new one: old requests keep theirs
-            return self._is_working
+    def _next_job(self) -> Job | None:
+        """Take the next job from the queue; None when the runner is closed.
 
-    def _next(self) -> Job | None:
-        """The message whose turn it is; None when all were handed back meanwhile.
-
-        It waits for a cell that talks to the same agent.
+        A job stays in the queue, from which Stop returns it, while the agent answers a
+        cell.
         """
+        while self._wait_for_queue():
+            if error := self._error_of(lambda: self.agent):
+                self._send(TurnFailed(error))
+                with self._changed:
+                    self._return_queue()
+                continue
+            self.agent.wait_until_idle(lambda: not self._queue)
+            with self._changed:
+                if self._queue:
+                    job = self._queue.popleft()
+                    self._send_queue()
+                    self._start(job)
+                    return job
+        return None
+
+    def _wait_for_queue(self) -> bool:
         with self._changed:
-            while self._waiting and not self._stop.is_set() and self._is_taken:
-                self._changed.wait(WAIT_SECONDS)
-            if not self._waiting or self._stop.is_set():
-                return None
-            job = self._waiting.popleft()
-            self._tell_queue()
-            return job
+            self._changed.wait_for(lambda: self._queue or self._is_closed)
+            return not self._is_closed
 
-    @property
-    def _is_taken(self) -> bool:
-        return self._agent is not None and self._agent.is_answering
-
-    def _play(self, job: Job) -> None:
-        self.approvals.refresh()
+    def _run_queued(self, job: Job) -> None:
         try:
-            self._playing = self.agent  # until its end, whoever takes over meanwhile
-            for event in job.play(self._playing, self._stop):
-                self._tell(event)
+            for event in self._events(job):
+                self._send(event)
                 if self._is_closed:
                     break
-        except Stopped:  # a compaction that was asked for has no turn to end
-            self._tell(TurnFinished("stopped", 0))
+        except NbchatError as error:  # an attachment is missing, or a cell was quicker
+            self._send(TurnFailed(str(error)))
+            self._send(MessagesReturned((job.label,), job.position))
+
+    def _run_here(self, job: Job) -> Generator[ChatEvent, None, None]:
+        self._refuse_closed()
+        self._control_socket.open()
+        self.refresh(self.agent)  # code may have changed the session, or `approve`
+        with self._changed:
+            self._start(job)
+        try:
+            with closing(self._events(job)) as events:
+                for event in events:
+                    if not isinstance(event, CommandReplied):  # for the cell alone
+                        self._send(event)
+                    yield event
+        except NbchatError:
+            raise
+        except BaseException:  # an interrupt, or the caller closed the generator
+            self.refresh()  # shows what was kept of the answer
+            self._send(TurnFinished("stopped", 0))
+            raise
         finally:
-            self._playing = None
+            self._finish(job)
+
+    def _events(self, job: Job) -> Generator[ChatEvent, None, None]:
+        """The events of a job; AgentReady comes first when it changes the session."""
+        agent = job.agent = self.agent
+        session = agent.session
+        self.approvals.refresh()
+        try:
+            with closing(_generator(job.action(agent, job.stop))) as events:
+                for event in events:
+                    if agent.session is not session:
+                        session = agent.session
+                        yield AgentReady(agent)
+                    yield event
+        except Stopped:  # a compaction by hand has no turn to end
+            yield TurnFinished("stopped", 0)
+        finally:
+            if agent.session is not session:  # an error came before the first event
+                self.refresh()
             if not self._is_closed:
                 self.approvals.refresh()
 
-    def _answer(
-        self, text: str, attach: LoadAttachments, agent: Agent, stop: threading.Event
-    ) -> Iterator[Event | RunnerEvent]:
-        if self._commands is not None and COMMAND.match(text):
-            yield from _obey(self._commands, text, agent, stop)
-            return
-        try:
-            attached = tuple(attach())
-            yield from agent.run(text, stop=stop, attached=attached)
-        except NbchatError as error:  # something is missing, or a cell was quicker
-            yield TurnFailed(str(error))
-            yield MessagesReturned((text,))
+    def _start(self, job: Job) -> None:
+        """Note that a job runs; a command that a cell runs beside a turn is silent."""
+        is_alone = not self._running
+        self._running.append(job)
+        if job.label and is_alone:
+            self._send(TurnStarted(job.label))
 
-    def _return_all(self) -> None:
+    def _finish(self, job: Job) -> None:
         with self._changed:
-            self._return_waiting()
+            self._running.remove(job)
+            self._send_if_idle()
+            self._changed.notify_all()
 
-    def _return_waiting(self) -> None:
-        if self._waiting:
-            texts = tuple(job.label for job in self._waiting)
-            self._waiting.clear()
-            self._tell(MessagesReturned(texts))
-            self._tell_queue()
-            if not self._is_working:  # the thread sleeps on: it had not woken yet
-                self._tell(Idle())
+    def _command(self, line: str) -> Action:
+        commands = self._commands
+        if commands is None:
+            raise NbchatError("this chat has no commands")
+        return lambda agent, stop: commands(agent, line, stop)
 
-    def _tell_queue(self) -> None:
-        self._tell(QueueChanged(tuple(job.label for job in self._waiting)))
+    def _warm_up(self, agent: Agent, _stop: threading.Event) -> Iterable[Event]:
+        self._error_of(agent.warm_up)
+        return ()
 
-    def _tell(self, event: Event | RunnerEvent) -> None:
-        self._survive(partial(self._listener, event))
+    def _return_queue(self) -> None:
+        if self._queue:
+            texts = self._queued_texts
+            self._queue.clear()
+            if texts:
+                self._send(MessagesReturned(texts))
+                self._send_queue()
+            self._send_if_idle()
 
-    def _survive(self, step: Callable[[], object]) -> str:
-        """What went wrong in a step, in a line; empty when nothing did.
+    def _stop_remotely(self, request: Mapping[str, Any]) -> None:
+        """Stop by the server's route, which can overtake a message behind a cell.
 
-        The thread outlives every fault, a tool's `sys.exit()` included.
+        When nothing runs it does not count: the click itself follows the message.
+        """
+        if self.is_busy:
+            self.stop(str(request.get("token") or ""))
+
+    def _approve_remotely(self, request: Mapping[str, Any]) -> None:
+        is_always = request.get("always") is True
+        self._approvals_in_use().approve(str(request.get("call_id")), always=is_always)
+
+    def _deny_remotely(self, request: Mapping[str, Any]) -> None:
+        self._approvals_in_use().deny(str(request.get("call_id")))
+
+    def _approvals_in_use(self) -> Approvals:
+        if (found := self.approvals.current) is None:
+            raise NbchatError("this chat runs its tools without asking for approval")
+        return found
+
+    def _send_agent(self, agent: Agent) -> None:
+        self._send(AgentReady(agent))
+        self.approvals.refresh()
+
+    def _send_queue(self) -> None:
+        self._send(QueueChanged(self._queued_texts))
+
+    def _send_if_idle(self) -> None:
+        if not self._running and not self._queue:
+            self._send(Idle())
+
+    def _send(self, event: ChatEvent) -> None:
+        if (listener := self._listener) is not None:
+            self._error_of(partial(listener, event))
+
+    def _error_of(self, step: Callable[[], object]) -> str:
+        """The error of a step in one line; empty if there is none.
+
+        The thread survives every error, a tool's `sys.exit()` included.
         """
         try:
             step()
@@ -423,18 +497,16 @@ class ChatRunner:
         return ""
 
 
-def _obey(
-    commands: Commands, text: str, agent: Agent, stop: threading.Event
-) -> Iterator[Event | RunnerEvent]:
-    before = agent.session
-    try:
-        outcome = commands(agent, text, stop=stop)
-    except NbchatError as error:
-        yield TurnFailed(str(error))
-        yield MessagesReturned((text,))
-        return
-    if agent.session is not before:
-        yield AgentReady(agent)
-    if outcome.text:
-        yield CommandReplied(outcome.text)
-    yield from outcome.events
+def _message(text: str, load_attachments: LoadAttachments) -> Action:
+    """An action that answers a message."""
+
+    def answer(agent: Agent, stop: threading.Event) -> Iterable[Event]:
+        attached = tuple(load_attachments())
+        return agent.run(text, stop=stop, attached=attached)
+
+    return answer
+
+
+def _generator(events: Iterable[ChatEvent]) -> Generator[ChatEvent, None, None]:
+    """The same events; closing this closes a turn that they come from."""
+    yield from events

@@ -1,22 +1,20 @@
-"""One turn in a notebook cell: events become printed text and a banner.
+"""Print a turn in a notebook cell: its text as it streams, its compactions as banners.
 
-Text goes out as a plain stream: it is safe, it is readable in a saved notebook without
-a kernel, and it costs the browser least.
+The text is a plain stream: safe, readable in a saved notebook without a kernel, and
+cheap for the browser.
 """
 
 import re
 import sys
-import threading
 import time
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from IPython.core.error import UsageError
 from IPython.display import display
 
-from nbchat.agent.approvals import Approvals, PendingCall
 from nbchat.agent.turn import Turn
+from nbchat.chat.runner import ChatEvent, CommandReplied
 from nbchat.conversation.entries import Compaction
 from nbchat.conversation.events import (
     Branched,
@@ -27,7 +25,6 @@ from nbchat.conversation.events import (
     CompactionSkipped,
     CompactionUndone,
     EntryAdded,
-    Event,
     PinsChanged,
     RetryScheduled,
     SavingFailed,
@@ -46,10 +43,10 @@ from nbchat.rendering.banners import (
 from nbchat.rendering.conversation import conversation_html, conversation_text
 
 FLUSH_SECONDS = 0.1
-"""The longest that printed text waits; JupyterLab draws all of it for each flush."""
+"""Longest time between flushes; JupyterLab draws the whole output at each of them."""
 
 WIDTH = 96
-"""Characters of a line of printed text; what fits beside JupyterLab's file browser."""
+"""Characters of a printed line; as many as fit beside JupyterLab's file browser."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +65,12 @@ class Banner:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """All that was said in a session, for a cell to show."""
+    """A whole session, for a cell to show."""
 
     session: Session
 
     def __repr__(self) -> str:
-        """What people and models said, for terminals and plain text."""
+        """The messages as plain text, for terminals."""
         return conversation_text(self.session)
 
     def _repr_html_(self) -> str:
@@ -81,20 +78,20 @@ class Conversation:
 
 
 class WrappedText:
-    """Prints text as it streams, broken between words; code blocks stay as they are.
+    """Prints streamed text and wraps it between words; code blocks stay as they are.
 
-    Notebooks break a long line of plain output wherever it ends, also within a word.
+    Notebooks wrap long lines of plain output in the middle of words.
     """
 
     def __init__(self) -> None:
-        """Begin at the start of a line."""
+        """Start at the beginning of a line."""
         self._column = 0
         self._word = ""
         self._is_code = False
         self._flushed_at = 0.0
 
     def write(self, text: str) -> None:
-        """Print all whole words that have come; the last one waits for its end."""
+        """Print the complete words so far; the last one may still go on."""
         for part in re.findall(r"\s|\S+", text):
             if part.isspace():
                 self._print_word()
@@ -105,13 +102,13 @@ class WrappedText:
             self._flush()
 
     def end(self) -> None:
-        """Print what waits, and end the line."""
+        """Print the last word, and end the line."""
         self._print_word()
         self._print("\n")
         self._flush()
 
-    def break_off(self) -> None:
-        """End the line that was begun, if any: nothing more of it comes."""
+    def end_line(self) -> None:
+        """End the line that was started, if any."""
         if self._word or self._column:
             self.end()
 
@@ -133,15 +130,13 @@ class WrappedText:
         print(text, end="")
 
 
-def show(events: Iterator[Event], stop: threading.Event | None = None) -> None:
+def show(events: Iterator[ChatEvent]) -> None:
     """Print a turn as it happens, with the banner of every compaction.
 
-    The kernel's interrupt sets `stop`, and the turn ends keeping what had arrived.
     Raises UsageError, one line without a traceback, when the turn failed.
     """
-    text = WrappedText()
     try:
-        failure = _show_all(events, text, stop)
+        failure = _show_all(events)
     finally:
         if isinstance(events, Generator | Turn):
             events.close()  # else a kept traceback keeps it, and the chat is locked
@@ -149,44 +144,9 @@ def show(events: Iterator[Event], stop: threading.Event | None = None) -> None:
         raise UsageError(failure)
 
 
-@contextmanager
-def announcing(approvals: Approvals | None, *, has_panel: bool) -> Iterator[None]:
-    """While a cell's turn runs, print which call waits and where it is answered."""
-    where = (
-        "answer in the chat panel, or interrupt the kernel"
-        if has_panel
-        else "there is no panel to answer in; interrupt the kernel and run %chat first"
-    )
-
-    def announce(pending: tuple[PendingCall, ...]) -> None:
-        for each in pending:
-            print(f"{each.call.tool_name} waits for you: {where}", flush=True)
-
-    end = approvals.subscribe(announce) if approvals is not None else None
-    try:
-        yield
-    finally:
-        if end is not None:
-            end()
-
-
-def _show_all(
-    events: Iterator[Event], text: WrappedText, stop: threading.Event | None
-) -> str:
-    """Why the turn failed, if it did; all that it has to tell is shown first."""
-    while True:
-        try:
-            return _show_rest(events, text)
-        except KeyboardInterrupt:
-            if stop is None or stop.is_set():
-                raise
-            stop.set()
-            print("stopped; what had arrived is kept", file=sys.stderr)
-
-
-def _show_rest(events: Iterator[Event], text: WrappedText) -> str:
-    """Print what is still to come; of an answer that breaks off its last word, too."""
-    failure = ""
+def _show_all(events: Iterator[ChatEvent]) -> str:
+    """Print all events; returns the error of a turn that failed."""
+    failure, text = "", WrappedText()
     try:
         for event in events:
             if isinstance(event, TurnFailed):
@@ -194,16 +154,18 @@ def _show_rest(events: Iterator[Event], text: WrappedText) -> str:
             else:
                 _show(event, text)
     finally:
-        text.break_off()
+        text.end_line()
     return failure
 
 
-def _show(event: Event, text: WrappedText) -> None:
+def _show(event: ChatEvent, text: WrappedText) -> None:
     match event:
         case TextDelta(piece):
             text.write(piece)
         case EntryAdded(_, entry) if entry.is_answer:
             text.end()
+        case CommandReplied(reply):
+            print(reply)
         case ToolRequested(call):
             print(f"[{call.tool_name} {call.tool_args}]")
         case Compacted(compaction):
@@ -213,8 +175,8 @@ def _show(event: Event, text: WrappedText) -> None:
                 print(note, file=sys.stderr)
 
 
-def _note(event: Event) -> str:
-    """What else a person wants to know, in one line; empty for all that flows."""
+def _note(event: ChatEvent) -> str:
+    """A notice in one line; empty for events that need none."""
     match event:
         case (
             Branched()

@@ -14,7 +14,7 @@ from nbchat.config.settings import settings
 from nbchat.errors import NbchatError
 
 if TYPE_CHECKING:
-    from nbchat.jupyter.kernel_chat import NotebookChat
+    from nbchat.jupyter.kernel_chat import KernelChat
 
 FIX = "@error\n\nWhat went wrong here, and how do I fix it?"
 """What `%chat fix` says."""
@@ -31,7 +31,7 @@ class ChatMagics(Magics):
             self.settings = settings(shell.config)
         except NbchatError as error:
             raise UsageError(str(error)) from None
-        self._chat: NotebookChat | None = None
+        self._chat: KernelChat | None = None
 
     @no_var_expand
     @line_cell_magic
@@ -53,7 +53,7 @@ class ChatMagics(Magics):
                 return self._line(line.strip())
             if line.strip():
                 raise UsageError(f"%%chat takes no options, not {line.strip()!r}")
-            self._open().say(cell.rstrip("\n"))
+            self._open().send(cell.rstrip("\n"))
         except NbchatError as error:
             raise UsageError(str(error)) from None
         return None
@@ -69,23 +69,23 @@ class ChatMagics(Magics):
             case "":
                 return self._open().panel()
             case "session":
-                return self._open().agent().session
+                return self._open().agent.session
             case "transcript":
                 return self._open().conversation()
             case "agent":
-                return self._open().agent()
+                return self._open().agent
             case "fix":
-                self._open().say(FIX)
+                self._open().send(FIX)
             case _:
                 self._open().command(line)
         return None
 
-    def _open(self) -> "NotebookChat":
+    def _open(self) -> "KernelChat":
         if self._chat is None:
             # Here and not at the top: this loads the SDKs' neighbours and the database.
-            from nbchat.jupyter.kernel_chat import NotebookChat  # noqa: PLC0415
+            from nbchat.jupyter.kernel_chat import KernelChat  # noqa: PLC0415
 
-            self._chat = NotebookChat(self.settings, self.shell)
+            self._chat = KernelChat(self.settings, self.shell)
         return self._chat
 
 

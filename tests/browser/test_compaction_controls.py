@@ -15,8 +15,8 @@ Screenshot = Callable[[str], Path]
 
 SETUP = """
 from dataclasses import dataclass, replace
-from types import SimpleNamespace
 from nbchat.agent.agent import Agent
+from nbchat.chat.runner import CommandReplied
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import PRESETS
 from nbchat.errors import AuthenticationFailed
@@ -48,19 +48,19 @@ known = {each.name: each for each in (
     Setting("summary_model", "", "Who writes summaries.", "text"),
 )}
 
-def commands(agent, line, *, stop):
+def commands(agent, line, stop):
     "What a person says to the chat itself; the real commands know more."
     name, *rest = line.split()
     if name == "/policy":
         agent.engine.tracker.use_policy(rest[0])
-        return SimpleNamespace(text=f"the policy is {rest[0]}", events=iter(()))
+        return [CommandReplied(f"the policy is {rest[0]}")]
     old = known[rest[0]]
     if rest[1] == "default":
         known[rest[0]] = replace(old, value="", origin="default", scope=None)
     else:
         origin = " ".join(rest[2:]) or "set"
         known[rest[0]] = replace(old, value=rest[1], origin=origin, scope=rest[-1])
-    return SimpleNamespace(text=f"{rest[0]} is {rest[1]}", events=iter(()))
+    return [CommandReplied(f"{rest[0]} is {rest[1]}")]
 
 def settings(agent):
     return list(known.values())

@@ -86,7 +86,8 @@ store = SessionStore(f"sqlite:///{tempfile.mkdtemp()}/hostile.db")
 for number, text in enumerate(texts):
     begun = Session([Entry("user", text)], session_id=f"s{number}")
     store.add_entry(begun, 0, notebook="n", model="m")
-listed = Commands(store)(ui.agent, "/sessions", stop=None).text
+(reply,) = Commands(store)(ui.agent, "/sessions")
+listed = reply.text
 put = ui._show
 put(CommandReplied(listed))
 for number, text in enumerate(texts):

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driving import replied
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
+from nbchat.chat.runner import CommandReplied
 from nbchat.compaction.markup import story
 from nbchat.config.factory import newest_session, recorder
 from nbchat.conversation.events import (
@@ -43,7 +45,7 @@ def agent_for(commands: Commands, *lines) -> Agent:
 
 
 def test_help_lists_every_command(commands):
-    text = commands(agent_for(commands), "/help").text
+    text = replied(commands(agent_for(commands), "/help"))
     assert all(f"/{name} " in text for name in commands.table)
 
 
@@ -62,7 +64,7 @@ def test_a_listener_hears_the_next_session_too(commands):
 
 def test_the_lines_of_help_can_be_had_one_by_one(commands):
     assert list(commands.help_lines) == list(commands.table)
-    assert commands.help_lines["pin"].startswith("[text]  list the rules")
+    assert commands.help_lines["pin"].startswith("[text]  list the pinned rules")
 
 
 def test_an_unknown_command_says_which_there_are(commands):
@@ -73,21 +75,21 @@ def test_an_unknown_command_says_which_there_are(commands):
 def test_compact_and_undo_happen_as_their_events_are_read(commands):
     agent = agent_for(commands, says(STORY), says("<summary>short</summary>"))
     agent.ask("first")
-    assert isinstance(list(commands(agent, "compact the order").events)[-1], Compacted)
+    assert isinstance(list(commands(agent, "compact the order"))[-1], Compacted)
     assert len(agent.session.history) == 1
-    assert isinstance(list(commands(agent, "/undo").events)[-1], CompactionUndone)
+    assert isinstance(list(commands(agent, "/undo"))[-1], CompactionUndone)
 
 
 def test_a_plan_says_what_a_compaction_would_do_and_does_nothing(commands):
     agent = agent_for(commands, says(STORY))
-    assert commands(agent, "/plan").text == (
+    assert replied(commands(agent, "/plan")) == (
         "nothing would be compacted: there is nothing new to fold"
     )
     agent.ask("first")
-    text = commands(agent, "/plan").text
+    text = replied(commands(agent, "/plan"))
     plan = agent.engine.plan(agent.session)
     assert text == (
-        "2 entries would be folded into a summary, 0 would stay as they are: "
+        "2 messages would be compacted into a summary, 0 would stay as they are: "
         f"{plan.tokens_before:,} → about {plan.tokens_after:,} tokens"
     )
     assert agent.session.compactions == []
@@ -102,7 +104,7 @@ def test_a_compaction_is_undone_redone_edited_and_written_anew(commands):
     )
     agent = agent_for(commands, *lines)
     agent.ask("first")
-    assert commands(agent, "/edit").text == "there is no summary to edit"
+    assert replied(commands(agent, "/edit")) == "there is no summary to edit"
     for line, told in [
         ("/compact", "short"),
         ("/regenerate the order", "B"),
@@ -110,12 +112,12 @@ def test_a_compaction_is_undone_redone_edited_and_written_anew(commands):
         ("/undo", ""),
         ("/redo", "In my\nwords."),
     ]:
-        events = list(commands(agent, line).events)
+        events = list(commands(agent, line))
         assert isinstance(events[-1], Compacted | CompactionChanged | CompactionUndone)
         found = agent.session.history[0].content if agent.session.compaction else ""
         assert story(found) == told
         if told:
-            assert commands(agent, "/edit").text == told
+            assert replied(commands(agent, "/edit")) == told
     assert "Pay special attention to: the order" in asked(agent)
 
 
@@ -132,7 +134,7 @@ def test_a_command_that_calls_the_model_can_be_stopped(commands, line):
     before = agent.session.history
     stop = threading.Event()
     stop.set()
-    events = commands(agent, line, stop=stop).events
+    events = commands(agent, line, stop=stop)
     with pytest.raises(Stopped):
         list(events)
     assert agent.session.history == before
@@ -140,13 +142,15 @@ def test_a_command_that_calls_the_model_can_be_stopped(commands, line):
 
 def test_pins_are_listed_added_and_let_go(commands):
     agent = agent_for(commands)
-    assert commands(agent, "/pin").text == "nothing is pinned"
-    events = [*commands(agent, "/pin Never refund  over $50.").events]
+    assert replied(commands(agent, "/pin")) == "nothing is pinned"
+    events = [*commands(agent, "/pin Never refund  over $50.")]
     assert events == [PinsChanged(("Never refund  over $50.",))]
-    list(commands(agent, "/pin In French.").events)
-    assert commands(agent, "/pin").text == "1  Never refund  over $50.\n2  In French."
-    assert "2 rules" in commands(agent, "/context").text
-    list(commands(agent, "/unpin 1").events)
+    list(commands(agent, "/pin In French."))
+    assert (
+        replied(commands(agent, "/pin")) == "1  Never refund  over $50.\n2  In French."
+    )
+    assert "2 rules" in replied(commands(agent, "/context"))
+    list(commands(agent, "/unpin 1"))
     assert agent.session.pins == ("In French.",)
 
 
@@ -163,23 +167,25 @@ def test_pins_are_listed_added_and_let_go(commands):
 )
 def test_what_cannot_be_pinned_is_refused_with_the_numbers(commands, line, said):
     agent = agent_for(commands)
-    list(commands(agent, "/pin one").events)
+    list(commands(agent, "/pin one"))
     with pytest.raises(NbchatError, match=said):
-        list(commands(agent, line).events)
+        list(commands(agent, line))
     assert agent.session.pins == ("one",)
 
 
 def test_context_tells_what_became_of_the_last_compaction(commands, tmp_path):
     agent = agent_for(commands, says(STORY), says("<summary>short</summary>"))
     agent.ask("first")
-    assert "last compaction  none" in commands(agent, "/context").text
+    assert "last compaction  none" in replied(commands(agent, "/context"))
     list(agent.compact())
-    assert "last compaction  Compaction occurred: 2" in commands(agent, "/context").text
+    assert "last compaction  Compaction occurred: 2" in replied(
+        commands(agent, "/context")
+    )
     with sqlite3.connect(tmp_path / "sessions.db") as database:
         database.execute("UPDATE chat_messages SET content = 'x' WHERE position = 0")
     database.close()
     commands(agent, f"/resume {agent.session.session_id}")
-    text = commands(agent, "/context").text
+    text = replied(commands(agent, "/context"))
     assert "last compaction  Compaction undone: " in text
     assert "(the entries it covers were changed)" in text
 
@@ -189,11 +195,11 @@ def test_context_tells_what_was_used_and_by_whom(commands):
     lines = says("hello " * 300, tokens=900), says("<summary>S</summary>", tokens=100)
     agent = Agent(ScriptedProvider(*lines, prices=prices))
     agent.ask("hi")
-    text = commands(agent, "/context").text
+    text = replied(commands(agent, "/context"))
     assert "tokens used      900 in · 10 out · $0.0019" in text
     assert "scripted:model" not in text.partition("tokens used")[2]
     list(agent.compact())
-    text = commands(agent, "/context").text
+    text = replied(commands(agent, "/context"))
     assert "  scripted:model 900 in · 10 out · $0.0019" in text
     assert "  Compactions    100 in · 10 out · $0.00030" in text
 
@@ -201,16 +207,16 @@ def test_context_tells_what_was_used_and_by_whom(commands):
 def test_context_says_what_is_held_and_when_it_is_compacted(commands):
     agent = agent_for(commands, says(STORY, tokens=500))
     agent.ask("first")
-    text = commands(agent, "/context").text
+    text = replied(commands(agent, "/context"))
     assert "500 input tokens of 75,000" in text
-    assert "2 entries of 2 ever said" in text
+    assert "2 messages sent to the model of 2 in all" in text
     assert "would leave about" in text
 
 
 def test_the_threshold_is_shown_set_and_refused(commands):
     agent = agent_for(commands)
-    assert "75,000" in commands(agent, "/threshold").text
-    assert "2,000" in commands(agent, "/threshold 2_000").text
+    assert "75,000" in replied(commands(agent, "/threshold"))
+    assert "2,000" in replied(commands(agent, "/threshold 2_000"))
     with pytest.raises(ConfigError, match="alone"):
         commands(agent, "/threshold 1")
     with pytest.raises(NbchatError, match="not 'lots'"):
@@ -225,7 +231,7 @@ def test_a_new_session_leaves_the_old_one_to_go_back_to(commands):
     commands(agent, "/new")
     agent.ask("second")
     assert [e.content for e in agent.session.transcript] == ["second", "two"]
-    assert old in commands(agent, "/sessions").text
+    assert old in replied(commands(agent, "/sessions"))
     commands(agent, f"/resume {old}")
     agent.ask("third")
     again = [e.content for e in commands._store.load(old).transcript]
@@ -236,12 +242,14 @@ def test_a_session_is_deleted_but_never_the_one_that_goes_on(commands):
     agent = agent_for(commands, says("one"), says("two"))
     agent.ask("first")
     old = agent.session.session_id
-    with pytest.raises(NbchatError, match="goes on here; begin another with /new"):
+    with pytest.raises(
+        NbchatError, match="current session cannot be deleted; start another"
+    ):
         commands(agent, f"/delete {old}")
     commands(agent, "/new")
     with pytest.raises(NbchatError, match="no session 'nobody'"):
         commands(agent, "/delete nobody")
-    assert commands(agent, f"/delete {old}").text == f"session {old} is deleted"
+    assert replied(commands(agent, f"/delete {old}")) == f"session {old} was deleted"
     assert commands._store.sessions() == []
 
 
@@ -252,15 +260,15 @@ def test_other_words_go_out_as_they_were_typed(commands):
         ("/branch 0   two  spaces", "  two  spaces"),
         ("/branch 0 /x\n'y'", "/x\n'y'"),
     ):
-        list(commands(agent, line).events)
+        list(commands(agent, line))
         assert agent.session.transcript[0].content == said
 
 
 def test_the_model_can_be_changed_in_mid_conversation(commands):
     agent = agent_for(commands, says("one"))
     agent.ask("first")
-    assert commands(agent, "/model").text == "scripted:model"
-    assert commands(agent, "/model local:smollm2").text == "local:smollm2"
+    assert replied(commands(agent, "/model")) == "scripted:model"
+    assert replied(commands(agent, "/model local:smollm2")) == "local:smollm2"
     assert agent.engine.tracker.info.window == 8_192
     with pytest.raises(ConfigError, match="unknown provider in model"):
         commands(agent, "/model gpt")
@@ -273,8 +281,8 @@ def test_an_answer_is_written_anew_and_the_old_one_stays_in_its_session(commands
     agent.ask("second")
     old = agent.session
     result = commands(agent, "/again")
-    assert next(result.events) == Branched(old.session_id)
-    list(result.events)
+    assert next(result) == Branched(old.session_id)
+    list(result)
     assert [e.content for e in agent.session.transcript] == [
         "first",
         "one",
@@ -298,7 +306,7 @@ def test_a_turn_that_runs_keeps_its_session_and_model(commands, line):
     turn = agent.run("second")
     next(turn)
     with pytest.raises(NbchatError, match="answering already; wait for it or stop it"):
-        list(commands(agent, line.format(old.session_id)).events)
+        list(commands(agent, line.format(old.session_id)))
     list(turn)
     assert (agent.session, agent.provider) == (old, provider)
     kept = [e.content for e in commands._store.load(old.session_id).transcript]
@@ -352,7 +360,7 @@ def test_what_could_not_be_saved_is_saved_before_another_session_begins(flaky, l
     flaky._store.is_locked = True
     assert SavingFailed in map(type, agent.run("second"))
     flaky._store.is_locked = False
-    list(flaky(agent, line.format(old.session_id)).events)
+    list(flaky(agent, line.format(old.session_id)))
     assert agent.session is not old
     assert flaky._store.load(old.session_id).transcript == old.transcript
 
@@ -361,7 +369,7 @@ def test_another_session_begins_though_the_old_one_cannot_be_saved_and_says_so(f
     agent = agent_for(flaky, says("one"))
     flaky._store.is_locked = True
     agent.ask("first")
-    (failed,) = flaky(agent, "/new").events
+    _reply, failed = flaky(agent, "/new")
     assert failed == SavingFailed("the session store failed: database is locked")
     assert agent.session.transcript == []
 
@@ -373,7 +381,7 @@ def test_a_session_that_another_kernel_has_is_left_without_a_word(commands):
     commands(twin, f"/resume {agent.session.session_id}")
     twin.ask("mine")
     assert SavingFailed in map(type, agent.run("second"))
-    assert list(commands(agent, "/new").events) == []
+    assert [type(event) for event in commands(agent, "/new")] == [CommandReplied]
 
 
 @pytest.mark.parametrize("line", ["/new", "/again"])
@@ -381,7 +389,7 @@ def test_a_session_that_nobody_saved_is_kept_when_another_begins(commands, line)
     agent = Agent(ScriptedProvider(says("one"), says("two")))
     agent.ask("first")
     old = agent.session
-    list(commands(agent, line).events)
+    list(commands(agent, line))
     assert agent.session is not old
     assert commands._store.load(old.session_id).transcript == old.transcript
 
@@ -391,7 +399,7 @@ def test_an_earlier_message_is_put_otherwise_and_the_chat_goes_on_from_there(com
     list(agent.pin("Be brief."))
     agent.ask("first")
     agent.ask("second")
-    list(commands(agent, "/branch 0 something else").events)
+    list(commands(agent, "/branch 0 something else"))
     assert [e.content for e in agent.session.transcript] == [
         "something else",
         "another",
@@ -409,7 +417,7 @@ def test_a_branch_from_before_a_compaction_sees_what_was_folded(commands):
     agent.ask("first")
     agent.ask("second")
     list(agent.compact())
-    list(commands(agent, "/branch 2").events)
+    list(commands(agent, "/branch 2"))
     assert [e.role for e in agent.session.history] == ["user", "assistant"] * 2
     assert agent.session.history == agent.session.transcript
 
@@ -417,7 +425,7 @@ def test_a_branch_from_before_a_compaction_sees_what_was_folded(commands):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("/branch", "/branch takes the place of one of your messages"),
+        ("/branch", "/branch takes the position of one of your messages"),
         ("/branch 1 text", "there is no message of yours at 1; the last one is at"),
         ("/branch 99", "there is no message of yours at 99"),
         ("/branch -1", "not '-1'"),

@@ -1,4 +1,4 @@
-"""The door of a chat outside of a kernel; `jupyter/test_server.py` has it in real ones."""
+"""The control socket outside of a kernel; `jupyter/test_server.py` has it in real ones."""
 
 import pytest
 
@@ -8,11 +8,11 @@ from nbchat.errors import ChatUnreachable
 
 def test_outside_of_a_kernel_nothing_listens(tmp_path, monkeypatch):
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
-    door = ControlSocket(lambda: None, lambda: None)
-    door.open()
+    control_socket = ControlSocket({}, "chat")
+    control_socket.open()
     assert kernel_id() == ""
     assert list(tmp_path.iterdir()) == []
-    door.close()
+    control_socket.close()
 
 
 def test_a_kernel_without_a_chat_cannot_be_reached(tmp_path, monkeypatch):

@@ -4,19 +4,18 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 
 import pytest
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.runner import (
     AgentReady,
+    ChatEvent,
     ChatRunner,
     CommandReplied,
     Idle,
     MessagesReturned,
     QueueChanged,
-    RunnerEvent,
     Stopping,
     TurnStarted,
 )
@@ -46,11 +45,11 @@ class Recorder:
     """A listener that keeps what it is told and can be waited on."""
 
     def __init__(self) -> None:
-        self.events: list[Event | RunnerEvent] = []
+        self.events: list[ChatEvent] = []
         self.threads: set[str] = set()
         self._told = threading.Condition()
 
-    def __call__(self, event: Event | RunnerEvent) -> None:
+    def __call__(self, event: ChatEvent) -> None:
         with self._told:
             self.events.append(event)
             self.threads.add(threading.current_thread().name)
@@ -60,16 +59,8 @@ class Recorder:
         with self._told:
             assert self._told.wait_for(lambda: self.all(kind), 10)
 
-    def all(self, kind: type) -> list[Event | RunnerEvent]:
+    def all(self, kind: type) -> list[ChatEvent]:
         return [event for event in self.events if isinstance(event, kind)]
-
-
-@dataclass
-class Outcome:
-    """What a command of these tests answers."""
-
-    text: str = ""
-    events: Iterator[Event] = field(default_factory=lambda: iter(()))
 
 
 Start = Callable[..., tuple[ChatRunner, Recorder]]
@@ -254,7 +245,7 @@ def test_compact_folds_the_conversation_after_what_waits(start: Start) -> None:
     story = says("<summary>They greeted.</summary>")
     runner, recorder = start(says("hello " * 300), story)
     runner.submit("hi")
-    runner.compact("greetings")
+    runner.submit_action("/compact greetings", lambda agent, stop: agent.compact())
     assert runner.wait(10)
     assert TurnStarted("/compact greetings") in recorder.events
     assert len(recorder.all(Compacted)) == 1
@@ -264,7 +255,7 @@ def test_a_compaction_can_be_stopped(start: Start) -> None:
     runner, recorder = start(says("hello " * 300), SLOW)
     runner.submit("hi")
     assert runner.wait(10)
-    runner.compact()
+    runner.submit_action("/compact", lambda agent, stop: agent.compact(stop=stop))
     recorder.await_event(CompactionStarted)
     runner.stop()
     assert runner.wait(10)
@@ -274,22 +265,22 @@ def test_a_compaction_can_be_stopped(start: Start) -> None:
 
 
 def test_lines_with_a_slash_go_to_the_commands(start: Start) -> None:
-    def commands(_agent: Agent, line: str, *, stop: threading.Event) -> Outcome:
-        return Outcome(f"obeyed {line}", iter([CompactionSkipped("nothing to do")]))
+    def commands(_agent: Agent, line: str, stop: threading.Event) -> list[ChatEvent]:
+        return [CommandReplied(f"ran {line}"), CompactionSkipped("nothing to do")]
 
     runner, recorder = start(says("an answer"), commands=commands)
     runner.submit("/undo")
     runner.submit("not /undo")
     assert runner.wait(10)
-    assert recorder.all(CommandReplied) == [CommandReplied("obeyed /undo")]
+    assert recorder.all(CommandReplied) == [CommandReplied("ran /undo")]
     assert recorder.all(CompactionSkipped) == [CompactionSkipped("nothing to do")]
     assert said(recorder, "assistant") == ["an answer"]
 
 
 def test_a_command_that_changes_the_session_has_it_shown_anew(start: Start) -> None:
-    def commands(agent: Agent, _line: str, *, stop: threading.Event) -> Outcome:
+    def commands(agent: Agent, _line: str, stop: threading.Event) -> list[ChatEvent]:
         agent.session = Session()
-        return Outcome("a new session")
+        return [CommandReplied("a new session")]
 
     runner, recorder = start(commands=commands)
     runner.submit("/new")
@@ -312,13 +303,13 @@ def test_refreshing_tells_of_the_agent_and_may_bring_another(start: Start) -> No
 
 
 def test_a_command_may_say_nothing(start: Start) -> None:
-    runner, recorder = start(commands=lambda _agent, _line, stop: Outcome())
+    runner, recorder = start(commands=lambda _agent, _line, _stop: [])
     runner.submit("/quiet")
     assert runner.wait(10)
     assert recorder.all(CommandReplied) == []
 
 
-def refuses(_agent: Agent, line: str, *, stop: threading.Event) -> Outcome:
+def refuses(_agent: Agent, line: str, stop: threading.Event) -> list[ChatEvent]:
     raise ConfigError(f"there is no command {line}")
 
 

@@ -327,10 +327,10 @@ def test_the_banner_the_history_and_the_log_call_it_what_it_is():
 def test_both_are_commands(store: SessionStore) -> None:
     commands, agent = Commands(store), agent_that(says("one"))
     agent.ask(SECRET)
-    list(commands(agent, "/exclude 0").events)
+    list(commands(agent, "/exclude 0"))
     assert agent.session.history[0].content == EXCLUDED_TEXT
-    list(commands(agent, "/include 0").events)
+    list(commands(agent, "/include 0"))
     assert agent.session.history[0].content == SECRET
     for line in ("/exclude", "/exclude it", "/include -1"):
-        with pytest.raises(NbchatError, match="takes the place of a message"):
+        with pytest.raises(NbchatError, match="takes the position of a message"):
             commands(agent, line)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from driving import replied
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
@@ -41,18 +42,21 @@ def again(store: SessionStore, model: str = MODEL):
 
 
 def test_a_stored_setting_applies_now_and_after_a_restart(chat, store):
-    agent, obey = chat
-    assert obey(agent, "/set policy tiered").text == "policy is tiered for all models"
+    agent, run_command = chat
+    assert (
+        replied(run_command(agent, "/set policy tiered"))
+        == "policy is tiered for all models"
+    )
     assert agent.engine.policy.name == "tiered"
     assert again(store).engine.policy.name == "tiered"
 
 
 def test_a_setting_for_a_model_overrides_that_for_its_provider(chat, store):
-    agent, obey = chat
-    obey(agent, "/set keep 3")
-    obey(agent, "/set keep 4 for openai")
-    obey(agent, f"/set keep 5 for {MODEL}")
-    obey(agent, "/set keep 6 for anthropic")
+    agent, run_command = chat
+    run_command(agent, "/set keep 3")
+    run_command(agent, "/set keep 4 for openai")
+    run_command(agent, f"/set keep 5 for {MODEL}")
+    run_command(agent, "/set keep 6 for anthropic")
     assert agent.engine.policy.keep == 5
     assert again(store).engine.policy.keep == 5
     assert again(store, "openai:gpt-4o").engine.policy.keep == 4
@@ -60,9 +64,9 @@ def test_a_setting_for_a_model_overrides_that_for_its_provider(chat, store):
 
 
 def test_default_removes_a_stored_setting(chat, store):
-    agent, obey = chat
-    obey(agent, "/set keep 3")
-    answer = obey(agent, "/set keep default").text
+    agent, run_command = chat
+    run_command(agent, "/set keep 3")
+    answer = replied(run_command(agent, "/set keep default"))
     assert answer == "keep is no longer set for all models"
     assert agent.engine.policy.keep == 0
     assert again(store).engine.policy.keep == 0
@@ -72,18 +76,18 @@ def test_an_empty_text_overrides_the_value_of_a_site(store, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
     config = settings(model=MODEL)
     config.summary_prompt = "Sum up."  # as a site's file would
-    agent, obey = build_agent(config, store=store), Commands(store, config)
+    agent, run_command = build_agent(config, store=store), Commands(store, config)
     assert agent.engine.summary_prompt == "Sum up."
-    answer = obey(agent, '/set summary_prompt ""').text
+    answer = replied(run_command(agent, '/set summary_prompt ""'))
     assert answer == 'summary_prompt is "" for all models'
     assert agent.engine.summary_prompt is None
     assert build_agent(config, store=store).engine.summary_prompt is None
-    obey(agent, "/set summary_prompt default")
+    run_command(agent, "/set summary_prompt default")
     assert build_agent(config, store=store).engine.summary_prompt == "Sum up."
     with pytest.raises(ConfigError):
-        obey(agent, '/set keep ""')
+        run_command(agent, '/set keep ""')
     with pytest.raises(ConfigError):
-        obey(agent, '/set policy ""')
+        run_command(agent, '/set policy ""')
 
 
 def test_the_environment_overrides_a_stored_setting_and_the_answer_says_so(
@@ -92,33 +96,33 @@ def test_the_environment_overrides_a_stored_setting_and_the_answer_says_so(
     monkeypatch.setenv("NBCHAT_POLICY", "early")
     config = settings(model=MODEL)
     agent = build_agent(config, store=store)
-    answer = Commands(store, config)(agent, "/set policy tiered").text
+    answer = replied(Commands(store, config)(agent, "/set policy tiered"))
     assert answer.endswith("; the environment, configuration or code overrides it now")
     assert agent.engine.policy.name == "early"
 
 
 def test_another_model_comes_with_its_settings(chat, store):
-    agent, obey = chat
-    obey(agent, "/set policy early for openai:gpt-4o")
+    agent, run_command = chat
+    run_command(agent, "/set policy early for openai:gpt-4o")
     assert agent.engine.policy.name == "single-summary"
-    obey(agent, "/model openai:gpt-4o")
+    run_command(agent, "/model openai:gpt-4o")
     assert agent.engine.policy.name == "early"
 
 
 def test_another_model_of_the_provider_is_reached_at_the_same_server(store):
     url = "http://127.0.0.1:1/v1"
     config = settings(model="openai:llama3", base_url=url, window=8_000)
-    agent, obey = build_agent(config, store=store), Commands(store, config)
-    obey(agent, "/model openai:mistral")
+    agent, run_command = build_agent(config, store=store), Commands(store, config)
+    run_command(agent, "/model openai:mistral")
     assert (agent.provider.name, agent.provider.endpoint.url) == (
         "openai:mistral",
         url,
     )
     assert agent.engine.tracker.info.window == 8_000
-    obey(agent, "/set summary_model openai:small")
+    run_command(agent, "/set summary_model openai:small")
     assert agent.engine.summary_model.endpoint.url == url
-    obey(agent, "/model local:smollm2")
-    obey(agent, "/model openai:mistral")
+    run_command(agent, "/model local:smollm2")
+    run_command(agent, "/model openai:mistral")
     assert agent.provider.endpoint.url == url
 
 
@@ -135,8 +139,8 @@ def test_a_provider_made_in_code_passes_its_server_and_key_to_other_models(store
 def test_a_model_of_another_provider_is_reached_at_its_own_server(store, monkeypatch):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-none")
     config = settings(model="openai:llama3", base_url="http://127.0.0.1:1/v1")
-    agent, obey = build_agent(config, store=store), Commands(store, config)
-    obey(agent, "/model anthropic:claude-haiku-4-5")
+    agent, run_command = build_agent(config, store=store), Commands(store, config)
+    run_command(agent, "/model anthropic:claude-haiku-4-5")
     assert agent.provider.endpoint.host == "api.anthropic.com"
 
 
@@ -155,13 +159,13 @@ def test_a_summary_model_without_provider_stays_with_the_chats_provider(
     chat, store, name, monkeypatch
 ):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-none")
-    agent, obey = chat
-    answer = obey(agent, f"/set {name} gpt-5-nano").text
+    agent, run_command = chat
+    answer = replied(run_command(agent, f"/set {name} gpt-5-nano"))
     assert answer == f"{name} is openai:gpt-5-nano for all models"
     for line in ("/model anthropic:claude-haiku-4-5", f"/model {MODEL}"):
-        obey(agent, line)
+        run_command(agent, line)
         assert getattr(agent.engine, name).name == "openai:gpt-5-nano"
-    obey(agent, f"/set {name} default")
+    run_command(agent, f"/set {name} default")
     assert getattr(agent.engine, name) is None
 
 
@@ -170,10 +174,10 @@ def test_a_summary_model_named_in_code_stays_with_its_provider(store, monkeypatc
     url = "http://127.0.0.1:1/v1"
     engine = CompactionEngine(summary_model="small", fallback_model="other")
     agent = Agent(OpenAIProvider("llama3", base_url=url), engine=engine)
-    obey = Commands(store)
-    obey(agent, "/model openai:mistral")
+    run_command = Commands(store)
+    run_command(agent, "/model openai:mistral")
     assert (engine.summary_model, engine.fallback_model) == ("small", "other")
-    obey(agent, "/model anthropic:claude-haiku-4-5")
+    run_command(agent, "/model anthropic:claude-haiku-4-5")
     writers = engine.summary_model, engine.fallback_model
     assert [each.name for each in writers] == ["openai:small", "openai:other"]
     assert {each.endpoint.url for each in writers} == {url}
@@ -181,12 +185,12 @@ def test_a_summary_model_named_in_code_stays_with_its_provider(store, monkeypatc
 
 def test_a_summary_model_for_one_provider_is_not_used_with_another(chat, monkeypatch):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-none")
-    agent, obey = chat
-    obey(agent, "/set summary_model gpt-5-nano for openai")
+    agent, run_command = chat
+    run_command(agent, "/set summary_model gpt-5-nano for openai")
     assert agent.engine.summary_model == "gpt-5-nano"
-    obey(agent, "/model anthropic:claude-haiku-4-5")
+    run_command(agent, "/model anthropic:claude-haiku-4-5")
     assert agent.engine.summary_model is None
-    obey(agent, f"/model {MODEL}")
+    run_command(agent, f"/model {MODEL}")
     assert agent.engine.summary_model == "gpt-5-nano"
 
 
@@ -211,9 +215,9 @@ REFUSED = {
 
 
 def test_a_refused_setting_leaves_the_chat_and_the_store_unchanged(chat, store):
-    agent, obey = chat
+    agent, run_command = chat
     for line in ("context_token_threshold 90000", "keep 4", "fallback_model gpt-5"):
-        obey(agent, f"/set {line}")
+        run_command(agent, f"/set {line}")
 
     def state() -> tuple[object, ...]:
         engine = agent.engine
@@ -228,35 +232,35 @@ def test_a_refused_setting_leaves_the_chat_and_the_store_unchanged(chat, store):
     before = state()
     for line, message in REFUSED.items():
         with pytest.raises(NbchatError, match=re.escape(message)) as refused:
-            obey(agent, line)
+            run_command(agent, line)
         assert "\n" not in str(refused.value)
         assert state() == before
 
 
 def test_a_value_may_contain_the_word_for(chat, store):
-    agent, obey = chat
-    obey(agent, "/set summary_prompt Write notes for engineers")
+    agent, run_command = chat
+    run_command(agent, "/set summary_prompt Write notes for engineers")
     assert agent.engine.summary_prompt == "Write notes for engineers"
-    obey(agent, "/set summary_prompt Sum up for me for openai")
+    run_command(agent, "/set summary_prompt Sum up for me for openai")
     assert agent.engine.summary_prompt == "Sum up for me"
     assert store.settings(("openai",))["summary_prompt"][0] == "openai"
 
 
 def test_the_longest_answer_and_the_window_apply_at_once(chat):
-    agent, obey = chat
-    obey(agent, "/set window 50000")
+    agent, run_command = chat
+    run_command(agent, "/set window 50000")
     assert agent.engine.tracker.info.window == 50_000
-    obey(agent, "/set max_output_tokens 9000")
+    run_command(agent, "/set max_output_tokens 9000")
     assert agent.engine.tracker.info.window == 50_000
     assert agent.engine.tracker.limits.usable_window == 41_000
 
 
 def test_a_setting_is_combined_with_the_policy_chosen_for_this_chat(chat):
-    agent, obey = chat
-    obey(agent, "/policy tiered")
-    obey(agent, "/set keep 5")
+    agent, run_command = chat
+    run_command(agent, "/policy tiered")
+    run_command(agent, "/set keep 5")
     assert (agent.engine.policy.name, agent.engine.policy.keep) == ("tiered", 5)
-    obey(agent, "/set automatic false")
+    run_command(agent, "/set automatic false")
     assert (agent.engine.policy.name, agent.engine.policy.meter) == ("tiered", "off")
 
 
@@ -264,12 +268,12 @@ def test_a_setting_is_combined_with_the_policy_chosen_for_this_chat(chat):
 def test_a_custom_policy_is_restored_when_settings_are_removed(store, name):
     mine = replace(PRESETS["tiered"], name=name, keep=5)
     agent = Agent(ScriptedProvider(), engine=CompactionEngine(policy=mine))
-    obey = Commands(store)
+    run_command = Commands(store)
     for line in ("automatic false", "keep 3", "bullets 7", "notifications false"):
-        obey(agent, f"/set {line}")
+        run_command(agent, f"/set {line}")
     assert agent.engine.policy == replace(mine, meter="off", keep=3, bullets=7)
     for line in ("automatic true", "keep default", "bullets default"):
-        obey(agent, f"/set {line}")
+        run_command(agent, f"/set {line}")
     assert agent.engine.policy == mine
 
 
@@ -282,12 +286,12 @@ def test_choosing_a_policy_changes_nothing_else_in_the_engine(store):
 
 
 def test_a_policy_chosen_for_this_chat_is_not_stored(chat, store):
-    agent, obey = chat
-    assert obey(agent, "policy tiered").text.startswith("tiered: ")
+    agent, run_command = chat
+    assert replied(run_command(agent, "policy tiered")).startswith("tiered: ")
     assert agent.engine.policy.name == "tiered"
     assert again(store).engine.policy.name == "single-summary"
     with pytest.raises(ConfigError, match="invalid value for policy: 'x'"):
-        obey(agent, "policy x")
+        run_command(agent, "policy x")
 
 
 EXAMPLES = {"choice": "default", "bool": "true", "int": "3", "float": "0.5"}
@@ -295,22 +299,22 @@ EXAMPLES = {"choice": "default", "bool": "true", "int": "3", "float": "0.5"}
 
 
 def test_every_setting_of_the_models_scope_can_be_stored_and_removed(chat, store):
-    agent, obey = chat
-    obey(agent, "/set window 400000")
+    agent, run_command = chat
+    run_command(agent, "/set window 400000")
     for name in MODEL_SETTINGS:
         row = TABLE[name]
         value = {"window": "90000", "context_token_threshold": "9000"}.get(
             name, row.choices[0] if row.choices else EXAMPLES.get(row.kind, "gpt-5")
         )
-        obey(agent, f"/set {name} {value}")
+        run_command(agent, f"/set {name} {value}")
         assert name in store.settings([""])
-        obey(agent, f"/set {name} default")
+        run_command(agent, f"/set {name} default")
         assert name not in store.settings([""])
 
 
 def test_settings_lists_what_can_be_stored_in_the_order_of_the_table(chat):
-    agent, obey = chat
-    lines = obey(agent, "/settings").text.splitlines()
+    agent, run_command = chat
+    lines = replied(run_command(agent, "/settings")).splitlines()
     assert [line.split()[0] for line in lines] == list(MODEL_SETTINGS)
 
 
@@ -328,12 +332,12 @@ def test_a_change_that_a_running_chat_cannot_follow_is_reverted(chat, store):
 def test_a_setting_of_the_configuration_is_followed_and_outranks_stored_ones(
     chat, store
 ):
-    agent, obey = chat
+    agent, run_command = chat
     shown = []
     config = settings(model=MODEL)
     live = LiveSettings(store, config, changed=lambda now: shown.append(now.keep))
     config.observe(lambda change: live.follow(agent, change), names=["keep"])
-    obey(agent, "/set keep 3")
+    run_command(agent, "/set keep 3")
     config.keep = 7
     assert agent.engine.policy.keep == shown[-1] == 7
 
@@ -351,7 +355,7 @@ def test_a_setting_that_cannot_be_stored_is_not_applied(tmp_path, monkeypatch):
 
 
 def test_the_most_specific_scope_stays_in_force_when_another_is_set_or_removed(chat):
-    agent, obey = chat
+    agent, run_command = chat
     for line, keep in {
         f"/set keep 5 for {MODEL}": 5,
         "/set keep 3": 5,
@@ -360,7 +364,7 @@ def test_the_most_specific_scope_stays_in_force_when_another_is_set_or_removed(c
         "/set keep default for openai": 3,
         "/set keep default": 0,
     }.items():
-        obey(agent, line)
+        run_command(agent, line)
         assert agent.engine.policy.keep == keep
 
 

@@ -16,7 +16,7 @@ from nbchat.config.settings import NbChat
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.namespace import describe_variables, mentioned, reader
 from nbchat.conversation.session import Session
-from nbchat.jupyter.kernel_chat import NotebookChat
+from nbchat.jupyter.kernel_chat import KernelChat
 from nbchat.testing import ScriptedProvider, says
 
 STORY = "The customer asks about order W100 and its parcel. " * 20
@@ -244,8 +244,8 @@ def test_in_a_real_shell_a_summary_knows_what_the_cells_made(
         store_url=f"sqlite:///{tmp_path / 's.db'}",
         live_variables=is_on,
     )
-    chat = NotebookChat(config, shell)
-    agent = chat.agent()
+    chat = KernelChat(config, shell)
+    agent = chat.agent
     agent.use(ScriptedProvider(says(STORY * 4), says("<summary>A parcel.</summary>")))
     agent.ask("Load the orders with pandas, then exit or quit.")
     list(agent.compact())
@@ -257,13 +257,13 @@ def test_in_a_real_shell_a_summary_knows_what_the_cells_made(
 
 def test_the_panel_follows_what_is_set_about_notifications(shell, tmp_path):
     url = f"sqlite:///{tmp_path / 's.db'}"
-    chat = NotebookChat(NbChat(model="local:smollm2", store_url=url), shell)
+    chat = KernelChat(NbChat(model="local:smollm2", store_url=url), shell)
     panel = chat.panel()
     assert panel.notifies
     chat.command("/set notifications false")
     assert not panel.notifies
     chat.close()
-    again = NotebookChat(NbChat(model="local:smollm2", store_url=url), shell)
+    again = KernelChat(NbChat(model="local:smollm2", store_url=url), shell)
     assert not again.panel().notifies
     again.close()
 

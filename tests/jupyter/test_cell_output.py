@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import threading
 
 import pytest
 from IPython.core.error import UsageError
@@ -58,9 +57,9 @@ def test_an_answer_that_breaks_off_is_printed_to_its_last_word(fault):
 
     with (
         contextlib.redirect_stdout(CountingStream()) as stream,
-        contextlib.suppress(NbchatError),
+        contextlib.suppress(NbchatError, KeyboardInterrupt),
     ):
-        show(events(), threading.Event())
+        show(events())
     assert stream.getvalue() == "The answer is forty-two\n"
 
 
@@ -109,7 +108,7 @@ def test_an_interrupt_while_printing_frees_the_chat(tmp_path, command):
     agent.ask("hello")
     with contextlib.closing(SessionStore(f"sqlite:///{tmp_path}/s.db")) as store:
         commands = Commands(store)
-        turn = commands(agent, command).events if command else agent.run("hi")
+        turn = commands(agent, command) if command else agent.run("hi")
         with (
             contextlib.redirect_stdout(ClosedStream()),
             pytest.raises(KeyboardInterrupt) as kept,

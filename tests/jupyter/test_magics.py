@@ -18,6 +18,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from nbchat.agent.approvals import Approvals
 from nbchat.chat.attachments.mentions import Cell
+from nbchat.conversation.events import TextDelta
 from nbchat.conversation.tools import as_tools
 from nbchat.errors import RequestRefused
 from nbchat.jupyter.cell_output import Banner
@@ -216,6 +217,58 @@ def test_a_cells_call_waits_in_the_panel_whenever_approvals_were_set(shell):
     shell.run_cell_magic("chat", "", "Refund W1")
     assert shown == ["refund"]
     assert agent.session.last_answer == "Done."
+
+
+@pytest.mark.parametrize(
+    ("has_panel", "where"),
+    [(True, "answer in the chat panel"), (False, "there is no panel to answer in")],
+)
+def test_a_cell_says_which_call_waits_and_where(shell, capsys, has_panel, where):
+    if has_panel:
+        shell.run_line_magic("chat", "")
+    agent = agent_with(shell, calls("refund", order="W1"), says("Done."))
+    agent.tools = as_tools([refund])
+    agent.approve = Approvals(
+        listener=lambda waiting: waiting and agent.approve.deny(waiting[0].tool_id)
+    )
+    shell.run_cell_magic("chat", "", "Refund W1")
+    assert f"refund waits for approval: {where}" in capsys.readouterr().out
+
+
+def test_the_panel_streams_a_cells_turn_and_its_stop_ends_it(shell, capsys):
+    def stop(_request):
+        shown.append(panel._state.snapshot())
+        panel.receive({"type": "stop", "token": "click-1"})
+        return says("never seen")
+
+    shown: list[dict[str, Any]] = []
+    panel = shell.run_line_magic("chat", "")
+    agent = agent_with(shell, stop, says("fine"))
+    shell.run_cell_magic("chat", "", "hello from a cell")
+    assert shown[0]["state"]["is_busy"]
+    assert "hello from a cell" in str(shown[0]["items"])
+    assert agent.session.last_answer == ""
+    assert not panel.is_busy
+    shell.run_cell_magic("chat", "", "again")
+    assert capsys.readouterr().out == "fine\n"
+    assert "fine" in str(panel._state.snapshot()["items"])
+
+
+def test_an_interrupted_cell_leaves_what_had_arrived_in_the_panel(shell, capsys):
+    def interrupt(event):
+        if isinstance(event, TextDelta):
+            raise KeyboardInterrupt
+
+    panel = shell.run_line_magic("chat", "")
+    agent = agent_with(shell, says("one two three"), says("fine"))
+    agent.listener = interrupt
+    shell.run_cell_magic("chat", "", "count")
+    agent.listener = None
+    assert "stopped" in capsys.readouterr().err
+    state = panel._state.snapshot()
+    assert "one" in str(state["items"])
+    assert "one" not in str(state["live"])
+    assert not panel.is_busy
 
 
 @pytest.mark.parametrize(

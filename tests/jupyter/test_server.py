@@ -209,7 +209,9 @@ def test_a_chat_that_asks_nobody_says_so(kernel):
     body = {"kernel_id": kernel.id, "call_id": "call_1_0"}
     answer = kernel.server.ask("nbchat/deny", body)
     assert answer.status == 404
-    assert answer.json["message"] == "this chat asks nobody before its tools run"
+    assert (
+        answer.json["message"] == "this chat runs its tools without asking for approval"
+    )
 
 
 def test_nothing_listens_before_the_first_turn_or_after_the_chat_is_closed(kernel):
@@ -217,7 +219,7 @@ def test_nothing_listens_before_the_first_turn_or_after_the_chat_is_closed(kerne
     kernel.run("chat._runner.warm_up()\nchat.agent")
     answer = kernel.server.ask("nbchat/stop", {"kernel_id": kernel.id})
     assert (answer.status, doors(kernel)) == (409, [])
-    assert "none has begun a turn" in answer.json["message"]
+    assert "none has started a turn" in answer.json["message"]
     kernel.run("chat.ask('go')\nchat.wait(30)")
     (file,) = doors(kernel)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -341,7 +343,7 @@ def test_who_does_not_know_the_secret_stops_nothing(kernel):
         line = json.dumps({"secret": wrong, "action": "stop"}).encode() + b"\n"
         assert knocked(kernel, line) == b'{"error": "the secret is wrong"}\n'
     for nonsense in (b"\n", b"[]\n", b"{}\n", b"\xff\n", b"[" * 60_000 + b"\n"):
-        assert knocked(kernel, nonsense) == b'{"error": "this is no request"}\n'
+        assert knocked(kernel, nonsense) == b'{"error": "this is not a request"}\n'
     knocked(kernel, b"x" * 1_000_000)
     line = json.dumps({"secret": secret, "action": "close"}).encode() + b"\n"
     assert b"no action 'close'" in knocked(kernel, line)
@@ -403,7 +405,7 @@ def test_a_cookie_is_not_enough_without_the_xsrf_token(server, path):
         ("nbchat/stop", b"[" * 100_000, 400, "must be a JSON object"),
         ("nbchat/stop", b"\xff\xfe", 400, "must be a JSON object"),
         ("nbchat/sessions/abc/export", None, 404, "there is no session 'abc'"),
-        ("nbchat/sessions/abc/export?format=pdf", None, 400, "there are md, html"),
+        ("nbchat/sessions/abc/export?format=pdf", None, 400, "choose one of: md, html"),
         ("nbchat/stop", None, 405, "Method Not Allowed"),
     ],
 )

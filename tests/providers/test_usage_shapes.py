@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from nbchat.agent.agent import Agent
-from nbchat.chat.commands.compacting import _context
+from nbchat.chat.commands import _context
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import Policy
 from nbchat.conversation.entries import Entry, Usage
@@ -236,7 +236,7 @@ def test_trigger_banner_command_and_panel_read_one_number(
     assert [record.tokens_before for record in guarded] == [context]
     after = guarded[0].tokens_after
     assert engine.tracker.context_tokens(agent.session) == after < context
-    assert f" {after:,} tokens of {context:,}" in _context(agent, "", None).text
+    assert f" {after:,} tokens of {context:,}" in _context(agent, "", None)
 
 
 def test_what_was_said_since_the_last_report_is_estimated_on_top_of_it():

@@ -23,7 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from driving import finished
+from driving import finished, replied
 from fault_server import AnthropicDialect, FaultServer, OpenAIDialect, failure
 from measures import Score, compacted, desks, rows_of, texts
 from trajectories import read_trajectories
@@ -450,7 +450,7 @@ def test_5_3_monitor_context_shows_every_part_total_threshold_and_percent(store)
     }
     assert all(tokens > 0 for tokens in usage.parts.values())
     assert usage.limit == GUARD
-    text = Commands(store)(agent, "/context").text
+    text = replied(Commands(store)(agent, "/context"))
     for name, tokens in usage.parts.items():
         assert f"  {name:15}{tokens:,} tokens" in text
     assert f"{usage.total:,} tokens of 8,000 ({usage.total / WINDOW:.1%})" in text
@@ -865,7 +865,7 @@ def test_8_1_an_error_is_logged_in_the_session(store: SessionStore):
         session=Session(said(30)),
     )
     list(agent.run("Hello?"))
-    text = Commands(store)(agent, "/log").text
+    text = replied(Commands(store)(agent, "/log"))
     assert "- Reason: no such model" in text
     assert "1 degraded" in text
 

@@ -20,7 +20,7 @@ from datetime import datetime
 from statistics import mean
 
 import pytest
-from driving import finished
+from driving import finished, replied
 from fault_server import AnthropicDialect, FaultServer, OpenAIDialect
 from recorded_usage import read_recorded
 from trajectories import read_trajectories
@@ -190,7 +190,7 @@ def test_functional_4_prose_and_hybrid_differ_in_what_code_adds():
 def test_functional_5_a_person_compacts_with_summarize_below_any_trigger(store):
     agent = agent_with(session=chat(14))
     assert not agent.engine.should_compact(agent.session)
-    events = list(Commands(store)(agent, "/summarize").events)
+    events = list(Commands(store)(agent, "/summarize"))
     assert isinstance(events[-1], Compacted)
     assert events[-1].compaction.trigger == "manual"
     assert agent.session.history[0].role == "summary"
@@ -224,7 +224,7 @@ def test_nonfunctional_3_it_says_when_it_begins_and_what_came_of_it(store):
     banner = compaction_text(record)
     assert f"{record.tokens_before:,}" in banner
     assert f"{after:,}" in banner
-    assert "Compaction occurred" in Commands(store)(agent, "/context").text
+    assert "Compaction occurred" in replied(Commands(store)(agent, "/context"))
 
 
 @pytest.mark.parametrize("kind", ["openai", "anthropic"])
@@ -531,7 +531,7 @@ def test_step_4_tool_results_are_weighed_before_the_next_request():
 def test_step_5_context_tells_usage_parts_and_the_trigger(store):
     agent = agent_with(says(LONG, tokens=8_000))
     list(agent.run("Hi"))
-    text = Commands(store)(agent, "/context").text
+    text = replied(Commands(store)(agent, "/context"))
     assert f"8,010 tokens of {WINDOW:,} (20.0%)" in text
     assert f"policy           {POLICY}" in text
     assert f"the limit is {TRIGGER:,}" in text
@@ -541,7 +541,7 @@ def test_step_5_context_tells_usage_parts_and_the_trigger(store):
 
 def test_step_5_summarize_takes_a_focus_and_tells_what_it_saved(store):
     agent = agent_with(session=chat(14))
-    events = list(Commands(store)(agent, "/summarize the rollback").events)
+    events = list(Commands(store)(agent, "/summarize the rollback"))
     asked = agent.provider.requests[-1].history[0].content
     assert "Pay special attention to: the rollback" in asked
     record = events[-1].compaction

@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable
 
 import pytest
+from driving import replied
 from trajectories import read_trajectories
 
 from nbchat.agent.agent import Agent
@@ -228,7 +229,7 @@ def test_protection_rules_three_large_messages_do_not_end_the_automatic():
 def test_protection_rules_the_session_log_is_never_told_to_a_model(store):
     agent = agent_with()
     until_compacted(agent)
-    assert "SESSION_LOG" in Commands(store)(agent, "/log").text
+    assert "SESSION_LOG" in replied(Commands(store)(agent, "/log"))
     until_compacted(agent)
     sent = "".join(str(each) for each in agent.provider.requests)
     assert "SESSION_LOG" not in sent
@@ -237,8 +238,8 @@ def test_protection_rules_the_session_log_is_never_told_to_a_model(store):
 
 def test_protection_rules_the_active_checkpoint_stays_and_replaces_the_last(store):
     agent, run = agent_with(), Commands(store)
-    list(run(agent, "/checkpoint Step 1 of 3: fetch Q3").events)
-    list(run(agent, "/checkpoint Step 2 of 3: compare  with Q2").events)
+    list(run(agent, "/checkpoint Step 1 of 3: fetch Q3"))
+    list(run(agent, "/checkpoint Step 2 of 3: compare  with Q2"))
     until_compacted(agent, times=3)
     list(agent.run("Go on."))
     system = chat_requests(agent)[-1].system
@@ -455,7 +456,7 @@ def test_preserve_debug_verbosity_can_be_set_in_a_running_chat(store):
         engine=build_engine(config, provider),
     )
     list(agent.run("Fetch."))
-    list(Commands(store, config)(agent, "/set verbosity debug").events)
+    list(Commands(store, config)(agent, "/set verbosity debug"))
     list(agent.run("Again."))
     shown = [each.content for each in agent.session.history if each.role == "tool"]
     assert [text == json.dumps(ROWS) for text in shown] == [False, True]
@@ -609,9 +610,9 @@ def test_monitoring_writes_the_log_to_a_file_that_a_restart_does_not_change(
     agent.recorder = recorder(store, agent.session, agent)
     until_compacted(agent, times=2)
     file = tmp_path / "SESSION_LOG.md"
-    said = Commands(store)(agent, f"/log {file}").text
+    said = replied(Commands(store)(agent, f"/log {file}"))
     assert said == f"written to {file}"
     text = file.read_text(encoding="utf-8")
-    assert text == Commands(store)(agent, "/log").text
+    assert text == replied(Commands(store)(agent, "/log"))
     assert text.count("## Token Usage @ ") == 2
     assert session_log(store.load(agent.session.session_id), WINDOW) == text

@@ -37,7 +37,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 import tiktoken
-from driving import finished
+from driving import finished, replied
 from fault_server import AnthropicDialect, FaultServer, OpenAIDialect, answer, failure
 from trajectories import read_trajectories
 
@@ -638,7 +638,7 @@ def test_fr_1_6_1_and_1_6_2_a_notice_tells_how_much_was_summarized_and_is_left()
 def test_fr_1_6_3_the_summary_can_be_read(store: SessionStore):
     agent = chat(session=said(9_000, 5_000, 300, 300))
     list(agent.run("And?"))
-    assert Commands(store)(agent, "/edit").text == TOLD
+    assert replied(Commands(store)(agent, "/edit")) == TOLD
     assert TOLD in compaction_html(agent.session.compaction)
 
 
@@ -657,8 +657,8 @@ def test_fr_2_1_1_and_2_1_3_a_labelled_action_compacts_now(
     store: SessionStore, name: str
 ):
     commands, agent = Commands(store), chat(session=said(3_000, 3_000))
-    assert f"/{name} [keep=N] [focus]" in commands(agent, "/help").text
-    assert made(list(commands(agent, f"/{name}").events))
+    assert f"/{name} [keep=N] [focus]" in replied(commands(agent, "/help"))
+    assert made(list(commands(agent, f"/{name}")))
 
 
 # 2.2 Compression scope
@@ -673,7 +673,7 @@ def test_fr_2_2_1_by_hand_all_messages_are_summarized():
 
 def test_fr_2_2_2_another_retention_can_be_asked_for(store: SessionStore):
     agent = chat(session=said(3_000, 3_000, 200, 201))
-    list(Commands(store)(agent, "/compact keep=300 the order").events)
+    list(Commands(store)(agent, "/compact keep=300 the order"))
     assert contents(agent.session.history[1:]) == [text(201)]
     assert "Pay special attention to: the order" in asked(agent)
 
@@ -706,10 +706,10 @@ def test_fr_2_3_1_and_2_3_2_beforehand_it_says_what_would_happen(store: SessionS
     agent = chat(session=said(3_000, 3_000, 200, 200))
     before = agent.session.history
     plan = agent.engine.plan(agent.session, keep=400)
-    shown = Commands(store)(agent, "/plan keep=400").text
+    shown = replied(Commands(store)(agent, "/plan keep=400"))
     assert len(agent.session.transcript) == 4
     assert plan.stop - plan.start == 2
-    assert "2 entries would be folded into a summary, 2 would stay" in shown
+    assert "2 messages would be compacted into a summary, 2 would stay" in shown
     assert f"6,400 → about {plan.tokens_after:,} tokens" in shown
     assert agent.session.history == before
     assert agent.provider.requests == []
@@ -786,9 +786,9 @@ def test_fr_2_5_2_the_whole_summary_can_be_read_at_any_time(store: SessionStore)
     by_hand(agent)
     for _ in range(3):
         agent.ask("Where is it?")
-    assert Commands(store)(agent, "/edit").text == TOLD
+    assert replied(Commands(store)(agent, "/edit")) == TOLD
     loaded = chat(session=store.load(agent.session.session_id))
-    assert Commands(store)(loaded, "/edit").text == TOLD
+    assert replied(Commands(store)(loaded, "/edit")) == TOLD
 
 
 def test_fr_2_5_3_the_originals_stay_accessible(store: SessionStore):
@@ -796,7 +796,7 @@ def test_fr_2_5_3_the_originals_stay_accessible(store: SessionStore):
     agent = chat(session=session)
     by_hand(agent)
     assert agent.session.transcript[0].content == "Where is W100?"
-    assert "Where is W100?" in Commands(store)(agent, "/recall 0").text
+    assert "Where is W100?" in replied(Commands(store)(agent, "/recall 0"))
 
 
 # 3.1 Compression settings
@@ -838,12 +838,12 @@ def test_fr_3_1_1_to_3_1_3_settings_are_listed_and_kept_in_the_database(
     store: SessionStore, file: Path, name: str, value: str
 ):
     commands, agent = Commands(store, settings(policy="token-window")), chat()
-    assert f"\n{name} " in commands(agent, "/settings").text
+    assert f"\n{name} " in replied(commands(agent, "/settings"))
     commands(agent, f"/set {name} {value}")
     kept = rows(file, "SELECT scope, name, value_json FROM settings")
     assert kept == [("", name, value.lower())]
     again = SessionStore(f"sqlite:///{file}")
-    shown = Commands(again, settings())(chat(), "/settings").text.splitlines()
+    shown = replied(Commands(again, settings())(chat(), "/settings")).splitlines()
     again.close()
     (line,) = [each for each in shown if each.startswith(f"{name} ")]
     assert line.split()[1:] == [value, "set", "for", "all", "models"]
@@ -1153,7 +1153,7 @@ def test_fr_5_4_2_by_hand_little_is_compressed_too_with_a_warning(
     store: SessionStore,
 ):
     agent = chat(session=said(900, 900), store=store)
-    assert "only 1,800 tokens to fold" in Commands(store)(agent, "/plan").text
+    assert "only 1,800 tokens to fold" in replied(Commands(store)(agent, "/plan"))
     record = by_hand(agent)
     assert record.status == "done"
     assert "only 1,800 tokens to fold" in compaction_text(record)
@@ -1174,7 +1174,7 @@ def test_fr_6_1_1_the_usage_of_the_context_is_told_after_each_response():
 def test_fr_6_1_1_context_is_shown_as_a_percentage(store: SessionStore):
     agent = chat(says("ok", tokens=9_990))
     agent.ask("Where is it?")
-    shown = Commands(store)(agent, "/context").text
+    shown = replied(Commands(store)(agent, "/context"))
     assert "10,000 tokens of 20,000 (50.0%)" in shown
 
 
@@ -1222,8 +1222,8 @@ def test_fr_6_3_2_the_full_history_can_be_searched(store: SessionStore):
     by_hand(agent)
     assert "QX-77" not in agent.session.history[0].content.partition("<facts>")[0]
     assert [place for place, _ in agent.session.recall("code qx-77").entries] == [0]
-    assert "My code is QX-77." in Commands(store)(agent, "/recall qx-77").text
-    assert Commands(store)(agent, "/recall ZZ-1").text == "nothing was found"
+    assert "My code is QX-77." in replied(Commands(store)(agent, "/recall qx-77"))
+    assert replied(Commands(store)(agent, "/recall ZZ-1")) == "nothing was found"
 
 
 # 7 Performance and scalability
@@ -1391,7 +1391,7 @@ def test_open_question_7_a_summary_stays_in_its_session_unless_it_is_imported(
     lines = [says("Yes."), says(f"<summary>{more}</summary>")]
     new, commands = chat(*lines, store=store), Commands(store)
     assert new.session.history == []
-    list(commands(new, f"/import {session_id}").events)
+    list(commands(new, f"/import {session_id}"))
     new.ask("Is it late?")
     assert TOLD in chat_requests(new)[0].history[0].content
     loaded = store.load(new.session.session_id)

@@ -1,5 +1,8 @@
-"""A compaction driven to its end without an agent."""
+"""Run a compaction or a command to its end without a panel."""
 
+from collections.abc import Iterable
+
+from nbchat.chat.runner import ChatEvent, CommandReplied
 from nbchat.compaction.engine import CompactionRun
 from nbchat.conversation.entries import Compaction
 
@@ -12,3 +15,9 @@ def finished(work: CompactionRun) -> Compaction:
     except StopIteration as end:
         record: Compaction = end.value
         return record
+
+
+def replied(events: Iterable[ChatEvent]) -> str:
+    """The text that a command replied."""
+    (reply,) = [event for event in events if isinstance(event, CommandReplied)]
+    return reply.text

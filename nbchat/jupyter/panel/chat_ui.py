@@ -9,7 +9,7 @@ in messages only, as `protocol.json` describes.
 """
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -19,21 +19,15 @@ from traitlets import Bool, Enum, Int, Unicode, observe
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.attachments.mentions import Resolver
-from nbchat.chat.control_socket import new_chat_id
 from nbchat.chat.runner import (
     Action,
-    AgentReady,
+    ChatEvent,
     ChatRunner,
-    CommandOutcome,
-    Commands,
     LoadAttachments,
-    MessagesReturned,
-    RunnerEvent,
+    RunCommand,
 )
 from nbchat.conversation.entries import Entry
-from nbchat.conversation.events import Event, TurnFailed
 from nbchat.conversation.session import Session
-from nbchat.errors import NbchatError
 from nbchat.jupyter.panel.frontend import script, style
 from nbchat.jupyter.panel.queries.choices import CommandList, Settings
 from nbchat.jupyter.panel.queries.dispatch import Queries, answer_soon, whole_number
@@ -43,7 +37,7 @@ from nbchat.jupyter.panel.view_model.panel_state import PanelState
 from nbchat.jupyter.panel.view_sync import ViewSync
 
 if TYPE_CHECKING:
-    from nbchat.chat.commands.table import Commands as NotebookCommands
+    from nbchat.chat.commands import Commands
     from nbchat.storage.store import SessionStore
 
 PROTOCOL = 1
@@ -83,7 +77,7 @@ class Branch(Protocol):
         *,
         attached: Sequence[Entry],
         stop: threading.Event | None,
-    ) -> CommandOutcome:
+    ) -> Iterable[ChatEvent]:
         """Answer another text in place of the message at `position`."""
 
 
@@ -110,12 +104,13 @@ class ChatUI(anywidget.AnyWidget):
         agent: Agent | None = None,
         *,
         build: Callable[[], Agent] | None = None,
-        commands: Commands | None = None,
+        commands: RunCommand | None = None,
         command_list: CommandList | None = None,
         settings: Settings | None = None,
         resolver: Resolver | None = None,
         branch: Branch | None = None,
         store: Store | None = None,
+        runner: ChatRunner | None = None,
         height: str = "480px",
         theme: str = "auto",
         notifies: bool = True,
@@ -126,10 +121,11 @@ class ChatUI(anywidget.AnyWidget):
         `branch` edits an earlier message, and `store` lists the sessions. Without
         `commands` these are the notebook's, on the store of the settings; otherwise
         what is not given is not offered. `settings` fills the settings dialog, and
-        `resolver` resolves `@name`.
+        `resolver` resolves `@name`. A `runner` brings its agent and its commands; it
+        runs on when the panel is closed.
         """
         super().__init__(height=height, theme=theme)
-        own = None if commands else OwnCommands()
+        own = None if commands or runner else OwnCommands()
         own_store, own_branch = (own.store, own.branch) if own else (None, None)
         self._resolver = resolver
         self._previews = Previews(resolver)
@@ -141,21 +137,20 @@ class ChatUI(anywidget.AnyWidget):
             own_store if store is None else lambda: store,
             resolver,
         )
-        chat_id = new_chat_id()
+        self._owns_runner = runner is None
+        self._runner = runner or ChatRunner(
+            (lambda: agent) if agent is not None else build or _default_agent,
+            commands=commands or own,
+        )
         self._state = PanelState(
-            chat_id=chat_id,
+            chat_id=self._runner.chat_id,
             has_settings=settings is not None,
             has_sessions=self._queries.store is not None,
             has_branches=self._branch is not None,
         )
         self._sync = ViewSync(self._state.snapshot, self._state.page, self.send)
         self._show = partial(self._sync.change, self._state.fold)
-        self._runner = ChatRunner(
-            (lambda: agent) if agent is not None else build or _default_agent,
-            self._show,
-            commands=commands or own,
-            chat_id=chat_id,
-        )
+        self._runner.listen(self._show)
         self.on_msg(_receive)
         _route_to_sender(self.comm)
         self.notifies = notifies
@@ -202,7 +197,10 @@ class ChatUI(anywidget.AnyWidget):
         `keep` is how many tokens of the newest messages stay word for word; None leaves
         that to the policy.
         """
-        self._runner.compact(focus, keep)
+        self._runner.submit_action(
+            f"/compact {focus}".strip(),
+            lambda agent, stop: agent.compact(focus=focus, keep=keep, stop=stop),
+        )
 
     def stop(self) -> None:
         """Stop the turn that runs; the partial answer is kept."""
@@ -228,7 +226,11 @@ class ChatUI(anywidget.AnyWidget):
 
     def close(self) -> None:
         """Stop the turn, and close the threads and every view."""
-        self._runner.close()
+        if self._owns_runner:
+            self._runner.close()
+        else:
+            self._runner.stop()
+            self._runner.listen(None)
         self._sync.close()
         super().close()
 
@@ -266,10 +268,10 @@ class ChatUI(anywidget.AnyWidget):
                 if text.strip() and self._branch is not None:
                     attachments = self._attachments(text, content.get("previews"))
                     action = _branching(self._branch, position, text, attachments)
-                    self._runner.do(text, action)
+                    self._runner.submit_action(text, action, position=position)
             case {"type": "compact", **details}:
                 keep = whole_number(details.get("keep"))
-                self._runner.compact(_text(details.get("focus")), keep)
+                self.compact(_text(details.get("focus")), keep)
 
     def _decide(self, ticket: str, content: dict[str, Any]) -> None:
         """Approve or deny a tool call; nothing if that was decided before."""
@@ -300,14 +302,14 @@ class OwnCommands:
         self._store: SessionStore | None = None
 
     def __call__(
-        self, agent: Agent, line: str, *, stop: threading.Event | None = None
-    ) -> CommandOutcome:
+        self, agent: Agent, line: str, stop: threading.Event | None = None
+    ) -> Iterable[ChatEvent]:
         """Run a command; setting `stop` ends what it does."""
-        return self._commands()(agent, line, stop=stop)
+        return self._commands()(agent, line, stop)
 
     def branch(
         self, agent: Agent, position: int, text: str, **details: Any
-    ) -> CommandOutcome:
+    ) -> Iterable[ChatEvent]:
         """Continue from an earlier message with another text."""
         return self._commands().branch(agent, position, text, **details)
 
@@ -326,33 +328,20 @@ class OwnCommands:
                 self._store = SessionStore(settings().store_url)
             return self._store
 
-    def _commands(self) -> "NotebookCommands":
+    def _commands(self) -> "Commands":
         # Late, as above.
-        from nbchat.chat.commands.table import (  # noqa: PLC0415
-            Commands as NotebookCommands,
-        )
+        from nbchat.chat.commands import Commands  # noqa: PLC0415
 
-        return NotebookCommands(self.store())
+        return Commands(self.store())
 
 
 def _branching(
     branch: Branch, position: int, text: str, attachments: LoadAttachments
 ) -> Action:
-    """Answer another text in place of an earlier message.
+    """Answer another text in place of an earlier message."""
 
-    An error changes nothing and returns the text to the input box.
-    """
-
-    def act(agent: Agent, stop: threading.Event) -> Iterator[Event | RunnerEvent]:
-        try:
-            attached = tuple(attachments())
-            outcome = branch(agent, position, text, attached=attached, stop=stop)
-        except NbchatError as error:
-            yield TurnFailed(str(error))
-            yield MessagesReturned((text,), position)
-        else:
-            yield AgentReady(agent)
-            yield from outcome.events
+    def act(agent: Agent, stop: threading.Event) -> Iterable[ChatEvent]:
+        return branch(agent, position, text, attached=tuple(attachments()), stop=stop)
 
     return act
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from nbchat.agent.agent import Agent
-from nbchat.chat.commands.compacting import _threshold
+from nbchat.chat.commands import _threshold
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import Policy
 from nbchat.compaction.triggers.triggers import RATIOS, Spending, reread_cost
@@ -324,7 +324,7 @@ def test_a_policy_without_a_threshold_says_so_and_needs_none():
     with pytest.raises(ConfigError):
         engine.tracker.set_threshold(0)
     agent = Agent(chatting(), engine=CompactionEngine(policy="off"))
-    assert "meter is off" in _threshold(agent, "2000", None).text
+    assert "meter is off" in _threshold(agent, "2000", None)
 
 
 def test_a_model_that_is_refused_leaves_the_gauge_as_it_was():

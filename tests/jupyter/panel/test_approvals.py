@@ -16,7 +16,6 @@ from nbchat.chat.runner import ApprovalsPending
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import EntryAdded
 from nbchat.errors import NbchatError
-from nbchat.jupyter.cell_output import announcing
 from nbchat.jupyter.panel.view_model.panel_state import PanelState
 from nbchat.rendering.entries import waiting_html, with_invisibles_escaped
 from nbchat.testing import Line, ScriptedProvider, ScriptedReply, calls, says
@@ -313,26 +312,6 @@ def test_what_a_person_decides_about_is_whole_and_hides_nothing() -> None:
 )
 def test_marks_that_nobody_sees_are_written_out(text: str, shown: str) -> None:
     assert with_invisibles_escaped(text) == shown
-
-
-def test_a_cells_turn_says_which_call_waits_and_where(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    room = Approvals(free=[])
-    agent = Agent(
-        ScriptedProvider(calls("refund", order="W1"), says("done")),
-        tools=[refund],
-        approve=room,
-    )
-    with announcing(room, has_panel=True), announcing(None, has_panel=True):
-        turn = threading.Thread(target=agent.ask, args=("refund W1",), daemon=True)
-        turn.start()
-        room.approve(_await(lambda: room.pending)[0].ticket)
-        turn.join(10)
-    told = capsys.readouterr().out
-    assert told == (
-        "refund waits for you: answer in the chat panel, or interrupt the kernel\n"
-    )
 
 
 def test_of_equal_calls_the_one_that_has_no_result_yet_waits() -> None:

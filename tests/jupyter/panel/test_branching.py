@@ -99,7 +99,7 @@ def test_a_place_that_is_none_gives_the_words_back_and_changes_nothing(panel):
 
 def test_without_other_sessions_nothing_can_be_branched():
     agent = Agent(ScriptedProvider(says("One.")))
-    panel = Panel(agent, commands=lambda _agent, _line, stop: None)
+    panel = Panel(agent, commands=lambda _agent, _line, _stop: ())
     panel.ask("first")
     panel.edit_message(0, "other")
     state = panel.snapshot()["state"]

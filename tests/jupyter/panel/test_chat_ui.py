@@ -26,6 +26,7 @@ from panel_views import (
 
 import nbchat.jupyter.panel
 from nbchat.agent.agent import Agent
+from nbchat.chat.runner import CommandReplied
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.events import (
@@ -427,12 +428,9 @@ def test_the_meter_is_updated_after_a_compaction(panel_with: MakePanel) -> None:
 
 
 def test_the_answer_of_a_command_is_in_the_transcript() -> None:
-    class Outcome:
-        text = "tokens 5"
-        events = iter([Compacted(RECORD)])
-
+    events = [CommandReplied("tokens 5"), Compacted(RECORD)]
     panel = Panel(
-        Agent(ScriptedProvider()), commands=lambda _agent, _line, stop: Outcome()
+        Agent(ScriptedProvider()), commands=lambda _agent, _line, _stop: events
     )
     panel.view_says(type="hello")
     panel.ask("/context")

@@ -1,7 +1,6 @@
 """Whatever comes from a view, in whatever order and shape, the panel goes on."""
 
 import threading
-from types import SimpleNamespace
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
@@ -9,6 +8,7 @@ from hypothesis import strategies as st
 from panel_protocol import PROTOCOL
 
 from nbchat.agent.agent import Agent
+from nbchat.chat.runner import ChatEvent, CommandReplied
 from nbchat.jupyter.panel.chat_ui import ChatUI
 from nbchat.testing import ScriptedProvider, says
 
@@ -40,9 +40,9 @@ MESSAGES = st.builds(
 )
 
 
-def obey(agent: Agent, line: str, *, stop: threading.Event | None = None) -> Any:
+def reply(_agent: Agent, line: str, _stop: threading.Event) -> list[ChatEvent]:
     """Commands that do nothing."""
-    return SimpleNamespace(text=line, events=iter(()))
+    return [CommandReplied(line)]
 
 
 @settings(
@@ -53,7 +53,7 @@ def obey(agent: Agent, line: str, *, stop: threading.Event | None = None) -> Any
 @given(messages=st.lists(MESSAGES, min_size=1, max_size=6))
 def test_no_message_of_a_view_can_break_the_panel(messages: list[dict[Any, Any]]):
     provider = ScriptedProvider(*[says("Still here.")] * 50)
-    panel = ChatUI(Agent(provider), commands=obey)
+    panel = ChatUI(Agent(provider), commands=reply)
     try:
         for message in (*messages, *messages):  # twice: nothing has to come once
             panel.receive(message)
