@@ -1,4 +1,4 @@
-"""For tests and demos: scripted models, and recorded conversations to replay."""
+"""For tests and demos: scripted models, recorded conversations, a desk of tickets."""
 
 from nbchat.testing.replay import Replay, recorded_desk
 from nbchat.testing.scripted import (
@@ -9,14 +9,17 @@ from nbchat.testing.scripted import (
     fails,
     says,
 )
+from nbchat.testing.ticket_desk import TicketDesk, read_tickets
 
 __all__ = [
     "Line",
     "Replay",
     "ScriptedProvider",
     "ScriptedReply",
+    "TicketDesk",
     "calls",
     "fails",
+    "read_tickets",
     "recorded_desk",
     "says",
 ]

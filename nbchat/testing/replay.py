@@ -125,7 +125,7 @@ def recorded_desk() -> list[Entry]:
 
     429 entries, about 47,000 tokens; `cli/data/LICENSES.md` names their source.
     """
-    packed = (files("nbchat.testing") / "desk.jsonl.gz").read_bytes()
+    packed = (files("nbchat.testing") / "data" / "desk.jsonl.gz").read_bytes()
     rows = map(json.loads, gzip.decompress(packed).decode().splitlines())
     return [_own(number, Entry(*texts)) for number, *texts in rows]
 

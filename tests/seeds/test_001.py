@@ -25,7 +25,6 @@ from fault_server import AnthropicDialect, FaultServer, Json, OpenAIDialect
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
-from nbchat.cli.demo import SYSTEM, TASK, Desk, read_tickets
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.markup import story
 from nbchat.config.factory import build_agent, build_engine, recorder
@@ -48,7 +47,15 @@ from nbchat.providers.tokens import TokenCounter
 from nbchat.rendering.banners import compaction_html, compaction_text
 from nbchat.rendering.entries import entry_html
 from nbchat.storage.store import SessionStore
-from nbchat.testing import Line, ScriptedProvider, calls, fails, says
+from nbchat.testing import (
+    Line,
+    ScriptedProvider,
+    TicketDesk,
+    calls,
+    fails,
+    read_tickets,
+    says,
+)
 
 STORY = "The customer asks about order W100 and its parcel. " * 20
 TOLD = "The customer asks where order W100 is."
@@ -513,20 +520,20 @@ def triage(request: Request) -> Line:
 
 def test_8_integration_a_ticket_flow_compacts_early_and_decides_every_ticket():
     """The threshold of 200 counts beside what system prompt and tools take alone."""
-    desk = Desk(read_tickets(count=4))
+    desk = TicketDesk(read_tickets(count=4))
 
-    probe = Agent(ScriptedProvider(), tools=desk.tools, system=SYSTEM)
+    probe = Agent(ScriptedProvider(), tools=desk.tools, system=desk.system)
     threshold = probe.engine.tracker.fixed_tokens + 200
     provider = ScriptedProvider(*[triage] * 200)
     engine = CompactionEngine(threshold, TICKETS)
     agent = Agent(
         provider,
         tools=desk.tools,
-        system=SYSTEM,
+        system=desk.system,
         engine=engine,
         tool_choice=desk.next_tool,
     )
-    events = list(agent.run(TASK))
+    events = list(agent.run(desk.task))
     assert events[-1] == TurnFinished("end_turn", steps=29)
     assert len(records(events)) >= 2
     assert agent.session.history[0].role == "summary"

@@ -3,10 +3,10 @@
 import pytest
 
 from nbchat.agent.agent import Agent
-from nbchat.cli.demo import SYSTEM, TASK, Desk, read_articles, read_tickets
 from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError
-from nbchat.testing import ScriptedProvider, calls, says
+from nbchat.testing import ScriptedProvider, TicketDesk, calls, read_tickets, says
+from nbchat.testing.ticket_desk import read_articles
 
 WORK = [
     calls("get_next_ticket"),
@@ -26,10 +26,12 @@ def test_the_packaged_tickets_and_articles_can_be_read():
 
 
 def test_an_agent_that_follows_the_desk_decides_every_ticket():
-    desk = Desk(read_tickets(count=2))
+    desk = TicketDesk(read_tickets(count=2))
     provider = ScriptedProvider(*WORK, *WORK, says("All done."))
-    agent = Agent(provider, tools=desk.tools, system=SYSTEM, tool_choice=desk.next_tool)
-    assert agent.ask(TASK) == "All done."
+    agent = Agent(
+        provider, tools=desk.tools, system=desk.system, tool_choice=desk.next_tool
+    )
+    assert agent.ask(desk.task) == "All done."
     assert all(ticket.is_decided for ticket in desk.tickets)
     asked = [request.tool_choice for request in provider.requests]
     assert asked == [line.calls[0].tool_name for line in [*WORK, *WORK]] + ["none"]
@@ -37,7 +39,7 @@ def test_an_agent_that_follows_the_desk_decides_every_ticket():
 
 
 def test_a_tool_called_too_early_is_refused_with_a_hint():
-    desk = Desk(read_tickets(count=1))
+    desk = TicketDesk(read_tickets(count=1))
     with pytest.raises(NbchatError, match="call get_next_ticket"):
         desk.close_ticket()
     desk.get_next_ticket()
@@ -46,13 +48,14 @@ def test_a_tool_called_too_early_is_refused_with_a_hint():
 
 def test_a_search_finds_the_article_with_the_most_words_in_common():
     assert (
-        "transfer fee" in Desk([]).search_help_articles("gold transfer charged").lower()
+        "transfer fee"
+        in TicketDesk([]).search_help_articles("gold transfer charged").lower()
     )
 
 
 def test_without_tickets_there_is_nothing_to_call():
-    assert Desk([]).next_tool(Session()) == "none"
-    assert Desk([]).get_next_ticket() == "no ticket is left"
+    assert TicketDesk([]).next_tool(Session()) == "none"
+    assert TicketDesk([]).get_next_ticket() == "no ticket is left"
 
 
 @pytest.mark.parametrize(

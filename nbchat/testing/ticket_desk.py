@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError
@@ -34,12 +34,6 @@ Category = Literal[
 ]
 Priority = Literal["low", "normal", "high"]
 Team = Literal["accounts", "cards", "payments", "top-ups"]
-
-SYSTEM = (
-    "You triage tickets of an online bank, one at a time: read the ticket, search the "
-    "help articles, set category and priority, assign a team, draft a reply, close it."
-)
-TASK = "Work through all tickets until none is left, then say what was done."
 
 SNIPPET_LENGTH = 160
 """Characters of an article that a search returns."""
@@ -66,9 +60,19 @@ class Ticket:
 
 
 @dataclass
-class Desk:
+class TicketDesk:
     """The tickets, the open one among them, and the tools that work on it."""
 
+    system: ClassVar = (
+        "You triage tickets of an online bank, one at a time: read the ticket, search "
+        "the help articles, set category and priority, assign a team, draft a reply, "
+        "close it."
+    )
+    """The system prompt for an agent at this desk."""
+    task: ClassVar = (
+        "Work through all tickets until none is left, then say what was done."
+    )
+    """The prompt with which the agent begins."""
     tickets: list[Ticket]
     articles: list[dict[str, str]] = field(default_factory=lambda: read_articles(None))
     _current: Ticket | None = None
@@ -206,7 +210,7 @@ def read_articles(file: Path | None = None) -> list[dict[str, str]]:
 def _read_rows(
     file: Path | None, packaged: str, fields: tuple[str, ...]
 ) -> list[dict[str, str]]:
-    source = file or files("nbchat.cli") / "data" / packaged
+    source = file or files("nbchat.testing") / "data" / packaged
     try:
         text = source.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
