@@ -35,7 +35,7 @@ function headParts() {
   const choosing = { "aria-label": "Compaction policy", title: "Compaction policy" };
   const policy = tag("select", "nbc-policy", { ...choosing, hidden: "" });
   const history = button("nbc-open-history", "History", "Read and search all messages");
-  const compact = button("nbc-compact", "Compact", "Summarize the conversation …");
+  const compact = button("nbc-compact", "Compact", "Compact the conversation …");
   const gear = button("nbc-gear", "\u2699\ufe0e", "Settings"); // as text, not as an emoji
   gear.setAttribute("aria-label", "Settings");
   const opening = { "aria-haspopup": "menu", "aria-expanded": "false", "aria-label": "More" };
