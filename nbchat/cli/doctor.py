@@ -133,7 +133,9 @@ def _key_rows(report: Report) -> Iterator[str]:
             continue
         variables: tuple[str, ...] = getattr(provider, "key_variables", ())
         is_set = [each for each in variables if os.environ.get(each, "").strip()]
-        missing = f"not set ({' or '.join(variables)})" if variables else "not needed"
+        missing = (
+            f"not set ({' or '.join(variables)})" if variables else "no key needed"
+        )
         yield _row(kind, f"set in {is_set[0]}" if is_set else missing)
 
 

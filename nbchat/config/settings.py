@@ -108,26 +108,26 @@ class NbChat(Configurable):
         None,
         allow_none=True,
         min=0,
-        help="How much of the newest conversation stays word for word, in keep_unit.",
+        help="How much of the newest conversation is kept word for word, in keep_unit.",
     ).tag(config=True, scope="model", apply="policy.keep")
     keep_unit = Enum(
         get_args(KeepUnit),
         None,
         allow_none=True,
-        help="Unit of keep.",
+        help="Unit of keep: messages, exchanges (a question and its answer) or tokens.",
     ).tag(config=True, scope="model", apply="policy.keep_unit")
     bullets = Int(
         None,
         allow_none=True,
         min=0,
-        help="Number of compacted exchanges, the newest ones, that the summary lists "
-        "with one line each.",
+        help="How many of the newest compacted exchanges get one line each in the "
+        "summary.",
     ).tag(config=True, scope="model", apply="policy.bullets")
     least_tokens = Int(
         None,
         allow_none=True,
         min=0,
-        help="Fewest tokens that an automatic compaction must replace.",
+        help="Minimum number of tokens that an automatic compaction must replace.",
     ).tag(config=True, scope="model", apply="policy.least_tokens")
     summarizer = Enum(
         get_args(Summarizer),
@@ -193,10 +193,10 @@ class NbChat(Configurable):
         None,
         allow_none=True,
         min=1,
-        help="Longest answer in tokens. None: the limit of the model.",
+        help="Maximum length of an answer in tokens. None: the limit of the model.",
     ).tag(config=True, scope="model", apply="max_output_tokens")
     max_steps = Int(
-        50, min=1, help="Most requests to the model in one turn with tools."
+        50, min=1, help="Maximum number of requests to the model in one turn."
     ).tag(config=True, scope="configuration", apply="agent.max_steps")
     tokenizer = Enum(
         ["tiktoken", "characters"],

@@ -93,7 +93,7 @@ def test_every_setting_is_reported_with_its_value_and_origin(site):
         "model for new chats": "openai:gpt-5",
         "openai": "set in OPENAI_API_KEY",
         "gemini": "not set (GEMINI_API_KEY or GOOGLE_API_KEY)",
-        "local": "not needed",
+        "local": "no key needed",
         "writable": "yes, 0 sessions stored",
     }
     for name, text in origins.items():

@@ -1,0 +1,78 @@
+"""Agents built from the settings, and settings that no agent can work with."""
+
+import pytest
+
+from nbchat.config.factory import build_agent
+from nbchat.config.settings import settings
+from nbchat.errors import ConfigError
+
+
+def test_an_agent_is_built_from_the_settings():
+    config = settings(
+        model="local:smollm2",
+        context_token_threshold=2_000,
+        system_prompt="Be brief.",
+        window=4_096,
+        summary_prompt="List the refunds.",
+    )
+    agent = build_agent(config)
+    assert agent.provider.name == "local:smollm2"
+    assert agent.engine.tracker.info.window == 4_096
+    assert agent.engine.context_token_threshold == 2_000
+    assert agent.engine.summary_prompt == "List the refunds."
+    assert agent.system == "Be brief."
+    assert agent.session.session_id
+
+
+def test_without_a_key_the_embedded_model_is_chosen_and_with_one_its_provider(
+    monkeypatch,
+):
+    assert build_agent().provider.name == "local:smollm2"
+    monkeypatch.setenv("GEMINI_API_KEY", "test")
+    assert build_agent().provider.name.startswith("gemini:")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    assert build_agent().provider.name.startswith("openai:")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-test")
+    assert build_agent().provider.name.startswith("anthropic:")
+
+
+def test_a_fallback_model_and_the_shape_of_summaries_are_settings(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    monkeypatch.setenv("NBCHAT_SUMMARY_SHAPE", "plain")
+    config = settings(model="openai:gpt-5", fallback_model="gpt-5-mini")
+    engine = build_agent(config).engine
+    assert (engine.fallback_model, engine.summary_shape) == ("gpt-5-mini", "plain")
+    with pytest.raises(ConfigError, match="summary_shape"):
+        settings(summary_shape="round")
+
+
+def test_a_summary_model_may_be_of_another_provider_or_just_a_name(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    other = build_agent(
+        settings(model="local:smollm2", summary_model="openai:gpt-5-nano")
+    )
+    assert other.engine.summary_model.name == "openai:gpt-5-nano"
+    named = build_agent(settings(model="openai:gpt-5", summary_model="gpt-5-nano"))
+    assert named.engine.summary_model == "gpt-5-nano"
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (
+            {"model": "gpt-5"},
+            "unknown provider in model 'gpt-5'; use one of anthropic:...",
+        ),
+        ({"model": "azur:gpt-5"}, "unknown provider in model 'azur:gpt-5'"),
+        ({"model": "local:llama-900b"}, "no embedded model 'llama-900b'"),
+        ({"model": "local:/no/such/file.gguf"}, "no model file"),
+        ({"model": "openai:gpt-5"}, "OPENAI_API_KEY"),
+        ({"model": "anthropic:claude-haiku-4-5"}, "ANTHROPIC_API_KEY"),
+        ({"model": "gemini:gemini-2.5-flash"}, "GEMINI_API_KEY"),
+        ({"context_token_threshold": 5}, "system prompt and tools alone"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused_when_the_agent_is_built(values, message):
+    with pytest.raises(ConfigError, match=message) as refused:
+        build_agent(settings(**values))
+    assert "\n" not in str(refused.value)
