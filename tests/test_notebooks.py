@@ -76,6 +76,7 @@ def test_a_saved_notebook_holds_no_widget_state_and_no_path_of_a_machine(
         assert folder not in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 def test_nbval_runs_and_compares_every_code_cell(notebook: Path, tmp_path: Path):
     report = tmp_path / "report.xml"
@@ -129,6 +130,7 @@ class HostedModel(FaultServer):
         return self.dialect.calls(call, usage=usage)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "dialect", [OpenAIDialect(), AnthropicDialect()], ids=lambda dialect: dialect.kind
 )

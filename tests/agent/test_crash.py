@@ -267,6 +267,7 @@ def in_database(store: SessionStore, statement: str) -> list[tuple[str, ...]]:
     return rows
 
 
+@pytest.mark.slow
 def test_killed_at_200_points_the_view_is_the_old_or_the_new_one(tmp_path):
     script = [
         sys.executable,

@@ -29,6 +29,7 @@ def nbchat(*arguments: str, folder: Path) -> "subprocess.CompletedProcess[str]":
     )
 
 
+@pytest.mark.slow
 def test_the_demo_triages_tickets_compacts_and_says_what_happened(tmp_path: Path):
     """The README's first command, with fewer tickets, from another folder."""
     done = nbchat("demo", "--tickets", "3", folder=tmp_path)
@@ -59,6 +60,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, capsys):
     assert error.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_cell_that_fails_is_one_line_and_the_notebook_is_saved(tmp_path, monkeypatch):
     monkeypatch.setenv("NBCHAT_MODEL", "openai:no-key")
     done = nbchat("demo", folder=tmp_path)

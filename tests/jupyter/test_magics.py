@@ -84,6 +84,7 @@ print(json.dumps([spent, heavy]))
     assert found[0] < 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["openai", "anthropic"])
 def test_all_that_is_heavy_is_loaded_while_the_person_types(kind, tmp_path):
     """Gate P9: the first message waits for the server and not for imports."""

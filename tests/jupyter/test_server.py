@@ -25,7 +25,7 @@ WITHIN_SECONDS = 1.0
 CHAT = """
 from nbchat import Agent, ChatUI
 from nbchat.agent.approvals import Approvals
-from nbchat.conversation.events import TurnFinished
+from nbchat.conversation.events import TextDelta, TurnFinished
 from nbchat.testing import ScriptedProvider, calls, says
 import time
 
@@ -35,10 +35,17 @@ def refund(order: str) -> str:
 
 approvals = Approvals()
 ends = []
+streaming = set()
 
 def listener(event):
+    if isinstance(event, TextDelta):
+        streaming.add("chat")
     if isinstance(event, TurnFinished):
         ends.append(time.time())
+
+def other_listener(event):
+    if isinstance(event, TextDelta):
+        streaming.add("other")
 
 agent = Agent(
     ScriptedProvider(LINES), tools=[refund], approve=approvals, listener=listener
@@ -53,7 +60,16 @@ def await_that(condition):
 
 SLOW = "says('word ' * 2_000, delay_seconds=0.02)"
 
-AWAIT_TEXT = "await_that(lambda: 'word' in str(chat._state.snapshot()))"
+AWAIT_TEXT = "await_that(lambda: 'chat' in streaming)"
+
+FORGET = """
+for value in [*globals().values()]:
+    if type(value).__name__ == "ChatUI":
+        value.close()
+if "nbchat" in get_ipython().extension_manager.loaded:
+    get_ipython().extension_manager.unload_extension("nbchat")
+get_ipython().run_line_magic("reset", "-f")
+"""
 
 
 @pytest.fixture(scope="module")
@@ -62,8 +78,25 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def shared_kernel(server: Server) -> Iterator[ServerKernel]:
+    started = ServerKernel(server)
+    yield started
+    started.close()
+
+
 @pytest.fixture
-def kernel(server: Server) -> Iterator[ServerKernel]:
+def kernel(shared_kernel: ServerKernel) -> Iterator[ServerKernel]:
+    """A kernel without chats, which must outlive the test."""
+    yield shared_kernel
+    shared_kernel.run(FORGET)
+    for file in doors(shared_kernel):
+        file.unlink()
+
+
+@pytest.fixture
+def own_kernel(server: Server) -> Iterator[ServerKernel]:
+    """A kernel that the test may end."""
     started = ServerKernel(server)
     yield started
     started.close()
@@ -122,10 +155,9 @@ def test_stop_ends_a_turn_of_a_cell_that_keeps_the_kernel_busy(kernel):
 def test_stop_reaches_every_chat_of_a_kernel_and_may_come_twice(kernel):
     kernel.run(CHAT.replace("LINES", SLOW))
     kernel.run(
-        f"other = ChatUI(Agent(ScriptedProvider({SLOW})))\n"
+        f"other = ChatUI(Agent(ScriptedProvider({SLOW}), listener=other_listener))\n"
         "chat.ask('go'); other.ask('go')\n"
-        "await_that(lambda: chat.is_busy and other.is_busy)\n"
-        f"{AWAIT_TEXT}"
+        "await_that(lambda: streaming == {'chat', 'other'})"
     )
     assert len(doors(kernel)) == 2
     asked_to_stop(kernel)
@@ -229,28 +261,32 @@ def test_nothing_listens_before_the_first_turn_or_after_the_chat_is_closed(kerne
     assert kernel.server.ask("nbchat/stop", {"kernel_id": kernel.id}).status == 409
 
 
-def test_a_kernel_that_exits_takes_its_file_away(kernel):
-    kernel.run(CHAT.replace("LINES", "says('hi')") + "chat.ask('go')\nchat.wait(30)")
-    assert len(doors(kernel)) == 1
-    kernel.client.shutdown()
+def test_a_kernel_that_exits_takes_its_file_away(own_kernel):
+    own_kernel.run(
+        CHAT.replace("LINES", "says('hi')") + "chat.ask('go')\nchat.wait(30)"
+    )
+    assert len(doors(own_kernel)) == 1
+    own_kernel.client.shutdown()
     deadline = time.monotonic() + 20
-    while doors(kernel) and time.monotonic() < deadline:
+    while doors(own_kernel) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert doors(kernel) == []
+    assert doors(own_kernel) == []
 
 
-def test_a_killed_kernels_file_is_harmless_and_its_successor_takes_it_away(kernel):
-    kernel.run(CHAT.replace("LINES", "says('hi')"))
-    kernel.run("chat.ask('go')\nchat.wait(30)")
-    (stale,) = doors(kernel)
-    os.kill(int(kernel.run("import os; os.getpid()")), signal.SIGKILL)
-    kernel.server.ask(f"api/kernels/{kernel.id}/restart", {})
-    kernel.client.kernel_info(reply=True, timeout=60)
+def test_a_killed_kernels_file_is_harmless_and_its_successor_takes_it_away(own_kernel):
+    own_kernel.run(CHAT.replace("LINES", "says('hi')"))
+    own_kernel.run("chat.ask('go')\nchat.wait(30)")
+    (stale,) = doors(own_kernel)
+    os.kill(int(own_kernel.run("import os; os.getpid()")), signal.SIGKILL)
+    own_kernel.server.ask(f"api/kernels/{own_kernel.id}/restart", {})
+    own_kernel.client.kernel_info(reply=True, timeout=60)
     assert stale.exists()
-    assert kernel.server.ask("nbchat/stop", {"kernel_id": kernel.id}).status == 409
-    kernel.run(CHAT.replace("LINES", "says('hi')"))
-    kernel.run("chat.ask('go')\nchat.wait(30)")
-    asked_to_stop(kernel)
+    assert (
+        own_kernel.server.ask("nbchat/stop", {"kernel_id": own_kernel.id}).status == 409
+    )
+    own_kernel.run(CHAT.replace("LINES", "says('hi')"))
+    own_kernel.run("chat.ask('go')\nchat.wait(30)")
+    asked_to_stop(own_kernel)
     assert not stale.exists()
 
 
@@ -295,7 +331,7 @@ def test_a_turn_in_a_cell_waits_for_the_servers_word_too(kernel):
 def test_stop_counts_while_the_agent_is_still_being_built(kernel):
     kernel.run(CHAT.replace("LINES", "says('hi')"))
     cell = kernel.start(
-        "def build():\n    time.sleep(2)\n    return agent\n"
+        "def build():\n    time.sleep(1)\n    return agent\n"
         "slow = ChatUI(build=build)\nslow.ask('go')\nprint('asked', flush=True)\n"
         "slow.wait(30)\nprint(len(agent.session.transcript), 'entries')"
     )

@@ -91,6 +91,7 @@ def wire_faults(history: list[Entry]) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_any_history_with_any_compaction_is_legal_on_every_wire():
     rng = random.Random(10)
     for _ in range(HISTORIES):
@@ -143,6 +144,7 @@ def test_what_is_sent_of_a_growing_chat_is_what_would_be_made_from_scratch(steps
             assert growing.update(session.history) == fresh
 
 
+@pytest.mark.slow
 def test_a_pending_call_runs_exactly_once_however_often_the_chat_is_compacted():
     """Ids come again, calls come in parallel, and the threshold is always passed."""
     rng = random.Random(12)
@@ -272,6 +274,7 @@ def test_a_malformed_history_is_repaired_in_what_is_sent(server, kind, history):
     assert agent.session.transcript[: len(history)] == history
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", DIALECTS)
 def test_a_session_of_all_that_is_malformed_survives_compaction_store_and_reload(
     server, kind, tmp_path

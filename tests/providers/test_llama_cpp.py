@@ -68,6 +68,7 @@ def test_text_streams_and_a_repeated_request_is_read_from_the_cache(provider):
     assert 0 < second.usage.cache_read_tokens < second.usage.input_tokens
 
 
+@pytest.mark.slow
 def test_with_an_example_in_its_history_the_model_calls_the_tool(provider):
     history = (
         Entry("user", "Ticket: my card was lost in a shop."),
@@ -135,6 +136,7 @@ def test_stop_ends_a_running_answer_and_frees_the_model(provider):
     assert time.monotonic() - started < 15  # the whole story would take 30 s and more
 
 
+@pytest.mark.slow
 def test_the_meter_adds_up_whole_requests_cached_tokens_included(provider):
     """Ours is a sum of whole requests, however much of them the server had cached."""
     agent = Agent(provider, engine=CompactionEngine(None), max_output_tokens=8)

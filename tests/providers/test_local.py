@@ -54,6 +54,7 @@ def reply_of(provider: Provider, request: Request) -> Reply:
             return reply
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("choice", ["set_category", "reply_draft", "required"])
 def test_a_forced_call_is_always_valid(model, choice):
     said = (Entry("user", LETTER),)
@@ -66,12 +67,14 @@ def test_a_forced_call_is_always_valid(model, choice):
     assert reply.usage.input_tokens > 100
 
 
+@pytest.mark.slow
 def test_where_no_tool_may_be_called_none_is(model):
     reply = reply_of(model, Request((Entry("user", "Hello"),), "", TOOLS, "none", 40))
     assert reply.calls == []
     assert "<tool_call>" not in reply.text
 
 
+@pytest.mark.slow
 def test_a_conversation_is_compacted_by_the_model_itself(model):
     agent = Agent(model, engine=CompactionEngine(200), max_output_tokens=60)
     events = list(agent.run(LETTER * 3))

@@ -1494,6 +1494,7 @@ print(sorted(set(sys.modules) - known))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["openai", "anthropic"])
 def test_after_the_warm_up_the_first_request_loads_nothing_more(kind: str):
     script = LOADED_LATE.format(

@@ -128,6 +128,7 @@ def test_a_formula_without_an_end_is_text() -> None:
     assert "<math" not in markdown_html(f"${'x' * LATEX_LIMIT}$")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unit",
     [r"\(", r"\[", "\\[a\n", "$$a\n", "$ ", "$x$ ", "$\\", r"\\)", "[$a$](", "- $$\n",

@@ -584,6 +584,7 @@ def test_7_2_a_summary_that_saves_less_is_refused_and_asked_for_again():
     assert record.status == "degraded"
 
 
+@pytest.mark.slow
 def test_7_2_nine_in_ten_key_facts_of_real_conversations_are_retained():
     """Without the ten exchanges that stay: what summary and facts alone hold."""
     score = Score()
@@ -618,6 +619,7 @@ def test_7_3_no_context_is_lost_all_that_was_said_is_still_there():
     ]
 
 
+@pytest.mark.slow
 def test_7_3_the_limit_of_100_percent_is_never_hit():
     def strict(request: Request) -> Line:
         size = ScriptedProvider().count_tokens(request)

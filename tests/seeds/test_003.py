@@ -212,6 +212,7 @@ def test_protection_rules_the_last_three_messages_stay_though_they_fill_the_budg
     assert kept == [Entry(*each) for each in [*newest[1:], ("user", "And now?")]]
 
 
+@pytest.mark.slow
 def test_protection_rules_three_large_messages_do_not_end_the_automatic():
     agent = agent_with(*[
         lambda request: says(

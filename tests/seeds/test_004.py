@@ -395,6 +395,7 @@ def test_fr_1_2_3_the_threshold_is_set_per_provider_and_model(
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("window", "longest"), [(20_000, None), (20_000, 5_000), (200_000, 32_000)]
 )
@@ -1314,6 +1315,7 @@ def test_open_question_1_a_prompt_of_ones_own_is_used(store: SessionStore):
     assert "key facts" not in prompt
 
 
+@pytest.mark.slow
 def test_open_question_2_summaries_form_a_chain_without_a_limit():
     numbers = iter(range(1, 100))
 
@@ -1453,6 +1455,7 @@ def overflows(policy: str, turns: int = 100) -> tuple[int, int, Agent]:
     return failed, len(refused), agent
 
 
+@pytest.mark.slow
 def test_metrics_compression_succeeds_and_overflows_are_gone():
     failed_without, refused_without, _ = overflows("off")
     failed, refused, agent = overflows("token-window")

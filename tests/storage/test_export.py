@@ -138,6 +138,7 @@ def test_a_notebook_has_a_cell_for_each_prompt_with_its_answers_below():
     assert kinds == {"stream"}  # plain text: nothing in it can run
 
 
+@pytest.mark.slow
 def test_an_exported_notebook_runs_and_nothing_but_the_chat_sees_its_text(tmp_path):
     """Also when a message looks like code or another magic."""
     odd = "\n%%bash\ntouch ran\n!touch ran\nimport pathlib; pathlib.Path('ran').touch()"
