@@ -1,6 +1,7 @@
 """Imports point one way, folder by folder, imports hidden in functions included."""
 
 import ast
+import re
 from functools import cache
 from pathlib import Path
 
@@ -134,3 +135,26 @@ def test_the_package_has_at_most_13_entries():
         if not path.name.startswith("__") and path.suffix != ".pyc"
     ]
     assert len(shown) <= 13
+
+
+def test_contributing_lists_the_folders_in_the_order_of_the_layers():
+    text = (PACKAGE.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)(?:\.py|/)` \|", text, re.MULTILINE)
+    folders = [name.replace("__init__", "") for name in rows]
+    numbers = [layer(name) for name in folders]
+    assert numbers == sorted(numbers)
+    assert set(folders) == set.union(*LAYERS)
+
+
+def test_every_path_that_contributing_names_exists():
+    text = (PACKAGE.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    paths = re.findall(r"`((?:nbchat|tests)/[\w/.]+)`", text)
+    for folder, names in re.findall(r"^\| `(\w+)/` \|.*\|(.*)\|$", text, re.MULTILINE):
+        paths += [
+            f"nbchat/{folder}/{name}"
+            if name.endswith("/")
+            else f"nbchat/{folder}/{name}.py"
+            for name in re.findall(r"`([a-z_/]+)`", names)
+        ]
+    assert len(paths) > 50
+    assert [path for path in paths if not (PACKAGE.parent / path).exists()] == []
