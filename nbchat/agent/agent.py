@@ -185,7 +185,9 @@ class Agent:
         Faults end in TurnFailed, a stop in TurnFinished("stopped"); both keep what had
         arrived, and the next turn works. KeyboardInterrupt passes through.
         """
-        return Turn(text, self._exclusive(self._turn(text, stop, attached)))
+        arrived: list[Event] = []
+        running = self._exclusive(self._turn(text, stop, attached), arrived.append)
+        return Turn(text, running, arrived)
 
     def chat(
         self, text: str, *, stop: Flag | None = None, attached: Iterable[Entry] = ()
@@ -346,14 +348,14 @@ class Agent:
         for number, entry in enumerate(entries, 1):
             is_last = number == len(entries)
             yield self._append(entry, usage if is_last else None)
-        position = len(self.session.transcript)
+        position, tracker = len(self.session.transcript), self.engine.tracker
         self.engine.update_token_count(usage, position=position)
         yield events.UsageReported(
             usage,
-            self.engine.input_tokens,
-            self.engine.context_token_threshold,
-            self.engine.tracker.context_tokens(self.session),
-            self.engine.tracker.info.window,
+            tracker.input_tokens,
+            tracker.limits.threshold,
+            tracker.context_tokens(self.session),
+            tracker.info.window,
         )
 
     def _run_calls(self, calls: Iterable[Entry], stop: Flag | None) -> Events:
@@ -480,14 +482,19 @@ class Agent:
         self.engine.tracker.counter.count_entry(entry)
         return events.EntryAdded(position, entry, usage)
 
-    def _exclusive(self, running: Events) -> Events:
-        """Run a turn or a change alone; each event is published first."""
+    def _exclusive(
+        self, running: Events, note: Callable[[Event], object] = lambda _event: None
+    ) -> Events:
+        """Run a turn or a change alone; each event is published before it is yielded.
+
+        `note` gets all events that the caller gets.
+        """
         with self.alone(), closing(running):
             for event in running:
                 failure = self._publish(event)
-                yield event
-                if failure is not None:
-                    yield failure
+                for each in filter(None, (event, failure)):
+                    note(each)
+                    yield each
 
     def _publish(self, event: Event) -> events.SavingFailed | None:
         """Pass an event to recorder and listener; the chat goes on if saving fails."""

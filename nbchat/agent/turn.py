@@ -86,10 +86,12 @@ class Answer(str):
 class Turn(Iterator[Event]):
     """One turn, which runs while it is iterated; each event comes once."""
 
-    def __init__(self, text: str, running: Generator[Event, None, None]) -> None:
-        """Run nothing yet; `running` yields the events of the turn."""
+    def __init__(
+        self, text: str, running: Generator[Event, None, None], events: list[Event]
+    ) -> None:
+        """Run nothing yet; `running` runs the turn and appends to `events`."""
         self.text = text
-        self.events: list[Event] = []
+        self.events = events
         """The events so far."""
         self._running = running
 
@@ -112,15 +114,13 @@ class Turn(Iterator[Event]):
         is_begun = bool(self.events)
         return html_table("Turn", rows if is_begun else dict(list(rows.items())[:2]))
 
-    def __iter__(self) -> "Turn":
-        """The turn itself: a second loop goes on where the first one ended."""
-        return self
+    def __iter__(self) -> Iterator[Event]:
+        """The rest of the events: a second loop goes on where the first one ended."""
+        return self._running
 
     def __next__(self) -> Event:
         """Run the turn up to its next event."""
-        event = next(self._running)
-        self.events.append(event)
-        return event
+        return next(self._running)
 
     def close(self) -> None:
         """End the turn here and keep what has arrived; nothing if it is over."""
