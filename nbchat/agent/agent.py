@@ -492,9 +492,11 @@ class Agent:
         with self.alone(), closing(running):
             for event in running:
                 failure = self._publish(event)
-                for each in filter(None, (event, failure)):
-                    note(each)
-                    yield each
+                note(event)
+                yield event
+                if failure is not None:
+                    note(failure)
+                    yield failure
 
     def _publish(self, event: Event) -> events.SavingFailed | None:
         """Pass an event to recorder and listener; the chat goes on if saving fails."""

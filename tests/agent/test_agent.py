@@ -57,7 +57,7 @@ def requests(agent: Agent) -> list:
     return agent.provider.requests  # type: ignore[attr-defined]
 
 
-def test_a_turn_streams_an_answer_and_remembers_both_sides():
+def test_a_turn_streams_an_answer_and_keeps_both_messages():
     agent = agent_with(says("Hello there."))
     events = list(agent.run("Hi"))
     text = "".join(e.text for e in events if isinstance(e, TextDelta))
@@ -80,7 +80,7 @@ def test_the_next_turn_remembers_the_last():
     ]
 
 
-def test_tools_run_until_the_model_is_content():
+def test_tools_run_until_the_model_answers():
     agent = agent_with(
         calls("lookup", order="W1"), says("It was shipped."), tools=[lookup]
     )
@@ -96,7 +96,7 @@ def test_tools_run_until_the_model_is_content():
     assert events[-1] == TurnFinished("end_turn", steps=2)
 
 
-def test_a_tool_that_raises_is_told_to_the_model_and_the_turn_goes_on():
+def test_the_model_reads_the_error_of_a_tool_and_the_turn_continues():
     def explode() -> str:
         """Fail."""
         raise RuntimeError("no disk")
@@ -201,7 +201,7 @@ def test_a_failed_compaction_leaves_the_history_and_the_chat_goes_on():
     assert agent.ask("second") == "two"
 
 
-def test_a_summariser_that_never_succeeds_is_asked_three_times_in_fifty_turns():
+def test_a_summarizer_that_never_succeeds_is_asked_three_times_in_fifty_turns():
     """Gate C4: what a broken summariser may cost."""
 
     def answer(request):
@@ -216,7 +216,7 @@ def test_a_summariser_that_never_succeeds_is_asked_three_times_in_fifty_turns():
     assert agent.session.history == agent.session.transcript
 
 
-def test_a_conversation_that_hit_the_wall_goes_on_without_any_summariser():
+def test_a_full_window_is_compacted_without_any_summarizer():
     agent = agent_with(
         says(STORY),
         fails(ContextOverflow("too long")),
@@ -243,7 +243,7 @@ def test_a_request_too_long_for_the_server_is_compacted_and_sent_once_more():
     assert agent.session.last_answer == "now it fits"
 
 
-def test_an_overflow_that_compaction_cannot_cure_ends_the_turn_with_one_line():
+def test_an_overflow_that_compaction_cannot_fix_ends_the_turn_with_one_line():
     agent = agent_with(fails(ContextOverflow("too long by 3,000 tokens")))
     assert list(agent.run("x"))[-1] == TurnFailed("too long by 3,000 tokens")
 
@@ -259,12 +259,12 @@ def test_a_fault_ends_the_turn_and_the_session_stays_usable():
     ]
 
 
-def test_ask_raises_what_the_turn_failed_of():
+def test_ask_raises_the_error_of_the_turn():
     with pytest.raises(NbchatError, match="no model"):
         agent_with(fails(RequestRefused("no model"))).ask("x")
 
 
-def test_passing_faults_are_retried_and_shown():
+def test_temporary_faults_are_retried_and_shown():
     agent = agent_with(fails(Overloaded("busy", retry_after=0.0)), says("ok"))
     events = list(agent.run("x"))
     assert RetryScheduled(1, 0.0, "busy") in events
@@ -283,7 +283,7 @@ def test_stop_keeps_the_partial_answer_and_marks_it():
     assert agent.ask("go on") == "fine"
 
 
-def test_stop_between_calls_answers_the_ones_that_did_not_run():
+def test_stop_between_calls_answers_those_that_did_not_run():
     stop = threading.Event()
 
     def first(order: str) -> str:
@@ -303,7 +303,7 @@ def test_stop_between_calls_answers_the_ones_that_did_not_run():
 
 
 @pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit])
-def test_of_calls_that_are_interrupted_only_the_later_ones_have_not_run(interrupt):
+def test_an_interrupt_marks_the_running_call_unknown_and_later_ones_not_run(interrupt):
     def refund(order: str) -> str:
         """Refund an order, and be interrupted while the server is slow."""
         raise interrupt
@@ -354,7 +354,7 @@ def test_manual_compaction_acts_below_the_threshold_and_says_when_it_cannot():
     assert "the order" in requests(agent)[-1].history[0].content
 
 
-def test_a_call_left_open_by_a_kernel_that_ended_stops_no_compaction_and_is_kept():
+def test_an_open_call_of_an_ended_kernel_prevents_no_compaction_and_is_kept():
     order = {"order_id": "W778812", "amount": "319.50"}
     dead = Entry("assistant", "", "c1", "refund_order", json.dumps(order))
     left = Session(
@@ -391,7 +391,7 @@ def test_every_event_reaches_the_listener_and_usage_comes_with_the_last_entry():
     assert reports[0].input_tokens == 7
 
 
-def test_a_store_that_fails_is_told_and_the_chat_goes_on():
+def test_a_store_that_fails_is_reported_and_the_chat_continues():
     def broken(event: Event) -> None:
         if isinstance(event, EntryAdded):
             raise StoreError("disk full")
@@ -424,7 +424,7 @@ def test_an_answer_that_was_cut_before_it_said_anything_ends_the_turn():
     assert agent.ask("again") == "fine"
 
 
-def test_a_reply_with_nothing_in_it_is_paid_for_and_not_sent_again():
+def test_an_empty_reply_is_billed_and_not_sent_again():
     cut = says("", tokens=50_000, stop_reason="max_tokens")
     agent = agent_with(cut, says("fine"))
     list(agent.run("x"))
@@ -437,7 +437,7 @@ def test_a_reply_with_nothing_in_it_is_paid_for_and_not_sent_again():
     assert [entry.role for entry in sent] == ["user", "user"]
 
 
-def test_an_answer_after_which_nothing_more_was_said_ends_without_an_empty_line():
+def test_an_empty_last_reply_adds_no_empty_line():
     call = calls("lookup", order="W1")
     agent = agent_with(
         Line("I look.", call.calls, "tool_use"),
@@ -447,7 +447,7 @@ def test_an_answer_after_which_nothing_more_was_said_ends_without_an_empty_line(
     assert agent.ask("Where is W1?") == "I look."
 
 
-def test_a_turn_that_fails_leaves_the_meter_as_it_was():
+def test_a_failed_turn_counts_no_tokens():
     agent = agent_with(
         says("one", tokens=50), fails(RequestRefused("no")), says("two", tokens=60)
     )
@@ -458,7 +458,7 @@ def test_a_turn_that_fails_leaves_the_meter_as_it_was():
     assert agent.engine.input_tokens == 110
 
 
-def test_a_smaller_window_after_a_change_of_model_is_made_room_for_once():
+def test_a_model_with_a_smaller_window_causes_one_compaction():
     agent = agent_with(says(STORY, tokens=900))
     agent.ask("first")
     small = ScriptedProvider(
@@ -484,12 +484,12 @@ def test_a_tool_that_asks_for_a_compaction_gets_an_error_and_no_deadlock():
     assert "answering already" in agent.session.history[2].content
 
 
-def test_what_is_attached_is_remembered_before_the_words_it_is_about():
+def test_attachments_are_added_before_the_message():
     provider = ScriptedProvider(says("A list."))
-    agent, told = Agent(provider), []
-    agent.listener = told.append
+    agent, heard = Agent(provider), []
+    agent.listener = heard.append
     brought = Entry("user", "The variable x", "", "file", '{"data": "[1]"}')
     list(agent.run("What is it?", attached=iter([brought])))
     said = (brought, Entry("user", "What is it?"))
     assert provider.requests[0].history == said
-    assert [e.entry for e in told if isinstance(e, EntryAdded)][:2] == list(said)
+    assert [e.entry for e in heard if isinstance(e, EntryAdded)][:2] == list(said)

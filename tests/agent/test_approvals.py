@@ -91,7 +91,7 @@ def test_an_approved_call_runs_and_a_denied_one_does_not(chat):
     assert one.approvals.waiting == ()
 
 
-def test_free_tools_run_unasked(chat):
+def test_free_tools_run_without_asking(chat):
     one = chat(calls("look_up", order="W1"), says("late"))
     one.worker.submit("where is W1?")
     assert one.worker.wait(10)
@@ -118,7 +118,7 @@ def test_always_holds_for_one_tool_and_until_another_session(chat):
     assert one.results() == ["error: denied by the user"]
 
 
-def test_approving_once_is_not_approving_for_ever(chat):
+def test_approving_once_does_not_approve_later_calls(chat):
     one = chat(calls("refund", order="W1"), calls("refund", order="W2"), says("ok"))
     one.worker.submit("refund both")
     one.approvals.approve(one.await_call().tool_id)

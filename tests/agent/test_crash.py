@@ -1,4 +1,4 @@
-"""Wherever a compaction is broken off: the view is the old one or the new one, whole."""
+"""Wherever a compaction is interrupted, the history is the old or the new one, whole."""
 
 import json
 import sqlite3
@@ -100,7 +100,7 @@ FAULTS = [
 
 @pytest.mark.parametrize("piece", range(PIECES + 1))
 @pytest.mark.parametrize("error", FAULTS, ids=lambda error: type(error).__name__)
-def test_a_turn_goes_on_with_the_old_view_wherever_its_compaction_fails(
+def test_a_turn_continues_with_the_old_history_wherever_its_compaction_fails(
     store, error: Exception, piece: int
 ):
     lines = (says(LONG, tokens=150), says(SUMMARY), says("two"))
@@ -121,7 +121,7 @@ def test_a_turn_goes_on_with_the_old_view_wherever_its_compaction_fails(
 
 @pytest.mark.parametrize("piece", range(PIECES + 1))
 @pytest.mark.parametrize("how", ["stop", "interrupt", "exit"])
-def test_the_next_turn_goes_on_with_the_old_view_wherever_one_is_stopped(
+def test_the_next_turn_continues_with_the_old_history_wherever_one_is_stopped(
     store, how: str, piece: int
 ):
     flag = threading.Event()
@@ -153,7 +153,7 @@ def test_the_next_turn_goes_on_with_the_old_view_wherever_one_is_stopped(
 
 @pytest.mark.parametrize("place", range(5))
 @pytest.mark.parametrize("error", [KeyboardInterrupt, GeneratorExit, RuntimeError])
-def test_a_caller_may_leave_at_any_event_of_a_compaction(
+def test_a_caller_may_close_a_compaction_at_any_event(
     store, place: int, error: type[BaseException]
 ):
     busy = fails(Overloaded("busy", retry_after=0.0))
@@ -176,7 +176,7 @@ def test_a_caller_may_leave_at_any_event_of_a_compaction(
     assert reloaded(store, agent).history == agent.session.history
 
 
-def test_an_interrupt_at_any_line_of_a_turn_leaves_a_whole_view_that_is_saved(tmp_path):
+def test_an_interrupt_at_any_line_of_a_turn_leaves_a_whole_saved_history(tmp_path):
     """Interrupts come between two lines, in the middle of a commit, too."""
     lines = lines_of_a_turn(SessionStore(f"sqlite:///{tmp_path / 'whole.db'}"))
     assert lines > 1_000
@@ -268,7 +268,7 @@ def in_database(store: SessionStore, statement: str) -> list[tuple[str, ...]]:
 
 
 @pytest.mark.slow
-def test_killed_at_200_points_the_view_is_the_old_or_the_new_one(tmp_path):
+def test_killed_at_200_points_the_history_is_the_old_or_the_new_one(tmp_path):
     script = [
         sys.executable,
         str(HERE / "crash_children.py"),
@@ -307,7 +307,7 @@ def view_in(file: Path) -> tuple[tuple[str, ...], tuple[object, ...]]:
     return tuple(view), tuple(session.transcript)
 
 
-def test_a_compaction_that_never_ended_has_failed_when_it_is_loaded(store):
+def test_a_compaction_without_an_end_is_loaded_as_failed(store):
     agent = agent_in(store, ScriptedProvider(says(LONG), says(SUMMARY)))
     agent.ask("one")
     events = agent.compact()
@@ -320,7 +320,7 @@ def test_a_compaction_that_never_ended_has_failed_when_it_is_loaded(store):
     assert [c.status for c in reloaded(store, agent).compactions] == ["done"]
 
 
-def test_a_rewrite_that_never_ended_leaves_the_summary_in_force(store):
+def test_a_regeneration_without_an_end_leaves_the_summary_in_force(store):
     lines = (says(LONG), says(SUMMARY), says(SUMMARY))
     agent = agent_in(store, ScriptedProvider(*lines))
     agent.ask("one")

@@ -1,4 +1,4 @@
-"""What a turn costs grows with what is new, not with what was said before."""
+"""The cost of a turn grows with what is new, not with the length of the chat."""
 
 import copy
 import time
@@ -87,7 +87,7 @@ def test_a_decision_costs_the_same_after_ten_thousand_messages_as_after_a_hundre
     assert seconds(10_000) < 3 * seconds(100)
 
 
-def test_the_sum_that_runs_along_is_the_sum_of_all_that_is_seen():
+def test_the_running_sum_equals_the_sum_of_the_history():
     session, engine = Session(chat(40)), CompactionEngine(None)
 
     def is_exact() -> bool:
@@ -109,7 +109,7 @@ def test_the_sum_that_runs_along_is_the_sum_of_all_that_is_seen():
 
 
 @pytest.mark.parametrize("form", FORMS, ids=["openai", "gemini", "anthropic"])
-def test_the_next_request_of_a_long_chat_is_not_written_from_scratch(form: WireFormat):
+def test_the_next_request_of_a_long_chat_serializes_only_new_entries(form: WireFormat):
     history, known = tuple(chat(4_000)), WireMessages(form)
     known.update(history)
     longer = ((*history, *exchange(0) * n) for n in count(1))
@@ -164,7 +164,7 @@ def test_a_provider_remembers_one_history_however_many_sessions_it_serves(server
     assert len(provider._messages._history) == 9
 
 
-def test_a_dead_call_does_not_block_compaction_and_an_open_one_does():
+def test_an_abandoned_call_does_not_block_compaction_and_an_open_one_does():
     old = [*chat(8), Entry("assistant", "", "x", "look", "{}"), *chat(8)]
     engine = CompactionEngine(None)
     assert engine.plan(Session(old)).skip == ""

@@ -1,4 +1,4 @@
-"""Answers that break off: what is kept of them, and that they are paid for."""
+"""Partial answers: what is kept of them, and that they are billed."""
 
 import threading
 
@@ -60,7 +60,7 @@ def agent_with(*lines: Line, threshold: int | None = None) -> Agent:
     return Agent(ScriptedProvider(*lines, prices=PRICES), engine=engine)
 
 
-def test_a_stopped_answer_is_paid_for_though_no_server_says_how_much():
+def test_a_stopped_answer_is_billed_by_estimate():
     agent = agent_with(says("one two three four"))
     before = agent.engine.tracker.context_tokens(agent.session)
     events = stopped(agent, "Count to four.", "two")
@@ -80,7 +80,7 @@ def test_a_stopped_answer_is_paid_for_though_no_server_says_how_much():
     assert reported.context_tokens == agent.engine.tracker.context_tokens(agent.session)
 
 
-def test_its_context_is_taken_to_be_cached_as_it_was_the_time_before():
+def test_its_context_is_assumed_to_be_cached_as_before():
     agent = agent_with(Line("Hello.", usage=CACHED), says("one two three"))
     agent.ask("Hello?")
     stopped(agent, "Count.", "one")
@@ -89,7 +89,7 @@ def test_its_context_is_taken_to_be_cached_as_it_was_the_time_before():
     assert usage.cache_read_tokens == 900
 
 
-def test_after_a_compaction_nothing_is_taken_to_be_cached():
+def test_after_a_compaction_nothing_is_assumed_to_be_cached():
     agent = agent_with(
         *[Line(f"Answer {n}. " * 40, usage=CACHED) for n in range(3)],
         says("<summary>They counted.</summary>"),
@@ -104,7 +104,7 @@ def test_after_a_compaction_nothing_is_taken_to_be_cached():
 
 
 @pytest.mark.parametrize("said", ["", "Well, "])
-def test_thoughts_that_break_off_are_kept_to_read_and_take_no_room(said: str):
+def test_partial_thoughts_are_kept_to_read_and_take_no_context(said: str):
     pieces = [
         ThinkingDelta("Let me "),
         ThinkingDelta("see."),
@@ -123,14 +123,14 @@ def test_thoughts_that_break_off_are_kept_to_read_and_take_no_room(said: str):
     assert agent.ask("Go on.") == "Fine."
 
 
-def test_an_answer_whose_line_breaks_is_paid_for_too():
+def test_an_answer_with_a_lost_connection_is_billed_too():
     agent = Agent(BreakingOff(TextDelta("One, "), TextDelta("two")))
     list(agent.run("Count."))
     assert agent.session.transcript[-1].content == "One, two"
     assert agent.session.usages[-1][1].dollars > 0
 
 
-def test_of_an_answer_that_never_began_nothing_is_kept_or_paid():
+def test_an_answer_that_never_began_is_neither_kept_nor_billed():
     stop = threading.Event()
     stop.set()
     agent = agent_with(says("one two three"))
@@ -140,7 +140,7 @@ def test_of_an_answer_that_never_began_nothing_is_kept_or_paid():
     assert agent.engine.input_tokens == 0
 
 
-def test_who_leaves_in_the_middle_of_an_answer_has_told_the_store_what_it_cost():
+def test_closing_a_turn_in_an_answer_saves_what_it_cost():
     told: list[Event] = []
     agent = agent_with(says("one two three"))
     agent.listener = told.append

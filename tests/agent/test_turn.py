@@ -7,7 +7,7 @@ import pytest
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.turn import Answer, Turn
-from nbchat.conversation.entries import Entry, Usage
+from nbchat.conversation.entries import Usage
 from nbchat.conversation.events import (
     EntryAdded,
     SavingFailed,
@@ -178,13 +178,6 @@ def test_an_answer_can_be_pickled():
     copied = pickle.loads(pickle.dumps(answer))
     assert copied == "a"
     assert (copied.usage, copied.stop_reason) == (Usage(1, 2), "max_tokens")
-
-
-def test_what_is_attached_goes_before_the_message():
-    provider = ScriptedProvider(says("A list."))
-    file = Entry("user", "The variable x", "", "file", '{"data": "[1]"}')
-    Agent(provider).ask("What is it?", attached=[file])
-    assert provider.requests[0].history[0] == file
 
 
 def test_hostile_text_is_escaped_in_the_html_of_a_turn():

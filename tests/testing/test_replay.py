@@ -26,7 +26,7 @@ def played(replay: Replay, policy: str = "off") -> Agent:
     return agent
 
 
-def test_a_conversation_comes_in_turns_and_steps():
+def test_a_recording_is_split_into_turns_and_steps():
     turns = turns_of(ENTRIES)
     assert [turn.text for turn in turns] == ["Hello.", "Where is W100?", "Thanks."]
     assert turns[1].steps[0].results == ("first", "second")
