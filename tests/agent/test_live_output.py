@@ -10,8 +10,10 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.errors import Overloaded
-from nbchat.testing import ScriptedProvider, calls, fails, says
+from nbchat.conversation.entries import Entry
+from nbchat.conversation.events import TextDelta
+from nbchat.errors import Overloaded, RequestRefused
+from nbchat.testing import Replay, ScriptedProvider, calls, fails, says
 
 BEGIN = """
 from nbchat import Agent, CompactionEngine
@@ -129,6 +131,40 @@ def test_outside_of_a_notebook_a_turn_is_printed(capsys):
         answer.rstrip("\n"),
         "Compacting 111 tokens …",
     ]
+
+
+def test_an_interrupt_passes_through_and_keeps_what_had_arrived(capsys):
+    class Interrupted(ScriptedProvider):
+        def stream(self, request, *, stop=None):
+            yield TextDelta("Half an")
+            raise KeyboardInterrupt
+
+    agent = Agent(Interrupted())
+    with pytest.raises(KeyboardInterrupt):
+        agent.chat("hi")
+    assert capsys.readouterr().out == "Half an\n"
+    assert agent.session.transcript[-1].content == "Half an"
+    assert agent.session.transcript[-1].is_incomplete
+    assert not agent.is_answering
+
+
+def test_a_failed_turn_ends_the_line_and_frees_the_chat(capsys):
+    class Broken(ScriptedProvider):
+        def stream(self, request, *, stop=None):
+            yield TextDelta("Half an")
+            raise RequestRefused("no such model")
+
+    agent = Agent(Broken())
+    with pytest.raises(RequestRefused):
+        agent.chat("hi")
+    assert capsys.readouterr().out == "Half an\n"
+    assert not agent.is_answering
+
+
+def test_a_reply_without_deltas_is_shown_too(capsys):
+    replay = Replay([Entry("user", "hi"), Entry("assistant", "Hello.")])
+    assert Agent(replay).chat("hi") == "Hello."
+    assert capsys.readouterr().out == "Hello.\n"
 
 
 def test_chat_needs_no_ipython():
