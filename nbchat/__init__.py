@@ -22,7 +22,7 @@ _MODULES = {
     "compaction.plan": "Plan",
     "compaction.policies": "PRESETS Policy",
     "config.factory": "build_agent",
-    "config.settings": "settings",
+    "config.layers": "settings",
     "conversation.entries": "Compaction Entry Usage",
     "conversation.events": (
         "Branched Compacted CompactionChanged CompactionFailed CompactionProgress "

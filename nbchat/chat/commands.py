@@ -13,9 +13,10 @@ from nbchat.compaction.markup import story
 from nbchat.compaction.policies import PRESETS
 from nbchat.compaction.triggers.context_breakdown import ContextUsage
 from nbchat.config.factory import recorder
+from nbchat.config.layers import refuse_locked
 from nbchat.config.live_changes import LiveSettings
 from nbchat.config.preferences import scopes_of
-from nbchat.config.settings import NbChat, refuse_locked
+from nbchat.config.settings import NbChat
 from nbchat.conversation.costs import cost_rows, usage_text
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import Branched, Event, SavingFailed

@@ -15,8 +15,9 @@ from jupyter_core.paths import jupyter_config_path
 from jupyter_server.extension.config import ExtensionConfigManager
 
 from nbchat.config.factory import build_agent
+from nbchat.config.layers import settings
 from nbchat.config.preferences import with_preferences
-from nbchat.config.settings import TABLE, NbChat, Setting, settings
+from nbchat.config.settings import TABLE, NbChat, Setting
 from nbchat.errors import NbchatError
 from nbchat.providers.connect import EMBEDDED_MODEL, KINDS
 from nbchat.providers.endpoint import redact

@@ -23,7 +23,8 @@ from nbconvert.preprocessors import CoalesceStreamsPreprocessor
 from tqdm import tqdm
 
 from nbchat.cli.doctor import diagnose
-from nbchat.config.settings import markdown_table, settings
+from nbchat.config.layers import settings
+from nbchat.config.settings import markdown_table
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import count_messages
 from nbchat.errors import ConfigError, NbchatError

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import policy_named
+from nbchat.config.layers import refuse_locked, settings
 from nbchat.config.parts import (
     Namespace,
     encoding_of,
@@ -18,7 +19,7 @@ from nbchat.config.parts import (
     writer_model,
 )
 from nbchat.config.preferences import with_preferences
-from nbchat.config.settings import TABLE, NbChat, refuse_locked, settings
+from nbchat.config.settings import TABLE, NbChat
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
 from nbchat.errors import StoreError

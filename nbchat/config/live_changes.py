@@ -5,6 +5,7 @@ from typing import Any
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.policies import policy_named
+from nbchat.config.layers import refuse_locked, settings
 from nbchat.config.parts import (
     Namespace,
     connect_as,
@@ -23,15 +24,7 @@ from nbchat.config.preferences import (
     stored,
     with_preferences,
 )
-from nbchat.config.settings import (
-    DEFAULT,
-    EMPTY,
-    MODEL_SETTINGS,
-    TABLE,
-    NbChat,
-    refuse_locked,
-    settings,
-)
+from nbchat.config.settings import DEFAULT, EMPTY, MODEL_SETTINGS, TABLE, NbChat
 from nbchat.conversation.search import TOOL_NAME, recall_tool
 from nbchat.conversation.tools import as_tools
 from nbchat.errors import ConfigError, NbchatError, StoreError

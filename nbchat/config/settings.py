@@ -1,18 +1,11 @@
-"""The table of settings, and `settings()`, which merges the layers that set them.
+"""The table of settings.
 
 Each trait of `NbChat` is one row: name, type, default, choices and help text, and as
 tags its scope, whether it may contain a login (`secret`), and how a running chat
 follows a change (`apply`). Environment variables, `/set` and `/settings`, the settings
 dialog, `nbchat doctor`, `nbchat settings` and the README's list are made from the rows.
-
-Layers, the later ones win: packaged default, site files (`nbchat_config.d/*.json` in
-Jupyter's config folders), what `/set` stored, `NBCHAT_*` environment variables,
-IPython's configuration and `%config NbChat.x = ...`, arguments in code. A setting that
-a site file locks keeps the site's value.
 """
 
-import logging
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,14 +13,10 @@ from pathlib import Path
 from typing import Any, get_args
 
 from traitlets import Bool, Enum, Float, Int, TraitError, TraitType, Unicode
-from traitlets.config import Config, Configurable
-from traitlets.config.loader import DeferredConfigString
+from traitlets.config import Configurable
 
 from nbchat.compaction.policies import PRESETS, Detail, KeepUnit, Style, Summarizer
-from nbchat.config.site import Site, read_site
 from nbchat.errors import ConfigError
-
-logger = logging.getLogger(__name__)
 
 DEFAULT = "default"
 """What `/set` takes instead of a value to remove a stored value."""
@@ -229,7 +218,7 @@ class NbChat(Configurable):
     def __setattr__(self, name: str, value: object) -> None:
         """Refuse a value that is locked or invalid, in one line."""
         if name in self.locks and value != getattr(self, name):
-            raise TraitError(_locked_line(name, getattr(self, name), self.locks[name]))
+            raise TraitError(locked_line(name, getattr(self, name), self.locks[name]))
         try:
             super().__setattr__(name, value)
         except TraitError as error:
@@ -346,37 +335,15 @@ MODEL_SETTINGS = tuple(row.name for row in TABLE.values() if row.scope == "model
 """Settings that `/set` can store."""
 
 
-def settings(config: Config | None = None, **arguments: Any) -> NbChat:
-    """The settings in force, all layers merged; raises ConfigError naming a bad one."""
-    if unknown := set(arguments) - TABLE.keys():
-        raise ConfigError(unknown_setting(*sorted(unknown)))
-    site = read_site()
-    _refuse_unknown_locks(site)
-    environment, layered = _environment(), dict((config or Config()).get("NbChat", {}))
-    layers = Config({"NbChat": {**site.values, **environment}})
-    layers.merge(config or Config())
-    layers["NbChat"] = Config(_with_locks(dict(layers["NbChat"]), site))
-    found = _made(layers, arguments)
-    _refuse_locked(site, arguments)
-    found.explicit = frozenset({*environment, *layered, *arguments} - {*site.locks})
-    found.origins = _origins(site, environment, layered, arguments)
-    found.locks = site.locks
-    return found
-
-
-def refuse_locked(**values: Any) -> None:
-    """Raise ConfigError, naming the file, if a site locks another value."""
-    _refuse_locked(read_site(), values)
-
-
-def is_locked(name: str) -> bool:
-    """Whether a site file locks a setting."""
-    return name in read_site().locks
-
-
 def unknown_setting(*names: str) -> str:
     """One line about names that are not in the table."""
     return f"unknown setting: {', '.join(names)}. Choose one of: {', '.join(TABLE)}"
+
+
+def locked_line(name: str, value: object, path: Path) -> str:
+    """One line about a change that a lock refuses."""
+    shown = without_login(value) if isinstance(value, str) else value
+    return f"{name} is locked to {shown!r} by {path}; it cannot be changed here"
 
 
 def without_login(text: str) -> str:
@@ -407,63 +374,3 @@ def _meaning(row: Setting) -> str:
     if not isinstance(row.trait, Enum):
         return row.help
     return f"{row.help} One of: {', '.join(map(str, row.trait.values or ()))}."
-
-
-def _refuse_locked(site: Site, values: Mapping[str, Any]) -> None:
-    locked = {name: path for name, path in site.locks.items() if name in values}
-    if not locked:
-        return
-    in_force = _made(Config({"NbChat": dict(site.values)}), {})
-    for name, path in locked.items():
-        if values[name] != getattr(in_force, name):
-            raise ConfigError(_locked_line(name, getattr(in_force, name), path))
-
-
-def _refuse_unknown_locks(site: Site) -> None:
-    """Refuse a misspelled lock, which would leave the setting open."""
-    for name, path in site.locks.items():
-        if name not in TABLE:
-            raise ConfigError(f"{path} locks {name!r}: {unknown_setting(name)}")
-
-
-def _made(layers: Config, arguments: Mapping[str, Any]) -> NbChat:
-    try:
-        return NbChat(config=layers, **arguments)
-    except (TraitError, ValueError) as error:
-        raise ConfigError(" ".join(str(error).split())) from error
-
-
-def _environment() -> dict[str, DeferredConfigString]:
-    found = {row.name: os.environ.get(row.variable) for row in TABLE.values()}
-    return {name: DeferredConfigString(text) for name, text in found.items() if text}
-
-
-def _with_locks(values: dict[str, Any], site: Site) -> dict[str, Any]:
-    """The values with locked ones replaced by the site's; logs a warning for each."""
-    for name, path in site.locks.items():
-        if name in values and values[name] != site.values.get(name):
-            logger.warning("another value of %s has no effect: %s locks it", name, path)
-        values.pop(name, None)
-    return values | {n: v for n, v in site.values.items() if n in site.locks}
-
-
-def _origins(
-    site: Site,
-    environment: Mapping[str, object],
-    layered: Mapping[str, object],
-    arguments: Mapping[str, object],
-) -> dict[str, str]:
-    """The layer that set each value; the later ones win."""
-    found = (
-        {name: f"site file {path}" for name, path in site.origins.items()}
-        | {name: f"environment variable {TABLE[name].variable}" for name in environment}
-        | dict.fromkeys(layered, "IPython's configuration")
-        | dict.fromkeys(arguments, "code")
-    )
-    setters = {**site.locks, **site.origins}
-    return found | {name: f"site file {setters[name]}" for name in site.locks}
-
-
-def _locked_line(name: str, value: object, path: Path) -> str:
-    shown = without_login(value) if isinstance(value, str) else value
-    return f"{name} is locked to {shown!r} by {path}; it cannot be changed here"

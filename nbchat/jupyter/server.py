@@ -29,7 +29,7 @@ from tornado.web import HTTPError, authenticated
 
 import nbchat
 from nbchat.chat.control_socket import send_action
-from nbchat.config.settings import settings
+from nbchat.config.layers import settings
 from nbchat.errors import (
     ChatUnreachable,
     ConfigError,

@@ -12,8 +12,9 @@ from nbchat.chat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import PRESETS
 from nbchat.config.factory import build_agent
+from nbchat.config.layers import settings
 from nbchat.config.live_changes import LiveSettings
-from nbchat.config.settings import MODEL_SETTINGS, TABLE, settings
+from nbchat.config.settings import MODEL_SETTINGS, TABLE
 from nbchat.errors import ConfigError, NbchatError, StoreError
 from nbchat.providers.openai import OpenAIProvider
 from nbchat.storage.store import SessionStore

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from nbchat.config.layers import settings
 from nbchat.config.preferences import settings_in_force, with_preferences
-from nbchat.config.settings import MODEL_SETTINGS, TABLE, settings
+from nbchat.config.settings import MODEL_SETTINGS, TABLE
 from nbchat.storage.store import SessionStore
 
 MODEL = "openai:gpt-5-mini"

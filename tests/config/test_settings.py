@@ -1,6 +1,5 @@
 """The table of settings, what is made from it, and the layers that set values."""
 
-import json
 import os
 import re
 import subprocess
@@ -9,27 +8,15 @@ from inspect import signature
 from pathlib import Path
 
 import pytest
-from traitlets.config import Config
 
 from nbchat.agent.agent import Agent
 from nbchat.cli.main import main
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import Policy
+from nbchat.config.layers import settings
 from nbchat.config.live_changes import APPLY
-from nbchat.config.settings import TABLE, NbChat, Setting, settings
+from nbchat.config.settings import TABLE, NbChat, Setting
 from nbchat.errors import ConfigError
-
-
-@pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "jupyter-config" / "nbchat_config.d"
-    folder.mkdir(parents=True)
-    return folder
-
-
-def write(folder: Path, name: str, **values: object) -> None:
-    (folder / name).write_text(json.dumps({"NbChat": values}))
-
 
 OWNERS = {"policy": Policy, "engine": CompactionEngine, "agent": Agent}
 
@@ -68,34 +55,6 @@ def test_the_readme_lists_exactly_the_table(capsys):
     assert capsys.readouterr().out in readme, hint
 
 
-def test_each_layer_overrides_the_one_below(site, monkeypatch):
-    assert settings().max_steps == 50
-    write(site, "50-site.json", max_steps=10, policy="single-summary")
-    assert settings().max_steps == 10
-    monkeypatch.setenv("NBCHAT_MAX_STEPS", "20")
-    assert settings().max_steps == 20
-    ipython = Config({"NbChat": {"max_steps": 30}})
-    assert settings(ipython).max_steps == 30
-    assert settings(ipython, max_steps=40).max_steps == 40
-
-
-def test_site_files_are_merged_by_name_across_folders(tmp_path, monkeypatch):
-    system = tmp_path / "system"
-    monkeypatch.setenv("JUPYTER_CONFIG_PATH", str(system))
-    user = tmp_path / "jupyter-config"
-    for folder in (system, user):
-        (folder / "nbchat_config.d").mkdir(parents=True)
-    write(user / "nbchat_config.d", "90-last.json", max_steps=9)
-    write(system / "nbchat_config.d", "50-site.json", max_steps=5)  # listed first
-    assert settings().max_steps == 9
-
-
-def test_later_site_files_win(site):
-    write(site, "10-a.json", model="local:smollm2", max_steps=1)
-    write(site, "20-b.json", max_steps=2)
-    assert (settings().model, settings().max_steps) == ("local:smollm2", 2)
-
-
 @pytest.mark.parametrize(
     ("values", "message"),
     [
@@ -112,18 +71,6 @@ def test_a_bad_setting_is_named_in_one_line(values, message):
     with pytest.raises(ConfigError, match=re.escape(message)) as refused:
         settings(**values)
     assert "\n" not in str(refused.value)
-
-
-def test_a_bad_environment_variable_is_named_too(monkeypatch):
-    monkeypatch.setenv("NBCHAT_MAX_STEPS", "a few")
-    with pytest.raises(ConfigError, match="a few"):
-        settings()
-
-
-def test_a_site_file_that_is_not_json_is_named(site):
-    (site / "10-broken.json").write_text("{")
-    with pytest.raises(ConfigError, match=r"10-broken\.json is not JSON"):
-        settings()
 
 
 NEW_ROW = """
@@ -146,7 +93,7 @@ exec(before + {NEW_ROW!r} + mark + after, module.__dict__)
 from nbchat.cli.main import main
 from nbchat.config.factory import build_agent
 from nbchat.config.live_changes import LiveSettings
-from nbchat.config.settings import settings
+from nbchat.config.layers import settings
 from nbchat.jupyter.panel.queries.choices import settings_list
 from nbchat.storage.store import SessionStore
 

@@ -10,7 +10,7 @@ from nbchat.chat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import Policy
 from nbchat.config.factory import build_agent
-from nbchat.config.settings import settings
+from nbchat.config.layers import settings
 from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.search import BUDGET_TOKENS, TOOL_NAME, find
 from nbchat.conversation.session import Session

@@ -37,7 +37,8 @@ from nbchat.compaction.policies import PRESETS
 from nbchat.compaction.summarizer.structured import rendered
 from nbchat.compaction.summary_entry import CUT_OFF, OPENING
 from nbchat.config.factory import build_agent, build_engine, recorder
-from nbchat.config.settings import NbChat, settings
+from nbchat.config.layers import settings
+from nbchat.config.settings import NbChat
 from nbchat.conversation.entries import FAILED, Compaction, Entry
 from nbchat.conversation.events import (
     Compacted,

@@ -28,7 +28,7 @@ from nbchat.chat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.markup import story
 from nbchat.config.factory import build_agent, build_engine, recorder
-from nbchat.config.settings import settings
+from nbchat.config.layers import settings
 from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.events import (
     Compacted,

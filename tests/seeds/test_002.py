@@ -31,7 +31,7 @@ from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.markup import facts_of, story
 from nbchat.compaction.triggers.context_breakdown import context_state
 from nbchat.config.factory import build_engine, recorder
-from nbchat.config.settings import settings
+from nbchat.config.layers import settings
 from nbchat.conversation.entries import Entry, Usage
 from nbchat.conversation.events import (
     Compacted,

@@ -47,9 +47,10 @@ from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.markup import story
 from nbchat.compaction.policies import PRESETS
 from nbchat.config.factory import build_agent, recorder
+from nbchat.config.layers import settings
 from nbchat.config.live_changes import apply_setting
 from nbchat.config.preferences import with_preferences
-from nbchat.config.settings import NbChat, settings
+from nbchat.config.settings import NbChat
 from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.events import (
     Compacted,

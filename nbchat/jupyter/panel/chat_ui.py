@@ -320,7 +320,7 @@ class OwnCommands:
     def store(self) -> "SessionStore":
         """The store of the sessions; one for the panel's whole life."""
         # Late: settings and store load while the panel can be seen already.
-        from nbchat.config.settings import settings  # noqa: PLC0415
+        from nbchat.config.layers import settings  # noqa: PLC0415
         from nbchat.storage.store import SessionStore  # noqa: PLC0415
 
         with self._opening:

@@ -1,4 +1,4 @@
-"""Site files: locks hold against every other layer."""
+"""Layers override each other in their order; locks of a site hold against all."""
 
 import json
 import re
@@ -13,8 +13,9 @@ from traitlets.config import Config
 from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
 from nbchat.config.factory import build_agent
+from nbchat.config.layers import settings
 from nbchat.config.preferences import settings_in_force, with_preferences
-from nbchat.config.settings import TABLE, NbChat, settings
+from nbchat.config.settings import TABLE, NbChat
 from nbchat.errors import ConfigError
 from nbchat.providers.openai import OpenAIProvider
 from nbchat.storage.store import SessionStore
@@ -216,3 +217,56 @@ def test_the_packaged_site_file_repeats_defaults_of_the_table():
     folder = Path(__file__).parents[2] / "jupyter-config" / "nbchat_config.d"
     values = json.loads((folder / "10-defaults.json").read_text())["NbChat"]
     assert values == {name: TABLE[name].default for name in values}
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "jupyter-config" / "nbchat_config.d"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def write_values(folder: Path, name: str, **values: object) -> None:
+    (folder / name).write_text(json.dumps({"NbChat": values}))
+
+
+def test_each_layer_overrides_the_one_below(site, monkeypatch):
+    assert settings().max_steps == 50
+    write_values(site, "50-site.json", max_steps=10, policy="single-summary")
+    assert settings().max_steps == 10
+    monkeypatch.setenv("NBCHAT_MAX_STEPS", "20")
+    assert settings().max_steps == 20
+    ipython = Config({"NbChat": {"max_steps": 30}})
+    assert settings(ipython).max_steps == 30
+    assert settings(ipython, max_steps=40).max_steps == 40
+
+
+def test_site_files_are_merged_by_name_across_folders(tmp_path, monkeypatch):
+    system = tmp_path / "system"
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", str(system))
+    user = tmp_path / "jupyter-config"
+    for folder in (system, user):
+        (folder / "nbchat_config.d").mkdir(parents=True)
+    write_values(user / "nbchat_config.d", "90-last.json", max_steps=9)
+    write_values(
+        system / "nbchat_config.d", "50-site.json", max_steps=5
+    )  # listed first
+    assert settings().max_steps == 9
+
+
+def test_later_site_files_win(site):
+    write_values(site, "10-a.json", model="local:smollm2", max_steps=1)
+    write_values(site, "20-b.json", max_steps=2)
+    assert (settings().model, settings().max_steps) == ("local:smollm2", 2)
+
+
+def test_a_bad_environment_variable_is_named_too(monkeypatch):
+    monkeypatch.setenv("NBCHAT_MAX_STEPS", "a few")
+    with pytest.raises(ConfigError, match="a few"):
+        settings()
+
+
+def test_a_site_file_that_is_not_json_is_named(site):
+    (site / "10-broken.json").write_text("{")
+    with pytest.raises(ConfigError, match=r"10-broken\.json is not JSON"):
+        settings()

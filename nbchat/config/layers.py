@@ -1,0 +1,180 @@
+"""Merge the layers that set values: site files, environment, IPython, code.
+
+The later ones win: packaged default, site files, what `/set` stored (see
+`preferences`), `NBCHAT_*` environment variables, IPython's configuration and
+`%config NbChat.x = ...`, arguments in code. A locked setting keeps the site's value.
+
+Site files are `nbchat_config.d/*.json` in Jupyter's config folders:
+
+    {"NbChat": {"policy": "tiered"}, "locked": ["policy"]}
+
+They are merged in the order of their names; of two files with the same name, the one in
+the folder that Jupyter lists first wins. Only the folder that locks a setting, and
+folders that Jupyter lists after it (environment and system), can set its value: a
+user's own files cannot.
+"""
+
+import json
+import logging
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jupyter_core.paths import jupyter_config_path
+from traitlets import TraitError
+from traitlets.config import Config
+from traitlets.config.loader import DeferredConfigString
+
+from nbchat.config.settings import TABLE, NbChat, locked_line, unknown_setting
+from nbchat.errors import ConfigError
+
+logger = logging.getLogger(__name__)
+
+FOLDER = "nbchat_config.d"
+
+
+@dataclass(frozen=True, slots=True)
+class SiteFile:
+    """One file: its values, and the settings it locks."""
+
+    path: Path
+    rank: int
+    """Index of its folder in Jupyter's list; the system's folder is last."""
+    values: Mapping[str, Any]
+    locked: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """All site files, merged."""
+
+    values: Mapping[str, Any]
+    origins: Mapping[str, Path]
+    """The file that sets each value."""
+    locks: Mapping[str, Path]
+    """The file that locks each locked setting."""
+
+
+def settings(config: Config | None = None, **arguments: Any) -> NbChat:
+    """The settings in force, all layers merged; raises ConfigError naming a bad one."""
+    if unknown := set(arguments) - TABLE.keys():
+        raise ConfigError(unknown_setting(*sorted(unknown)))
+    site = read_site()
+    _refuse_unknown_locks(site)
+    environment, layered = _environment(), dict((config or Config()).get("NbChat", {}))
+    layers = Config({"NbChat": {**site.values, **environment}})
+    layers.merge(config or Config())
+    layers["NbChat"] = Config(_with_locks(dict(layers["NbChat"]), site))
+    found = _made(layers, arguments)
+    _refuse_locked(site, arguments)
+    found.explicit = frozenset({*environment, *layered, *arguments} - {*site.locks})
+    found.origins = _origins(site, environment, layered, arguments)
+    found.locks = site.locks
+    return found
+
+
+def refuse_locked(**values: Any) -> None:
+    """Raise ConfigError, naming the file, if a site locks another value."""
+    _refuse_locked(read_site(), values)
+
+
+def is_locked(name: str) -> bool:
+    """Whether a site file locks a setting."""
+    return name in read_site().locks
+
+
+def read_site() -> Site:
+    """Read and merge all site files; raises ConfigError naming a broken file."""
+    folders = list(enumerate(dict.fromkeys(jupyter_config_path())))
+    files = [
+        _read(path, rank)
+        for rank, folder in reversed(folders)
+        for path in Path(folder, FOLDER).glob("*.json")
+    ]
+    return _merged(sorted(files, key=lambda file: file.path.name))
+
+
+def _refuse_locked(site: Site, values: Mapping[str, Any]) -> None:
+    locked = {name: path for name, path in site.locks.items() if name in values}
+    if not locked:
+        return
+    in_force = _made(Config({"NbChat": dict(site.values)}), {})
+    for name, path in locked.items():
+        if values[name] != getattr(in_force, name):
+            raise ConfigError(locked_line(name, getattr(in_force, name), path))
+
+
+def _refuse_unknown_locks(site: Site) -> None:
+    """Refuse a misspelled lock, which would leave the setting open."""
+    for name, path in site.locks.items():
+        if name not in TABLE:
+            raise ConfigError(f"{path} locks {name!r}: {unknown_setting(name)}")
+
+
+def _made(layers: Config, arguments: Mapping[str, Any]) -> NbChat:
+    try:
+        return NbChat(config=layers, **arguments)
+    except (TraitError, ValueError) as error:
+        raise ConfigError(" ".join(str(error).split())) from error
+
+
+def _environment() -> dict[str, DeferredConfigString]:
+    found = {row.name: os.environ.get(row.variable) for row in TABLE.values()}
+    return {name: DeferredConfigString(text) for name, text in found.items() if text}
+
+
+def _with_locks(values: dict[str, Any], site: Site) -> dict[str, Any]:
+    """The values with locked ones replaced by the site's; logs a warning for each."""
+    for name, path in site.locks.items():
+        if name in values and values[name] != site.values.get(name):
+            logger.warning("another value of %s has no effect: %s locks it", name, path)
+        values.pop(name, None)
+    return values | {n: v for n, v in site.values.items() if n in site.locks}
+
+
+def _origins(
+    site: Site,
+    environment: Mapping[str, object],
+    layered: Mapping[str, object],
+    arguments: Mapping[str, object],
+) -> dict[str, str]:
+    """The layer that set each value; the later ones win."""
+    found = (
+        {name: f"site file {path}" for name, path in site.origins.items()}
+        | {name: f"environment variable {TABLE[name].variable}" for name in environment}
+        | dict.fromkeys(layered, "IPython's configuration")
+        | dict.fromkeys(arguments, "code")
+    )
+    setters = {**site.locks, **site.origins}
+    return found | {name: f"site file {setters[name]}" for name in site.locks}
+
+
+def _merged(files: Iterable[SiteFile]) -> Site:
+    files = list(files)
+    locks: dict[str, SiteFile] = {}
+    for file in sorted(files, key=lambda file: file.rank):
+        locks |= dict.fromkeys(file.locked, file)
+    values: dict[str, Any] = {}
+    origins: dict[str, Path] = {}
+    for file in files:
+        for name, value in file.values.items():
+            if name not in locks or file.rank >= locks[name].rank:
+                values[name], origins[name] = value, file.path
+    return Site(values, origins, {name: file.path for name, file in locks.items()})
+
+
+def _read(path: Path, rank: int) -> SiteFile:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        values, locked = dict(found.get("NbChat", {})), found.get("locked", [])
+    except (OSError, ValueError, AttributeError, TypeError, RecursionError) as error:
+        raise ConfigError(
+            f'{path} is not JSON of the form {{"NbChat": {{...}}}}: {error}'
+        ) from error
+    if not isinstance(locked, list) or not all(isinstance(n, str) for n in locked):
+        raise ConfigError(
+            f'{path}: "locked" must be a list of names, as in ["policy"], not {locked}'
+        )
+    return SiteFile(path, rank, values, tuple(locked))
