@@ -9,7 +9,7 @@ from nbchat.agent.agent import Agent
 from nbchat.chat.attachments.mentions import not_mentioned
 from nbchat.chat.runner import ChatEvent, CommandReplied
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.markup import story
+from nbchat.compaction.markup import summary_text
 from nbchat.compaction.policies import PRESETS
 from nbchat.compaction.triggers.context_breakdown import ContextUsage
 from nbchat.config.factory import recorder
@@ -354,7 +354,7 @@ def _edit(agent: Agent, text: str, _stop: Stop) -> Reply:
     if text:
         return agent.edit_compaction(text)
     compaction = agent.session.compaction
-    return story(compaction.summary) if compaction else "there is no summary to edit"
+    return summary_text(compaction.summary) if compaction else "no summary to edit"
 
 
 def _regenerate(agent: Agent, focus: str, stop: Stop) -> Reply:

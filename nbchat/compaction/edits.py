@@ -1,7 +1,7 @@
-"""How a compaction is changed afterwards: undone, redone, edited, written anew.
+"""Change compactions: undo, redo, edit, regenerate; exclude and include messages.
 
-A change is one more record of the same id, for the caller to append. The compactions in
-force are a stack: what came last is undone first, and redone last.
+Each function returns one more record with the same id, for the agent to append. The
+compactions in force are a stack: the last one is undone first and redone last.
 """
 
 from collections.abc import Sequence
@@ -26,9 +26,9 @@ from nbchat.providers.tokens import TokenCounter
 
 
 def undo(session: Session) -> Compaction | None:
-    """The record that takes back the newest compaction in force; None without one.
+    """The record that undoes the newest compaction in force; None without one.
 
-    Whatever was done to it, an edit or a summary written anew, goes with it.
+    Its edits and regenerated summaries are undone with it.
     """
     active = [each for each in session.active_compactions if not each.is_immediate]
     if not active:
@@ -37,11 +37,11 @@ def undo(session: Session) -> Compaction | None:
 
 
 def redo(session: Session) -> Compaction | None:
-    """The record that brings back what was undone last; None when there is nothing.
+    """The record that redoes the last undone compaction; None when there is none.
 
-    Whatever was compacted or changed after the undo stands, and ends what can be
-    redone; turns do not, nor outputs that came shortened. A compaction whose entries
-    were changed cannot come back.
+    A compaction or a change after the undo ends what can be redone; turns do not, nor
+    do outputs that were shortened at once. A compaction whose entries were changed
+    cannot be redone.
     """
     undone = _undone(session.compactions)
     versions = (
@@ -56,16 +56,16 @@ def redo(session: Session) -> Compaction | None:
 def edit(
     session: Session, text: str, *, counter: TokenCounter, usable_tokens: int | None
 ) -> Compaction:
-    """The record in which a person's text tells the story; the facts block stays.
+    """The record in which `text` replaces the summary; the facts stay.
 
     Its `reason` says so when the text is larger than what it replaces. Raises
-    CompactionError when there is no summary, the text is blank, or it would leave the
-    model nothing of the `usable_tokens` of its window.
+    CompactionError when there is no summary, when the text is blank, or when it would
+    fill the `usable_tokens` of the window.
     """
     record = summary_in_force(session)
     if not text.strip():
         raise CompactionError("empty", "the summary would be empty")
-    entry = _with_story(record.entry, text)
+    entry = _with_summary(record.entry, text)
     size = counter.count_entry(entry)
     before = counter.count_entries(_covered(session, record))
     if usable_tokens is not None and size >= usable_tokens:
@@ -94,10 +94,10 @@ def edit(
 def plan_again(
     session: Session, policy: Policy, *, focus: str, counter: TokenCounter
 ) -> Plan:
-    """The plan to write the summary in force anew, from what its compaction saw.
+    """The plan to regenerate the summary in force from the same entries.
 
-    As in every plan, outputs that were pruned are whole in it.
-    Raises CompactionError when there is none.
+    Like every plan it covers pruned outputs whole. Raises CompactionError without a
+    summary.
     """
     record = summary_in_force(session)
     covered = _covered(session, record)
@@ -120,7 +120,7 @@ def plan_again(
 def regenerated(
     session: Session, attempt: Compaction, *, counter: TokenCounter
 ) -> Compaction:
-    """The record of a summary written anew; a failed attempt changes nothing."""
+    """The record of a regenerated summary; a failed attempt is returned as it is."""
     if not attempt.is_active:
         return attempt
     record = summary_in_force(session)
@@ -133,42 +133,71 @@ def regenerated(
     )
 
 
+def exclude(session: Session, index: int, policy: Policy) -> Compaction:
+    """The record that excludes the message at an index, without token figures.
+
+    Raises NbchatError for what the model does not see anyway, and for calls.
+    """
+    if not 0 <= index < len(session.transcript):
+        raise NbchatError(f"there is no message {index}; /recall shows the numbers")
+    if not session.transcript[index].can_be_excluded:
+        raise NbchatError(
+            f"message {index} is a tool call or thinking; exclude the call's result, "
+            "or the answer, whose thinking is excluded with it"
+        )
+    _check_visible(session, index)
+    if index in session.excluded:
+        raise NbchatError(f"message {index} is excluded already")
+    indices = sorted([index, *_thinking(session.transcript, index)])
+    pruning = Pruning(tuple((each, EXCLUDED_TEXT) for each in indices))
+    record = record_of(session, pruning, policy, trigger=EXCLUDED)
+    return replace(record, start=index)
+
+
+def include(session: Session, index: int) -> Compaction:
+    """The record that includes an excluded message again; raises NbchatError."""
+    record = session.excluded.get(index)
+    if record is None:
+        raise NbchatError(f"message {index} is not excluded")
+    _check_visible(session, index)
+    return replace(record, status="undone", committed_at=len(session.transcript))
+
+
 def summary_in_force(session: Session) -> Compaction:
-    """The compaction whose summary is seen; raises CompactionError without one."""
+    """The compaction whose summary the model sees; raises CompactionError."""
     if session.compaction is None:
-        raise CompactionError("none", "there is no summary in force")
+        raise CompactionError("none", "there is no summary")
     return session.compaction
 
 
-def paid(session: Session, record_id: str) -> Usage:
-    """What all requests under an id have cost until now."""
+def cost_so_far(session: Session, record_id: str) -> Usage:
+    """The usage of all requests under an id."""
     costs = (
         each.cost for each in reversed(session.compactions) if each.id == record_id
     )
     return next(costs, Usage())
 
 
-def _with_story(entry: Entry, text: str) -> Entry:
-    """A summary entry that tells another story and keeps its facts."""
+def _with_summary(entry: Entry, text: str) -> Entry:
+    """A summary entry with another summary and the same facts."""
     _, _, facts = entry.content.partition("</summary>")
     return entry._replace(content=f"<summary>\n{escape(text)}\n</summary>{facts}")
 
 
 def _covered(session: Session, record: Compaction) -> list[Entry]:
-    """What the model saw of the covered entries before this compaction."""
+    """The covered entries as the model saw them before this compaction."""
     others = [each for each in session.active_compactions if each.id != record.id]
     return apply_compactions(session.transcript[: record.stop], others)
 
 
 def _as_of_now(session: Session, record: Compaction) -> Compaction:
-    """One more record of a compaction: what was counted before it is history."""
-    return replace(
-        record, cost=paid(session, record.id), committed_at=len(session.transcript)
-    )
+    """The record committed now, so that earlier usage does not count."""
+    cost = cost_so_far(session, record.id)
+    return replace(record, cost=cost, committed_at=len(session.transcript))
 
 
 def _undone(records: Sequence[Compaction]) -> list[str]:
-    """The ids that can be redone, the last one first to come."""
+    """The ids that can be redone, the next one last."""
     ids: list[str] = []
     for record in records:
         if record.is_immediate:
@@ -185,54 +214,24 @@ def _tokens_after(record: Compaction, entry: Entry, counter: TokenCounter) -> in
     return max(0, record.tokens_after + grown)
 
 
-def exclude(session: Session, place: int, policy: Policy) -> Compaction:
-    """The record that leaves out what stands at a place, its figures to come.
-
-    Raises NbchatError for what the model does not see anyway, and for calls.
-    """
-    if not 0 <= place < len(session.transcript):
-        raise NbchatError(f"nothing was said at {place}; /recall shows the places")
-    if not session.transcript[place].can_be_excluded:
-        raise NbchatError(
-            f"at {place} stands a call or a thought; leave out the call's result, "
-            "or the answer, with which its thoughts go"
-        )
-    _check_seen(session, place)
-    if place in session.excluded:
-        raise NbchatError(f"what stands at {place} is left out already")
-    places = sorted([place, *_thoughts(session.transcript, place)])
-    pruning = Pruning(tuple((each, EXCLUDED_TEXT) for each in places))
-    record = record_of(session, pruning, policy, trigger=EXCLUDED)
-    return replace(record, start=place)
-
-
-def include(session: Session, place: int) -> Compaction:
-    """The record that takes it in again; raises NbchatError if it was not left out."""
-    record = session.excluded.get(place)
-    if record is None:
-        raise NbchatError(f"what stands at {place} was not left out")
-    _check_seen(session, place)
-    return replace(record, status="undone", committed_at=len(session.transcript))
-
-
-def _thoughts(transcript: Sequence[Entry], place: int) -> list[int]:
-    """Where the thoughts stand of the message that an answer is part of."""
-    if not transcript[place].is_answer:
+def _thinking(transcript: Sequence[Entry], index: int) -> list[int]:
+    """Indices of the thinking in the message of an answer."""
+    if not transcript[index].is_answer:
         return []
-    message = message_at(transcript, place)
-    thoughts = (at for at in message if transcript[at].role == "thinking")
-    return [at for at in thoughts if not _is_signature(transcript, at)]
+    message = message_at(transcript, index)
+    thinking = (at for at in message if transcript[at].role == "thinking")
+    return [at for at in thinking if not _is_signature(transcript, at)]
 
 
-def _is_signature(transcript: Sequence[Entry], place: int) -> bool:
-    """Whether a thought has no words: it signs the call after it, which needs it."""
-    after = transcript[place + 1 : place + 2]
-    return not transcript[place].content and any(entry.is_call for entry in after)
+def _is_signature(transcript: Sequence[Entry], index: int) -> bool:
+    """Whether thinking without text signs the call after it, which needs it."""
+    after = transcript[index + 1 : index + 2]
+    return not transcript[index].content and any(entry.is_call for entry in after)
 
 
-def _check_seen(session: Session, place: int) -> None:
-    if session.compaction is not None and place < session.compaction.stop:
+def _check_visible(session: Session, index: int) -> None:
+    if session.compaction is not None and index < session.compaction.stop:
         raise NbchatError(
-            f"what stands at {place} is folded: the model sees the summary instead, "
-            "which /edit changes and /undo takes back"
+            f"message {index} is compacted: the model sees the summary instead, "
+            "which /edit changes and /undo removes"
         )

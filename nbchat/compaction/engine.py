@@ -10,31 +10,32 @@ from threading import Event as Flag
 
 from nbchat.compaction import edits
 from nbchat.compaction.plan import Plan, make_plan
-from nbchat.compaction.policies import Policy
+from nbchat.compaction.policies import Policy, ShapeChoice
 from nbchat.compaction.pruning.pruner import (
     TARGET_SHARE,
     make_pruning,
     newest_shortened,
     record_of,
 )
-from nbchat.compaction.summarizer.budgets import COUNT_ERROR, COUNT_MARGIN, Sizes
 from nbchat.compaction.summarizer.prompts import Assignment, prompt_of
-from nbchat.compaction.summarizer.strategies import (
-    HARD_TRIGGERS,
-    Chat,
-    Model,
-    ShapeChoice,
-    Writer,
-    make_draft,
-    writers,
+from nbchat.compaction.summarizer.requests import (
+    COUNT_ERROR,
+    COUNT_MARGIN,
+    Sizes,
+    plain_requests,
 )
 from nbchat.compaction.summarizer.summarize import (
+    HARD_TRIGGERS,
+    Chat,
+    ModelChoice,
     OnUsage,
     Outcome,
     Progress,
+    SummaryModel,
+    summary_models,
     write_summary,
 )
-from nbchat.compaction.summary_entry import LiveVariables, Replacement
+from nbchat.compaction.summary_entry import LiveVariables, SummaryBuilder
 from nbchat.compaction.triggers.context_tracker import ContextTracker
 from nbchat.compaction.triggers.triggers import Decision
 from nbchat.conversation.entries import (
@@ -68,11 +69,11 @@ class CompactionEngine:
         self,
         context_token_threshold: int | None = DEFAULT_THRESHOLD,
         summary_prompt: str | None = None,
-        summary_model: Model = None,
+        summary_model: ModelChoice = None,
         policy: str | Policy = "single-summary",
         *,
         info: ModelInfo | None = None,
-        fallback_model: Model = None,
+        fallback_model: ModelChoice = None,
         summary_shape: ShapeChoice = "auto",
         live_variables: LiveVariables | None = None,
         encoding: str = "",
@@ -165,27 +166,23 @@ class CompactionEngine:
         )
 
     def create_summary_request(self, plan: Plan, *, refusal: str = "") -> Request:
-        """The request that asks for the `<summary>` of a plan's entries, plain.
+        """The plain request for the summary of a plan's entries.
 
-        Of a conversation too long for one request it is the first part's. `refusal`
-        says why an earlier answer was refused.
+        It holds the first part of a conversation that is too long for one request.
+        `refusal` is why an earlier answer was refused.
         """
-        model = self.summary_model
-        info = (
-            self.tracker.info
-            if model is None or isinstance(model, str)
-            else model.info()
-        )
+        choice, tracker = self.summary_model, self.tracker
+        info = tracker.info
+        if choice is not None and not isinstance(choice, str):
+            info = choice.info()
         assignment = self._assignment(plan)
-        draft = make_draft(
+        requests = plain_requests(
             assignment,
-            Sizes(info, self.tracker.counter),
-            rest=assignment.said,
-            previous=assignment.previous,
-            model=model if isinstance(model, str) else "",
+            Sizes(info, tracker.counter),
+            model=choice if isinstance(choice, str) else "",
         )
         reason = CompactionError("refused", refusal) if refusal else None
-        return draft.request(0, assignment.previous, reason)
+        return requests.request(0, assignment.previous, reason)
 
     def compact(
         self,
@@ -197,57 +194,59 @@ class CompactionEngine:
         base: Request | None = None,
         on_usage: OnUsage = lambda _usage: None,
     ) -> CompactionRun:
-        """The record of a compaction, done or failed, for the caller to append.
+        """Make the record of a compaction, done or failed, for the agent to append.
 
-        `base` is the chat's own next request; without it the summary is never asked for
-        in its place. `paid` is told what each answer has cost. Model, server and gate
-        faults end in a failed record, or, where the window is full, in a degraded one
-        that code has made. A stop or an interrupt passes through. The session is only
-        read.
+        `base` is the chat's own next request, which the summary request may share.
+        `on_usage` is called with the usage of each answer. Faults of models and servers
+        and refused answers end in a failed record or, where the window is full, in a
+        degraded one without a model. Stopped and interrupts pass through.
         """
-        asked = self._writers(session, provider, plan)
-        running = self._running(session, plan, asked[0].name if asked else "")
+        models = self._models(session, provider, plan)
+        running = self._running(session, plan, models[0].name if models else "")
         yield CompactionStarted(
             plan.trigger, running.messages, plan.tokens_before, running
         )
-        made = Replacement(
-            session, plan, self.policy, self.tracker.counter, self.live_variables
+        counter = self.tracker.counter
+        builder = SummaryBuilder(
+            session, plan, self.policy, counter, self.live_variables
         )
         if self.policy.summarizer == "extractive":
-            outcome = _without_model(made)
+            outcome = _without_model(builder)
         else:
             outcome = yield from write_summary(
-                self._assignment(plan, base),
-                asked,
-                entry_of=made.entry,
-                without_model=self._stand_ins(plan, made),
+                self._assignment(plan),
+                models,
+                entry_of=builder.entry,
+                without_model=self._fallbacks(plan, builder),
                 stop=stop,
+                base=base,
                 on_usage=on_usage,
             )
         return self._record(session, plan, running, outcome)
 
     def prune(self, session: Session, *, trigger: str = "manual") -> Compaction | None:
-        """The record that shortens old tool outputs; asks no model, costs nothing.
+        """The record that shortens old tool outputs; calls no model.
 
-        None when the policy does not prune and when a summary would still be due: too
-        little would come free, or the window would stay too full.
+        None when the policy does not prune, and when that would save too little or
+        leave the window too full.
         """
-        may_prune = self.policy.prunes and self.policy.verbosity != "debug"
+        policy, tracker = self.policy, self.tracker
+        may_prune = policy.prunes and policy.verbosity != "debug"
         if not may_prune or open_calls(session.history):
             return None
         pruning = make_pruning(
-            session, self.tracker.counter, protected=self.policy.protected_tools
+            session, tracker.counter, protected=policy.protected_tools
         )
-        before = self.tracker.context_tokens(session)
-        after = self.tracker.scaled(session, before, pruning.saved_tokens)
-        limit = self.tracker.limits.guard
+        before = tracker.context_tokens(session)
+        after = tracker.scaled(session, before, pruning.saved_tokens)
+        limit = tracker.limits.guard
         if not pruning.pays(before) or (limit and after > limit * TARGET_SHARE):
             return None
-        record = record_of(session, pruning, self.policy, trigger=trigger)
+        record = record_of(session, pruning, policy, trigger=trigger)
         return replace(record, tokens_before=before, tokens_after=after)
 
     def shorten(self, session: Session) -> Compaction | None:
-        """The record that shortens an output that just came; None where none should."""
+        """The record that shortens the newest output; None where it stays whole."""
         return newest_shortened(session, self.policy, self.tracker.counter)
 
     def exclude(self, session: Session, index: int) -> Compaction:
@@ -256,15 +255,11 @@ class CompactionEngine:
         Raises NbchatError for what cannot be excluded.
         """
         record = edits.exclude(session, index, self.policy)
-        entry, before = session.transcript[index], self.tracker.context_tokens(session)
-        seen_now, seen_then = (
-            session.history_since(index)[0],
-            entry.with_content(EXCLUDED_TEXT),
-        )
-        saved = self.tracker.counter.count_entry(
-            seen_now
-        ) - self.tracker.counter.count_entry(seen_then)
-        after = self.tracker.scaled(session, before, saved)
+        tracker = self.tracker
+        count, before = tracker.counter.count_entry, tracker.context_tokens(session)
+        excluded = session.transcript[index].with_content(EXCLUDED_TEXT)
+        saved = count(session.history_since(index)[0]) - count(excluded)
+        after = tracker.scaled(session, before, saved)
         return replace(record, tokens_before=before, tokens_after=after)
 
     def include(self, session: Session, index: int) -> Compaction:
@@ -275,26 +270,23 @@ class CompactionEngine:
         return edits.include(session, index)
 
     def undo(self, session: Session) -> Compaction | None:
-        """The record that takes back the newest compaction in force; None without."""
+        """The record that undoes the newest compaction in force; None without one."""
         return edits.undo(session)
 
     def redo(self, session: Session) -> Compaction | None:
-        """The record that brings back what was undone last, if nothing came after."""
+        """The record that redoes the last undone compaction; None without one."""
         return edits.redo(session)
 
     def edit(self, session: Session, text: str) -> Compaction:
-        """The record in which a person's text replaces the story; the facts stay.
+        """The record in which `text` replaces the summary; the facts stay.
 
         Raises CompactionError when there is no summary or the text cannot be one.
         """
-        window, taken = (
-            self.tracker.info.window,
-            self.tracker.fixed_tokens + self.tracker.info.output_reserve,
-        )
-        usable = None if window is None else window - taken
-        return edits.edit(
-            session, text, counter=self.tracker.counter, usable_tokens=usable
-        )
+        info, counter = self.tracker.info, self.tracker.counter
+        usable = None
+        if info.window is not None:
+            usable = info.window - self.tracker.fixed_tokens - info.output_reserve
+        return edits.edit(session, text, counter=counter, usable_tokens=usable)
 
     def regenerate(
         self,
@@ -305,19 +297,18 @@ class CompactionEngine:
         stop: Flag | None = None,
         on_usage: OnUsage = lambda _usage: None,
     ) -> CompactionRun:
-        """The record of the summary in force written anew, from what it was made of.
+        """Make the record of a new summary of the same entries.
 
         A failed one leaves the old summary in force. Raises CompactionError when there
-        is none.
+        is no summary.
         """
-        plan = edits.plan_again(
-            session, self.policy, focus=focus, counter=self.tracker.counter
-        )
-        work = self.compact(session, provider, plan, stop=stop, on_usage=on_usage)
-        attempt = yield from work
-        return edits.regenerated(session, attempt, counter=self.tracker.counter)
+        counter = self.tracker.counter
+        plan = edits.plan_again(session, self.policy, focus=focus, counter=counter)
+        run = self.compact(session, provider, plan, stop=stop, on_usage=on_usage)
+        attempt = yield from run
+        return edits.regenerated(session, attempt, counter=counter)
 
-    def _assignment(self, plan: Plan, base: Request | None = None) -> Assignment:
+    def _assignment(self, plan: Plan) -> Assignment:
         return Assignment(
             plan.covered,
             tokens=plan.tokens_covered,
@@ -326,55 +317,52 @@ class CompactionEngine:
             prompt=prompt_of(self.policy, self.summary_prompt or ""),
             is_structured=self.policy.summarizer == "structured",
             focus=plan.focus,
-            base=base,
         )
 
-    def _stand_ins(self, plan: Plan, made: Replacement) -> list[Callable[[], Entry]]:
-        """What code can put in a summary's place, the best first; none if it waits."""
+    def _fallbacks(
+        self, plan: Plan, builder: SummaryBuilder
+    ) -> list[Callable[[], Entry]]:
+        """Summaries without a model, the best first; none if the policy waits."""
         is_hard = plan.trigger in HARD_TRIGGERS
         waits = plan.trigger == "window" and self.policy.on_failure == "wait"
-        return [made.stand_in, made.cut_off] if is_hard and not waits else []
-
-    def _writers(
-        self, session: Session, provider: Provider, plan: Plan
-    ) -> list[Writer]:
-        """Whom to ask, in order; nobody where code writes, or who has kept failing."""
-        if self.policy.summarizer == "extractive" or not self.tracker.answers_allowed(
-            plan.trigger
-        ):
+        if waits or not is_hard:
             return []
-        return writers(
-            self._chat(session, provider, plan),
-            self.summary_model,
-            self.fallback_model,
-            self.summary_shape,
-        )
+        return [builder.extract_entry, builder.omission_entry]
 
-    def _chat(self, session: Session, provider: Provider, plan: Plan) -> Chat:
+    def _models(
+        self, session: Session, provider: Provider, plan: Plan
+    ) -> list[SummaryModel]:
+        """The models to ask, in order; none after repeated failures."""
+        tracker, is_extractive = self.tracker, self.policy.summarizer == "extractive"
+        if is_extractive or not tracker.answers_allowed(plan.trigger):
+            return []
         usage = self._last_usage(session)
-        return Chat(
+        chat = Chat(
             provider,
-            self.tracker.info,
-            self.tracker.counter,
+            tracker.info,
+            tracker.counter,
             plan.trigger,
-            self.tracker.failures,
+            tracker.failures,
             usage,
             self._count_error(session, usage),
         )
+        shape = self.summary_shape
+        return summary_models(chat, self.summary_model, self.fallback_model, shape)
 
     def _count_error(self, session: Session, usage: Usage | None) -> float:
-        """By what the server counts more than is counted here, as it last reported.
+        """The server's last count divided by the local one, at most the known error.
 
-        Where it is more than ever measured, something else was counted, too.
+        A larger quotient means that something else was counted, too.
         """
         if usage is None or usage.is_estimated:
             return COUNT_ERROR
-        counted = self.tracker.fixed_tokens + self.tracker.history_tokens(session)
-        share = self.tracker.context_tokens(session) / max(counted, 1)
+        tracker = self.tracker
+        counted = tracker.fixed_tokens + tracker.history_tokens(session)
+        share = tracker.context_tokens(session) / max(counted, 1)
         return min(max(1.0, share) * COUNT_MARGIN, COUNT_ERROR)
 
     def _last_usage(self, session: Session) -> Usage | None:
-        """The usage of the last answer, if the model still sees what it saw then."""
+        """The usage of the last answer, if the history has not changed since."""
         records = (
             each
             for each in session.compactions
@@ -393,7 +381,7 @@ class CompactionEngine:
             stop=plan.stop,
             summary="",
             tokens_before=plan.tokens_before,
-            cost=edits.paid(session, plan.id),
+            cost=edits.cost_so_far(session, plan.id),
             model=model,
             trigger=plan.trigger,
             policy=self.policy.name,
@@ -406,13 +394,16 @@ class CompactionEngine:
     def _record(
         self, session: Session, plan: Plan, running: Compaction, outcome: Outcome
     ) -> Compaction:
-        """The record of how a compaction ended."""
-        entry = outcome.entry
+        """The record of a compaction that has ended."""
+        entry, tracker = outcome.entry, self.tracker
+        size = tracker.counter.count_entry(entry) if entry else 0
+        saved = plan.tokens_covered - size
+        after = tracker.scaled(session, plan.tokens_before, saved) if entry else 0
         return replace(
             running,
             summary=entry.content if entry else "",
-            tokens_after=self._tokens_after(session, plan, entry) if entry else 0,
-            summary_tokens=self.tracker.counter.count_entry(entry) if entry else 0,
+            tokens_after=after,
+            summary_tokens=size,
             cost=running.cost + outcome.cost,
             status=outcome.status,
             reason=outcome.reason,
@@ -421,14 +412,9 @@ class CompactionEngine:
             model=outcome.model or running.model,
         )
 
-    def _tokens_after(self, session: Session, plan: Plan, entry: Entry) -> int:
-        """The context after, by the measure of the context before."""
-        saved = plan.tokens_covered - self.tracker.counter.count_entry(entry)
-        return self.tracker.scaled(session, plan.tokens_before, saved)
 
-
-def _without_model(made: Replacement) -> Outcome:
+def _without_model(builder: SummaryBuilder) -> Outcome:
     try:
-        return Outcome(made.extractive_entry(), Usage(), "")
+        return Outcome(builder.extractive_entry(), Usage(), "")
     except CompactionError as error:
         return Outcome(None, Usage(), "", "failed", str(error), error.reason)

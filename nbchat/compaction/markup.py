@@ -1,4 +1,4 @@
-"""How a conversation is written down as data: tags that no text inside can forge."""
+"""Write entries as data for a model, inside tags that no text can forge."""
 
 import re
 from collections.abc import Iterable
@@ -13,37 +13,37 @@ _TAGS = re.compile(
 
 
 def escape(text: str) -> str:
-    """A text in which nothing can pass for one of our tags or a role marker."""
+    """Escape our tags and role markers in a text."""
     return _TAGS.sub("&lt;", text)
 
 
 def transcript(entries: Iterable[Entry]) -> str:
-    """Entries as one element a line, for a model to read and not to obey."""
+    """Entries as one element each, for a model to read and not to obey."""
     return "\n".join(map(_element, entries))
 
 
 def element(tag: str, text: str) -> str:
-    """A text between our tags; empty for an empty one."""
+    """A text between tags; empty for an empty one."""
     return f"<{tag}>\n{text}\n</{tag}>" if text else ""
 
 
 def summary_entry(text: str, facts: Iterable[str]) -> Entry:
-    """The entry that stands in for all that was covered: the story and the facts."""
+    """The entry that replaces covered entries: a summary and the facts."""
     lines = ["<summary>", escape(text), "</summary>"]
     if known := [escape(line) for line in facts]:
         lines += ["<facts>", *known, "</facts>"]
     return Entry("summary", "\n".join(lines))
 
 
-def story(content: str) -> str:
-    """The text inside a summary entry's tags, without the facts that code adds."""
+def summary_text(content: str) -> str:
+    """The text of a summary entry, without tags and facts."""
     _, opened, rest = content.partition("<summary>")
     text, closed, _ = rest.partition("</summary>")
     return text.strip() if opened and closed else content
 
 
-def facts_of(content: str) -> list[str]:
-    """The lines that code has kept in a summary entry."""
+def summary_facts(content: str) -> list[str]:
+    """The lines of facts in a summary entry."""
     _, _, rest = content.partition("</summary>\n<facts>\n")
     return rest.removesuffix("\n</facts>").splitlines()
 

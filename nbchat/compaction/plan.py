@@ -1,4 +1,4 @@
-"""What a compaction would do: decided without a model, to be shown beforehand."""
+"""Plan a compaction without a model: what to cover, what to keep, how long to be."""
 
 import uuid
 from collections.abc import Iterator, Sequence
@@ -18,80 +18,56 @@ from nbchat.conversation.turns import (
 )
 from nbchat.providers.tokens import TokenCounter
 
-
-def kept_start(
-    history: Sequence[Entry],
-    cuts: Sequence[int],
-    keep: int,
-    unit: KeepUnit,
-    sizes: Sequence[int],
-) -> int:
-    """Where the newest begins that stays: one of the `cuts` between whole units.
-
-    Of tokens as many whole units stay as fit `keep`, and what nobody has answered yet
-    is not counted; messages and exchanges are rounded up to whole units. `sizes` are
-    the tokens of all entries before each place.
-    """
-    answered = answered_length(history)
-    if unit == "tokens":
-        most = sizes[answered] - keep
-        return next((c for c in cuts if c <= answered and sizes[c] >= most), answered)
-    exchanges = (turn.start for turn in turns(history[:answered]))
-    starts = message_starts(history) if unit == "messages" else exchanges
-    wanted = len(history) if not keep else [0, *starts][-keep:][0]
-    return max((cut for cut in cuts if cut <= wanted), default=0)
-
-
 LEAST_SHARE = 0.1
-"""Part of the context an automatic compaction must be able to fold: less would break
-the prompt cache and buy nothing."""
+"""Share of the context that an automatic compaction must cover: less would break the
+prompt cache for nothing."""
 
 SHORTEST_SUMMARY = 200
-"""Tokens that a summary may always take, however little it replaces."""
+"""Tokens that every summary may take."""
 
 FACTS_TOKENS, MOST_FACTS = 500, 4 / 9
-"""Tokens that facts may take where their share is less, but never over this part of
-what summary and facts may take together."""
+"""Tokens that facts may take where their share is less, and the largest part they may
+take of what summary and facts may take together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Tokens that what stands in for folded entries may take."""
+    """Tokens that a summary and its facts may take."""
 
     summary: int
     facts: int
-    room: int | None = None
-    """Of summary and facts together, so that the context gets small enough; None is no
-    limit beside the share of what they replace."""
+    limit: int | None = None
+    """Of both together, so that the context gets small enough; None is no limit beside
+    the share of what they replace."""
 
     @property
     def entry(self) -> int:
-        """The size to expect of a summary entry."""
+        """The expected size of the summary entry."""
         return self.summary + self.facts
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Plan:
-    """What a compaction would do, or in `skip` the reason not to."""
+    """What a compaction would do, or in `skip` why there would be none."""
 
     trigger: str
     covered: tuple[Entry, ...] = ()
-    """Entries that would be folded, an earlier summary included; outputs that were
-    pruned are whole here, those that came shortened are not."""
+    """Entries to compact, an earlier summary included; pruned outputs are whole, those
+    that were shortened at once are not."""
     start: int = 0
     stop: int = 0
-    """The newly folded part of the transcript."""
+    """The end of the newly covered part of the transcript, which begins at `start`."""
     tokens_before: int = 0
     tokens_covered: int = 0
     budget: Budget = Budget(0, 0)
     focus: str = ""
     skip: str = ""
     id: str = field(default_factory=lambda: uuid.uuid4().hex[:12], compare=False)
-    """The id of all records of this compaction, from its beginning to its undoing."""
+    """The id of all records of this compaction."""
     recent: tuple[Entry, ...] = ()
     """Entries of the history after the covered ones, which stay."""
     note: str = ""
-    """What a person should know: little is folded, or less kept than wanted."""
+    """A warning: little is saved, or less kept than wanted."""
 
     def __repr__(self) -> str:
         """What it would do to the context, or why it would be skipped."""
@@ -115,7 +91,7 @@ class Plan:
 
     @property
     def tokens_after(self) -> int:
-        """The estimate of the context after, with a summary of full length."""
+        """Estimated context after, with a summary of full length."""
         return self.tokens_before - self.tokens_covered + self.budget.summary
 
 
@@ -133,54 +109,47 @@ def make_plan(
 ) -> Plan:
     """The plan for a session under a policy; `tokens_before` is the context now.
 
-    `keep_tokens` is what a person wants kept instead of what the policy says.
-    `goal_tokens` is what the context should come down to, by a shorter summary, and
-    `fit_tokens` what it must fit into: if need be less is kept.
+    `keep_tokens` is what a person wants to keep instead of what the policy says.
+    `goal_tokens` is the size the context should come down to by a shorter summary, and
+    `fit_tokens` the size it must fit into, if need be by keeping less.
     """
-    history = session.history
+    history, compaction = session.history, session.compaction
     if open_calls(history):
-        return Plan(trigger, skip="a tool call still waits for its result")
+        return Plan(trigger, skip="a tool call is still waiting for its result")
     sizes = [0, *accumulate(map(counter.count_entry, history))]
     frame = _Frame(
         history,
         safe_cuts(history),
         sizes,
+        answered_length(history),
         policy,
         tokens_before,
         goal_tokens,
         fit_tokens,
     )
     wanted = frame.cut(trigger, keep_tokens)
-    cut = frame.shrunk(wanted)
-    earlier = history[:1] if session.compaction and cut else []
-    folded = cut - len(earlier)
-    if not folded:
-        is_kept = answered_length(history) > bool(session.compaction)
-        hint = _hint(policy, trigger) if is_kept and keep_tokens is None else ""
-        return Plan(trigger, skip=f"there is nothing new to fold{hint}")
-    size = sizes[cut]
-    new = size - sizes[len(earlier)]
-    if new < _least(trigger, policy, tokens_before):
-        return Plan(
-            trigger, skip=f"only {new:,} of {tokens_before:,} tokens could be folded"
-        )
-    start = session.compaction.stop if session.compaction else 0
+    cut = frame.later_cut(wanted)
+    earlier = history[:1] if compaction and cut else []
+    if skip := frame.reason_to_skip(trigger, keep_tokens, cut, int(bool(compaction))):
+        return Plan(trigger, skip=skip)
+    start = compaction.stop if compaction else 0
+    stop = start + cut - len(earlier)
     return Plan(
         trigger,
-        (*earlier, *session.unpruned(start, start + folded)),
+        (*earlier, *session.unpruned(start, stop)),
         start,
-        start + folded,
+        stop,
         tokens_before,
-        size,
+        sizes[cut],
         frame.budget(cut),
         focus,
         recent=tuple(history[cut:]),
-        note="; ".join(frame.notes(trigger, wanted, cut, new)),
+        note="; ".join(frame.notes(trigger, wanted, cut, sizes[len(earlier)])),
     )
 
 
 def budget_for(policy: Policy, tokens_covered: int) -> Budget:
-    """What a policy allows to stand in for so many tokens."""
+    """The tokens that a policy allows for the summary of so many tokens."""
     wanted = min(int(tokens_covered * policy.summary_share), policy.summary_max_tokens)
     summary = max(SHORTEST_SUMMARY, int(wanted * LENGTHS[policy.detail]))
     most = int(tokens_covered * policy.largest_share * MOST_FACTS)
@@ -188,74 +157,109 @@ def budget_for(policy: Policy, tokens_covered: int) -> Budget:
     return Budget(summary, facts)
 
 
+def kept_start(
+    history: Sequence[Entry],
+    cuts: Sequence[int],
+    keep: int,
+    unit: KeepUnit,
+    sizes: Sequence[int],
+) -> int:
+    """The index from which the history is kept: one of the `cuts` between units.
+
+    Of tokens, as many units are kept as fit `keep`, without user entries at the end
+    that are not answered yet; messages and exchanges are rounded up to whole units.
+    `sizes` are the tokens before each index.
+    """
+    answered = answered_length(history)
+    if unit == "tokens":
+        most = sizes[answered] - keep
+        return next((c for c in cuts if c <= answered and sizes[c] >= most), answered)
+    exchanges = (turn.start for turn in turns(history[:answered]))
+    starts = message_starts(history) if unit == "messages" else exchanges
+    wanted = len(history) if not keep else [0, *starts][-keep:][0]
+    return max((cut for cut in cuts if cut <= wanted), default=0)
+
+
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """Where a history can be cut, and what would be left."""
+    """The cuts of a history, and the sizes before and after them."""
 
     history: Sequence[Entry]
     cuts: Sequence[int]
     """Indices where it can be cut."""
     sizes: Sequence[int]
-    """Tokens of all entries before each place."""
+    """Tokens of all entries before each index."""
+    answered: int
+    """Entries before the user entries at the end, which are always kept."""
     policy: Policy
     tokens_before: int
     goal_tokens: int | None
     fit_tokens: int | None
 
     def cut(self, trigger: str, keep_tokens: int | None) -> int:
-        """Where the policy, or the person, wants the newest to begin."""
-        by_tokens = keep_tokens is not None
-        start = kept_start(
-            self.history,
-            self.cuts,
-            self.policy.kept(trigger) if keep_tokens is None else keep_tokens,
-            "tokens" if by_tokens else self.policy.keep_unit,
-            self.sizes,
-        )
-        newest = min(start, answered_length(self.history))
-        return max((place for place in self.cuts if place <= newest), default=0)
+        """The cut that the policy, or a person, wants."""
+        keep, unit = self.policy.kept(trigger), self.policy.keep_unit
+        if keep_tokens is not None:
+            keep, unit = keep_tokens, "tokens"
+        start = kept_start(self.history, self.cuts, keep, unit, self.sizes)
+        newest = min(start, self.answered)
+        return max((cut for cut in self.cuts if cut <= newest), default=0)
 
-    def shrunk(self, cut: int) -> int:
-        """The same cut, or the first later one that frees enough."""
+    def later_cut(self, wanted: int) -> int:
+        """The wanted cut, or the first later one after which the context fits."""
         if self.fit_tokens is None:
-            return cut
-        newest = answered_length(self.history)
-        later = [place for place in self.cuts if cut <= place <= newest] or [cut]
-        freeing = (place for place in later if self._left(place) <= self.fit_tokens)
-        return next(freeing, later[-1])
+            return wanted
+        later = [cut for cut in self.cuts if wanted <= cut <= self.answered] or [wanted]
+        fitting = (cut for cut in later if self._left(cut) <= self.fit_tokens)
+        return next(fitting, later[-1])
+
+    def reason_to_skip(
+        self, trigger: str, keep_tokens: int | None, cut: int, earlier: int
+    ) -> str:
+        """Why a cut would not be worth a compaction; empty when it would.
+
+        `earlier` is the number of summary entries before it, 0 or 1.
+        """
+        if cut <= earlier:
+            is_kept = self.answered > earlier and keep_tokens is None
+            return f"nothing new to compact{_hint(self.policy, trigger) * is_kept}"
+        new = self.sizes[cut] - self.sizes[earlier]
+        if new < _least(trigger, self.policy, self.tokens_before):
+            return f"only {new:,} of {self.tokens_before:,} tokens could be compacted"
+        return ""
 
     def budget(self, cut: int) -> Budget:
-        """What may stand in for all before a cut; tighter where there is less room."""
+        """The budget of a summary; smaller where the context would not fit."""
         covered = self.sizes[cut]
         budget = budget_for(self.policy, covered)
         if self.goal_tokens is None or self.fit_tokens is None:
             return budget
         kept = self.tokens_before - covered
-        room = self.goal_tokens - kept
-        if room < SHORTEST_SUMMARY:
-            room = self.fit_tokens - kept
-        if room < SHORTEST_SUMMARY:  # it cannot get small enough, whatever is written
+        limit = self.goal_tokens - kept
+        if limit < SHORTEST_SUMMARY:
+            limit = self.fit_tokens - kept
+        if limit < SHORTEST_SUMMARY:  # no summary could be short enough
             return Budget(SHORTEST_SUMMARY, min(budget.facts, SHORTEST_SUMMARY))
-        facts = min(budget.facts, room // 3)
-        return Budget(min(budget.summary, room - facts), facts, room)
+        facts = min(budget.facts, limit // 3)
+        return Budget(min(budget.summary, limit - facts), facts, limit)
 
-    def notes(self, trigger: str, wanted: int, cut: int, new: int) -> Iterator[str]:
-        """Warnings: little is folded, less is kept than wanted, it does not suffice."""
+    def notes(
+        self, trigger: str, wanted: int, cut: int, earlier_tokens: int
+    ) -> Iterator[str]:
+        """Warnings: it saves little, keeps less than wanted, or does not suffice."""
+        new = self.sizes[cut] - earlier_tokens
         if trigger == "manual" and new < self.policy.least_tokens:
-            yield f"only {new:,} tokens to fold, which saves little"
+            yield f"only {new:,} tokens to compact, which saves little"
         if cut != wanted:
             kept, asked = map(
                 count_messages, (self.history[cut:], self.history[wanted:])
             )
-            yield (
-                f"only {kept} of {asked} newest messages kept: "
-                "with more it would not fit"
-            )
+            yield f"only {kept} of {asked} newest messages kept; more do not fit"
         stays = self.tokens_before - self.sizes[cut]
         if self.goal_tokens is not None and stays + SHORTEST_SUMMARY > self.goal_tokens:
             yield (
-                f"the context is nearly full: what cannot be folded takes {stays:,} "
-                f"of {self.goal_tokens:,} tokens"
+                "the context is nearly full: what cannot be compacted takes "
+                f"{stays:,} of {self.goal_tokens:,} tokens"
             )
 
     def _left(self, cut: int) -> int:
@@ -265,20 +269,20 @@ class _Frame:
 
 
 def _hint(policy: Policy, trigger: str) -> str:
-    """Why what could be folded is not, and how it can be; empty where none is kept."""
+    """What the policy keeps, and how to compact that, too; empty if it keeps none."""
     kept = policy.kept(trigger)
     if not kept:
         return ""
     return (
         f": {policy.name!r} keeps the newest {kept:,} {policy.keep_unit} "
-        "(/compact keep=0 folds them, too)"
+        "(/compact keep=0 compacts them, too)"
     )
 
 
 def _least(trigger: str, policy: Policy, context_tokens: int) -> float:
-    """How many tokens must be new since the last summary for a compaction to pay."""
+    """Tokens that must be new since the last summary for a compaction to pay."""
     if trigger == "manual":
         return 0
-    if trigger == "overflow":  # what is freed may be what was missing
+    if trigger == "overflow":  # every token may count
         return min(policy.least_tokens, LEAST_TOKENS)
     return max(policy.least_tokens, context_tokens * LEAST_SHARE)

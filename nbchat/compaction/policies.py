@@ -1,4 +1,6 @@
-"""Which way to compact: a policy is data, and a policy of one's own is a dataclass.
+"""Policies and presets: when to compact, what to keep, and how to summarize.
+
+A policy is data; make your own from a preset:
 
 CompactionEngine(policy="tiered")
 CompactionEngine(policy=replace(PRESETS["tiered"], name="mine", keep=5))
@@ -15,84 +17,91 @@ Style = Literal["general", "complete", "technical", "code"]
 Detail = Literal["normal", "detailed", "concise"]
 KeepUnit = Literal["messages", "exchanges", "tokens"]
 
+Shape = Literal["plain", "shared"]
+"""A summary request of its own, or the chat's own request with one more message."""
+ShapeChoice = Literal["auto", "shared", "plain"]
+
 LENGTHS: dict[Detail, float] = {"normal": 1.0, "detailed": 1.5, "concise": 0.5}
-"""What the detail makes of a summary's length."""
+"""Factor of a summary's length for each level of detail."""
 
 LEAST_TOKENS = 100
-"""An automatic compaction of fewer tokens than this could not pay for its request; low,
-for the sake of local models with tiny windows."""
+"""Tokens below which an automatic compaction would not pay for its request; low for
+local models with tiny windows."""
+
+LARGEST_SUMMARY_SHARE = 0.5
+"""The text of a summary must be at most this share of what it covers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """When to compact, what is kept word for word, and who tells the rest."""
+    """When to compact, what to keep word for word, and how to summarize the rest."""
 
     name: str
     meter: Meter = "cumulative"
-    """What triggers: the sum of input tokens, or its price (auto), each together with
-    the window guard and the recovery from overflow; these two alone (window); or
-    nothing at all, and only a person compacts (off)."""
+    """The trigger: the sum of input tokens (cumulative) or its price (auto), each
+    together with the window guard and the recovery from overflow; these two alone
+    (window); or none, so that only a person compacts (off)."""
     window_share: float = 0.80
     """Share of the window at which the guard fires."""
     share_of: Literal["usable", "window"] = "usable"
-    """Of what: the window less the room for an answer, or all of it; then the guard
-    still fires before the answer's room is touched."""
+    """The share is of the window less the answer's reserve (usable), or of all of it;
+    even then the guard fires before the reserve is used."""
     margin_share: float = 0.0
-    """Share of the window that stays free on top of that."""
+    """Share of the window that is kept free in addition."""
     target_share: float | None = None
-    """Share of the window to come down to; None: below what had set it off."""
+    """Share of the window to compact down to; None: below the trigger's limit."""
     keep: int = 0
-    """How much of the newest stays word for word; less where it would not fit."""
+    """How much of the newest is kept word for word; less where it would not fit."""
     keep_unit: KeepUnit = "messages"
-    """What `keep` counts. Messages and exchanges are rounded up to whole units, of
-    tokens as many whole units are kept as fit."""
+    """The unit of `keep`. An exchange is a prompt and all that follows. Messages and
+    exchanges are rounded up to whole units; of tokens, whole units that fit are
+    kept."""
     keep_by_hand: int | None = None
-    """The same for a compaction that a person asked for; None: no difference."""
+    """`keep` for a compaction that a person requests; None: the same."""
     keeps_always: bool = False
-    """Whether what is kept gives way only to the window itself; else to the guard's
-    limit, too."""
+    """Whether less is kept only to fit the window itself; else also to get below the
+    guard's limit."""
     summarizer: Summarizer = "prose"
-    """Who tells the story: a model in prose, or as JSON with fields of its own
-    (structured); a model, with files, commands and errors listed by code (hybrid); or
-    code that quotes the newest words (extractive)."""
+    """Who writes the summary: a model, in prose or as JSON (structured); a model, with
+    files, commands and errors listed by code (hybrid); or code, which quotes the
+    newest messages (extractive)."""
     style: Style = "general"
-    """What a summary looks for."""
+    """What a summary concentrates on."""
     detail: Detail = "normal"
-    """How much of it a summary tells, and with that how long it may be."""
+    """How detailed, and so how long, a summary may be."""
     summary_max_tokens: int = 1_500
-    """The longest summary asked for."""
+    """Tokens of the longest summary."""
     summary_share: float = 0.25
-    """A summary may take this share of what it replaces."""
+    """Largest share of what it replaces that a summary is asked to take."""
     facts_share: float = 0.10
-    """So may the facts; 500 tokens where that is more."""
+    """The same for the facts; 500 tokens where that is more."""
     largest_share: float = 0.9
     """Summary and facts together must be at most this share of what they replace."""
     bullets: int = 0
-    """Newest folded exchanges of which code keeps a line each."""
+    """Newest compacted exchanges of which code keeps one line each."""
     keeps_rules: bool = False
-    """Whether what users asked to be respected is kept word for word."""
+    """Whether rules that users gave are kept word for word."""
     least_tokens: int = LEAST_TOKENS
-    """Fewest tokens an automatic compaction must fold beyond an earlier summary; at
-    most 100 where a request was refused as too long, for else the chat would end."""
+    """Fewest new tokens that an automatic compaction must cover; at most 100 where a
+    request was refused as too long, because the chat could not go on otherwise."""
     prunes: bool = False
     """Whether old tool outputs are shortened first; if that is enough, no model is
     called."""
     shortens_at_once: bool = False
-    """Whether a tool's output is shortened by its kind before the model first sees
-    it."""
+    """Whether tool outputs are shortened before the model first sees them."""
     verbosity: Literal["normal", "debug"] = "normal"
-    """With debug no tool output is ever shortened."""
+    """With debug no tool output is shortened."""
     protected_tools: tuple[str, ...] = ()
-    """Tools whose outputs are never shortened."""
-    on_failure: Literal["stand-in", "wait"] = "stand-in"
-    """Where the window is full and no summary could be had: code stands in at once, or
-    the history stays and a summary is asked for again after one, two, four ... more
-    requests; a request that is refused as too long always gets the stand-in."""
+    """Names of tools whose outputs are not shortened."""
+    on_failure: Literal["extract", "wait"] = "extract"
+    """When the window is full and the summary fails: code writes an extract at once, or
+    the history stays and a summary is tried again after one, two, four ... more
+    requests; after a request refused as too long there is always an extract."""
     counts_exactly: bool = False
-    """Whether near its limit the provider's own count is asked for."""
+    """Whether the provider counts the context when it is close to the limit."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work, with the numbers."""
+        """Raise ConfigError for values that cannot work."""
         self._check_choices()
         for name in ("window_share", "summary_share", "facts_share", "largest_share"):
             self._check_share(name)
@@ -105,7 +114,7 @@ class Policy:
                 )
         if not 0 <= self.margin_share < self.window_share:
             self._refuse(
-                f"margin_share {self.margin_share} leaves nothing of "
+                f"margin_share {self.margin_share} uses up "
                 f"window_share {self.window_share}"
             )
         for name in ("keep", "keep_by_hand", "least_tokens", "bullets"):
@@ -113,7 +122,7 @@ class Policy:
                 self._refuse(f"{name} {getattr(self, name)} is negative")
 
     def kept(self, trigger: str) -> int:
-        """How much stays word for word when this has set a compaction off."""
+        """How much is kept word for word after a trigger."""
         by_hand = trigger == "manual" and self.keep_by_hand is not None
         return (self.keep_by_hand or 0) if by_hand else self.keep
 
@@ -123,12 +132,14 @@ class Policy:
                 value, choices = getattr(self, field.name), get_args(field.type)
                 if value not in choices:
                     known = ", ".join(choices)
-                    self._refuse(f"there is no {field.name} {value!r}; choose {known}")
+                    self._refuse(
+                        f"invalid {field.name} {value!r}; choose one of: {known}"
+                    )
 
     def _check_share(self, name: str) -> None:
         share = getattr(self, name)
         if not 0 < share <= 1:
-            self._refuse(f"{name} {share} is no share; set it between 0 and 1")
+            self._refuse(f"{name} must be between 0 and 1, not {share}")
 
     def _refuse(self, reason: str) -> None:
         raise ConfigError(f"policy {self.name!r}: {reason}")
@@ -196,7 +207,7 @@ PRESETS = {
 
 
 def policy_named(policy: str | Policy) -> Policy:
-    """A preset by its name, or the policy itself."""
+    """Return a preset by its name, or the policy itself."""
     if isinstance(policy, Policy):
         return policy
     if policy not in PRESETS:

@@ -1,73 +1,47 @@
-"""What stands in for all that is folded: the story, the facts, the live variables."""
+"""Build the summary entry of a plan: the summary, the facts, the live variables."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nbchat.compaction.facts import facts
 from nbchat.compaction.facts.sections import kept_sections
-from nbchat.compaction.markup import story, summary_entry
+from nbchat.compaction.markup import summary_entry, summary_text
 from nbchat.compaction.plan import Plan
-from nbchat.compaction.policies import Policy
-from nbchat.compaction.summarizer.validation import (
-    LARGEST_STORY_SHARE,
-    check_room,
-    check_size,
-)
+from nbchat.compaction.policies import LARGEST_SUMMARY_SHARE, Policy
+from nbchat.compaction.summarizer.validation import check_budget, check_size
 from nbchat.compaction.truncation import shorten, within
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
+from nbchat.conversation.turns import count_messages
 from nbchat.providers.tokens import TokenCounter
 
-OPENING = "(No model wrote this. The newest words themselves, shortened:)"
+OPENING = "(Written without a model. The newest messages, shortened:)"
 
 LINE_LIMIT = 160
-"""Characters kept of one message."""
-
-
-def extract(
-    covered: Sequence[Entry], *, budget_tokens: int, counter: TokenCounter
-) -> str:
-    """The newest of what was said, oldest first, with the earlier summary before it."""
-    lines = [_line(entry) for entry in covered if _is_said(entry)]
-    room = budget_tokens - counter.count(OPENING)
-    kept = within(reversed(lines), room, lambda line: counter.count(line) + 1)
-    missing = len(lines) - len(kept)
-    note = [f"({missing} earlier messages left out)"] if missing else []
-    return "\n".join([OPENING, *note, *reversed(kept)])
-
-
-def _is_said(entry: Entry) -> bool:
-    return entry.is_answer or entry.role in ("user", "summary")
-
-
-def _line(entry: Entry) -> str:
-    text = story(entry.content) if entry.role == "summary" else entry.content
-    who = "before" if entry.role == "summary" else entry.role
-    return f"- {who}: {shorten(' '.join(text.split()), LINE_LIMIT)}"
-
+"""Characters kept of one message in an extract."""
 
 EXTRACT_TOKENS, EXTRACT_SLACK = 26, 0.9
-"""What an extract takes at the least when there is no story: its opening and a count;
-and how nearly it may come to the length at which a story is refused."""
+"""Least tokens of an extract (its opening and a count), and how close it may come to
+the length at which a summary is refused."""
 
 TAGS_TOKENS = 20
-"""Of the tags around a story and its facts."""
+"""Of the tags around a summary and its facts."""
 
-CUT_OFF = "({count} earlier entries are left out to make room; all are kept.)"
-"""What a conversation says that had to be cut: 17 tokens."""
+OMISSION = "({count} earlier messages are left out to save space; all are kept.)"
+"""The summary where not even facts fit: 17 tokens."""
 
 VARIABLES_TOKENS, VARIABLES_SHARE, VARIABLES_LINES = 300, 0.1, 20
-"""Live variables take a tenth of what is folded, at most so many tokens and lines."""
+"""Most tokens, share of the covered tokens, and lines that live variables take."""
 
 VARIABLES_TITLE = "Variables in the kernel now:"
 
 LiveVariables = Callable[[Sequence[Entry]], list[str]]
-"""Lines on what the kernel holds of what entries mention."""
+"""Returns lines about the kernel's variables that entries mention."""
 
 
 @dataclass(frozen=True, slots=True)
-class Replacement:
-    """The summary entry of one plan, with a story from whoever writes it."""
+class SummaryBuilder:
+    """Builds the summary entry of one plan, with a summary by a model or by code."""
 
     session: Session
     plan: Plan
@@ -75,72 +49,95 @@ class Replacement:
     counter: TokenCounter
     live_variables: LiveVariables | None = None
 
-    def entry(self, story: str) -> Entry:
-        """The entry with its facts; raises CompactionError when it would not pay."""
-        return self._checked(story, self._facts(self.plan.budget.facts))
+    def entry(self, summary: str) -> Entry:
+        """The entry with its facts; raises CompactionError when it saves too little."""
+        return self._checked(summary, self._facts(self.plan.budget.facts))
 
-    def stand_in(self) -> Entry:
-        """The entry with a story by no model, as long as one may be."""
-        share = min(LARGEST_STORY_SHARE * EXTRACT_SLACK, self.policy.largest_share / 2)
-        budget = min(self.plan.budget.summary, int(self._covered * share))
+    def extract_entry(self) -> Entry:
+        """The entry with an extract, as long as a summary may be."""
+        share = LARGEST_SUMMARY_SHARE * EXTRACT_SLACK
+        share = min(share, self.policy.largest_share / 2)
+        budget = min(self.plan.budget.summary, int(self.plan.tokens_covered * share))
         return self.entry(self._extract(budget))
 
     def extractive_entry(self) -> Entry:
-        """The facts, and of the newest words what the room for facts has left.
+        """The facts, and an extract in what they leave of their budget.
 
-        Raises CompactionError when it would not pay.
+        Raises CompactionError when it saves too little.
         """
-        room = self.plan.budget.facts - TAGS_TOKENS
-        facts = self._facts(room - EXTRACT_TOKENS)
-        room -= self.counter.count("\n".join(facts))
-        return self._checked(self._extract(room), facts)
+        budget = self.plan.budget.facts - TAGS_TOKENS
+        lines = self._facts(budget - EXTRACT_TOKENS)
+        budget -= self.counter.count("\n".join(lines))
+        return self._checked(self._extract(budget), lines)
 
-    def cut_off(self) -> Entry:
+    def omission_entry(self) -> Entry:
         """The last resort, where not even facts fit: a line on what is missing.
 
-        Raises CompactionError when even that would not pay.
+        Raises CompactionError when even that would save too little.
         """
-        count = self.plan.stop - self.plan.start
-        return self._checked(CUT_OFF.format(count=f"{count:,}"), [])
-
-    @property
-    def _covered(self) -> int:
-        return self.plan.tokens_covered
+        count = count_messages(
+            self.session.transcript[self.plan.start : self.plan.stop]
+        )
+        return self._checked(OMISSION.format(count=f"{count:,}"), [])
 
     def _extract(self, budget_tokens: int) -> str:
         return extract(
             self.plan.covered, budget_tokens=budget_tokens, counter=self.counter
         )
 
-    def _checked(self, story: str, facts: list[str]) -> Entry:
-        entry, count = summary_entry(story, facts), self.counter.count
+    def _checked(self, summary: str, lines: list[str]) -> Entry:
+        entry, count = summary_entry(summary, lines), self.counter.count
+        entry_tokens = count(entry.content)
         check_size(
-            count(story),
-            count(entry.content),
-            replaced_tokens=self._covered,
+            count(summary),
+            entry_tokens,
+            replaced_tokens=self.plan.tokens_covered,
             largest_share=self.policy.largest_share,
         )
-        check_room(count(entry.content), self.plan.budget.room)
+        check_budget(entry_tokens, self.plan.budget.limit)
         return entry
 
     def _facts(self, budget_tokens: int) -> list[str]:
         transcript, stop = self.session.included_transcript, self.plan.stop
-        sections = kept_sections(
-            transcript[:stop], self.policy, budget_tokens, self.counter
-        )
-        taken = self.counter.count("\n".join(sections)) if sections else 0
+        covered, counter = transcript[:stop], self.counter
+        sections = kept_sections(covered, self.policy, budget_tokens, counter)
+        used = counter.count("\n".join(sections)) if sections else 0
         lines = facts.facts(
-            transcript[:stop],
+            covered,
             last=facts.last_exchange(transcript, stop),
-            budget_tokens=budget_tokens - taken,
-            counter=self.counter,
+            budget_tokens=budget_tokens - used,
+            counter=counter,
         )
-        return [*sections, *lines, *self._variables()]
+        return [*sections, *lines, *self._variables(transcript)]
 
-    def _variables(self) -> list[str]:
+    def _variables(self, transcript: Sequence[Entry]) -> list[str]:
         if self.live_variables is None:
             return []
-        lines = self.live_variables(self.session.included_transcript)[:VARIABLES_LINES]
+        lines = self.live_variables(transcript)[:VARIABLES_LINES]
         share = int(self.plan.tokens_covered * VARIABLES_SHARE)
         kept = within(lines, min(VARIABLES_TOKENS, share), self.counter.count)
         return [VARIABLES_TITLE, *kept] if kept else []
+
+
+def extract(
+    covered: Sequence[Entry], *, budget_tokens: int, counter: TokenCounter
+) -> str:
+    """The newest messages, oldest first, after an earlier summary."""
+    count = counter.count
+    lines = [_line(entry) for entry in covered if _is_message(entry)]
+    left = budget_tokens - count(OPENING)
+    kept = within(reversed(lines), left, lambda line: count(line) + 1)
+    missing = len(lines) - len(kept)
+    note = [f"({missing} earlier messages left out)"] if missing else []
+    return "\n".join([OPENING, *note, *reversed(kept)])
+
+
+def _is_message(entry: Entry) -> bool:
+    return entry.is_answer or entry.role in ("user", "summary")
+
+
+def _line(entry: Entry) -> str:
+    is_summary = entry.role == "summary"
+    text = summary_text(entry.content) if is_summary else entry.content
+    role = "earlier" if is_summary else entry.role
+    return f"- {role}: {shorten(' '.join(text.split()), LINE_LIMIT)}"

@@ -1,7 +1,4 @@
-"""What a text, or a list of anything, keeps when there is only so much room.
-
-Nothing is left out silently: every cut says how much is missing.
-"""
+"""Shorten texts and lists to a budget; every gap states how much is missing."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -9,9 +6,12 @@ from typing import Any, TypeVar
 
 Item = TypeVar("Item")
 
+SHORTEST = 40
+"""Characters of the note on what is missing, so nothing shorter is cut."""
+
 
 def shorten(text: str, limit: int) -> str:
-    """At most about `limit` characters: two thirds from the head, one from the tail."""
+    """Keep about `limit` characters: two thirds from the head, one from the tail."""
     if len(text) <= limit:
         return text
     head, tail = limit * 2 // 3, limit // 3
@@ -19,10 +19,21 @@ def shorten(text: str, limit: int) -> str:
     return f"{text[:head]}\n[{missing:,} characters left out]\n{text[-tail:]}"
 
 
+def shorten_to_tokens(
+    text: str, budget_tokens: int, count: Callable[[str], int]
+) -> str:
+    """The head and tail of a text within about `budget_tokens`, the gap counted."""
+    short, limit = text, len(text)
+    while limit > SHORTEST and (tokens := count(short)) > budget_tokens:
+        limit = max(SHORTEST, min(limit * 3 // 4, limit * budget_tokens // tokens))
+        short = shorten(text, limit)
+    return short
+
+
 def within(
     items: Iterable[Item], budget_tokens: int, size: Callable[[Item], int]
 ) -> list[Item]:
-    """The first items that together stay within a budget."""
+    """The first items that together fit a budget."""
     taken = []
     for item in items:
         budget_tokens -= size(item)
@@ -39,7 +50,7 @@ class Number(str):
 
 
 def parsed(text: str) -> dict[str, Any] | list[Any] | None:
-    """The JSON object or list a text is, numbers as written; None if it is neither."""
+    """Parse a JSON object or list, numbers as written; None for anything else."""
     if text.lstrip()[:1] not in ("{", "["):
         return None
     try:

@@ -15,7 +15,7 @@ import pytest
 import nbchat
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.markup import story
+from nbchat.compaction.markup import summary_text
 from nbchat.config.factory import recorder
 from nbchat.conversation.events import (
     Compacted,
@@ -301,7 +301,9 @@ def view_in(file: Path) -> tuple[tuple[str, ...], tuple[object, ...]]:
     store.close()
     assert all(record.status != "running" for record in session.compactions)
     view = (
-        story(entry.content).split()[0] if entry.role == "summary" else entry.content
+        summary_text(entry.content).split()[0]
+        if entry.role == "summary"
+        else entry.content
         for entry in session.history
     )
     return tuple(view), tuple(session.transcript)

@@ -12,7 +12,7 @@ from driving import replied
 from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
 from nbchat.chat.runner import CommandReplied
-from nbchat.compaction.markup import story
+from nbchat.compaction.markup import summary_text
 from nbchat.config.factory import newest_session, recorder
 from nbchat.conversation.events import (
     Branched,
@@ -83,7 +83,7 @@ def test_compact_and_undo_happen_as_their_events_are_read(commands):
 def test_a_plan_says_what_a_compaction_would_do_and_does_nothing(commands):
     agent = agent_for(commands, says(STORY))
     assert replied(commands(agent, "/plan")) == (
-        "nothing would be compacted: there is nothing new to fold"
+        "nothing would be compacted: nothing new to compact"
     )
     agent.ask("first")
     text = replied(commands(agent, "/plan"))
@@ -104,7 +104,7 @@ def test_a_compaction_is_undone_redone_edited_and_written_anew(commands):
     )
     agent = agent_for(commands, *lines)
     agent.ask("first")
-    assert replied(commands(agent, "/edit")) == "there is no summary to edit"
+    assert replied(commands(agent, "/edit")) == "no summary to edit"
     for line, told in [
         ("/compact", "short"),
         ("/regenerate the order", "B"),
@@ -115,7 +115,7 @@ def test_a_compaction_is_undone_redone_edited_and_written_anew(commands):
         events = list(commands(agent, line))
         assert isinstance(events[-1], Compacted | CompactionChanged | CompactionUndone)
         found = agent.session.history[0].content if agent.session.compaction else ""
-        assert story(found) == told
+        assert summary_text(found) == told
         if told:
             assert replied(commands(agent, "/edit")) == told
     assert "Pay special attention to: the order" in asked(agent)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.markup import story
+from nbchat.compaction.markup import summary_text
 from nbchat.config.factory import recorder
 from nbchat.conversation.entries import Compaction, Entry, prefix_hash
 from nbchat.conversation.events import (
@@ -71,7 +71,7 @@ def do(agent: Agent, name: str) -> Event:
 def stories(session: Session) -> list[str]:
     """The view as a person would tell it: summaries by their text."""
     return [
-        f"<{story(entry.content)}>" if entry.role == "summary" else entry.content
+        f"<{summary_text(entry.content)}>" if entry.role == "summary" else entry.content
         for entry in session.history
     ]
 
@@ -238,7 +238,7 @@ def test_a_person_may_tell_the_story_and_the_facts_stay(store):
     do(agent, "undo")
     assert stories(agent.session)[0] == "<A>"
     do(agent, "redo")
-    assert story(agent.session.history[0].content) == words
+    assert summary_text(agent.session.history[0].content) == words
 
 
 def test_an_edit_that_cannot_be_a_summary_changes_nothing_and_says_why(store):
@@ -251,7 +251,7 @@ def test_an_edit_that_cannot_be_a_summary_changes_nothing_and_says_why(store):
     assert "100,0" in huge.reason
     assert agent.session.history == before
     fresh = list(agent_in(store, says("x")).edit_compaction("mine"))[-1]
-    assert fresh == CompactionSkipped("there is no summary in force")
+    assert fresh == CompactionSkipped("there is no summary")
 
 
 def test_an_edit_larger_than_what_it_replaces_is_allowed_and_says_so(store):
@@ -350,7 +350,7 @@ def test_a_failed_rewrite_leaves_the_old_summary_in_force_and_is_reported(store,
 def test_without_a_summary_there_is_nothing_to_regenerate(store):
     agent = agent_in(store, says("x"))
     assert list(agent.regenerate_compaction()) == [
-        CompactionSkipped("there is no summary in force")
+        CompactionSkipped("there is no summary")
     ]
     assert agent.provider.requests == []  # type: ignore[attr-defined]
 

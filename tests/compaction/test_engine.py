@@ -3,6 +3,7 @@
 import pytest
 from driving import finished
 
+from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import Policy
 from nbchat.conversation.entries import Compaction, Entry, Usage
@@ -74,11 +75,11 @@ def test_usage_from_before_a_compaction_does_not_trigger_the_next():
 
 def test_a_plan_is_a_dry_run_with_the_reason_to_skip():
     engine = CompactionEngine()
-    assert engine.plan(Session()).skip == "there is nothing new to fold"
+    assert engine.plan(Session()).skip == "nothing new to compact"
     waiting = Session([("user", LONG), ("assistant", "", "1", "look", "{}")])
-    assert "still waits" in engine.plan(waiting).skip
+    assert "still waiting" in engine.plan(waiting).skip
     assert (
-        "tokens could be folded"
+        "tokens could be compacted"
         in engine.plan(session("a", "b"), trigger="cumulative").skip
     )
     plan = engine.plan(session(LONG, LONG))
@@ -141,8 +142,8 @@ def test_a_refused_answer_is_asked_for_once_more_and_told_why():
     record = finished(work)
     assert record.status == "done"
     again = provider.requests[1].history[0].content
-    assert "refused: the answer had no closed <summary>" not in again  # escaped
-    assert "refused: the answer had no closed &lt;summary>" in again
+    assert "refused: the answer has no closed <summary>" not in again  # escaped
+    assert "refused: the answer has no closed &lt;summary>" in again
     assert record.cost.input_tokens > provider.count_tokens(provider.requests[0])
 
 
@@ -298,3 +299,19 @@ def test_an_extract_that_is_no_smaller_is_refused_too():
     assert (record.status, record.code) == ("failed", "not-smaller")
     kept.compactions.append(record)
     assert kept.history == kept.transcript
+
+
+def test_the_first_request_for_a_summary_is_the_one_the_engine_creates():
+    """Also through the agent, and for another model of the same provider."""
+    for model in (None, "small"):
+        engine = CompactionEngine(
+            summary_model=model, summary_shape="plain", summary_prompt="List refunds."
+        )
+        provider = ScriptedProvider(says("<summary>W100 is late.</summary>"))
+        story = "The customer asks about order W100 and its parcel. " * 20
+        session = Session([("user", story), ("assistant", story)])
+        agent = Agent(provider, engine=engine, session=session)
+        expected = engine.create_summary_request(engine.plan(session))
+        list(agent.compact())
+        assert provider.requests == [expected]
+        assert expected.model == (model or "")

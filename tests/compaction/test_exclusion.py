@@ -214,10 +214,10 @@ def test_a_pruning_leaves_it_out_and_points_at_nothing_that_is_out():
 @pytest.mark.parametrize(
     ("place", "said"),
     [
-        (9, "nothing was said at 9"),
-        (-1, "nothing was said at -1"),
-        (1, "a call or a thought"),
-        (0, "is left out already"),
+        (9, "there is no message 9"),
+        (-1, "there is no message -1"),
+        (1, "a tool call or thinking"),
+        (0, "is excluded already"),
     ],
 )
 def test_what_cannot_be_left_out_is_refused_with_the_reason(place, said):
@@ -234,11 +234,11 @@ def test_what_is_folded_can_be_neither_left_out_nor_taken_in():
     agent.ask("hello")
     list(agent.exclude(0))
     list(agent.compact())
-    with pytest.raises(NbchatError, match="is folded"):
+    with pytest.raises(NbchatError, match="is compacted"):
         list(agent.exclude(1))
-    with pytest.raises(NbchatError, match="is folded"):
+    with pytest.raises(NbchatError, match="is compacted"):
         list(agent.include(0))
-    with pytest.raises(NbchatError, match="was not left out"):
+    with pytest.raises(NbchatError, match="is not excluded"):
         list(agent.include(1))
 
 

@@ -48,16 +48,22 @@ def kept(policy: Policy, session: Session, **options) -> list[str]:
         (lambda: Policy("x", target_share=0.8), "not below the trigger"),
         (
             lambda: Policy("x", summarizer="poet"),
-            "no summarizer 'poet'; choose prose, ",
+            "invalid summarizer 'poet'; choose one of: prose, ",
         ),
-        (lambda: Policy("x", style="loud"), "no style 'loud'; choose general, "),
+        (
+            lambda: Policy("x", style="loud"),
+            "invalid style 'loud'; choose one of: general, ",
+        ),
         (
             lambda: Policy("x", keep_unit="words"),
-            "no keep_unit 'words'; choose messages",
+            "invalid keep_unit 'words'; choose one of: messages",
         ),
-        (lambda: Policy("x", on_failure="cry"), "no on_failure 'cry'"),
-        (lambda: Policy("x", window_share=75), "window_share 75 is no share"),
-        (lambda: Policy("x", margin_share=0.9), "margin_share 0.9 leaves nothing of"),
+        (lambda: Policy("x", on_failure="cry"), "invalid on_failure 'cry'"),
+        (
+            lambda: Policy("x", window_share=75),
+            "window_share must be between 0 and 1, not 75",
+        ),
+        (lambda: Policy("x", margin_share=0.9), "margin_share 0.9 uses up"),
         (lambda: Policy("x", keep_by_hand=-1), "keep_by_hand -1 is negative"),
         (lambda: Policy("x", bullets=-1), "bullets -1 is negative"),
     ],
@@ -178,7 +184,7 @@ def test_a_summary_that_leaves_the_context_too_full_is_asked_for_shorter():
     record = finished(engine.compact(session, provider, plan))
     assert record.status == "done"
     assert record.tokens_after <= engine.tracker.limits.guard
-    assert "there is room for" in provider.requests[1].history[-1].content
+    assert "tokens with its facts, but only" in provider.requests[1].history[-1].content
 
 
 def test_when_nobody_can_tell_the_story_the_conversation_is_cut_with_a_notice():
@@ -190,7 +196,7 @@ def test_when_nobody_can_tell_the_story_the_conversation_is_cut_with_a_notice():
     record = finished(engine.compact(session, broken, plan))
     assert record.status == "degraded"
     assert record.summary == (
-        "<summary>\n(2 earlier entries are left out to make room; all are kept.)\n"
+        "<summary>\n(2 earlier messages are left out to save space; all are kept.)\n"
         "</summary>"
     )
 

@@ -35,7 +35,7 @@ from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.facts.sections import EXCHANGES_TITLE, exchange_lines
 from nbchat.compaction.policies import PRESETS
 from nbchat.compaction.summarizer.structured import rendered
-from nbchat.compaction.summary_entry import CUT_OFF, OPENING
+from nbchat.compaction.summary_entry import OMISSION, OPENING
 from nbchat.config.factory import build_agent, build_engine, recorder
 from nbchat.config.layers import settings
 from nbchat.config.settings import NbChat
@@ -641,7 +641,7 @@ def test_7_3_fewer_than_ten_stay_where_ten_would_not_fit_and_it_is_said():
     record = compact(engine, session, says(SUMMARY))
     assert record.tokens_after < GUARD
     assert len(session.history) - 1 < 2 * KEPT
-    assert "newest messages kept: with more it would not fit" in compaction_text(record)
+    assert "newest messages kept; more do not fit" in compaction_text(record)
 
 
 def test_7_3_the_percentage_can_be_set():
@@ -847,7 +847,7 @@ def test_8_1_truncation_is_the_last_resort_and_says_what_is_missing():
     record = compact(engine_of(live_variables=many_variables), session, refused)
     count = f"{record.stop - record.start:,}"
     assert record.status == "degraded"
-    assert CUT_OFF.format(count=count) in record.summary
+    assert OMISSION.format(count=count) in record.summary
     assert OPENING not in record.summary
 
 
@@ -856,7 +856,7 @@ def test_8_1_after_a_truncation_the_newest_words_are_whole_and_nothing_is_lost()
     before = list(session.transcript)
     refused = fails(RequestRefused("no such model"))
     record = compact(engine_of(live_variables=many_variables), session, refused)
-    assert "are left out to make room" in record.summary
+    assert "are left out to save space" in record.summary
     assert session.history[1:] == before[record.stop :]
     assert session.transcript == before
 

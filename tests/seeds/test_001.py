@@ -26,7 +26,7 @@ from fault_server import AnthropicDialect, FaultServer, Json, OpenAIDialect
 from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.markup import story
+from nbchat.compaction.markup import summary_text
 from nbchat.config.factory import build_agent, build_engine, recorder
 from nbchat.config.layers import settings
 from nbchat.conversation.entries import Compaction, Entry, Usage
@@ -376,7 +376,7 @@ def test_6_the_prompt_of_the_user_replaces_ours_and_the_tags_are_still_asked_for
 def test_6_the_tags_can_be_stripped_before_it_is_shown():
     agent = agent_of(says(STORY, tokens=101), SUMMARY)
     (record,) = records(list(agent.run("one")))
-    assert story(record.summary) == TOLD
+    assert summary_text(record.summary) == TOLD
     shown = entry_html(record.entry)
     assert TOLD in shown
     assert "summary&gt;" not in shown
@@ -457,7 +457,10 @@ def test_7_the_next_summary_folds_in_the_first_and_there_is_one_again():
     agent.ask("two")
     assert TOLD in requests(agent)[-1].history[-1].content
     assert len(agent.session.history) == 1
-    assert story(agent.session.history[0].content) == "Now W101 is asked about, too."
+    assert (
+        summary_text(agent.session.history[0].content)
+        == "Now W101 is asked about, too."
+    )
 
 
 def test_7_messages_are_built_from_it_for_both_providers(
@@ -497,7 +500,7 @@ def test_8_compaction_engine_with_a_low_threshold_toggles():
 def test_8_summary_request_a_predefined_summary_replaces_the_history():
     session = chat()
     compact(CompactionEngine(50), session, SUMMARY)
-    assert [story(entry.content) for entry in session.history] == [TOLD]
+    assert [summary_text(entry.content) for entry in session.history] == [TOLD]
 
 
 TRIAGE = {
@@ -635,7 +638,7 @@ def test_10_a_summary_model_of_another_provider(server: FaultServer, kind: str):
     agent = Agent(provider_at(server, kind), engine=engine)
     (record,) = records(list(agent.run("one")))
     assert record.model == f"{other}:small"
-    assert [story(entry.content) for entry in agent.session.history] == [TOLD]
+    assert [summary_text(entry.content) for entry in agent.session.history] == [TOLD]
 
 
 def test_10_summaries_are_kept_in_the_database_for_an_audit(store: SessionStore):
@@ -649,6 +652,7 @@ def test_10_summaries_are_kept_in_the_database_for_an_audit(store: SessionStore)
     assert kept == [r for r in agent.session.compactions if r.is_active]
     assert len(kept) == 2
     assert all(
-        story(r.summary) == TOLD and r.created_at and r.cost.input_tokens for r in kept
+        summary_text(r.summary) == TOLD and r.created_at and r.cost.input_tokens
+        for r in kept
     )
     assert TokenCounter().count(kept[0].summary) < kept[0].tokens_before

@@ -28,7 +28,7 @@ from trajectories import read_trajectories
 from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.markup import facts_of, story
+from nbchat.compaction.markup import summary_facts, summary_text
 from nbchat.compaction.triggers.context_breakdown import context_state
 from nbchat.config.factory import build_engine, recorder
 from nbchat.config.layers import settings
@@ -168,7 +168,7 @@ def test_functional_3_what_matters_is_asked_for_and_kept_by_code_as_well():
     for wanted in ("decisions", "file paths", "code", "errors", "current task"):
         assert wanted in asked
     assert "questions and blockers that are open" in asked
-    kept = "\n".join(facts_of(agent.session.history[0].content))
+    kept = "\n".join(summary_facts(agent.session.history[0].content))
     for fact in ("/srv/app/billing.py", "web-17", "make deploy", "bad port 70000"):
         assert fact in kept
 
@@ -182,7 +182,7 @@ def test_functional_4_prose_and_hybrid_differ_in_what_code_adds():
         agent = Agent(provider, engine=build_engine(config, provider), session=session)
         list(agent.compact())
         found[summarizer] = agent.session.history[0].content
-    assert {story(each) for each in found.values()} == {TOLD}
+    assert {summary_text(each) for each in found.values()} == {TOLD}
     assert "Files referenced:" in found["hybrid"]
     assert "Files referenced:" not in found["prose"]
 
@@ -211,7 +211,7 @@ def test_nonfunctional_2_a_poor_answer_is_refused_and_asked_for_again():
     poor = says("<summary>I'm sorry, I can't help with that.</summary>")
     agent = agent_with(poor, chatting, session=chat(14))
     list(agent.compact())
-    assert story(agent.session.history[0].content) == TOLD
+    assert summary_text(agent.session.history[0].content) == TOLD
     assert len(agent.provider.requests) == 2
 
 
@@ -327,7 +327,7 @@ def test_summarize_and_compress_keeps_system_prompt_summary_and_ten_messages():
     events, after = until_compacted(agent)
     history, transcript = agent.session.history, agent.session.transcript
     assert history[0].role == "summary"
-    assert story(history[0].content) == TOLD
+    assert summary_text(history[0].content) == TOLD
     assert history[1:] == transcript[-10:]
     assert after <= TARGET
     assert events[-1].compaction.stop == len(transcript) - 10
@@ -472,7 +472,7 @@ def test_hybrid_summarizer_lists_files_commands_and_errors_once_each():
     ])  # fmt: skip
     agent = agent_with(session=session)
     list(agent.compact())
-    lines = facts_of(agent.session.history[0].content)
+    lines = summary_facts(agent.session.history[0].content)
     files, commands, errors = (
         lines.index(title)
         for title in (
@@ -499,7 +499,7 @@ def test_hybrid_summarizer_finds_the_files_a_real_coding_agent_worked_on():
     folded = CODING.entries[: agent.session.compaction.stop]
     edited = [e.arguments.get("path", "") for e in folded if e.is_call]
     last = next(path for path in reversed(edited) if "." in path.rpartition("/")[2])
-    assert last in facts_of(agent.session.history[0].content)
+    assert last in summary_facts(agent.session.history[0].content)
 
 
 # Implementation steps
@@ -567,7 +567,7 @@ def test_summarizer_handles_conversations_far_longer_than_the_window():
 @pytest.mark.parametrize("session", [Session(), Session([("user", "Hi")])])
 def test_edge_case_nothing_said_is_nothing_to_fold(session):
     agent = agent_with(session=session)
-    assert agent.engine.plan(session).skip == "there is nothing new to fold"
+    assert agent.engine.plan(session).skip == "nothing new to compact"
     assert not agent.engine.should_compact(session)
 
 

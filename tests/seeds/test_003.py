@@ -22,7 +22,7 @@ from trajectories import read_trajectories
 from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.markup import facts_of, story
+from nbchat.compaction.markup import summary_facts, summary_text
 from nbchat.compaction.triggers.context_breakdown import context_state
 from nbchat.config.factory import build_engine, recorder
 from nbchat.config.layers import settings
@@ -176,7 +176,7 @@ def test_strategy_3_the_summary_comes_first_and_the_last_three_messages_stay():
     until_compacted(agent)
     history = agent.session.history
     assert history[0].role == "summary"
-    assert story(history[0].content) == TOLD
+    assert summary_text(history[0].content) == TOLD
     assert history[1:] == agent.session.transcript[-3:]
 
 
@@ -262,7 +262,7 @@ def test_protection_rules_what_a_user_asked_to_be_respected_stays_word_for_word(
     agent = agent_with()
     list(agent.run(f"Analyse the sales. {' '.join(rules)} Then tell me."))
     until_compacted(agent, times=5)
-    lines = facts_of(agent.session.history[0].content)
+    lines = summary_facts(agent.session.history[0].content)
     for rule in rules:
         assert f"- {rule}" in lines
     list(agent.run("Go on."))
@@ -275,7 +275,7 @@ def test_protection_rules_no_model_has_to_be_reached_for_them_to_stay():
     agent.switch(session)
     list(agent.run("And?"))
     assert session.compaction.status == "degraded"
-    assert f"- {RULE}" in facts_of(session.history[0].content)
+    assert f"- {RULE}" in summary_facts(session.history[0].content)
 
 
 # Selective tool post-processing

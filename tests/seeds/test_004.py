@@ -44,7 +44,7 @@ from trajectories import read_trajectories
 from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.markup import story
+from nbchat.compaction.markup import summary_text
 from nbchat.compaction.policies import PRESETS
 from nbchat.config.factory import build_agent, recorder
 from nbchat.config.layers import settings
@@ -509,7 +509,7 @@ def test_fr_1_4_3_the_model_of_the_chat_is_asked(server: FaultServer):
     record = by_hand(agent)
     assert server.requests[0].body["model"] == "gpt-4o"
     assert record.model == "openai:gpt-4o"
-    assert story(record.summary) == TOLD
+    assert summary_text(record.summary) == TOLD
 
 
 @pytest.mark.parametrize(
@@ -609,14 +609,14 @@ def test_fr_1_5_2_all_summaries_are_kept(store: SessionStore):
     agent = compacted_twice(store)
     loaded = store.load(agent.session.session_id)
     done = [each for each in loaded.compactions if each.status == "done"]
-    told = [story(each.summary) for each in done]
+    told = [summary_text(each.summary) for each in done]
     assert told == ["Order W100 is in Lisbon.", "Order W200 is in Porto, W100 came."]
 
 
 def test_fr_1_5_3_the_newest_summary_is_the_one_that_is_sent():
     agent = compacted_twice()
     sent = chat_requests(agent)[-1].history
-    told = [story(each.content) for each in sent if each.role == "summary"]
+    told = [summary_text(each.content) for each in sent if each.role == "summary"]
     assert told == ["Order W200 is in Porto, W100 came."]
 
 
@@ -695,7 +695,7 @@ def test_fr_2_2_3_a_new_comprehensive_summary_replaces_the_old_one(
     record = by_hand(agent)
     assert TOLD in asked(agent)
     assert "W200 W200" in asked(agent)
-    assert [story(each.content) for each in agent.session.history] == [both]
+    assert [summary_text(each.content) for each in agent.session.history] == [both]
     old = [each for each in agent.session.compactions if TOLD in each.summary]
     assert old
     assert old[-1].id != record.id
@@ -761,7 +761,7 @@ def test_fr_2_4_3_the_end_is_told_with_status_preview_and_reduction():
     agent = chat(says(f"<summary>{long_story}</summary>"), session=said(3_000, 3_000))
     record = by_hand(agent)
     assert record.status == "done"
-    assert story(record.summary)[:200] == long_story[:200]
+    assert summary_text(record.summary)[:200] == long_story[:200]
     assert record.tokens_before - record.tokens_after > 5_000
     failing = chat(*[says("no")] * 9, session=said(3_000, 3_000))
     last = list(failing.compact())[-1]
@@ -962,7 +962,7 @@ def test_fr_4_3_1_a_loaded_context_is_the_latest_summary_and_what_came_after(
 ):
     agent = compacted_twice(store)
     history = store.load(agent.session.session_id).history
-    assert story(history[0].content) == "Order W200 is in Porto, W100 came."
+    assert summary_text(history[0].content) == "Order W200 is in Porto, W100 came."
     assert history[1:] == list(agent.session.transcript[-2:])
 
 
@@ -1104,9 +1104,7 @@ def test_fr_5_3_1_fewer_messages_stay_where_they_would_not_fit():
     assert roomy.session.compaction.note == ""
     assert contents(roomy.session.history[1:4]) == [text(300)] * 3
     list(narrow.run("And?"))
-    assert "newest messages kept: with more it would not fit" in (
-        narrow.session.compaction.note
-    )
+    assert "newest messages kept; more do not fit" in (narrow.session.compaction.note)
     assert contents(narrow.session.history).count(text(300)) < 3
     assert narrow.engine.tracker.context_tokens(narrow.session) < GUARD
 
@@ -1120,7 +1118,7 @@ def test_fr_5_3_1_a_summary_that_leaves_too_much_is_asked_for_tighter():
     assert "An earlier answer was refused" not in first
     assert "An earlier answer was refused" in second
     assert length(second) < length(first)
-    assert story(record.summary) == TOLD
+    assert summary_text(record.summary) == TOLD
 
 
 def length(request: str) -> int:
@@ -1132,7 +1130,7 @@ def length(request: str) -> int:
 def test_fr_5_3_1_a_context_that_stays_nearly_full_is_warned_of():
     agent = crowded(13_990)
     (record,) = made(list(agent.run("And?")))
-    assert "the context is nearly full: what cannot be folded takes 1" in record.note
+    assert "the context is nearly full: what cannot be compacted takes 1" in record.note
     assert record.note in compaction_text(record)
     assert crowded(9_600).engine.plan(said(9_000, 9_000), trigger="window").note == ""
 
@@ -1147,7 +1145,7 @@ def test_fr_5_4_1_below_2000_tokens_nothing_is_compressed_by_itself():
     events = list(agent.run("And?"))
     assert made(events) == []
     (skipped,) = [each for each in events if isinstance(each, CompactionSkipped)]
-    assert "tokens could be folded" in skipped.reason
+    assert "tokens could be compacted" in skipped.reason
     assert summary_requests(agent) == []
 
 
@@ -1155,10 +1153,10 @@ def test_fr_5_4_2_by_hand_little_is_compressed_too_with_a_warning(
     store: SessionStore,
 ):
     agent = chat(session=said(900, 900), store=store)
-    assert "only 1,800 tokens to fold" in replied(Commands(store)(agent, "/plan"))
+    assert "only 1,800 tokens to compact" in replied(Commands(store)(agent, "/plan"))
     record = by_hand(agent)
     assert record.status == "done"
-    assert "only 1,800 tokens to fold" in compaction_text(record)
+    assert "only 1,800 tokens to compact" in compaction_text(record)
     assert by_hand(chat(session=said(1_000, 1_000))).note == ""
 
 
@@ -1369,7 +1367,7 @@ def test_open_question_6_a_summary_is_written_anew_and_the_old_one_kept():
     first = by_hand(agent)
     list(agent.regenerate_compaction(focus="where it is"))
     (summary,) = agent.session.history
-    assert story(summary.content) == "W100 is in Lisbon, and it is late."
+    assert summary_text(summary.content) == "W100 is in Lisbon, and it is late."
     assert "Pay special attention to: where it is" in asked(agent)
     assert first in agent.session.compactions
     assert agent.session.compaction.tokens_before == first.tokens_before
@@ -1379,7 +1377,7 @@ def test_open_question_6_a_summary_can_be_edited_and_taken_back():
     agent = chat(session=said(3_000, 3_000))
     by_hand(agent)
     list(agent.edit_compaction("It is in Porto."))
-    assert story(agent.session.history[0].content) == "It is in Porto."
+    assert summary_text(agent.session.history[0].content) == "It is in Porto."
     list(agent.undo_compaction())
     assert agent.session.history == list(agent.session.transcript)
 
@@ -1401,7 +1399,7 @@ def test_open_question_7_a_summary_stays_in_its_session_unless_it_is_imported(
     assert loaded.history == new.session.history
     by_hand(new)
     assert TOLD in asked(new)
-    assert story(new.session.history[0].content) == more
+    assert summary_text(new.session.history[0].content) == more
 
 
 # Success metrics

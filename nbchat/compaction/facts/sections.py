@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from nbchat.compaction.markup import facts_of
+from nbchat.compaction.markup import summary_facts
 from nbchat.compaction.policies import Policy
 from nbchat.compaction.truncation import within
 from nbchat.conversation.entries import Entry
@@ -267,6 +267,6 @@ def _imported(
     found = next(summaries, None)
     if found is None:
         return []
-    lines = [IMPORTED_TITLE, *facts_of(found.content)]
+    lines = [IMPORTED_TITLE, *summary_facts(found.content)]
     kept = within(lines, budget_tokens, lambda line: counter.count(line) + 1)
     return kept if len(kept) > 1 else []

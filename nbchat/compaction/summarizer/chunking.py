@@ -1,7 +1,7 @@
-"""How a conversation too long for one request goes into several, whole units in order.
+"""Split a conversation that is too long for one request into parts of whole units.
 
-Every unit stands in exactly one part. What must be shortened, because it alone is
-longer than a part or because there would be too many parts, is counted in characters.
+Every unit is in exactly one part. A unit is shortened when it is longer than a part, or
+when there would be too many parts; the missing characters are counted.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from nbchat.compaction.markup import transcript
-from nbchat.compaction.truncation import shorten
+from nbchat.compaction.truncation import SHORTEST, shorten, shorten_to_tokens
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.turns import safe_cuts
 from nbchat.providers.tokens import TokenCounter
 
-MOST_PARTS = 24
-"""Four minutes of an embedded model on one core, which reads a part in ten seconds; a
-chat that fills the window of its own model needs two."""
+MAX_PARTS = 24
+"""Takes an embedded model four minutes on one core, ten seconds a part; a chat that
+fills the window of its own model needs two parts."""
 
 LIMITS = (
     (8_000, None),
@@ -28,53 +28,41 @@ LIMITS = (
     (80, 250),
     (80, 80),
 )
-"""Characters a tool's call or output and any other text may keep, tried until it fits:
-what people and the model said is shortened last."""
-
-SHORTEST = 40
-"""Characters; the note on what is missing is as long, so nothing shorter is cut."""
+"""Characters kept of a tool call or output, and of any other text, tried in order until
+it fits: messages are shortened last."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A run of entries, written down as data for one request."""
+    """Entries as data for one request."""
 
     text: str
     tokens: int
     entries: int
-    left_out: int = 0
-    """Characters of the entries that are not in `text`, a little under-counted."""
+    omitted: int = 0
+    """Characters of the entries that are not in `text`, slightly under-counted."""
 
 
 def split(
     entries: Sequence[Entry],
-    room_tokens: int | None,
+    budget_tokens: int | None,
     counter: TokenCounter,
     *,
-    most: int = MOST_PARTS,
+    most: int = MAX_PARTS,
 ) -> list[Part]:
-    """The entries in at most `most` parts of at most `room_tokens`, as few as can be.
+    """Split entries into as few parts of `budget_tokens` as possible, at most `most`.
 
-    Without a limit, and of nothing, it is one part.
+    There is one part when there is no limit or no entry.
     """
     if not entries:
         return [Part("", 0, 0)]
     parts: list[Part] = []
-    for place in range(len(LIMITS)):
-        pieces = [_piece(u, room_tokens, counter, place) for u in _units(entries)]
-        parts = _packed(pieces, room_tokens)
+    for step in range(len(LIMITS)):
+        pieces = [_piece(u, budget_tokens, counter, step) for u in _units(entries)]
+        parts = _packed(pieces, budget_tokens)
         if len(parts) <= most:
             return parts
     return _without_middle(parts, most)
-
-
-def shortened(text: str, room_tokens: int, counter: TokenCounter) -> str:
-    """At most about `room_tokens` of a text: its head and tail, the gap counted."""
-    short, limit = text, len(text)
-    while limit > SHORTEST and (tokens := counter.count(short)) > room_tokens:
-        limit = max(SHORTEST, min(limit * 3 // 4, limit * room_tokens // tokens))
-        short = shorten(text, limit)
-    return short
 
 
 def _units(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
@@ -84,20 +72,20 @@ def _units(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
 
 
 def _piece(
-    unit: Sequence[Entry], room_tokens: int | None, counter: TokenCounter, place: int
+    unit: Sequence[Entry], budget_tokens: int | None, counter: TokenCounter, step: int
 ) -> Part:
-    """A unit as a part of its own, shortened as far as it must be and no further."""
-    left_out, text, tokens = 0, "", 0
-    for limits in LIMITS[place:]:
+    """A unit as a part of its own, shortened as little as possible."""
+    omitted, text, tokens = 0, "", 0
+    for limits in LIMITS[step:]:
         kept = [_limited(entry, *limits) for entry in unit]
         text = transcript(kept)
-        left_out = len(transcript(unit)) - len(text)
+        omitted = len(transcript(unit)) - len(text)
         tokens = counter.count(text) + 1
-        if room_tokens is None or tokens <= room_tokens:
-            return Part(text, tokens, len(unit), left_out)
-    short = shortened(text, (room_tokens or 0) - 1, counter)
-    left_out += len(text) - len(short)
-    return Part(short, counter.count(short) + 1, len(unit), left_out)
+        if budget_tokens is None or tokens <= budget_tokens:
+            return Part(text, tokens, len(unit), omitted)
+    short = shorten_to_tokens(text, (budget_tokens or 0) - 1, counter.count)
+    omitted += len(text) - len(short)
+    return Part(short, counter.count(short) + 1, len(unit), omitted)
 
 
 def _limited(entry: Entry, output_limit: int, text_limit: int | None) -> Entry:
@@ -114,12 +102,12 @@ def _cut(text: str, limit: int) -> str:
     return shorten(text, limit) if len(text) > limit + SHORTEST else text
 
 
-def _packed(pieces: Sequence[Part], room_tokens: int | None) -> list[Part]:
-    """Each part as full as it can be, which makes them as few as can be."""
+def _packed(pieces: Sequence[Part], budget_tokens: int | None) -> list[Part]:
+    """Fill each part, so that there are as few as possible."""
     groups: list[list[Part]] = []
     used = 0
     for piece in pieces:
-        is_full = room_tokens is not None and used + piece.tokens > room_tokens
+        is_full = budget_tokens is not None and used + piece.tokens > budget_tokens
         if is_full or not groups:
             groups.append([])
             used = 0
@@ -133,7 +121,7 @@ def _joined(pieces: Sequence[Part]) -> Part:
         "\n".join(piece.text for piece in pieces),
         sum(piece.tokens for piece in pieces),
         sum(piece.entries for piece in pieces),
-        sum(piece.left_out for piece in pieces),
+        sum(piece.omitted for piece in pieces),
     )
 
 
@@ -142,12 +130,12 @@ def _without_middle(parts: Sequence[Part], most: int) -> list[Part]:
     head = most // 3
     tail = len(parts) - (most - head)
     gap = _joined(parts[head:tail])
-    note = f"[{gap.entries:,} entries are left out before this]\n"
+    note = f"[{gap.entries:,} entries before this are left out]\n"
     first = parts[tail]
     after = Part(
         note + first.text,
         first.tokens,
         gap.entries + first.entries,
-        gap.left_out + len(gap.text) + first.left_out,
+        gap.omitted + len(gap.text) + first.omitted,
     )
     return [*parts[:head], after, *parts[tail + 1 :]]

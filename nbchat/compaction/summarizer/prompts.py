@@ -1,20 +1,13 @@
-"""The story: the requests that ask a model for a summary, in two shapes.
-
-*Plain transcript*: the conversation goes in as data inside tags that its own text
-cannot forge. *Shared prefix*: the chat's own last request and one message more, so that
-the provider reads the conversation from its prompt cache. The rules are in both.
-"""
+"""The prompts that ask a model for a summary."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from nbchat.compaction.markup import element, escape, story, transcript
+from nbchat.compaction.markup import element, escape, summary_text, transcript
 from nbchat.compaction.policies import Detail, Policy, Style
-from nbchat.compaction.summarizer.chunking import Part, shortened
-from nbchat.compaction.truncation import shorten
+from nbchat.compaction.truncation import shorten, shorten_to_tokens
 from nbchat.conversation.entries import Entry
-from nbchat.conversation.turns import with_interrupted_results
-from nbchat.providers.base import Request
+from nbchat.conversation.turns import count_messages, with_interrupted_results
 from nbchat.providers.tokens import TokenCounter
 
 PROMPTS: dict[Style, str] = {
@@ -56,15 +49,16 @@ STRUCTURE = """Write the summary as one JSON object with these fields, all texts
 
 
 def prompt_of(policy: Policy, custom: str = "") -> str:
-    """What to ask for under a policy; a person's own words replace the style's."""
+    """The prompt of a policy; a custom one replaces that of the policy's style."""
     asked = custom or PROMPTS[policy.style]
     form = STRUCTURE if policy.summarizer == "structured" else ""
     return "\n\n".join(filter(None, (asked, DETAILS[policy.detail], form)))
 
 
 ROLE = (
-    "You write summaries of conversations for the program that runs them; nobody in "
-    "them asks you to. Always answer with exactly one block: <summary>...</summary>."
+    "You write summaries of conversations for the program that runs them; no "
+    "participant asks you to. Always answer with exactly one block: "
+    "<summary>...</summary>."
 )
 
 OPERATION = "This is a system operation, not a message of the user."
@@ -78,47 +72,45 @@ RULES = (
 )
 
 SYSTEM = f"{ROLE} {RULES}"
-"""The rules stand here and not below the transcript, or a small model repeats them."""
+"""The rules come first: below the transcript, small models repeat them."""
 
 CLOSING = "At most {length}, inside <summary></summary>."
 
-UPDATE = (
-    "Bring the previous summary up to date: keep what still holds, drop what does not."
-)
+UPDATE = "Update the previous summary: keep what still holds, drop what does not."
 
 PARTS = "The transcript is part {number} of {total} of the conversation."
 
 RECENT = (
-    "What is in <recent> came after it and stays as it is: do not retell it, but let "
-    "what is open and what comes next agree with it."
+    "The messages in <recent> came after it and stay as they are: do not summarize "
+    "them, but make open questions and next steps agree with them."
 )
 
 KEPT = (
-    "The last {count} entries stay as they are: do not retell them, but let what is "
-    "open and what comes next agree with them."
+    "The last {count} messages stay as they are: do not summarize them, but make open "
+    "questions and next steps agree with them."
 )
 
-REFUSED = "An earlier answer was refused: {refusal}. Do better."
+REFUSED = "An earlier answer was refused: {refusal}. Correct this."
 
 FOCUS_LIMIT = 1_000
-"""Characters of what to pay special attention to."""
+"""Characters kept of the focus."""
 
 RECENT_TOKENS = 1_000
-"""Of the kept entries so much is shown to the writer, or a fifth of its room."""
+"""Tokens of the kept entries that a request shows; at most a fifth of its space."""
 
 NEWEST, NEWEST_LIMIT = 6, 5_000
-"""Entries, and characters of each, that a summary must not be a copy of."""
+"""Newest entries, and characters of each, of which a summary must be no copy."""
 
 SAMPLE = 2_000
-"""Characters of what people said last that show what a word is in their language."""
+"""Characters of the newest user messages, to find out whether words have spaces."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What is to be summarised, and what its writer is told beside it."""
+    """The entries to summarize, and what the prompt says about them."""
 
     covered: tuple[Entry, ...]
-    """The entries that the summary stands in for, an earlier summary included."""
+    """The entries that the summary replaces, an earlier summary included."""
     tokens: int
     """Of the covered entries."""
     max_tokens: int
@@ -127,128 +119,103 @@ class Assignment:
     """The entries after them, which stay."""
     prompt: str = PROMPTS["general"]
     is_structured: bool = False
-    """Whether the answer is JSON, to be made readable."""
+    """Whether the answer is asked for as JSON."""
     focus: str = ""
-    base: Request | None = None
-    """The chat's own request as it would be sent now."""
 
     @property
-    def said(self) -> list[Entry]:
-        """The covered entries without the earlier summary, every call with a result."""
+    def entries(self) -> list[Entry]:
+        """The covered entries without an earlier summary, every call with a result."""
         return with_interrupted_results(
             [each for each in self.covered if each.role != "summary"]
         )
 
     @property
     def previous(self) -> str:
-        """The earlier summary, without the facts that code keeps."""
-        stories = (story(e.content) for e in self.covered if e.role == "summary")
-        return "\n\n".join(stories)
+        """The text of an earlier summary, without its facts."""
+        summaries = (e.content for e in self.covered if e.role == "summary")
+        return "\n\n".join(map(summary_text, summaries))
 
     @property
     def newest(self) -> str:
-        """What was said last, to tell a copy of it by."""
+        """The newest entries, to detect an answer that copies them."""
         return "\n".join(e.content[-NEWEST_LIMIT:] for e in self.covered[-NEWEST:])
 
     @property
-    def people(self) -> str:
-        """The newest of what people said, to tell their language by."""
-        said = [e.content for e in self.covered if e.is_prompt]
-        return "\n".join(text[-SAMPLE:] for text in said[-3:])[-SAMPLE:]
+    def user_sample(self) -> str:
+        """The newest user messages, to find out about their language."""
+        texts = [e.content for e in self.covered if e.is_prompt]
+        return "\n".join(text[-SAMPLE:] for text in texts[-3:])[-SAMPLE:]
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
-    """How one answer is wanted: how long, when it is cut, why not as the last one."""
-
-    length: str
-    max_output_tokens: int
-    refusal: str = ""
-    model: str = ""
-
-
-def plain_request(
+def plain_prompt(
     assignment: Assignment,
-    order: Order,
-    part: Part,
+    transcript_text: str,
     *,
+    length: str,
+    refusal: str = "",
     previous: str = "",
     recent: str = "",
-    place: tuple[int, int] = (1, 1),
-) -> Request:
-    """The request that holds the conversation, or a part of it, as data.
+    part: tuple[int, int] = (1, 1),
+) -> str:
+    """The message that holds a conversation, or a part of it, as data.
 
-    `previous` is the summary of all that came before; `place` says which part this is
-    of how many.
+    `previous` is the summary of everything before, `part` the number of this part and
+    of all parts.
     """
-    number, total = place
+    number, total = part
     notes = [
         PARTS.format(number=number, total=total) if total > 1 else "",
         UPDATE if previous else "",
         RECENT if recent else "",
     ]
-    texts = [
+    return _joined(
         element("previous_summary", escape(previous)),
-        element("transcript", part.text),
+        element("transcript", transcript_text),
         element("recent", recent),
-        *_asked(assignment, order, notes),
-    ]
-    return Request(
-        (Entry("user", "\n\n".join(filter(None, texts))),),
-        system=SYSTEM,
-        tool_choice="none",
-        max_output_tokens=order.max_output_tokens,
-        answer_tag="summary",
-        model=order.model,
+        *_closing(assignment, notes, length, refusal),
     )
 
 
-def shared_request(assignment: Assignment, base: Request, order: Order) -> Request:
-    """The chat's own request with the instruction as one more message of the user.
-
-    Tools come along, because servers refuse calls in a history without them; none may
-    be called.
-    """
-    kept = len(assignment.recent)
+def shared_prompt(assignment: Assignment, *, length: str, refusal: str = "") -> str:
+    """The message that asks for a summary of the messages before it."""
+    kept = count_messages(assignment.recent)
     notes = [
         UPDATE if assignment.previous else "",
         KEPT.format(count=kept) if kept else "",
     ]
-    texts = [f"{OPERATION} {RULES}", *_asked(assignment, order, notes)]
-    asked = Entry("user", "\n\n".join(filter(None, texts)))
-    return replace(
-        base,
-        history=(*base.history, asked),
-        tool_choice="none",
-        max_output_tokens=order.max_output_tokens,
-        answer_tag="summary",
-    )
+    closing = _closing(assignment, notes, length, refusal)
+    return _joined(f"{OPERATION} {RULES}", *closing)
 
 
 def instruction(assignment: Assignment) -> str:
-    """All that a writer is told, to know an echo of it by."""
+    """All instructions together, to detect an answer that repeats them."""
     return f"{SYSTEM}\n{OPERATION}\n{assignment.prompt}"
 
 
-def _asked(assignment: Assignment, order: Order, notes: Sequence[str]) -> list[str]:
+def recent_text(
+    assignment: Assignment, free_tokens: int | None, counter: TokenCounter
+) -> str:
+    """The entries that stay, as data, within a fifth of the free tokens."""
+    limit = RECENT_TOKENS
+    if free_tokens is not None:
+        limit = min(limit, free_tokens // 5)
+    entries = with_interrupted_results(assignment.recent)
+    return shorten_to_tokens(transcript(entries), limit, counter.count)
+
+
+def _closing(
+    assignment: Assignment, notes: Sequence[str], length: str, refusal: str
+) -> list[str]:
     """What is asked for; length and tags come last, whatever the prompt says."""
     focus = escape(shorten(assignment.focus, FOCUS_LIMIT))
     return [
         assignment.prompt,
         *notes,
         f"Pay special attention to: {focus}" if focus else "",
-        REFUSED.format(refusal=escape(order.refusal)) if order.refusal else "",
-        CLOSING.format(length=order.length),
+        REFUSED.format(refusal=escape(refusal)) if refusal else "",
+        CLOSING.format(length=length),
     ]
 
 
-def recent_text(
-    assignment: Assignment, room_tokens: int | None, counter: TokenCounter
-) -> str:
-    """The entries that stay, as data, within a fifth of the room."""
-    limit = RECENT_TOKENS
-    if room_tokens is not None:
-        limit = min(limit, room_tokens // 5)
-    return shortened(
-        transcript(with_interrupted_results(assignment.recent)), limit, counter
-    )
+def _joined(*texts: str) -> str:
+    return "\n\n".join(filter(None, texts))

@@ -1,7 +1,7 @@
-"""A summary that comes as JSON, made readable (seed 000).
+"""Turn a summary in JSON into readable text (seed 000).
 
-Models wrap their JSON, forget a bracket or answer in prose; whatever says something is
-kept, and only where nothing can be read is the answer left as it is.
+Models wrap their JSON, forget a bracket or answer in prose. Fields that can be read are
+kept; an answer without any is left as it is.
 """
 
 import json
@@ -26,15 +26,15 @@ ALIASES = {
 """Other names that models give to the fields."""
 
 REPAIRED_LIMIT = 10_000
-"""Characters of JSON that are repaired, some 2,500 tokens: so many brackets take a
-second at most, ten times as many ten."""
+"""Characters of JSON that are repaired, some 2,500 tokens: even of brackets alone that
+takes a second at most."""
 
 MOST_ITEMS, ITEM_LIMIT = 60, 600
 """Items of a list, and characters of one, that are kept."""
 
 
 def rendered(text: str) -> str:
-    """The story that a text holds as JSON; the text itself when it holds none.
+    """The summary in a text with JSON; the text itself when there is no JSON.
 
     Empty when all of its fields are.
     """
@@ -50,9 +50,10 @@ def rendered(text: str) -> str:
 
 
 def _fields(text: str) -> dict[str, Any]:
-    """The fields of the JSON object in a text, repaired; none when there is none.
+    """The fields of the JSON object in a text, repaired; none without an object.
 
-    Read to its last bracket and to its end: words may follow, brackets be forgotten.
+    It is read to the last bracket and to the end of the text, because words may follow
+    and brackets may be missing.
     """
     start, end = text.find("{"), text.rfind("}")
     if start < 0:
@@ -77,7 +78,7 @@ def _repaired(text: str) -> object:
 
 
 def _objects(value: object) -> Iterator[dict[str, Any]]:
-    """The object that was read, and those right inside of it or beside it."""
+    """The object that was read, and those directly inside or beside it."""
     parts = list(value.values()) if isinstance(value, dict) else value
     for each in [value, *(parts if isinstance(parts, list) else [])]:
         if isinstance(each, dict):
@@ -85,7 +86,7 @@ def _objects(value: object) -> Iterator[dict[str, Any]]:
 
 
 def _known(value: dict[str, Any]) -> dict[str, Any]:
-    """What an object has of the fields, by their names here."""
+    """The known fields of an object, by their standard names."""
     named = {ALIASES.get(str(name), str(name)): part for name, part in value.items()}
     fields = {"overview", "entities", *LISTS}
     return {name: part for name, part in named.items() if name in fields}

@@ -1,34 +1,33 @@
-"""What is tried, in order, until there is a summary.
+"""Ask models for a summary until one is accepted.
 
-    the chat's own request and one message more, where its cache is warm
-    -> the plain transcript, in parts when it is longer than a request
-    -> once more, told why: shorter, with more room, when it was too long
-    -> the other shape -> a second model
-    -> no model, where the chat could not go on otherwise
+    the chat's own request with one more message, where its cache is warm
+    -> the conversation as data, in parts when it is longer than a request
+    -> once more with the reason of the refusal: shorter, or with a higher limit
+    -> the other shape -> the fallback model
+    -> a summary without a model, where the chat could not go on otherwise
 
-Passing faults of a server are waited out at each step. A model is asked at most
-MOST_ANSWERS times in one compaction.
+Transient faults of a server are retried at each step. One compaction makes at most
+MAX_ANSWERS requests.
 """
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Event as Flag
-from typing import TypeVar, assert_never
+from typing import TypeVar
 
-from nbchat.compaction.summarizer.chunking import MOST_PARTS
+from nbchat.compaction.policies import Shape, ShapeChoice
+from nbchat.compaction.summarizer.chunking import MAX_PARTS
 from nbchat.compaction.summarizer.prompts import Assignment, instruction
-from nbchat.compaction.summarizer.strategies import (
-    LEAST_ROOM,
-    MOST_REFUSALS,
-    SOFT_REFUSALS,
-    Draft,
-    Shape,
-    Writer,
-    make_draft,
-    shared_draft,
+from nbchat.compaction.summarizer.requests import (
+    COUNT_ERROR,
+    LEAST_CONVERSATION,
+    PlainRequests,
+    Sizes,
+    plain_requests,
+    shared_request,
 )
 from nbchat.compaction.summarizer.structured import rendered
-from nbchat.compaction.summarizer.validation import Source, check_story, read_summary
+from nbchat.compaction.summarizer.validation import Source, check_summary, read_summary
 from nbchat.conversation.entries import Entry, Status, Usage
 from nbchat.conversation.events import CompactionProgress, RetryScheduled
 from nbchat.errors import (
@@ -38,27 +37,126 @@ from nbchat.errors import (
     RequestRefused,
     Stopped,
 )
-from nbchat.providers.base import Reply, ReplyStream, Request
+from nbchat.providers.base import Provider, Reply, Request
+from nbchat.providers.model_info import ModelInfo
 from nbchat.providers.streaming import stream_with_retries
+from nbchat.providers.tokens import TokenCounter
 
-MOST_ANSWERS = MOST_PARTS + MOST_REFUSALS + SOFT_REFUSALS
-"""Requests of one compaction, those to a second model included; passing faults may
-make each of them several, see `providers.streaming.ATTEMPTS`."""
+HARD_TRIGGERS = ("window", "overflow")
+"""Triggers after which the chat could not go on without a summary."""
+
+SOFT_REFUSALS, MAX_REFUSALS = 2, 4
+"""Refused answers of one model after which it is not asked again: where no person waits
+for the summary, and where one does (each shape, and each once more). The first is one
+after a failure and for the fallback model, so that constant failures cost little."""
+
+MAX_ANSWERS = MAX_PARTS + MAX_REFUSALS + SOFT_REFUSALS
+"""Requests of one compaction, the fallback model included; transient faults may repeat
+each of them, see `stream_with_retries`."""
 
 OVERFLOW_SHARE = 3
 """After a request was over the window the next holds a third of it: the window is
-unknown, or smaller than somebody said."""
+unknown, or smaller than configured."""
+
+SMALL_WINDOW = 16_000
+"""Tokens; models with less are small ones. With the shared shape they tend to continue
+the chat, and there is little to save (tried with SmolLM2-135M)."""
+
+ModelChoice = str | Provider | None
+"""Another model of the chat's provider by name, a provider, or the chat's own model."""
 
 Progress = CompactionProgress | RetryScheduled
-Attempt = Generator[Progress, None, Entry]
-Judged = TypeVar("Judged")
+EntryRun = Generator[Progress, None, Entry]
+Accepted = TypeVar("Accepted")
+
 OnUsage = Callable[[Usage], object]
-"""Told what each answer has cost, at once: whatever is broken off was paid for."""
+"""Called with the usage of each answer at once, so that an interrupted compaction
+records what it has cost."""
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryModel:
+    """A model that may write the summary."""
+
+    provider: Provider
+    sizes: Sizes
+    model: str = ""
+    """Another model of the same provider; empty for its own."""
+    shapes: tuple[Shape, ...] = ("plain",)
+    """Shapes of its requests, in the order they are tried."""
+    refusals: int = MAX_REFUSALS
+    """Answers that may be refused before the next model is asked."""
+
+    @property
+    def name(self) -> str:
+        """Provider and model."""
+        kind = self.provider.name.partition(":")[0]
+        return f"{kind}:{self.model}" if self.model else self.provider.name
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """The chat to summarize, as far as it decides who writes the summary."""
+
+    provider: Provider
+    info: ModelInfo
+    counter: TokenCounter
+    trigger: str
+    failures: int = 0
+    """Compactions that failed in a row."""
+    usage: Usage | None = None
+    """Of its last answer, if the history is still the same."""
+    count_error: float = COUNT_ERROR
+    """The server's count divided by the local one."""
+
+    @property
+    def is_requested(self) -> bool:
+        """Whether a person waits for this summary."""
+        return self.trigger == "manual"
+
+
+def summary_models(
+    chat: Chat,
+    summary_model: ModelChoice,
+    fallback_model: ModelChoice,
+    shape: ShapeChoice,
+) -> list[SummaryModel]:
+    """The models to ask, in order, with more attempts when a person waits."""
+    soft = 1 if chat.failures else SOFT_REFUSALS
+    first = _summary_model(chat, summary_model, shape)
+    models = [replace(first, refusals=MAX_REFUSALS if chat.is_requested else soft)]
+    if fallback_model is not None:
+        second = _summary_model(chat, fallback_model)
+        last = SOFT_REFUSALS if chat.is_requested else 1
+        models.append(replace(second, refusals=last))
+    return models
+
+
+def _summary_model(
+    chat: Chat, choice: ModelChoice, shape: ShapeChoice = "auto"
+) -> SummaryModel:
+    """The chosen model; only the chat's own may share the chat's request."""
+    if isinstance(choice, str):
+        return SummaryModel(chat.provider, Sizes(chat.info, chat.counter), choice)
+    if choice is not None:
+        return SummaryModel(choice, Sizes(choice.info(), chat.counter))
+    sizes = Sizes(chat.info, chat.counter, chat.count_error)
+    return SummaryModel(chat.provider, sizes, shapes=_shapes(chat, shape))
+
+
+def _shapes(chat: Chat, shape: ShapeChoice) -> tuple[Shape, ...]:
+    if chat.trigger == "overflow":
+        return ("plain",)  # the server has just refused the other one as too long
+    is_warm = chat.usage is not None and chat.usage.cache_read_tokens > 0
+    is_small = chat.info.window is not None and chat.info.window < SMALL_WINDOW
+    pays = is_warm and not is_small
+    wants_shared = shape == "shared" or (shape == "auto" and pays)
+    return ("shared", "plain") if wants_shared else ("plain", "shared")
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How it ended: an entry, or none and why; `cost` is of all answers together."""
+    """The result: an entry, or none and the reason; `cost` is of all answers."""
 
     entry: Entry | None
     cost: Usage
@@ -67,80 +165,82 @@ class Outcome:
     reason: str = ""
     code: str = ""
     note: str = ""
-    """What a person should know of a summary that is there."""
+    """What was unusual about a summary that was accepted."""
 
 
 def write_summary(
     assignment: Assignment,
-    writers: Sequence[Writer],
+    models: Sequence[SummaryModel],
     *,
     entry_of: Callable[[str], Entry],
     without_model: Sequence[Callable[[], Entry]],
     stop: Flag | None,
+    base: Request | None = None,
     on_usage: OnUsage = lambda _usage: None,
 ) -> Generator[Progress, None, Outcome]:
-    """The summary entry by whatever means; raises nothing but Stopped and interrupts.
+    """Write the summary entry; raises only Stopped and interrupts.
 
-    `entry_of` makes the entry from a text or raises CompactionError. When no answer
-    will do, the first of `without_model` that does not raise makes it.
+    `entry_of` makes the entry from a text or raises CompactionError. When no answer is
+    accepted, the first of `without_model` that does not raise makes it. `base` is the
+    chat's own next request; without it there are plain requests only.
     """
-    work = _Work(assignment, entry_of, stop, on_usage)
-    name, refusal = (
-        "",
-        NbchatError("the summariser has failed before and was not asked"),
-    )
-    for writer in writers:
-        name = writer.name
+    run = _Run(assignment, base, entry_of, stop, on_usage)
+    failure = NbchatError("the summary failed before, so no model was asked")
+    name = ""
+    for model in models:
+        name = model.name
         try:
-            entry = yield from work.written_by(writer)
-            return Outcome(entry, work.cost, name, note=work.note)
+            entry = yield from run.summarize_with(model)
+            return Outcome(entry, run.cost, name, note=run.note)
         except Stopped:
             raise
         except NbchatError as error:
-            refusal = error
-    why = refusal
-    for made in without_model:
+            failure = error
+    reason, code = str(failure), _code(failure)
+    for make_entry in without_model:
         try:
-            told = str(why), _code(why)
-            return Outcome(made(), work.cost, name, "degraded", *told)
+            return Outcome(make_entry(), run.cost, name, "degraded", reason, code)
         except CompactionError as error:
-            refusal = error
-    return Outcome(None, work.cost, name, "failed", str(refusal), _code(refusal))
+            failure = error
+    return Outcome(None, run.cost, name, "failed", str(failure), _code(failure))
 
 
-class _Work:
-    """One summary while it is written: what is told, what is left, what it cost."""
+class _Run:
+    """The state of one summary: parts that are done, refusals, cost."""
 
     def __init__(
         self,
         assignment: Assignment,
+        base: Request | None,
         entry_of: Callable[[str], Entry],
         stop: Flag | None,
         on_usage: OnUsage,
     ) -> None:
-        """Begin with nothing but the earlier summary told."""
+        """Start with the earlier summary."""
         self.cost = Usage()
         self._on_usage = on_usage
         self.note = ""
-        self._assignment, self._entry_of, self._stop = assignment, entry_of, stop
-        self._rest, self._told = assignment.said, assignment.previous
-        self._parts_done = self._left_out = self._refusals_left = 0
+        self._assignment, self._base = assignment, base
+        self._entry_of, self._stop = entry_of, stop
+        self._rest, self._previous = assignment.entries, assignment.previous
+        self._parts_done = self._omitted = self._refusals_left = 0
         self._refusal: CompactionError | None = None
         self._source = Source(
             assignment.tokens, assignment.newest, instruction(assignment)
         )
 
-    def written_by(self, writer: Writer) -> Attempt:
-        """The entry by one writer in one shape or another; raises why it cannot."""
-        self._refusals_left = writer.refusals
+    def summarize_with(self, model: SummaryModel) -> EntryRun:
+        """The entry by one model, in one shape or another; raises why it failed."""
+        self._refusals_left = model.refusals
         failure = NbchatError("there was no shape to ask in")
-        for shape in self._shapes(writer):
+        for shape in self._shapes(model):
+            ask = self._shared if shape == "shared" else self._plain
             try:
-                return (yield from self._written_as(shape, writer))
+                return (yield from ask(model))
             except CompactionError as error:
                 failure = error
             except (ContextOverflow, RequestRefused) as error:
-                if shape == "plain":  # which asks for the least that there is
+                if shape == "plain":  # the shortest request there is
                     raise
                 failure = error
                 self._refusals_left -= 1
@@ -148,28 +248,26 @@ class _Work:
                 break
         raise failure
 
-    def _shapes(self, writer: Writer) -> list[Shape]:
-        """The writer's shapes without one that its window has no room for."""
-        has_room = shared_draft(self._assignment, writer.sizes) is not None
-        return [shape for shape in writer.shapes if shape == "plain" or has_room]
+    def _shapes(self, model: SummaryModel) -> list[Shape]:
+        """The model's shapes without one that does not fit its window."""
+        fits = "shared" in model.shapes and self._shared_request(model) is not None
+        return [shape for shape in model.shapes if shape == "plain" or fits]
 
-    def _written_as(self, shape: Shape, writer: Writer) -> Attempt:
-        match shape:
-            case "plain":
-                return self._in_parts(writer)
-            case "shared":
-                return self._in_place(writer)
-            case _:
-                assert_never(shape)
+    def _shared_request(
+        self, model: SummaryModel, refusal: CompactionError | None = None
+    ) -> Request | None:
+        if self._base is None:
+            return None
+        return shared_request(self._assignment, self._base, model.sizes, refusal)
 
-    def _in_place(self, writer: Writer) -> Attempt:
-        """The summary as the next message of the chat itself; asked again if cut."""
+    def _shared(self, model: SummaryModel) -> EntryRun:
+        """The summary as the next message of the chat; asked again if it was cut."""
         is_second = self._refusal is not None
         while True:
-            request = shared_draft(self._assignment, writer.sizes, self._refusal)
+            request = self._shared_request(model, self._refusal)
             if request is None:
                 raise self._refusal or CompactionError("no-room", "it does not fit")
-            reply = yield from self._reply(writer, request)
+            reply = yield from self._reply(model, request)
             try:
                 entry = self._final(reply)
             except CompactionError as error:
@@ -178,68 +276,67 @@ class _Work:
                     raise
                 is_second = True
             else:
-                self.note = ""  # it was told in one piece after all
+                self.note = ""  # earlier parts, if any, were not needed
                 return entry
 
-    def _in_parts(self, writer: Writer) -> Attempt:
-        """The summary of a transcript; in smaller parts when the server has no room."""
+    def _plain(self, model: SummaryModel) -> EntryRun:
+        """The summary of a transcript; in smaller parts when the server refuses it."""
         limit: int | None = None
         while True:
-            draft = make_draft(
+            requests = plain_requests(
                 self._assignment,
-                writer.sizes,
+                model.sizes,
                 rest=self._rest,
-                previous=self._told,
-                model=writer.model,
+                previous=self._previous,
+                model=model.model,
                 done=self._parts_done,
                 limit=limit,
             )
             try:
-                return (yield from self._all_parts(writer, draft))
+                return (yield from self._all_parts(model, requests))
             except ContextOverflow:
                 self._refusals_left -= 1
-                limit = max(part.tokens for part in draft.parts) // OVERFLOW_SHARE
-                if not self._refusals_left or limit < LEAST_ROOM:
+                limit = max(part.tokens for part in requests.parts) // OVERFLOW_SHARE
+                if not self._refusals_left or limit < LEAST_CONVERSATION:
                     raise
 
-    def _all_parts(self, writer: Writer, draft: Draft) -> Attempt:
-        """Each part folded into the summary of those before it."""
-        *earlier, last = range(len(draft.parts))
-        for place in earlier:
-            told = yield from self._asked(writer, draft, place, self._judged)
-            self._tick_off(draft, place)
-            self._told = told
-        entry = yield from self._asked(writer, draft, last, self._final)
-        self._tick_off(draft, last)
-        self.note = _note(self._parts_done, self._left_out)
+    def _all_parts(self, model: SummaryModel, requests: PlainRequests) -> EntryRun:
+        """Summarize part after part, each with the summary of those before it."""
+        *earlier, last = range(len(requests.parts))
+        for index in earlier:
+            summary = yield from self._asked(model, requests, index, self._checked)
+            self._finish_part(requests, index)
+            self._previous = summary
+        entry = yield from self._asked(model, requests, last, self._final)
+        self._finish_part(requests, last)
+        self.note = _note(self._parts_done, self._omitted)
         return entry
 
-    def _tick_off(self, draft: Draft, place: int) -> None:
-        """Note that a part has been told."""
-        part = draft.parts[place]
-        shown = draft.shown(self._told)
-        self._left_out += part.left_out + max(0, len(self._told) - len(shown))
+    def _finish_part(self, requests: PlainRequests, index: int) -> None:
+        part, previous = requests.parts[index], self._previous
+        cut = max(0, len(previous) - len(requests.shown(previous)))
+        self._omitted += part.omitted + cut
         self._rest = self._rest[part.entries :]
         self._parts_done += 1
 
     def _asked(
         self,
-        writer: Writer,
-        draft: Draft,
-        place: int,
-        judge: Callable[[Reply], Judged],
-    ) -> Generator[Progress, None, Judged]:
-        """What passes of an answer; after a refusal it is asked for once more."""
-        if draft.total > 1:
-            yield CompactionProgress(draft.done + place, draft.total)
+        model: SummaryModel,
+        requests: PlainRequests,
+        index: int,
+        accept: Callable[[Reply], Accepted],
+    ) -> Generator[Progress, None, Accepted]:
+        """The accepted answer for one part; after a refusal it is asked for again."""
+        if requests.total > 1:
+            yield CompactionProgress(requests.done + index, requests.total)
             if self._stop is not None and self._stop.is_set():
                 raise Stopped("stopped")
         is_second = False
         while True:
-            request = draft.request(place, self._told, self._refusal)
-            reply = yield from self._reply(writer, request)
+            request = requests.request(index, self._previous, self._refusal)
+            reply = yield from self._reply(model, request)
             try:
-                passed = judge(reply)
+                accepted = accept(reply)
             except CompactionError as error:
                 self._refuse(error)
                 if is_second or not self._refusals_left:
@@ -247,50 +344,46 @@ class _Work:
                 is_second = True
             else:
                 self._refusal = None
-                return passed
+                return accepted
 
     def _refuse(self, refusal: CompactionError) -> None:
-        """Keep why an answer was refused, for the next one to be better."""
+        """Remember why an answer was refused, for the next request."""
         self._refusals_left -= 1
         self._refusal = refusal
 
-    def _judged(self, reply: Reply) -> str:
+    def _checked(self, reply: Reply) -> str:
         is_structured = self._assignment.is_structured
         text = read_summary(reply, is_structured=is_structured)
         text = rendered(text) if is_structured else text
-        check_story(text, self._source)
+        check_summary(text, self._source)
         return text
 
     def _final(self, reply: Reply) -> Entry:
-        return self._entry_of(self._judged(reply))
+        return self._entry_of(self._checked(reply))
 
     def _reply(
-        self, writer: Writer, request: Request
-    ) -> Generator[Progress, None, Reply]:
-        """An answer, its waits shown, its text only when it has passed the gates."""
-        stream = stream_with_retries(writer.provider, request, stop=self._stop)
-        reply = yield from _without_text(stream)
+        self, model: SummaryModel, request: Request
+    ) -> Generator[RetryScheduled, None, Reply]:
+        """The reply; of its events only retries are passed on."""
+        stream = stream_with_retries(model.provider, request, stop=self._stop)
+        while True:
+            try:
+                delta = next(stream)
+            except StopIteration as finished:
+                reply: Reply = finished.value
+                break
+            if isinstance(delta, RetryScheduled):
+                yield delta
         self.cost += reply.usage
         self._on_usage(reply.usage)
         return reply
 
 
-def _without_text(stream: ReplyStream) -> Generator[RetryScheduled, None, Reply]:
-    while True:
-        try:
-            delta = next(stream)
-        except StopIteration as finished:
-            reply: Reply = finished.value
-            return reply
-        if isinstance(delta, RetryScheduled):
-            yield delta
-
-
-def _note(parts: int, left_out: int) -> str:
-    """What was not as usual, in one line; empty when all was."""
-    told = f"told in {parts} parts" if parts > 1 else ""
-    cut = f"about {left_out:,} characters of long texts left out" if left_out else ""
-    return ", ".join(filter(None, (told, cut)))
+def _note(parts: int, omitted: int) -> str:
+    """What was unusual, in one line; empty when nothing was."""
+    split = f"summarized in {parts} parts" if parts > 1 else ""
+    cut = f"about {omitted:,} characters of long texts left out" if omitted else ""
+    return ", ".join(filter(None, (split, cut)))
 
 
 def _code(error: NbchatError) -> str:

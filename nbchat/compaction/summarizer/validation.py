@@ -1,4 +1,4 @@
-"""Whether an answer is a summary: every check it must pass, each with a reason code.
+"""Check that an answer is a summary; each check has a reason code.
 
     code          the answer ...
     tool-call     asks for a tool
@@ -10,41 +10,39 @@
     empty         has no word between the tags, or in the fields of its JSON
     too-short     says almost nothing about a long conversation
     echo          repeats the instruction
-    copy          repeats one of the newest messages and leaves out the rest
-    continuation  goes on with the conversation: a tool's syntax, a role, a reply
-    too-long      is more than half as long as what it tells
+    copy          repeats one of the newest messages without the rest
+    continuation  continues the conversation: tool syntax, a role, a reply
+    too-long      is more than half as long as what it covers
     not-smaller   would, facts included, save less than the policy wants
     too-full      would, facts included, leave the context too large
 
-The checks on what is said are few and blind to all that is not certain: a summary that
-is refused for nothing costs a request, a weak one costs little beside the facts.
+The checks of the content refuse only what is certainly wrong: a good summary that is
+refused costs a request, a weak one costs little, because the facts are kept anyway.
 """
 
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from nbchat.compaction.policies import LARGEST_SUMMARY_SHARE
 from nbchat.errors import CompactionError
 from nbchat.providers.base import Reply
 
-LARGEST_STORY_SHARE = 0.5
-"""The story alone must be at most this share of what it tells."""
-
 LONG_CONVERSATION, FEWEST_LETTERS = 1_000, 8
-"""Of so many tokens a summary of fewer letters tells nothing; 8 are two words."""
+"""A summary of so many tokens has at least so many letters; 8 are two words."""
 
 RUN = 8
 """Words in a row that two texts do not share by chance."""
 
 ECHO_SHARE = 0.6
-"""Of the runs of a summary that stand in the instruction: a template keeps headings."""
+"""Share of a summary's runs that are in the instruction; headings may be kept."""
 
 COPY_SHARE, COPY_WORDS, COPY_FACTOR = 0.9, 40, 4
-"""A copy has at least so many words, nearly all of its runs from the newest messages,
-and stands for a conversation of at least four times its length."""
+"""A copy has at least so many words, nearly all of its runs are in the newest messages,
+and the conversation is at least four times as long."""
 
 LONGEST_APOLOGY = 60
-"""Words; what begins with an apology and goes on longer may be a summary after all."""
+"""Words; a longer text that begins with an apology may still be a summary."""
 
 _THINKING = ("analysis", "think", "thinking")
 
@@ -57,8 +55,7 @@ _SYNTAX = re.compile(
     r"invoke|function=|call tool=|result tool=|user>|assistant>|system>|transcript>))",
     re.MULTILINE | re.IGNORECASE,
 )
-"""What only a chat's own machinery begins a line with; in the middle of a line it may
-be what the conversation was about."""
+"""Syntax of tools and roles at the start of a line; elsewhere it may be quoted."""
 
 _CALL = re.compile(r'\A\{\s*"(?:tool_calls?|name|function)"\s*:.*\}\Z', re.DOTALL)
 
@@ -72,7 +69,7 @@ _REPLY = re.compile(
     r"|Thanks for|Let me|I['\u2019]ll|I will)\b",
     re.IGNORECASE,
 )
-_TELLS = re.compile(
+_IS_ABOUT = re.compile(
     r"\b(?:user|customer|client|assistant|conversation|summary|they|he|she)\b",
     re.IGNORECASE,
 )
@@ -80,67 +77,68 @@ _TELLS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a summary was written from and is held against."""
+    """What a summary covers, to compare it with."""
 
     tokens: int
-    """Of the entries it tells."""
+    """Of the covered entries."""
     newest: str = ""
-    """What was said last, as it was said."""
+    """Text of the newest entries."""
     instruction: str = ""
 
 
 def read_summary(reply: Reply, *, is_structured: bool = False) -> str:
-    """The text inside the tags; raises CompactionError with the gate's code.
+    """The text inside the tags; raises CompactionError with a reason code.
 
-    A JSON object needs no tags where one was asked for.
+    Tags are optional around JSON, where that was asked for.
     """
     if reply.calls:
-        raise CompactionError("tool-call", "the summariser called a tool")
+        raise CompactionError(
+            "tool-call", "the model called a tool instead of writing a summary"
+        )
     if reply.stop_reason != "end_turn":
         raise CompactionError(
             reply.stop_reason.replace("_", "-"),
-            f"the summariser did not finish: {reply.stop_reason}",
+            f"the summary was not finished: {reply.stop_reason}",
         )
     text = _unfenced(_without_thinking(reply.text))
     if is_structured and "<summary>" not in text and "{" in text:
         return text
-    story = _inside(text, _without_code(text))
-    if not story:
-        raise CompactionError("empty", "the summary was empty")
-    return story
+    summary = _inside(text, _without_code(text))
+    if not summary:
+        raise CompactionError("empty", "the summary is empty")
+    return summary
 
 
-def check_story(story: str, source: Source) -> None:
-    """Raise CompactionError where a text is certainly not a summary of its source.
+def check_summary(summary: str, source: Source) -> None:
+    """Raise CompactionError for a text that is certainly no summary of its source.
 
-    Signals are cheap and of the form only. Apologies and replies are known in English
-    alone; in other languages they pass.
+    Only the form is checked. Apologies and replies are recognized in English only.
     """
-    letters = sum(map(str.isalnum, story))
+    letters = sum(map(str.isalnum, summary))
     if source.tokens >= LONG_CONVERSATION and letters < FEWEST_LETTERS:
-        raise CompactionError("too-short", "the summary told almost nothing")
+        raise CompactionError("too-short", "the summary says almost nothing")
     if not letters:
-        raise CompactionError("empty", "the summary was empty")
-    if _SYNTAX.search(story) or _CALL.search(story):
-        raise CompactionError("continuation", "the summary went on with the chat")
-    words = _words(story)
-    if _APOLOGY.search(story) and len(words) < LONGEST_APOLOGY:
-        raise CompactionError("refusal", "the summariser declined to write a summary")
-    if _REPLY.search(story) and not _TELLS.search(story):
-        raise CompactionError("continuation", "the summary answered the user")
+        raise CompactionError("empty", "the summary is empty")
+    if _SYNTAX.search(summary) or _CALL.search(summary):
+        raise CompactionError("continuation", "the answer continues the chat")
+    words = _words(summary)
+    if _APOLOGY.search(summary) and len(words) < LONGEST_APOLOGY:
+        raise CompactionError("refusal", "the model declined to write a summary")
+    if _REPLY.search(summary) and not _IS_ABOUT.search(summary):
+        raise CompactionError("continuation", "the answer replies to the user")
     _check_copies(words, source)
 
 
 def check_size(
-    story_tokens: int,
+    summary_tokens: int,
     entry_tokens: int,
     *,
     replaced_tokens: int,
     largest_share: float,
 ) -> None:
-    """Raise CompactionError where a summary would not pay for what it replaces.
+    """Raise CompactionError for a summary that would save too little.
 
-    With its facts it must be at most `largest_share` of that.
+    With its facts it must be at most `largest_share` of what it replaces.
     """
     if entry_tokens > replaced_tokens * largest_share:
         raise CompactionError(
@@ -148,34 +146,34 @@ def check_size(
             f"the summary has {entry_tokens:,} tokens, "
             f"what it replaces has {replaced_tokens:,}",
         )
-    if story_tokens > replaced_tokens * LARGEST_STORY_SHARE:
+    if summary_tokens > replaced_tokens * LARGEST_SUMMARY_SHARE:
         raise CompactionError(
             "too-long",
-            f"the summary has {story_tokens:,} tokens, "
-            f"more than half of the {replaced_tokens:,} it tells",
+            f"the summary has {summary_tokens:,} tokens, "
+            f"more than half of the {replaced_tokens:,} it covers",
         )
 
 
-def check_room(entry_tokens: int, room_tokens: int | None) -> None:
-    """Raise CompactionError where a summary would leave the context too large."""
-    if room_tokens is not None and entry_tokens > room_tokens:
+def check_budget(entry_tokens: int, budget_tokens: int | None) -> None:
+    """Raise CompactionError for a summary that would leave the context too large."""
+    if budget_tokens is not None and entry_tokens > budget_tokens:
         raise CompactionError(
             "too-full",
             f"the summary has {entry_tokens:,} tokens with its facts, "
-            f"there is room for {room_tokens:,}",
+            f"but only {budget_tokens:,} fit",
         )
 
 
 def _check_copies(words: list[str], source: Source) -> None:
     if _share(words, source.instruction) >= ECHO_SHARE:
-        raise CompactionError("echo", "the summary repeated the instruction")
+        raise CompactionError("echo", "the summary repeats the instruction")
     is_long = len(words) >= COPY_WORDS and source.tokens > COPY_FACTOR * len(words)
     if is_long and _share(words, source.newest) >= COPY_SHARE:
-        raise CompactionError("copy", "the summary repeated the newest messages")
+        raise CompactionError("copy", "the summary repeats the newest messages")
 
 
 def _share(words: list[str], text: str) -> float:
-    """The share of runs of words that stand in a text, too."""
+    """The share of runs of words that are also in a text."""
     runs = set(_runs(words))
     return len(runs.intersection(_runs(_words(text)))) / len(runs) if runs else 0.0
 
@@ -189,33 +187,33 @@ def _words(text: str) -> list[str]:
 
 
 def _inside(text: str, tags: str) -> str:
-    """What stands in the one pair of tags; `tags` is the text with its code blanked."""
+    """The text in the one pair of tags; `tags` is the text with its code blanked."""
     opened, closed = tags.count("<summary>"), tags.count("</summary>")
     start, end = tags.find("<summary>"), tags.rfind("</summary>")
     if not opened or not closed or end < start:
         code = "unclosed" if opened else "no-tags"
-        raise CompactionError(code, "the answer had no closed <summary></summary>")
+        raise CompactionError(code, "the answer has no closed <summary></summary>")
     if opened > 1 or closed > 1:
-        raise CompactionError("several", f"the answer had {opened} summaries")
+        raise CompactionError("several", f"the answer has {opened} summaries")
     return text[start + len("<summary>") : end].strip()
 
 
 def _without_thinking(text: str) -> str:
-    """The text without whole blocks of thinking aloud; in one pass, whatever comes."""
+    """The text without closed blocks of thinking."""
     for tag in _THINKING:
-        kept, place = [], 0
-        while (start := text.find(f"<{tag}>", place)) >= 0:
+        kept, index = [], 0
+        while (start := text.find(f"<{tag}>", index)) >= 0:
             end = text.find(f"</{tag}>", start)
             if end < 0:
                 break
-            kept.append(text[place:start])
-            place = end + len(tag) + 3
-        text = "".join([*kept, text[place:]])
+            kept.append(text[index:start])
+            index = end + len(tag) + 3
+        text = "".join([*kept, text[index:]])
     return text
 
 
 def _unfenced(text: str) -> str:
-    """The text without a fence that holds all of it: that one is wrapping, not code."""
+    """The text without a fence around all of it."""
     text = text.strip()
     head, _, rest = text.partition("\n")
     is_wrapped = head.startswith("```") and text.endswith("</summary>\n```")
@@ -223,7 +221,7 @@ def _unfenced(text: str) -> str:
 
 
 def _without_code(text: str) -> str:
-    """The text at its full length, its finished code blocks blank."""
+    """The text with closed code blocks replaced by spaces, at the same length."""
     shown: list[str] = []
     opened: int | None = None
     for line in text.splitlines(keepends=True):

@@ -24,11 +24,14 @@ from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.markup import escape
 from nbchat.compaction.policies import Policy
-from nbchat.compaction.summarizer.budgets import Sizes
-from nbchat.compaction.summarizer.chunking import MOST_PARTS, split
+from nbchat.compaction.summarizer.chunking import MAX_PARTS, split
 from nbchat.compaction.summarizer.prompts import OPERATION, RULES, Assignment
-from nbchat.compaction.summarizer.strategies import Writer
-from nbchat.compaction.summarizer.summarize import MOST_ANSWERS, write_summary
+from nbchat.compaction.summarizer.requests import Sizes
+from nbchat.compaction.summarizer.summarize import (
+    MAX_ANSWERS,
+    SummaryModel,
+    write_summary,
+)
 from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.events import (
     Compacted,
@@ -38,6 +41,7 @@ from nbchat.conversation.events import (
     RetryScheduled,
 )
 from nbchat.conversation.session import Session
+from nbchat.conversation.turns import count_messages
 from nbchat.errors import (
     AuthenticationFailed,
     CompactionError,
@@ -247,9 +251,9 @@ def test_a_shared_request_is_legal_on_both_wires(each: Trajectory, keep: int):
     messages = anthropic_wire.wire_messages(request)
     assert anthropic_faults(messages) == []
     assert messages[-1]["role"] == "user"
-    assert (f"The last {len(stays)} entries stay" in request.history[-1].content) == (
-        len(stays) > 0
-    )
+    assert (
+        f"The last {count_messages(stays)} messages stay" in request.history[-1].content
+    ) == (len(stays) > 0)
 
 
 def test_anthropic_keeps_the_choice_of_tools_that_its_cache_was_made_with():
@@ -327,13 +331,13 @@ def test_the_second_model_goes_on_where_the_first_has_failed():
 def test_whatever_fails_the_number_of_requests_is_bounded(trigger: str):
     session = chat(*(f"Message {n}. {LONG}" for n in range(60)))
     no, more = says("no"), says("<summary>So far they wrote.</summary>")
-    for script in ([no] * 99, [no, more] * 99, [more] * MOST_PARTS + [no] * 9):
+    for script in ([no] * 99, [no, more] * 99, [more] * MAX_PARTS + [no] * 9):
         first = ScriptedProvider(*script, window=2_000)
         second = ScriptedProvider(*script, window=2_000)
         base = Request(tuple(session.history))
         run(first, session, trigger=trigger, base=base, fallback_model=second)
-        assert len(first.requests) + len(second.requests) <= MOST_ANSWERS
-    assert MOST_ANSWERS == 30
+        assert len(first.requests) + len(second.requests) <= MAX_ANSWERS
+    assert MAX_ANSWERS == 30
 
 
 def test_the_costs_of_all_answers_are_summed():
@@ -365,7 +369,7 @@ def test_a_conversation_over_the_window_is_told_in_parts_with_progress():
     assert 2 < total < 6
     progress = [e for e in done.events if isinstance(e, CompactionProgress)]
     assert progress == [CompactionProgress(n, total) for n in range(total)]
-    assert done.record.note == f"told in {total} parts"
+    assert done.record.note == f"summarized in {total} parts"
     assert f"Part {total - 1} was told." in done.record.summary
     for number, request in enumerate(provider.requests):
         text = request.history[0].content
@@ -422,7 +426,7 @@ def test_a_request_the_server_calls_too_long_is_sent_in_parts(window: int):
     session = chat(*(f"Message {n}. {LONG}" for n in range(20)))
     done = run(provider, session).record
     assert done.status == "done"
-    assert len(provider.requests) <= MOST_ANSWERS
+    assert len(provider.requests) <= MAX_ANSWERS
 
 
 def test_a_server_that_calls_everything_too_long_is_left_alone_soon():
@@ -457,7 +461,7 @@ def test_every_entry_is_told_in_exactly_one_request_or_counted(
     each: Trajectory, window: int
 ):
     """Mode 23 and 24: every request fits, nothing is left out unsaid."""
-    provider = ScriptedProvider(*[GOOD] * MOST_PARTS, window=window)
+    provider = ScriptedProvider(*[GOOD] * MAX_PARTS, window=window)
     session = Session(each.entries)
     record = run(provider, session).record
     assert record.status == "done"
@@ -496,7 +500,7 @@ def test_any_conversation_goes_into_few_parts_that_fit(said, room):
     entries = [an_entry(role, text, n) for n, (role, text) in enumerate(said)]
     parts = split(entries, room, COUNTER)
     assert sum(part.entries for part in parts) == len(entries)
-    assert len(parts) <= MOST_PARTS
+    assert len(parts) <= MAX_PARTS
     for part in parts:
         assert COUNTER.count(part.text) <= room + 15  # a note on what is left out
     whole = split(entries, None, COUNTER)
@@ -528,13 +532,13 @@ def test_so_long_a_conversation_that_parts_are_too_many_loses_its_middle_counted
     provider = ScriptedProvider(*[GOOD] * 99, window=2_000)
     record = run(provider, session).record
     assert record.status == "done"
-    assert len(provider.requests) == MOST_PARTS
+    assert len(provider.requests) == MAX_PARTS
     left_out = record.note.replace(",", "").split("about ")[1].split(" ")[0]
     said = sum(len(entry.content) for entry in session.transcript)
     shown = sum(len(request.history[0].content) for request in provider.requests)
     assert int(left_out) > said - shown
     text = "".join(request.history[0].content for request in provider.requests)
-    assert "entries are left out before this]" in text
+    assert "entries before this are left out]" in text
     assert "Message 0." in text
     assert "Message 699." in text
 
@@ -574,7 +578,11 @@ def test_where_even_the_words_themselves_would_not_pay_nothing_changes():
     said = (Entry("user", LONG), Entry("assistant", LONG))
     work = write_summary(
         Assignment(said, tokens=500, max_tokens=200),
-        [Writer(ScriptedProvider(GOOD), Sizes(ModelInfo("m"), COUNTER), refusals=1)],
+        [
+            SummaryModel(
+                ScriptedProvider(GOOD), Sizes(ModelInfo("m"), COUNTER), refusals=1
+            )
+        ],
         entry_of=entry_of,
         without_model=[words_themselves],
         stop=None,

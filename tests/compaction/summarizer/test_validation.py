@@ -11,7 +11,7 @@ from nbchat.compaction.summarizer.prompts import PROMPTS, RULES
 from nbchat.compaction.summarizer.validation import (
     Source,
     check_size,
-    check_story,
+    check_summary,
     read_summary,
 )
 from nbchat.conversation.entries import Entry, Usage
@@ -113,7 +113,7 @@ def test_code_inside_a_summary_stays_and_its_tags_do_not_count():
     ],
 )
 def test_what_is_certainly_no_summary_is_refused_with_a_code(story: str, code: str):
-    assert code_of(check_story, story, SOURCE) == code
+    assert code_of(check_summary, story, SOURCE) == code
 
 
 @pytest.mark.parametrize(
@@ -133,15 +133,15 @@ def test_what_is_certainly_no_summary_is_refused_with_a_code(story: str, code: s
     ],
 )
 def test_a_summary_in_any_language_or_form_passes(story: str):
-    check_story(story, SOURCE)
+    check_summary(story, SOURCE)
 
 
 def test_of_a_short_conversation_one_word_may_be_all_there_is_to_say():
-    check_story("Greetings.", Source(200))
+    check_summary("Greetings.", Source(200))
 
 
 def test_the_last_words_of_a_short_talk_may_be_its_summary():
-    check_story(MESSAGE, Source(200, newest=MESSAGE))
+    check_summary(MESSAGE, Source(200, newest=MESSAGE))
 
 
 @pytest.mark.parametrize("language", ["zh", "th"])
@@ -151,7 +151,7 @@ def test_a_copy_is_known_in_languages_without_spaces_too(language: str):
         "并于周二送达您家门口。如果届时仍未收到请再次写信给我我会为您申请退款。",
         "th": "คำสั่งซื้อของคุณถูกส่งเมื่อวันที่สามพฤษภาคมและขณะนี้อยู่ที่ลิสบอนบริษัทขนส่งแจ้งว่าจะส่งทางอากาศ",
     }[language]
-    assert code_of(check_story, said, Source(2_000, newest=f"x {said} y")) == "copy"
+    assert code_of(check_summary, said, Source(2_000, newest=f"x {said} y")) == "copy"
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_the_gates_answer_in_time_whatever_they_are_given(unit: str):
     began = time.process_time()
     for answer in (text, f"<summary>{text}</summary>", f"<think>{text}"):
         with suppress(CompactionError):
-            check_story(read_summary(reply(answer)), Source(9_000, text, text))
+            check_summary(read_summary(reply(answer)), Source(9_000, text, text))
     assert time.process_time() - began < 2
 
 

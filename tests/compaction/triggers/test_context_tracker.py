@@ -205,7 +205,7 @@ def test_too_little_to_fold_is_told_once_and_waited_out():
     agent = Agent(provider, engine=CompactionEngine(30_000))
     events = turns(agent, 6)
     (skipped,) = of(CompactionSkipped, events)
-    assert "tokens could be folded" in skipped.reason
+    assert "tokens could be compacted" in skipped.reason
     assert summary_calls(provider) == 0
 
 
@@ -214,7 +214,7 @@ def test_the_least_that_pays_is_the_policys():
     some = CompactionEngine(policy=Policy("some", least_tokens=200))
     more = CompactionEngine(policy=Policy("more", least_tokens=2_000))
     assert some.plan(kept, trigger="cumulative").skip == ""
-    assert "could be folded" in more.plan(kept, trigger="cumulative").skip
+    assert "could be compacted" in more.plan(kept, trigger="cumulative").skip
     assert more.plan(kept, trigger="manual").skip == ""
 
 
@@ -223,7 +223,7 @@ def test_a_request_that_was_refused_needs_no_more_to_fold_than_any_policy():
     more = CompactionEngine(policy=Policy("more", least_tokens=2_000))
     assert more.plan(kept, trigger="overflow").skip == ""
     tiny = Session([("user", "Hi"), ("assistant", "Hello.")])
-    assert "could be folded" in more.plan(tiny, trigger="overflow").skip
+    assert "could be compacted" in more.plan(tiny, trigger="overflow").skip
 
 
 def test_an_earlier_summary_does_not_count_as_something_to_fold():

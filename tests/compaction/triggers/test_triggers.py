@@ -64,7 +64,10 @@ def test_the_reason_says_how_far_each_meter_is():
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: Policy("x", meter="windwo"), "no meter 'windwo'; choose cumulative"),
+        (
+            lambda: Policy("x", meter="windwo"),
+            "invalid meter 'windwo'; choose one of: cumulative",
+        ),
         (lambda: Policy("x", least_tokens=-1), "least_tokens -1 is negative"),
         (lambda: policy_named("atuo"), "Choose one of: single-summary, "),
     ],

@@ -3,7 +3,7 @@
 from typing import Any
 
 from nbchat.agent.agent import Agent
-from nbchat.compaction.markup import facts_of, story
+from nbchat.compaction.markup import summary_facts, summary_text
 from nbchat.compaction.plan import Plan
 from nbchat.compaction.triggers.context_breakdown import context_usage
 from nbchat.conversation.costs import cost_rows
@@ -62,11 +62,11 @@ def current_summary(agent: Agent) -> dict[str, Any]:
     """The text of the summary, to be edited, and the facts kept by code."""
     compaction = agent.session.compaction
     if compaction is None:
-        raise NbchatError("there is no summary to edit")
+        raise NbchatError("no summary to edit")
     return {
         "type": "summary_text",
-        "text": displayable(story(compaction.summary)),
-        "facts": displayable("\n".join(facts_of(compaction.summary))),
+        "text": displayable(summary_text(compaction.summary)),
+        "facts": displayable("\n".join(summary_facts(compaction.summary))),
     }
 
 
