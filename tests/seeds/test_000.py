@@ -508,7 +508,7 @@ def test_6_1_the_exchanges_go_in_and_those_that_stay_are_not_to_be_retold():
     assert all(question(n) in transcript for n in range(20))
     assert not any(question(n) in transcript for n in range(20, 30))
     assert "<recent>" in rest
-    assert "do not retell it" in rest
+    assert "do not summarize" in rest
 
 
 def test_6_1_token_savings_are_computed_and_told():

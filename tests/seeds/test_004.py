@@ -495,7 +495,7 @@ def test_fr_1_4_2_a_second_summary_is_made_of_the_first_and_what_came_since():
     assert "gamma gamma" in second
     assert "beta beta" in second
     assert "alpha" not in second
-    assert "Bring the previous summary up to date" in second
+    assert "Update the previous summary" in second
 
 
 def test_fr_1_4_3_the_model_of_the_chat_is_asked(server: FaultServer):
