@@ -142,7 +142,7 @@ def _show(event: Event, output: _PrintedOutput | _NotebookOutput) -> None:
     match event:
         case TextDelta(piece):
             output.text(piece)
-        case EntryAdded(_, entry) if entry.role == "assistant" and not entry.is_call:
+        case EntryAdded(_, entry) if entry.is_answer:
             output.end_text(entry.content)
         case Compacted() | CompactionFailed():
             output.line(_line(event), replaces=True)

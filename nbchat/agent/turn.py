@@ -181,7 +181,7 @@ class Turn(Iterator[Event]):
     @property
     def _answer_text(self) -> str:
         added = (e.entry for e in self.events if isinstance(e, EntryAdded))
-        texts = (e.content for e in added if e.role == "assistant" and not e.is_call)
+        texts = (e.content for e in added if e.is_answer)
         return "\n".join(filter(None, texts))
 
     def _count(self, kind: type[Event]) -> int:

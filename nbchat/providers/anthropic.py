@@ -42,7 +42,7 @@ OPENING: Json = {
     "role": "user",
     "content": [{"type": "text", "text": "(The assistant speaks first.)"}],
 }
-"""Stands before a conversation that an assistant began: the API wants a user first."""
+"""Sent before a conversation that the assistant began: the API wants a user first."""
 
 SHORT_ANSWER: tuple[Json, ...] = (
     {"type": "message_start", "message": {"usage": {"input_tokens": 1}}},
@@ -64,7 +64,7 @@ SHORT_ANSWER: tuple[Json, ...] = (
     },
     {"type": "message_stop"},
 )
-"""What a server streams at the least."""
+"""The shortest stream of a server, for the warm-up."""
 
 STOPS: dict[str, ReplyStop] = {
     "max_tokens": "max_tokens",
@@ -103,7 +103,7 @@ class AnthropicProvider(SdkProvider):
 
     @property
     def format(self) -> WireFormat:
-        """How messages are written."""
+        """The format of messages."""
         return FORMAT
 
     def count_tokens(self, request: Request) -> int:
@@ -176,9 +176,9 @@ def body(request: Request, messages: Sequence[Json] | None = None) -> Json:
 
 
 def _cached_choice(request: Request) -> str:
-    """The choice of tools; a summary's request keeps that of the chat it continues.
+    """The tool choice; a summary's request keeps that of the chat it continues.
 
-    Any other would drop the cached messages (Anthropic's docs, "Prompt caching", what
+    Another one would drop the cached messages (Anthropic's docs, "Prompt caching", what
     invalidates the cache), and a call in an answer to it is refused here.
     """
     is_summary = request.answer_tag and request.tool_choice == "none"
@@ -200,7 +200,7 @@ def _role(entry: Entry) -> Literal["user", "assistant"]:
 
 
 def _messages(run: list[Entry]) -> list[Json]:
-    """One message; tool results stand first in the user's, thinking never last."""
+    """One message: tool results first, thinking never last."""
     blocks = list(chain.from_iterable(map(_entry_blocks, run)))
     role = _role(run[0])
     if role == "user":
@@ -212,7 +212,7 @@ def _messages(run: list[Entry]) -> list[Json]:
 
 
 FORMAT = WireFormat(_role, _messages)
-"""One message a run; results belong to the user's."""
+"""One message for each run; results are part of the user's."""
 
 
 def _tool_choice(choice: str) -> Json:
@@ -226,7 +226,7 @@ def _tool_choice(choice: str) -> Json:
 
 
 def _entry_blocks(entry: Entry) -> Iterator[Json]:
-    """An entry as blocks; none for a blank text, which the API refuses."""
+    """The blocks of an entry; none for a blank text, which the API refuses."""
     if entry.role == "tool":
         yield _tool_result(entry)
         return
@@ -242,7 +242,7 @@ def _entry_blocks(entry: Entry) -> Iterator[Json]:
 
 
 def _thinking_blocks(entry: Entry) -> list[Json]:
-    """The block verbatim, for the API checks its signature, or none at all."""
+    """The block verbatim, for the API checks its signature; or none."""
     block = json_object(entry) if entry.tool_name == "anthropic" else {}
     return [block] if block and utf8_safe([block]) == [block] else []
 
@@ -271,10 +271,10 @@ def _image(media_type: str, data: str) -> Json:
 
 
 class EventReader:
-    """Collects events: deltas go out at once, the answer at the end."""
+    """Reads a stream of events: yields deltas, then has the reply."""
 
     def __init__(self) -> None:
-        """Begin with nothing said."""
+        """Start before the first event."""
         self._blocks: dict[int, Json] = {}
         self._inputs: dict[int, str] = {}
         self._usage: Json = {}
@@ -282,7 +282,7 @@ class EventReader:
         self._is_complete = False
 
     def read(self, event: Json) -> Iterator[Delta]:
-        """Take an event in and give out what it lets us see."""
+        """Read an event and yield its deltas."""
         match event.get("type"):
             case "message_start":
                 self._read_usage((event.get("message") or {}).get("usage"))
@@ -297,7 +297,7 @@ class EventReader:
                 self._is_complete = True
 
     def answer(self) -> StreamedReply:
-        """All that has arrived."""
+        """What has arrived until now."""
         has_input = any(self._usage.get(name) is not None for name in INPUT_FIELDS)
         return StreamedReply(
             tuple(chain.from_iterable(map(self._block_entries, self._blocks))),
@@ -354,7 +354,7 @@ class EventReader:
 
 
 def _thinking_entry(block: Json) -> Entry:
-    """A block cut off before its signature is only for reading: it cannot go back."""
+    """A block without its signature has broken off and cannot be sent again."""
     is_whole = block.get("signature") or block.get("data")
     args = _json(block) if is_whole else ""
     return Entry("thinking", block.get("thinking") or "", "", "anthropic", args)
@@ -365,17 +365,17 @@ def _json(value: Json) -> str:
 
 
 def _usage(fields: Json) -> Usage:
-    """The sum over the rounds, of which the last alone is what the context holds.
+    """The sum of all rounds, of which only the last is in the context.
 
-    There are several where the server compacted in between.
+    There are several if the server compacted in between.
     """
     *earlier, last = map(_round_usage, fields.get("iterations") or [fields])
-    gone = sum(earlier, Usage())
-    return replace(gone + last, dropped_tokens=gone.total_tokens)
+    dropped = sum(earlier, Usage())
+    return replace(dropped + last, dropped_tokens=dropped.total_tokens)
 
 
 def _round_usage(fields: Json) -> Usage:
-    """Anthropic reports what was cached beside the input tokens, so it is added."""
+    """Usage of a round; cached tokens are reported apart, so they are added."""
     fresh, written, read = (fields.get(name) or 0 for name in INPUT_FIELDS)
     output_tokens = fields.get("output_tokens") or 0
     return Usage(fresh + written + read, output_tokens, read, written)

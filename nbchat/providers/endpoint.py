@@ -1,4 +1,4 @@
-"""Where a model is served and with which key; the key shows in nothing printed."""
+"""The address and key of an API; the key is never shown or logged."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -9,12 +9,12 @@ from urllib.parse import urlsplit
 from nbchat.errors import ConfigError
 
 DETAIL_LENGTH = 200
-"""Characters of a server's own words that are shown; some answer with whole pages."""
+"""Characters of a server's message that are shown; some send whole pages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One API: its kind as in `openai:...`, its address and the way to its key."""
+    """An API: its kind as in `openai:...`, its address and how to read its key."""
 
     kind: str
     address: str = field(repr=False)  # may hold a password: https://user:secret@host
@@ -24,7 +24,7 @@ class Endpoint:
 
     @property
     def url(self) -> str:
-        """The address as it may be shown, without user and password."""
+        """The address without user and password."""
         parts = urlsplit(self.address)
         return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
@@ -34,17 +34,17 @@ class Endpoint:
         return urlsplit(self.address).hostname or ""
 
     def key(self) -> str:
-        """The key, fit for a header; empty where none is needed. Raises ConfigError."""
-        if fault := self._key_fault():
-            raise fault  # from a frame without the key: tracebacks show local variables
+        """The key; empty if none is needed. Raises ConfigError for a missing one."""
+        if error := self._key_error():
+            raise error  # from a frame without the key: tracebacks show local variables
         return self.read_key().strip()
 
     def shown(self, text: str, length: int = DETAIL_LENGTH) -> str:
-        """A server's words on one line of limited length, without the key."""
+        """A server's message on one line of limited length, without the key."""
         line = " ".join(redact(text, self.key()).split())
         return line if len(line) <= length else f"{line[:length]}..."
 
-    def _key_fault(self) -> ConfigError | None:
+    def _key_error(self) -> ConfigError | None:
         try:
             key = self.read_key().strip()
         except Exception as error:  # noqa: BLE001  # a user's function may raise anything
@@ -55,7 +55,7 @@ class Endpoint:
         if key.isascii() and key.isprintable():
             return None
         return ConfigError(
-            f"the key for {self.kind} holds characters that no key has; "
+            f"the key for {self.kind} contains invalid characters; "
             f"copy it again into {self.key_variable}"
         )
 
@@ -81,12 +81,12 @@ def find_endpoint(
 
 
 def set_variable(names: Sequence[str]) -> str:
-    """The first of these environment variables that is set; the first if none is."""
+    """The first of some environment variables that is set, else the first one."""
     return next((name for name in names if os.environ.get(name, "").strip()), names[0])
 
 
 def missing_key(kind: str, key_variable: str) -> ConfigError:
-    """The error that says how to go on without a key."""
+    """The error for a missing key, with the ways to continue."""
     return ConfigError(
         f"no key for {kind}: set {key_variable}, "
         "or use the model 'local:smollm2', which needs none"
@@ -99,6 +99,6 @@ def redact(text: str, secret: str) -> str:
 
 
 def _environment_key(key_variable: str) -> Callable[[], str]:
-    """A closure: unlike an attribute or a partial, its repr does not show the value."""
+    """A closure: unlike that of an attribute or a partial, its repr shows no key."""
     key = os.environ.get(key_variable, "")
     return lambda: key

@@ -1,7 +1,7 @@
-"""Which of nbchat's errors a fault is: by status, error type, message and headers.
+"""Map errors of SDKs and HTTP to nbchat's errors, by status, type and message.
 
-No SDK is needed here. An error event after HTTP 200 is judged by its type as if the
-status had been an honest one.
+For an error event after HTTP 200 the status is derived from its type. No SDK is needed
+here.
 """
 
 import re
@@ -28,13 +28,13 @@ from nbchat.errors import (
 from nbchat.providers.endpoint import Endpoint
 
 UNREADABLE = (ValueError, TypeError, AttributeError, LookupError)
-"""Raised when an answer is not JSON, not UTF-8, or not of the promised shape."""
+"""Raised when a response is not JSON, not UTF-8, or not of the expected shape."""
 
 FOREIGN = (
     *(httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, OSError),
     *UNREADABLE,
 )
-"""Everything that can come out of a stream beside an SDK's own errors."""
+"""Errors of a stream besides the SDK's own."""
 
 OVERFLOW = re.compile(
     r"context_length_exceeded|exceed_context_size|request_too_large|prompt is too long"
@@ -52,10 +52,10 @@ QUOTA = re.compile(
 )
 
 BAD_KEY = re.compile(r"API_KEY_INVALID|API key not valid", re.IGNORECASE)
-"""Gemini's words; its status is 400."""
+"""Gemini's messages for a bad key; the status is 400."""
 
 CODE_FIELDS = ("error_code", "reason")
-"""Where details of an error name its kind: Anthropic, Gemini."""
+"""Fields with an error code in the details of Anthropic and Gemini."""
 
 STATUS_OF_TYPE = {
     "invalid_request_error": 400,
@@ -66,7 +66,7 @@ STATUS_OF_TYPE = {
     "rate_limit_exceeded": 429,
     "overloaded_error": 529,
 }
-"""The status an error event would have had; anything unknown broke the server: 500."""
+"""The status for an error event; 500 for unknown types."""
 
 ERROR_OF_STATUS: dict[int, type[ProviderError]] = {
     401: AuthenticationFailed,
@@ -78,20 +78,20 @@ ERROR_OF_STATUS: dict[int, type[ProviderError]] = {
 }
 
 SENTENCES: dict[type[ProviderError], str] = {
-    AuthenticationFailed: "{kind} does not accept the key; check {variable} ({seen})",
-    RequestRefused: "{kind} refuses the request: {seen}",
-    ContextOverflow: "the request is longer than {model}'s window; compact the "
-    "conversation or leave something out ({seen})",
+    AuthenticationFailed: "{kind} rejected the key; check {variable} ({seen})",
+    RequestRefused: "{kind} rejected the request: {seen}",
+    ContextOverflow: "the request exceeds the context window of {model}; compact the "
+    "conversation or exclude messages ({seen})",
     QuotaExhausted: "the {kind} account has no credit left; add some, or use the model "
     "'local:smollm2' ({seen})",
-    RateLimited: "{kind} wants fewer requests{wait} ({seen})",
-    Overloaded: "{kind} is overloaded or broken{wait}; try again later ({seen})",
+    RateLimited: "{kind} limits the rate of requests{wait}; try again later ({seen})",
+    Overloaded: "{kind} is overloaded or failing{wait}; try again later ({seen})",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What a server said instead of an answer."""
+    """An error response of a server."""
 
     status: int
     types: tuple[str, ...]
@@ -100,7 +100,7 @@ class Refusal:
 
     @property
     def error_class(self) -> type[ProviderError]:
-        """The kind of error, the telling words before the status."""
+        """The class of the error: specific messages count more than the status."""
         words = " ".join((*self.types, self.message))
         by_status = ERROR_OF_STATUS.get(self.status)
         if by_status in (None, ContextOverflow) and OVERFLOW.search(words):
@@ -116,18 +116,20 @@ class Refusal:
 
 
 def provider_error(error: Exception, endpoint: Endpoint, model: str) -> ProviderError:
-    """The error in nbchat's terms for whatever an SDK, httpx2 or a parser raised."""
+    """The ProviderError for an error of an SDK, of httpx2 or of a parser."""
     refusal = _refusal_of(error)
     if refusal is not None:
         return refused(refusal, endpoint, model)
     if isinstance(error, UNREADABLE):
         seen = endpoint.shown(f"{type(error).__name__}: {error}")
-        return ProtocolFault(f"{endpoint.kind} sent what cannot be read ({seen})")
-    return _unanswered(error, endpoint)
+        return ProtocolFault(
+            f"{endpoint.kind} sent a response that cannot be read; try again ({seen})"
+        )
+    return _connection_error(error, endpoint)
 
 
 def refused(refusal: Refusal, endpoint: Endpoint, model: str) -> ProviderError:
-    """The error for a server's refusal, with the wait it asked for."""
+    """The error for an error response, with the wait that the server asks for."""
     if refusal.status == HTTPStatus.NOT_FOUND:
         return _not_found(refusal, endpoint, model)
     wait = refusal.retry_after
@@ -145,46 +147,46 @@ def _not_found(refusal: Refusal, endpoint: Endpoint, model: str) -> RequestRefus
     words = f"{refusal.types} {refusal.message}".lower()
     if "model" in words:
         return RequestRefused(
-            f"{endpoint.kind} has no model {model!r}; see /model for what it offers"
+            f"{endpoint.kind} has no model {model!r}; choose another with /model"
         )
     seen = endpoint.shown(refusal.message) or "no reason"
-    return RequestRefused(f"{endpoint.url} answers 404 ({seen}); check base_url")
+    return RequestRefused(f"{endpoint.url} was not found; check base_url ({seen})")
 
 
 def refusal_in(status: int, body: object, headers: Mapping[str, str]) -> Refusal:
-    """A refusal read from an error's body, which may be of any shape."""
-    told = unlisted(body)
-    told = told.get("error", told) if isinstance(told, dict) else told
-    if not isinstance(told, dict):
-        told = {"message": told if isinstance(told, str) else ""}
-    details = _details(told)
-    codes = [told.get("type"), told.get("code"), told.get("status")]
+    """Parse the body of an error response, which may be of any shape."""
+    error = unlisted(body)
+    error = error.get("error", error) if isinstance(error, dict) else error
+    if not isinstance(error, dict):
+        error = {"message": error if isinstance(error, str) else ""}
+    details = _details(error)
+    codes = [error.get("type"), error.get("code"), error.get("status")]
     codes += [detail.get(name) for detail in details for name in CODE_FIELDS]
     types = tuple(str(code) for code in codes if code)
-    message = str(told.get("message") or told.get("detail") or "")
+    message = str(error.get("message") or error.get("detail") or "")
     if not _is_error(status):
-        status = _honest_status(types)
+        status = _status_of_types(types)
     wait = retry_after(headers)
     return Refusal(status, types, message, _delay(details) if wait is None else wait)
 
 
 def unlisted(body: object) -> object:
-    """A body out of the list in which Gemini's compatible endpoint sends errors."""
+    """The body without the list in which Gemini's compatible API wraps errors."""
     return body[0] if isinstance(body, list) and body else body
 
 
 def wrong_body(text: str, endpoint: Endpoint) -> ProtocolFault:
-    """A page where a stream was expected, as a proxy's login; waiting is useless."""
-    fault = ProtocolFault(
-        f"{endpoint.url} sent a page and no answer; check base_url and proxy "
+    """The error for a page instead of a stream, such as a proxy's login."""
+    error = ProtocolFault(
+        f"{endpoint.url} sent a web page, not a reply; check base_url and proxy "
         f"({endpoint.shown(text, 80)})"
     )
-    fault.is_retryable = False
-    return fault
+    error.is_retryable = False  # the page would be the same again
+    return error
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait by Retry-After, which is a number or a date; None without one."""
+    """Seconds to wait by the header Retry-After, a number or a date; None without."""
     value = headers.get("retry-after", "")
     try:
         return max(0.0, float(value))
@@ -198,7 +200,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def _refusal_of(error: Exception) -> Refusal | None:
-    """SDK errors carry `body`, and status and response unless the status was 200."""
+    """The response of an SDK's error: `body`, with status unless it was 200."""
     if isinstance(error, httpx2.HTTPStatusError):
         return _refusal_of_response(error.response)
     body: Any = getattr(error, "body", None)
@@ -217,17 +219,17 @@ def _refusal_of_response(response: httpx2.Response) -> Refusal:
     return refusal_in(response.status_code, body, response.headers)
 
 
-def _details(told: dict[str, Any]) -> list[dict[str, Any]]:
-    """What is told beside the message: one object by Anthropic, a list by Gemini."""
-    found = told.get("details")
+def _details(error: dict[str, Any]) -> list[dict[str, Any]]:
+    """The details of an error: Anthropic sends an object, Gemini a list."""
+    found = error.get("details")
     each = found if isinstance(found, list) else [found]
     return [detail for detail in each if isinstance(detail, dict)]
 
 
 def _delay(details: list[dict[str, Any]]) -> float | None:
     """Seconds to wait by Gemini's `"retryDelay": "34s"`, which has no header."""
-    told = (str(detail.get("retryDelay", "")) for detail in details)
-    found = (re.fullmatch(r"(\d+(?:\.\d+)?)s", text) for text in told)
+    texts = (str(detail.get("retryDelay", "")) for detail in details)
+    found = (re.fullmatch(r"(\d+(?:\.\d+)?)s", text) for text in texts)
     return next((float(match[1]) for match in found if match), None)
 
 
@@ -236,25 +238,28 @@ def _is_error(status: int) -> bool:
     return error.is_client_error(status) or error.is_server_error(status)
 
 
-def _honest_status(types: tuple[str, ...]) -> int:
-    """The status that an error told after HTTP 200 stands for."""
-    told = (
+def _status_of_types(types: tuple[str, ...]) -> int:
+    """The status for an error that was sent after HTTP 200."""
+    statuses = (
         int(name) if name.isdecimal() else STATUS_OF_TYPE.get(name, 0) for name in types
     )
-    return next(filter(_is_error, told), int(HTTPStatus.INTERNAL_SERVER_ERROR))
+    return next(filter(_is_error, statuses), int(HTTPStatus.INTERNAL_SERVER_ERROR))
 
 
-def _unanswered(error: Exception, endpoint: Endpoint) -> ConnectionFailed:
-    # The SDKs wrap some of httpx2's errors, not all; httpx2 itself wraps others.
+def _connection_error(error: Exception, endpoint: Endpoint) -> ConnectionFailed:
+    # The SDKs wrap some of httpx2's errors, and httpx2 wraps others.
     is_ours = isinstance(error, httpx2.HTTPError)
     cause = error if is_ours else error.__cause__ or error
     match cause:
         case httpx2.ConnectError() | httpx2.ConnectTimeout():
             return ConnectionFailed(
-                f"no server answers at {endpoint.url}: is it running? check base_url"
+                f"cannot connect to {endpoint.url}; is the server running? "
+                "check base_url"
             )
         case httpx2.TimeoutException():
-            return ConnectionFailed(f"{endpoint.kind} fell silent; try again")
+            return ConnectionFailed(f"{endpoint.kind} is silent; try again")
         case _:
             seen = endpoint.shown(f"{type(cause).__name__}: {cause}")
-            return ConnectionFailed(f"the line to {endpoint.kind} broke ({seen})")
+            return ConnectionFailed(
+                f"the connection to {endpoint.kind} broke; try again ({seen})"
+            )

@@ -30,7 +30,7 @@ from nbchat.providers.wire import (
 )
 
 COMPATIBLE_PATH = "/openai"
-"""The compatible endpoint's last step; without it the address is that of Gemini's own.
+"""End of the compatible API's address; without it the address is that of Gemini's own.
 https://ai.google.dev/gemini-api/docs/openai"""
 
 MODEL_PREFIX = "models/"
@@ -40,11 +40,11 @@ SCHEMA_WORDS = {
     *("anyOf", "pattern", "minimum", "maximum", "minItems", "maxItems"),
     *("minLength", "maxLength", "minProperties", "maxProperties"),
 }
-"""Of JSON Schema, what https://ai.google.dev/api/caching#Schema knows; for any other
-word a request is refused. The arguments a model sends are validated here anyway."""
+"""Keywords of JSON Schema in https://ai.google.dev/api/caching#Schema; with any other a
+request is refused. Arguments are validated here anyway."""
 
 START = Entry("user", "")
-"""Stands before the first entry of a run."""
+"""Assumed before the first entry of a run."""
 
 
 class GeminiProvider(OpenAIProvider):
@@ -57,7 +57,7 @@ class GeminiProvider(OpenAIProvider):
 
     @property
     def format(self) -> WireFormat:
-        """How messages are written."""
+        """The format of messages."""
         return FORMAT
 
     def count_tokens(self, request: Request) -> int:
@@ -102,7 +102,7 @@ class GeminiProvider(OpenAIProvider):
 
     @property
     def _native_address(self) -> str:
-        """Where Gemini's own API stands; empty where only the compatible one does."""
+        """The address of Gemini's own API; empty for other servers."""
         address = self.endpoint.address.rstrip("/")
         is_gemini = address.endswith(COMPATIBLE_PATH)
         return address.removesuffix(COMPATIBLE_PATH) if is_gemini else ""
@@ -114,7 +114,7 @@ class GeminiProvider(OpenAIProvider):
         timeout: float | httpx2.Timeout,
         body: Json | None = None,
     ) -> Any:
-        """What Gemini's own API says of a model.
+        """Ask Gemini's own API about a model.
 
         The key is in no local variable, for tracebacks may show those.
         """
@@ -130,14 +130,14 @@ class GeminiProvider(OpenAIProvider):
 
 
 def _plainly_named(model: Json) -> Json:
-    """A model of the list under the name by which it is asked for here."""
+    """A model of the list without the prefix of its name."""
     if "id" not in model:
         return model
     return {**model, "id": str(model["id"]).removeprefix(MODEL_PREFIX)}
 
 
 def functions(tools: Iterable[Tool]) -> list[Json]:
-    """Tools as Gemini takes them; one without arguments has no parameters at all."""
+    """Tools in Gemini's format; one without arguments has no `parameters`."""
     return list(map(_function, tools))
 
 
@@ -150,9 +150,9 @@ def _function(tool: Tool) -> Json:
 
 
 def _schema(schema: Json, definitions: Json) -> Json:
-    """A schema in Gemini's words; what is defined elsewhere is written out.
+    """A schema with Gemini's keywords and without references.
 
-    A definition inside itself is any object: Gemini knows no references.
+    A recursive definition becomes any object.
     """
     name = str(schema.get("$ref", "")).rpartition("/")[2]
     if name:
@@ -178,7 +178,7 @@ def _inner(word: str, value: Any, definitions: Json) -> Any:
 
 
 def _messages(run: list[Entry]) -> list[Json]:
-    """OpenAI's messages; results name their tool, calls have their signatures."""
+    """OpenAI's messages with the tool's name in results, and signatures in calls."""
     messages = OPENAI_FORMAT.messages(run)
     if run[0].role == "tool":
         names = [wire_name(entry.tool_name) for entry in run]
@@ -190,7 +190,7 @@ def _messages(run: list[Entry]) -> list[Json]:
 
 
 FORMAT = WireFormat(speaker, _messages)
-"""As OpenAI's: one message a run, but one for each result."""
+"""One message for each run, but one for each tool result."""
 
 
 def _signed(message: Json, run: list[Entry]) -> Json:
@@ -202,12 +202,12 @@ def _signed(message: Json, run: list[Entry]) -> Json:
 
 
 def _calls(run: list[Entry]) -> Iterator[tuple[Entry, Entry]]:
-    """Each call with the entry right before it, where its signature is."""
+    """Each call with the entry before it, which may be its signature."""
     return (pair for pair in pairwise([START, *run]) if pair[1].is_call)
 
 
 def _extra(entry: Entry) -> Json:
-    """What Gemini sent beside the call that follows, verbatim; or nothing."""
+    """The signature of the call that follows, verbatim; or nothing."""
     is_ours = entry.role == "thinking" and entry.tool_name == "gemini"
     content = json_object(entry).get("extra_content") if is_ours else None
     extra = {"extra_content": content}
@@ -215,12 +215,12 @@ def _extra(entry: Entry) -> Json:
 
 
 class SignedReader(ChunkReader):
-    """Collects chunks, and what Gemini sends beside its calls."""
+    """Reads a stream of chunks with the signatures of calls."""
 
     def answer(self) -> StreamedReply:
         """All that has arrived; output tokens include those of thinking.
 
-        Gemini leaves them out of `completion_tokens` though they are billed as output.
+        They are not in `completion_tokens`, but are billed as output.
         """
         answer = super().answer()
         if answer.usage is None:
@@ -231,7 +231,7 @@ class SignedReader(ChunkReader):
         return replace(answer, usage=replace(answer.usage, output_tokens=output_tokens))
 
     def _read_call(self, piece: Json) -> None:
-        """A name begins a call: Gemini sends no index, older models no id either."""
+        """A name begins a call: Gemini sends no index, older models no id."""
         if (piece.get("function") or {}).get("name") and not piece.get("id"):
             piece = {**piece, "id": new_call_id()}
         super()._read_call(piece)
@@ -244,7 +244,7 @@ class SignedReader(ChunkReader):
 
 
 def native_request(request: Request, model: str) -> Json:
-    """A request in Gemini's own format, in which it counts tokens."""
+    """A request in the format of Gemini's own API, which counts tokens."""
     fields: Json = {
         "model": f"models/{model}",
         "contents": _contents(legal(request.history)),
@@ -258,9 +258,8 @@ def native_request(request: Request, model: str) -> Json:
 
 
 def _contents(history: Iterable[Entry]) -> list[Json]:
-    """The conversation in turns of `user` and `model`; results are the user's."""
-    turns = (_turn(role, list(run)) for role, run in groupby(history, _role))
-    return utf8_safe([turn for turn in turns if turn["parts"]])
+    """The conversation as turns of `user` and `model`; results are the user's."""
+    return utf8_safe(_turn(role, list(run)) for role, run in groupby(history, _role))
 
 
 def _role(entry: Entry) -> str:

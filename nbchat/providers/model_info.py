@@ -1,7 +1,7 @@
-"""What is known of a model: its context window, output limit, encoding and prices.
+"""Context window, output limit, encoding and prices of models.
 
-Windows come from the server where it tells, else from the package `genai-prices`, as do
-prices; what nobody knows stays None, and then no percentage and no $0 is ever shown.
+Windows come from the server if it reports them, else from the package `genai-prices`,
+like prices. What is unknown is None, and then no percentage and no $0 is shown.
 """
 
 import re
@@ -15,15 +15,15 @@ from genai_prices.data_snapshot import get_snapshot
 from nbchat.conversation.entries import Usage
 
 DEFAULT_OUTPUT_LIMIT = 4_096
-"""Tokens asked for when a model's own limit is unknown; every chat model allows it."""
+"""Output tokens if a model's own limit is unknown; every chat model allows them."""
 
 MILLION = 1_000_000
 
 LISTED = {"anthropic": "anthropic", "openai": "openai", "gemini": "google"}
-"""What the price list calls the providers that are known here."""
+"""Names of the providers in the price list."""
 
 LEAST_WINDOW = 128_000
-"""Of a model that is offered by the price list alone: smaller ones are old."""
+"""Smallest window of a model to offer from the price list: others are old."""
 
 _CHAT_NAME = re.compile(r"claude-|gpt-|o\d|gemini-")
 _SPECIAL = re.compile(r"image|audio|tts|live|search|vision|research|transcribe|-20\d\d")
@@ -31,32 +31,32 @@ _SPECIAL = re.compile(r"image|audio|tts|live|search|vision|research|transcribe|-
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """What a million tokens of each kind cost, in dollars."""
+    """Prices of a million tokens, in dollars."""
 
     input: float
     cache_read: float
     cache_write: float
     output: float
     tiers: tuple[tuple[int, "Prices"], ...] = ()
-    """Prices of requests with more input tokens than this, the smallest limit first.
+    """Prices of requests with more input tokens than a limit, smallest limit first.
 
-    They hold for all tokens of such a request, not only for those above the limit.
+    They apply to all tokens of such a request, not only to those above the limit.
     """
 
     def at(self, input_tokens: int) -> "Prices":
-        """The prices of a request of this size."""
+        """The prices of a request with so many input tokens."""
         reached = [prices for start, prices in self.tiers if input_tokens > start]
         return reached[-1] if reached else self
 
     def cost(self, usage: Usage) -> float:
-        """Dollars of one response; of a sum the tier may be wrong, so add up costs."""
+        """Dollars of one reply; add up the costs of several, for their tiers differ."""
         prices = self.at(usage.input_tokens)
-        read, written = usage.cache_read_tokens, usage.cache_write_tokens
-        fresh = max(usage.input_tokens - read - written, 0)
+        read, write = usage.cache_read_tokens, usage.cache_write_tokens
+        uncached = max(usage.input_tokens - read - write, 0)
         dollars = (
-            fresh * prices.input
+            uncached * prices.input
             + read * prices.cache_read
-            + written * prices.cache_write
+            + write * prices.cache_write
             + usage.output_tokens * prices.output
         )
         return dollars / MILLION
@@ -64,7 +64,7 @@ class Prices:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """One model as the engine needs to know it; sizes in tokens."""
+    """The limits and prices of a model; sizes in tokens."""
 
     name: str
     window: int | None = None
@@ -74,21 +74,21 @@ class ModelInfo:
 
     @property
     def output_reserve(self) -> int:
-        """Tokens of the window kept free for the answer: a quarter of it at most."""
+        """Tokens of the window reserved for the reply: at most a quarter of it."""
         if self.window is None:
             return self.output_limit
         return min(self.output_limit, self.window // 4)
 
     def with_window(self, window: int | None) -> "ModelInfo":
-        """The same model with the window somebody knows better, if they do."""
+        """The same model with another window, unless that is None."""
         return replace(self, window=window) if window else self
 
     def cost(self, usage: Usage) -> float | None:
-        """Dollars of one response; None when nobody knows the prices."""
+        """Dollars of one reply; None if prices are unknown."""
         return None if self.prices is None else self.prices.cost(usage)
 
     def priced(self, usage: Usage) -> Usage:
-        """One response's usage with what it cost; as it was if nobody knows prices."""
+        """The usage of one reply with its cost; unchanged if prices are unknown."""
         dollars = self.cost(usage)
         if dollars is None:
             return usage
@@ -96,10 +96,10 @@ class ModelInfo:
 
 
 def model_info(name: str, *, provider: str | None = None) -> ModelInfo:
-    """What the price list knows of `name`, its window above all.
+    """The limits of a model from the price list, and its prices with a `provider`.
 
-    Prices are those of `provider`; without one they stay unknown, for a server of one's
-    own may serve a model under a name that costs money elsewhere.
+    Without a provider prices are unknown: a private server may serve a model under a
+    name that costs money elsewhere.
     """
     try:
         _, model = get_snapshot().find_provider_model(name, None, provider, None)
@@ -114,7 +114,7 @@ def model_info(name: str, *, provider: str | None = None) -> ModelInfo:
 
 
 def chat_models(kind: str) -> list[str]:
-    """Current chat models of a provider, as far as the price list knows them."""
+    """The current chat models of a provider in the price list."""
     provider = next((p for p in get_snapshot().providers if p.id == LISTED[kind]), None)
     return sorted(
         model.id
@@ -126,7 +126,7 @@ def chat_models(kind: str) -> list[str]:
 
 
 def _prices(listed: types.ModelPrice) -> Prices | None:
-    """The list's prices with a tier for each limit; None where it has none, or zero."""
+    """Prices with a tier for each limit; None if they are unknown or zero."""
     base, *tiers = (
         (start, _prices_above(listed, start)) for start in [0, *_limits(listed)]
     )
@@ -135,7 +135,7 @@ def _prices(listed: types.ModelPrice) -> Prices | None:
 
 
 def _limits(listed: types.ModelPrice) -> list[int]:
-    """Numbers of input tokens above which any of the prices changes."""
+    """Numbers of input tokens above which a price changes."""
     each = (listed.input_mtok, listed.cache_read_mtok, listed.cache_write_mtok)
     tiered = (
         price
@@ -146,12 +146,12 @@ def _limits(listed: types.ModelPrice) -> list[int]:
 
 
 def _prices_above(listed: types.ModelPrice, start: int) -> Prices:
-    """Cached tokens cost what fresh ones do where the list has no price for them."""
-    fresh = _price(listed.input_mtok, start)
+    """Cached tokens without a price of their own cost as much as uncached ones."""
+    uncached = _price(listed.input_mtok, start)
     return Prices(
-        input=fresh,
-        cache_read=_price(listed.cache_read_mtok, start, default=fresh),
-        cache_write=_price(listed.cache_write_mtok, start, default=fresh),
+        input=uncached,
+        cache_read=_price(listed.cache_read_mtok, start, default=uncached),
+        cache_write=_price(listed.cache_write_mtok, start, default=uncached),
         output=_price(listed.output_mtok, start),
     )
 
@@ -159,7 +159,7 @@ def _prices_above(listed: types.ModelPrice, start: int) -> Prices:
 def _price(
     price: Decimal | types.TieredPrices | None, start: int, *, default: float = 0.0
 ) -> float:
-    """What is charged just above `start` input tokens; `default` if nothing is said."""
+    """The price just above `start` input tokens; `default` if there is none."""
     if isinstance(price, types.TieredPrices):
         reached = [tier.price for tier in price.tiers if start and tier.start <= start]
         return float(reached[-1] if reached else price.base)
@@ -167,6 +167,6 @@ def _price(
 
 
 def _encoding(name: str) -> str:
-    """The tiktoken vocabulary nearest to a model's own."""
+    """The tiktoken vocabulary that is most similar to a model's own."""
     old = name.startswith(("gpt-4-", "gpt-3.5", "text-")) or name == "gpt-4"
     return "cl100k_base" if old else "o200k_base"

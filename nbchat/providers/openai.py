@@ -45,7 +45,7 @@ SHORT_ANSWER: tuple[Json, ...] = (
     {"choices": [{"index": 0, "delta": {"content": "Yes."}, "finish_reason": "stop"}]},
     {"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 1}},
 )
-"""What a server streams at the least."""
+"""The shortest stream of a server, for the warm-up."""
 
 STOPS: dict[str, ReplyStop] = {"length": "max_tokens", "content_filter": "refusal"}
 
@@ -74,7 +74,7 @@ class OpenAIProvider(SdkProvider):
 
     @property
     def format(self) -> WireFormat:
-        """How messages are written."""
+        """The format of messages."""
         return FORMAT
 
     def _needs_key(self, address: str) -> bool:
@@ -105,7 +105,7 @@ class OpenAIProvider(SdkProvider):
 
     @property
     def _limit_field(self) -> str:
-        """OpenAI's newer models refuse the old name, compatible servers the new one."""
+        """OpenAI's new models refuse `max_tokens`, compatible servers the new name."""
         is_azure = self.endpoint.host.endswith(".openai.azure.com")
         is_new = self._is_home or is_azure
         return "max_completion_tokens" if is_new else "max_tokens"
@@ -161,7 +161,7 @@ def _messages(run: list[Entry]) -> list[Json]:
 
 
 FORMAT = WireFormat(speaker, _messages)
-"""One message a run, but one for each result."""
+"""One message for each run, but one for each tool result."""
 
 
 def _result(entry: Entry) -> Json:
@@ -185,7 +185,7 @@ def _user_parts(entry: Entry) -> Iterator[Json]:
 
 
 def _assistant(run: list[Entry]) -> list[Json]:
-    """One message; thinking stays here: chat completions take none back."""
+    """One message without thinking, which chat completions do not accept."""
     spoken = [entry for entry in run if entry.role == "assistant"]
     calls = [entry for entry in spoken if entry.is_call]
     texts = [entry.content for entry in spoken if entry.content]
@@ -196,7 +196,7 @@ def _assistant(run: list[Entry]) -> list[Json]:
 
 
 def _tool_call(call: Entry) -> Json:
-    """Arguments verbatim; what is no JSON object is left out: llama.cpp answers 500."""
+    """Arguments verbatim; empty if no JSON object, else llama.cpp answers 500."""
     arguments = call.tool_args if json_object(call) else "{}"
     function = {"name": wire_name(call.tool_name), "arguments": arguments}
     return {"id": call.tool_id, "type": "function", "function": function}
@@ -204,7 +204,7 @@ def _tool_call(call: Entry) -> Json:
 
 @dataclass(slots=True)
 class Call:
-    """A call while its pieces arrive; `extra_content` is what Gemini adds to it."""
+    """A call while its pieces arrive; `extra_content` is Gemini's."""
 
     index: int | None
     id: str = ""
@@ -214,10 +214,10 @@ class Call:
 
 
 class ChunkReader:
-    """Collects chunks: deltas go out at once, the answer at the end."""
+    """Reads a stream of chunks: yields deltas, then has the reply."""
 
     def __init__(self) -> None:
-        """Begin with nothing said."""
+        """Start before the first event."""
         self._text: list[str] = []
         self._thinking: list[str] = []
         self._calls: list[Call] = []
@@ -226,20 +226,20 @@ class ChunkReader:
         self._usage: Json = {}
 
     def read(self, chunk: Json) -> Iterator[Delta]:
-        """Take a chunk in and give out what it lets us see."""
+        """Read a chunk and yield its deltas."""
         self._usage = chunk.get("usage") or self._usage
         for choice in chunk.get("choices") or []:
             self._finish_reason = choice.get("finish_reason") or self._finish_reason
             yield from self._read_delta(choice.get("delta") or {})
 
     def answer(self) -> StreamedReply:
-        """All that has arrived."""
+        """What has arrived until now."""
         usage = _usage(self._usage) if self._usage else None
         return StreamedReply(tuple(self._entries()), self._stop_reason(), usage)
 
     def _read_delta(self, delta: Json) -> Iterator[Delta]:
-        # Not OpenAI's own: vLLM and OpenRouter say `reasoning`, llama.cpp and DeepSeek
-        # `reasoning_content`.
+        # Not part of OpenAI's API: vLLM and OpenRouter send `reasoning`, llama.cpp and
+        # DeepSeek `reasoning_content`.
         if thought := delta.get("reasoning_content") or delta.get("reasoning"):
             self._thinking.append(thought)
             yield ThinkingDelta(thought)
@@ -261,7 +261,7 @@ class ChunkReader:
         call.extra_content = piece.get("extra_content") or call.extra_content
 
     def _call(self, index: int | None, call_id: str) -> Call:
-        """The call a piece belongs to; some servers number all parallel calls 0."""
+        """The call that a piece belongs to; some servers number all calls 0."""
         for call in reversed(self._calls):
             if call.index == index and call_id in ("", call.id):
                 return call
@@ -292,18 +292,18 @@ class ChunkReader:
 
 
 def _usage(fields: Json) -> Usage:
-    """OpenAI's prompt tokens hold the cached ones already, the output its reasoning.
+    """Usage of a reply: the input includes cached tokens, the output reasoning.
 
-    That is never sent again. Some servers say it is more than all they wrote.
+    Reasoning is never sent again. Some servers report more of it than output.
     """
     details = fields.get("prompt_tokens_details") or {}
-    written = fields.get("completion_tokens") or 0
+    output = fields.get("completion_tokens") or 0
     more = fields.get("completion_tokens_details") or {}
     reasoning = more.get("reasoning_tokens") or 0
     return Usage(
         fields.get("prompt_tokens") or 0,
-        written,
+        output,
         details.get("cached_tokens") or 0,
         details.get("cache_write_tokens") or 0,
-        dropped_tokens=min(reasoning, written),
+        dropped_tokens=min(reasoning, output),
     )

@@ -1,4 +1,4 @@
-"""A provider behind an official SDK: all that does not depend on whose SDK it is."""
+"""The base of all providers that use an official SDK: requests, streams, errors."""
 
 import json
 import logging
@@ -38,33 +38,20 @@ from nbchat.providers.wire import (
     finished_reply,
 )
 
-
-def canned_client(events: Iterable[Json]) -> httpx2.Client:
-    """A client whose requests are answered with these events, here and at once."""
-    body = "".join(f"{_name(each)}data: {json.dumps(each)}\n\n" for each in events)
-    headers = {"content-type": "text/event-stream"}
-    answer = httpx2.Response(200, headers=headers, text=f"{body}data: [DONE]\n\n")
-    return httpx2.Client(transport=httpx2.MockTransport(lambda _request: answer))
-
-
-def _name(event: Json) -> str:
-    return f"event: {event['type']}\n" if "type" in event else ""
-
-
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 CONNECT_TIMEOUT_SECONDS = 10.0
 CONNECTIONS = httpx2.Limits(keepalive_expiry=3.0)
-"""An idle connection is left before the server drops it: llama.cpp does after 5 s, just
-when the SDKs, whose own figure is 5 s too, would use it once more."""
+"""Idle connections are closed before the server drops them: llama.cpp does after 5 s,
+which is also the SDKs' own figure."""
 
 QUESTION_TIMEOUT_SECONDS = 3.0
-"""For what a chat can do without: a model's window."""
+"""For what a chat can do without, such as a model's window."""
 
 DROPPED = (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError)
-"""How a server shows that it has dropped a line: no answer, a reset, a broken pipe."""
+"""Errors of a dropped connection: no answer, a reset, a broken pipe."""
 
 WINDOW_FIELDS = (
     "n_ctx",  # llama.cpp, inside `meta`
@@ -73,7 +60,7 @@ WINDOW_FIELDS = (
     "context_window",  # Groq
     "max_input_tokens",  # Anthropic
 )
-"""What servers call a model's window in their list of models."""
+"""Names of a model's window in servers' lists of models."""
 
 
 class WireItem(Protocol):
@@ -84,7 +71,7 @@ class WireItem(Protocol):
 
 
 class WireStream(AbstractContextManager[Iterable[WireItem]], Protocol):
-    """An SDK's stream, and the response under it."""
+    """An SDK's stream and its response."""
 
     response: httpx2.Response
 
@@ -93,17 +80,17 @@ class SdkClient(Protocol):
     """An SDK's client."""
 
     def with_options(self, *, http_client: httpx2.Client) -> "SdkClient":
-        """The same client, its requests sent by another one."""
+        """The same client with another HTTP client."""
 
 
 class Reader(Protocol):
-    """Collects a stream in one wire format."""
+    """Reads a stream in one wire format."""
 
     def read(self, item: Json) -> Iterator[Delta]:
-        """Take an item in and give out what it lets us see."""
+        """Read an item and yield its deltas."""
 
     def answer(self) -> StreamedReply:
-        """All that has arrived."""
+        """What has arrived until now."""
 
 
 class SdkProvider(ABC):
@@ -115,7 +102,7 @@ class SdkProvider(ABC):
     key_variables: ClassVar[tuple[str, ...]]
     sdk_error: ClassVar[type[Exception]]
     warm_up_events: ClassVar[tuple[Json, ...]]
-    """The events of a short answer, as a server would stream them."""
+    """The events of a short reply, for the warm-up."""
 
     def __init__(
         self,
@@ -127,7 +114,7 @@ class SdkProvider(ABC):
         temperature: float | None = None,
         read_timeout_seconds: float = 60.0,
     ) -> None:
-        """Check address and key; nothing is sent, no client is built.
+        """Check address and key; sends nothing and builds no client.
 
         `read_timeout_seconds` is the longest silence between two events.
         """
@@ -157,15 +144,15 @@ class SdkProvider(ABC):
         )
         self._counter = TokenCounter(self._known.encoding)
         self._messages = WireMessages(self.format)
-        self._has_kept_line = False
+        self._may_be_dropped = False
 
     def __repr__(self) -> str:
-        """The model and, where it is not the usual one, the address."""
-        place = "" if self._is_home else f" at {self.endpoint.url}"
-        return f"<{type(self).__name__} {self.name}{place}>"
+        """The model, and the address unless it is the default."""
+        address = "" if self._is_home else f" at {self.endpoint.url}"
+        return f"<{type(self).__name__} {self.name}{address}>"
 
     def stream(self, request: Request, *, stop: Flag | None = None) -> ReplyStream:
-        """Deltas as they arrive, then the reply; raises ProviderError or Stopped."""
+        """Yield deltas and return the reply; raises ProviderError or Stopped."""
         reader = self._new_reader()
         try:
             with closing(
@@ -174,8 +161,8 @@ class SdkProvider(ABC):
                 for item in items:
                     yield from reader.read(item.to_dict(warnings=False))
             answer = reader.answer()
-        except self._foreign_errors as error:
-            raise self._in_our_terms(error, request) from None
+        except self._sdk_errors as error:
+            raise self._provider_error(error, request) from None
         model = f"{self.kind}:{self._model_for(request)}"
         reply = finished_reply(answer, request, model=model, counter=self._counter)
         return replace(reply, usage=self._listed(request).priced(reply.usage))
@@ -183,7 +170,7 @@ class SdkProvider(ABC):
     def warm_up(self) -> None:
         """Load what the first request needs: a client, the SDK's models, certificates.
 
-        A whole answer is read, but nothing leaves this process.
+        Reads a canned reply; sends nothing.
         """
         twin = copy(self)
         vars(twin)["_messages"] = WireMessages(self.format)
@@ -216,7 +203,7 @@ class SdkProvider(ABC):
 
     @property
     def _is_home(self) -> bool:
-        """Whether this is the API's maker itself, not a compatible server."""
+        """Whether this is the API's own server, not a compatible one."""
         default = httpx2.URL(self.default_url)
         return self.endpoint.host == default.host
 
@@ -227,7 +214,7 @@ class SdkProvider(ABC):
         return request.model.removeprefix(f"{self.kind}:") or self._model
 
     def _listed(self, request: Request) -> ModelInfo:
-        """What is known of the model that answers a request."""
+        """The known limits and prices of the model that a request asks."""
         name = self._model_for(request)
         return self._known if name == self._model else self._look_up(name)
 
@@ -237,12 +224,12 @@ class SdkProvider(ABC):
     @property
     @abstractmethod
     def format(self) -> WireFormat:
-        """How messages are written."""
+        """The format of messages."""
 
     @property
     @abstractmethod
     def _client(self) -> SdkClient:
-        """The SDK's client, built once."""
+        """The SDK's client, built at first use."""
 
     @abstractmethod
     def _new_reader(self) -> Reader:
@@ -254,15 +241,15 @@ class SdkProvider(ABC):
 
     @abstractmethod
     def _extra_body(self, request: Request) -> Json:
-        """The request's fields; subclasses may add more."""
+        """The fields of the request's body."""
 
     @abstractmethod
     def _served_models(self) -> list[Json]:
-        """The server's list of models, each as it came over the wire."""
+        """The server's list of models."""
 
     @abstractmethod
     def _should_ask_window(self) -> bool:
-        """Whether the server knows this model's window better than we do."""
+        """Whether the server knows this model's window better than the price list."""
 
     def _inquire(
         self,
@@ -271,15 +258,15 @@ class SdkProvider(ABC):
         *,
         is_again: bool = False,
     ) -> T:
-        """The answer to a question that changes nothing; its faults in our terms.
+        """Ask a question that changes nothing; raises ProviderError.
 
-        A server may drop a kept line just when it is used again: then once more.
+        Repeated once if the server dropped an idle connection just then.
         """
         try:
             return ask()
-        except self._foreign_errors as error:
+        except self._sdk_errors as error:
             if is_again or not is_dropped(error):
-                raise self._in_our_terms(error, request) from None
+                raise self._provider_error(error, request) from None
         return self._inquire(ask, request, is_again=True)
 
     def _served_window(self) -> int | None:
@@ -289,38 +276,38 @@ class SdkProvider(ABC):
         try:
             self._window = self._served_window()
         except NbchatError as error:
-            logger.debug("%s does not tell its window: %s", self.name, error)
-        except self._foreign_errors as error:
-            fault = self._in_our_terms(error)
-            logger.debug("%s does not tell its window: %s", self.name, fault)
+            logger.debug("no context window from %s: %s", self.name, error)
+        except self._sdk_errors as error:
+            fault = self._provider_error(error)
+            logger.debug("no context window from %s: %s", self.name, fault)
             self._has_asked_window = not isinstance(fault, ConnectionFailed)
         else:
             self._has_asked_window = True
 
     def _open_checked(self, request: Request) -> WireStream:
-        """The stream, unless the server sent a page or an error as a 200."""
-        stream = self._open_again_if_left(request)
-        self._has_kept_line = True
+        """The stream; raises ProviderError for a page or an error sent with a 200."""
+        stream = self._open_on_live_connection(request)
+        self._may_be_dropped = True
         content_type = stream.response.headers.get("content-type", "")
         if content_type.startswith(("text/html", "application/json")):
-            raise self._fault_in(stream.response, request)
+            raise self._error_in(stream.response, request)
         return stream
 
-    def _open_again_if_left(self, request: Request) -> WireStream:
-        """The stream; a kept line that the server has left is no failed attempt.
+    def _open_on_live_connection(self, request: Request) -> WireStream:
+        """The stream; opened again if the server dropped an idle connection.
 
-        llama.cpp leaves the line after each streamed answer, though it promises to keep
-        it; a request sent at that moment was never read.
+        llama.cpp closes the connection after each streamed reply, though it promises to
+        keep it; a request sent at that moment was never read.
         """
         try:
             return self._open(request)
-        except self._foreign_errors as error:
-            if not (self._has_kept_line and is_dropped(error)):
+        except self._sdk_errors as error:
+            if not (self._may_be_dropped and is_dropped(error)):
                 raise
-        self._has_kept_line = False
+        self._may_be_dropped = False
         return self._open(request)
 
-    def _fault_in(self, response: httpx2.Response, request: Request) -> NbchatError:
+    def _error_in(self, response: httpx2.Response, request: Request) -> NbchatError:
         response.read()
         try:
             body = unlisted(response.json())
@@ -332,32 +319,46 @@ class SdkProvider(ABC):
         return refused(refusal, self.endpoint, self._model_for(request))
 
     @property
-    def _foreign_errors(self) -> tuple[type[Exception], ...]:
+    def _sdk_errors(self) -> tuple[type[Exception], ...]:
         return (self.sdk_error, *FOREIGN)
 
-    def _in_our_terms(
+    def _provider_error(
         self, error: Exception, request: Request | None = None
     ) -> ProviderError:
-        """The error to raise `from None`: an SDK's own may quote the key."""
+        """The error to raise `from None`, for an SDK's own may quote the key."""
         model = self._model if request is None else self._model_for(request)
         return provider_error(error, self.endpoint, model)
 
 
+def canned_client(events: Iterable[Json]) -> httpx2.Client:
+    """A client that answers every request with these events, without a network."""
+    body = "".join(
+        f"{_event_line(each)}data: {json.dumps(each)}\n\n" for each in events
+    )
+    headers = {"content-type": "text/event-stream"}
+    answer = httpx2.Response(200, headers=headers, text=f"{body}data: [DONE]\n\n")
+    return httpx2.Client(transport=httpx2.MockTransport(lambda _request: answer))
+
+
 def is_dropped(error: Exception) -> bool:
-    """Whether the server dropped the line, as httpx2 or an SDK around it says it."""
+    """Whether an error of httpx2 or of an SDK means a dropped connection."""
     return any(isinstance(each, DROPPED) for each in (error, error.__cause__))
 
 
 def window_among(models: list[Json], name: str) -> int | None:
-    """The window that a server's list tells; its only model goes by any name."""
+    """The window in a list of models; a single model matches any name."""
     named = [model for model in models if model.get("id") == name]
     for model in named or (models if len(models) == 1 else []):
-        told = {**(model.get("meta") or {}), **model}
-        sizes = (told.get(field) for field in WINDOW_FIELDS)
+        fields = {**(model.get("meta") or {}), **model}
+        sizes = (fields.get(name) for name in WINDOW_FIELDS)
         return next((size for size in sizes if isinstance(size, int)), None)
     return None
 
 
 def _maker(kind: type[SdkProvider], **given: Any) -> Callable[..., SdkProvider]:
-    """A closure: unlike a partial, its repr does not show a password in an address."""
+    """A closure: unlike that of a partial, its repr shows no password."""
     return lambda name, window: kind(name, window=window, **given)
+
+
+def _event_line(event: Json) -> str:
+    return f"event: {event['type']}\n" if "type" in event else ""

@@ -1,7 +1,7 @@
-"""How big a text is: token counts that need no network and survive any string.
+"""Count the tokens of any text, without a network.
 
-tiktoken counts; the vocabularies come from the package `bpe-openai`, whose files are
-byte-identical to the ones tiktoken would download and are checked by their SHA-256.
+Uses tiktoken with the vocabularies of the package `bpe-openai`. Their files are
+byte-identical to those that tiktoken would download, and checked by their SHA-256.
 """
 
 import base64
@@ -23,32 +23,32 @@ from nbchat.conversation.entries import Entry
 logger = logging.getLogger(__name__)
 
 CHARACTERS = "characters"
-"""The name of no encoding: a token is four characters, and a margin of 20 %."""
+"""Instead of an encoding: four characters for each token, plus 20 %."""
 
 ENTRY_OVERHEAD = 4
-"""Tokens of role markers around an entry (OpenAI cookbook, token counting: 3 + 1)."""
+"""Tokens of an entry's role markers (OpenAI cookbook, token counting: 3 + 1)."""
 
 IMAGE_TOKENS = 1_000
-"""A middling picture: OpenAI counts 85 to 1,105 tokens, Anthropic up to 1,600."""
+"""A medium image: OpenAI counts 85 to 1,105 tokens, Anthropic up to 1,600."""
 
 SLICE = 20_000
 """Characters counted at once: tiktoken's regex overflows its stack on a million equal
 characters (tiktoken issue 15), and slices cost at most one token each."""
 
 EXACT_LIMIT = 1_000_000
-"""Characters; of a longer text, which no window holds, a sample as long as this is
-counted, so that any text takes a fifth of a second at most (measured: 0.2 s)."""
+"""Characters that are all counted, in 0.2 s (measured); of a longer text, which fits no
+window, only a sample of this length."""
 
-REMEMBERED_LIMIT = 20_000_000
-"""Characters of entries whose sizes are remembered: the sessions of a day, not a week.
-When there are more, all are forgotten and those still in use are counted once more."""
+CACHE_LIMIT = 20_000_000
+"""Characters of the entries whose sizes are cached: a day's sessions, not a week's. At
+the limit the cache is cleared."""
 
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """Where an encoding's ranks come from; hash and pattern as in tiktoken's source."""
+    """Hash and pattern of an encoding, as in tiktoken's source."""
 
     sha256: str
     pattern: str
@@ -73,16 +73,16 @@ VOCABULARIES = {
 
 
 class TokenCounter:
-    """Counts tokens of texts and entries, each entry once."""
+    """Counts tokens of texts and entries; the sizes of entries are cached."""
 
     def __init__(self, encoding: str = "o200k_base") -> None:
-        """Nothing is loaded until the first count."""
+        """Load nothing until the first count."""
         self.encoding = encoding
         self._sizes: dict[Entry, int] = {}
-        self._remembered = 0
+        self._cached_characters = 0
 
     def count(self, text: str) -> int:
-        """Tokens of any string, a million spaces and lone surrogates included."""
+        """Tokens of any string, even of a million spaces or with lone surrogates."""
         text = _SURROGATE.sub("\ufffd", text)
         starts = range(0, len(text), SLICE)
         sample = starts[:: -(-len(text) // EXACT_LIMIT) or 1]
@@ -90,26 +90,26 @@ class TokenCounter:
         return counted * len(starts) // (len(sample) or 1)
 
     def count_entry(self, entry: Entry) -> int:
-        """Tokens of an entry with its role markers; counted once, then remembered."""
+        """Tokens of an entry with its role markers; cached."""
         size = self._sizes.get(entry)
         if size is None:
             size = ENTRY_OVERHEAD + self._count_parts(entry)
-            self._remember(entry, size)
+            self._cache(entry, size)
         return size
 
     def count_entries(self, entries: Iterable[Entry]) -> int:
-        """Tokens of a run of entries."""
+        """Tokens of several entries."""
         return sum(map(self.count_entry, entries))
 
     def estimate_response(self, text: str) -> int:
-        """Tokens to expect of an answer: half of what was asked (seed 002)."""
+        """Tokens to expect in a reply: half of those in the question."""
         return self.count(text) // 2
 
-    def _remember(self, entry: Entry, size: int) -> None:
-        self._remembered += sum(map(len, entry))
-        if self._remembered > REMEMBERED_LIMIT:
+    def _cache(self, entry: Entry, size: int) -> None:
+        self._cached_characters += sum(map(len, entry))
+        if self._cached_characters > CACHE_LIMIT:
             self._sizes.clear()
-            self._remembered = sum(map(len, entry))
+            self._cached_characters = sum(map(len, entry))
         self._sizes[entry] = size
 
     def _count_parts(self, entry: Entry) -> int:
@@ -119,13 +119,10 @@ class TokenCounter:
         return sum(map(self.count, parts))
 
     def _count_attachment(self, entry: Entry) -> int:
-        """What is sent of a picture or a file, with its name, type and size.
-
-        A text goes out whole; of all other files the model learns no more than that.
-        """
+        """Tokens of an attachment: name, type and size, and the text of text files."""
         size = len(str(entry.arguments.get("data") or ""))
-        described = {**entry.arguments, "data": size}
-        known = self.count(entry.content) + self.count(json.dumps(described))
+        metadata = {**entry.arguments, "data": size}
+        known = self.count(entry.content) + self.count(json.dumps(metadata))
         if entry.tool_name == "image":
             return IMAGE_TOKENS + known
         return known + (
@@ -150,7 +147,7 @@ class TokenCounter:
 
 @cache
 def load_encoding(name: str) -> tiktoken.Encoding:
-    """Tiktoken's encoding `name` without its download; a third of a second, once.
+    """Load tiktoken's encoding `name` without its download, in a third of a second.
 
     Raises KeyError for an unknown name, OSError or ValueError for a missing or changed
     vocabulary file.

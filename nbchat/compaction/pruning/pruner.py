@@ -15,7 +15,7 @@ from nbchat.compaction.pruning.tool_output import SMALL_TOKENS, shortened
 from nbchat.conversation.entries import RETRIEVAL, Compaction, Entry, prefix_hash
 from nbchat.conversation.search import TOOL_NAME
 from nbchat.conversation.session import Session
-from nbchat.conversation.turns import safe_cuts
+from nbchat.conversation.turns import calls_by_result, safe_cuts
 from nbchat.providers.tokens import TokenCounter
 
 UNTOUCHED_UNITS = 3
@@ -90,7 +90,7 @@ def _replacements(
     entries = session.included_transcript
     start = session.compaction.stop if session.compaction else 0
     seen = {place for c in session.active_compactions for place, _ in c.replacements}
-    names = {call.tool_id: call.tool_name for call in entries[start:] if call.is_call}
+    calls = calls_by_result(entries)
     newest = {
         entry.content: place
         for place, entry in enumerate(entries[start:], start)
@@ -98,7 +98,7 @@ def _replacements(
     }
     for place in range(start, start + _old(entries[start:])):
         entry = entries[place]
-        name = entry.tool_name or names.get(entry.tool_id, "")
+        name = entry.tool_name or entries[calls.get(place, place)].tool_name
         if place in seen or entry.role != "tool" or name in protected:
             continue
         if entry.is_error or counter.count_entry(entry) < SMALL_TOKENS:
