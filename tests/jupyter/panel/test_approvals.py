@@ -1,4 +1,4 @@
-"""Calls that wait in the panel: shown whole, decided once, in every view."""
+"""Approval of tool calls in the panel, in every view."""
 
 import json
 import threading
@@ -81,7 +81,9 @@ def waiting_item(view: View) -> str:
     return view.items[waiting["key"]]
 
 
-def test_a_view_approves_a_call_and_the_card_goes_on(panel_with: MakePanel) -> None:
+def test_an_approved_call_runs_and_its_card_gets_the_result(
+    panel_with: MakePanel,
+) -> None:
     panel = panel_with(calls("refund", order="W1"), says("done"))
     panel.ask("refund W1")
     ticket = await_question(panel)
@@ -97,7 +99,9 @@ def test_a_view_approves_a_call_and_the_card_goes_on(panel_with: MakePanel) -> N
     assert 'data-state="done"' in "".join(after.items.values())
 
 
-def test_a_view_denies_a_call_and_the_model_is_told(panel_with: MakePanel) -> None:
+def test_a_denied_call_does_not_run_and_the_model_gets_a_denial(
+    panel_with: MakePanel,
+) -> None:
     panel = panel_with(calls("refund", order="W1"), says("as you like"))
     panel.ask("refund W1")
     panel.view_says(type="deny", ticket=await_question(panel))
@@ -106,7 +110,7 @@ def test_a_view_denies_a_call_and_the_model_is_told(panel_with: MakePanel) -> No
     assert 'data-state="denied"' in "".join(snapshot(panel).items.values())
 
 
-def test_every_view_sees_the_question_and_its_end(panel_with: MakePanel) -> None:
+def test_every_view_shows_a_pending_call_and_its_end(panel_with: MakePanel) -> None:
     panel = panel_with(calls("refund", order="W1"), says("done"))
     seen = len(panel.sent)
     view = snapshot(panel)
@@ -127,7 +131,7 @@ def test_every_view_sees_the_question_and_its_end(panel_with: MakePanel) -> None
     assert view.items == snapshot(panel).items
 
 
-def test_always_asks_no_more_for_that_tool_but_does_for_another(
+def test_always_approves_later_calls_of_that_tool_only(
     panel_with: MakePanel,
 ) -> None:
     panel = panel_with(
@@ -146,7 +150,7 @@ def test_always_asks_no_more_for_that_tool_but_does_for_another(
     assert panel.wait(10)
 
 
-def test_two_calls_of_one_id_are_decided_each_for_itself(panel_with: MakePanel) -> None:
+def test_two_calls_with_one_id_are_decided_separately(panel_with: MakePanel) -> None:
     same = [
         Entry("assistant", "", "c1", "refund", json.dumps({"order": order}))
         for order in ("W1", "W2")
@@ -165,7 +169,7 @@ def test_two_calls_of_one_id_are_decided_each_for_itself(panel_with: MakePanel) 
     assert results(panel) == ["W1 refunded", "error: denied by the user"]
 
 
-def test_a_decision_may_come_twice_but_not_be_turned_round(
+def test_a_decision_can_be_repeated_but_not_reversed(
     panel_with: MakePanel,
 ) -> None:
     room = Approvals()
@@ -182,7 +186,7 @@ def test_a_decision_may_come_twice_but_not_be_turned_round(
     assert results(panel) == ["W1 refunded"]
 
 
-def test_stop_ends_a_turn_that_waits_and_takes_the_question_away(
+def test_stop_ends_a_turn_that_waits_for_approval(
     panel_with: MakePanel,
 ) -> None:
     panel = panel_with(calls("refund", order="W1"), says("later"))
@@ -195,7 +199,7 @@ def test_stop_ends_a_turn_that_waits_and_takes_the_question_away(
     assert "data-ticket" not in "".join(snapshot(panel).items.values())
 
 
-def test_the_same_stop_that_comes_later_does_not_end_the_next_turn(
+def test_a_repeated_stop_does_not_end_the_next_turn(
     panel_with: MakePanel,
 ) -> None:
     slow = says("word " * 1_000, delay_seconds=0.01)
@@ -212,7 +216,7 @@ def test_the_same_stop_that_comes_later_does_not_end_the_next_turn(
     assert (first.is_incomplete, second.is_incomplete) == (True, False)
 
 
-def test_the_owners_listener_is_told_as_before(panel_with: MakePanel) -> None:
+def test_the_listener_of_the_approvals_is_still_called(panel_with: MakePanel) -> None:
     told: list[tuple[Entry, ...]] = []
     room = Approvals(listener=told.append)
     panel = panel_with(calls("refund", order="W1"), says("done"), approve=room)
@@ -222,7 +226,7 @@ def test_the_owners_listener_is_told_as_before(panel_with: MakePanel) -> None:
     assert [[call.tool_name for call in calls] for calls in told] == [["refund"], []]
 
 
-def test_a_call_of_a_cells_turn_waits_in_the_panel_too(panel_with: MakePanel) -> None:
+def test_a_call_of_a_cell_can_be_approved_in_the_panel(panel_with: MakePanel) -> None:
     panel = panel_with(calls("refund", order="W1"), says("done"))
     assert snapshot(panel).state["waiting"] == []
     agent = panel.agent
@@ -240,7 +244,7 @@ def test_a_call_of_a_cells_turn_waits_in_the_panel_too(panel_with: MakePanel) ->
     assert "data-ticket" not in "".join(snapshot(panel).items.values())
 
 
-def test_a_cells_card_goes_when_it_is_decided_before_the_panel_is_refreshed() -> None:
+def test_the_card_of_a_cells_call_is_removed_once_decided() -> None:
     state, view = PanelState(), View()
     view.receive({"type": "snapshot", "seq": 0, **state.snapshot()})
     question = PendingCall(Entry("assistant", "", "c1", "refund", "{}"))
@@ -251,7 +255,7 @@ def test_a_cells_card_goes_when_it_is_decided_before_the_panel_is_refreshed() ->
     assert view.state["waiting"] == []
 
 
-def test_an_agent_that_takes_over_brings_its_own_questions(
+def test_another_agent_brings_its_own_pending_calls(
     panel_with: MakePanel,
 ) -> None:
     panel = panel_with(says("hi"))
@@ -269,7 +273,7 @@ def test_an_agent_that_takes_over_brings_its_own_questions(
 
 
 @pytest.mark.parametrize("decision", ["approve", "stop"])
-def test_a_call_that_waits_can_be_answered_though_another_agent_takes_over(
+def test_a_pending_call_can_be_decided_after_another_agent_took_over(
     panel_with: MakePanel, decision: str
 ) -> None:
     panel = panel_with(calls("refund", order="W1"), says("done"))
@@ -288,7 +292,7 @@ def test_a_call_that_waits_can_be_answered_though_another_agent_takes_over(
     assert panel.session.last_answer == "hi"
 
 
-def test_what_a_person_decides_about_is_whole_and_hides_nothing() -> None:
+def test_a_pending_call_is_shown_whole_with_invisible_characters() -> None:
     note = "x" * 50_000 + "\u202eEND\u200b"
     call = Entry("assistant", "", "", "re\u2066fund", json.dumps({"note": note}))
     html = waiting_html(call, "0" * 16)
@@ -310,11 +314,11 @@ def test_what_a_person_decides_about_is_whole_and_hides_nothing() -> None:
         ("\ud800", "\\ud800"),
     ],
 )
-def test_marks_that_nobody_sees_are_written_out(text: str, shown: str) -> None:
+def test_invisible_characters_are_escaped(text: str, shown: str) -> None:
     assert with_invisibles_escaped(text) == shown
 
 
-def test_of_equal_calls_the_one_that_has_no_result_yet_waits() -> None:
+def test_of_equal_calls_the_one_without_a_result_waits() -> None:
     def call() -> Entry:
         return Entry("assistant", "", "c1", "refund", '{"order": "W1"}')
 

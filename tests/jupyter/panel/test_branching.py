@@ -1,15 +1,14 @@
-"""What a view needs to go another way: places, words, marks, a branch, sessions."""
+"""Editing earlier messages, and the buttons at messages and banners."""
 
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from notebook_desk import Desk
-from panel_protocol import check, known
+from panel_protocol import check
 from panel_views import Panel
 
 from nbchat.agent.agent import Agent
@@ -20,13 +19,6 @@ from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.events import Branched
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import attachments_start
-from nbchat.errors import NbchatError
-from nbchat.jupyter.panel.queries.context import current_summary
-from nbchat.jupyter.panel.queries.history import (
-    MOST_SESSIONS,
-    message_text,
-    sessions_list,
-)
 from nbchat.jupyter.panel.view_model.panel_state import PanelState
 from nbchat.rendering.banners import notice_html, notice_text
 from nbchat.storage.store import SessionStore
@@ -64,7 +56,7 @@ def transcript(panel: Panel) -> list[str]:
     return [entry.content for entry in panel.session.transcript]
 
 
-def test_other_words_reach_the_model_byte_by_byte_and_the_old_way_is_a_session(
+def test_an_edited_message_is_sent_verbatim_and_the_original_stays_a_session(
     panel, store
 ):
     old = panel.session.transcript[:]
@@ -75,7 +67,7 @@ def test_other_words_reach_the_model_byte_by_byte_and_the_old_way_is_a_session(
     assert old in [each[:] for each in kept]
 
 
-def test_the_way_back_is_offered_and_leads_to_the_old_session(panel):
+def test_a_branch_has_a_button_back_to_the_original(panel):
     panel.edit_message(2, "other")
     items = [item["html"] for item in panel.snapshot()["items"]]
     (note,) = [html for html in items if "nbc-branched" in html]
@@ -85,7 +77,7 @@ def test_the_way_back_is_offered_and_leads_to_the_old_session(panel):
     assert transcript(panel) == ["first", "One.", "second", "Two."]
 
 
-def test_a_place_that_is_none_gives_the_words_back_and_changes_nothing(panel):
+def test_a_wrong_position_returns_the_text_and_changes_nothing(panel):
     before = transcript(panel)
     panel.edit_message(1, "other words")
     panel.snapshot()
@@ -97,7 +89,7 @@ def test_a_place_that_is_none_gives_the_words_back_and_changes_nothing(panel):
     assert "no message of yours" in json.dumps(operations)
 
 
-def test_without_other_sessions_nothing_can_be_branched():
+def test_branches_are_not_offered_without_a_store():
     agent = Agent(ScriptedProvider(says("One.")))
     panel = Panel(agent, commands=lambda _agent, _line, _stop: ())
     panel.ask("first")
@@ -108,7 +100,7 @@ def test_without_other_sessions_nothing_can_be_branched():
     panel.close()
 
 
-def test_what_an_edited_message_mentions_comes_along_as_it_is_now(panel, desk):
+def test_an_edited_message_attaches_present_values(panel, desk):
     desk.values["df"] = 1
     panel.ask("Look at @df")
     assert panel.wait(20)
@@ -141,13 +133,13 @@ def brought(name: str) -> Entry:
         ("@cell:4 @error", ["df", "cell 3", "a.txt"]),
     ],
 )
-def test_what_was_brought_otherwise_stays_with_a_message(said, left):
+def test_attachments_without_a_mention_stay_with_an_edited_message(said, left):
     entries = [brought(name) for name in ("df", "cell 3", "error", "a.txt")]
     kept = not_mentioned(Entry("user", said), entries)
     assert [entry.content for entry in kept] == left
 
 
-def test_messages_answers_and_outputs_have_places_and_nothing_else_has(store):
+def test_messages_answers_and_outputs_have_positions_and_no_other_items(store):
     def add(a: int) -> int:
         """Add one."""
         return a + 1
@@ -166,25 +158,6 @@ def test_messages_answers_and_outputs_have_places_and_nothing_else_has(store):
         None,
     ]
     panel.close()
-
-
-def test_a_persons_words_can_be_had_as_they_were_typed():
-    said = [
-        ("user", f"{ODD}\u202e"),
-        ("assistant", "x"),
-        ("user", "\ud800"),
-        brought("f"),
-    ]
-    agent = Agent(ScriptedProvider(), session=Session(said))
-    assert known(message_text(agent.session, 0))["text"] == f"{ODD}\u202e"
-    for place, reason in (
-        (1, "only messages that you wrote"),
-        (9, "only messages that you wrote"),
-        (3, "only messages that you wrote"),
-        (2, "cannot show"),
-    ):
-        with pytest.raises(NbchatError, match=reason):
-            message_text(agent.session, place)
 
 
 def compacted(*more: Line) -> Agent:
@@ -211,7 +184,7 @@ def state_of(agent: Agent, *, notifies: bool = True) -> dict[str, Any]:
     return {**shown["state"], "changes": changes}
 
 
-def test_only_what_would_work_is_offered_at_a_banner():
+def test_a_banner_offers_only_changes_that_would_work():
     agent = compacted(says("More."))
     done, none = "Compaction occurred", {"undo": None, "edit": None, "redo": None}
     assert state_of(agent)["changes"] == {**none, "undo": done, "edit": done}
@@ -230,7 +203,7 @@ def test_only_what_would_work_is_offered_at_a_banner():
     assert state_of(silent)["changes"] == {**none, "undo": done, "edit": done}
 
 
-def test_a_view_is_told_of_pins_and_of_what_is_left_out(panel):
+def test_the_state_lists_pins_and_excluded_positions(panel):
     assert panel.snapshot()["state"]["pins"] == []
     panel.ask("/pin Be  brief.")
     panel.ask("/exclude 0")
@@ -246,50 +219,7 @@ def test_a_view_is_told_of_pins_and_of_what_is_left_out(panel):
     assert (state["pins"], state["excluded"]) == ([], [])
 
 
-def test_the_summary_to_edit_comes_without_its_facts():
-    agent = compacted()
-    found = known(current_summary(agent))
-    assert found["text"] == "**S**"
-    assert found["facts"].startswith("Also named: ")
-    list(agent.undo_compaction())
-    with pytest.raises(NbchatError, match="no summary to edit"):
-        current_summary(agent)
-
-
-def test_sessions_are_listed_with_the_one_that_goes_on(panel, store):
-    panel.ask("/new")
-    panel.ask("about the roof")
-    assert panel.wait(20)
-    found = known(sessions_list(panel.session, "", store))
-    assert [row["title"] for row in found["sessions"]] == ["about the roof", "first"]
-    assert [row["is_current"] for row in found["sessions"]] == [True, False]
-    assert [row["messages"] for row in found["sessions"]] == [2, 4]
-    found = known(sessions_list(panel.session, "SECOND two", store))
-    assert [row["title"] for row in found["sessions"]] == ["first"]
-    assert found["total"] == 1
-
-
-def test_of_very_many_sessions_the_newest_are_shown(panel):
-    @dataclass(frozen=True)
-    class Row:
-        id: str
-        title: str = "\ud800"
-        notebook: str = ""
-        model: str = "m"
-        used_at: str = ""
-        entries: int = 1
-
-    class Many:
-        def sessions(self, *, words: Any) -> list[Row]:
-            return [Row(str(number)) for number in range(MOST_SESSIONS + 50)]
-
-    found = known(sessions_list(panel.session, "", Many()))
-    assert len(found["sessions"]) == MOST_SESSIONS
-    assert found["total"] == MOST_SESSIONS + 50
-    assert found["sessions"][0]["title"] == "\ufffd"
-
-
-def test_a_view_may_ask_for_sessions_models_summary_and_words(panel):
+def test_queries_for_sessions_models_summary_and_messages_are_known(panel):
     for question in (
         {"type": "sessions", "query": ""},
         {"type": "models"},
@@ -307,7 +237,7 @@ def test_a_view_may_ask_for_sessions_models_summary_and_words(panel):
         assert panel._queries.find(question["type"], question) is None
 
 
-def test_the_note_on_a_branch_cannot_be_forged():
+def test_the_notice_of_a_branch_escapes_its_session_id():
     event = Branched('"><script>x</script>')
     assert "<script>" not in notice_html(event)
     assert (

@@ -1,6 +1,5 @@
-"""What a view asks while a person types: chips, previews, completions."""
+"""Previews of attachments, and the attachments that are sent."""
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +11,6 @@ from panel_views import Panel
 
 from nbchat.agent.agent import Agent
 from nbchat.errors import AttachmentError
-from nbchat.jupyter.panel.queries.choices import MOST_NAMES, completions
 from nbchat.jupyter.panel.queries.previews import Previews
 from nbchat.providers.base import user_text
 from nbchat.testing import ScriptedProvider, says
@@ -28,7 +26,7 @@ def chips(shown: Previews, agent: Agent, text: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_a_chip_tells_what_a_mention_costs_and_its_preview_is_what_goes_out(
+def test_a_chip_shows_the_tokens_of_a_mention_and_its_preview_what_is_sent(
     agent: Agent,
 ) -> None:
     shown = Previews(Desk(values={"price": [1, 2], "word": "x"}))
@@ -45,7 +43,7 @@ def test_a_chip_tells_what_a_mention_costs_and_its_preview_is_what_goes_out(
     )
 
 
-def test_a_picture_is_previewed_as_the_bytes_that_go_out(agent: Agent) -> None:
+def test_the_preview_of_a_picture_is_the_bytes_that_are_sent(agent: Agent) -> None:
     shown = Previews(Desk(values={"fig": Figure()}))
     (chip,) = chips(shown, agent, "@image:fig")
     (entry,) = shown.entries("@image:fig", [chip["key"]])
@@ -54,7 +52,7 @@ def test_a_picture_is_previewed_as_the_bytes_that_go_out(agent: Agent) -> None:
     assert picture == f"data:image/png;base64,{data}"
 
 
-def test_what_is_missing_has_a_chip_with_the_reason(agent: Agent) -> None:
+def test_a_missing_attachment_has_a_chip_with_the_reason(agent: Agent) -> None:
     shown = Previews(Desk(values={"my_token": "t"}))
     missing, refused = chips(shown, agent, "@error \ud800 @my_token")
     assert (missing["key"], refused["key"]) == ("", "")
@@ -64,7 +62,9 @@ def test_what_is_missing_has_a_chip_with_the_reason(agent: Agent) -> None:
         shown.entries("@error", [])
 
 
-def test_what_was_shown_goes_out_and_what_was_not_is_looked_up(agent: Agent) -> None:
+def test_a_previewed_value_is_sent_as_shown_and_others_are_looked_up(
+    agent: Agent,
+) -> None:
     desk = Desk(values={"a": 1, "b": 1})
     shown = Previews(desk)
     (chip,) = chips(shown, agent, "@a")
@@ -74,7 +74,7 @@ def test_what_was_shown_goes_out_and_what_was_not_is_looked_up(agent: Agent) -> 
     assert shown.entries("nothing", [chip["key"]]) == []
 
 
-def test_previews_of_long_ago_are_forgotten_and_say_so(agent: Agent) -> None:
+def test_old_previews_expire(agent: Agent) -> None:
     desk = Desk(values={name: name * 1_000 for name in "abcd"})
     shown = Previews(desk, kept_characters=3_000)
     keys = [chips(shown, agent, f"@{name}")[0]["key"] for name in "abcd"]
@@ -83,29 +83,9 @@ def test_previews_of_long_ago_are_forgotten_and_say_so(agent: Agent) -> None:
         shown.previewed(agent, keys[0])
 
 
-def test_without_a_notebook_nothing_is_a_mention(agent: Agent) -> None:
+def test_without_a_resolver_nothing_is_a_mention(agent: Agent) -> None:
     assert chips(Previews(None), agent, "@error @file:x") == []
     assert Previews(None).entries("@error", []) == []
-
-
-def test_completions_are_the_commands_and_the_names_of_data() -> None:
-    values = {"df": [1], "Ann": 1, "_x": 1, "math": json, "api_key": "sk-1", "a b": 1}
-    lines = {"new": "begin anew", "pin": "[text]  keep a rule"}
-    answer = known(completions(lines, Desk(values=values)))
-    assert answer["commands"] == [
-        {"name": "new", "arguments": "", "help": "begin anew"},
-        {"name": "pin", "arguments": "[text]", "help": "keep a rule"},
-    ]
-    names = [each["name"] for each in answer["names"]]
-    assert names == ["Ann", "df", "cell", "file:", "image:", "error"]
-    assert answer["names"][1]["help"] == "list"
-    assert "sk-1" not in json.dumps(answer)
-
-
-def test_a_notebook_of_many_variables_offers_some() -> None:
-    many = Desk(values={f"v{n}": n for n in range(MOST_NAMES * 2)})
-    assert len(completions({}, many)["names"]) == MOST_NAMES + 4
-    assert completions({}, None)["names"] == []
 
 
 def panel_on_two_answers(**options: Any) -> Panel:
@@ -131,7 +111,7 @@ def answer_of(panel: Panel, **question: Any) -> dict[str, Any]:
     return known(asked(panel.agent))
 
 
-def test_a_view_can_ask_for_chips_previews_and_completions(panel: Panel) -> None:
+def test_queries_for_chips_previews_and_completions_are_answered(panel: Panel) -> None:
     (chip,) = answer_of(panel, type="mentions", text="@price")["chips"]
     shown = answer_of(panel, type="preview", key=chip["key"])
     assert shown["text"] == "The variable price\n\nint 7"
@@ -140,7 +120,7 @@ def test_a_view_can_ask_for_chips_previews_and_completions(panel: Panel) -> None
 
 
 @pytest.mark.parametrize("keys", [[], "no list", None, [1, {}], ["0" * 32]])
-def test_a_message_brings_along_what_it_points_at(panel: Panel, keys: object) -> None:
+def test_a_message_attaches_what_it_mentions(panel: Panel, keys: object) -> None:
     panel.receive({"type": "send", "text": "Is @price right?", "previews": keys})
     assert panel.wait(10)
     assert [user_text(entry) for entry in panel.agent.provider.requests[0].history] == [
@@ -149,7 +129,7 @@ def test_a_message_brings_along_what_it_points_at(panel: Panel, keys: object) ->
     ]
 
 
-def test_a_message_goes_out_with_what_its_author_has_seen(panel: Panel) -> None:
+def test_a_message_is_sent_with_the_values_that_were_previewed(panel: Panel) -> None:
     (chip,) = answer_of(panel, type="mentions", text="@price")["chips"]
     panel._previews._resolver.values["price"] = 8
     panel.receive({"type": "send", "text": "@price", "previews": [chip["key"]]})
@@ -157,13 +137,13 @@ def test_a_message_goes_out_with_what_its_author_has_seen(panel: Panel) -> None:
     assert panel.session.transcript[0].arguments["data"] == "int 7"
 
 
-def test_code_that_asks_brings_along_what_it_points_at_too(panel: Panel) -> None:
+def test_ask_attaches_what_the_text_mentions(panel: Panel) -> None:
     panel.ask("Is @price right?")
     assert panel.wait(10)
     assert panel.session.transcript[0].content == "The variable price"
 
 
-def test_commands_that_nobody_listed_are_not_offered() -> None:
+def test_own_commands_without_a_list_are_not_offered() -> None:
     panel = panel_on_two_answers(commands=lambda *_arguments, **_options: None)
     assert answer_of(panel, type="complete")["commands"] == []
     panel.close()

@@ -1,0 +1,42 @@
+"""Queries for settings and completions."""
+
+import json
+
+from notebook_desk import Desk
+from panel_protocol import known
+
+from nbchat.agent.agent import Agent
+from nbchat.config.preferences import SettingInForce
+from nbchat.jupyter.panel.queries.choices import MOST_NAMES, completions, settings_list
+from nbchat.testing import ScriptedProvider
+
+
+def test_settings_are_listed_with_the_scopes_of_the_model() -> None:
+    agent = Agent(ScriptedProvider(name="openai:gpt-5"))
+    share = SettingInForce("window_share", "0.8", "Help.", "float", "default")
+    policies = ("auto", "off")
+    policy = SettingInForce("policy", "auto", "Help.", "choice", "default", policies)
+    answer = known(settings_list(agent, lambda _agent: [share, policy]))
+    assert (answer["provider"], answer["model"]) == ("openai", "openai:gpt-5")
+    assert [row["name"] for row in answer["settings"]] == ["window_share", "policy"]
+    assert answer["settings"][1]["choices"] == ["auto", "off"]
+
+
+def test_completions_are_commands_and_names_of_variables() -> None:
+    values = {"df": [1], "Ann": 1, "_x": 1, "math": json, "api_key": "sk-1", "a b": 1}
+    lines = {"new": "begin anew", "pin": "[text]  keep a rule"}
+    answer = known(completions(lines, Desk(values=values)))
+    assert answer["commands"] == [
+        {"name": "new", "arguments": "", "help": "begin anew"},
+        {"name": "pin", "arguments": "[text]", "help": "keep a rule"},
+    ]
+    names = [each["name"] for each in answer["names"]]
+    assert names == ["Ann", "df", "cell", "file:", "image:", "error"]
+    assert answer["names"][1]["help"] == "list"
+    assert "sk-1" not in json.dumps(answer)
+
+
+def test_completions_are_limited_in_number() -> None:
+    many = Desk(values={f"v{n}": n for n in range(MOST_NAMES * 2)})
+    assert len(completions({}, many)["names"]) == MOST_NAMES + 4
+    assert completions({}, None)["names"] == []

@@ -1,0 +1,200 @@
+"""Queries for pages of history, the text of a message, and the list of sessions."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from notebook_desk import Desk
+from panel_protocol import known
+from panel_views import Panel
+
+from nbchat.agent.agent import Agent
+from nbchat.chat.commands import Commands
+from nbchat.conversation.entries import Compaction, Entry
+from nbchat.conversation.session import Session
+from nbchat.errors import NbchatError
+from nbchat.jupyter.panel.queries.history import (
+    MOST_SESSIONS,
+    PAGE_CHARACTERS,
+    PAGE_ENTRIES,
+    history_page,
+    message_text,
+    sessions_list,
+)
+from nbchat.storage.store import SessionStore
+from nbchat.testing import ScriptedProvider, says
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+@pytest.fixture
+def panel(store: SessionStore, desk: Desk) -> Iterator[Panel]:
+    """A panel on four answers, the first two messages said."""
+    commands = Commands(store)
+    agent = Agent(ScriptedProvider(*map(says, ("One.", "Two.", "Three.", "Four."))))
+    panel = Panel(
+        agent, commands=commands, branch=commands.branch, store=store, resolver=desk
+    )
+    for text in ("first", "second"):
+        panel.ask(text)
+        assert panel.wait(20)
+    yield panel
+    panel.close()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SessionStore:
+    return SessionStore(f"sqlite:///{tmp_path / 'sessions.db'}")
+
+
+def brought(name: str) -> Entry:
+    return Entry("user", name, "", "file", json.dumps({"name": name, "data": "x"}))
+
+
+ODD = '/not a command\n\n  "two" spaces, {braces} and $HOME & <b>\n'
+
+
+def positions(page: dict[str, Any]) -> list[int | None]:
+    """The positions of a page's items, in order."""
+    return [item["position"] for item in page["items"]]
+
+
+def test_history_has_pages_from_the_newest_backwards() -> None:
+    session = Session([("user", f"question {n}") for n in range(250)])
+    newest = known(history_page(session))
+    assert positions(newest) == list(range(250 - PAGE_ENTRIES, 250))
+    assert (newest["total"], newest["has_more"]) == (250, True)
+    middle = history_page(session, before=150)
+    oldest = history_page(session, before=50)
+    assert positions(oldest) + positions(middle) + positions(newest) == list(range(250))
+    assert (oldest["has_more"], oldest["total"]) == (False, 250)
+
+
+def test_pages_of_long_messages_are_shorter() -> None:
+    session = Session([("user", "x" * (PAGE_CHARACTERS // 2))] * 5)
+    page = history_page(session)
+    assert positions(page) == [3, 4]
+    assert page["has_more"]
+
+
+def test_history_is_searched_for_all_words_ignoring_case() -> None:
+    said = [
+        ("user", "The PRINTER of Ann"),
+        ("assistant", "Ann?"),
+        ("assistant", "", "c1", "look_up", '{"name": "ann", "what": "printer"}'),
+        ("tool", "ann's printer is offline", "c1", "look_up"),
+        ("thinking", "a printer for Ann"),
+        ("user", "printer"),
+    ]
+    page = known(history_page(Session(said), "ann Printer"))
+    assert positions(page) == [0, 2, 3, 4]
+    assert [item["label"] for item in page["items"]] == [
+        "You",
+        "Call",
+        "Result of look_up",
+        "Thinking",
+    ]
+    assert history_page(Session(said), "toner")["total"] == 0
+
+
+def test_history_says_how_the_model_sees_each_message() -> None:
+    said = [Entry("user", "one"), Entry("assistant", "two")] * 3
+    records = [
+        Compaction("c1", 0, 2, "<summary>S</summary>", committed_at=3),
+        Compaction(
+            "c2", 4, 5, "", kind="pruning", replacements=((4, "…"),), committed_at=5
+        ),
+    ]
+    page = known(history_page(Session(said, compactions=records)))
+    assert [item["seen"] for item in page["items"] if item["position"] is not None] == [
+        *("summarized", "summarized", "whole", "whole", "shortened", "whole")
+    ]
+    assert positions(page) == [0, 1, 2, None, 3, 4, None, 5]
+    assert "Compaction occurred" in page["items"][3]["html"]
+    assert None not in positions(
+        history_page(Session(said, compactions=records), "one two")
+    )
+
+
+@pytest.mark.parametrize("place", [0, 100, 149, 150, 151, 250])
+def test_a_compaction_is_on_exactly_one_page(place: int) -> None:
+    record = Compaction("c1", 0, place, "<summary>S</summary>", committed_at=place)
+    session = Session([("user", "x")] * 250, compactions=[record])
+    pages = [history_page(session, before=before) for before in (50, 150, None)]
+    assert [each for page in pages for each in positions(page)].count(None) == 1
+
+
+def test_empty_thinking_is_not_listed() -> None:
+    page = history_page(Session([("user", "hm"), ("thinking", "", "", "openai", "{}")]))
+    assert (positions(page), page["total"]) == ([0], 1)
+
+
+def test_history_escapes_hostile_text() -> None:
+    hostile = "<img src=x onerror=alert(1)>\ud800"
+    said = [
+        ("user", hostile),
+        ("assistant", "", "c1", hostile, "{}"),
+        ("tool", hostile, "c1", hostile),
+    ]
+    page = known(history_page(Session(said)))
+    json.dumps(page).encode()
+    assert "<img" not in "".join(item["html"] for item in page["items"])
+    assert "\ud800" not in "".join(item["label"] for item in page["items"])
+
+
+def test_the_text_of_a_message_is_returned_as_typed():
+    said = [
+        ("user", f"{ODD}\u202e"),
+        ("assistant", "x"),
+        ("user", "\ud800"),
+        brought("f"),
+    ]
+    agent = Agent(ScriptedProvider(), session=Session(said))
+    assert known(message_text(agent.session, 0))["text"] == f"{ODD}\u202e"
+    for place, reason in (
+        (1, "only messages that you wrote"),
+        (9, "only messages that you wrote"),
+        (3, "only messages that you wrote"),
+        (2, "cannot show"),
+    ):
+        with pytest.raises(NbchatError, match=reason):
+            message_text(agent.session, place)
+
+
+def test_sessions_are_listed_and_the_current_one_is_marked(panel, store):
+    panel.ask("/new")
+    panel.ask("about the roof")
+    assert panel.wait(20)
+    found = known(sessions_list(panel.session, "", store))
+    assert [row["title"] for row in found["sessions"]] == ["about the roof", "first"]
+    assert [row["is_current"] for row in found["sessions"]] == [True, False]
+    assert [row["messages"] for row in found["sessions"]] == [2, 4]
+    found = known(sessions_list(panel.session, "SECOND two", store))
+    assert [row["title"] for row in found["sessions"]] == ["first"]
+    assert found["total"] == 1
+
+
+def test_of_many_sessions_the_newest_are_listed(panel):
+    @dataclass(frozen=True)
+    class Row:
+        id: str
+        title: str = "\ud800"
+        notebook: str = ""
+        model: str = "m"
+        used_at: str = ""
+        entries: int = 1
+
+    class Many:
+        def sessions(self, *, words: Any) -> list[Row]:
+            return [Row(str(number)) for number in range(MOST_SESSIONS + 50)]
+
+    found = known(sessions_list(panel.session, "", Many()))
+    assert len(found["sessions"]) == MOST_SESSIONS
+    assert found["total"] == MOST_SESSIONS + 50
+    assert found["sessions"][0]["title"] == "\ufffd"
