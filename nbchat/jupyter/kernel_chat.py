@@ -10,7 +10,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.approvals import PendingCall, approvals_of
-from nbchat.chat.attachments.attachments import attachments
+from nbchat.chat.attachments.attachments import load_attachments
 from nbchat.chat.commands import Commands
 from nbchat.chat.runner import ChatEvent, ChatRunner
 from nbchat.config.factory import build_agent, newest_session
@@ -107,7 +107,7 @@ class KernelChat:
 
     def _attachments(self, text: str) -> Iterator[Entry]:
         """Load what a message mentions, and print what is attached."""
-        for each in attachments(text, self._contents) if self._contents else ():
+        for each in load_attachments(text, self._contents) if self._contents else ():
             size = self.agent.engine.tracker.counter.count_entry(each.entry)
             print(f"attached {each.mention.text}: {size:,} tokens")
             yield each.entry

@@ -1,7 +1,7 @@
-"""What IPython sees: %chat and %%chat.
+"""The magics %chat and %%chat.
 
-Only light modules are imported here, so that `%load_ext nbchat` stays quick; the first
-use of a magic pays for the rest, and the panel warms it up in a thread.
+Only light modules are imported here, which keeps `%load_ext nbchat` fast; the first use
+of a magic imports the rest, or a thread does while the panel opens.
 """
 
 from typing import TYPE_CHECKING
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from nbchat.jupyter.kernel_chat import KernelChat
 
 FIX = "@error\n\nWhat went wrong here, and how do I fix it?"
-"""What `%chat fix` says."""
+"""The message of `%chat fix`."""
 
 
 @magics_class
 class ChatMagics(Magics):
-    """The magics of one shell, and the chat they open at their first use."""
+    """The magics of one shell; their first use opens the chat."""
 
     def __init__(self, shell: InteractiveShell) -> None:
-        """Read the settings; raises UsageError naming one that cannot be."""
+        """Read the settings; raises UsageError for an invalid one."""
         super().__init__(shell)
         try:
             self.settings = settings(shell.config)
@@ -36,15 +36,15 @@ class ChatMagics(Magics):
     @no_var_expand
     @line_cell_magic
     def chat(self, line: str, cell: str | None = None) -> object:
-        """Chat with a model in the notebook; the conversation never hits the wall.
+        """Chat with a model in the notebook; long conversations are compacted.
 
-        %chat                      the chat panel
-        %chat /compact             a command; %chat /help lists them
+        %chat                      show the chat panel
+        %chat /compact             run a command; %chat /help lists them
         session = %chat session    the Session: history, transcript, compactions
-        agent = %chat agent        the Agent: run, ask, engine
-        %chat transcript           all that was said, readable without a kernel
-        %chat fix                  what to do about the last error, which it attaches
-        %%chat                     the cell's text is a message, answered below it
+        agent = %chat agent        the Agent: run, ask, chat, engine
+        %chat transcript           show the whole conversation, also without a kernel
+        %chat fix                  attach the last error and ask how to fix it
+        %%chat                     send the cell's text; the answer appears below it
 
         %config NbChat lists the settings.
         """
@@ -59,7 +59,7 @@ class ChatMagics(Magics):
         return None
 
     def close(self) -> None:
-        """End whatever was started."""
+        """Close the chat, if one was opened."""
         if self._chat is not None:
             self._chat.close()
             self._chat = None
@@ -82,7 +82,7 @@ class ChatMagics(Magics):
 
     def _open(self) -> "KernelChat":
         if self._chat is None:
-            # Here and not at the top: this loads the SDKs' neighbours and the database.
+            # Not at the top: it imports the database and what the SDKs need.
             from nbchat.jupyter.kernel_chat import KernelChat  # noqa: PLC0415
 
             self._chat = KernelChat(self.settings, self.shell)
@@ -97,7 +97,7 @@ def load(shell: InteractiveShell) -> None:
 
 
 def unload(shell: InteractiveShell) -> None:
-    """Take everything back that `load` registered."""
+    """Remove everything that `load` registered."""
     magics = shell.magics_manager.registry.pop(ChatMagics.__name__, None)
     if magics is None:
         return

@@ -1,4 +1,4 @@
-"""What Jupyter Server answers under `nbchat/`: reach a chat while its kernel is busy.
+"""Routes of Jupyter Server under `nbchat/`: control a chat while its kernel is busy.
 
     GET  nbchat/health
     GET  nbchat/sessions
@@ -7,11 +7,11 @@
     POST nbchat/approve   {"kernel_id": ..., "call_id": ..., "always": false}
     POST nbchat/deny      {"kernel_id": ..., "call_id": ...}
 
-`call_id` is the id of a tool call, or the ticket under which it waits. Without
-`chat_id` all chats of the kernel stop; stops of one `token` count once.
+`call_id` is the id of a tool call, or its approval ticket. Without `chat_id` all chats
+of the kernel stop; stops with the same `token` count once.
 
-Every request must be authenticated, authorized for the resource "nbchat", and, where a
-cookie vouches for it, carry the XSRF token. A fault is {"message": one line}.
+Every request must be authenticated and authorized for the resource "nbchat"; with a
+cookie it also needs the XSRF token. An error is {"message": one line}.
 """
 
 import asyncio
@@ -54,30 +54,30 @@ STATUSES: dict[type[NbchatError], int] = {
     StoreError: 500,
     ConfigError: 500,
 }
-"""The status of a fault that is not simply a bad request."""
+"""The status of an error that is not a bad request."""
 
 
 REASONS = {
-    403: "this needs a login, or the server's token",
-    500: "an unexpected fault; the server's log says more",
+    403: "log in, or send the server's token",
+    500: "unexpected error; see the server's log",
 }
-"""What an error says that brings no text of its own."""
+"""The message of an error that has none."""
 
 
 class Route(APIHandler):
-    """What all routes have in common."""
+    """Base of all routes: threads and errors."""
 
     auth_resource = "nbchat"
 
     async def off_loop(self, step: Callable[[], Any], *, status: int = 400) -> Any:
-        """Do what may block in a thread; an error becomes the answer, with `status`."""
+        """Run what may block in a thread; an NbchatError is answered with `status`."""
         try:
             return await asyncio.to_thread(step)
         except NbchatError as error:
             refuse(STATUSES.get(type(error), status), str(error))
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
-        """One line; of a fault of ours the server's log has the rest."""
+        """Answer one line; the server's log has the traceback."""
         error = kwargs.get("exc_info", (None, None))[1]
         message = getattr(error, "log_message", "") or REASONS.get(
             status_code, responses[status_code]
@@ -86,33 +86,33 @@ class Route(APIHandler):
 
 
 class Health(Route):
-    """Whether the routes are there, and of which version."""
+    """The version of nbchat, which shows that the routes are enabled."""
 
     @authenticated
     @authorized
     async def get(self) -> None:
-        """Answer without looking at anything."""
+        """Answer without opening anything."""
         self.finish({"status": "ok", "version": nbchat.__version__})
 
 
 class Sessions(Route):
-    """The sessions kept in the store that the server's settings name."""
+    """The sessions in the store of the server's settings."""
 
     @authenticated
     @authorized
     async def get(self) -> None:
-        """One object a session, the last used first."""
+        """One object per session, the last used first."""
         found: list[SessionInfo] = await self.off_loop(lambda: _store().sessions())
         self.finish({"sessions": [asdict(info) for info in found]})
 
 
 class Export(Route):
-    """A session as a file to keep."""
+    """Download of a session."""
 
     @authenticated
     @authorized
     async def get(self, session_id: str) -> None:
-        """Always a download: what a model wrote is no page of this origin."""
+        """Always a download: a model's text must not be a page of this origin."""
         name = self.get_query_argument("format", "json")
         text: str = await self.off_loop(lambda: _exported(session_id, name))
         file = f"nbchat-{session_id}.{name}"
@@ -122,12 +122,12 @@ class Export(Route):
 
 
 class ChatAction(Route):
-    """Something done to the chats of a kernel, on another way than its messages."""
+    """Stop, approve or deny, sent to the control sockets of a kernel's chats."""
 
     @authenticated
     @authorized
     async def post(self, action: str) -> None:
-        """Have it done, also while a cell runs."""
+        """Send the action; works while a cell runs."""
         asked = _body(self.request.body)
         kernel = _text(asked, "kernel_id")
         if kernel not in self.kernel_manager:
@@ -138,7 +138,7 @@ class ChatAction(Route):
 
 
 def load(app: ServerApp) -> None:
-    """Add the routes to a server, and tell its pages that they are there."""
+    """Add the routes to a server, and announce them to its pages."""
     pages = app.web_app.settings.setdefault("page_config_data", {})
     pages["nbchatRoutes"] = True
     base = url_path_join(app.web_app.settings["base_url"], "nbchat")
@@ -157,12 +157,12 @@ _load_jupyter_server_extension = load
 
 
 def refuse(status: int, message: str) -> NoReturn:
-    """End a request with one line; tornado doubles percent signs in it."""
+    """End a request with a one-line error."""
     raise HTTPError(status, message)
 
 
 def _details(action: str, asked: dict[str, Any]) -> dict[str, Any]:
-    """What a chat must know to do it."""
+    """The arguments of an action."""
     if action == "stop":
         names = ("chat_id", "token")
         return {name: _text(asked, name) for name in names if name in asked}
@@ -194,5 +194,5 @@ def _body(body: bytes) -> dict[str, Any]:
 def _text(asked: dict[str, Any], name: str) -> str:
     value = asked.get(name)
     if not isinstance(value, str) or not value:
-        refuse(400, f"{name} must be given, as a text")
+        refuse(400, f"{name} is required, as a string")
     return value

@@ -368,7 +368,7 @@ def test_fix_asks_about_the_last_error_and_attaches_its_traceback(shell, capsys)
 
 def test_fix_says_in_a_line_that_nothing_has_failed(shell):
     agent = agent_with(shell, says("never said"))
-    with pytest.raises(UsageError, match="nothing has failed"):
+    with pytest.raises(UsageError, match="no cell of this kernel has failed"):
         shell.run_line_magic("chat", "fix")
     assert agent.provider.requests == []
 

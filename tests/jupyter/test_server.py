@@ -434,8 +434,8 @@ def test_a_cookie_is_not_enough_without_the_xsrf_token(server, path):
     [
         ("nbchat/stop", {"kernel_id": "x%s"}, 404, "no kernel 'x%s' on this server"),
         ("nbchat/stop", {"kernel_id": "../x"}, 404, "no kernel '../x'"),
-        ("nbchat/stop", {"kernel_id": 5}, 400, "kernel_id must be given, as a text"),
-        ("nbchat/stop", {}, 400, "kernel_id must be given"),
+        ("nbchat/stop", {"kernel_id": 5}, 400, "kernel_id is required, as a string"),
+        ("nbchat/stop", {}, 400, "kernel_id is required"),
         ("nbchat/stop", [], 400, "must be a JSON object"),
         ("nbchat/stop", b"{", 400, "must be a JSON object"),
         ("nbchat/stop", b"[" * 100_000, 400, "must be a JSON object"),
@@ -457,7 +457,7 @@ def test_a_request_that_cannot_be_is_answered_in_one_line(
 def test_a_call_must_be_named_to_be_answered(kernel):
     answer = kernel.server.ask("nbchat/approve", {"kernel_id": kernel.id})
     assert answer.status == 400
-    assert answer.json["message"] == "call_id must be given, as a text"
+    assert answer.json["message"] == "call_id is required, as a string"
 
 
 def test_health_says_that_the_routes_are_there(server):

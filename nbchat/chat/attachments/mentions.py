@@ -1,7 +1,7 @@
-"""What a message points at: `@df`, `@cell:3`, `@file:a.txt`, `@image:fig`, `@error`.
+"""Find mentions in a message: `@df`, `@cell:3`, `@file:a.txt`, `@image:fig`, `@error`.
 
-Only the text is read here; what a name stands for a `Resolver` knows. An address, a
-decorator and what stands in backticks point at nothing.
+Only the text is read here; a `Resolver` looks up what a name refers to. E-mail
+addresses, decorators and code in backticks are not mentions.
 """
 
 import re
@@ -14,7 +14,7 @@ from nbchat.conversation.entries import Entry
 
 Kind = Literal["variable", "cell", "file", "image", "error"]
 
-# A word before the @ makes an address of it; what follows a name may make it code.
+# A word before the @ makes it an address; some characters after the name, code.
 _MENTION = re.compile(
     r"""(?<![\w@.+/\\-])@(?:
       (?P<kind>file|image):(?P<target>"[^"\n]*"|[^\s"]*)
@@ -31,7 +31,7 @@ _ENDINGS = ".,;:!?)]}'"
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """Something in the notebook that a message points at."""
+    """A reference to something in the notebook."""
 
     kind: Kind
     name: str
@@ -42,7 +42,7 @@ class Mention:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell that was executed: its source, and what it showed as text."""
+    """A cell that was executed: its source, and its output as text."""
 
     number: int
     source: str
@@ -50,40 +50,40 @@ class Cell:
 
 
 class Resolver(Protocol):
-    """What names stand for in the notebook in which a message is written."""
+    """Looks up names in the notebook in which a message is written."""
 
     @property
     def folder(self) -> Path:
-        """Where relative paths begin."""
+        """The folder to which paths are relative."""
 
     def variables(self) -> Mapping[str, object]:
-        """The person's variables as they are now."""
+        """The user's variables as they are now."""
 
     def cell(self, number: int | None) -> Cell | None:
         """A cell by its number, or the last one; None when there is none."""
 
     def error(self) -> str:
-        """The last traceback; empty when nothing has failed yet."""
+        """The last traceback; empty if no cell has failed yet."""
 
 
 def mentions(text: str) -> list[Mention]:
-    """What a message points at, each thing once, in the order of the words."""
+    """The mentions in a text, each once, in their order."""
     if text.startswith("/"):  # a command
         return []
-    said = _without_decorators(_CODE.sub(_blanked, text))
-    found = (_mention(match) for match in _MENTION.finditer(said))
+    prose = _without_decorators(_CODE.sub(_blanked, text))
+    found = (_mention(match) for match in _MENTION.finditer(prose))
     return list({(each.kind, each.name): each for each in found}.values())
 
 
-def not_mentioned(said: Entry, brought: Iterable[Entry]) -> list[Entry]:
-    """What came with a message and is not what its words point at."""
-    found = mentions(said.content)
-    return [each for each in brought if not any(_is_of(each, one) for one in found)]
+def not_mentioned(message: Entry, attached: Iterable[Entry]) -> list[Entry]:
+    """Attachments of a message that its text does not mention."""
+    found = mentions(message.content)
+    return [each for each in attached if not any(_is_of(each, one) for one in found)]
 
 
-def _is_of(brought: Entry, mention: Mention) -> bool:
-    """Whether an entry is what a mention stood for, as far as their names tell."""
-    name = str(brought.arguments.get("name", ""))
+def _is_of(attached: Entry, mention: Mention) -> bool:
+    """Whether an entry was attached by a mention, judging by their names."""
+    name = str(attached.arguments.get("name", ""))
     match mention.kind:
         case "cell" if not mention.name:
             return name.startswith("cell ")
@@ -100,7 +100,7 @@ def _blanked(match: re.Match[str]) -> str:
 
 
 def _without_decorators(text: str) -> str:
-    """The text without lines that begin with an @ and stand on a definition."""
+    """The text without decorators: lines that begin with @ above a definition."""
     kept: list[str] = []
     is_decorated = False
     for line in reversed(text.split("\n")):

@@ -1,8 +1,8 @@
-"""A value in a few lines: what it is and what is in it, of a bounded size.
+"""Describe a value in a text of limited size: its type, shape and first items.
 
-Nothing of the person's own code runs: a `repr`, a property or a custom column may be
-slow, huge or hostile. Only types known by identity are asked for what they hold; of all
-others the type is named, with the attributes that the instance keeps itself.
+No code of the user runs: a `repr`, a property or a custom column may be slow, huge or
+hostile. Only types that are known by identity are read; other values show their type
+and the attributes in their own `__dict__`.
 """
 
 import re
@@ -22,10 +22,10 @@ TEXT_LIMIT = 8_000
 """Characters of one value, cell or traceback: about 2,000 tokens."""
 
 ROWS_SHOWN, COLUMNS_SHOWN, CELL_WIDTH = 5, 20, 40
-"""Of a table or an array, and the characters of one of its values."""
+"""Rows and columns shown of a table or an array, and characters of a value."""
 
 ITEMS_SHOWN, DEPTH_SHOWN, STRING_SHOWN, BITS_SHOWN = 20, 4, 200, 600
-"""Of what is inside other values."""
+"""Items of a container, levels of nesting, characters of a string, bits of an int."""
 
 NOT_SHOWN = "<not shown: may be a secret>"
 
@@ -45,7 +45,7 @@ _BRACKETS: tuple[tuple[type, str, str], ...] = (
 _MAPPINGS = (dict, defaultdict, OrderedDict, Counter)
 _TIMES = ("datetime.datetime", "datetime.time", "pandas.Timestamp")
 _CLOCKS = ("datetime", "zoneinfo", "pytz", "dateutil")
-"""Packages whose time zones may be asked for their names."""
+"""Packages whose time zones are safe to print."""
 
 
 def is_secret_name(name: str) -> bool:
@@ -53,25 +53,25 @@ def is_secret_name(name: str) -> bool:
     return _SECRET.search(name) is not None
 
 
-def described(value: object) -> str:
-    """The type, shape and beginning of a value, in at most `TEXT_LIMIT` characters."""
+def describe_value(value: object) -> str:
+    """Type, shape and first items of a value, in at most `TEXT_LIMIT` characters."""
     try:
-        return capped("\n".join(_lines(value)))
-    except Exception:  # noqa: BLE001  # what a frame holds is the person's
+        return truncated("\n".join(_lines(value)))
+    except Exception:  # noqa: BLE001  # a frame may hold user code
         return type_name(type(value))
 
 
-def capped(text: str) -> str:
-    """A text of at most about `TEXT_LIMIT` characters, cut in its middle."""
-    left_out = len(text) - TEXT_LIMIT
-    if left_out <= 0:
+def truncated(text: str) -> str:
+    """A text of at most about `TEXT_LIMIT` characters, without its middle."""
+    missing = len(text) - TEXT_LIMIT
+    if missing <= 0:
         return text
     begins, ends = text[: TEXT_LIMIT * 3 // 4], text[-(TEXT_LIMIT // 4) :]
-    return f"{begins}\n… {left_out:,} characters left out …\n{ends}"
+    return f"{begins}\n… {missing:,} characters omitted …\n{ends}"
 
 
-def brief(value: object, *, depth: int = DEPTH_SHOWN) -> str:
-    """A bounded `repr` that runs no code but that of Python, numpy and pandas."""
+def short_repr(value: object, *, depth: int = DEPTH_SHOWN) -> str:
+    """A `repr` of limited size that runs code of Python, numpy and pandas only."""
     kind = type(value)
     if is_one_of(kind, _PLAIN):
         return repr(value)
@@ -87,24 +87,24 @@ def brief(value: object, *, depth: int = DEPTH_SHOWN) -> str:
 
 
 def comes_from(kind: type, *packages: str) -> bool:
-    """Whether a type is the one that a loaded module of a package has by its name."""
+    """Whether a type is defined in one of these packages, by identity."""
     module, _, name = type_name(kind).rpartition(".")
-    is_theirs = module.partition(".")[0] in packages
-    return is_theirs and getattr(sys.modules.get(module), name, None) is kind
+    is_named_so = module.partition(".")[0] in packages
+    return is_named_so and getattr(sys.modules.get(module), name, None) is kind
 
 
 def _lines(value: object) -> Iterator[str]:
-    """The first line says what the value is, the others what is in it."""
+    """The first line names type and shape, the others show the contents."""
     (line,) = describe_variables({"it": value}, names=["it"])
     line = line.removeprefix("- it: ").removeprefix("builtins.")
-    for module, name, tell in _KNOWN:
+    for module, name, preview in _KNOWN:
         if type(value) is getattr(sys.modules.get(module), name, None):
-            yield from (line, *tell(value))
+            yield from (line, *preview(value))
             return
     if type(value) is str:
         yield from (line, value)
         return
-    inside = brief(value)
+    inside = short_repr(value)
     if inside not in line and not inside.startswith(f"{line}("):
         yield line
     yield line if inside in line else inside
@@ -123,19 +123,19 @@ def _series(value: object) -> Iterator[str]:
 
 
 def _table(index: object, columns: Iterable[object], rows: int) -> Iterator[str]:
-    """The first rows, in columns of even width."""
+    """The first rows, in aligned columns."""
     count = min(rows, ROWS_SHOWN)
     labels = ["", *map(_short, index[:count].tolist())]  # type: ignore[index]
-    told = [labels, *(_column(each, count) for each in columns)]
-    widths = [max(map(len, column)) for column in told]
+    columns_shown = [labels, *(_column(each, count) for each in columns)]
+    widths = [max(map(len, column)) for column in columns_shown]
     yield f"the first {count} of {rows:,} rows:"
-    for row in zip(*told, strict=True):
+    for row in zip(*columns_shown, strict=True):
         cells = (cell.rjust(width) for cell, width in zip(row, widths, strict=True))
         yield "  ".join(cells).rstrip()
 
 
 def _column(column: object, count: int) -> list[str]:
-    """A column's name and first values; of a type of somebody's own, only the name."""
+    """A column's name and first values; only the name if its type is unknown."""
     name, kind = column.name, type(column.dtype)  # type: ignore[attr-defined]
     if type(name) is str and is_secret_name(name):
         return [_short(name), *["***"] * count]
@@ -145,7 +145,7 @@ def _column(column: object, count: int) -> list[str]:
 
 
 def _array(value: object) -> Iterator[str]:
-    """A corner: the first rows and columns of the first plane."""
+    """The first rows and columns of the first plane."""
     while value.ndim > 2:  # type: ignore[attr-defined]  # noqa: PLR2004
         if not len(value):  # type: ignore[arg-type]
             return
@@ -163,7 +163,7 @@ def _array(value: object) -> Iterator[str]:
 def _short(value: object) -> str:
     if type(value) is str or _is_plain_time(value):
         return _short_text(str(value))
-    return _short_text(brief(value, depth=2))
+    return _short_text(short_repr(value, depth=2))
 
 
 def _short_text(text: str) -> str:
@@ -187,7 +187,7 @@ def _string(value: object) -> str:
 
 
 def _is_plain_time(value: object) -> bool:
-    """Whether a time has no zone, or one of a package that is known."""
+    """Whether a time has no zone, or one of a known package."""
     if type_name(type(value)) not in _TIMES or not comes_from(
         type(value), "datetime", "pandas"
     ):
@@ -200,7 +200,9 @@ def _numpy_scalar(value: object) -> str:
     item = value.item() if hasattr(value, "item") else value
     kind = type(item)
     is_array = getattr(value, "ndim", 0) > 0
-    return type_name(type(value)) if is_array or kind is type(value) else brief(item)
+    return (
+        type_name(type(value)) if is_array or kind is type(value) else short_repr(item)
+    )
 
 
 def _container(value: object, depth: int) -> str:
@@ -208,7 +210,7 @@ def _container(value: object, depth: int) -> str:
     for known, opens, closes in _BRACKETS:
         if kind is known:
             first = islice(value, ITEMS_SHOWN)  # type: ignore[call-overload]
-            items = [brief(each, depth=depth - 1) for each in first]
+            items = [short_repr(each, depth=depth - 1) for each in first]
             return opens + _joined(items, len(value)) + closes  # type: ignore[arg-type]
     if is_one_of(kind, _MAPPINGS):
         return "{" + _pairs(value, depth, ": ") + "}"  # type: ignore[arg-type]
@@ -220,9 +222,9 @@ def _pairs(values: Mapping[object, object], depth: int, separator: str) -> str:
     pairs = []
     for key, value in islice(values.items(), ITEMS_SHOWN):
         is_name = type(key) is str
-        named = str(key) if is_name and separator == "=" else brief(key, depth=1)
+        named = str(key) if is_name and separator == "=" else short_repr(key, depth=1)
         is_hidden = is_name and is_secret_name(str(key))
-        shown = NOT_SHOWN if is_hidden else brief(value, depth=depth - 1)
+        shown = NOT_SHOWN if is_hidden else short_repr(value, depth=depth - 1)
         pairs.append(f"{named}{separator}{shown}")
     return _joined(pairs, len(values))
 
@@ -233,7 +235,7 @@ def _joined(items: list[str], total: int) -> str:
 
 
 def _attributes(value: object) -> dict[object, object]:
-    """What an instance keeps in a dictionary that is its own, public names only."""
+    """Public attributes in an instance's `__dict__`, unless its class overrides it."""
     for each in type.__dict__["__mro__"].__get__(type(value)):
         own = type.__dict__["__dict__"].__get__(each).get("__dict__")
         if own is not None and type(own) is not GetSetDescriptorType:

@@ -15,7 +15,7 @@ from nbchat.chat.attachments.attachments import (
     FILE_LIMIT_BYTES,
     IMAGE_LIMIT_BYTES,
     IMAGE_LIMIT_PIXELS,
-    attachments,
+    load_attachments,
 )
 from nbchat.chat.attachments.mentions import Cell
 from nbchat.chat.attachments.value_preview import TEXT_LIMIT
@@ -25,7 +25,7 @@ from nbchat.providers.base import image_of, user_text
 
 
 def brought(text: str, desk: Desk) -> list[Entry]:
-    return [each.entry for each in attachments(text, desk)]
+    return [each.entry for each in load_attachments(text, desk)]
 
 
 def read(text: str, desk: Desk) -> str:
@@ -68,7 +68,7 @@ def test_a_word_that_is_no_variable_of_data_brings_nothing():
 @pytest.mark.parametrize("text", ["@api_key", "@image:api_key"])
 def test_a_variable_whose_name_is_like_a_keys_is_refused_in_one_line(text: str):
     with pytest.raises(AttachmentError, match="may hold a secret") as refused:
-        attachments(text, Desk(values={"api_key": "sk-1"}))
+        load_attachments(text, Desk(values={"api_key": "sk-1"}))
     assert "\n" not in str(refused.value)
     assert "sk-1" not in str(refused.value)
 
@@ -96,23 +96,23 @@ def test_a_long_output_is_cut_and_colours_are_left_out():
         ("@cell", "no cell before this one was run"),
         ("@cell:7", "no cell 7 was run"),
         ("@cell:99999999999999999999", "no cell"),
-        ("@cell:two", "a cell has a number"),
-        ("@error", "nothing has failed"),
+        ("@cell:two", "give a cell by number"),
+        ("@error", "no cell of this kernel has failed"),
         ("@file:gone.txt", "no such file"),
-        ("@file:", "names no file"),
-        ("@file:.", "names no file"),
-        ("@file:..", "names no file"),
+        ("@file:", "give the path of a file"),
+        ("@file:.", "give the path of a file"),
+        ("@file:..", "give the path of a file"),
         ("@file:/tmp", "no such file"),
         ("@image:gone.png", "no such file"),
         ("@image:a\0b", "no such file"),
         ("@file:" + "a" * 5_000, "cannot be read"),
-        ("@image:words", "is a str, no matplotlib Figure"),
+        ("@image:words", "is a str, not a matplotlib Figure"),
         ("@file:/dev/zero", "no such file"),
     ],
 )
 def test_what_is_missing_is_said_in_one_line(text: str, reason: str, tmp_path: Path):
     with pytest.raises(AttachmentError, match=reason) as missing:
-        attachments(f"Look at {text} now", Desk(tmp_path, {"words": "a.png"}))
+        load_attachments(f"Look at {text} now", Desk(tmp_path, {"words": "a.png"}))
     assert "\n" not in str(missing.value)
 
 
@@ -133,7 +133,7 @@ def test_a_file_of_no_known_kind_is_a_text_when_it_is_one(tmp_path: Path):
 def test_a_file_that_is_no_text_is_refused(content: bytes, tmp_path: Path):
     (tmp_path / "data.bin").write_bytes(content)
     with pytest.raises(AttachmentError, match="is not a text file"):
-        attachments("@file:data.bin", Desk(tmp_path))
+        load_attachments("@file:data.bin", Desk(tmp_path))
 
 
 def test_a_file_that_is_too_large_is_refused(tmp_path: Path):
@@ -141,7 +141,7 @@ def test_a_file_that_is_too_large_is_refused(tmp_path: Path):
     assert brought("@file:log", Desk(tmp_path))
     (tmp_path / "log").write_text("x" * (FILE_LIMIT_BYTES + 1))
     with pytest.raises(AttachmentError, match="larger than 200,000 bytes"):
-        attachments("@file:log", Desk(tmp_path))
+        load_attachments("@file:log", Desk(tmp_path))
 
 
 @pytest.mark.parametrize("kind", ["png", "jpeg"])
@@ -151,13 +151,13 @@ def test_a_picture_file_goes_out_byte_by_byte(kind: str, tmp_path: Path):
     media_type, sent = image_of(entry)
     assert media_type == f"image/{kind}"
     assert base64.b64decode(sent) == (tmp_path / "dot").read_bytes()
-    assert user_text(entry) == "The picture dot"
+    assert user_text(entry) == "The image dot"
 
 
 def test_a_file_that_is_no_picture_is_no_image(tmp_path: Path):
     (tmp_path / "fake.png").write_text("<svg onload=alert(1)>")
-    with pytest.raises(AttachmentError, match="no PNG or JPEG"):
-        attachments("@image:fake.png", Desk(tmp_path))
+    with pytest.raises(AttachmentError, match="not a PNG or JPEG"):
+        load_attachments("@image:fake.png", Desk(tmp_path))
 
 
 def test_a_figure_goes_out_as_a_picture_no_larger_than_a_model_looks_at():
@@ -190,7 +190,7 @@ def test_a_figure_that_cannot_be_drawn_is_told_in_one_line():
     figure = Figure()
     figure.suptitle(r"$\nonsense{$")
     with pytest.raises(AttachmentError, match="cannot be drawn") as told:
-        attachments("@image:fig", Desk(values={"fig": figure}))
+        load_attachments("@image:fig", Desk(values={"fig": figure}))
     assert "\n" not in str(told.value)
 
 
@@ -200,13 +200,13 @@ def test_what_only_calls_itself_a_figure_is_none():
             raise SystemExit
 
     Figure.__module__ = "matplotlib.figure"
-    with pytest.raises(AttachmentError, match="no matplotlib Figure"):
-        attachments("@image:fig", Desk(values={"fig": Figure()}))
+    with pytest.raises(AttachmentError, match="not a matplotlib Figure"):
+        load_attachments("@image:fig", Desk(values={"fig": Figure()}))
 
 
 def test_a_drawing_that_is_too_large_is_refused():
     figure = Figure(figsize=(16, 16), dpi=100)
     noise = np.random.default_rng(1).integers(0, 256, (1_600, 1_600, 3), np.uint8)
     figure.figimage(noise)
-    with pytest.raises(AttachmentError, match="too large a picture"):
-        attachments("@image:fig", Desk(values={"fig": figure}))
+    with pytest.raises(AttachmentError, match="too large to send"):
+        load_attachments("@image:fig", Desk(values={"fig": figure}))

@@ -16,10 +16,10 @@ from pandas.tests.extension.decimal import DecimalArray, DecimalDtype
 
 from nbchat.chat.attachments.value_preview import (
     TEXT_LIMIT,
-    brief,
-    capped,
-    described,
+    describe_value,
     is_secret_name,
+    short_repr,
+    truncated,
 )
 
 
@@ -101,11 +101,11 @@ class Loud(str):
     ],
 )
 def test_a_value_is_told_much_as_python_would(value: object, text: str):
-    assert brief(value) == text
+    assert short_repr(value) == text
 
 
 def test_an_instance_is_told_by_what_it_keeps_itself():
-    assert brief(Hostile()).endswith("Hostile(number=3)")
+    assert short_repr(Hostile()).endswith("Hostile(number=3)")
 
 
 @pytest.mark.parametrize(
@@ -124,13 +124,13 @@ def test_an_instance_is_told_by_what_it_keeps_itself():
     ],
 )
 def test_nothing_of_a_persons_own_is_run(make: Callable[[], object]):
-    assert described(make())
+    assert describe_value(make())
 
 
 def test_a_frame_that_cannot_be_read_is_told_by_its_type():
     broken = pd.DataFrame({"a": [1]})
     object.__setattr__(broken, "_mgr", None)
-    assert described(broken) == "pandas.DataFrame"
+    assert describe_value(broken) == "pandas.DataFrame"
 
 
 class OwnDtype(DecimalDtype):
@@ -155,7 +155,7 @@ class OwnArray(DecimalArray):
 def test_a_column_of_somebodys_own_type_shows_its_name_alone():
     frame = pd.DataFrame({"a": OwnArray([Decimal(1)]), "b": [2]})
     OwnArray.is_made = True
-    shown = described(frame).splitlines()
+    shown = describe_value(frame).splitlines()
     assert shown[0] == "DataFrame of 1 rows x 2 columns: a, b"
     assert shown[-2:] == ["   a  b", "0  …  2"]
 
@@ -164,7 +164,7 @@ def test_a_frame_shows_its_shape_types_and_first_rows():
     frame = pd.DataFrame(
         {"id": range(1_200), "day": pd.Timestamp("2026-01-02"), "kind": "a\nb"}
     )
-    assert described(frame).splitlines() == [
+    assert describe_value(frame).splitlines() == [
         "DataFrame of 1,200 rows x 3 columns: id, day, kind",
         f"dtypes: id int64, day {frame.day.dtype}, kind {frame.kind.dtype}",
         "the first 5 of 1,200 rows:",
@@ -174,19 +174,19 @@ def test_a_frame_shows_its_shape_types_and_first_rows():
 
 
 def test_a_series_and_an_array_show_their_first_values():
-    assert described(pd.Series([7, 8], index=["x", "y"], name="n")).splitlines()[
+    assert describe_value(pd.Series([7, 8], index=["x", "y"], name="n")).splitlines()[
         -2:
     ] == ["x  7", "y  8"]
-    corner = described(np.arange(1_000_000).reshape(10, 100, 1_000)).splitlines()
+    corner = describe_value(np.arange(1_000_000).reshape(10, 100, 1_000)).splitlines()
     assert corner[0] == "array of 10 x 100 x 1,000, int64"
     assert len(corner) == 7
     assert corner[2] == "  ".join(map(str, range(10)))
-    assert described(np.zeros((0, 3, 3))) == "array of 0 x 3 x 3, float64"
-    assert described(np.array(3)).endswith("\n3")
+    assert describe_value(np.zeros((0, 3, 3))) == "array of 0 x 3 x 3, float64"
+    assert describe_value(np.array(3)).endswith("\n3")
 
 
 def test_a_time_with_a_known_zone_is_told_with_it():
-    assert "timezone.utc" in brief(datetime(2026, 1, 1, tzinfo=UTC))
+    assert "timezone.utc" in short_repr(datetime(2026, 1, 1, tzinfo=UTC))
 
 
 @pytest.mark.parametrize(
@@ -204,28 +204,28 @@ def test_a_time_with_a_known_zone_is_told_with_it():
 )
 def test_a_huge_value_is_told_in_bounds_and_at_once(value: object):
     began = time.process_time()
-    assert len(described(value)) < TEXT_LIMIT + 100
+    assert len(describe_value(value)) < TEXT_LIMIT + 100
     assert time.process_time() - began < 1
 
 
 def test_a_value_that_holds_itself_is_told():
     value: list[object] = []
     value.append(value)
-    assert described(value) == "list of 1 items\n[[[[…]]]]"
+    assert describe_value(value) == "list of 1 items\n[[[[…]]]]"
 
 
 def test_a_text_is_shown_as_it_is():
-    assert described("one\ntwo") == "str of length 7\none\ntwo"
-    assert described("length") == "str of length 6\nlength"
-    assert "… 9,992,000 characters" in described("x" * (10_000_000 - 24))
+    assert describe_value("one\ntwo") == "str of length 7\none\ntwo"
+    assert describe_value("length") == "str of length 6\nlength"
+    assert "… 9,992,000 characters" in describe_value("x" * (10_000_000 - 24))
 
 
 def test_what_may_be_a_secret_is_not_shown_inside_of_a_value():
     frame = pd.DataFrame({"user": ["ann"], "password": ["hunter2"]})
     inside = {"OPENAI_API_KEY": "hunter2", "url": "http://x"}
     for value in (frame, inside, [inside]):
-        assert "hunter2" not in described(value)
-    assert "http://x" in described(inside)
+        assert "hunter2" not in describe_value(value)
+    assert "http://x" in describe_value(inside)
 
 
 @pytest.mark.parametrize(
@@ -240,13 +240,13 @@ def test_an_ordinary_name_is_no_secret_name():
 
 
 def test_a_long_text_is_cut_in_its_middle_and_says_so():
-    text = capped("a" * TEXT_LIMIT + "z" * 1_000)
+    text = truncated("a" * TEXT_LIMIT + "z" * 1_000)
     assert text.startswith("a")
     assert text.endswith("z")
-    assert "… 1,000 characters left out …" in text
+    assert "… 1,000 characters omitted …" in text
 
 
 def test_pandas_is_not_loaded_to_tell_a_value(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delitem(sys.modules, "pandas")
-    assert described([1]) == "list of 1 items\n[1]"
+    assert describe_value([1]) == "list of 1 items\n[1]"
     assert "pandas" not in sys.modules

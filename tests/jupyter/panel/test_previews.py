@@ -56,9 +56,9 @@ def test_a_missing_attachment_has_a_chip_with_the_reason(agent: Agent) -> None:
     shown = Previews(Desk(values={"my_token": "t"}))
     missing, refused = chips(shown, agent, "@error \ud800 @my_token")
     assert (missing["key"], refused["key"]) == ("", "")
-    assert "nothing has failed" in missing["problem"]
+    assert "no cell of this kernel has failed" in missing["problem"]
     assert "may hold a secret" in refused["problem"]
-    with pytest.raises(AttachmentError, match="nothing has failed"):
+    with pytest.raises(AttachmentError, match="no cell of this kernel has failed"):
         shown.entries("@error", [])
 
 

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from typing import Any
 
 from nbchat.agent.agent import Agent
-from nbchat.chat.attachments.attachments import Attachment, attached
+from nbchat.chat.attachments.attachments import Attachment, load_attachment
 from nbchat.chat.attachments.mentions import Mention, Resolver, mentions
 from nbchat.conversation.entries import Entry
 from nbchat.errors import AttachmentError
@@ -66,7 +66,9 @@ class Previews:
         return [entry for entry in found if entry]
 
     def _attached(self, mention: Mention) -> Entry | None:
-        return None if self._resolver is None else attached(mention, self._resolver)
+        return (
+            None if self._resolver is None else load_attachment(mention, self._resolver)
+        )
 
     def _chip(self, agent: Agent, mention: Mention) -> dict[str, Any] | None:
         named = {"mention": displayable(mention.text)}
