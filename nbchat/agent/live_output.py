@@ -13,6 +13,7 @@ from nbchat.agent.turn import Answer, Turn
 from nbchat.conversation.events import (
     Compacted,
     CompactionFailed,
+    CompactionProgress,
     CompactionSkipped,
     CompactionStarted,
     EntryAdded,
@@ -24,7 +25,10 @@ from nbchat.conversation.events import (
 )
 
 UPDATE_SECONDS = 0.2
-"""Shortest time between two updates: each sends the whole text so far."""
+"""Shortest time between two updates."""
+
+CHARACTERS_PER_SECOND = 40_000
+"""Most text sent per second: each update sends the whole text so far."""
 
 
 class ShownAnswer(Answer):
@@ -90,9 +94,14 @@ class _PrintedOutput:
             self.text("\n")
         self._has_text = False
 
-    def line(self, text: str, *, replaces: bool = False) -> None:
-        del replaces  # what is printed stays
-        self.end_text(text)
+    def line(self, text: str) -> None:
+        self.end_text()
+        self.text(f"{text}\n")
+        self._has_text = False
+
+    def progress(self, text: str, *, is_over: bool) -> None:
+        del is_over  # each step is a line
+        self.line(text)
 
 
 class _NotebookOutput:
@@ -102,12 +111,13 @@ class _NotebookOutput:
         self._publisher = publisher
         self._text = ""
         self._text_id = ""
-        self._line_id = ""
+        self._progress_id = ""
         self._updated_at = 0.0
 
     def text(self, piece: str) -> None:
         self._text += piece
-        if time.monotonic() - self._updated_at >= UPDATE_SECONDS:
+        wait = max(UPDATE_SECONDS, len(self._text) / CHARACTERS_PER_SECOND)
+        if time.monotonic() - self._updated_at >= wait:
             self._show_text()
 
     def end_text(self, whole: str = "") -> None:
@@ -118,11 +128,15 @@ class _NotebookOutput:
         self._text = self._text_id = ""
         self._updated_at = 0.0
 
-    def line(self, text: str, *, replaces: bool = False) -> None:
+    def line(self, text: str) -> None:
         self.end_text()
-        self._line_id = self._show(
-            {"text/plain": text}, self._line_id if replaces else ""
-        )
+        self._show({"text/plain": text}, "")
+
+    def progress(self, text: str, *, is_over: bool) -> None:
+        """Show a line that the next steps replace, until it is over."""
+        self.end_text()
+        shown_id = self._show({"text/plain": text}, self._progress_id)
+        self._progress_id = "" if is_over else shown_id
 
     def _show_text(self) -> None:
         shown = {"text/markdown": self._text, "text/plain": self._text}
@@ -144,8 +158,10 @@ def _show(event: Event, output: _PrintedOutput | _NotebookOutput) -> None:
             output.text(piece)
         case EntryAdded(_, entry) if entry.is_answer:
             output.end_text(entry.content)
+        case CompactionStarted() | CompactionProgress():
+            output.progress(_line(event), is_over=False)
         case Compacted() | CompactionFailed():
-            output.line(_line(event), replaces=True)
+            output.progress(_line(event), is_over=True)
         case _:
             if line := _line(event):
                 output.line(line)
@@ -168,8 +184,11 @@ def _compaction_line(event: Event) -> str:
     match event:
         case CompactionStarted(_, _, tokens):
             return f"Compacting {tokens:,} tokens …"
+        case CompactionProgress(done, total):
+            return f"Compacting part {done + 1} of {total} …"
         case Compacted(made):
-            return f"Compacted: {made.tokens_before:,} → {made.tokens_after:,} tokens"
+            what = "Tool outputs shortened" if made.kind == "pruning" else "Compacted"
+            return f"{what}: {made.tokens_before:,} → {made.tokens_after:,} tokens"
         case CompactionSkipped(reason):
             return f"Compaction skipped: {reason}"
         case CompactionFailed():

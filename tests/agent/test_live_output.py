@@ -32,6 +32,16 @@ agent_with(
     engine=CompactionEngine(100),
 ).chat("hi")
 """
+SHORTENED = """
+import json
+def rows(table: str) -> str:
+    "Read a table."
+    return json.dumps([{"number": n, "text": LONG} for n in range(200)])
+agent_with(
+    calls("rows", table="t"), says("Read."), tools=[rows],
+    engine=CompactionEngine(policy="early"),
+).chat("hi")
+"""
 CELLS = {
     "begin": BEGIN,
     "last line": 'agent = agent_with(says("Hello **you**."))\nagent.chat("hi")',
@@ -43,6 +53,7 @@ CELLS = {
     "tool": 'agent_with(calls("lookup", order="W1"), says("Shipped."), tools=[lookup]).chat("hi")',
     "cut": 'agent_with(says("Half", stop_reason="max_tokens")).chat("hi")',
     "compacted": COMPACTED,
+    "shortened": SHORTENED,
     "failed": 'agent_with(fails(RateLimited("wait", retry_after=7200.0))).chat("hi")',
     "not run": 'agent.run("hi")',
 }
@@ -97,6 +108,14 @@ def test_a_compaction_is_one_line_which_replaces_the_line_of_its_beginning(shown
     answer, line = shown["compacted"]
     assert "**W100**" in answer.data["text/markdown"]
     assert line.data["text/plain"].startswith("Compacted: ")
+
+
+@pytest.mark.kernel
+def test_an_output_that_is_shortened_does_not_replace_the_line_of_its_call(shown):
+    call, shortened, answer = shown["shortened"]
+    assert call.data["text/plain"].startswith("[rows ")
+    assert shortened.data["text/plain"].startswith("Tool outputs shortened: ")
+    assert answer.data["text/markdown"] == "Read."
 
 
 @pytest.mark.kernel
