@@ -136,7 +136,7 @@ class Commands:
 
     def _sessions(self, _agent: Agent, _argument: str, _stop: Stop) -> str:
         found = self._store.sessions()
-        lines = [f"{s.id}  {s.used_at[:16]}  {s.entries:4}  {s.title}" for s in found]
+        lines = [f"{s.id}  {s.used_at[:16]}  {s.messages:4}  {s.title}" for s in found]
         return "\n".join(lines) or "there is no session yet"
 
     def _resume(self, agent: Agent, session_id: str, _stop: Stop) -> Reply:

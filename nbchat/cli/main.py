@@ -159,7 +159,7 @@ def _lab(options: argparse.Namespace) -> None:
 def _sessions(_options: argparse.Namespace) -> None:
     """Print one line per session, the newest first."""
     for info in _store().sessions():
-        line = f"{info.id}  {info.used_at[:16]}  {info.entries:5}  {info.title}"
+        line = f"{info.id}  {info.used_at[:16]}  {info.messages:5}  {info.title}"
         print(displayable(line))
 
 

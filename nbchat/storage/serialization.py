@@ -22,7 +22,7 @@ class SessionInfo:
     notebook: str
     model: str
     used_at: str
-    entries: int
+    messages: int
 
 
 def compaction_json(session_id: str, compaction: Compaction) -> dict[str, Any]:
@@ -136,4 +136,4 @@ def info_from_row(row: Any) -> SessionInfo:
     texts = (row.id, row.content, row.notebook, row.model)
     session_id, content, notebook, model = map(restored, texts)
     title = title_of(content)
-    return SessionInfo(session_id, title, notebook, model, row.used_at, row.entries)
+    return SessionInfo(session_id, title, notebook, model, row.used_at, row.messages)

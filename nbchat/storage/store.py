@@ -14,6 +14,7 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from nbchat.conversation.entries import Compaction, now
 from nbchat.conversation.session import Session
+from nbchat.conversation.turns import MODEL_ROLES
 from nbchat.errors import HistoryError, SessionNotFound, SessionTaken, StoreError
 from nbchat.storage.schema import (
     chat_messages,
@@ -109,25 +110,13 @@ class SessionStore:
         With `words`, only sessions that contain all of them, in any case. A session's
         title is the beginning of its first message.
         """
-        every = chat_messages.alias()
-        is_attached = sa.and_(every.c.role == "user", every.c.tool_name != "")
-        spoken = sa.func.min(sa.case((~is_attached, every.c.position)))
-        use = (
-            sa.select(
-                every.c.session_id,
-                sa.func.coalesce(spoken, 0).label("begins"),
-                sa.func.count().label("entries"),
-                sa.func.max(every.c.created_at).label("used_at"),
-            )
-            .group_by(every.c.session_id)
-            .subquery()
-        )
+        use = _session_statistics()
         first = sa.and_(
             chat_messages.c.session_id == sessions.c.id,
             chat_messages.c.position == use.c.begins,
         )
         query = (
-            sa.select(sessions, chat_messages.c.content, use.c.entries, use.c.used_at)
+            sa.select(sessions, chat_messages.c.content, use.c.messages, use.c.used_at)
             .join(use, use.c.session_id == sessions.c.id)
             .join(chat_messages, first)
             .order_by(use.c.used_at.desc(), sessions.c.id)
@@ -341,6 +330,35 @@ class SessionStore:
             raise StoreError(
                 f"the session store failed: {_first_line(error)}"
             ) from error
+
+
+def _session_statistics() -> sa.Subquery:
+    """For each session: where it begins, how many messages it has, when it was used.
+
+    It begins at the first entry that is no attachment. Messages are counted as in
+    `conversation.turns`: consecutive entries of the model are one.
+    """
+    columns = chat_messages.c
+    previous = sa.func.lag(columns.role).over(
+        partition_by=columns.session_id, order_by=columns.position
+    )
+    previous_role = sa.func.coalesce(previous, "").label("previous_role")
+    every = sa.select(chat_messages, previous_role).subquery()
+    is_attached = sa.and_(every.c.role == "user", every.c.tool_name != "")
+    continues = sa.and_(
+        every.c.role.in_(MODEL_ROLES), every.c.previous_role.in_(MODEL_ROLES)
+    )
+    begins = sa.func.min(sa.case((~is_attached, every.c.position)))
+    return (
+        sa.select(
+            every.c.session_id,
+            sa.func.coalesce(begins, 0).label("begins"),
+            sa.func.count(sa.case((~continues, 1))).label("messages"),
+            sa.func.max(every.c.created_at).label("used_at"),
+        )
+        .group_by(every.c.session_id)
+        .subquery()
+    )
 
 
 def _contains(word: str) -> sa.ColumnElement[bool]:

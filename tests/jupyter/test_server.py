@@ -475,7 +475,7 @@ def test_sessions_are_listed_and_exported_in_every_format(server, monkeypatch):
         for each in server.ask("nbchat/sessions").json["sessions"]
         if each["id"] == "shown"
     ]
-    assert (info["title"], info["entries"]) == ("<script>alert(1)</script>", 2)
+    assert (info["title"], info["messages"]) == ("<script>alert(1)</script>", 2)
     texts = {}
     for form in ("md", "html", "json", "ipynb"):
         answer = server.ask(f"nbchat/sessions/shown/export?format={form}")

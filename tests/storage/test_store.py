@@ -19,7 +19,9 @@ from nbchat.config.factory import newest_session, recorder
 from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.events import EntryAdded, Event, SavingFailed
 from nbchat.conversation.session import Session
+from nbchat.conversation.turns import count_messages
 from nbchat.errors import SessionNotFound, SessionTaken, StoreError
+from nbchat.storage.recorder import save_session
 from nbchat.storage.schema import default_file
 from nbchat.storage.store import PinKind, SessionStore
 from nbchat.testing import Line, ScriptedProvider, calls, says
@@ -230,10 +232,31 @@ def test_saving_an_entry_again_changes_nothing(store):
 def test_sessions_are_listed_with_their_first_words(store):
     agent_in(store, says("a")).ask("What is   the weather?")
     listed = store.sessions()
-    assert [(info.title, info.entries) for info in listed] == [
+    assert [(info.title, info.messages) for info in listed] == [
         ("What is the weather?", 2)
     ]
     assert listed[0].model == "scripted:model"
+
+
+def test_a_listed_session_counts_messages_as_the_conversation_does(store):
+    found = calls("lookup", order="W1")
+    agent = agent_in(store, found, says("Found."), says("Bye."))
+    agent.ask("Where is it?")
+    agent.ask("Thanks.")
+    [info] = store.sessions()
+    assert info.messages == count_messages(agent.session.transcript) == 6
+    session = Session(
+        [
+            ("user", "hi"),
+            ("thinking", "hm"),
+            ("assistant", "a"),
+            ("assistant", "b"),
+            ("user", "bye"),
+        ],
+        session_id="s",
+    )
+    save_session(store, session)
+    assert {info.messages for info in store.sessions()} == {6, 3}
 
 
 def test_a_session_that_begins_with_attachments_is_listed_by_its_prompt(store):
@@ -243,7 +266,7 @@ def test_a_session_that_begins_with_attachments_is_listed_by_its_prompt(store):
     other = agent_in(store)
     other.session.append(brought[0])
     other.recorder(EntryAdded(0, brought[0]))
-    titles = {info.title: info.entries for info in store.sessions()}
+    titles = {info.title: info.messages for info in store.sessions()}
     assert titles == {"What is @a?": 4, "The variable a": 1}
 
 

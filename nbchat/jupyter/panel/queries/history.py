@@ -51,7 +51,7 @@ class SessionRow(Protocol):
         """When it was used last, as ISO 8601."""
 
     @property
-    def entries(self) -> int:
+    def messages(self) -> int:
         """How many messages it has."""
 
 
@@ -179,4 +179,4 @@ def _row(session: SessionRow, current: str) -> dict[str, Any]:
         "used_at": session.used_at,
     }
     row: dict[str, Any] = {name: displayable(text) for name, text in texts.items()}
-    return {**row, "messages": session.entries, "is_current": session.id == current}
+    return {**row, "messages": session.messages, "is_current": session.id == current}
