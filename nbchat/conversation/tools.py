@@ -51,9 +51,7 @@ def tool(function: Callable[..., object]) -> Tool:
     text = docstring_parser.parse(inspect.getdoc(function) or "")
     described = {argument.arg_name: argument.description for argument in text.params}
     model = create_model(
-        name,
-        __config__=ConfigDict(extra="forbid"),
-        **_fields(function, described),
+        name, __config__=ConfigDict(extra="forbid"), **_fields(function, described)
     )
     summary = "\n".join(filter(None, (text.short_description, text.long_description)))
     return Tool(name, summary or name, _plain_schema(model), function, model)

@@ -57,8 +57,7 @@ def stream_with_retries(
 
 
 def read_stream(
-    open_stream: Callable[[], AbstractContextManager[Iterable[Item]]],
-    stop: Flag | None,
+    open_stream: Callable[[], AbstractContextManager[Iterable[Item]]], stop: Flag | None
 ) -> Generator[Item, None, None]:
     """The items of a blocking stream, read in a thread; raises its errors, or Stopped.
 

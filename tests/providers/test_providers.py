@@ -418,10 +418,7 @@ def test_openai_wire_form(server):
     assert assistant == {
         "role": "assistant",
         "content": "I will.",
-        "tool_calls": [
-            openai_call("c1", '{"a": 1, "b": 2}'),
-            openai_call("c2", "{}"),
-        ],
+        "tool_calls": [openai_call("c1", '{"a": 1, "b": 2}'), openai_call("c2", "{}")],
     }
     assert results == [
         {"role": "tool", "tool_call_id": "c1", "content": "3"},
@@ -651,63 +648,57 @@ def data_event(text: bytes) -> bytes:
     return b"event: content_block_delta\ndata: " + text + b"\n\n"
 
 
-Fault = tuple[Callable[[Dialect], Response], type[ProviderError], str]
+Fault = tuple[Response | Callable[[Dialect], Response], type[ProviderError], str]
 
 FAULTS: dict[str, Fault] = {
     "401 quoting the key": (
-        lambda _: failure(401, {"message": f"Incorrect API key provided: {KEY}"}),
+        failure(401, {"message": f"Incorrect API key provided: {KEY}"}),
         AuthenticationFailed,
         "_API_KEY",
     ),
-    "403": (lambda _: failure(403), AuthenticationFailed, "_API_KEY"),
-    "402": (lambda _: failure(402), QuotaExhausted, "local:smollm2"),
+    "403": (failure(403), AuthenticationFailed, "_API_KEY"),
+    "402": (failure(402), QuotaExhausted, "local:smollm2"),
     "404 model": (
-        lambda _: failure(404, {"message": "model: model-x"}),
+        failure(404, {"message": "model: model-x"}),
         RequestRefused,
         "has no model 'model-x'",
     ),
-    "404 path": (lambda _: failure(404), RequestRefused, "check base_url"),
+    "404 path": (failure(404), RequestRefused, "check base_url"),
     "400": (
-        lambda _: failure(400, {"message": "bad\nparameter"}),
+        failure(400, {"message": "bad\nparameter"}),
         RequestRefused,
         "bad parameter",
     ),
     "400 body of text": (
-        lambda _: Response((b"no such thing",), 400),
+        Response((b"no such thing",), 400),
         RequestRefused,
         "no such thing",
     ),
     "400 too long": (too_long, ContextOverflow, "compact"),
     "400 too long for llama.cpp": (
-        lambda _: failure(400, {"code": 400, "type": "exceed_context_size_error"}),
+        failure(400, {"code": 400, "type": "exceed_context_size_error"}),
         ContextOverflow,
         "compact",
     ),
     "400 too long for vLLM": (
-        lambda _: answer(
-            {"message": "This model's maximum context length is 4096 tokens."}, 400
-        ),
+        answer({"message": "This model's maximum context length is 4096 tokens."}, 400),
         ContextOverflow,
         "4096",
     ),
-    "413": (lambda _: failure(413), ContextOverflow, "compact"),
-    "429": (lambda _: failure(429), RateLimited, "limits the rate"),
-    "429 with a wait": (
-        lambda _: failure(429, Retry_After="3600"),
-        RateLimited,
-        "wait 3600 s",
-    ),
+    "413": (failure(413), ContextOverflow, "compact"),
+    "429": (failure(429), RateLimited, "limits the rate"),
+    "429 with a wait": (failure(429, Retry_After="3600"), RateLimited, "wait 3600 s"),
     "429 without money": (no_credit, QuotaExhausted, "credit"),
     "400 without money": (
-        lambda _: failure(400, {"message": "Your credit balance is too low"}),
+        failure(400, {"message": "Your credit balance is too low"}),
         QuotaExhausted,
         "credit",
     ),
-    "408": (lambda _: failure(408), Overloaded, "try again"),
-    "500": (lambda _: failure(500), Overloaded, "try again"),
-    "529": (lambda _: failure(529), Overloaded, "try again"),
+    "408": (failure(408), Overloaded, "try again"),
+    "500": (failure(500), Overloaded, "try again"),
+    "529": (failure(529), Overloaded, "try again"),
     "502 page": (
-        lambda _: Response((b"<html>Bad Gateway</html>",), 502),
+        Response((b"<html>Bad Gateway</html>",), 502),
         Overloaded,
         "Bad Gateway",
     ),
@@ -742,58 +733,53 @@ FAULTS: dict[str, Fault] = {
         "503",
     ),
     "error as a 200": (
-        lambda _: answer({"error": {"type": "rate_limit_error", "message": "slow"}}),
+        answer({"error": {"type": "rate_limit_error", "message": "slow"}}),
         RateLimited,
         "slow",
     ),
     "200 page": (
-        lambda _: page(f"<html>\n<body>proxy login {KEY} {'x' * 99}"),
+        page(f"<html>\n<body>proxy login {KEY} {'x' * 99}"),
         ProtocolFault,
         "<html> <body>proxy login *** x",
     ),
-    "200 with another JSON": (lambda _: answer({"a": 1}), ProtocolFault, '{"a": 1}'),
-    "200 empty": (lambda _: Response(), ProtocolFault, "broke off; try again"),
-    "reset before headers": (
-        lambda _: Response(ending="drop"),
-        ConnectionFailed,
-        "broke",
-    ),
-    "silence before headers": (
-        lambda _: Response(ending="silence"),
-        ConnectionFailed,
-        "silent",
-    ),
+    "200 with another JSON": (answer({"a": 1}), ProtocolFault, '{"a": 1}'),
+    "200 empty": (Response(), ProtocolFault, "broke off; try again"),
+    "reset before headers": (Response(ending="drop"), ConnectionFailed, "broke"),
+    "silence before headers": (Response(ending="silence"), ConnectionFailed, "silent"),
     "no choices, no blocks": (
         lambda dialect: dialect.stream(),
         ProtocolFault,
         "is empty; try again",
     ),
-    "not JSON": (
-        lambda _: Response((data_event(b'{"broken'),)),
-        ProtocolFault,
-        "cannot be read",
-    ),
+    "not JSON": (Response((data_event(b'{"broken'),)), ProtocolFault, "cannot be read"),
     "not UTF-8": (
-        lambda _: Response((data_event(b'{"x": "\xff\xfe"}'),)),
+        Response((data_event(b'{"x": "\xff\xfe"}'),)),
         ProtocolFault,
         "cannot be read",
     ),
-    "a list": (lambda _: Response((data_event(b"[1]"),)), ProtocolFault, "read"),
+    "a list": (Response((data_event(b"[1]"),)), ProtocolFault, "read"),
     "of another shape": (
-        lambda _: Response(
+        Response(
             (data_event(b'{"type": "content_block_delta", "choices": [{"delta": 5}]}'),)
         ),
         ProtocolFault,
         "cannot be read",
     ),
 }
+
+
+def fault(name: str, dialect: Dialect) -> Response:
+    made = FAULTS[name][0]
+    return made if isinstance(made, Response) else made(dialect)
+
+
 PERMANENT = (AuthenticationFailed, RequestRefused, ContextOverflow, QuotaExhausted)
 
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_every_fault_becomes_one_clear_line_without_the_key(server, dialect, name):
-    response, error_class, words = FAULTS[name]
-    server.script(response(dialect))
+    _, error_class, words = FAULTS[name]
+    server.script(fault(name, dialect))
     provider = provider_at(server, dialect.kind, read_timeout_seconds=0.3)
     with pytest.raises(ProviderError) as raised:
         drained(provider.stream(HELLO))
@@ -933,7 +919,7 @@ def test_stop_ends_the_wait_for_another_attempt(server, provider):
 
 @pytest.mark.parametrize("name", ["401 quoting the key", "200 page", "429 with a wait"])
 def test_what_waiting_does_not_help_is_raised_at_once(server, provider, dialect, name):
-    server.script(FAULTS[name][0](dialect), dialect.text("never asked for"))
+    server.script(fault(name, dialect), dialect.text("never asked for"))
     started = time.monotonic()
     with pytest.raises(ProviderError):
         drained(stream_with_retries(provider, HELLO))
@@ -1089,7 +1075,7 @@ def test_anthropic_counts_on_its_server(server):
     assert provider_at(server, "anthropic").count_tokens(REQUEST) == 42
     assert server.requests[0].path == "/v1/messages/count_tokens"
     assert set(server.requests[0].body) == {
-        *("model", "messages", "system", "tools", "tool_choice"),
+        *("model", "messages", "system", "tools", "tool_choice")
     }
 
 

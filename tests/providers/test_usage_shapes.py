@@ -77,11 +77,7 @@ OPENAI: dict[str, tuple[Json | None, Usage, int]] = {
         GUESS,
         GUESS.context_tokens,
     ),
-    "huge": (
-        {"prompt_tokens": HUGE, "completion_tokens": 1},
-        Usage(HUGE, 1),
-        HUGE + 1,
-    ),
+    "huge": ({"prompt_tokens": HUGE, "completion_tokens": 1}, Usage(HUGE, 1), HUGE + 1),
     "reasoning": (
         {
             "prompt_tokens": 900,
@@ -142,11 +138,7 @@ ANTHROPIC: dict[str, tuple[Json | None, Usage, int]] = {
     ),
     "missing": (None, GUESS, GUESS.context_tokens),
     "only output": ({"output_tokens": 50}, GUESS, GUESS.context_tokens),
-    "zero": (
-        {"input_tokens": 0, "output_tokens": 0},
-        GUESS,
-        GUESS.context_tokens,
-    ),
+    "zero": ({"input_tokens": 0, "output_tokens": 0}, GUESS, GUESS.context_tokens),
     "one round": (
         {"input_tokens": 0, "output_tokens": 0, "iterations": [LAST]},
         Usage(310, 50, 200, 100),
