@@ -12,7 +12,6 @@ from nbchat.conversation.turns import (
     answered_length,
     count_messages,
     message_starts,
-    open_calls,
     safe_cuts,
     turns,
 )
@@ -114,12 +113,13 @@ def make_plan(
     `fit_tokens` the size it must fit into, if need be by keeping less.
     """
     history, compaction = session.history, session.compaction
-    if open_calls(history):
+    cuts = safe_cuts(history)
+    if cuts[-1] < len(history):
         return Plan(trigger, skip="a tool call is still waiting for its result")
     sizes = [0, *accumulate(map(counter.count_entry, history))]
     frame = _Frame(
         history,
-        safe_cuts(history),
+        cuts,
         sizes,
         answered_length(history),
         policy,

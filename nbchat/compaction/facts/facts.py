@@ -19,12 +19,11 @@ from nbchat.compaction.facts.entities import spoken_names, thing_rows
 from nbchat.compaction.facts.row_packing import Cell, Row, block_within
 from nbchat.compaction.facts.tool_results import Record, Scale, Value, read_call, words
 from nbchat.compaction.truncation import shorten
-from nbchat.conversation.entries import Entry
+from nbchat.conversation.entries import Entry, failed_result
 from nbchat.conversation.search import TOOL_NAME
 from nbchat.conversation.turns import (
     INTERRUPTED,
     calls_by_result,
-    interrupted_results,
     last_prompt,
 )
 from nbchat.providers.tokens import TokenCounter
@@ -92,12 +91,12 @@ def facts(
 
 def read_calls(entries: Sequence[Entry]) -> list[Record]:
     """A record for every call, oldest first; calls without a result are interrupted."""
-    pairs = {
-        index: (entries[call], entries[index])
-        for index, call in calls_by_result(entries).items()
-    }
-    for index, result in interrupted_results(entries).items():
-        pairs[index] = (entries[index], result)
+    calls = calls_by_result(entries)
+    pairs = {index: (entries[call], entries[index]) for index, call in calls.items()}
+    answered = set(calls.values())
+    for index, entry in enumerate(entries):
+        if index not in answered and entry.is_call:
+            pairs[index] = (entry, failed_result(entry, INTERRUPTED))
     return [
         read_call(call, result, index, is_interrupted=_is_interrupted(result))
         for index, (call, result) in sorted(pairs.items())

@@ -75,11 +75,11 @@ def _piece(
     unit: Sequence[Entry], budget_tokens: int | None, counter: TokenCounter, step: int
 ) -> Part:
     """A unit as a part of its own, shortened as little as possible."""
-    omitted, text, tokens = 0, "", 0
+    omitted, text, tokens, whole = 0, "", 0, transcript(unit)
     for limits in LIMITS[step:]:
         kept = [_limited(entry, *limits) for entry in unit]
-        text = transcript(kept)
-        omitted = len(transcript(unit)) - len(text)
+        text = whole if kept == list(unit) else transcript(kept)
+        omitted = len(whole) - len(text)
         tokens = counter.count(text) + 1
         if budget_tokens is None or tokens <= budget_tokens:
             return Part(text, tokens, len(unit), omitted)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from nbchat.compaction.markup import element, escape, summary_text, transcript
 from nbchat.compaction.policies import Detail, Policy, Style
@@ -105,7 +106,7 @@ SAMPLE = 2_000
 """Characters of the newest user messages, to find out whether words have spaces."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Assignment:
     """The entries to summarize, and what the prompt says about them."""
 
@@ -122,25 +123,25 @@ class Assignment:
     """Whether the answer is asked for as JSON."""
     focus: str = ""
 
-    @property
+    @cached_property
     def entries(self) -> list[Entry]:
         """The covered entries without an earlier summary, every call with a result."""
         return with_interrupted_results(
             [each for each in self.covered if each.role != "summary"]
         )
 
-    @property
+    @cached_property
     def previous(self) -> str:
         """The text of an earlier summary, without its facts."""
         summaries = (e.content for e in self.covered if e.role == "summary")
         return "\n\n".join(map(summary_text, summaries))
 
-    @property
+    @cached_property
     def newest(self) -> str:
         """The newest entries, to detect an answer that copies them."""
         return "\n".join(e.content[-NEWEST_LIMIT:] for e in self.covered[-NEWEST:])
 
-    @property
+    @cached_property
     def user_sample(self) -> str:
         """The newest user messages, to find out about their language."""
         texts = [e.content for e in self.covered if e.is_prompt]
@@ -169,9 +170,9 @@ def plain_prompt(
         RECENT if recent else "",
     ]
     return _joined(
-        element("previous_summary", escape(previous)),
+        element("previous_summary", escape(previous)) if previous else "",
         element("transcript", transcript_text),
-        element("recent", recent),
+        element("recent", recent) if recent else "",
         *_closing(assignment, notes, length, refusal),
     )
 
@@ -199,6 +200,8 @@ def recent_text(
     limit = RECENT_TOKENS
     if free_tokens is not None:
         limit = min(limit, free_tokens // 5)
+    if not assignment.recent:
+        return ""
     entries = with_interrupted_results(assignment.recent)
     return shorten_to_tokens(transcript(entries), limit, counter.count)
 
@@ -207,7 +210,9 @@ def _closing(
     assignment: Assignment, notes: Sequence[str], length: str, refusal: str
 ) -> list[str]:
     """What is asked for; length and tags come last, whatever the prompt says."""
-    focus = escape(shorten(assignment.focus, FOCUS_LIMIT))
+    focus = ""
+    if assignment.focus:
+        focus = escape(shorten(assignment.focus, FOCUS_LIMIT))
     return [
         assignment.prompt,
         *notes,

@@ -233,7 +233,9 @@ class _Run:
         """The entry by one model, in one shape or another; raises why it failed."""
         self._refusals_left = model.refusals
         failure = NbchatError("there was no shape to ask in")
-        for shape in self._shapes(model):
+        for shape in model.shapes:
+            if shape == "shared" and self._shared_request(model) is None:
+                continue
             ask = self._shared if shape == "shared" else self._plain
             try:
                 return (yield from ask(model))
@@ -248,14 +250,10 @@ class _Run:
                 break
         raise failure
 
-    def _shapes(self, model: SummaryModel) -> list[Shape]:
-        """The model's shapes without one that does not fit its window."""
-        fits = "shared" in model.shapes and self._shared_request(model) is not None
-        return [shape for shape in model.shapes if shape == "plain" or fits]
-
     def _shared_request(
         self, model: SummaryModel, refusal: CompactionError | None = None
     ) -> Request | None:
+        """The request that shares the chat's; None without one that fits."""
         if self._base is None:
             return None
         return shared_request(self._assignment, self._base, model.sizes, refusal)
