@@ -174,8 +174,10 @@ def kept_start(
     if unit == "tokens":
         most = sizes[answered] - keep
         return next((c for c in cuts if c <= answered and sizes[c] >= most), answered)
-    exchanges = (turn.start for turn in turns(history[:answered]))
-    starts = message_starts(history) if unit == "messages" else exchanges
+    if unit == "messages":
+        starts = message_starts(history)
+    else:
+        starts = [turn.start for turn in turns(history[:answered])]
     wanted = len(history) if not keep else [0, *starts][-keep:][0]
     return max((cut for cut in cuts if cut <= wanted), default=0)
 
