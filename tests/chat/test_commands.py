@@ -1,4 +1,4 @@
-"""What can be said to the chat itself."""
+"""The commands, one by one, on a store in a temporary folder."""
 
 import json
 import sqlite3
@@ -62,17 +62,17 @@ def test_a_listener_hears_the_next_session_too(commands):
     ]
 
 
-def test_the_lines_of_help_can_be_had_one_by_one(commands):
+def test_help_lines_has_one_line_per_command(commands):
     assert list(commands.help_lines) == list(commands.table)
     assert commands.help_lines["pin"].startswith("[text]  list the pinned rules")
 
 
-def test_an_unknown_command_says_which_there_are(commands):
+def test_an_unknown_command_lists_the_known_ones(commands):
     with pytest.raises(ConfigError, match="no command /compackt; there are /help"):
         commands(agent_for(commands), "/compackt")
 
 
-def test_compact_and_undo_happen_as_their_events_are_read(commands):
+def test_compact_and_undo_run_as_their_events_are_read(commands):
     agent = agent_for(commands, says(STORY), says("<summary>short</summary>"))
     agent.ask("first")
     assert isinstance(list(commands(agent, "compact the order"))[-1], Compacted)
@@ -96,7 +96,7 @@ def test_a_plan_says_what_a_compaction_would_do_and_does_nothing(commands):
     assert len(agent.provider.requests) == 1
 
 
-def test_a_compaction_is_undone_redone_edited_and_written_anew(commands):
+def test_a_compaction_can_be_undone_redone_edited_and_regenerated(commands):
     lines = (
         says(STORY),
         says("<summary>short</summary>"),
@@ -140,7 +140,7 @@ def test_a_command_that_calls_the_model_can_be_stopped(commands, line):
     assert agent.session.history == before
 
 
-def test_pins_are_listed_added_and_let_go(commands):
+def test_pins_are_listed_added_and_removed(commands):
     agent = agent_for(commands)
     assert replied(commands(agent, "/pin")) == "nothing is pinned"
     events = [*commands(agent, "/pin Never refund  over $50.")]
@@ -165,7 +165,7 @@ def test_pins_are_listed_added_and_let_go(commands):
         ("/pin " + "word " * 3_000, r"has 3,00\d tokens, a pin may have 2,000"),
     ],
 )
-def test_what_cannot_be_pinned_is_refused_with_the_numbers(commands, line, said):
+def test_an_invalid_pin_is_refused_with_the_numbers(commands, line, said):
     agent = agent_for(commands)
     list(commands(agent, "/pin one"))
     with pytest.raises(NbchatError, match=said):
@@ -173,7 +173,7 @@ def test_what_cannot_be_pinned_is_refused_with_the_numbers(commands, line, said)
     assert agent.session.pins == ("one",)
 
 
-def test_context_tells_what_became_of_the_last_compaction(commands, tmp_path):
+def test_context_shows_the_state_of_the_last_compaction(commands, tmp_path):
     agent = agent_for(commands, says(STORY), says("<summary>short</summary>"))
     agent.ask("first")
     assert "last compaction  none" in replied(commands(agent, "/context"))
@@ -190,7 +190,7 @@ def test_context_tells_what_became_of_the_last_compaction(commands, tmp_path):
     assert "(the entries it covers were changed)" in text
 
 
-def test_context_tells_what_was_used_and_by_whom(commands):
+def test_context_shows_the_tokens_used_by_each_model(commands):
     prices = Prices(input=2.0, cache_read=0.2, cache_write=2.5, output=10.0)
     lines = says("hello " * 300, tokens=900), says("<summary>S</summary>", tokens=100)
     agent = Agent(ScriptedProvider(*lines, prices=prices))
@@ -204,7 +204,7 @@ def test_context_tells_what_was_used_and_by_whom(commands):
     assert "  Compactions    100 in · 10 out · $0.00030" in text
 
 
-def test_context_says_what_is_held_and_when_it_is_compacted(commands):
+def test_context_shows_its_size_and_when_it_is_compacted(commands):
     agent = agent_for(commands, says(STORY, tokens=500))
     agent.ask("first")
     text = replied(commands(agent, "/context"))
@@ -224,7 +224,7 @@ def test_the_threshold_is_shown_set_and_refused(commands):
     assert agent.engine.context_token_threshold == 2_000
 
 
-def test_a_new_session_leaves_the_old_one_to_go_back_to(commands):
+def test_the_session_before_a_new_one_can_be_resumed(commands):
     agent = agent_for(commands, says("one"), says("two"), says("three"))
     agent.ask("first")
     old = agent.session.session_id
@@ -238,7 +238,7 @@ def test_a_new_session_leaves_the_old_one_to_go_back_to(commands):
     assert again == ["first", "one", "third", "three"]
 
 
-def test_a_session_is_deleted_but_never_the_one_that_goes_on(commands):
+def test_a_session_can_be_deleted_unless_it_is_the_current_one(commands):
     agent = agent_for(commands, says("one"), says("two"))
     agent.ask("first")
     old = agent.session.session_id
@@ -247,13 +247,13 @@ def test_a_session_is_deleted_but_never_the_one_that_goes_on(commands):
     ):
         commands(agent, f"/delete {old}")
     commands(agent, "/new")
-    with pytest.raises(NbchatError, match="no session 'nobody'"):
-        commands(agent, "/delete nobody")
+    with pytest.raises(NbchatError, match="no session 'missing'"):
+        commands(agent, "/delete missing")
     assert replied(commands(agent, f"/delete {old}")) == f"session {old} was deleted"
     assert commands._store.sessions() == []
 
 
-def test_other_words_go_out_as_they_were_typed(commands):
+def test_branch_sends_its_text_as_it_was_typed(commands):
     agent = agent_for(commands, says("one"), says("two"), says("three"))
     agent.ask("first")
     for line, said in (
@@ -264,7 +264,7 @@ def test_other_words_go_out_as_they_were_typed(commands):
         assert agent.session.transcript[0].content == said
 
 
-def test_the_model_can_be_changed_in_mid_conversation(commands):
+def test_the_model_can_be_changed_during_a_conversation(commands):
     agent = agent_for(commands, says("one"))
     agent.ask("first")
     assert replied(commands(agent, "/model")) == "scripted:model"
@@ -275,7 +275,7 @@ def test_the_model_can_be_changed_in_mid_conversation(commands):
     assert agent.provider.name == "local:smollm2"
 
 
-def test_an_answer_is_written_anew_and_the_old_one_stays_in_its_session(commands):
+def test_again_answers_in_a_new_session_and_keeps_the_old_one(commands):
     agent = agent_for(commands, says("one"), says("two"), says("other two"))
     agent.ask("first")
     agent.ask("second")
@@ -299,7 +299,7 @@ def test_an_answer_is_written_anew_and_the_old_one_stays_in_its_session(commands
 @pytest.mark.parametrize(
     "line", ["/new", "/resume {}", "/again", "/branch 0 x", "/model local:smollm2"]
 )
-def test_a_turn_that_runs_keeps_its_session_and_model(commands, line):
+def test_a_running_turn_keeps_its_session_and_model(commands, line):
     agent = agent_for(commands, says("one"), says("the second answer"))
     agent.ask("first")
     old, provider = agent.session, agent.provider
@@ -314,7 +314,7 @@ def test_a_turn_that_runs_keeps_its_session_and_model(commands, line):
     assert [info.id for info in commands._store.sessions()] == [old.session_id]
 
 
-def test_a_session_of_another_notebook_that_goes_on_here_is_this_notebooks(
+def test_a_session_that_continues_in_another_notebook_belongs_to_it(
     commands, monkeypatch
 ):
     store = commands._store
@@ -337,14 +337,14 @@ def test_a_session_of_another_notebook_that_goes_on_here_is_this_notebooks(
 
 
 class Flaky(SessionStore):
-    """A store that another program keeps locked for a while."""
+    """A store that another program locks for a while."""
 
     is_locked = False
 
-    def add_entry(self, *place: Any, **origin: Any) -> None:
+    def add_entry(self, *arguments: Any, **origin: Any) -> None:
         if self.is_locked:
             raise StoreError("the session store failed: database is locked")
-        super().add_entry(*place, **origin)
+        super().add_entry(*arguments, **origin)
 
 
 @pytest.fixture
@@ -353,7 +353,7 @@ def flaky(tmp_path: Path) -> Commands:
 
 
 @pytest.mark.parametrize("line", ["/new", "/resume {}", "/again"])
-def test_what_could_not_be_saved_is_saved_before_another_session_begins(flaky, line):
+def test_unsaved_entries_are_saved_before_another_session_starts(flaky, line):
     agent = agent_for(flaky, says("one"), says("two"), says("again two"))
     agent.ask("first")
     old = agent.session
@@ -365,7 +365,7 @@ def test_what_could_not_be_saved_is_saved_before_another_session_begins(flaky, l
     assert flaky._store.load(old.session_id).transcript == old.transcript
 
 
-def test_another_session_begins_though_the_old_one_cannot_be_saved_and_says_so(flaky):
+def test_another_session_starts_and_reports_that_the_old_one_is_not_saved(flaky):
     agent = agent_for(flaky, says("one"))
     flaky._store.is_locked = True
     agent.ask("first")
@@ -374,7 +374,7 @@ def test_another_session_begins_though_the_old_one_cannot_be_saved_and_says_so(f
     assert agent.session.transcript == []
 
 
-def test_a_session_that_another_kernel_has_is_left_without_a_word(commands):
+def test_leaving_a_session_that_another_kernel_took_reports_nothing(commands):
     agent = agent_for(commands, says("one"), says("two"))
     agent.ask("first")
     twin = Agent(ScriptedProvider(says("ours")))
@@ -385,7 +385,7 @@ def test_a_session_that_another_kernel_has_is_left_without_a_word(commands):
 
 
 @pytest.mark.parametrize("line", ["/new", "/again"])
-def test_a_session_that_nobody_saved_is_kept_when_another_begins(commands, line):
+def test_a_session_without_a_store_is_saved_when_another_starts(commands, line):
     agent = Agent(ScriptedProvider(says("one"), says("two")))
     agent.ask("first")
     old = agent.session
@@ -394,7 +394,7 @@ def test_a_session_that_nobody_saved_is_kept_when_another_begins(commands, line)
     assert commands._store.load(old.session_id).transcript == old.transcript
 
 
-def test_an_earlier_message_is_put_otherwise_and_the_chat_goes_on_from_there(commands):
+def test_branch_replaces_an_earlier_message_and_continues_from_it(commands):
     agent = agent_for(commands, says("one"), says("two"), says("another"))
     list(agent.pin("Be brief."))
     agent.ask("first")
@@ -411,7 +411,7 @@ def test_an_earlier_message_is_put_otherwise_and_the_chat_goes_on_from_there(com
     assert commands._store.load(agent.session.session_id).pins == ("Be brief.",)
 
 
-def test_a_branch_from_before_a_compaction_sees_what_was_folded(commands):
+def test_a_branch_from_before_a_compaction_has_the_original_messages(commands):
     lines = says(STORY), says(STORY), says("<summary>short</summary>"), says("new")
     agent = agent_for(commands, *lines)
     agent.ask("first")
@@ -431,7 +431,7 @@ def test_a_branch_from_before_a_compaction_sees_what_was_folded(commands):
         ("/branch -1", "not '-1'"),
     ],
 )
-def test_a_place_that_is_none_changes_nothing(commands, line, said):
+def test_an_invalid_position_changes_nothing(commands, line, said):
     agent = agent_for(commands, says("one"))
     agent.ask("first")
     before = agent.session
@@ -446,7 +446,7 @@ def test_a_place_that_is_none_changes_nothing(commands, line, said):
     "line",
     ["/policy tiered", "/threshold 300", "/model local:smollm2", "/set policy off"],
 )
-def test_what_a_site_locks_no_command_changes(commands, tmp_path, line):
+def test_no_command_changes_a_locked_setting(commands, tmp_path, line):
     folder = tmp_path / "jupyter-config" / "nbchat_config.d"
     folder.mkdir(parents=True)
     values = {"policy": "early", "context_token_threshold": 9_000, "model": "openai:x"}

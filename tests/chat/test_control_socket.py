@@ -6,7 +6,7 @@ from nbchat.chat.control_socket import ControlSocket, kernel_id, send_action
 from nbchat.errors import ChatUnreachable
 
 
-def test_outside_of_a_kernel_nothing_listens(tmp_path, monkeypatch):
+def test_no_socket_is_opened_outside_of_a_kernel(tmp_path, monkeypatch):
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
     control_socket = ControlSocket({}, "chat")
     control_socket.open()

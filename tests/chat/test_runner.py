@@ -1,4 +1,4 @@
-"""ChatRunner: turns one by one on a thread that nothing ends but `close`."""
+"""ChatRunner: queued turns on its thread, the turns of cells, Stop and errors."""
 
 import sys
 import threading
@@ -42,22 +42,22 @@ request = ContextVar("request", default="")
 
 
 class Recorder:
-    """A listener that keeps what it is told and can be waited on."""
+    """A listener that keeps the events and can be waited on."""
 
     def __init__(self) -> None:
         self.events: list[ChatEvent] = []
         self.threads: set[str] = set()
-        self._told = threading.Condition()
+        self._arrived = threading.Condition()
 
     def __call__(self, event: ChatEvent) -> None:
-        with self._told:
+        with self._arrived:
             self.events.append(event)
             self.threads.add(threading.current_thread().name)
-            self._told.notify_all()
+            self._arrived.notify_all()
 
     def await_event(self, kind: type) -> None:
-        with self._told:
-            assert self._told.wait_for(lambda: self.all(kind), 10)
+        with self._arrived:
+            assert self._arrived.wait_for(lambda: self.all(kind), 10)
 
     def all(self, kind: type) -> list[ChatEvent]:
         return [event for event in self.events if isinstance(event, kind)]
@@ -90,7 +90,7 @@ def said(recorder: Recorder, role: str) -> list[str]:
     return [entry.content for entry in entries if entry.role == role]
 
 
-def test_a_turn_runs_on_the_runners_thread_and_ends_idle(start: Start) -> None:
+def test_a_submitted_turn_runs_on_the_thread_and_ends_idle(start: Start) -> None:
     runner, recorder = start(says("hello"))
     runner.submit("hi")
     assert runner.wait(10)
@@ -100,7 +100,7 @@ def test_a_turn_runs_on_the_runners_thread_and_ends_idle(start: Start) -> None:
     assert "nbchat-runner" in recorder.threads
 
 
-def test_nothing_is_built_or_started_before_it_is_needed() -> None:
+def test_nothing_is_built_or_started_before_first_use() -> None:
     built: list[int] = []
     runner = ChatRunner(lambda: built.append(1), Recorder())  # type: ignore[arg-type,func-returns-value]
     assert not runner.is_busy
@@ -109,7 +109,7 @@ def test_nothing_is_built_or_started_before_it_is_needed() -> None:
     assert "nbchat-runner" not in {thread.name for thread in threading.enumerate()}
 
 
-def test_messages_during_a_turn_wait_visibly_and_are_answered_in_order(
+def test_messages_during_a_turn_are_queued_and_answered_in_order(
     start: Start,
 ) -> None:
     runner, recorder = start(
@@ -126,7 +126,7 @@ def test_messages_during_a_turn_wait_visibly_and_are_answered_in_order(
     assert said(recorder, "assistant") == ["a b c", "two", "three"]
 
 
-def test_stop_keeps_the_partial_answer_and_returns_what_waited(start: Start) -> None:
+def test_stop_keeps_the_partial_answer_and_returns_the_queue(start: Start) -> None:
     runner, recorder = start(SLOW, says("fine"))
     runner.submit("1")
     recorder.await_event(TextDelta)
@@ -142,7 +142,7 @@ def test_stop_keeps_the_partial_answer_and_returns_what_waited(start: Start) -> 
     assert said(recorder, "assistant")[-1] == "fine"
 
 
-def test_a_message_that_is_stopped_before_the_thread_wakes_leaves_the_chat_idle(
+def test_stopping_a_message_before_the_thread_wakes_leaves_the_chat_idle(
     start: Start,
 ) -> None:
     runner, recorder = start(says("hello"))
@@ -163,7 +163,7 @@ def test_stop_when_nothing_runs_does_nothing(start: Start) -> None:
     assert recorder.events == []
 
 
-def test_close_ends_the_thread_promptly_in_the_middle_of_a_turn(start: Start) -> None:
+def test_close_ends_the_thread_during_a_turn(start: Start) -> None:
     runner, recorder = start(SLOW)
     runner.submit("1")
     recorder.await_event(TextDelta)
@@ -184,7 +184,7 @@ def test_warming_up_builds_the_agent_once(start: Start) -> None:
     assert len(recorder.all(AgentReady)) == 1
 
 
-def test_an_agent_that_cannot_be_built_is_told_and_tried_again() -> None:
+def test_a_failed_build_is_reported_and_tried_again() -> None:
     recorder = Recorder()
     agent = Agent(ScriptedProvider(says("now it works")))
     outcomes: list[Agent | ConfigError] = [ConfigError("no key; set one"), agent]
@@ -210,7 +210,7 @@ def explodes(_request: object) -> Entry:
     raise ZeroDivisionError("boom")
 
 
-def test_no_fault_ends_the_thread(
+def test_no_error_ends_the_thread(
     start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
     runner, recorder = start(explodes, lambda _: sys.exit(3), says("still here"))
@@ -241,7 +241,7 @@ def test_a_broken_listener_does_not_break_the_conversation(
     runner.close()
 
 
-def test_compact_folds_the_conversation_after_what_waits(start: Start) -> None:
+def test_an_action_runs_after_the_queued_messages(start: Start) -> None:
     story = says("<summary>They greeted.</summary>")
     runner, recorder = start(says("hello " * 300), story)
     runner.submit("hi")
@@ -264,7 +264,7 @@ def test_a_compaction_can_be_stopped(start: Start) -> None:
     assert runner.agent.session.history == runner.agent.session.transcript
 
 
-def test_lines_with_a_slash_go_to_the_commands(start: Start) -> None:
+def test_messages_with_a_slash_are_commands(start: Start) -> None:
     def commands(_agent: Agent, line: str, stop: threading.Event) -> list[ChatEvent]:
         return [CommandReplied(f"ran {line}"), CompactionSkipped("nothing to do")]
 
@@ -277,7 +277,7 @@ def test_lines_with_a_slash_go_to_the_commands(start: Start) -> None:
     assert said(recorder, "assistant") == ["an answer"]
 
 
-def test_a_command_that_changes_the_session_has_it_shown_anew(start: Start) -> None:
+def test_a_command_that_changes_the_session_sends_the_agent_again(start: Start) -> None:
     def commands(agent: Agent, _line: str, stop: threading.Event) -> list[ChatEvent]:
         agent.session = Session()
         return [CommandReplied("a new session")]
@@ -290,7 +290,7 @@ def test_a_command_that_changes_the_session_has_it_shown_anew(start: Start) -> N
     assert kinds.index(CommandReplied) > kinds.index(TurnStarted) + 1
 
 
-def test_refreshing_tells_of_the_agent_and_may_bring_another(start: Start) -> None:
+def test_refresh_sends_the_agent_and_can_replace_it(start: Start) -> None:
     runner, recorder = start()
     runner.refresh()
     assert recorder.events == []
@@ -302,7 +302,7 @@ def test_refreshing_tells_of_the_agent_and_may_bring_another(start: Start) -> No
     assert other.session.last_answer == "from another"
 
 
-def test_a_command_may_say_nothing(start: Start) -> None:
+def test_a_command_may_reply_nothing(start: Start) -> None:
     runner, recorder = start(commands=lambda _agent, _line, _stop: [])
     runner.submit("/quiet")
     assert runner.wait(10)
@@ -313,7 +313,7 @@ def refuses(_agent: Agent, line: str, stop: threading.Event) -> list[ChatEvent]:
     raise ConfigError(f"there is no command {line}")
 
 
-def test_a_command_that_is_refused_goes_back_to_its_author(start: Start) -> None:
+def test_a_refused_command_is_returned(start: Start) -> None:
     runner, recorder = start(says("hello"), commands=refuses)
     runner.submit("/compct all of it")
     runner.submit("hi")
@@ -327,9 +327,7 @@ def test_a_command_that_is_refused_goes_back_to_its_author(start: Start) -> None
 @pytest.mark.parametrize(
     "text", ["/usr/bin/python3 fails:\nline", "/* why? */ x", "// why?"]
 )
-def test_a_path_or_a_comment_is_a_message_and_no_command(
-    start: Start, text: str
-) -> None:
+def test_a_path_or_a_comment_is_a_message(start: Start, text: str) -> None:
     runner, recorder = start(says("an answer"), commands=refuses)
     runner.submit(text)
     assert runner.wait(10)
@@ -360,7 +358,7 @@ def test_a_turn_runs_in_the_context_it_was_submitted_in(start: Start) -> None:
     assert seen == ["first click", "second click"]
 
 
-def test_wait_gives_up_after_its_time(start: Start) -> None:
+def test_wait_ends_at_its_timeout(start: Start) -> None:
     runner, _ = start(SLOW)
     runner.submit("hi")
     assert not runner.wait(0.05)
@@ -368,7 +366,7 @@ def test_wait_gives_up_after_its_time(start: Start) -> None:
     assert runner.wait(10)
 
 
-def test_tools_run_on_the_way(start: Start) -> None:
+def test_tools_run_on_the_runners_thread(start: Start) -> None:
     def where() -> str:
         """Name the thread."""
         return threading.current_thread().name
@@ -382,7 +380,7 @@ def test_tools_run_on_the_way(start: Start) -> None:
     runner.close()
 
 
-def test_what_a_message_brings_along_is_looked_up_when_its_turn_comes(
+def test_attachments_are_loaded_when_the_message_leaves_the_queue(
     start: Start,
 ) -> None:
     runner, recorder = start(says("a b c", delay_seconds=0.05), says("two"))
@@ -398,7 +396,7 @@ def test_what_a_message_brings_along_is_looked_up_when_its_turn_comes(
     assert said(recorder, "user") == ["1", "The variable x", "2"]
 
 
-def test_a_message_that_lacks_something_goes_back_and_the_next_is_answered(
+def test_a_message_with_a_missing_attachment_is_returned(
     start: Start,
 ) -> None:
     def missing() -> list[Entry]:
@@ -423,7 +421,7 @@ def behind_a_cell(start: Start) -> tuple[ChatRunner, Recorder, Iterator[Event]]:
     return runner, recorder, turn
 
 
-def test_a_message_waits_for_the_cell_that_talks_to_the_same_agent(
+def test_a_message_waits_while_a_cell_runs_the_agent(
     start: Start,
 ) -> None:
     runner, recorder, turn = behind_a_cell(start)
@@ -435,7 +433,7 @@ def test_a_message_waits_for_the_cell_that_talks_to_the_same_agent(
     assert said_in_all == ["from a cell", "one", "from the panel", "two"]
 
 
-def test_stop_hands_back_what_waits_for_a_cell_and_the_cell_goes_on(
+def test_stop_returns_a_message_that_waits_for_code_running_the_agent(
     start: Start,
 ) -> None:
     runner, recorder, turn = behind_a_cell(start)
@@ -450,7 +448,7 @@ def test_stop_hands_back_what_waits_for_a_cell_and_the_cell_goes_on(
     assert said(recorder, "assistant") == ["two"]
 
 
-def test_a_message_goes_back_when_a_cell_begins_while_it_is_made_ready(
+def test_a_message_is_returned_if_a_cell_runs_the_agent_first(
     start: Start,
 ) -> None:
     runner, recorder = start(says("one"))
@@ -484,7 +482,7 @@ class SlowStart(ScriptedProvider):
 
 
 @pytest.mark.parametrize("fault", [None, ConfigError("no key"), ValueError("odd")])
-def test_a_provider_is_made_ready_once_and_a_fault_in_that_costs_no_message(
+def test_a_provider_is_warmed_up_once_and_errors_cost_no_message(
     fault: Exception | None,
 ) -> None:
     provider, recorder = SlowStart(says("hello"), fault=fault), Recorder()
@@ -501,7 +499,7 @@ def test_a_provider_is_made_ready_once_and_a_fault_in_that_costs_no_message(
     runner.close()
 
 
-def test_a_message_that_waits_already_is_answered_without_a_warm_up() -> None:
+def test_a_queued_message_needs_no_warm_up() -> None:
     provider, recorder = SlowStart(says("hello")), Recorder()
     runner = ChatRunner(lambda: Agent(provider), recorder)
     runner.submit("hi")

@@ -1,4 +1,4 @@
-"""A turn in a cell: the text that is printed, and how often the notebook hears of it."""
+"""A turn in a cell: the text that is printed, and how often it is flushed."""
 
 import contextlib
 import io
@@ -43,14 +43,14 @@ def test_a_fast_answer_is_not_flushed_word_by_word():
     assert stream.flushes < len(pieces) / 20
 
 
-def test_the_first_words_are_seen_at_once():
+def test_the_first_words_are_flushed_at_once():
     with contextlib.redirect_stdout(CountingStream()) as stream:
         WrappedText().write("Hello there, ")
     assert stream.flushes == 1
 
 
 @pytest.mark.parametrize("fault", [KeyboardInterrupt, NbchatError("lost")])
-def test_an_answer_that_breaks_off_is_printed_to_its_last_word(fault):
+def test_an_interrupted_answer_is_printed_to_its_last_word(fault):
     def events():
         yield TextDelta("The answer is forty-two")
         raise fault
@@ -63,14 +63,14 @@ def test_an_answer_that_breaks_off_is_printed_to_its_last_word(fault):
     assert stream.getvalue() == "The answer is forty-two\n"
 
 
-def test_lines_break_between_words_and_code_stays_as_it_is():
+def test_lines_wrap_between_words_and_code_stays_unchanged():
     code = "```\n" + "x = 1; " * 30 + "\n```"
     text, _, rest = printed(ANSWER[:700], f"\n{code}\n").getvalue().partition("```")
     assert max(len(line.rstrip()) for line in text.splitlines()) <= WIDTH
     assert f"```{rest}".strip() == code
 
 
-def test_a_conversation_can_be_shown_where_there_are_no_widgets():
+def test_a_conversation_can_be_shown_without_widgets():
     said = [
         Entry("user", "What is in *ticket* 42?"),
         Entry("assistant", "", "c1", "look_up", '{"ticket": 42}'),
@@ -94,7 +94,7 @@ class ClosedStream(io.StringIO):
         raise KeyboardInterrupt
 
 
-def test_a_failed_turn_frees_the_chat_though_its_traceback_is_kept():
+def test_a_failed_turn_releases_the_chat_while_its_traceback_is_kept():
     agent = Agent(ScriptedProvider(fails(RequestRefused("no such model")), says("ok")))
     with pytest.raises(UsageError, match="no such model") as kept:
         show(agent.run("hello"))
@@ -103,7 +103,7 @@ def test_a_failed_turn_frees_the_chat_though_its_traceback_is_kept():
 
 
 @pytest.mark.parametrize("command", ["", "/again"])
-def test_an_interrupt_while_printing_frees_the_chat(tmp_path, command):
+def test_an_interrupt_while_printing_releases_the_chat(tmp_path, command):
     agent = Agent(ScriptedProvider(says("one"), says("two words"), says("ok")))
     agent.ask("hello")
     with contextlib.closing(SessionStore(f"sqlite:///{tmp_path}/s.db")) as store:

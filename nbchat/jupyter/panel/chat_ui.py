@@ -300,22 +300,23 @@ class OwnCommands:
         """Open nothing yet."""
         self._opening = threading.Lock()
         self._store: SessionStore | None = None
+        self._commands: Commands | None = None
 
     def __call__(
         self, agent: Agent, line: str, stop: threading.Event | None = None
     ) -> Iterable[ChatEvent]:
         """Run a command; setting `stop` ends what it does."""
-        return self._commands()(agent, line, stop)
+        return self._loaded()(agent, line, stop)
 
     def branch(
         self, agent: Agent, position: int, text: str, **details: Any
     ) -> Iterable[ChatEvent]:
         """Continue from an earlier message with another text."""
-        return self._commands().branch(agent, position, text, **details)
+        return self._loaded().branch(agent, position, text, **details)
 
     def help_lines(self) -> Mapping[str, str]:
         """The arguments and the help of each command."""
-        return self._commands().help_lines
+        return self._loaded().help_lines
 
     def store(self) -> "SessionStore":
         """The store of the sessions; one for the panel's whole life."""
@@ -328,11 +329,13 @@ class OwnCommands:
                 self._store = SessionStore(settings().store_url)
             return self._store
 
-    def _commands(self) -> "Commands":
+    def _loaded(self) -> "Commands":
         # Late, as above.
         from nbchat.chat.commands import Commands  # noqa: PLC0415
 
-        return Commands(self.store())
+        if self._commands is None:
+            self._commands = Commands(self.store())
+        return self._commands
 
 
 def _branching(

@@ -42,14 +42,14 @@ def picture_of(text: str, desk: Desk) -> tuple[str, Image.Image]:
     return media_type, Image.open(io.BytesIO(base64.b64decode(sent)))
 
 
-def test_a_variable_goes_out_with_its_name_and_what_is_in_it():
+def test_a_variable_is_sent_with_its_name_and_contents():
     frame = pd.DataFrame({"city": ["Bonn"], "price": [3]})
     text = read("What is in @df?", Desk(values={"df": frame}))
     assert text.startswith("The variable df\n\nDataFrame of 1 rows x 2 columns")
     assert "0  Bonn      3" in text
 
 
-def test_each_thing_has_an_entry_in_the_order_of_the_words():
+def test_each_mention_has_an_entry_in_the_order_of_the_text():
     desk = Desk(values={"a": 1, "b": 2}, traceback="KeyError: 'x'")
     entries = brought("@b, then @error, then @a and @b", desk)
     assert [entry.content for entry in entries] == [
@@ -60,20 +60,20 @@ def test_each_thing_has_an_entry_in_the_order_of_the_words():
     assert [entry.arguments["name"] for entry in entries] == ["b", "error", "a"]
 
 
-def test_a_word_that_is_no_variable_of_data_brings_nothing():
+def test_a_name_of_no_data_variable_attaches_nothing():
     values = {"math": np, "print": print, "kind": int, "_hidden": 1}
     assert brought("@ann @math @print @kind @_hidden", Desk(values=values)) == []
 
 
 @pytest.mark.parametrize("text", ["@api_key", "@image:api_key"])
-def test_a_variable_whose_name_is_like_a_keys_is_refused_in_one_line(text: str):
+def test_a_variable_named_like_a_secret_is_refused(text: str):
     with pytest.raises(AttachmentError, match="may hold a secret") as refused:
         load_attachments(text, Desk(values={"api_key": "sk-1"}))
     assert "\n" not in str(refused.value)
     assert "sk-1" not in str(refused.value)
 
 
-def test_a_cell_goes_out_with_its_source_and_its_output():
+def test_a_cell_is_sent_with_its_source_and_output():
     desk = Desk(cells={2: Cell(2, "1 + 1", "2\n"), 3: Cell(3, "x = 1", "")})
     assert read("@cell:2", desk) == (
         "Cell 2 of the notebook\n\n1 + 1\n\nIts output:\n2"
@@ -81,7 +81,7 @@ def test_a_cell_goes_out_with_its_source_and_its_output():
     assert read("@cell", desk) == "Cell 3 of the notebook\n\nx = 1"
 
 
-def test_a_long_output_is_cut_and_colours_are_left_out():
+def test_a_long_output_is_truncated_without_colour_codes():
     output = "\x1b[31mred\x1b[0m" + "x" * 100_000
     text = read("@cell", Desk(cells={1: Cell(1, "go()", output)}))
     assert "redxxx" in text
@@ -110,13 +110,15 @@ def test_a_long_output_is_cut_and_colours_are_left_out():
         ("@file:/dev/zero", "no such file"),
     ],
 )
-def test_what_is_missing_is_said_in_one_line(text: str, reason: str, tmp_path: Path):
+def test_what_is_missing_is_an_error_of_one_line(
+    text: str, reason: str, tmp_path: Path
+):
     with pytest.raises(AttachmentError, match=reason) as missing:
         load_attachments(f"Look at {text} now", Desk(tmp_path, {"words": "a.png"}))
     assert "\n" not in str(missing.value)
 
 
-def test_a_file_goes_out_as_it_is_from_the_kernels_folder(tmp_path: Path):
+def test_a_file_of_the_kernels_folder_is_sent_unchanged(tmp_path: Path):
     (tmp_path / "a b.csv").write_text("größe;1\r\n", encoding="utf-8", newline="")
     (entry,) = brought('@file:"a b.csv"', Desk(tmp_path))
     assert entry.arguments["media_type"] == "text/csv"
@@ -124,13 +126,13 @@ def test_a_file_goes_out_as_it_is_from_the_kernels_folder(tmp_path: Path):
     assert brought(f'@file:"{tmp_path / "a b.csv"}"', Desk())
 
 
-def test_a_file_of_no_known_kind_is_a_text_when_it_is_one(tmp_path: Path):
+def test_a_file_of_unknown_type_is_sent_if_it_is_text(tmp_path: Path):
     (tmp_path / "run.wasm").write_text("not what its name says")
     assert "not what its name says" in read("@file:run.wasm", Desk(tmp_path))
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00a", b"text\0text", b"\x89PNG\r\n"])
-def test_a_file_that_is_no_text_is_refused(content: bytes, tmp_path: Path):
+def test_a_binary_file_is_refused(content: bytes, tmp_path: Path):
     (tmp_path / "data.bin").write_bytes(content)
     with pytest.raises(AttachmentError, match="is not a text file"):
         load_attachments("@file:data.bin", Desk(tmp_path))
@@ -145,7 +147,7 @@ def test_a_file_that_is_too_large_is_refused(tmp_path: Path):
 
 
 @pytest.mark.parametrize("kind", ["png", "jpeg"])
-def test_a_picture_file_goes_out_byte_by_byte(kind: str, tmp_path: Path):
+def test_an_image_file_is_sent_unchanged(kind: str, tmp_path: Path):
     Image.new("RGB", (3, 2), "red").save(tmp_path / "dot", kind)
     (entry,) = brought("@image:dot", Desk(tmp_path))
     media_type, sent = image_of(entry)
@@ -154,13 +156,13 @@ def test_a_picture_file_goes_out_byte_by_byte(kind: str, tmp_path: Path):
     assert user_text(entry) == "The image dot"
 
 
-def test_a_file_that_is_no_picture_is_no_image(tmp_path: Path):
+def test_a_file_that_is_not_an_image_is_refused(tmp_path: Path):
     (tmp_path / "fake.png").write_text("<svg onload=alert(1)>")
     with pytest.raises(AttachmentError, match="not a PNG or JPEG"):
         load_attachments("@image:fake.png", Desk(tmp_path))
 
 
-def test_a_figure_goes_out_as_a_picture_no_larger_than_a_model_looks_at():
+def test_a_figure_is_sent_at_the_largest_size_a_model_uses():
     figure = Figure(figsize=(60, 30))
     figure.subplots().plot([1, 2])
     canvas = figure.canvas
@@ -171,14 +173,14 @@ def test_a_figure_goes_out_as_a_picture_no_larger_than_a_model_looks_at():
 
 
 @pytest.mark.parametrize("mode", ["RGB", "RGBA", "L", "P", "CMYK", "1", "LA"])
-def test_a_pil_image_goes_out_as_a_picture(mode: str):
+def test_a_pil_image_is_sent(mode: str):
     original = Image.new(mode, (3_000, 30))
     media_type, picture = picture_of("@image:im", Desk(values={"im": original}))
     assert (media_type, picture.width) == ("image/png", IMAGE_LIMIT_PIXELS)
     assert original.size == (3_000, 30)
 
 
-def test_a_photograph_goes_out_as_a_jpeg_when_it_is_too_large():
+def test_a_large_photograph_is_sent_as_a_jpeg():
     noise = np.random.default_rng(1).integers(0, 256, (1_500, 1_500, 3), np.uint8)
     photograph = Image.fromarray(noise)
     (entry,) = brought("@image:im", Desk(values={"im": photograph}))
@@ -186,7 +188,7 @@ def test_a_photograph_goes_out_as_a_jpeg_when_it_is_too_large():
     assert len(image_of(entry)[1]) * 3 // 4 < IMAGE_LIMIT_BYTES
 
 
-def test_a_figure_that_cannot_be_drawn_is_told_in_one_line():
+def test_a_figure_that_cannot_be_drawn_is_an_error_of_one_line():
     figure = Figure()
     figure.suptitle(r"$\nonsense{$")
     with pytest.raises(AttachmentError, match="cannot be drawn") as told:
@@ -194,7 +196,7 @@ def test_a_figure_that_cannot_be_drawn_is_told_in_one_line():
     assert "\n" not in str(told.value)
 
 
-def test_what_only_calls_itself_a_figure_is_none():
+def test_a_class_that_is_only_named_figure_is_refused():
     class Figure:
         def savefig(self, *_: object, **__: object) -> None:
             raise SystemExit
@@ -204,7 +206,7 @@ def test_what_only_calls_itself_a_figure_is_none():
         load_attachments("@image:fig", Desk(values={"fig": Figure()}))
 
 
-def test_a_drawing_that_is_too_large_is_refused():
+def test_a_figure_that_is_too_large_is_refused():
     figure = Figure(figsize=(16, 16), dpi=100)
     noise = np.random.default_rng(1).integers(0, 256, (1_600, 1_600, 3), np.uint8)
     figure.figimage(noise)

@@ -29,7 +29,7 @@ def found(text: str) -> list[tuple[str, str]]:
         ("@cells and @errors", [("variable", "cells"), ("variable", "errors")]),
     ],
 )
-def test_a_word_after_an_at_sign_is_a_mention(text: str, expected: list[object]):
+def test_a_name_after_an_at_sign_is_a_mention(text: str, expected: list[object]):
     assert found(text) == expected
 
 
@@ -54,11 +54,11 @@ def test_a_word_after_an_at_sign_is_a_mention(text: str, expected: list[object])
         "a@@b",
     ],
 )
-def test_addresses_decorators_code_and_commands_are_no_mentions(text: str):
+def test_addresses_decorators_code_and_commands_are_not_mentions(text: str):
     assert mentions(text) == []
 
 
-def test_a_mention_keeps_what_was_typed():
+def test_a_mention_keeps_its_text_as_typed():
     text = 'See @file:"a b.txt", @file:c.txt), @cell:3.'
     assert [each.text for each in mentions(text)] == [
         '@file:"a b.txt"',
@@ -67,7 +67,7 @@ def test_a_mention_keeps_what_was_typed():
     ]
 
 
-def test_a_thing_mentioned_twice_is_one_mention():
+def test_two_equal_mentions_are_one():
     assert found("@df and @df and @cell") == [("variable", "df"), ("cell", "")]
 
 
@@ -78,6 +78,6 @@ def test_any_text_can_be_read(text: str):
         assert mention.text.startswith("@")
 
 
-def test_a_very_long_text_is_read_in_no_time():
+def test_a_very_long_text_is_read_quickly():
     text = "@a\n" * 100_000 + "@" * 100_000 + "`" * 100_001
     assert mentions(text) == [Mention("variable", "a", "@a")]

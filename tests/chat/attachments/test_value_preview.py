@@ -100,11 +100,11 @@ class Loud(str):
         (object(), "object()"),
     ],
 )
-def test_a_value_is_told_much_as_python_would(value: object, text: str):
+def test_a_value_is_shown_like_its_repr(value: object, text: str):
     assert short_repr(value) == text
 
 
-def test_an_instance_is_told_by_what_it_keeps_itself():
+def test_an_instance_shows_its_own_attributes():
     assert short_repr(Hostile()).endswith("Hostile(number=3)")
 
 
@@ -123,11 +123,11 @@ def test_an_instance_is_told_by_what_it_keeps_itself():
         lambda: np.array([None, odd()], dtype=object),
     ],
 )
-def test_nothing_of_a_persons_own_is_run(make: Callable[[], object]):
+def test_no_user_code_is_run(make: Callable[[], object]):
     assert describe_value(make())
 
 
-def test_a_frame_that_cannot_be_read_is_told_by_its_type():
+def test_a_frame_that_cannot_be_read_shows_its_type():
     broken = pd.DataFrame({"a": [1]})
     object.__setattr__(broken, "_mgr", None)
     assert describe_value(broken) == "pandas.DataFrame"
@@ -152,7 +152,7 @@ class OwnArray(DecimalArray):
         return super().__getitem__(place)
 
 
-def test_a_column_of_somebodys_own_type_shows_its_name_alone():
+def test_a_column_of_a_custom_type_shows_only_its_name():
     frame = pd.DataFrame({"a": OwnArray([Decimal(1)]), "b": [2]})
     OwnArray.is_made = True
     shown = describe_value(frame).splitlines()
@@ -185,7 +185,7 @@ def test_a_series_and_an_array_show_their_first_values():
     assert describe_value(np.array(3)).endswith("\n3")
 
 
-def test_a_time_with_a_known_zone_is_told_with_it():
+def test_a_time_is_shown_with_its_known_zone():
     assert "timezone.utc" in short_repr(datetime(2026, 1, 1, tzinfo=UTC))
 
 
@@ -202,25 +202,25 @@ def test_a_time_with_a_known_zone_is_told_with_it():
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_a_huge_value_is_told_in_bounds_and_at_once(value: object):
+def test_a_huge_value_is_shown_within_the_limit_at_once(value: object):
     began = time.process_time()
     assert len(describe_value(value)) < TEXT_LIMIT + 100
     assert time.process_time() - began < 1
 
 
-def test_a_value_that_holds_itself_is_told():
+def test_a_recursive_value_is_shown():
     value: list[object] = []
     value.append(value)
     assert describe_value(value) == "list of 1 items\n[[[[…]]]]"
 
 
-def test_a_text_is_shown_as_it_is():
+def test_a_string_is_shown_unchanged():
     assert describe_value("one\ntwo") == "str of length 7\none\ntwo"
     assert describe_value("length") == "str of length 6\nlength"
     assert "… 9,992,000 characters" in describe_value("x" * (10_000_000 - 24))
 
 
-def test_what_may_be_a_secret_is_not_shown_inside_of_a_value():
+def test_secrets_inside_a_value_are_hidden():
     frame = pd.DataFrame({"user": ["ann"], "password": ["hunter2"]})
     inside = {"OPENAI_API_KEY": "hunter2", "url": "http://x"}
     for value in (frame, inside, [inside]):
@@ -231,22 +231,22 @@ def test_what_may_be_a_secret_is_not_shown_inside_of_a_value():
 @pytest.mark.parametrize(
     "name", ["API_KEY", "openaiKey", "token", "AWS_SECRET_2", "db_password", "passwd"]
 )
-def test_a_name_like_a_keys_is_a_secret_name(name: str):
+def test_a_name_like_api_key_is_a_secret_name(name: str):
     assert is_secret_name(name)
 
 
-def test_an_ordinary_name_is_no_secret_name():
+def test_an_ordinary_name_is_not_a_secret_name():
     assert not any(map(is_secret_name, ["df", "prices", "passengers", "secondary"]))
 
 
-def test_a_long_text_is_cut_in_its_middle_and_says_so():
+def test_a_long_text_loses_its_middle_with_a_note():
     text = truncated("a" * TEXT_LIMIT + "z" * 1_000)
     assert text.startswith("a")
     assert text.endswith("z")
     assert "… 1,000 characters omitted …" in text
 
 
-def test_pandas_is_not_loaded_to_tell_a_value(monkeypatch: pytest.MonkeyPatch):
+def test_describing_a_value_does_not_import_pandas(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delitem(sys.modules, "pandas")
     assert describe_value([1]) == "list of 1 items\n[1]"
     assert "pandas" not in sys.modules
