@@ -42,6 +42,7 @@ def wire_faults(session: Session, system: str) -> list[str]:
     return openai_faults(said) + anthropic_faults(anthropic_wire.wire_messages(request))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", [0, 1, 4, 9])
 @pytest.mark.parametrize("run", TRAJECTORIES, ids=lambda run: run.name[:40])
 def test_ten_compactions_keep_the_wire_legal_and_the_transcript_whole(

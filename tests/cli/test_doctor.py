@@ -64,6 +64,7 @@ def site(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_every_setting_is_reported_with_its_value_and_origin(site):
     file = site / "50-hub.json"
     values = {"NbChat": {"keep": 2, "policy": "tiered"}, "locked": ["policy"]}
@@ -211,6 +212,7 @@ def test_a_missing_embedded_model_is_reported(tmp_path):
     assert row(done, "model for new chats") == "model for new chats local:smollm2"
 
 
+@pytest.mark.slow
 def test_without_xllamacpp_the_embedded_model_is_a_problem(
     tmp_path,
 ):
@@ -225,6 +227,7 @@ def test_without_xllamacpp_the_embedded_model_is_a_problem(
     assert row(done, "xllamacpp") == "xllamacpp not installed"
 
 
+@pytest.mark.slow
 def test_the_state_of_the_server_extension_is_reported(tmp_path, monkeypatch):
     monkeypatch.setenv("JUPYTER_PREFER_ENV_PATH", "0")  # else the environment's wins
     folder = tmp_path / "jupyter-config" / "jupyter_server_config.d"

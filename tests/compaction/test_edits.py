@@ -485,6 +485,7 @@ def play(agent: Agent, step: str, text: str) -> None:
             list(agent.regenerate_compaction())
 
 
+@pytest.mark.slow
 @given(STEPS)
 @settings(max_examples=40, deadline=None)
 def test_whatever_is_done_the_view_is_what_a_simple_model_says(tmp_path_factory, steps):

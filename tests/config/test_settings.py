@@ -118,6 +118,7 @@ main(["doctor"])
 """
 
 
+@pytest.mark.slow
 def test_a_row_of_the_table_is_all_that_a_new_setting_needs():
     done = subprocess.run(
         [sys.executable, "-c", ADD_ROW],

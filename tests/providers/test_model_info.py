@@ -62,6 +62,7 @@ def test_a_free_model_has_no_known_price():
     assert {model_info(name, provider=maker).prices for maker, name in free} == {None}
 
 
+@pytest.mark.slow
 def test_every_price_agrees_with_the_packages_own_reckoning():
     """All models of the list that charge by the token, at sizes around their tiers."""
     chance = random.Random(1)

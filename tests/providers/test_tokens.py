@@ -96,6 +96,7 @@ def test_a_thousand_new_messages_are_counted_in_half_a_second():
     assert time.process_time() - started < 0.5
 
 
+@pytest.mark.slow
 def test_sizes_are_remembered_only_so_far():
     counter = TokenCounter()
     for number in range(25):

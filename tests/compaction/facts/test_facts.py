@@ -8,6 +8,7 @@ import time
 from itertools import count
 from pathlib import Path
 
+import pytest
 from trajectories import read_trajectories
 
 from nbchat.compaction.facts.facts import facts, last_exchange
@@ -206,6 +207,7 @@ for case in islice(desks(read_trajectories(), count=11), 29, None):
 """Desks of which catalogues made the facts depend on the order of sets."""
 
 
+@pytest.mark.slow
 def test_equal_conversations_give_equal_facts_in_every_process():
     """Else a summary written anew would break the prompt cache for nothing."""
     printed = {

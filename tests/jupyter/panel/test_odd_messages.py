@@ -3,6 +3,7 @@
 import threading
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from panel_protocol import PROTOCOL
@@ -45,6 +46,7 @@ def reply(_agent: Agent, line: str, _stop: threading.Event) -> list[ChatEvent]:
     return [CommandReplied(line)]
 
 
+@pytest.mark.slow
 @settings(
     max_examples=150,
     deadline=None,
