@@ -1,32 +1,110 @@
-"""Where a history may be cut, and that whatever is sent is legal."""
-
-import time
+"""Turns, messages and call pairs are found, and histories cut between them."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from nbchat.conversation.entries import Entry
-from nbchat.conversation.turns import INTERRUPTED, open_calls, safe_cuts
-from nbchat.providers.legal_history import legal, wire_name
+from nbchat.conversation.turns import (
+    INTERRUPTED,
+    answered_length,
+    attachments_start,
+    call_pairs,
+    calls_by_result,
+    count_messages,
+    ends_with_answer,
+    last_prompt,
+    last_turn,
+    message_at,
+    message_starts,
+    open_calls,
+    safe_cuts,
+    turns,
+    with_interrupted_results,
+)
+
+USER, TEXT = Entry("user", "question"), Entry("assistant", "answer")
+THOUGHT = Entry("thinking", "hm", "", "anthropic", "{}")
+IMAGE = Entry("user", "", "", "image", '{"data": "aGk="}')
+SUMMARY = Entry("summary", "<summary>x</summary>")
 
 
 def call(tool_id: str) -> Entry:
     return Entry("assistant", "", tool_id, "look", "{}")
 
 
-def result(tool_id: str, text: str = "found") -> Entry:
-    return Entry("tool", text, tool_id, "look")
+def result(tool_id: str) -> Entry:
+    return Entry("tool", "found", tool_id, "look")
 
 
-USER, TEXT = Entry("user", "question"), Entry("assistant", "answer")
+CHAT = [
+    *(TEXT, IMAGE, USER),
+    *(THOUGHT, TEXT, call("a"), result("a"), TEXT),
+    *(USER, USER, THOUGHT, TEXT),
+]
 
-entries = st.one_of(
-    st.sampled_from([USER, TEXT, Entry("thinking", "hm", "", "anthropic", "{}")]),
-    st.builds(call, st.sampled_from("abc")),
-    st.builds(result, st.sampled_from("abcd")),
+
+def test_a_turn_is_a_prompt_and_all_that_follows():
+    assert turns(CHAT) == [range(1, 8), range(8, 12)]
+    assert last_turn(CHAT) == range(8, 12)
+    assert turns([TEXT]) == turns([]) == []
+    assert last_turn([TEXT]) is None
+
+
+def test_what_a_model_says_in_a_row_is_one_message():
+    assert message_starts(CHAT) == [0, 1, 2, 3, 6, 7, 8, 9, 10]
+    assert count_messages(CHAT) == 9
+    assert message_at(CHAT, 4) == range(3, 6)
+    assert message_at(CHAT, 11) == range(10, 12)
+    assert message_at(CHAT, 6) == range(6, 7)
+
+
+def test_a_prompt_is_found_with_its_attachments():
+    assert last_prompt(CHAT) == 9
+    assert last_prompt([*CHAT[:3], IMAGE]) == 2
+    assert last_prompt([IMAGE, TEXT]) is None
+    assert attachments_start(CHAT, 2) == 1
+    assert attachments_start(CHAT, 8) == 8
+
+
+@pytest.mark.parametrize(
+    ("entries", "is_answered", "length"),
+    [
+        ([], False, 0),
+        ([USER], False, 0),
+        ([USER, THOUGHT, TEXT], True, 3),
+        ([USER, TEXT, IMAGE, USER], False, 2),
+        ([USER, TEXT, call("a")], False, 3),
+        ([USER, call("a"), result("a")], False, 3),
+        ([SUMMARY], False, 1),
+    ],
 )
-histories = st.lists(entries, max_size=25)
+def test_what_has_an_answer_is_told_from_what_waits_for_one(
+    entries, is_answered, length
+):
+    assert ends_with_answer(entries) == is_answered
+    assert answered_length(entries) == length
+
+
+@pytest.mark.parametrize(
+    ("entries", "expected"),
+    [
+        ([call("a"), call("a"), *[result("a")] * 3], {2: 0, 3: 1}),
+        ([call("a"), USER, call("a"), result("a")], {3: 2}),
+        ([call("a"), USER, result("a")], {2: 0}),
+        ([result("a"), call("b"), result("a")], {}),
+    ],
+    ids=["same id", "open before abandoned", "late", "unknown"],
+)
+def test_a_result_is_paired_with_its_call(entries, expected):
+    assert calls_by_result(entries) == expected
+    assert call_pairs(entries) == expected | {c: r for r, c in expected.items()}
+
+
+def test_a_call_without_a_result_gets_one_that_says_so():
+    entries = with_interrupted_results([USER, call("a"), call("b"), result("b")])
+    assert [entry.role for entry in entries] == [
+        *("user", "assistant", "tool", "assistant", "tool")
+    ]
+    assert entries[2].content == f"error: {INTERRUPTED}"
 
 
 def test_cuts_fall_between_units_and_never_between_a_call_and_its_result():
@@ -44,95 +122,16 @@ def test_open_calls_are_those_still_waiting():
 
 
 @pytest.mark.parametrize("later", [USER, TEXT], ids=["user", "assistant"])
-def test_a_call_that_others_spoke_after_is_dead_and_blocks_nothing(later):
+def test_a_call_before_a_later_message_is_abandoned_and_blocks_nothing(later):
     history = [USER, call("a"), call("b"), result("b"), later]
     assert open_calls(history) == []
     assert safe_cuts(history) == [0, 1, 4, 5]
 
 
-def test_a_late_result_brings_its_dead_call_back_and_no_cut_parts_them():
+def test_no_cut_separates_a_late_result_from_its_call():
     history = [USER, call("a"), USER, TEXT, result("a"), USER]
     assert safe_cuts(history) == [0, 1, 5, 6]
 
 
-def test_a_result_goes_to_the_open_call_before_a_dead_one_of_the_same_id():
-    history = [call("a"), USER, call("a"), result("a", "new"), USER]
-    sent = legal(history)
-    assert [entry.role for entry in sent] == [
-        *("assistant", "tool", "user", "assistant", "tool", "user")
-    ]
-    assert (sent[1].content, sent[4].content) == (f"error: {INTERRUPTED}", "new")
-
-
-def test_a_picture_is_not_cut_off_from_the_words_about_it():
-    picture = Entry("user", "", "", "image", '{"data": "aGk="}')
-    assert safe_cuts([USER, picture, USER, TEXT]) == [0, 1, 3, 4]
-
-
-def test_an_answer_that_says_nothing_is_not_sent():
-    thought = Entry("thinking", "hm", "", "anthropic", "{}")
-    assert legal([USER, thought, Entry("assistant", " "), USER]) == [USER, USER]
-
-
-def test_a_sound_history_is_sent_as_it_is():
-    history = [USER, TEXT, call("a"), call("b"), result("a"), result("b"), TEXT, USER]
-    assert legal(history) == history
-
-
-def test_a_call_that_never_got_a_result_is_answered_as_interrupted():
-    sent = legal([USER, call("a"), USER])
-    assert [entry.role for entry in sent] == ["user", "assistant", "tool", "user"]
-    assert INTERRUPTED in sent[2].content
-
-
-def test_a_result_without_a_call_is_not_sent():
-    assert legal([USER, result("x"), TEXT]) == [USER, TEXT]
-
-
-def test_a_late_result_moves_up_to_its_call():
-    assert legal([call("a"), USER, result("a")]) == [call("a"), result("a"), USER]
-
-
-def test_ids_used_again_tie_the_nth_call_to_the_nth_result():
-    history = [call("a"), call("a"), result("a", "1"), result("a", "2")]
-    sent = legal([*history, *history])
-    assert [entry.content for entry in sent] == ["", "", "1", "2"] * 2
-
-
-def test_every_call_is_sent_with_an_id_of_its_own():
-    ids = ["a", "a", "a_2", "a:b", "a_b", "", "", "x" * 99, "x" * 99]
-    sent = legal([call(each) for each in ids])
-    names = [entry.tool_id for entry in sent[: len(ids)]]
-    assert names[:3] == ["a", "a_2", "a_2_2"]
-    assert len({wire_name(name) for name in names}) == len(ids)
-    assert all(0 < len(name) <= 40 for name in names)
-    assert [entry.tool_id for entry in sent[len(ids) :]] == names
-
-
-def test_ten_thousand_calls_of_almost_one_id_are_named_in_no_time():
-    ids = [chr(0x4E00 + number % 5_000) for number in range(10_000)]
-    started = time.process_time()
-    assert len({entry.tool_id for entry in legal(map(call, ids))}) == len(ids)
-    assert time.process_time() - started < 2
-
-
-@given(histories)
-def test_any_history_becomes_legal_and_keeps_all_that_was_said(history):
-    sent = legal(history)
-    assert not open_calls(sent)
-    waiting = 0
-    for entry in sent:
-        waiting += entry.is_call
-        waiting -= entry.role == "tool"
-        assert waiting >= 0
-        assert not (waiting and entry.role in ("user", "summary"))
-    said = [entry.content for entry in history if entry in (USER, TEXT)]
-    assert [entry.content for entry in sent if entry in (USER, TEXT)] == said
-    assert [e.is_call for e in sent].count(True) == sum(e.is_call for e in history)
-
-
-@given(histories)
-def test_any_cut_of_any_legal_history_parts_it_into_two_legal_ones(history):
-    sent = legal(history)
-    for cut in safe_cuts(sent):
-        assert legal(sent[:cut]) + legal(sent[cut:]) == sent
+def test_an_image_is_not_cut_off_from_its_prompt():
+    assert safe_cuts([USER, IMAGE, USER, TEXT]) == [0, 1, 3, 4]

@@ -2,6 +2,7 @@
 
 import json
 import random
+import time
 from collections import Counter
 from collections.abc import Iterator
 
@@ -17,14 +18,14 @@ from nbchat.config.factory import recorder
 from nbchat.conversation.entries import FAILED, Compaction, Entry
 from nbchat.conversation.events import Compacted, TurnFinished
 from nbchat.conversation.session import Session
-from nbchat.conversation.turns import safe_cuts
+from nbchat.conversation.turns import INTERRUPTED, open_calls, safe_cuts
 from nbchat.errors import HistoryError
 from nbchat.providers import anthropic as anthropic_wire
 from nbchat.providers import gemini as gemini_wire
 from nbchat.providers import openai as openai_wire
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Request
-from nbchat.providers.legal_history import LegalHistory, legal
+from nbchat.providers.legal_history import LegalHistory, legal, wire_name
 from nbchat.providers.openai import OpenAIProvider
 from nbchat.providers.wire import WireMessages
 from nbchat.storage.store import SessionStore
@@ -43,6 +44,94 @@ def call(tool_id: str = "a", arguments: str = "{}", name: str = "look") -> Entry
 
 def result(tool_id: str = "a", text: str = "found", arguments: str = "") -> Entry:
     return Entry("tool", text, tool_id, "look", arguments)
+
+
+USER, TEXT = Entry("user", "question"), Entry("assistant", "answer")
+
+entries = st.one_of(
+    st.sampled_from([USER, TEXT, Entry("thinking", "hm", "", "anthropic", "{}")]),
+    st.builds(call, st.sampled_from("abc")),
+    st.builds(result, st.sampled_from("abcd")),
+)
+histories = st.lists(entries, max_size=25)
+
+
+def test_a_result_goes_to_the_open_call_before_an_abandoned_one_of_the_same_id():
+    history = [call("a"), USER, call("a"), result("a", "new"), USER]
+    sent = legal(history)
+    assert [entry.role for entry in sent] == [
+        *("assistant", "tool", "user", "assistant", "tool", "user")
+    ]
+    assert (sent[1].content, sent[4].content) == (f"error: {INTERRUPTED}", "new")
+
+
+def test_an_answer_that_says_nothing_is_not_sent():
+    thought = Entry("thinking", "hm", "", "anthropic", "{}")
+    assert legal([USER, thought, Entry("assistant", " "), USER]) == [USER, USER]
+
+
+def test_a_legal_history_is_sent_as_it_is():
+    history = [USER, TEXT, call("a"), call("b"), result("a"), result("b"), TEXT, USER]
+    assert legal(history) == history
+
+
+def test_a_call_that_never_got_a_result_is_answered_as_interrupted():
+    sent = legal([USER, call("a"), USER])
+    assert [entry.role for entry in sent] == ["user", "assistant", "tool", "user"]
+    assert INTERRUPTED in sent[2].content
+
+
+def test_a_result_without_a_call_is_not_sent():
+    assert legal([USER, result("x"), TEXT]) == [USER, TEXT]
+
+
+def test_a_late_result_moves_up_to_its_call():
+    assert legal([call("a"), USER, result("a")]) == [call("a"), result("a"), USER]
+
+
+def test_ids_used_again_pair_the_nth_call_with_the_nth_result():
+    history = [call("a"), call("a"), result("a", "1"), result("a", "2")]
+    sent = legal([*history, *history])
+    assert [entry.content for entry in sent] == ["", "", "1", "2"] * 2
+
+
+def test_every_call_is_sent_with_a_unique_id():
+    ids = ["a", "a", "a_2", "a:b", "a_b", "", "", "x" * 99, "x" * 99]
+    sent = legal([call(each) for each in ids])
+    names = [entry.tool_id for entry in sent[: len(ids)]]
+    assert names[:3] == ["a", "a_2", "a_2_2"]
+    assert len({wire_name(name) for name in names}) == len(ids)
+    assert all(0 < len(name) <= 40 for name in names)
+    assert [entry.tool_id for entry in sent[len(ids) :]] == names
+
+
+def test_ten_thousand_calls_of_almost_one_id_are_named_in_no_time():
+    ids = [chr(0x4E00 + number % 5_000) for number in range(10_000)]
+    started = time.process_time()
+    assert len({entry.tool_id for entry in legal(map(call, ids))}) == len(ids)
+    assert time.process_time() - started < 2
+
+
+@given(histories)
+def test_any_history_becomes_legal_and_keeps_all_that_was_said(history):
+    sent = legal(history)
+    assert not open_calls(sent)
+    waiting = 0
+    for entry in sent:
+        waiting += entry.is_call
+        waiting -= entry.role == "tool"
+        assert waiting >= 0
+        assert not (waiting and entry.role in ("user", "summary"))
+    said = [entry.content for entry in history if entry in (USER, TEXT)]
+    assert [entry.content for entry in sent if entry in (USER, TEXT)] == said
+    assert [e.is_call for e in sent].count(True) == sum(e.is_call for e in history)
+
+
+@given(histories)
+def test_any_cut_of_any_legal_history_gives_two_legal_ones(history):
+    sent = legal(history)
+    for cut in safe_cuts(sent):
+        assert legal(sent[:cut]) + legal(sent[cut:]) == sent
 
 
 def random_entry(rng: random.Random) -> Entry:
