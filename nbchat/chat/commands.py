@@ -55,27 +55,8 @@ class Commands:
         self.table: dict[str, tuple[Command, str]] = {
             "help": (self._help, "list the commands"),
             **CONTEXT_COMMANDS,
-            "policy": (self._policy, "[name]  show or change how this chat compacts"),
-            "again": (
-                self._again,
-                "[text]  answer the last message again, or another text instead",
-            ),
-            "branch": (
-                self._branch,
-                "position text  continue from an earlier message with another text",
-            ),
-            "log": (_log, "[file]  show or save the log of compactions, as Markdown"),
-            "import": (self._import, "id  continue from another session's summary"),
-            "settings": (
-                self._settings,
-                "list the settings, and where each value comes from",
-            ),
-            "set": (self._set, "name value [for model or provider]  store a setting"),
-            "model": (self._model, "[provider:name]  show or change the model"),
-            "new": (self._new, "start another session; this one is kept"),
-            "sessions": (self._sessions, "list the sessions"),
-            "resume": (self._resume, "id  continue a session"),
-            "delete": (self._delete, "id  delete a session for good"),
+            **self._session_commands(),
+            **self._settings_commands(),
         }
 
     def __call__(
@@ -124,6 +105,35 @@ class Commands:
         self._switch(agent, kept)
         turn = agent.run(prompt, stop=stop, attached=attached or ())
         return _branched(old, unsaved, turn)
+
+    def _session_commands(self) -> dict[str, tuple[Command, str]]:
+        return {
+            "again": (
+                self._again,
+                "[text]  answer the last message again, or another text instead",
+            ),
+            "branch": (
+                self._branch,
+                "position text  continue from an earlier message with another text",
+            ),
+            "log": (_log, "[file]  show or save the log of compactions, as Markdown"),
+            "import": (self._import, "id  continue from another session's summary"),
+            "new": (self._new, "start another session; this one is kept"),
+            "sessions": (self._sessions, "list the sessions"),
+            "resume": (self._resume, "id  continue a session"),
+            "delete": (self._delete, "id  delete a session for good"),
+        }
+
+    def _settings_commands(self) -> dict[str, tuple[Command, str]]:
+        return {
+            "model": (self._model, "[provider:name]  show or change the model"),
+            "policy": (self._policy, "[name]  show or change how this chat compacts"),
+            "settings": (
+                self._settings,
+                "list the settings, and where each value comes from",
+            ),
+            "set": (self._set, "name value [for model or provider]  store a setting"),
+        }
 
     def _help(self, _agent: Agent, _argument: str, _stop: Stop) -> str:
         return "\n".join(f"/{name} {text}" for name, text in self.help_lines.items())

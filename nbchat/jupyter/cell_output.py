@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from IPython.core.error import UsageError
 from IPython.display import display
 
-from nbchat.agent.turn import Turn
+from nbchat.agent.turn import STOP_NOTES, Turn
 from nbchat.chat.runner import ChatEvent, CommandReplied
 from nbchat.conversation.entries import Compaction
 from nbchat.conversation.events import (
@@ -192,7 +192,7 @@ def _note(event: ChatEvent) -> str:
             return f"compacting, {progress_text(event)}"
         case RetryScheduled(_, wait, reason):
             return f"trying again in {wait:.0f} s: {reason}"
-        case TurnFinished(reason) if reason not in ("end_turn", "stopped"):
-            return f"the turn ended early: {reason}"
+        case TurnFinished(reason) if reason in STOP_NOTES and reason != "stopped":
+            return f"incomplete answer: {STOP_NOTES[reason]}"
         case _:
             return ""

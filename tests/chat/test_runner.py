@@ -2,7 +2,7 @@
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextvars import ContextVar
 
 import pytest
@@ -62,6 +62,8 @@ class Recorder:
     def all(self, kind: type) -> list[ChatEvent]:
         return [event for event in self.events if isinstance(event, kind)]
 
+
+Turn = Generator[ChatEvent, None, None]
 
 Start = Callable[..., tuple[ChatRunner, Recorder]]
 
@@ -465,6 +467,97 @@ def test_a_message_is_returned_if_a_cell_runs_the_agent_first(
     assert recorder.all(MessagesReturned) == [MessagesReturned(("from the panel",))]
     list(turn)
     assert runner.agent.session.last_answer == "one"
+
+
+def cell_turn(
+    start: Start, *script: ScriptedReply
+) -> tuple[ChatRunner, Recorder, Turn]:
+    """The turn of a cell that has begun, and a message of the panel in the queue."""
+    runner, recorder = start(*script)
+    turn = runner.run_message("from a cell")
+    assert isinstance(next(turn), EntryAdded)
+    runner.submit("from the panel")
+    return runner, recorder, turn
+
+
+def test_the_listener_gets_the_turn_of_a_cell_and_a_message_waits_for_it(
+    start: Start,
+) -> None:
+    runner, recorder, turn = cell_turn(start, says("one"), says("two"))
+    assert runner.is_busy
+    assert not runner.wait(0.3)
+    assert [type(event) for event in turn][-1] is TurnFinished
+    assert runner.wait(10)
+    assert recorder.all(TurnStarted) == [
+        TurnStarted("from a cell"),
+        TurnStarted("from the panel"),
+    ]
+    assert said(recorder, "assistant") == ["one", "two"]
+    assert recorder.events[-1] == Idle()
+
+
+def test_stop_ends_the_turn_of_a_cell_and_returns_the_queue(start: Start) -> None:
+    runner, recorder, turn = cell_turn(start, SLOW, says("fine"))
+    runner.stop()
+    assert recorder.all(Stopping) == [Stopping()]
+    assert recorder.all(MessagesReturned) == [MessagesReturned(("from the panel",))]
+    assert list(turn)[-1] == TurnFinished("stopped", 0)
+    assert recorder.events[-1] == Idle()
+    assert [type(event) for event in runner.run_message("again")][-1] is TurnFinished
+    assert runner.agent.session.last_answer == "fine"
+
+
+def test_a_cell_is_refused_while_a_message_is_answered_and_disturbs_nothing(
+    start: Start,
+) -> None:
+    runner, recorder = start(says("a b c", delay_seconds=0.05))
+    runner.submit("from the panel")
+    recorder.await_event(TextDelta)
+    with pytest.raises(NbchatError, match="answering already"):
+        list(runner.run_message("from a cell"))
+    assert runner.wait(10)
+    assert recorder.all(TurnStarted) == [TurnStarted("from the panel")]
+    assert recorder.all(Idle) == [Idle()]
+    assert recorder.all(MessagesReturned) == []
+
+
+def test_the_reply_and_the_errors_of_a_cells_command_are_for_the_cell_alone(
+    start: Start,
+) -> None:
+    runner, recorder = start(
+        commands=lambda _agent, line, _stop: [CommandReplied(line)]
+    )
+    assert list(runner.run_command("help")) == [CommandReplied("help")]
+    assert recorder.all(CommandReplied) == []
+    runner, recorder = start(commands=refuses)
+    with pytest.raises(ConfigError, match="no command bogus"):
+        list(runner.run_command("bogus"))
+    assert recorder.all(TurnFailed) + recorder.all(MessagesReturned) == []
+
+
+def test_closing_the_turn_of_a_cell_keeps_its_partial_answer(start: Start) -> None:
+    runner, recorder = start(SLOW)
+    turn = runner.run_message("from a cell")
+    assert any(isinstance(event, TextDelta) for event in turn)
+    turn.close()
+    assert runner.agent.session.transcript[-1].is_incomplete
+    assert not runner.is_busy
+    kinds = [type(event) for event in recorder.events]
+    assert kinds[-3:] == [AgentReady, TurnFinished, Idle]
+
+
+def test_another_listener_gets_the_agent_and_all_events_from_then_on(
+    start: Start,
+) -> None:
+    runner, recorder = start(says("one"))
+    runner.agent  # noqa: B018
+    later = Recorder()
+    runner.listen(later)
+    runner.submit("hi")
+    assert runner.wait(10)
+    assert later.events[0] == AgentReady(runner.agent)
+    assert said(later, "assistant") == ["one"]
+    assert said(recorder, "assistant") == []
 
 
 class SlowStart(ScriptedProvider):
