@@ -88,14 +88,17 @@ class Report:
 def diagnose() -> Report:
     """Check everything that a chat needs."""
     report = Report()
-    found: list[NbChat] = []
-    report.section("Settings", _setting_rows(found))
-    config = found[0] if found else None
-    if config is not None:
-        report.section("Locked settings", _lock_rows(config))
-    report.section("API keys", _key_rows(report))
-    if config is not None:
+    try:
+        config = settings()
+    except NbchatError as error:
+        report.section("Settings", iter(()))
+        report.problem(str(error))
+        report.section("API keys", _key_rows(report))
+    else:
         store = SessionStore(config.store_url)
+        report.section("Settings", _setting_rows(config, store))
+        report.section("Locked settings", _lock_rows(config))
+        report.section("API keys", _key_rows(report))
         report.section("Sessions", _store_rows(store))
         report.section("Model", _model_rows(config, store, report))
         store.close()
@@ -104,13 +107,8 @@ def diagnose() -> Report:
     return report
 
 
-def _setting_rows(found: list[NbChat]) -> Iterator[str]:
-    """One row per setting; `found` gets the settings, unless they cannot be read."""
-    config = settings()
-    found.append(config)
-    store = SessionStore(config.store_url)
+def _setting_rows(config: NbChat, store: SessionStore) -> Iterator[str]:
     in_force = with_preferences(config, store)
-    store.close()
     for name, row in TABLE.items():
         value = _short(row, getattr(in_force, name))
         origin = in_force.origins.get(name, "default")
