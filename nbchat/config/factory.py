@@ -16,7 +16,7 @@ from nbchat.config.parts import (
     offers_recall,
     policy_of,
     set_attributes,
-    writer_model,
+    summary_writer,
 )
 from nbchat.config.preferences import with_preferences
 from nbchat.config.settings import TABLE, NbChat
@@ -83,10 +83,10 @@ def build_engine(
         )
     engine = CompactionEngine(
         config.context_token_threshold,
-        summary_model=writer_model(config.summary_model, config, provider),
+        summary_model=summary_writer(config.summary_model, config, provider),
         policy=policy,
         info=provider.info(),
-        fallback_model=writer_model(config.fallback_model, config, provider),
+        fallback_model=summary_writer(config.fallback_model, config, provider),
         live_variables=live_variables(config, namespace),
         encoding=encoding_of(config),
     )

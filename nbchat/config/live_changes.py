@@ -15,7 +15,7 @@ from nbchat.config.parts import (
     offers_recall,
     policy_of,
     set_attributes,
-    writer_model,
+    summary_writer,
 )
 from nbchat.config.preferences import (
     SettingInForce,
@@ -32,7 +32,9 @@ from nbchat.providers.base import Provider, SupportsSiblings
 from nbchat.providers.connect import KINDS, connect, default_model
 from nbchat.storage.store import SessionStore
 
-WRITERS = tuple(name for name, row in TABLE.items() if row.apply == "writer_model")
+SUMMARY_WRITERS = tuple(
+    name for name, row in TABLE.items() if row.apply == "summary_writer"
+)
 """Settings that name a model that writes summaries."""
 
 
@@ -173,14 +175,14 @@ class LiveSettings:
 
     def _use(self, agent: Agent, provider: Provider) -> None:
         old = agent.provider
-        writers = {name: getattr(agent.engine, name) for name in WRITERS}
+        writers = {name: getattr(agent.engine, name) for name in SUMMARY_WRITERS}
         names = {
             **stored(self.config, self._store, old.name),
             **stored(self.config, self._store, provider.name),
         }
         try:
             agent.use(provider)
-            _keep_writers(agent, self.config, old)
+            _keep_summary_writers(agent, self.config, old)
             self.apply(agent, names)
         except NbchatError:
             agent.use(old)
@@ -211,8 +213,8 @@ def _apply_threshold(agent: Agent, config: NbChat, _name: str) -> None:
     agent.engine.tracker.set_threshold(config.context_token_threshold)
 
 
-def _apply_writer(agent: Agent, config: NbChat, name: str) -> None:
-    writer = writer_model(getattr(config, name), config, agent.provider)
+def _apply_summary_writer(agent: Agent, config: NbChat, name: str) -> None:
+    writer = summary_writer(getattr(config, name), config, agent.provider)
     setattr(agent.engine, name, writer)
 
 
@@ -250,7 +252,7 @@ def _apply_base_url(agent: Agent, config: NbChat, _name: str) -> None:
     if kind == kind_of(provider.name) and isinstance(provider, SupportsSiblings):
         url, window = config.base_url, config.window
         agent.use(connect(provider.name, base_url=url, window=window))
-    for name in WRITERS:
+    for name in SUMMARY_WRITERS:
         if ":" in getattr(config, name):  # a name alone follows the chat's model
             apply_setting(agent, config, name)
 
@@ -274,7 +276,7 @@ def _refuse(_agent: Agent, _config: NbChat, name: str) -> None:
 APPLY: Mapping[str, Callable[[Agent, NbChat, str], None]] = {
     "policy": _apply_policy,
     "threshold": _apply_threshold,
-    "writer_model": _apply_writer,
+    "summary_writer": _apply_summary_writer,
     "window": _apply_window,
     "max_output_tokens": _apply_output_tokens,
     "system_prompt": _apply_system_prompt,
@@ -301,12 +303,12 @@ def _change(agent: Agent, config: NbChat, **attributes: object) -> None:
         raise
 
 
-def _keep_writers(agent: Agent, config: NbChat, provider: Provider) -> None:
+def _keep_summary_writers(agent: Agent, config: NbChat, provider: Provider) -> None:
     """Let writers named without a provider stay with `provider`, now another one."""
     kind = kind_of(provider.name)
     if kind == kind_of(agent.provider.name) or kind not in KINDS:
         return
-    for name in WRITERS:
+    for name in SUMMARY_WRITERS:
         if isinstance(model := getattr(agent.engine, name), str):
             writer = connect_as(config, f"{kind}:{model}", provider)
             setattr(agent.engine, name, writer)
@@ -315,7 +317,9 @@ def _keep_writers(agent: Agent, config: NbChat, provider: Provider) -> None:
 def _with_provider(name: str, text: str, scope: str, model: str) -> str:
     """A value for all models: a model's name alone gets the provider of the chat."""
     kind = kind_of(model)
-    is_name_alone = name in WRITERS and ":" not in text and text not in (DEFAULT, EMPTY)
+    is_name_alone = (
+        name in SUMMARY_WRITERS and ":" not in text and text not in (DEFAULT, EMPTY)
+    )
     return f"{kind}:{text}" if is_name_alone and not scope and kind in KINDS else text
 
 

@@ -84,7 +84,7 @@ def kind_of(model: str) -> str:
     return model.partition(":")[0]
 
 
-def writer_model(
+def summary_writer(
     name: str, config: NbChat, provider: Provider
 ) -> str | Provider | None:
     """The model that writes summaries; a name without provider means the chat's."""

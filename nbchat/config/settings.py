@@ -154,10 +154,10 @@ class NbChat(Configurable):
         "",
         help="Model that writes summaries, as provider:name, or the name alone for a "
         "model of the same provider. Empty: the chat's own model.",
-    ).tag(config=True, scope="model", apply="writer_model")
+    ).tag(config=True, scope="model", apply="summary_writer")
     fallback_model = Unicode(
         "", help="Model that writes the summary if the first one fails."
-    ).tag(config=True, scope="model", apply="writer_model")
+    ).tag(config=True, scope="model", apply="summary_writer")
     summary_prompt = Unicode(
         "", help="Instructions for the summary. Empty: the built-in instructions."
     ).tag(config=True, scope="model", apply="engine.summary_prompt")

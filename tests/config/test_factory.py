@@ -64,7 +64,7 @@ def test_a_summary_model_may_be_of_another_provider_or_just_a_name(monkeypatch):
             "unknown provider in model 'gpt-5'; use one of anthropic:...",
         ),
         ({"model": "azur:gpt-5"}, "unknown provider in model 'azur:gpt-5'"),
-        ({"model": "local:llama-900b"}, "no embedded model 'llama-900b'"),
+        ({"model": "local:llama-900b"}, "embedded model 'llama-900b'"),
         ({"model": "local:/no/such/file.gguf"}, "no model file"),
         ({"model": "openai:gpt-5"}, "OPENAI_API_KEY"),
         ({"model": "anthropic:claude-haiku-4-5"}, "ANTHROPIC_API_KEY"),

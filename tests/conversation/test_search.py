@@ -239,8 +239,10 @@ def test_slash_recall_brings_back_what_was_said(tmp_path: Path):
     agent = agent_with(says("In Lisbon."))
     agent.ask("Where is W100?")
     run = Commands(SessionStore(f"sqlite:///{tmp_path / 'sessions.db'}"))
-    assert run(agent, "/recall w100").text == "[0] user:\nWhere is W100?"
-    assert run(agent, "/recall 1").text == "[1] assistant:\nIn Lisbon."
+    (found,) = run(agent, "/recall w100")
+    assert found.text == "[0] user:\nWhere is W100?"
+    (found,) = run(agent, "/recall 1")
+    assert found.text == "[1] assistant:\nIn Lisbon."
 
 
 @pytest.mark.parametrize(
