@@ -1,7 +1,11 @@
-"""When a conversation is compacted, what is folded, and what is kept of it.
+"""Replace old parts of a conversation by a summary: when, what and how.
 
-meters (when) -> units (where) -> plan (what exactly) -> pruning (shorter, by no model)
--> story (by a model), facts (by code), as data (envelope) within a budget (fitting)
--> replacement (the entry that stands in) -> engine (all of it), changes (what a person
-makes of it); policies (presets).
+| question | modules |
+|---|---|
+| when | `triggers/` (meters, limits, the tracker of the context), `policies` |
+| what | `plan` (what is covered and kept), `pruning/` (tool outputs without a model) |
+| how | `summarizer/` (the text), `facts/` (kept by code), `summary_entry` (both) |
+| afterwards | `edits` (undo, redo, edit, regenerate, exclude, include) |
+
+`engine` composes them.
 """

@@ -1,11 +1,10 @@
-"""What is known of each thing, in one row: what belongs to it, its parts, its state.
+"""Collect what is known about each entity in one row: fields, parts, state.
 
     lei_wilson_4541 Lei Wilson 32255 #W3826449 #W2905754; credit_card_3677959
     #W2905754 delivered credit_card_3677959; Laptop 3478699712; 9844888101 i7 8GB 1TB
 
-Values that a later call needs together stand together, because what one answer said of
-one thing stays in one row, with what other answers offer for it: of a catalogue, what
-people have spoken of.
+Values of one entity stay in one row, because later calls need them together. Parts of a
+long list, such as a catalogue, are kept when the conversation mentions them.
 """
 
 import heapq
@@ -170,20 +169,20 @@ def thing_rows(
     rows = []
     for label, record in things.items():
         spoken = TELLING if scale.is_spoken(label) else 0
-        score = 1 + FRESH * record.place / max(len(entries), 1) + spoken
-        row = Row(label, score, _title(record), place=record.place)
+        score = 1 + FRESH * record.index / max(len(entries), 1) + spoken
+        row = Row(label, score, _title(record), index=record.index)
         row.implied.update(parents[label])
         own = {value.text for value in _values(record)}
         for parent in [each for each in parents[label] if each not in own][-PARENTS:]:
-            row.cells.append(Cell((f"of {parent}",), OF, is_tie=True))
+            row.cells.append(Cell((f"of {parent}",), OF, is_link=True))
         _add_part(row, record.own, scale, 1.0)
         chosen = () if label in offered else choices[label]
-        for place, part in enumerate(record.parts):
-            _add_part(row, part, scale, 1.0 if place in chosen else WAITING)
+        for index, part in enumerate(record.parts):
+            _add_part(row, part, scale, 1.0 if index in chosen else WAITING)
         for offer in offers[label]:
             _add_part(row, things[offer].asked, scale, 1.0)
-            for place in sorted(choices[offer]):
-                _add_offer(row, things[offer].parts[place], scale)
+            for index in sorted(choices[offer]):
+                _add_offer(row, things[offer].parts[index], scale)
         rows.append(row)
     return rows
 
@@ -276,24 +275,24 @@ def _chosen_parts(record: Record, entries: Sequence[Entry]) -> set[int]:
     totals = [math.fsum(weigh[word] for word in each) or 1 for each in part_words]
     names = [{v.text.lower() for v in p if v.is_identity} for p in record.parts]
     best: dict[int, float] = defaultdict(float)
-    for age, said in enumerate(_talk_around(record.place, entries)):
-        for place, each in enumerate(part_words):
-            share = math.fsum(weigh[word] for word in each & said) / totals[place]
-            if share > LEAST_TALK or names[place] & said:
-                named = bool(names[place] & said)
-                best[place] = max(best[place], share + named + age / 100)
-    return set(heapq.nlargest(BEST, best, key=lambda place: best[place]))
+    for age, said in enumerate(_talk_around(record.index, entries)):
+        for index, each in enumerate(part_words):
+            share = math.fsum(weigh[word] for word in each & said) / totals[index]
+            if share > LEAST_TALK or names[index] & said:
+                named = bool(names[index] & said)
+                best[index] = max(best[index], share + named + age / 100)
+    return set(heapq.nlargest(BEST, best, key=lambda index: best[index]))
 
 
 def _part_words(part: Part) -> set[str]:
     return set[str]().union(*(words(value.text) for value in part))
 
 
-def _talk_around(place: int, entries: Sequence[Entry]) -> Iterator[set[str]]:
+def _talk_around(index: int, entries: Sequence[Entry]) -> Iterator[set[str]]:
     """What people and the model said shortly before an answer, and after it."""
-    asked = (entries[n] for n in range(place - 1, -1, -1) if entries[n].role == "user")
+    asked = (entries[n] for n in range(index - 1, -1, -1) if entries[n].role == "user")
     before = reversed(list(islice(asked, TALK_BEFORE)))
-    later = (entries[n] for n in range(place + 1, len(entries)))
+    later = (entries[n] for n in range(index + 1, len(entries)))
     after = (e for e in later if e.role == "user" or e.is_answer)
     for entry in [*before, *islice(after, TALK_AFTER)]:
         yield words(entry.content)
@@ -306,13 +305,13 @@ def _add_part(row: Row, part: Part, scale: Scale, factor: float) -> None:
     named = [value for value in part if value.is_identity]
     if len(named) <= TOGETHER:
         title = [value for value in part if value.key == "name"]
-        _add_cell(row, [*title, *named], scale, factor, seen, is_tie=bool(named))
+        _add_cell(row, [*title, *named], scale, factor, seen, is_link=bool(named))
     for _, values in groupby(part, lambda value: value.group):
         together = list(values)
         if _is_one(together):
             _add_cell(row, together, scale, factor, seen)
         for value in together:
-            _add_cell(row, [value], scale, factor, seen, is_tie=value.is_identity)
+            _add_cell(row, [value], scale, factor, seen, is_link=value.is_identity)
 
 
 def _add_offer(row: Row, part: Part, scale: Scale) -> None:
@@ -326,7 +325,7 @@ def _add_offer(row: Row, part: Part, scale: Scale) -> None:
         weight = sum(map(scale.weight, named)) + OFFER_WORDS * sum(
             map(scale.weight, told[:OFFER_VALUES])
         )
-        row.cells.append(Cell(tuple(texts), weight, is_tie=True))
+        row.cells.append(Cell(tuple(texts), weight, is_link=True))
 
 
 def _add_cell(
@@ -336,7 +335,7 @@ def _add_cell(
     factor: float,
     seen: set[str],
     *,
-    is_tie: bool = False,
+    is_link: bool = False,
 ) -> None:
     """A cell with what of some values the row does not have yet."""
     new = {value.text: value for value in values if value.text not in seen}
@@ -344,7 +343,7 @@ def _add_cell(
         seen.update(new)
         weight = sum(map(scale.weight, new.values())) * factor
         weight *= IMPLIED if row.implied.issuperset(new) else 1
-        row.cells.append(Cell(tuple(new), weight, is_tie=is_tie))
+        row.cells.append(Cell(tuple(new), weight, is_link=is_link))
 
 
 def _is_one(values: Sequence[Value]) -> bool:

@@ -29,36 +29,36 @@ from nbchat.conversation.turns import (
 from nbchat.providers.tokens import TokenCounter
 
 LAST_SHARE, CHARACTERS_PER_TOKEN = 0.15, 4
-"""Of the room for facts, what the last request may take, and the last answer."""
+"""Share of the facts' budget that the last request may take, and the last answer."""
 
 TITLE_TOKENS, SHORTEST_LAST = 15, 200
-"""Tokens of a title and of a note on what is left out, and the characters below which
-a last word would be no more than a shred: then it is left to the story."""
+"""Tokens of a title and of a note on what is missing, and the fewest characters of a
+request or answer that are worth keeping."""
 
 OPEN_TITLE = "Open request, word for word:"
 ASKED_TITLE = "Last request, word for word:"
 ANSWERED_TITLE = "Last answer, word for word:"
 
 NAMED = 1.0
-"""How much the row of other names counts; as much as one of things done."""
+"""Score of the row of other names."""
 
 NAMED_LABEL = "Also named:"
 NO_TITLE = ""
 
 NOTE_SLACK = 2
-"""Tokens by which the note on what is not shown may grow."""
+"""Tokens by which the note on missing rows may grow."""
 
 OUTCOME_LIMIT = 60
-"""Characters of an answer in words that a row keeps."""
+"""Characters of a result in words that a row keeps."""
 
 ARGUMENTS, ARGUMENT_LIMIT = 12, 80
 """Arguments of a call that a row keeps, and their characters."""
 
 DONE_SCORE, LOOKED_UP_SCORE, FAILED_SCORE = 1.0, 0.6, 0.8
-"""How much rows count: of what was done, what was only looked up, and what failed."""
+"""Scores of rows: actions, look-ups, failures."""
 
 OUTCOME_WEIGHT, FOUND = 0.8, 3.0
-"""How much an answer in words counts; and a name that was all a call was made for."""
+"""Weight of a result in words, and of a result that is a single name."""
 
 FRESH = 0.5
 """How much more the newest call counts than the first."""
@@ -78,15 +78,14 @@ def facts(
 ) -> list[str]:
     """The lines of a facts block; none when there is nothing to keep.
 
-    It holds the last exchange; a tally of the calls; one row for each thing that tools
-    told of, one for each thing that something was done to; and what else was named.
-    What was only recalled is known already.
+    They hold the last exchange, the counts of the calls, a row for each entity in tool
+    results and for each action, and other names. Calls of `recall` do not count.
     """
     calls = [each for each in read_calls(transcript) if each.tool != TOOL_NAME]
-    told = _word_for_word(last, budget_tokens)
-    told += [f"Calls made: {tally(calls)}"] if calls else []
-    room = budget_tokens - counter.count("\n".join([*told, ""]))
-    return [*told, *_told(transcript, calls, room, counter)]
+    lines = _word_for_word(last, budget_tokens)
+    lines += [f"Calls made: {tally(calls)}"] if calls else []
+    left = budget_tokens - counter.count("\n".join([*lines, ""]))
+    return [*lines, *_packed_rows(transcript, calls, left, counter)]
 
 
 def read_calls(entries: Sequence[Entry]) -> list[Record]:
@@ -108,7 +107,7 @@ def _is_interrupted(result: Entry) -> bool:
 
 
 def last_exchange(transcript: Sequence[Entry], stop: int) -> list[tuple[str, str]]:
-    """The last request and its answer, titled, when a cut at `stop` folds them away."""
+    """The last request and its answer with titles, if they are before `stop`."""
     asked = last_prompt(transcript)
     if asked is None or asked >= stop:
         return []
@@ -121,7 +120,7 @@ def last_exchange(transcript: Sequence[Entry], stop: int) -> list[tuple[str, str
 
 
 def _word_for_word(last: Iterable[tuple[str, str]], budget_tokens: int) -> list[str]:
-    """The last exchange within a cap; in a short conversation the open request only."""
+    """The last exchange, shortened; with a small budget the open request only."""
     limit = int((budget_tokens * LAST_SHARE - TITLE_TOKENS) * CHARACTERS_PER_TOKEN)
     return [
         line
@@ -131,35 +130,35 @@ def _word_for_word(last: Iterable[tuple[str, str]], budget_tokens: int) -> list[
     ]
 
 
-def _told(
+def _packed_rows(
     transcript: Sequence[Entry],
     calls: Sequence[Record],
     budget_tokens: int,
     counter: TokenCounter,
 ) -> list[str]:
-    """Rows within a budget; what found no room is counted, with places to recall."""
+    """Rows within a budget, and a line on missing rows with indices to recall."""
     scale = Scale(transcript, calls)
     things = thing_rows(calls, transcript, scale)
     made = call_rows(calls, scale, len(transcript))
     named = _named_row(spoken_names(transcript, used=scale.used))
     rows = [*things, *made, named]
     block = block_within(rows, budget_tokens, counter.count)
-    if not (note := _rolled_up(block.missing)):
+    if not (note := _missing_note(block.missing)):
         return list(block.lines)
-    room = budget_tokens - counter.count(f"\n{note}") - NOTE_SLACK
-    block = block_within(rows, room, counter.count)
-    return [*block.lines, _rolled_up(block.missing)] if block.lines else []
+    left = budget_tokens - counter.count(f"\n{note}") - NOTE_SLACK
+    block = block_within(rows, left, counter.count)
+    return [*block.lines, _missing_note(block.missing)] if block.lines else []
 
 
-def _rolled_up(missing: Iterable[Row]) -> str:
-    """One line for rows that found no room, but for what was only looked up."""
+def _missing_note(missing: Iterable[Row]) -> str:
+    """One line for missing rows, look-ups excepted."""
     optional = (LOOKED_UP_TITLE, NO_TITLE)
-    places = [row.place for row in missing if row.title not in optional]
-    if not places:
+    indices = [row.index for row in missing if row.title not in optional]
+    if not indices:
         return ""
-    first, last = min(places), max(places)
+    first, last = min(indices), max(indices)
     span = f"{first} to {last}" if first < last else f"{first}"
-    return f"{len(places)} more not shown; recall {span}"
+    return f"{len(indices)} more not shown; recall {span}"
 
 
 def _named_row(named: dict[str, float]) -> Row:
@@ -170,44 +169,44 @@ def _named_row(named: dict[str, float]) -> Row:
 
 
 def call_rows(calls: Sequence[Record], scale: Scale, length: int) -> list[Row]:
-    """Rows of calls that did something, failed, or answered in words.
+    """Rows of calls that acted, failed, or returned words.
 
-    `length` is that of the transcript: newer calls count more. Of equal calls there is
-    one row, at the place of the newest.
+    `length` is that of the transcript: newer calls count more. Equal calls share one
+    row, at the index of the newest.
     """
     rows: dict[tuple[str, str], Row] = {}
     for call, times in _last_of_each(calls):
-        freshness = 1 + FRESH * call.place / max(length, 1)
+        freshness = 1 + FRESH * call.index / max(length, 1)
         if call.is_action and not call.is_error:
             label = call.subject or call.tool
             row = rows.setdefault(("done", label), Row(label, 0, DONE_TITLE))
             row.score = DONE_SCORE  # each deed is as fresh as it is, not as the newest
-            row.place = call.place
-            _add_deed(row, call, times, scale, freshness=freshness)
+            row.index = call.index
+            _add_action(row, call, times, scale, freshness=freshness)
         else:
-            rows[call.tool, str(call.place)] = _answer_row(call, freshness, scale)
+            rows[call.tool, str(call.index)] = _answer_row(call, freshness, scale)
     return list(rows.values())
 
 
 def tally(calls: Iterable[Record]) -> str:
-    """How many calls were made, how often the same tool, and what became of them."""
+    """The number of calls, of each tool, and of failures."""
     calls = list(calls)
     made = Counter(call.tool for call in calls)
     unknown = Counter(call.tool for call in calls if call.is_interrupted)
     failed = Counter(call.tool for call in calls if call.is_error) - unknown
     acted = {call.tool for call in calls if call.is_action}
     shown = [
-        f"{tool} x{count}{_troubles(failed[tool], unknown[tool])}"
+        f"{tool} x{count}{_failures(failed[tool], unknown[tool])}"
         for tool, count in made.items()
         if failed[tool] or unknown[tool] or (tool in acted and count > 1)
     ]
     return ", ".join([f"{len(calls)} in all", *shown])
 
 
-def _troubles(failed: int, unknown: int) -> str:
+def _failures(failed: int, unknown: int) -> str:
     counts = ((failed, "failed"), (unknown, "interrupted"))
-    told = ", ".join(f"{count} {how}" for count, how in counts if count)
-    return f" ({told})" if told else ""
+    lines = ", ".join(f"{count} {how}" for count, how in counts if count)
+    return f" ({lines})" if lines else ""
 
 
 def _last_of_each(calls: Iterable[Record]) -> Iterator[tuple[Record, int]]:
@@ -228,10 +227,10 @@ def _last_of_each(calls: Iterable[Record]) -> Iterator[tuple[Record, int]]:
     return ((call, times[key]) for key, call in last.items())
 
 
-def _add_deed(
+def _add_action(
     row: Row, call: Record, times: int, scale: Scale, *, freshness: float
 ) -> None:
-    """What was done, with what it was done; and what the answer adds, if anything."""
+    """Add an action with its arguments, and its result if that adds anything."""
     row.breaks.add(len(row.cells))
     asked = [value for value in _kept(call) if value.text != row.label]
     tool = [] if call.tool == row.label else [call.tool]
@@ -239,9 +238,9 @@ def _add_deed(
     texts = (*tool, *(value.text for value in asked), *again)
     if texts:
         weight = (sum(map(scale.weight, asked)) + OUTCOME_WEIGHT) * freshness
-        row.cells.append(Cell(texts, weight, is_tie=True))
-    told = words(" ".join((row.label, call.tool, *texts)).replace("_", " "))
-    is_news = bool(words(call.outcome.replace("_", " ")) - told)
+        row.cells.append(Cell(texts, weight, is_link=True))
+    lines = words(" ".join((row.label, call.tool, *texts)).replace("_", " "))
+    is_news = bool(words(call.outcome.replace("_", " ")) - lines)
     if is_news and not call.outcome.startswith(row.label):  # else it only confirms
         row.breaks.add(len(row.cells))
         row.cells.append(
@@ -250,14 +249,14 @@ def _add_deed(
 
 
 def _answer_row(call: Record, freshness: float, scale: Scale) -> Row:
-    """A call that failed or looked something up: what was asked, what came back."""
+    """The row of a failed call or look-up: arguments and result."""
     is_name = bool(call.outcome) and call.outcome == call.subject
     title, weight = _kind(call, is_name=is_name)
-    row = Row(call.tool, weight * freshness, title, place=call.place)
+    row = Row(call.tool, weight * freshness, title, index=call.index)
     asked = _kept(call)
     if asked:
         texts = tuple(value.text for value in asked)
-        row.cells.append(Cell(texts, sum(map(scale.weight, asked)), is_tie=True))
+        row.cells.append(Cell(texts, sum(map(scale.weight, asked)), is_link=True))
     if call.outcome and not (asked and call.is_interrupted):  # which the title says
         row.breaks.add(len(row.cells))
         weight = FOUND if is_name else OUTCOME_WEIGHT
@@ -266,7 +265,7 @@ def _answer_row(call: Record, freshness: float, scale: Scale) -> Row:
 
 
 def _kind(call: Record, *, is_name: bool) -> tuple[str, float]:
-    """The title of an answer's row, and how much it counts."""
+    """The title and the score of a row."""
     if call.is_interrupted:  # it may have been done
         return UNKNOWN_TITLE, DONE_SCORE
     if call.is_error:

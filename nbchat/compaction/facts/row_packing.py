@@ -1,7 +1,7 @@
-"""Which values come into a block of rows, when not all of them have room.
+"""Pack rows of values into a budget.
 
-Rows compete value by value: what is most telling for its size comes first. A value that
-stands somewhere already comes in again only where it ties its row to another.
+Values compete across rows: the highest weight for its size comes first. A value that is
+in one row already is repeated only where it links its row to another.
 """
 
 import heapq
@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 ROW_TOKENS = 110
-"""A row ends there: a line that is longer is no row to read any more."""
+"""The longest row."""
 
 MOST_CELLS = 400
-"""Cells of one row that are considered at all."""
+"""Cells of one row that are considered."""
 
 KIN, AGAIN = 0.7, 0.05
-"""How much less a value counts that stands somewhere already, when it is a name that
-ties rows together, and when it is not."""
+"""Factors for a value that is in the block already: a name that links rows, and any
+other."""
 
 SIZE_MATTERS = 0.7
 """A value's weight is divided by its tokens to this power: at 1 long names, as paths
@@ -27,52 +27,52 @@ OPENING = 2
 """Tokens of a new line."""
 
 ROUNDS, NEARLY_FULL = 4, 0.97
-"""How often the choice is made anew, and the share of the room that will do."""
+"""Attempts, and the share of the budget that is good enough."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Some values that come into a row together or not at all."""
+    """Values that are in a row together or not at all."""
 
     texts: tuple[str, ...]
     weight: float
-    is_tie: bool = False
-    """Whether it ties its row to others, so that it is worth repeating."""
+    is_link: bool = False
+    """Whether it links its row to others, so that it is worth repeating."""
 
 
 @dataclass(slots=True)
 class Row:
-    """A thing and the cells that may stand for it, in order."""
+    """An entity and its cells, in order."""
 
     label: str
     score: float
     title: str
-    """What stands above rows of its kind."""
+    """The title above rows of its kind."""
     limit_tokens: int | None = ROW_TOKENS
     cells: list[Cell] = field(default_factory=list)
     breaks: set[int] = field(default_factory=set)
     """Cells that begin another part."""
     implied: set[str] = field(default_factory=set)
-    """Things whose own rows name this one."""
-    place: int = 0
-    """Where in the transcript it was told."""
+    """Entities whose own rows name this one."""
+    index: int = 0
+    """Its index in the transcript."""
 
     def line(self, taken: dict[int, tuple[str, ...]]) -> str:
-        """The row with what was taken of its cells."""
+        """The row as a line with the cells that were taken."""
         line, has_break = self.label, False
-        for place in range(len(self.cells)):
-            has_break = has_break or place in self.breaks
-            if place in taken:
+        for index in range(len(self.cells)):
+            has_break = has_break or index in self.breaks
+            if index in taken:
                 is_first = len(line) == len(self.label)
                 line += "; " if has_break and not is_first else " "
-                line += " ".join(taken[place])
+                line += " ".join(taken[index])
                 has_break = False
         return line
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Rows as lines, and the rows that found no room."""
+    """Rows as lines, and the rows that did not fit."""
 
     lines: tuple[str, ...] = ()
     missing: tuple[Row, ...] = ()
@@ -81,10 +81,10 @@ class Block:
 def block_within(
     rows: Sequence[Row], budget_tokens: int, count: Callable[[str], int]
 ) -> Block:
-    """The rows within a budget, the most telling values in them.
+    """Pack rows into a budget, the most important values first.
 
-    Sizes add up only roughly, so the choice is made again with a corrected budget until
-    the lines nearly fill the room and never more than it.
+    Sizes add up only roughly, so packing is repeated with a corrected budget until the
+    lines nearly fill it.
     """
     sizes = {text: count(f" {text}") for text in _texts(rows)}
     aim, best, best_size = budget_tokens, Block(missing=tuple(rows)), 0
@@ -106,13 +106,13 @@ def _texts(rows: Sequence[Row]) -> set[str]:
 
 
 class _Choice:
-    """Cells taken one by one, the densest first, until the room is full."""
+    """Takes cells one by one, the densest first, until the budget is used."""
 
     def __init__(
-        self, rows: Sequence[Row], room_tokens: int, sizes: dict[str, int]
+        self, rows: Sequence[Row], budget_tokens: int, sizes: dict[str, int]
     ) -> None:
         self._rows = rows
-        self._room = room_tokens
+        self._left = budget_tokens
         self._sizes = sizes
         self._taken: dict[int, dict[int, tuple[str, ...]]] = defaultdict(dict)
         self._filled: Counter[int] = Counter()
@@ -125,7 +125,7 @@ class _Choice:
         ]
 
     def block(self) -> Block:
-        """The rows that have something to say, under their titles."""
+        """The rows with taken cells, under their titles."""
         self._fill()
         under: dict[str, list[str]] = {}
         for number in sorted(self._taken):
@@ -141,31 +141,31 @@ class _Choice:
 
     def _fill(self) -> None:
         heapq.heapify(self._waiting)
-        seen_again: set[tuple[int, int]] = set()
+        repeated: set[tuple[int, int]] = set()
         while self._waiting:
-            density, number, place = heapq.heappop(self._waiting)
-            cell = self._rows[number].cells[place]
+            density, number, index = heapq.heappop(self._waiting)
+            cell = self._rows[number].cells[index]
             fresh = tuple(text for text in cell.texts if text not in self._shown)
-            if len(fresh) < len(cell.texts) and (number, place) not in seen_again:
-                seen_again.add((number, place))
-                factor = KIN if cell.is_tie or fresh else AGAIN
-                heapq.heappush(self._waiting, (density * factor, number, place))
+            if len(fresh) < len(cell.texts) and (number, index) not in repeated:
+                repeated.add((number, index))
+                factor = KIN if cell.is_link or fresh else AGAIN
+                heapq.heappush(self._waiting, (density * factor, number, index))
             else:
-                texts = cell.texts if cell.is_tie else fresh or cell.texts
-                self._take(number, place, texts)
+                texts = cell.texts if cell.is_link else fresh or cell.texts
+                self._take(number, index, texts)
 
-    def _take(self, number: int, place: int, texts: tuple[str, ...]) -> None:
+    def _take(self, number: int, index: int, texts: tuple[str, ...]) -> None:
         row = self._rows[number]
         size = self._size(*texts)
         if number not in self._taken:
             size += self._size(row.label) + OPENING
             size += 0 if row.title in self._titles else self._size(row.title)
         is_full = row.limit_tokens and self._filled[number] + size > row.limit_tokens
-        if size > self._room or is_full:
+        if size > self._left or is_full:
             return
-        self._room -= size
+        self._left -= size
         self._filled[number] += size
-        self._taken[number][place] = texts
+        self._taken[number][index] = texts
         self._shown.update(texts, (row.label,))
         self._titles.add(row.title)
 

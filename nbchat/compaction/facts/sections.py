@@ -1,4 +1,4 @@
-"""What a policy wants kept beside the ledger: rules, artifacts, a line an exchange."""
+"""Sections of facts that a policy asks for: rules, files, commands, exchanges."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,13 +15,13 @@ COMMANDS_TITLE = "Commands executed:"
 ERRORS_TITLE = "Errors encountered:"
 
 READ_CHARACTERS, LINE_LIMIT = 50_000, 200
-"""Of one entry what is looked at; of a command or an error what is kept."""
+"""Characters of an entry that are read, and of a command or error that are kept."""
 
 COMMAND_KEYS = ("command", "cmd", "script", "shell_command")
 """Arguments in which tools take a command."""
 
 SHELL_WORDS = ("bash", "shell", "exec", "run", "terminal", "console", "cmd", "command")
-"""Of these one is in the name of a tool that runs commands of a single word."""
+"""Words in the names of tools that run commands."""
 
 _FILE = re.compile(
     r"(?<![\w:/.-])(?:~?/|\.{1,2}/)?(?:[\w.-]{1,80}/){1,12}[\w.-]{1,80}\.\w{1,8}\b"
@@ -41,7 +41,7 @@ _ERROR = re.compile(
 def artifact_lines(
     entries: Sequence[Entry], budget_tokens: int, counter: TokenCounter
 ) -> list[str]:
-    """Three lists under their titles, the newest first to get room; none when empty."""
+    """Files, commands and errors under their titles; the newest are kept first."""
     lists = (
         (FILES_TITLE, files(entries)),
         (COMMANDS_TITLE, commands(entries)),
@@ -56,17 +56,17 @@ def artifact_lines(
 
 
 def files(entries: Sequence[Entry]) -> list[str]:
-    """Paths that calls, people and answers named, in the order they first came up."""
+    """File paths in calls, messages and results, in the order of their first use."""
     return _each(path for entry in entries for path in _FILE.findall(_text(entry)))
 
 
 def commands(entries: Sequence[Entry]) -> list[str]:
-    """Commands that tools were given, and those written as such."""
+    """Commands in calls and in code blocks."""
     return _each(command for entry in entries for command in _commands(entry))
 
 
 def errors(entries: Sequence[Entry]) -> list[str]:
-    """The line of each failure that tools reported or somebody quoted."""
+    """Error lines in tool results and user messages."""
     return _each(error for entry in entries for error in _errors(entry))
 
 
@@ -107,7 +107,7 @@ def _text(entry: Entry) -> str:
 
 
 def _each(found: Iterable[str]) -> list[str]:
-    """Each once, on one line, in the order it came up."""
+    """Each text once, on one line, in the order of its first use."""
     lines = (" ".join(text.split())[:LINE_LIMIT] for text in found)
     return [line for line in dict.fromkeys(lines) if line]
 
@@ -118,7 +118,7 @@ LONGEST, SHORTEST = 400, 8
 """Characters of a sentence that is a rule; longer ones are documents."""
 
 READ_CHARACTERS = 20_000
-"""Of one message, those in which rules are looked for."""
+"""Characters of a message that are searched for rules."""
 
 _RULE = re.compile(
     r"\b(?:must(?:n['\u2019]t| not)?|make sure|at (?:most|least)|no more than"
@@ -139,7 +139,7 @@ _ABOUT_ONESELF = re.compile(
     r"|always|only|must)\b|^(?:sorry|thanks|thank you)\b",
     re.IGNORECASE,
 )
-"""What tells how things are with the speaker, and asks for nothing."""
+"""Sentences about the speaker, which ask for nothing."""
 
 _SENTENCE_END = re.compile(r"(?<=[!.?])\s+|(?<=[\u3002\uff01\uff1f])|\n+")
 
@@ -147,7 +147,7 @@ _SENTENCE_END = re.compile(r"(?<=[!.?])\s+|(?<=[\u3002\uff01\uff1f])|\n+")
 def rule_lines(
     entries: Sequence[Entry], budget_tokens: int, counter: TokenCounter
 ) -> list[str]:
-    """The rules under their title, in the order they were given; the newest win room.
+    """The rules under their title, in the order given; the newest are kept first.
 
     Empty when no user gave one.
     """
@@ -165,7 +165,7 @@ def _rules(entries: Sequence[Entry]) -> Iterator[str]:
 
 
 def rules_in(text: str) -> Iterator[str]:
-    """The sentences of a text that state a rule, as they stand."""
+    """The sentences of a text that state a rule, word for word."""
     for sentence in map(str.strip, _SENTENCE_END.split(text)):
         if SHORTEST <= len(sentence) <= LONGEST and _is_rule(sentence):
             yield sentence
@@ -180,18 +180,18 @@ def _is_rule(sentence: str) -> bool:
 EXCHANGES_TITLE = "Earlier exchanges, a line each:"
 
 LENGTHS = ((80, 120), (80, 40), (60, 0))
-"""Characters kept of a question and of its answer: as many as leave room for all."""
+"""Characters kept of a prompt and of its answer, tried until all fit."""
 
 NOTE_TOKENS = 8
-"""Of the line that says how many found no room."""
+"""Of the line that says how many are missing."""
 
 
 def exchange_lines(
     entries: Sequence[Entry], most: int, budget_tokens: int, counter: TokenCounter
 ) -> list[str]:
-    """Lines of the newest `most` exchanges, oldest first; the newest get room first."""
+    """One line for each of the newest `most` exchanges; the newest are kept first."""
     exchanges = [entries[turn.start : turn.stop] for turn in turns(entries)]
-    asked = _folded(exchanges[-most:])
+    asked = _grouped(exchanges[-most:])
     room = budget_tokens - counter.count(EXCHANGES_TITLE) - NOTE_TOKENS
     kept: list[str] = []
     for length in LENGTHS:
@@ -204,8 +204,8 @@ def exchange_lines(
     return [EXCHANGES_TITLE, *note, *reversed(kept)] if kept else []
 
 
-def _folded(all_exchanges: Sequence[Sequence[Entry]]) -> list[list[Sequence[Entry]]]:
-    """The exchanges of each question, by when it was asked last."""
+def _grouped(all_exchanges: Sequence[Sequence[Entry]]) -> list[list[Sequence[Entry]]]:
+    """The exchanges grouped by prompt, ordered by its last use."""
     by_question: dict[str, list[Sequence[Entry]]] = {}
     for exchange in all_exchanges:
         asked = _question(exchange)
@@ -215,19 +215,23 @@ def _folded(all_exchanges: Sequence[Sequence[Entry]]) -> list[list[Sequence[Entr
     return list(by_question.values())
 
 
-def _line(same: Sequence[Sequence[Entry]], asked_limit: int, told_limit: int) -> str:
+def _line(
+    same: Sequence[Sequence[Entry]], asked_limit: int, answered_limit: int
+) -> str:
     exchange = same[-1]
     answers = [e.content for e in exchange if e.is_answer]
     answer = next(filter(None, reversed(answers)), "")
     tools = list(dict.fromkeys(e.tool_name for e in exchange if e.is_call))
     called = f" [{', '.join(tools)}]" if tools else ""
     again = f" (asked {len(same)} times)" if len(same) > 1 else ""
-    told = f" → {_brief(answer, told_limit)}" if answer and told_limit else ""
-    return f"- {_brief(_question(exchange), asked_limit)}{again}{called}{told}"
+    answered = (
+        f" → {_brief(answer, answered_limit)}" if answer and answered_limit else ""
+    )
+    return f"- {_brief(_question(exchange), asked_limit)}{again}{called}{answered}"
 
 
 def _question(exchange: Sequence[Entry]) -> str:
-    """All that a person said before somebody reacted."""
+    """The text of all user entries of an exchange."""
     return " ".join(e.content for e in exchange if e.role == "user")
 
 
@@ -239,31 +243,31 @@ def _brief(text: str, limit: int) -> str:
 IMPORTED_TITLE = "From another session:"
 
 SHARE = 0.5
-"""Of the room for facts what artifacts and exchanges may take; rules may take all."""
+"""Share of the facts' budget for artifacts and exchanges; rules may take all."""
 
 
 def kept_sections(
-    folded: Sequence[Entry], policy: Policy, budget_tokens: int, counter: TokenCounter
+    covered: Sequence[Entry], policy: Policy, budget_tokens: int, counter: TokenCounter
 ) -> list[str]:
-    """The lines of all sections that the policy asks for, within a budget."""
-    lines = _imported(folded, int(budget_tokens * SHARE), counter)
+    """The sections of a policy, within a budget."""
+    lines = _imported(covered, int(budget_tokens * SHARE), counter)
     budget_tokens -= counter.count("\n".join(lines))
     if policy.keeps_rules:
-        lines += rule_lines(folded, budget_tokens, counter)
+        lines += rule_lines(covered, budget_tokens, counter)
         budget_tokens -= counter.count("\n".join(lines))
     room = int(budget_tokens * SHARE)
     if policy.summarizer == "hybrid":
-        lines += artifact_lines(folded, room, counter)
+        lines += artifact_lines(covered, room, counter)
     if policy.bullets:
-        lines += exchange_lines(folded, policy.bullets, room, counter)
+        lines += exchange_lines(covered, policy.bullets, room, counter)
     return lines
 
 
 def _imported(
-    folded: Sequence[Entry], budget_tokens: int, counter: TokenCounter
+    covered: Sequence[Entry], budget_tokens: int, counter: TokenCounter
 ) -> list[str]:
-    """The facts that came with the summary of another session, of the newest one."""
-    summaries = (entry for entry in reversed(folded) if entry.role == "summary")
+    """The facts in the newest summary imported from another session."""
+    summaries = (entry for entry in reversed(covered) if entry.role == "summary")
     found = next(summaries, None)
     if found is None:
         return []

@@ -19,19 +19,19 @@ from nbchat.compaction.truncation import parsed
 from nbchat.conversation.entries import Entry
 
 MOST_PARTS = 2_000
-"""Objects looked at in one answer; what comes after them is only in the transcript."""
+"""Objects read from one result."""
 
 LONGEST_JSON = 2_000_000
-"""Characters of an answer that is still read as JSON."""
+"""Characters of a result that is still read as JSON."""
 
 LONGEST_OUTCOME = 400
-"""Characters kept of an answer in words."""
+"""Characters kept of a result in words."""
 
 LONGEST_NAME = 60
-"""Characters of an answer that is nothing but a name."""
+"""Characters of a result that is a single name."""
 
 NOTHING = "nothing found"
-"""What an empty answer says."""
+"""The outcome of an empty result."""
 
 _IDENTITY = re.compile(
     r"(?:^|_)(?:id|ids|number|no|code|key|uuid|sku|ref)$", re.IGNORECASE
@@ -43,18 +43,18 @@ _LOOKUP = re.compile(
 
 
 class Value(NamedTuple):
-    """One plain value and what it is called where it stands."""
+    """A plain value with the name of its field."""
 
     key: str
     text: str
     is_listed: bool = False
-    """Whether it stood in a list of plain values: most likely a reference."""
+    """Whether it was in a list of plain values: most likely a reference."""
     group: str = ""
-    """The object that only describes another, as an address does, it stood in."""
+    """The describing object, such as an address, that it was in."""
 
     @property
     def is_identity(self) -> bool:
-        """Whether its name says that it names a thing."""
+        """Whether its field names an entity."""
         return bool(_IDENTITY.search(self.key))
 
 
@@ -63,26 +63,26 @@ Part = tuple[Value, ...]
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What one call brought: the thing it is about, and the thing's parts."""
+    """The result of one call: the entity it is about, and the entity's parts."""
 
     subject: str
     tool: str
-    place: int
-    """Of the result in the transcript, or of a call without one."""
+    index: int
+    """Index in the transcript of the result, or of a call without one."""
     asked: Part
-    """What the call was made with."""
+    """The arguments of the call."""
     own: Part
-    """The plain values of the thing itself."""
+    """The plain values of the entity itself."""
     parts: tuple[Part, ...] = ()
     outcome: str = ""
-    """An answer that is no JSON, in its own words."""
+    """A result that is not JSON."""
     is_error: bool = False
     is_interrupted: bool = False
     """Whether the call may have done its work or not."""
 
     @property
     def is_action(self) -> bool:
-        """Whether the tool's name says that it does more than look."""
+        """Whether the tool's name says that it does more than look something up."""
         return not _LOOKUP.search(self.tool)
 
 
@@ -137,7 +137,7 @@ def _subject_of(outcome: str, asked: Part) -> str:
 
 
 def _objects(root: dict[str, Any] | list[Any]) -> tuple[Part, tuple[Part, ...]]:
-    """The plain values at the root, and those of every object inside it."""
+    """The plain values at the root, and those of each object inside it."""
     own: list[Value] = []
     parts: list[list[Value]] = []
     waiting: deque[tuple[str, Any, list[Value]]] = deque([("", root, own)])
@@ -154,7 +154,7 @@ def _objects(root: dict[str, Any] | list[Any]) -> tuple[Part, tuple[Part, ...]]:
 
 
 def _open(name: str, node: Any, values: list[Value]) -> Iterator[tuple[str, Any]]:
-    """Take a node's plain values; give out what has to be opened in turn."""
+    """Collect a node's plain values; yield the values to open next."""
     pairs: Iterable[tuple[str, Any]] = ()
     if isinstance(node, dict):
         pairs = node.items()
@@ -170,7 +170,7 @@ def _open(name: str, node: Any, values: list[Value]) -> Iterator[tuple[str, Any]
 
 
 def _is_attribute(node: dict[str, Any]) -> bool:
-    """Whether an object only describes the one it stands in, as an address does."""
+    """Whether an object only describes the one it is in, such as an address."""
     return not any(
         _IDENTITY.search(key) or isinstance(value, dict | list)
         for key, value in node.items()
@@ -178,7 +178,7 @@ def _is_attribute(node: dict[str, Any]) -> bool:
 
 
 def _is_keyed_by_identity(node: Any) -> bool:
-    """Whether a dictionary's keys are names of things and not of fields."""
+    """Whether a dictionary's keys are names of entities, not of fields."""
     return isinstance(node, dict) and all(
         isinstance(value, dict) and any(sign.isdigit() for sign in key)
         for key, value in node.items()
@@ -191,14 +191,14 @@ def _first_identity(values: Iterable[Value]) -> str:
 
 
 def _named_in(outcome: str) -> str:
-    """The thing an answer begins with, as in `T3: closed`; empty when there is none."""
+    """The entity that a result begins with, as in `T3: closed`; empty without one."""
     first = outcome.split(" ", 1)[0].strip(".:,")
     has_both = any(map(str.isdigit, first)) and any(map(str.isalpha, first))
     return first if has_both and len(first) <= LONGEST_NAME else ""
 
 
 def _is_one_name(text: str) -> bool:
-    """Whether an answer is a single name, as a search for an id gives."""
+    """Whether a result is a single name, such as an id."""
     return (
         0 < len(text) <= LONGEST_NAME
         and " " not in text
@@ -221,7 +221,7 @@ LONGEST_VALUE = 60
 """Characters of a value; longer ones are prose."""
 
 SPOKEN_CHARACTERS = 20_000
-"""Of one message, those in which words are looked for."""
+"""Characters of a message that are read."""
 
 _WORDS = re.compile(r"[^\s,;()\[\]{}\"'<>|=`*]{1,80}")
 _TIME = re.compile(r".*\d\d:\d\d")
@@ -240,13 +240,13 @@ def words(text: str) -> set[str]:
 
 
 class Scale:
-    """Weighs values by what a conversation has made of them."""
+    """Weighs values by their form and their use in a conversation."""
 
     def __init__(self, entries: Sequence[Entry], records: Iterable[Record]) -> None:
-        """Look through what was said and asked, once."""
+        """Read all entries and arguments once."""
         self._arguments: set[str] = set()
         self.used: set[str] = set()
-        """What calls were made with."""
+        """Values of arguments."""
         for record in records:
             for value in record.asked:
                 self._arguments.add(_stem(value.key))
@@ -254,7 +254,7 @@ class Scale:
         self._spoken = set[str]().union(*map(words, _said(entries)))
 
     def weight(self, value: Value) -> float:
-        """How much it matters to keep a value; more is more."""
+        """The weight of a value; more important values have more."""
         weight = form_weight(value.text)
         is_argument = _stem(value.key) in self._arguments
         if is_argument and weight > NUMBER:
@@ -266,12 +266,12 @@ class Scale:
         return weight * (SPOKEN if self.is_spoken(value.text) else 1)
 
     def is_spoken(self, text: str) -> bool:
-        """Whether a person, the model or a call has used a value."""
+        """Whether a user, the model or a call has used a value."""
         return text in self.used or text.strip("#").lower() in self._spoken
 
 
 def form_weight(text: str) -> float:
-    """How likely a text of this form names a thing."""
+    """The weight of a text by its form: names weigh most."""
     if len(text) > LONGEST_VALUE:
         return PROSE
     has_digit = any(map(str.isdigit, text))

@@ -24,7 +24,7 @@ LONGEST_ID, LONG_TEXT = 60, 100
 """Characters of the longest identifier, and of a text before it is cut."""
 
 DEEPEST = 20
-"""Levels that are looked into; what lies deeper counts as left out."""
+"""Levels that are read; deeper values count as missing."""
 
 STATE_KEYS = frozenset((
     *("id", "name", "title", "type", "kind", "status", "state", "ok", "success"),
@@ -47,7 +47,7 @@ class Leaf(NamedTuple):
 
     rank: int
     depth: int
-    place: int
+    order: int
     path: Path
     text: str
 
@@ -55,7 +55,7 @@ class Leaf(NamedTuple):
 def is_result_set(value: dict[str, Any] | list[Any]) -> bool:
     """Whether this is rows of short values under the same columns, not too many.
 
-    They may stand in an object, beside nothing but short values.
+    They may be a field of an object whose other fields are short values.
     """
     inner = [value] if isinstance(value, list) else list(value.values())
     lists = [each for each in inner if isinstance(each, list)]
@@ -75,11 +75,11 @@ def outline(
     fitting, too_many = 0, len(leaves) + 1
     while too_many - fitting > 1:
         middle = (fitting + too_many) // 2
-        if count(_drawn(leaves[:middle], containers)) <= budget_tokens:
+        if count(_text_of(leaves[:middle], containers)) <= budget_tokens:
             fitting = middle
         else:
             too_many = middle
-    return _drawn(leaves[:fitting], containers)
+    return _text_of(leaves[:fitting], containers)
 
 
 def _has_columns(rows: Sequence[Any]) -> bool:
@@ -98,8 +98,8 @@ def _is_short(value: Any) -> bool:
 
 def _leaves(value: Any, containers: Containers) -> Iterator[Leaf]:
     """Every leaf in order; `containers` learns what they were in."""
-    for place, (path, leaf) in enumerate(_ends(value, (), containers)):
-        yield Leaf(_rank(path, leaf), len(path), place, path, _written(leaf))
+    for index, (path, leaf) in enumerate(_ends(value, (), containers)):
+        yield Leaf(_rank(path, leaf), len(path), index, path, _written(leaf))
 
 
 def _ends(value: Any, path: Path, containers: Containers) -> Iterator[tuple[Path, Any]]:
@@ -110,7 +110,7 @@ def _ends(value: Any, path: Path, containers: Containers) -> Iterator[tuple[Path
     items: Iterable[tuple[str | int, Any]] = (
         value.items()
         if isinstance(value, dict)
-        else ((place, value[place]) for place in _sampled(value))
+        else ((index, value[index]) for index in _sampled(value))
     )
     if len(path) < DEEPEST:
         for part, inner in items:
@@ -146,9 +146,9 @@ def _written(leaf: Any) -> str:
     return json.dumps(leaf, ensure_ascii=False)
 
 
-def _drawn(leaves: Iterable[Leaf], containers: Containers) -> str:
+def _text_of(leaves: Iterable[Leaf], containers: Containers) -> str:
     tree: dict[str | int, Any] = {}
-    for leaf in sorted(leaves, key=lambda leaf: leaf.place):
+    for leaf in sorted(leaves, key=lambda leaf: leaf.order):
         node = tree
         for part in leaf.path[:-1]:
             node = node.setdefault(part, {})

@@ -19,15 +19,15 @@ from nbchat.conversation.turns import calls_by_result, safe_cuts
 from nbchat.providers.tokens import TokenCounter
 
 UNTOUCHED_UNITS = 3
-"""Newest units whose outputs stay whole: the model is at work with them."""
+"""Newest units whose outputs stay whole: the model is still using them."""
 
 LEAST_SHARE, LEAST_TOKENS = 0.20, 2_000
-"""What must come free, a share of the context or so many tokens: below it the cache
-that a change breaks costs more than is saved (opencode prunes with such a minimum)."""
+"""Least share of the context, or least tokens, to save: below it the broken cache costs
+more than is saved (opencode prunes with such a minimum)."""
 
 TARGET_SHARE = 0.8
-"""Of the window guard's limit, what a pruning must come down to so that no model is
-called: a quarter can be said again before the guard fires."""
+"""Share of the window guard's limit that a pruning must get below: then the context can
+grow by a quarter before the guard fires."""
 
 _NOTE = re.compile(
     r"\[[\d,]{1,20} of [\d,]{1,20} tokens left out"
@@ -37,13 +37,13 @@ _NOTE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Pruning:
-    """What could be seen shortened: places in the transcript with their new text."""
+    """Outputs to shorten: indices in the transcript with their new text."""
 
     replacements: tuple[tuple[int, str], ...] = ()
     saved_tokens: int = 0
 
     def pays(self, context_tokens: int) -> bool:
-        """Whether enough comes free of a context."""
+        """Whether enough of a context is saved."""
         least = min(LEAST_TOKENS, context_tokens * LEAST_SHARE)
         return bool(self.replacements) and self.saved_tokens >= least
 
@@ -51,15 +51,15 @@ class Pruning:
 def make_pruning(
     session: Session, counter: TokenCounter, *, protected: Collection[str] = ()
 ) -> Pruning:
-    """Every old output that can be shorter; outputs of `protected` tools stay.
+    """All old outputs that can be shortened, except those of `protected` tools.
 
-    Errors stay, small outputs stay, what is shortened already stays as it is, and of
-    identical outputs the newest is kept.
+    Errors, small outputs and shortened ones stay as they are. Of identical outputs only
+    the newest is kept.
     """
     found = list(_replacements(session, counter, protected))
     saved = sum(
         counter.count_entry(entry) - counter.count_entry(entry._replace(content=text))
-        for entry, text in ((session.transcript[place], text) for place, text in found)
+        for entry, text in ((session.transcript[index], text) for index, text in found)
     )
     return Pruning(tuple(found), saved)
 
@@ -71,17 +71,17 @@ def prune_text(
     position: int | None = None,
     tool_name: str = "",
 ) -> str:
-    """A tool's output, shortened by its kind; what should stay whole comes back whole.
+    """A tool's output, shortened by its kind, or the whole text where it should stay.
 
-    `position` in the transcript lets the last line say how to recall the rest. Pruning
-    a pruned text changes nothing. Anything but a tool's output is left alone.
+    With its `position` in the transcript the last line states how to recall the rest.
+    Pruning a pruned text changes nothing, nor does any entry but a tool's output.
     """
     is_pruned = _NOTE.fullmatch(entry.content[-100:].rpartition("\n")[2])
     if entry.role != "tool" or entry.is_error or is_pruned:
         return entry.content
     name = entry.tool_name or tool_name
     text = shortened(entry.content, counter.count, tool_name=name)
-    return _noted(text, entry, counter, position)
+    return _with_note(text, entry, counter, position)
 
 
 def _replacements(
@@ -89,43 +89,45 @@ def _replacements(
 ) -> Iterator[tuple[int, str]]:
     entries = session.included_transcript
     start = session.compaction.stop if session.compaction else 0
-    seen = {place for c in session.active_compactions for place, _ in c.replacements}
+    pruned = {index for c in session.active_compactions for index, _ in c.replacements}
     calls = calls_by_result(entries)
     newest = {
-        entry.content: place
-        for place, entry in enumerate(entries[start:], start)
+        entry.content: index
+        for index, entry in enumerate(entries[start:], start)
         if entry.role == "tool" and not entry.is_error
     }
-    for place in range(start, start + _old(entries[start:])):
-        entry = entries[place]
-        name = entry.tool_name or entries[calls.get(place, place)].tool_name
-        if place in seen or entry.role != "tool" or name in protected:
+    for index in range(start, start + _old(entries[start:])):
+        entry = entries[index]
+        name = entry.tool_name or entries[calls.get(index, index)].tool_name
+        if index in pruned or entry.role != "tool" or name in protected:
             continue
         if entry.is_error or counter.count_entry(entry) < SMALL_TOKENS:
             continue
         same = newest[entry.content]
-        if same > place:
-            yield place, _noted(f"[same as recall({same})]", entry, counter, place)
+        if same > index:
+            yield index, _with_note(f"[same as recall({same})]", entry, counter, index)
         else:
-            text = prune_text(entry, counter, position=place, tool_name=name)
+            text = prune_text(entry, counter, position=index, tool_name=name)
             if text != entry.content:
-                yield place, text
+                yield index, text
 
 
 def _old(entries: Sequence[Entry]) -> int:
-    """How many entries lie before the newest units."""
+    """The number of entries before the newest units."""
     cuts = safe_cuts(entries)
     return cuts[-1 - UNTOUCHED_UNITS] if len(cuts) > UNTOUCHED_UNITS else 0
 
 
-def _noted(text: str, entry: Entry, counter: TokenCounter, position: int | None) -> str:
-    """The shortened text and the line that says what is missing; else the whole."""
+def _with_note(
+    text: str, entry: Entry, counter: TokenCounter, position: int | None
+) -> str:
+    """The shortened text with a line on what is missing; the same text if whole."""
     if text == entry.content:
         return text
     whole = counter.count(entry.content)
     missing = max(whole - counter.count(text), 0)
-    way = "" if position is None else f"; recall({position}) brings them back"
-    return f"{text}\n[{missing:,} of {whole:,} tokens left out{way}]"
+    hint = "" if position is None else f"; recall({position}) brings them back"
+    return f"{text}\n[{missing:,} of {whole:,} tokens left out{hint}]"
 
 
 def newest_shortened(
@@ -133,27 +135,27 @@ def newest_shortened(
 ) -> Compaction | None:
     """The record that shortens the newest output before the model first sees it.
 
-    None where the policy leaves outputs alone, and for one that should stay whole:
-    small, an error, of a protected tool, or what the model has just had recalled.
+    None where the policy does not shorten, and for outputs that stay whole: small ones,
+    errors, and those of protected tools and of `recall`.
     """
-    place, entry = len(session.transcript) - 1, session.transcript[-1]
+    index, entry = len(session.transcript) - 1, session.transcript[-1]
     if not policy.shortens_at_once or policy.verbosity == "debug":
         return None
     if entry.tool_name in (*policy.protected_tools, TOOL_NAME):
         return None
-    text = prune_text(entry, counter, position=place)
+    text = prune_text(entry, counter, position=index)
     if text == entry.content:
         return None
     short = entry._replace(content=text)
     before, after = map(counter.count_entry, (entry, short))
-    record = record_of(session, Pruning(((place, text),)), policy, trigger=RETRIEVAL)
+    record = record_of(session, Pruning(((index, text),)), policy, trigger=RETRIEVAL)
     return replace(record, tokens_before=before, tokens_after=after)
 
 
 def record_of(
     session: Session, pruning: Pruning, policy: Policy, *, trigger: str
 ) -> Compaction:
-    """The record of what is seen shortened from now on, its figures to come."""
+    """The record of a pruning, without token figures."""
     stop = pruning.replacements[-1][0] + 1
     return Compaction(
         id=uuid.uuid4().hex[:12],

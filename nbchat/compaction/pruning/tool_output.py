@@ -263,10 +263,10 @@ def _blocks(text: str) -> Iterator[list[str]]:
 
 def _block_hit(block: Sequence[str]) -> Hit | None:
     """The hit of a block that has a line with only an address or a link."""
-    for place, line in enumerate(block):
+    for index, line in enumerate(block):
         if len(line) > ADDRESS_LINE_LIMIT:
             continue
-        others = [*block[:place], *block[place + 1 :]]
+        others = [*block[:index], *block[index + 1 :]]
         if linked := _LINKED_TITLE.fullmatch(line):
             return Hit(linked[1], linked[2], " ".join(others))
         if (address := _ADDRESS.fullmatch(line)) and others:

@@ -286,7 +286,7 @@ def _smaller(first: int | None, second: int | None) -> int | None:
 def _checked(conversation_tokens: int, sizes: Sizes) -> int:
     if conversation_tokens < LEAST_CONVERSATION:
         raise CompactionError(
-            "no-room",
+            "no-space",
             f"the window of {sizes.info.window or 0:,} tokens is too small for a "
             "conversation beside the summary prompt; use another summary_model",
         )

@@ -264,7 +264,7 @@ class _Run:
         while True:
             request = self._shared_request(model, self._refusal)
             if request is None:
-                raise self._refusal or CompactionError("no-room", "it does not fit")
+                raise self._refusal or CompactionError("no-space", "it does not fit")
             reply = yield from self._reply(model, request)
             try:
                 entry = self._final(reply)

@@ -439,7 +439,7 @@ def test_a_server_that_calls_everything_too_long_is_left_alone_soon():
 def test_a_prompt_that_fills_the_window_is_refused_with_a_reason():
     provider = ScriptedProvider(GOOD, window=2_000)
     done = run(provider, summary_prompt="Be exact. " * 600).record
-    assert (done.status, done.code) == ("failed", "no-room")
+    assert (done.status, done.code) == ("failed", "no-space")
     assert "use another summary_model" in done.reason
     assert provider.requests == []
 
