@@ -106,7 +106,7 @@ def test_of_a_call_without_a_result_the_record_says_that_it_is_interrupted():
     dead = Entry("assistant", "", "1", "refund_order", '{"order_id": "W7"}')
     call = Entry("assistant", "", "2", "cut", "{}")
     found = read_calls([dead, Entry("user", "Well?"), call, Entry("tool", "ok", "2")])
-    assert [(each.tool, each.subject, each.place) for each in found] == [
+    assert [(each.tool, each.subject, each.index) for each in found] == [
         ("refund_order", "W7", 0),
         ("cut", "", 3),
     ]
