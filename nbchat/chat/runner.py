@@ -1,7 +1,7 @@
 """Run the turns of a chat one by one, for the panel and for notebook cells.
 
-    submit, submit_action ──> queue ──> runner thread ───┐
-    run_message, run_command (a cell) ──> its own thread ┴──> events ──> listener
+    submit, submit_action ──> queue ──> runner thread ──┐
+    run_message, run_command ──> the cell's thread ─────┴──> events ──> listener
     stop ──> ends what runs, returns the queued messages
 
 A queued job runs in a copy of the context that it was submitted in: ipykernel 7.0 sends
@@ -148,13 +148,10 @@ class ChatRunner:
         listener: Listener | None = None,
         *,
         commands: RunCommand | None = None,
-        chat_id: str = "",
     ) -> None:
-        """Start nothing: agent and thread are made when they are first needed.
-
-        Jupyter Server reaches this chat by its `chat_id`.
-        """
-        self.chat_id = chat_id or new_chat_id()
+        """Start nothing: agent and thread are made when they are first needed."""
+        self.chat_id = new_chat_id()
+        """The id by which Jupyter Server reaches this chat."""
         self._build = build
         self._listener = listener
         self._commands = commands
