@@ -153,7 +153,7 @@ def test_a_small_conversation_is_warned_about_and_a_failure_can_be_retried(
     )
     panel = open_panel(open_panel_page, script)
     dialog = open_dialog(panel)
-    expect(dialog).to_contain_text("nothing new to fold")
+    expect(dialog).to_contain_text("nothing new to compact")
     expect(dialog.get_by_role("button", name="Compact")).to_be_disabled()
     dialog.get_by_role("button", name="Cancel").click()
     ask(panel, "Hello.")

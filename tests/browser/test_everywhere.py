@@ -167,7 +167,7 @@ def test_in_voila_a_chat_streams_stops_compacts_and_begins_anew_after_a_reload(
     panel.locator(".nbc-input").fill("Now the kernel dies.")
     panel.locator(".nbc-input").press("Enter")
     alert = panel.get_by_role("alert")
-    expect(alert).to_contain_text("reload the page to go on")
+    expect(alert).to_contain_text("reload the page")
     expect(panel.locator(".nbc-log .nbc-assistant")).to_contain_text("In ticket 42")
     picture("gone")
 

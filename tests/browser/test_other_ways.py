@@ -311,7 +311,7 @@ def test_sessions_are_found_gone_back_to_and_deleted(
     screenshot("confirm")
     roof.get_by_role("button", name="Delete for good").click()
     expect(rows).to_have_count(2)
-    expect(dialog.get_by_role("status")).to_contain_text("is deleted")
+    expect(dialog.get_by_role("status")).to_contain_text("was deleted")
     expect(dialog.get_by_label("Search all sessions")).to_be_focused()
     page.keyboard.type("TONER low")
     expect(rows).to_have_count(1)
