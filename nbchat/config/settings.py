@@ -243,31 +243,16 @@ class Setting:
     """How a value is entered: choice, bool, int, float or text."""
     choices: tuple[str, ...]
     """What `/set` and the dialog accept for a choice; empty for other kinds."""
-
-    @property
-    def help(self) -> str:
-        """What the setting does, in one or two sentences."""
-        return str(self.trait.help)
-
-    @property
-    def default(self) -> Any:
-        """The packaged default."""
-        return self.trait.default_value
-
-    @property
-    def scope(self) -> str:
-        """Who may set it; see `NbChat`."""
-        return str(self.trait.metadata["scope"])
-
-    @property
-    def apply(self) -> str:
-        """How a running chat follows a change; see `NbChat`."""
-        return str(self.trait.metadata["apply"])
-
-    @property
-    def variable(self) -> str:
-        """Its environment variable."""
-        return f"NBCHAT_{self.name.upper()}"
+    help: str
+    default: Any
+    scope: str
+    """Who may set it; see `NbChat`."""
+    apply: str
+    """How a running chat follows a change; see `NbChat`."""
+    is_secret: bool
+    """Whether the value may contain a login."""
+    variable: str
+    """Its environment variable."""
 
     def parse(self, text: str) -> Any:
         """The value that a person typed; raises ConfigError if it is invalid."""
@@ -285,11 +270,6 @@ class Setting:
         if isinstance(value, bool):
             return str(value).lower()
         return without_login(str(value)) if self.is_secret else str(value)
-
-    @property
-    def is_secret(self) -> bool:
-        """Whether the value may contain a login."""
-        return bool(self.trait.metadata.get("secret"))
 
     def invalid(self, value: object) -> str:
         """One line about a value that this setting refuses."""
@@ -321,7 +301,18 @@ def _row(name: str, trait: TraitType[Any, Any]) -> Setting:
         choices = (*choices, DEFAULT)
     kinds = {Bool: "bool", Int: "int", Float: "float"}
     kind = "choice" if choices else kinds.get(type(trait), "text")
-    return Setting(name, trait, kind, choices)
+    return Setting(
+        name,
+        trait,
+        kind,
+        choices,
+        help=str(trait.help),
+        default=trait.default_value,
+        scope=trait.metadata["scope"],
+        apply=trait.metadata["apply"],
+        is_secret=trait.metadata.get("secret", False),
+        variable=f"NBCHAT_{name.upper()}",
+    )
 
 
 TABLE: Mapping[str, Setting] = {
