@@ -195,12 +195,12 @@ def test_a_plan_counts_what_is_compacted_already() -> None:
 
 def test_a_plan_without_a_compaction_has_the_reason_and_present_figures() -> None:
     plan = known(compaction_plan(agent_that_said(), None))
-    assert "nothing new to fold" in plan["skip"]
+    assert "nothing new to compact" in plan["skip"]
     assert plan["tokens_after"] == plan["tokens_before"]
     waiting = agent_that_said("one")
     waiting.session.append(Entry("assistant", "", "c1", "look_up", "{}"))
     plan = known(compaction_plan(waiting, None))
-    assert "waits for its result" in plan["skip"]
+    assert "waiting for its result" in plan["skip"]
     assert plan["kept"] == plan["messages"] == 3
 
 

@@ -188,7 +188,7 @@ def test_of_many_sessions_the_newest_are_listed(panel):
         notebook: str = ""
         model: str = "m"
         used_at: str = ""
-        entries: int = 1
+        messages: int = 1
 
     class Many:
         def sessions(self, *, words: Any) -> list[Row]:

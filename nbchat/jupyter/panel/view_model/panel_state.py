@@ -71,8 +71,8 @@ class PanelState:
         self._retry_at = 0.0
         self._transcript = TranscriptView(clock)
         self._agent: Agent | None = None
-        self._is_measured = False
-        """Whether nothing happened since the agent was measured."""
+        self._measured: tuple[object, ...] = ()
+        """What the header was read from last; the same is not read again."""
         self._state: dict[str, Any] = {
             "phase": "starting",
             "model": "",
@@ -114,7 +114,6 @@ class PanelState:
 
     def fold(self, event: Event | RunnerEvent) -> list[Operation]:
         """Take an event in; the operations that show it."""
-        self._is_measured &= isinstance(event, TurnFinished | QueueChanged | Idle)
         match event:
             case TextDelta() | ThinkingDelta():
                 operations = self._fold_delta(event)
@@ -165,17 +164,16 @@ class PanelState:
         return [*shown, *self._set(retry=None, **phase)]
 
     def _fold_usage(self, event: UsageReported) -> list[Operation]:
-        """Fill the meter, and show the costs of a turn that is answered."""
-        session = self._session
-        costs = self._transcript.show_cost(session) if session else []
-        spent = {"spent": _spent(session)} if session else {}
+        """Update the header, and show the costs of a turn that is answered."""
+        if session := self._session:
+            return [*self._transcript.show_cost(session), *self._measure()]
         meter = {
             "tokens": event.input_tokens,
             "threshold": event.threshold,
             "context": event.context_tokens,
             "window": event.window,
         }
-        return [*costs, *self._set(meter=meter, **spent)]
+        return self._set(meter=meter)
 
     def _fold_progress(
         self, event: ToolRequested | RetryScheduled | CompactionProgress
@@ -247,11 +245,16 @@ class PanelState:
         return self._set(waiting=self._transcript.approvals.state())
 
     def _measure(self, **changes: Any) -> list[Operation]:
-        """Read what commands and compactions change: the header, pins and buttons."""
-        if self._agent is None or self._is_measured:
+        """Read what turns, commands and compactions change: the header and buttons."""
+        if self._agent is None:
             return self._set(**changes)
-        self._is_measured = True
-        tracker, session = self._agent.engine.tracker, self._agent.session
+        provider, session = self._agent.provider, self._agent.session
+        tracker = self._agent.engine.tracker
+        sizes = (len(session.transcript), len(session.usages), len(session.compactions))
+        measured = (session, provider, tracker.limits, tracker.fixed_tokens, *sizes)
+        if (*measured, session.pins) == self._measured:
+            return self._set(**changes)
+        self._measured = (*measured, session.pins)
         meter = {
             "tokens": tracker.input_tokens,
             "threshold": tracker.limits.threshold,
@@ -260,7 +263,7 @@ class PanelState:
         }
         return self._set(
             **changes,
-            model=displayable(self._agent.provider.name),
+            model=displayable(provider.name),
             policy=displayable(tracker.policy.name),
             meter=meter,
             spent=_spent(session),
