@@ -40,7 +40,8 @@ EPILOG = "In a notebook: %load_ext nbchat, then %chat for the chat panel."
 
 NOTEBOOKS = ("ticket_triage", "quickstart", "policies")
 DEMO_FOLDER = "nbchat-demo"
-MAX_TICKETS = 30
+MIN_TICKETS, MAX_TICKETS = 3, 30
+"""Fewer tickets would end before the first compaction, which the notebook shows."""
 CELL_TIMEOUT_SECONDS = 1_800
 REFRESH_SECONDS = 0.5
 """Time between two updates of the progress bar."""
@@ -102,7 +103,7 @@ def _add_demo_commands(commands: "argparse._SubParsersAction[Any]") -> None:
         "--tickets",
         type=int,
         default=8,
-        help=f"number of tickets, 1 to {MAX_TICKETS} (default: %(default)s)",
+        help=f"number of tickets, {MIN_TICKETS} to {MAX_TICKETS} (default: %(default)s)",
     )
 
 
@@ -123,9 +124,10 @@ def _add_session_commands(commands: "argparse._SubParsersAction[Any]") -> None:
 
 def _demo(options: argparse.Namespace) -> None:
     """Execute the demo notebook with a progress bar, then print a summary."""
-    if not 1 <= options.tickets <= MAX_TICKETS:
+    if not MIN_TICKETS <= options.tickets <= MAX_TICKETS:
         raise ConfigError(
-            f"--tickets {options.tickets} is out of range; choose 1 to {MAX_TICKETS}"
+            f"--tickets {options.tickets} is out of range; "
+            f"choose {MIN_TICKETS} to {MAX_TICKETS}"
         )
     model = _prepared_model()
     folder = _create(options.folder)

@@ -47,8 +47,9 @@ def test_the_demo_triages_tickets_compacts_and_says_what_happened(tmp_path: Path
 
 
 def test_an_invalid_number_of_tickets_is_one_line(capsys):
-    assert main(["demo", "--tickets", "0"]) == 1
-    assert "choose 1 to 30" in capsys.readouterr().err
+    for number in ("0", "2", "31"):
+        assert main(["demo", "--tickets", number]) == 1
+        assert "choose 3 to 30" in capsys.readouterr().err
 
 
 def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, capsys):
