@@ -98,7 +98,7 @@ def test_undo_goes_back_through_a_chain_and_redo_comes_forward_again(store):
     assert isinstance(do(agent, "redo"), CompactionSkipped)
 
 
-def test_a_redo_after_new_turns_is_the_summary_and_what_was_said_since(store):
+def test_a_redo_after_new_turns_keeps_the_new_turns(store):
     agent = chained(store, says("four"))
     do(agent, "undo")
     agent.ask("four?")
@@ -202,7 +202,7 @@ def test_after_an_undo_a_full_window_does_not_compact_at_once_again(store):
         assert each.engine.should_compact(each.session).trigger == "window"
 
 
-def test_what_was_said_since_an_undo_ends_its_rest_after_a_restart_too(store):
+def test_new_messages_after_an_undo_end_its_cooldown_after_a_restart_too(store):
     agent = in_a_full_window(store)
     agent.ask("one")
     do(agent, "undo")
@@ -222,7 +222,7 @@ def test_a_summary_of_changed_entries_gives_a_full_window_no_rest(store):
     assert engine.should_compact(session).trigger == "window"
 
 
-def test_a_person_may_tell_the_story_and_the_facts_stay(store):
+def test_an_edited_summary_keeps_its_facts(store):
     agent = chained(store)
     facts = agent.session.history[0].content.partition("</summary>")[2]
     assert "W100" in facts
@@ -290,7 +290,7 @@ def test_any_text_may_be_an_edit_and_only_our_tags_are_tags(store, text: str):
     assert reloaded(store, agent).history == agent.session.history
 
 
-def test_a_summary_is_written_anew_from_what_its_compaction_saw(store):
+def test_a_regenerated_summary_covers_the_same_entries(store):
     asked: list[Request] = []
 
     def anew(request: Request) -> Line:

@@ -87,7 +87,7 @@ def test_a_plan_is_a_dry_run_with_the_reason_to_skip():
     assert plan.tokens_after < plan.tokens_before
 
 
-def test_a_summary_stands_in_for_the_whole_conversation():
+def test_a_summary_replaces_the_whole_conversation():
     kept = session(LONG, LONG)
     record = compact(
         CompactionEngine(), kept, says("<summary>A parcel is late.</summary>")
@@ -134,7 +134,7 @@ def test_a_bad_summary_leaves_the_history_untouched_and_says_why(line: Line, cod
     assert kept.history == before
 
 
-def test_a_refused_answer_is_asked_for_once_more_and_told_why():
+def test_a_refused_answer_is_asked_for_once_more_with_the_reason():
     kept = session(LONG, LONG)
     provider = ScriptedProvider(says("no tags"), says("<summary>Short.</summary>"))
     engine = CompactionEngine()
@@ -203,7 +203,7 @@ def test_the_second_summary_is_asked_to_carry_the_first():
     assert [entry.role for entry in kept.history] == ["summary"]
 
 
-def test_a_request_nobody_has_answered_is_never_folded():
+def test_an_unanswered_prompt_is_never_compacted():
     kept = session(LONG, LONG, "What about W200?")
     record = compact(CompactionEngine(), kept, says("<summary>Short.</summary>"))
     kept.compactions.append(record)
@@ -315,3 +315,13 @@ def test_the_first_request_for_a_summary_is_the_one_the_engine_creates():
         list(agent.compact())
         assert provider.requests == [expected]
         assert expected.model == (model or "")
+
+
+def test_the_engine_offers_a_small_set_of_names():
+    assert {name for name in dir(CompactionEngine()) if not name.startswith("_")} == {
+        *("policy", "tracker", "summary_prompt", "summary_model", "fallback_model"),
+        *("summary_shape", "shares_prefix", "live_variables"),
+        *("update_token_count", "input_tokens", "context_token_threshold"),
+        *("should_compact", "plan", "create_summary_request", "compact", "prune"),
+        *("shorten", "exclude", "include", "undo", "redo", "edit", "regenerate"),
+    }

@@ -54,7 +54,7 @@ def test_the_model_sees_a_placeholder_and_the_transcript_keeps_the_words():
     assert agent.session.transcript[0].content == SECRET
 
 
-def test_it_is_taken_in_again_word_for_word():
+def test_an_included_message_is_word_for_word_the_same():
     agent = agent_that(says("one"), says("two"))
     agent.ask(SECRET)
     before = agent.session.history
@@ -67,7 +67,7 @@ def test_it_is_taken_in_again_word_for_word():
     assert compaction_text(event.compaction) == "Message included: #0"
 
 
-def test_the_meter_falls_and_rises_by_what_was_left_out_and_the_sum_goes_on():
+def test_the_context_shrinks_and_grows_by_an_excluded_message():
     agent = agent_that(says("one"), says("two"))
     agent.ask(SECRET)
     full, spent = (
@@ -121,7 +121,7 @@ def test_a_file_goes_with_its_message():
     assert agent.provider.requests[-1].history[0] == Entry("user", EXCLUDED_TEXT)
 
 
-def test_a_summary_is_told_nothing_of_it_and_its_facts_neither():
+def test_neither_summary_nor_facts_contain_an_excluded_message():
     agent = agent_that(
         calls("look_up", ticket=1),
         says("Read."),
@@ -220,7 +220,7 @@ def test_a_pruning_leaves_it_out_and_points_at_nothing_that_is_out():
         (0, "is excluded already"),
     ],
 )
-def test_what_cannot_be_left_out_is_refused_with_the_reason(place, said):
+def test_what_cannot_be_excluded_is_refused_with_the_reason(place, said):
     agent = agent_that(calls("look_up", ticket=1), says("Read."))
     agent.ask("Read ticket 1.")
     list(agent.exclude(0))
@@ -229,7 +229,7 @@ def test_what_cannot_be_left_out_is_refused_with_the_reason(place, said):
     assert len(agent.session.compactions) == 1
 
 
-def test_what_is_folded_can_be_neither_left_out_nor_taken_in():
+def test_what_is_compacted_can_be_neither_excluded_nor_included():
     agent = agent_that(says("Fine. " * 300), says("<summary>S</summary>"))
     agent.ask("hello")
     list(agent.exclude(0))
@@ -269,7 +269,7 @@ def edited_after_a_compaction(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize("change", [compacted, edited_after_a_compaction])
-def test_what_is_left_out_counts_once_beside_a_compaction(
+def test_an_excluded_message_counts_once_beside_a_compaction(
     store: SessionStore, change: Callable[[Agent], None]
 ) -> None:
     lines = says(SECRET * 2), says(SECRET), says("<summary>They talked.</summary>")

@@ -114,7 +114,7 @@ def test_each_policy_has_its_guard(name, limit):
     assert Limits.of(PRESETS[name], info, None).guard == limit
 
 
-def test_the_guard_never_reaches_into_the_answers_room():
+def test_the_guard_never_uses_the_answers_reserve():
     info = ModelInfo("m", window=8_000, output_limit=4_000)
     policy = Policy("x", "window", window_share=0.95, share_of="window")
     assert Limits.of(policy, info, None).guard == 6_000
@@ -156,7 +156,7 @@ def test_a_person_may_keep_something_else_than_the_policy():
     assert kept(Policy("x", keep=3), session, keep=0) == []
 
 
-def test_where_a_policy_keeps_all_there_is_it_says_how_to_fold_it():
+def test_a_policy_that_keeps_everything_says_how_to_compact_it():
     plan = CompactionEngine(policy="tiered").plan(chat(3))
     assert "'tiered' keeps the newest 10 exchanges" in plan.skip
     assert "keep=0" in plan.skip
@@ -187,7 +187,7 @@ def test_a_summary_that_leaves_the_context_too_full_is_asked_for_shorter():
     assert "tokens with its facts, but only" in provider.requests[1].history[-1].content
 
 
-def test_when_nobody_can_tell_the_story_the_conversation_is_cut_with_a_notice():
+def test_without_any_summary_the_conversation_is_cut_with_a_notice():
     session = Session([("user", "a " * 60), ("assistant", "b " * 30)])
     policy = Policy("x", "window", largest_share=0.3, least_tokens=0)
     engine = CompactionEngine(policy=policy, live_variables=lambda _: ["x int"] * 9)
@@ -221,7 +221,7 @@ def test_a_policy_that_waits_keeps_the_history_and_tries_again_ever_later():
     assert tries == [1, 2, 4, 8]
 
 
-def test_a_policy_that_waits_still_makes_room_when_the_server_refuses():
+def test_a_policy_that_waits_still_compacts_when_the_server_refuses():
     policy = replace(PRESETS["token-window"], least_tokens=0)
     provider = ScriptedProvider(
         fails(ContextOverflow("too long")), *[says("no")] * 2, says("Here.")
@@ -233,7 +233,7 @@ def test_a_policy_that_waits_still_makes_room_when_the_server_refuses():
     assert agent.session.last_answer == "Here."
 
 
-def test_a_window_smaller_than_what_a_policy_wants_to_fold_is_made_room_in():
+def test_a_window_too_small_for_the_policy_is_compacted_further():
     window = 2_048
 
     def answer(request: Request) -> Line:

@@ -29,7 +29,7 @@ from nbchat.conversation.entries import Entry
         ("they call it “blue folder” there", "blue folder"),
     ],
 )
-def test_a_name_is_found_in_what_somebody_said(text: str, name: str):
+def test_names_are_found_in_messages(text: str, name: str):
     assert name in set(names(text))
     assert name in spoken_names([Entry("user", text)])
 
@@ -51,7 +51,7 @@ def test_an_answer_in_words_is_searched_and_one_in_json_is_not():
     assert 0 < weights["/src/cli.pony"] < weights["B22"]
 
 
-def test_a_name_nobody_has_used_yet_counts_most_and_the_models_own_least():
+def test_an_unused_name_weighs_most_and_the_models_own_least():
     said = [Entry("assistant", "B222 and W111"), Entry("user", "C333 and D444")]
     weights = spoken_names(said, used={"D444"})
     assert weights["C333"] > weights["D444"] > weights["B222"]

@@ -62,11 +62,11 @@ def row_with(lines: list[str], *values: str) -> str:
     return next(line for line in lines if all(value in line for value in values))
 
 
-def test_nothing_said_means_no_facts():
+def test_an_empty_transcript_has_no_facts():
     assert told() == []
 
 
-def test_what_belongs_to_one_thing_stands_in_one_row():
+def test_one_entity_has_one_row():
     lines = told(*did("get_order_details", ORDER, order_id="#W2905754"))
     row = row_with(lines, "#W2905754", "3478699712", "credit_card_3677959", "delivered")
     assert "Laptop 4760268021 3478699712" in row
@@ -111,7 +111,7 @@ def test_an_answer_of_another_kind_does_not_wipe_out_what_was_known():
     assert row_with(lines, "C1001", "L1001", "L1002")
 
 
-def test_what_was_done_stands_by_what_it_was_done_to_and_is_counted():
+def test_actions_are_listed_under_their_entity_and_counted():
     lines = told(
         *did("set_category", "T3: category top_up", category="top_up"),
         *did("close_ticket", "T3: closed"),
@@ -125,7 +125,7 @@ def test_what_was_done_stands_by_what_it_was_done_to_and_is_counted():
     assert lines[failed + 1] == "close_ticket error: no ticket is open"
 
 
-def test_what_was_interrupted_stands_apart_from_what_failed():
+def test_interrupted_calls_are_listed_apart_from_failed_ones():
     def kill(number: str, tool: str, **arguments: str) -> Entry:
         return Entry("assistant", "", number, tool, json.dumps(arguments))
 
@@ -151,7 +151,7 @@ def test_a_search_that_found_nothing_is_remembered():
     assert "search_direct_flight ATL 2024-05-24; nothing found" in lines
 
 
-def test_a_name_that_a_person_gave_and_nobody_used_comes_before_everything():
+def test_an_unused_name_of_the_user_comes_first():
     said = [Entry("user", "My reservation is 1N99U6.")]
     for number in range(60):
         said += did("get_order", {**ORDER, "order_id": f"#W{number:07}"})
@@ -175,7 +175,7 @@ def test_a_long_open_request_does_not_push_out_the_facts():
     assert row_with(lines, "#W2905754", "Laptop")
 
 
-def test_what_finds_no_room_is_counted_with_places_to_recall():
+def test_rows_that_do_not_fit_are_counted_with_indices_to_recall():
     said = []
     for number in range(80):
         said += did("cancel_order", f"cancelled {number}", order_id=f"#W{number:07}")
@@ -235,7 +235,7 @@ def test_a_long_session_and_hostile_outputs_take_seconds_at_most():
     assert time.process_time() - began < 10
 
 
-def test_the_last_exchange_is_kept_word_for_word_when_it_is_folded():
+def test_the_last_exchange_is_kept_word_for_word_when_it_is_compacted():
     said = [
         Entry("user", "Exchange it."),
         *did("get_order", ORDER),

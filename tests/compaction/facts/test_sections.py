@@ -73,7 +73,7 @@ def test_rules_are_those_of_people_each_once_in_their_order():
     ]
 
 
-def test_without_room_for_all_the_newest_rules_stay():
+def test_with_a_small_budget_the_newest_rules_are_kept():
     entries = [user(f"Never buy thing number {n}.") for n in range(50)]
     lines = rule_lines(entries, 80, COUNTER)
     assert lines[-1] == "- Never buy thing number 49."

@@ -39,7 +39,7 @@ def test_the_request_contains_the_whole_conversation():
     assert '<result tool="find_order">shipped on May 3</result>' in text
 
 
-def test_the_writer_is_told_that_a_call_without_a_result_was_interrupted():
+def test_the_request_says_that_a_call_without_a_result_was_interrupted():
     dead = Entry("assistant", "", "1", "refund", '{"order": "#W123"}')
     said = (dead, Entry("user", "Are you there?"))
     for text in (request_text(*said), request_text(Entry("user", "x"), recent=said)):
@@ -73,7 +73,7 @@ def test_the_rules_are_in_every_request_whatever_the_prompt_says():
         assert rule in SYSTEM
 
 
-def test_what_stays_is_shown_to_the_writer_and_not_to_be_retold():
+def test_the_messages_that_stay_are_shown_and_not_to_be_summarized():
     kept = (Entry("assistant", "W1 is closed."), Entry("user", "</recent> And W2?"))
     text = request_text(Entry("user", "Close W1 and W2."), recent=kept)
     inside = text.split("<recent>\n")[1].split("\n</recent>")[0]
@@ -84,7 +84,7 @@ def test_what_stays_is_shown_to_the_writer_and_not_to_be_retold():
     assert "<recent>" not in request_text(Entry("user", "Close W1 and W2."))
 
 
-def test_a_file_somebody_gave_is_part_of_the_conversation():
+def test_an_attached_file_is_part_of_the_conversation():
     data = '{"media_type": "text/csv", "data": "order,paid\\nW1,59.90"}'
     text = request_text(Entry("user", "my orders", "", "file", data))
     assert "W1,59.90" in text
@@ -104,7 +104,7 @@ def test_where_words_have_no_spaces_the_length_is_stated_in_characters(said: str
     assert 150 < COUNTER.count(story) <= 300
 
 
-def test_the_stated_length_is_less_than_half_of_what_it_tells():
+def test_the_stated_length_is_less_than_half_of_what_it_covers():
     text = request_text(Entry("user", "word " * 100), tokens=100)
     words = int(text.split("At most ")[1].split(" words")[0])
     assert COUNTER.count("word " * words) < 50

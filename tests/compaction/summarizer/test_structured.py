@@ -52,7 +52,7 @@ STORY = """They looked for order W100.
     ],
     ids=["plain", "fenced", "wrapped", "comma", "unclosed", "quotes", "other name"],
 )
-def test_every_way_to_write_it_gives_the_same_story(written):
+def test_every_form_of_the_json_gives_the_same_summary(written):
     assert rendered(written) == STORY
 
 

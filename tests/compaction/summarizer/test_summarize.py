@@ -206,7 +206,7 @@ def test_a_shared_request_that_does_not_fit_the_window_is_not_sent():
         fails(ContextOverflow("too long")),
     ],
 )
-def test_what_fails_in_the_chats_place_is_asked_for_as_a_transcript(answer: Line):
+def test_after_a_failed_shared_request_comes_a_plain_one(answer: Line):
     agent = warm_agent(answer, GOOD)
     assert compaction(agent).status == "done"
     first, second = asked_for_a_summary(agent.provider)
@@ -226,7 +226,7 @@ def test_a_request_a_server_refuses_counts_as_a_refusal():
     assert len(provider.requests) == 2
 
 
-def test_a_transcript_refused_twice_is_asked_for_in_the_chats_place():
+def test_after_two_refused_plain_requests_comes_a_shared_one():
     agent = warm_agent(says("no"), says("no"), GOOD, usage=Usage(900, 10))
     assert compaction(agent).status == "done"
     shapes = [bool(request.tools) for request in asked_for_a_summary(agent.provider)]
@@ -267,7 +267,7 @@ def test_anthropic_keeps_the_choice_of_tools_that_its_cache_was_made_with():
 # Once more
 
 
-def test_after_a_cut_answer_a_shorter_one_is_asked_for_with_more_room():
+def test_after_a_cut_answer_a_shorter_one_is_asked_for_with_a_higher_limit():
     cut = says("<summary>They talked ab", stop_reason="max_tokens")
     provider = ScriptedProvider(cut, GOOD)
     assert run(provider).record.status == "done"
@@ -276,7 +276,7 @@ def test_after_a_cut_answer_a_shorter_one_is_asked_for_with_more_room():
     assert stated_words(second) < stated_words(first)
 
 
-def test_after_two_cut_answers_in_the_chats_place_the_transcript_is_sent():
+def test_after_two_cut_answers_to_shared_requests_comes_a_plain_one():
     cut = says("<summary>They talked ab", stop_reason="max_tokens")
     agent = warm_agent(cut, cut, GOOD)
     assert compaction(agent).status == "done"
@@ -288,7 +288,7 @@ def stated_words(request: Request) -> int:
     return int(request.history[-1].content.split("At most ")[1].split(" words")[0])
 
 
-def test_more_room_never_goes_beyond_window_or_output_limit():
+def test_a_higher_limit_never_exceeds_window_or_output_limit():
     cut = says("<summary>They talked ab", stop_reason="max_tokens")
     provider = ScriptedProvider(*[cut] * 9, window=2_000)
     run(provider)
@@ -360,7 +360,7 @@ def test_passing_faults_are_waited_out_in_every_part():
 # In parts
 
 
-def test_a_conversation_over_the_window_is_told_in_parts_with_progress():
+def test_a_conversation_over_the_window_is_summarized_in_parts_with_progress():
     session = chat(*(f"Message {n}. {LONG}" for n in range(8)))
     told = [says(f"<summary>Part {n} was told.</summary>") for n in range(9)]
     provider = ScriptedProvider(*told, window=2_000)
@@ -402,7 +402,7 @@ def test_a_compaction_can_be_stopped_between_its_parts():
     assert len(provider.requests) == 2
 
 
-def test_only_the_last_part_is_told_what_stays():
+def test_only_the_last_part_shows_the_messages_that_stay():
     session = chat(*(f"Message {n}. {LONG}" for n in range(8)), "And W200?")
     provider = ScriptedProvider(*[GOOD] * 9, window=2_000)
     run(provider, session)
@@ -457,7 +457,7 @@ def test_a_part_whose_answer_is_refused_is_asked_for_once_more():
 
 @pytest.mark.parametrize("window", [2_000, 4_000, 8_192])
 @pytest.mark.parametrize("each", TRAJECTORIES, ids=lambda run: run.name[:40])
-def test_every_entry_is_told_in_exactly_one_request_or_counted(
+def test_every_entry_is_in_exactly_one_request_or_counted(
     each: Trajectory, window: int
 ):
     """Mode 23 and 24: every request fits, nothing is left out unsaid."""
@@ -561,14 +561,14 @@ def test_what_a_server_said_never_enters_a_history_or_a_prompt():
     assert words not in "".join(asked)
 
 
-def test_without_a_model_the_words_themselves_stand_in_where_the_window_is_full():
+def test_without_a_summary_an_extract_is_used_where_the_window_is_full():
     broken = ScriptedProvider(*[says("no")] * 9)
     done = run(broken, trigger="window").record
     assert (done.status, done.code) == ("degraded", "no-tags")
     assert run(broken, trigger="manual").record.status == "failed"
 
 
-def test_where_even_the_words_themselves_would_not_pay_nothing_changes():
+def test_where_even_an_extract_would_not_pay_nothing_changes():
     def entry_of(text: str) -> Entry:
         raise CompactionError("not-smaller", f"{text} is too long")
 

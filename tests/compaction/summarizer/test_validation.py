@@ -81,7 +81,7 @@ def test_answers_that_are_no_summary_are_refused_with_a_code(answer: Reply, code
         "```\n<summary>code</summary>\n```\n<summary>They met.</summary>",
     ],
 )
-def test_one_closed_pair_of_tags_is_enough_whatever_stands_around_it(answer: str):
+def test_one_closed_pair_of_tags_is_enough_whatever_is_around_it(answer: str):
     assert read_summary(reply(answer)) == "They met."
 
 

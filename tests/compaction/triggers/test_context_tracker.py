@@ -91,7 +91,7 @@ def test_tools_that_outgrow_the_threshold_cost_one_notice_and_no_summary():
 
 @pytest.mark.parametrize("tokens_each_turn", [60, 600])
 @pytest.mark.parametrize("policy", ["single-summary", "auto"])
-def test_a_summariser_that_never_succeeds_costs_three_requests(
+def test_a_model_that_never_writes_a_summary_costs_three_requests(
     policy: str, tokens_each_turn: int
 ):
     """Gate C4, however fast the meter runs."""
@@ -105,7 +105,7 @@ def test_a_summariser_that_never_succeeds_costs_three_requests(
     assert agent.session.history == agent.session.transcript
 
 
-def test_without_a_summariser_the_guard_goes_on_and_asks_for_nothing_more():
+def test_without_summaries_the_guard_goes_on_and_asks_for_nothing_more():
     provider = chatting("no tags", window=4_000)
     agent = Agent(provider, engine=CompactionEngine(policy=Policy("g", "window")))
     events = turns(agent, 50)
@@ -138,7 +138,7 @@ def test_automatic_compaction_tries_again_when_something_changes(
     assert of(Compacted, turns(agent, 30)) != []
 
 
-def test_a_compaction_that_helps_takes_the_strike_back():
+def test_a_compaction_that_helps_resets_the_failures():
     engine = CompactionEngine(100)
     session = Session([("user", "Hi"), ("assistant", STORY)])
     for kept in (400, 20, 400, 20):
@@ -151,7 +151,7 @@ def test_a_compaction_that_helps_takes_the_strike_back():
         assert engine.tracker.reason_to_skip("cumulative") == ""
 
 
-def test_what_code_alone_makes_smaller_says_nothing_about_the_summariser():
+def test_a_pruning_does_not_reset_the_failures():
     engine = CompactionEngine(100)
     session = Session([("user", "Hi"), ("assistant", STORY)])
     engine.should_compact(session)
@@ -186,7 +186,7 @@ def test_after_a_success_the_context_must_grow_by_a_quarter():
         assert before >= after * 1.25
 
 
-def test_growth_is_waited_for_only_while_the_window_has_room():
+def test_growth_is_waited_for_only_within_the_window():
     info = ModelInfo("m", window=10_000, output_limit=0)
     engine = CompactionEngine(
         policy=Policy("w", "window", window_share=0.95), info=info
@@ -199,7 +199,7 @@ def test_growth_is_waited_for_only_while_the_window_has_room():
     assert engine.should_compact(kept).trigger == "window"
 
 
-def test_too_little_to_fold_is_told_once_and_waited_out():
+def test_too_little_to_compact_is_reported_once_and_waited_out():
     """A tenth of the context must be new: less would not pay for the summary."""
     provider = chatting(overhead=20_000)
     agent = Agent(provider, engine=CompactionEngine(30_000))
@@ -218,7 +218,7 @@ def test_the_least_that_pays_is_the_policys():
     assert more.plan(kept, trigger="manual").skip == ""
 
 
-def test_a_request_that_was_refused_needs_no_more_to_fold_than_any_policy():
+def test_a_refused_request_compacts_less_than_the_policys_least():
     kept = Session([("user", "Hi"), ("assistant", STORY)])
     more = CompactionEngine(policy=Policy("more", least_tokens=2_000))
     assert more.plan(kept, trigger="overflow").skip == ""
@@ -226,7 +226,7 @@ def test_a_request_that_was_refused_needs_no_more_to_fold_than_any_policy():
     assert "could be compacted" in more.plan(tiny, trigger="overflow").skip
 
 
-def test_an_earlier_summary_does_not_count_as_something_to_fold():
+def test_an_earlier_summary_is_nothing_new_to_compact():
     long_ago = Compaction("c", 0, 2, f"<summary>{STORY}</summary>")
     transcript = [
         ("user", "Hi"),
@@ -327,7 +327,7 @@ def test_a_policy_without_a_threshold_says_so_and_needs_none():
     assert "meter is off" in _threshold(agent, "2000", None)
 
 
-def test_a_model_that_is_refused_leaves_the_gauge_as_it_was():
+def test_a_refused_model_leaves_the_tracker_unchanged():
     engine = CompactionEngine(5_000, info=ModelInfo("old", window=8_000))
     with pytest.raises(ConfigError, match="not above the 6,000"):
         engine.tracker.use_model(ModelInfo("new"), fixed_tokens=6_000)
