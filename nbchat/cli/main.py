@@ -103,7 +103,7 @@ def _add_demo_commands(commands: "argparse._SubParsersAction[Any]") -> None:
         "--tickets",
         type=int,
         default=8,
-        help=f"number of tickets, {MIN_TICKETS} to {MAX_TICKETS} (default: %(default)s)",
+        help=f"how many tickets, {MIN_TICKETS} to {MAX_TICKETS} (default: %(default)s)",
     )
 
 
