@@ -138,13 +138,16 @@ class ChatUI(anywidget.AnyWidget):
             resolver,
         )
         self._owns_runner = runner is None
-        self._runner = runner or ChatRunner(
-            (lambda: agent) if agent is not None else build or _default_agent,
-            commands=commands or own,
-        )
+        build = (lambda: agent) if agent is not None else build or _default_agent
+        self._runner = runner or ChatRunner(build, commands=commands or own)
+        self._connect()
+        self.notifies = notifies
+
+    def _connect(self) -> None:
+        """Show what the runner does in every view, and receive the views' messages."""
         self._state = PanelState(
             chat_id=self._runner.chat_id,
-            has_settings=settings is not None,
+            has_settings=self._queries.settings is not None,
             has_sessions=self._queries.store is not None,
             has_branches=self._branch is not None,
         )
@@ -153,7 +156,6 @@ class ChatUI(anywidget.AnyWidget):
         self._runner.listen(self._show)
         self.on_msg(_receive)
         _route_to_sender(self.comm)
-        self.notifies = notifies
 
     def __repr__(self) -> str:
         """The same in every run, so that saved notebooks compare equal."""
