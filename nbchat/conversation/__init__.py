@@ -1,1 +1,1 @@
-"""What was said: entries, sessions, events, turns, tools and costs."""
+"""A conversation: entries, turns, sessions, events, tools, costs and search."""

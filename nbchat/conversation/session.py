@@ -46,7 +46,7 @@ def apply_compactions(
     """Entries as the model sees them under active compactions, oldest first.
 
     Pruned outputs are shortened, excluded entries replaced by a note, and the summary
-    that covers most stands for the entries it covers.
+    that covers most replaces the entries it covers.
     """
     active = sorted(compactions, key=lambda record: record.is_exclusion)
     view = list(entries)
@@ -100,10 +100,10 @@ class Transcript(Sequence[Entry]):
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """Cache of the history."""
+    """Cache of the history, computed with the first `records` compaction records."""
 
     records: int
-    """Number of compaction records that the history was computed with."""
+    active: list[Compaction]
     offset: int
     """Index of an entry in the transcript, less its index in the history."""
     entries: list[Entry]
@@ -137,7 +137,7 @@ class Session:
         """Rules that are sent verbatim with every request, oldest first."""
         self.newest_snapshot: int | None = None
         """The number of the newest change in the store; None if unknown."""
-        self._view = _View(0, 0, [])
+        self._view = _View(0, [], 0, [])
 
     def __repr__(self) -> str:
         """Counts, never contents: a repr ends up in notebooks and logs."""
@@ -151,7 +151,7 @@ class Session:
         usage = self.usage
         rows = {
             "Messages": f"{self._message_count:,}",
-            "Compactions in force": len(self.active_compactions),
+            "Active compactions": len(self.active_compactions),
             "Pinned rules": len(self.pins),
             "Model requests": f"{len(self.usages):,}",
             "Tokens": f"{usage.input_tokens:,} in, {usage.output_tokens:,} out",
@@ -173,7 +173,7 @@ class Session:
     @property
     def active_compactions(self) -> list[Compaction]:
         """The compactions that are in effect, oldest first."""
-        return [record for record in self.finished_compactions if record.is_active]
+        return self._current_view().active.copy()
 
     @property
     def compaction(self) -> Compaction | None:
@@ -196,9 +196,11 @@ class Session:
         """
         view, records = self._view, len(self.compactions)
         if view.records != records:
+            active = [each for each in self.finished_compactions if each.is_active]
             transcript = self.transcript[:]
-            entries = apply_compactions(transcript, self.active_compactions)
-            view = self._view = _View(records, len(transcript) - len(entries), entries)
+            entries = apply_compactions(transcript, active)
+            offset = len(transcript) - len(entries)
+            view = self._view = _View(records, active, offset, entries)
         known, length = len(view.entries), len(self.transcript)
         new = self.transcript[known + view.offset : length]
         view.entries[known : length - view.offset] = new

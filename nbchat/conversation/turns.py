@@ -120,12 +120,17 @@ class CallMatcher:
                 self._abandoned[tool_id] += indices
             self._open.clear()
         self._previous = entry
+        if entry.role == "tool":
+            return self._call_of(entry.tool_id)
         if entry.is_call:
             self._open[entry.tool_id].append(self._index)
-        elif entry.role == "tool" and self._open.get(entry.tool_id):
-            return self._open[entry.tool_id].popleft()
-        elif entry.role == "tool" and self._abandoned.get(entry.tool_id):
-            return self._abandoned[entry.tool_id].pop()
+        return None
+
+    def _call_of(self, tool_id: str) -> int | None:
+        if self._open.get(tool_id):
+            return self._open[tool_id].popleft()
+        if self._abandoned.get(tool_id):
+            return self._abandoned[tool_id].pop()
         return None
 
     def open_calls(self) -> list[int]:

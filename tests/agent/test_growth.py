@@ -169,7 +169,7 @@ def test_an_abandoned_call_does_not_block_compaction_and_an_open_one_does():
     engine = CompactionEngine(None)
     assert engine.plan(Session(old)).skip == ""
     open_one = [*old, *exchange(9)[:2]]
-    assert "waits for its result" in engine.plan(Session(open_one)).skip
+    assert "is still waiting for its result" in engine.plan(Session(open_one)).skip
     agent = Agent(ScriptedProvider(says(SUMMARY)), session=Session(old))
     list(agent.compact())
     assert agent.session.compaction.stop == len(old)
