@@ -93,6 +93,15 @@ def shown(command: list[str], folder: Path) -> str:
     return done.stdout
 
 
+def test_tests_are_marked_by_what_they_start(request: pytest.FixtureRequest):
+    for item in request.session.items:
+        marked = {marker.name for marker in item.iter_markers()}
+        if "tests/browser/" in item.nodeid:
+            assert "browser" in marked, item.nodeid
+        elif "kernel" in getattr(item, "fixturenames", ()):
+            assert "kernel" in marked, item.nodeid
+
+
 def test_every_test_that_the_tests_readme_names_exists():
     tests = ROOT / "tests"
     named = set(re.findall(r"`(test_\w+)`", (tests / "README.md").read_text()))

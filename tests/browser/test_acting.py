@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from labkit import Lab, Notebook
 from panel_page import OpenPanelPage
 from panels import say
@@ -334,37 +333,35 @@ def test_both_ways_together_do_a_thing_once_and_for_one_panel(
     beside.get_by_role("button", name="Stop").click()
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        "delete page.nbchatRoutes",
-        "page.baseUrl = 'https://evil.example/'",
-        "page.baseUrl = '//evil.example/'",
-    ],
-)
+CHANGE_PAGE = """change => {
+    const element = document.getElementById('jupyter-config-data');
+    const before = element.textContent;
+    element.textContent = JSON.stringify({ ...JSON.parse(before), ...change });
+    return before;
+}"""
+
+
 def test_where_the_page_has_no_routes_of_its_own_nobody_is_asked(
-    open_notebook: OpenNotebook, page: Page, change: str
+    open_notebook: OpenNotebook, page: Page
 ) -> None:
-    _, panel = asking_panel(open_notebook, SLOW)
-    say(panel, "Tell me a long story.")
-    expect(panel.locator(".nbc-live")).to_contain_text("word word")
-    config = page.evaluate(
-        f"""() => {{
-            const element = document.getElementById('jupyter-config-data');
-            const before = element.textContent, page = JSON.parse(before);
-            {change};
-            element.textContent = JSON.stringify(page);
-            return before }}"""
-    )
+    changes: list[dict[str, object]] = [
+        {"nbchatRoutes": None},
+        {"baseUrl": "https://evil.example/"},
+        {"baseUrl": "//evil.example/"},
+    ]
+    _, panel = asking_panel(open_notebook, f"*[{SLOW}] * {len(changes)}")
     traffic = Traffic(page)
-    panel.get_by_role("button", name="Stop").click()
-    expect(panel.locator(".nbc-log .nbc-assistant")).to_contain_text("stopped here")
-    page.evaluate(
-        "text => { document.getElementById('jupyter-config-data').textContent = text }",
-        config,
-    )
-    assert traffic.asked == []
-    assert traffic.complaints == []
+    for number, change in enumerate(changes, 1):
+        say(panel, "Tell me a long story.")
+        expect(panel.locator(".nbc-live")).to_contain_text("word word")
+        before = page.evaluate(CHANGE_PAGE, change)
+        panel.get_by_role("button", name="Stop").click()
+        expect(panel.locator(".nbc-log .nbc-cut")).to_have_count(number)
+        page.evaluate(
+            "text => { document.getElementById('jupyter-config-data').textContent = text }",
+            before,
+        )
+        assert (change, traffic.asked, traffic.complaints) == (change, [], [])
 
 
 def test_a_question_is_readable_in_the_dark(

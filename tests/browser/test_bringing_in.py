@@ -240,9 +240,8 @@ def test_commands_are_completed_by_keyboard_and_no_key_leaves_the_panel(
     )
     field.click()
     page.keyboard.type("/")
-    expect(options(panel).filter(has_text="/compact")).to_contain_text(
-        "compact now; keep the newest N tokens"
-    )
+    compact = options(panel).filter(has_text="compact now; keep the newest N tokens")
+    expect(compact).to_contain_text("/compact")
     screenshot("commands")
     page.keyboard.press("Escape")
     expect(panel.get_by_role("listbox")).to_be_hidden()
@@ -250,7 +249,7 @@ def test_commands_are_completed_by_keyboard_and_no_key_leaves_the_panel(
     field.fill("")
     page.keyboard.type("/co")
     expect(options(panel).first).to_have_text(
-        "/contextwhat the context holds, and when it is compacted"
+        "/contextshow what the context contains, and when it is compacted"
     )
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")

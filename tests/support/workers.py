@@ -1,9 +1,17 @@
-"""How the tests are shared out when several processes run them (`pytest -n 2`)."""
+"""How several processes share the tests (`pytest -n 2`)."""
 
 from xdist.scheduler import LoadScopeScheduling
 
 TOGETHER = ("tests/browser/", "tests/jupyter/test_kernel_versions.py")
-"""One process has all of these: they share a server and a page, or measure time."""
+"""One process runs all of these: they share a server and a browser, or measure time."""
+
+BY_FILE = (
+    "tests/jupyter/test_server.py",
+    "tests/providers/test_llama_cpp.py",
+    "tests/providers/test_local.py",
+    "tests/storage/test_postgres.py",
+)
+"""One process runs all tests of such a file: they share what is slow to start."""
 
 
 class Shares(LoadScopeScheduling):
@@ -13,4 +21,6 @@ class Shares(LoadScopeScheduling):
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        return "together" if nodeid.startswith(TOGETHER) else nodeid
+        if nodeid.startswith(TOGETHER):
+            return "together"
+        return nodeid.partition("::")[0] if nodeid.startswith(BY_FILE) else nodeid
