@@ -112,7 +112,7 @@ def make_plan(
     `goal_tokens` is the size the context should come down to by a shorter summary, and
     `fit_tokens` the size it must fit into, if need be by keeping less.
     """
-    history, compaction = session.history, session.compaction
+    history = session.history
     cuts = safe_cuts(history)
     if cuts[-1] < len(history):
         return Plan(trigger, skip="a tool call is still waiting for its result")
@@ -127,25 +127,7 @@ def make_plan(
         goal_tokens,
         fit_tokens,
     )
-    wanted = frame.cut(trigger, keep_tokens)
-    cut = frame.later_cut(wanted)
-    earlier = history[:1] if compaction and cut else []
-    if skip := frame.reason_to_skip(trigger, keep_tokens, cut, int(bool(compaction))):
-        return Plan(trigger, skip=skip)
-    start = compaction.stop if compaction else 0
-    stop = start + cut - len(earlier)
-    return Plan(
-        trigger,
-        (*earlier, *session.unpruned(start, stop)),
-        start,
-        stop,
-        tokens_before,
-        sizes[cut],
-        frame.budget(cut),
-        focus,
-        recent=tuple(history[cut:]),
-        note="; ".join(frame.notes(trigger, wanted, cut, sizes[len(earlier)])),
-    )
+    return frame.plan(session, trigger=trigger, focus=focus, keep_tokens=keep_tokens)
 
 
 def budget_for(policy: Policy, tokens_covered: int) -> Budget:
@@ -198,6 +180,32 @@ class _Frame:
     goal_tokens: int | None
     fit_tokens: int | None
 
+    def plan(
+        self, session: Session, *, trigger: str, focus: str, keep_tokens: int | None
+    ) -> Plan:
+        """The plan that follows from the cuts and sizes."""
+        history, compaction = self.history, session.compaction
+        wanted = self.cut(trigger, keep_tokens)
+        cut = self.later_cut(wanted)
+        earlier = history[:1] if compaction and cut else []
+        summaries = int(compaction is not None)
+        if skip := self.reason_to_skip(trigger, keep_tokens, cut, summaries):
+            return Plan(trigger, skip=skip)
+        start = compaction.stop if compaction else 0
+        stop = start + cut - len(earlier)
+        return Plan(
+            trigger,
+            (*earlier, *session.unpruned(start, stop)),
+            start,
+            stop,
+            self.tokens_before,
+            self.sizes[cut],
+            self.budget(cut),
+            focus,
+            recent=tuple(history[cut:]),
+            note="; ".join(self.notes(trigger, wanted, cut, self.sizes[len(earlier)])),
+        )
+
     def cut(self, trigger: str, keep_tokens: int | None) -> int:
         """The cut that the policy, or a person, wants."""
         keep, unit = self.policy.kept(trigger), self.policy.keep_unit
@@ -220,7 +228,7 @@ class _Frame:
     ) -> str:
         """Why a cut would not be worth a compaction; empty when it would.
 
-        `earlier` is the number of summary entries before it, 0 or 1.
+        `earlier` is 1 where the history begins with a summary, else 0.
         """
         if cut <= earlier:
             is_kept = self.answered > earlier and keep_tokens is None
