@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import policy_named
-from nbchat.config.layers import refuse_locked, settings
-from nbchat.config.parts import (
+from nbchat.config.components import (
     Namespace,
     encoding_of,
     live_variables,
@@ -18,6 +17,7 @@ from nbchat.config.parts import (
     set_attributes,
     summary_writer,
 )
+from nbchat.config.layers import refuse_locked, settings
 from nbchat.config.preferences import with_preferences
 from nbchat.config.settings import TABLE, NbChat
 from nbchat.conversation.entries import Entry

@@ -5,8 +5,7 @@ from typing import Any
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.policies import policy_named
-from nbchat.config.layers import refuse_locked, settings
-from nbchat.config.parts import (
+from nbchat.config.components import (
     Namespace,
     connect_as,
     encoding_of,
@@ -17,6 +16,7 @@ from nbchat.config.parts import (
     set_attributes,
     summary_writer,
 )
+from nbchat.config.layers import refuse_locked, settings
 from nbchat.config.preferences import (
     SettingInForce,
     scopes_of,

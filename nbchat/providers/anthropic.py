@@ -13,7 +13,7 @@ import anthropic
 from nbchat.conversation.entries import Entry, Usage
 from nbchat.conversation.events import Delta, TextDelta, ThinkingDelta
 from nbchat.providers.base import ReplyStop, Request, image_of, speaker, user_text
-from nbchat.providers.legal_history import wire_name
+from nbchat.providers.history_repair import wire_name
 from nbchat.providers.sdk import (
     CONNECTIONS,
     QUESTION_TIMEOUT_SECONDS,

@@ -15,7 +15,7 @@ import httpx2
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.tools import Tool
 from nbchat.providers.base import Request, image_of, speaker, user_text
-from nbchat.providers.legal_history import legal, wire_name
+from nbchat.providers.history_repair import legal, wire_name
 from nbchat.providers.openai import FORMAT as OPENAI_FORMAT
 from nbchat.providers.openai import Call, ChunkReader, OpenAIProvider
 from nbchat.providers.sdk import QUESTION_TIMEOUT_SECONDS

@@ -16,7 +16,7 @@ from uuid import uuid4
 from nbchat.conversation.entries import Entry, Usage
 from nbchat.errors import ProtocolFault
 from nbchat.providers.base import Reply, ReplyStop, Request, estimated_tokens
-from nbchat.providers.legal_history import LegalHistory
+from nbchat.providers.history_repair import LegalHistory
 from nbchat.providers.tokens import TokenCounter
 
 Json = dict[str, Any]

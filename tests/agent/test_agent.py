@@ -32,7 +32,7 @@ from nbchat.errors import (
     RequestRefused,
     StoreError,
 )
-from nbchat.providers.legal_history import legal
+from nbchat.providers.history_repair import legal
 from nbchat.testing import Line, ScriptedProvider, calls, fails, says
 
 STORY = "The customer asks about an order and its parcel. " * 20

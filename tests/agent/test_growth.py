@@ -17,7 +17,7 @@ from nbchat.providers import gemini as gemini_wire
 from nbchat.providers import openai as openai_wire
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Request
-from nbchat.providers.legal_history import legal
+from nbchat.providers.history_repair import legal
 from nbchat.providers.openai import OpenAIProvider
 from nbchat.providers.wire import WireFormat, WireMessages
 from nbchat.testing import ScriptedProvider, says

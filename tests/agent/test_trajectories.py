@@ -13,7 +13,7 @@ from nbchat.errors import RequestRefused
 from nbchat.providers import anthropic as anthropic_wire
 from nbchat.providers import openai as openai_wire
 from nbchat.providers.base import Request
-from nbchat.providers.legal_history import legal
+from nbchat.providers.history_repair import legal
 from nbchat.providers.model_info import ModelInfo
 from nbchat.testing import ScriptedProvider, fails, says
 

@@ -53,7 +53,7 @@ from nbchat.providers.base import Reply, ReplyStream, Request
 from nbchat.providers.connect import connect
 from nbchat.providers.error_mapping import refusal_in
 from nbchat.providers.gemini import GeminiProvider
-from nbchat.providers.legal_history import legal
+from nbchat.providers.history_repair import legal
 from nbchat.providers.model_info import model_info
 from nbchat.providers.openai import OpenAIProvider
 from nbchat.providers.sdk import SdkProvider, canned_client

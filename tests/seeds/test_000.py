@@ -56,7 +56,7 @@ from nbchat.providers import anthropic as anthropic_wire
 from nbchat.providers import openai as openai_wire
 from nbchat.providers.base import Request
 from nbchat.providers.connect import connect
-from nbchat.providers.legal_history import legal
+from nbchat.providers.history_repair import legal
 from nbchat.providers.model_info import ModelInfo, model_info
 from nbchat.providers.streaming import _wait_seconds
 from nbchat.providers.tokens import CHARACTERS, ENTRY_OVERHEAD, TokenCounter

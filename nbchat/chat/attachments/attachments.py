@@ -21,7 +21,7 @@ from nbchat.chat.attachments.value_preview import (
     truncated,
 )
 from nbchat.conversation.entries import TEXT_TYPES, Entry
-from nbchat.conversation.namespace import is_fit, type_name
+from nbchat.conversation.live_variables import is_fit, type_name
 from nbchat.errors import AttachmentError
 
 FILE_LIMIT_BYTES = 200_000

@@ -25,7 +25,7 @@ from nbchat.conversation.session import Session
 from nbchat.providers import anthropic as anthropic_wire
 from nbchat.providers import openai as openai_wire
 from nbchat.providers.base import Request
-from nbchat.providers.legal_history import legal
+from nbchat.providers.history_repair import legal
 from nbchat.providers.model_info import ModelInfo
 from nbchat.providers.tokens import TokenCounter
 from nbchat.rendering.banners import compaction_html, compaction_text

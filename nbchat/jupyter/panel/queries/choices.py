@@ -7,7 +7,7 @@ from nbchat.agent.agent import Agent
 from nbchat.chat.attachments.mentions import Resolver
 from nbchat.chat.attachments.value_preview import is_secret_name
 from nbchat.config.preferences import SettingInForce
-from nbchat.conversation.namespace import is_fit, type_name
+from nbchat.conversation.live_variables import is_fit, type_name
 from nbchat.providers.base import Provider
 from nbchat.providers.connect import list_models
 from nbchat.rendering.markdown import displayable

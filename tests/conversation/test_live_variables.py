@@ -14,7 +14,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.config.settings import NbChat
 from nbchat.conversation.entries import Entry
-from nbchat.conversation.namespace import describe_variables, mentioned, reader
+from nbchat.conversation.live_variables import describe_variables, mentioned, reader
 from nbchat.conversation.session import Session
 from nbchat.jupyter.kernel_chat import KernelChat
 from nbchat.testing import ScriptedProvider, says

@@ -25,7 +25,7 @@ from nbchat.providers import gemini as gemini_wire
 from nbchat.providers import openai as openai_wire
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Request
-from nbchat.providers.legal_history import LegalHistory, legal, wire_name
+from nbchat.providers.history_repair import LegalHistory, legal, wire_name
 from nbchat.providers.openai import OpenAIProvider
 from nbchat.providers.wire import WireMessages
 from nbchat.storage.store import SessionStore

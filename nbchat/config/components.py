@@ -8,7 +8,7 @@ from nbchat.compaction.policies import Policy, policy_named
 from nbchat.compaction.summary_entry import LiveVariables
 from nbchat.config.layers import is_locked
 from nbchat.config.settings import TABLE, NbChat
-from nbchat.conversation.namespace import reader
+from nbchat.conversation.live_variables import reader
 from nbchat.providers.base import Provider, SupportsSiblings
 from nbchat.providers.connect import connect, default_model
 from nbchat.providers.tokens import CHARACTERS

@@ -64,7 +64,7 @@ function middleParts() {
     tag("div", "nbc-empty-hint", {}, "Enter to send, Shift+Enter for a new line"),
     tag("div", "nbc-empty-hint", {}, "/ for commands, @ to attach from the notebook"),
   );
-  // Not live: earlier pages and redrawn items are added here, too (see announcing.js).
+  // Not live: earlier pages and redrawn items are added here, too (see screen_reader.js).
   const quiet = { role: "log", "aria-label": "Conversation", "aria-live": "off" };
   const log = tag("div", "nbc-log", quiet);
   const live = tag("div", "nbc-live", { "aria-live": "off" });
