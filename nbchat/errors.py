@@ -2,24 +2,24 @@
 
 NbchatError                   one line: what was seen, and what to do
 ├── ConfigError               a setting that cannot work
-├── AttachmentError           something a message mentions that cannot be sent
+├── AttachmentError           an attachment that cannot be sent
 ├── HistoryError              entries that are not a conversation
 ├── ModelFileError            the embedded model could not be fetched or loaded
 ├── StoreError                the session store could not be opened, read or written
 │   ├── LogNotWritten         no log in `log_folder`; the store is not affected
 │   ├── SessionTaken          another kernel continued the session
 │   └── SessionNotFound       no session with that id
-├── ChatUnreachable           no chat listens in that kernel
-├── CompactionError           a summary that was refused; carries a reason code
+├── ChatUnreachable           no chat can be reached in that kernel
+├── CompactionError           a summary was refused; `reason` is a code
 ├── Stopped                   the user pressed Stop; control flow, not a fault
 └── ProviderError             the model's server failed
-    ├── AuthenticationFailed  401, 403: no key, a wrong key, a key without the right
+    ├── AuthenticationFailed  401, 403: no key, a wrong key, or a key without permission
     ├── RequestRefused        400, 404 and other faults of the request: unknown model
     ├── ContextOverflow       the request is longer than the model's window
     ├── QuotaExhausted        429 for money or plan: waiting does not help
     ├── RateLimited           429: waiting helps
     ├── Overloaded            5xx, 529: waiting helps
-    ├── ConnectionFailed      no server there, reset, timeout
+    ├── ConnectionFailed      no server, lost connection, timeout
     └── ProtocolFault         an answer that breaks the API's rules
 """
 
@@ -33,7 +33,7 @@ class ConfigError(NbchatError):
 
 
 class AttachmentError(NbchatError):
-    """Something a message mentions is missing, refused or too large."""
+    """An attachment of a message is missing, refused or too large."""
 
 
 class HistoryError(NbchatError):
@@ -61,7 +61,7 @@ class SessionNotFound(StoreError):
 
 
 class ChatUnreachable(NbchatError):
-    """No chat listens in a kernel: none was started, or it runs elsewhere."""
+    """No chat can be reached in the kernel: none was started, or it runs elsewhere."""
 
 
 class CompactionError(NbchatError):
@@ -74,7 +74,7 @@ class CompactionError(NbchatError):
 
 
 class Stopped(NbchatError):
-    """The user pressed Stop; what had arrived is kept."""
+    """The user pressed Stop; the partial answer is kept."""
 
 
 class ProviderError(NbchatError):
@@ -117,12 +117,12 @@ class Overloaded(ProviderError):
 
 
 class ConnectionFailed(ProviderError):
-    """No answer arrived: no server there, a lost connection, or a timeout."""
+    """No answer arrived: no server at the address, a lost connection or a timeout."""
 
     is_retryable = True
 
 
 class ProtocolFault(ProviderError):
-    """The answer breaks the API's rules, or ends in the middle."""
+    """The answer breaks the API's rules, or is incomplete."""
 
     is_retryable = True

@@ -518,6 +518,6 @@ class Agent:
 def _check_pin(tokens: int) -> None:
     if tokens > PIN_LIMIT:
         raise NbchatError(
-            f"this text has {tokens:,} tokens, a pin may have {PIN_LIMIT:,}: "
-            "it would be in every request from now on"
+            f"this text has {tokens:,} tokens; a pin may have {PIN_LIMIT:,}, because "
+            "it is sent with every request"
         )

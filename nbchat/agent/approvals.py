@@ -153,7 +153,7 @@ class Approvals:
                 if always:
                     self._always.add(wait.pending.call.tool_name)
             elif self._decisions.get(name) is not is_approved:
-                raise NbchatError(f"no tool call {name!r} waits for an answer")
+                raise NbchatError(f"no tool call {name!r} is waiting for approval")
 
     def _settle(self, wait: _Wait, *, is_approved: bool) -> None:
         wait.is_approved = is_approved

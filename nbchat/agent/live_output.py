@@ -197,7 +197,7 @@ def _compaction_line(event: Event) -> str:
         case CompactionSkipped(reason):
             return f"Compaction skipped: {reason}"
         case CompactionFailed():
-            return f"Compaction failed, the conversation is unchanged: {event.reason}"
+            return f"Compaction failed; the conversation is unchanged: {event.reason}"
         case _:
             return ""
 

@@ -220,7 +220,7 @@ class TurnLock:
         with self._changed:
             if self.is_held:
                 raise NbchatError(
-                    "this chat is answering already; wait for it or stop it"
+                    "this chat is already answering; wait for the answer or stop it"
                 )
             self.is_held = True
         try:

@@ -69,7 +69,7 @@ class Commands:
         name, *argument = line.strip().removeprefix("/").split(maxsplit=1) or [""]
         if name not in self.table:
             known = ", ".join(f"/{each}" for each in self.table)
-            raise ConfigError(f"there is no command /{name}; there are {known}")
+            raise ConfigError(f"unknown command: /{name}. Choose one of: {known}")
         reply = self.table[name][0](agent, "".join(argument), stop)
         return [CommandReplied(reply)] if isinstance(reply, str) else reply
 
@@ -110,7 +110,7 @@ class Commands:
         return {
             "again": (
                 self._again,
-                "[text]  answer the last message again, or another text instead",
+                "[text]  answer the last message again, or send another text instead",
             ),
             "branch": (
                 self._branch,
@@ -121,7 +121,7 @@ class Commands:
             "new": (self._new, "start another session; this one is kept"),
             "sessions": (self._sessions, "list the sessions"),
             "resume": (self._resume, "id  continue a session"),
-            "delete": (self._delete, "id  delete a session for good"),
+            "delete": (self._delete, "id  delete a session permanently"),
         }
 
     def _settings_commands(self) -> dict[str, tuple[Command, str]]:
@@ -147,7 +147,7 @@ class Commands:
     def _sessions(self, _agent: Agent, _argument: str, _stop: Stop) -> str:
         found = self._store.sessions()
         lines = [f"{s.id}  {s.used_at[:16]}  {s.messages:4}  {s.title}" for s in found]
-        return "\n".join(lines) or "there is no session yet"
+        return "\n".join(lines) or "there are no sessions yet"
 
     def _resume(self, agent: Agent, session_id: str, _stop: Stop) -> Reply:
         unsaved = self._save(agent)
@@ -196,8 +196,8 @@ class Commands:
         position, _, text = argument.partition(" ")
         if not position.isdecimal():
             raise NbchatError(
-                "/branch takes the position of one of your messages, which /recall and "
-                f"the history show, and a text; not {position!r}"
+                "/branch takes the position of one of your messages and a text, not "
+                f"{position!r}; /recall and the history show the positions"
             )
         return self.branch(agent, int(position), text, stop=stop)
 
@@ -284,7 +284,7 @@ def _context(agent: Agent, _argument: str, _stop: Stop) -> str:
 def _history_size(session: Session) -> str:
     sent, total = count_messages(session.history), count_messages(session.transcript)
     made = len(session.active_compactions)
-    return f"{sent} messages sent to the model of {total} in all, {made} compactions"
+    return f"{sent} of {total} messages are sent to the model, {made} compactions"
 
 
 def _costs(session: Session) -> dict[str, str]:
@@ -329,7 +329,7 @@ def _plan(agent: Agent, argument: str, _stop: Stop) -> str:
     _, keep = _focus_and_keep(argument)
     plan = agent.engine.plan(agent.session, keep=keep)
     if plan.skip:
-        return f"nothing would be compacted: {plan.skip}"
+        return f"cannot compact now: {plan.skip}"
     transcript = agent.session.transcript
     compacted = count_messages(transcript[plan.start : plan.stop])
     note = f" ({plan.note})" if plan.note else ""
@@ -395,8 +395,8 @@ def _include(agent: Agent, position: str, _stop: Stop) -> Reply:
 def _position(command: str, text: str) -> int:
     if not text.isdecimal():
         raise NbchatError(
-            f"{command} takes the position of a message, which /recall and the history "
-            f"show, not {text!r}"
+            f"{command} takes the position of a message, not {text!r}; /recall and the "
+            "history show the positions"
         )
     return int(text)
 
@@ -438,7 +438,10 @@ CONTEXT_COMMANDS: dict[str, tuple[Command, str]] = {
     "regenerate": (_regenerate, "[focus]  write the summary again"),
     "pin": (_pin, "[text]  list the pinned rules, or pin one; compactions keep them"),
     "unpin": (_unpin, "number  remove a pinned rule"),
-    "exclude": (_exclude, "position  exclude a message from the context; keep it here"),
+    "exclude": (
+        _exclude,
+        "position  exclude a message from the context; nothing is deleted",
+    ),
     "include": (_include, "position  include an excluded message again"),
     "checkpoint": (
         _checkpoint,

@@ -315,7 +315,7 @@ class ChatRunner:
 
     def _refuse_closed(self) -> None:
         if self._is_closed:
-            raise NbchatError("this chat was closed; make a new one to go on")
+            raise NbchatError("this chat was closed; create a new one to continue")
 
     def _wake_thread(self) -> None:
         if self._thread is None:

@@ -81,7 +81,7 @@ class Report:
 
     def _verdict(self) -> list[str]:
         if not self.problems:
-            return ["No problems found: a chat works here."]
+            return ["No problems found."]
         return ["Problems:", *(f"  {line}" for line in self.problems)]
 
 

@@ -35,7 +35,7 @@ from nbchat.storage.export import FORMATS, exported, imported
 from nbchat.storage.recorder import save_session
 from nbchat.storage.store import SessionStore
 
-DESCRIPTION = "A chat in Jupyter notebooks whose conversations are compacted."
+DESCRIPTION = "A chat panel for Jupyter notebooks that compacts long conversations."
 EPILOG = "In a notebook: %load_ext nbchat, then %chat for the chat panel."
 
 NOTEBOOKS = ("ticket_triage", "quickstart", "policies")

@@ -71,11 +71,11 @@ def edit(
     if usable_tokens is not None and size >= usable_tokens:
         raise CompactionError(
             "too-long",
-            f"the summary would have {size:,} tokens, "
-            f"the model's window takes {usable_tokens:,}",
+            f"the summary would have {size:,} tokens; "
+            f"the model's window allows {usable_tokens:,}",
         )
     is_larger = size > before
-    reason = f"with {size:,} tokens larger than the {before:,} it replaces"
+    reason = f"larger than what it replaces: {size:,} instead of {before:,} tokens"
     edited = replace(
         record,
         summary=entry.content,
@@ -139,15 +139,15 @@ def exclude(session: Session, index: int, policy: Policy) -> Compaction:
     Raises NbchatError for what the model does not see anyway, and for calls.
     """
     if not 0 <= index < len(session.transcript):
-        raise NbchatError(f"there is no message {index}; /recall shows the numbers")
+        raise NbchatError(f"there is no message {index}; /recall shows the positions")
     if not session.transcript[index].can_be_excluded:
         raise NbchatError(
-            f"message {index} is a tool call or thinking; exclude the call's result, "
-            "or the answer, whose thinking is excluded with it"
+            f"message {index} is a tool call or thinking, which cannot be excluded "
+            "alone; exclude the call's result or the answer"
         )
     _check_visible(session, index)
     if index in session.excluded:
-        raise NbchatError(f"message {index} is excluded already")
+        raise NbchatError(f"message {index} is already excluded")
     indices = sorted([index, *_thinking(session.transcript, index)])
     pruning = Pruning(tuple((each, EXCLUDED_TEXT) for each in indices))
     record = record_of(session, pruning, policy, trigger=EXCLUDED)
@@ -232,6 +232,6 @@ def _is_signature(transcript: Sequence[Entry], index: int) -> bool:
 def _check_visible(session: Session, index: int) -> None:
     if session.compaction is not None and index < session.compaction.stop:
         raise NbchatError(
-            f"message {index} is compacted: the model sees the summary instead, "
-            "which /edit changes and /undo removes"
+            f"message {index} is compacted: the model sees the summary instead; "
+            "change it with /edit or remove it with /undo"
         )

@@ -264,7 +264,9 @@ class _Frame:
             kept, asked = map(
                 count_messages, (self.history[cut:], self.history[wanted:])
             )
-            yield f"only {kept} of {asked} newest messages kept; more do not fit"
+            yield (
+                f"only {kept} of the {asked} newest messages are kept; more do not fit"
+            )
         stays = self.tokens_before - self.sizes[cut]
         if self.goal_tokens is not None and stays + SHORTEST_SUMMARY > self.goal_tokens:
             yield (
@@ -284,8 +286,8 @@ def _hint(policy: Policy, trigger: str) -> str:
     if not kept:
         return ""
     return (
-        f": {policy.name!r} keeps the newest {kept:,} {policy.keep_unit} "
-        "(/compact keep=0 compacts them, too)"
+        f": policy {policy.name!r} keeps the newest {kept:,} {policy.keep_unit} "
+        "(/compact keep=0 compacts them too)"
     )
 
 

@@ -114,7 +114,7 @@ class Policy:
                 )
         if not 0 <= self.margin_share < self.window_share:
             self._refuse(
-                f"margin_share {self.margin_share} uses up "
+                f"margin_share {self.margin_share} is not below "
                 f"window_share {self.window_share}"
             )
         for name in ("keep", "keep_by_hand", "least_tokens", "bullets"):

@@ -77,7 +77,7 @@ def build_engine(
     policy = policy_of(config)
     if config.context_token_threshold is not None and policy.meter != "cumulative":
         logger.warning(
-            "context_token_threshold is not used: policy %r goes by the %s",
+            "context_token_threshold has no effect: the meter of policy %r is %s",
             policy.name,
             policy.meter,
         )

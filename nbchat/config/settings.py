@@ -84,7 +84,7 @@ class NbChat(Configurable):
         min=0,
         max=1,
         help="Share of the window, from 0 to 1, at which the conversation is "
-        "compacted whatever the threshold says.",
+        "compacted regardless of the threshold.",
     ).tag(config=True, scope="model", apply="policy.window_share")
     target_share = Float(
         None,
@@ -142,7 +142,7 @@ class NbChat(Configurable):
         get_args(Style),
         None,
         allow_none=True,
-        help="What the summary concentrates on.",
+        help="What the summary focuses on.",
     ).tag(config=True, scope="model", apply="policy.style")
     summary_detail = Enum(
         get_args(Detail),
@@ -288,7 +288,7 @@ class Setting:
                 return f"Use a whole number{limits}"
             case "float":
                 return f"Use a number{limits}"
-        return "Use a text"
+        return "Use text"
 
 
 def _row(name: str, trait: TraitType[Any, Any]) -> Setting:

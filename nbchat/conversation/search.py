@@ -76,7 +76,7 @@ class SearchResult:
             shown.append(excerpt)
         missing = self.missing + len(self.entries) - len(shown)
         if missing:
-            shown.append(f"[{missing:,} more entries match; more words find fewer]")
+            shown.append(f"[{missing:,} more messages match; add words to find fewer]")
         return "\n\n".join(shown) or "nothing was found"
 
     def _excerpt(self, index: int, entry: Entry, limit: int, count: Count) -> str:

@@ -35,8 +35,8 @@ TITLE_LENGTH = 60
 SHOWN_LENGTH = 60
 """Characters of an invalid entry that an error shows."""
 
-CHANGED = "the entries it covers were changed"
-NEVER_ENDED = "the kernel ended while it ran"
+CHANGED = "the messages it covers were changed"
+NEVER_ENDED = "the kernel stopped while it ran"
 """Reasons why a loaded compaction is not active."""
 
 
@@ -295,7 +295,7 @@ class Session:
         entries = self.transcript[position : position + 1] if position >= 0 else []
         if not any(entry.is_prompt for entry in entries):
             raise NbchatError(
-                f"there is no message of yours at {position}; "
+                f"position {position} is not one of your messages; "
                 f"the last one is at {self.last_prompt}"
             )
         stop = position if stop is None else stop
@@ -311,7 +311,7 @@ class Session:
         """The index of the last prompt; raises NbchatError before the first one."""
         found = last_prompt(self.transcript)
         if found is None:
-            raise NbchatError("there is no message yet")
+            raise NbchatError("there are no messages yet")
         return found
 
     def pin(self, text: str) -> None:

@@ -98,12 +98,12 @@ class KernelChat:
     def _announce(self, pending: tuple[PendingCall, ...]) -> None:
         """Print which calls wait for approval, and where it can be given."""
         where = (
-            "answer in the chat panel, or interrupt the kernel"
+            "answer in the chat panel or interrupt the kernel"
             if self._panel is not None
-            else "there is no panel to answer in; interrupt the kernel and run %chat"
+            else "no chat panel is open; interrupt the kernel and run %chat"
         )
         for each in pending:
-            print(f"{each.call.tool_name} waits for approval: {where}", flush=True)
+            print(f"{each.call.tool_name} is waiting for approval: {where}", flush=True)
 
     def _attachments(self, text: str) -> Iterator[Entry]:
         """Load what a message mentions, and print what is attached."""

@@ -257,9 +257,11 @@ def _connection_error(error: Exception, endpoint: Endpoint) -> ConnectionFailed:
                 "check base_url"
             )
         case httpx2.TimeoutException():
-            return ConnectionFailed(f"{endpoint.kind} is silent; try again")
+            return ConnectionFailed(
+                f"{endpoint.kind} sent no answer in time; try again"
+            )
         case _:
             seen = endpoint.shown(f"{type(cause).__name__}: {cause}")
             return ConnectionFailed(
-                f"the connection to {endpoint.kind} broke; try again ({seen})"
+                f"the connection to {endpoint.kind} was lost; try again ({seen})"
             )

@@ -146,7 +146,7 @@ def notice_text(event: Notice) -> str:
         case SavingFailed(reason, is_log=True):
             text = f"The log of this chat was not written: {reason}"
         case SavingFailed(reason):
-            text = f"Not saved, the chat continues in memory: {reason}"
+            text = f"Not saved; the chat continues in memory: {reason}"
         case TurnFailed(message):
             text = message
         case _:
@@ -161,7 +161,9 @@ def progress_text(event: CompactionProgress) -> str:
 
 def _details(compaction: Compaction) -> str:
     """The line of a banner that shows when it is open: origin, cost, author, notes."""
-    author = "summary by you" if compaction.revision == "edited" else compaction.model
+    author = (
+        "summary edited by you" if compaction.revision == "edited" else compaction.model
+    )
     origin = [
         f"policy {compaction.policy}",
         f"trigger {compaction.trigger}",
@@ -233,7 +235,7 @@ def _compaction_notice_text(event: CompactionNotice) -> str:
             text = f"Compaction skipped: {reason}"
         case CompactionFailed(compaction):
             reason = compaction.reason
-            text = f"Compaction failed, the conversation is unchanged: {reason}"
+            text = f"Compaction failed; the conversation is unchanged: {reason}"
         case CompactionUndone(compaction):
             text = _undone_text(compaction)
         case CompactionChanged(compaction, change):

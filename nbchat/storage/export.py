@@ -71,7 +71,8 @@ def imported(text: str) -> Session:
         version = found["nbchat"]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise HistoryError(
-            "this is no exported session; use a json or ipynb file of nbchat export"
+            "this is not an exported session; "
+            "use a json or ipynb file from nbchat export"
         ) from error
     if version != VERSION:
         raise HistoryError(
@@ -222,7 +223,7 @@ def _usages(pairs: Iterable[Any], length: int) -> list[tuple[int, Usage]]:
     usages = [(_typed(at, int), _usage(figures)) for at, figures in pairs]
     lengths = [0, *(at for at, _ in usages), length + 1]
     if any(before >= after for before, after in pairwise(lengths)):
-        raise ValueError("the usages do not match the entries")
+        raise ValueError("the usage records do not match the messages")
     return usages
 
 

@@ -105,7 +105,7 @@ def database_url(url: str) -> sa.URL:
     credentials = url.partition("://")[2].partition(":")[2]
     if found is None or (found.password is not None and credentials.count("@") > 1):
         raise StoreError(
-            "the session store failed: store_url is no valid database URL such as "
+            "the session store failed: store_url is not a valid database URL such as "
             "postgresql+psycopg://user:password@host:5432/chats; in a password write "
             "@ as %40, : as %3A and / as %2F"
         ) from None

@@ -481,7 +481,7 @@ def test_a_tool_that_asks_for_a_compaction_gets_an_error_and_no_deadlock():
 
     agent = agent_with(calls("tidy_up"), says("I could not."), tools=[tidy_up])
     assert agent.ask("Tidy up.") == "I could not."
-    assert "answering already" in agent.session.history[2].content
+    assert "already answering" in agent.session.history[2].content
 
 
 def test_attachments_are_added_before_the_message():

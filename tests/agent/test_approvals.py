@@ -154,11 +154,11 @@ def test_an_answer_to_a_call_that_does_not_wait_is_refused(chat):
     one = chat(calls("refund", order="W1"), says("ok"))
     one.worker.submit("refund it")
     call = one.await_call()
-    with pytest.raises(NbchatError, match="no tool call 'other' waits"):
+    with pytest.raises(NbchatError, match="no tool call 'other' is waiting"):
         one.approvals.approve("other")
     one.approvals.deny(call.tool_id)
     assert one.worker.wait(10)
-    with pytest.raises(NbchatError, match="waits for an answer"):
+    with pytest.raises(NbchatError, match="is waiting for approval"):
         one.approvals.approve(call.tool_id)
 
 
@@ -188,7 +188,7 @@ def test_a_message_that_is_refused_leaves_the_stop_to_the_turn_that_runs(chat):
     )
     turn.start()
     one.await_call()
-    with pytest.raises(NbchatError, match="answering already"):
+    with pytest.raises(NbchatError, match="already answering"):
         one.agent.ask("hello")
     stop.set()
     one.approvals.wake()

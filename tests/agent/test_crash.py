@@ -316,7 +316,7 @@ def test_a_compaction_without_an_end_is_loaded_as_failed(store):
     assert isinstance(next(events), CompactionStarted)
     loaded = reloaded(store, agent)
     assert [record.status for record in loaded.compactions] == ["failed"]
-    assert loaded.compactions[0].reason == "the kernel ended while it ran"
+    assert loaded.compactions[0].reason == "the kernel stopped while it ran"
     assert loaded.history == loaded.transcript
     assert isinstance(list(events)[-1], Compacted)
     assert [c.status for c in reloaded(store, agent).compactions] == ["done"]

@@ -200,7 +200,9 @@ def test_a_call_of_a_chat_cell_is_approved_in_the_panel(
     expect(panel.locator(".nbc-model")).not_to_be_empty()
     notebook.start(1)
     cell = notebook.outputs(1)
-    expect(cell).to_contain_text("refund waits for approval: answer in the chat panel")
+    expect(cell).to_contain_text(
+        "refund is waiting for approval: answer in the chat panel"
+    )
     decision(panel, "Approve").click()
     notebook.join()
     expect(cell).to_contain_text("Done.")

@@ -158,7 +158,7 @@ def test_a_small_conversation_is_warned_about_and_a_failure_can_be_retried(
     dialog.get_by_role("button", name="Cancel").click()
     ask(panel, "Hello.")
     dialog = open_dialog(panel)
-    expect(dialog).to_contain_text("tokens would be summarized")
+    expect(dialog).to_contain_text("tokens would be compacted")
     screenshot("warning")
     dialog.get_by_role("button", name="Compact").click()
     failed = panel.locator(".nbc-banner[data-state=failed]")

@@ -68,7 +68,9 @@ def test_help_lines_has_one_line_per_command(commands):
 
 
 def test_an_unknown_command_lists_the_known_ones(commands):
-    with pytest.raises(ConfigError, match="no command /compackt; there are /help"):
+    with pytest.raises(
+        ConfigError, match=r"unknown command: /compackt\. Choose one of: /help"
+    ):
         commands(agent_for(commands), "/compackt")
 
 
@@ -83,7 +85,7 @@ def test_compact_and_undo_run_as_their_events_are_read(commands):
 def test_a_plan_says_what_a_compaction_would_do_and_does_nothing(commands):
     agent = agent_for(commands, says(STORY))
     assert replied(commands(agent, "/plan")) == (
-        "nothing would be compacted: nothing new to compact"
+        "cannot compact now: nothing new to compact"
     )
     agent.ask("first")
     text = replied(commands(agent, "/plan"))
@@ -162,7 +164,7 @@ def test_pins_are_listed_added_and_removed(commands):
         ("/unpin 0", "there is no pin 0; the number of pins is 1"),
         ("/unpin 2", "there is no pin 2; the number of pins is 1"),
         ("/pin one", "already pinned as number 1"),
-        ("/pin " + "word " * 3_000, r"has 3,00\d tokens, a pin may have 2,000"),
+        ("/pin " + "word " * 3_000, r"has 3,00\d tokens; a pin may have 2,000"),
     ],
 )
 def test_an_invalid_pin_is_refused_with_the_numbers(commands, line, said):
@@ -187,7 +189,7 @@ def test_context_shows_the_state_of_the_last_compaction(commands, tmp_path):
     commands(agent, f"/resume {agent.session.session_id}")
     text = replied(commands(agent, "/context"))
     assert "last compaction  Compaction undone: " in text
-    assert "(the entries it covers were changed)" in text
+    assert "(the messages it covers were changed)" in text
 
 
 def test_context_shows_the_tokens_used_by_each_model(commands):
@@ -209,7 +211,7 @@ def test_context_shows_its_size_and_when_it_is_compacted(commands):
     agent.ask("first")
     text = replied(commands(agent, "/context"))
     assert "500 input tokens of 75,000" in text
-    assert "2 messages sent to the model of 2 in all" in text
+    assert "2 of 2 messages are sent to the model" in text
     assert "would leave about" in text
 
 
@@ -305,7 +307,9 @@ def test_a_running_turn_keeps_its_session_and_model(commands, line):
     old, provider = agent.session, agent.provider
     turn = agent.run("second")
     next(turn)
-    with pytest.raises(NbchatError, match="answering already; wait for it or stop it"):
+    with pytest.raises(
+        NbchatError, match="already answering; wait for the answer or stop it"
+    ):
         list(commands(agent, line.format(old.session_id)))
     list(turn)
     assert (agent.session, agent.provider) == (old, provider)
@@ -426,8 +430,11 @@ def test_a_branch_from_before_a_compaction_has_the_original_messages(commands):
     ("line", "said"),
     [
         ("/branch", "/branch takes the position of one of your messages"),
-        ("/branch 1 text", "there is no message of yours at 1; the last one is at"),
-        ("/branch 99", "there is no message of yours at 99"),
+        (
+            "/branch 1 text",
+            "position 1 is not one of your messages; the last one is at",
+        ),
+        ("/branch 99", "position 99 is not one of your messages"),
         ("/branch -1", "not '-1'"),
     ],
 )
@@ -438,7 +445,7 @@ def test_an_invalid_position_changes_nothing(commands, line, said):
     with pytest.raises(NbchatError, match=said):
         commands(agent, line)
     assert agent.session is before
-    with pytest.raises(NbchatError, match="there is no message yet"):
+    with pytest.raises(NbchatError, match="there are no messages yet"):
         commands(agent_for(commands), "/again")
 
 

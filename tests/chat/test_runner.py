@@ -312,7 +312,7 @@ def test_a_command_may_reply_nothing(start: Start) -> None:
 
 
 def refuses(_agent: Agent, line: str, stop: threading.Event) -> list[ChatEvent]:
-    raise ConfigError(f"there is no command {line}")
+    raise ConfigError(f"unknown command: {line}")
 
 
 def test_a_refused_command_is_returned(start: Start) -> None:
@@ -320,7 +320,7 @@ def test_a_refused_command_is_returned(start: Start) -> None:
     runner.submit("/compct all of it")
     runner.submit("hi")
     assert runner.wait(10)
-    refusal = TurnFailed("there is no command /compct all of it")
+    refusal = TurnFailed("unknown command: /compct all of it")
     assert recorder.all(TurnFailed) == [refusal]
     assert recorder.all(MessagesReturned) == [MessagesReturned(("/compct all of it",))]
     assert said(recorder, "user") == ["hi"]
@@ -463,7 +463,7 @@ def test_a_message_is_returned_if_a_cell_runs_the_agent_first(
     runner.submit("from the panel", slow)
     assert runner.wait(10)
     (failed,) = recorder.all(TurnFailed)
-    assert "answering already" in failed.message  # type: ignore[union-attr]
+    assert "already answering" in failed.message  # type: ignore[union-attr]
     assert recorder.all(MessagesReturned) == [MessagesReturned(("from the panel",))]
     list(turn)
     assert runner.agent.session.last_answer == "one"
@@ -513,7 +513,7 @@ def test_a_cell_is_refused_while_a_message_is_answered_and_disturbs_nothing(
     runner, recorder = start(says("a b c", delay_seconds=0.05))
     runner.submit("from the panel")
     recorder.await_event(TextDelta)
-    with pytest.raises(NbchatError, match="answering already"):
+    with pytest.raises(NbchatError, match="already answering"):
         list(runner.run_message("from a cell"))
     assert runner.wait(10)
     assert recorder.all(TurnStarted) == [TurnStarted("from the panel")]
@@ -530,7 +530,7 @@ def test_the_reply_and_the_errors_of_a_cells_command_are_for_the_cell_alone(
     assert list(runner.run_command("help")) == [CommandReplied("help")]
     assert recorder.all(CommandReplied) == []
     runner, recorder = start(commands=refuses)
-    with pytest.raises(ConfigError, match="no command bogus"):
+    with pytest.raises(ConfigError, match="unknown command: bogus"):
         list(runner.run_command("bogus"))
     assert recorder.all(TurnFailed) + recorder.all(MessagesReturned) == []
 

@@ -176,7 +176,7 @@ def test_a_password_with_an_unescaped_at_is_not_shown_in_part(place):
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("nonsense", "no valid database URL"),
+        ("nonsense", "not a valid database URL"),
         ("postgresql+nodriver://127.0.0.1/chats", "NoSuchModuleError|load plugin"),
         ("mysql://127.0.0.1/chats", "No module named 'MySQLdb'"),
     ],

@@ -149,7 +149,7 @@ def test_an_export_without_a_file_is_printed(tmp_path, capsysbinary):
         (["export", "s1", "--to", "md", "--output", "/dev/null/x"], "cannot write"),
         (["import", "no-such-file.json"], "cannot read no-such-file.json: No such"),
         (["import", "binary.json"], "cannot read binary.json: it is not UTF-8"),
-        (["import", "other.json"], "this is no exported session"),
+        (["import", "other.json"], "this is not an exported session"),
         (["import", "empty.json"], "a session without messages"),
     ],
 )

@@ -258,8 +258,8 @@ def test_an_edit_larger_than_what_it_replaces_is_allowed_and_says_so(store):
     agent = chained(store)
     event = list(agent.edit_compaction("word " * 1_000))[-1]
     assert isinstance(event, CompactionChanged)
-    assert event.compaction.reason.startswith("with 1,0")
-    assert "larger than the" in event.compaction.reason
+    assert event.compaction.reason.startswith("larger than what it replaces: 1,0")
+    assert "larger than what it replaces" in event.compaction.reason
     assert event.compaction.tokens_after > 1_000
 
 
@@ -523,7 +523,7 @@ def test_a_changed_entry_puts_every_summary_that_covers_it_out_of_force():
         assert [record.stop for record in loaded.active_compactions] == in_force
         gone = loaded.compactions[len(in_force) :]
         assert {record.reason for record in gone} <= {
-            "the entries it covers were changed"
+            "the messages it covers were changed"
         }
     shorter = Session(said[:5], compactions=records)
     assert [record.stop for record in shorter.active_compactions] == [2, 4]

@@ -217,7 +217,7 @@ def test_a_pruning_leaves_it_out_and_points_at_nothing_that_is_out():
         (9, "there is no message 9"),
         (-1, "there is no message -1"),
         (1, "a tool call or thinking"),
-        (0, "is excluded already"),
+        (0, "is already excluded"),
     ],
 )
 def test_what_cannot_be_excluded_is_refused_with_the_reason(place, said):

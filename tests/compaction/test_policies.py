@@ -63,7 +63,7 @@ def kept(policy: Policy, session: Session, **options) -> list[str]:
             lambda: Policy("x", window_share=75),
             "window_share must be between 0 and 1, not 75",
         ),
-        (lambda: Policy("x", margin_share=0.9), "margin_share 0.9 uses up"),
+        (lambda: Policy("x", margin_share=0.9), "margin_share 0.9 is not below"),
         (lambda: Policy("x", keep_by_hand=-1), "keep_by_hand -1 is negative"),
         (lambda: Policy("x", bullets=-1), "bullets -1 is negative"),
     ],
@@ -76,7 +76,7 @@ def test_what_cannot_work_is_refused_when_it_is_made(make, said):
 
 def test_a_retention_above_the_window_is_refused_with_the_numbers():
     policy = replace(PRESETS["token-window"], keep=9_000)
-    with pytest.raises(ConfigError, match=r"keeps 9,000 tokens .* compacts m at 5,"):
+    with pytest.raises(ConfigError, match=r"keeps 9,000 tokens .* compacts at 5,"):
         CompactionEngine(policy=policy, info=ModelInfo("m", window=8_000))
 
 
@@ -170,7 +170,7 @@ def test_less_is_kept_where_it_would_not_fit_and_the_record_warns():
     assert plan.tokens_after <= engine.tracker.limits.guard
     assert plan.note.startswith("only ")
     record = finished(engine.compact(session, ScriptedProvider(GOOD), plan))
-    assert "newest messages kept" in record.note
+    assert "newest messages are kept" in record.note
 
 
 def test_a_summary_that_leaves_the_context_too_full_is_asked_for_shorter():

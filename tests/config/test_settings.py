@@ -63,7 +63,7 @@ def test_the_readme_lists_exactly_the_table(capsys):
         ({"target_share": 2.0}, "target_share: 2.0. Use a number from 0 to 1"),
         ({"automatic": "x"}, "automatic: 'x'. Choose one of: true, false"),
         ({"policy": "tird"}, "policy: 'tird'. Choose one of: single-summary, tiered, "),
-        ({"model": 5}, "model: 5. Use a text"),
+        ({"model": 5}, "model: 5. Use text"),
         ({"modell": "x"}, "unknown setting: modell. Choose one of: model, base_url, "),
     ],
 )

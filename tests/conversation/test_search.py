@@ -84,7 +84,7 @@ def test_what_is_brought_back_is_bounded_and_what_is_not_is_counted():
     text = found.text()
     assert TokenCounter().count(text) <= BUDGET_TOKENS * 1.1
     shown = text.count("] user:")
-    assert text.endswith(f"[{50 - shown} more entries match; more words find fewer]")
+    assert text.endswith(f"[{50 - shown} more messages match; add words to find fewer]")
 
 
 def test_a_long_entry_is_read_on_where_the_note_says():

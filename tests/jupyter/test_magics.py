@@ -222,7 +222,7 @@ def test_a_cells_call_waits_in_the_panel_whenever_approvals_were_set(shell):
 
 @pytest.mark.parametrize(
     ("has_panel", "where"),
-    [(True, "answer in the chat panel"), (False, "there is no panel to answer in")],
+    [(True, "answer in the chat panel"), (False, "no chat panel is open")],
 )
 def test_a_cell_says_which_call_waits_and_where(shell, capsys, has_panel, where):
     if has_panel:
@@ -233,7 +233,7 @@ def test_a_cell_says_which_call_waits_and_where(shell, capsys, has_panel, where)
         listener=lambda waiting: waiting and agent.approve.deny(waiting[0].tool_id)
     )
     shell.run_cell_magic("chat", "", "Refund W1")
-    assert f"refund waits for approval: {where}" in capsys.readouterr().out
+    assert f"refund is waiting for approval: {where}" in capsys.readouterr().out
 
 
 def test_the_panel_streams_a_cells_turn_and_its_stop_ends_it(shell, capsys):
@@ -275,7 +275,7 @@ def test_an_interrupted_cell_leaves_what_had_arrived_in_the_panel(shell, capsys)
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("/bogus", "no command /bogus"),
+        ("/bogus", "unknown command: /bogus"),
         ("/resume nope", "no session 'nope'"),
         ("/model gpt-5", "unknown provider in model"),
         ("/threshold 1", "alone"),
@@ -336,7 +336,7 @@ def test_a_cell_leaves_the_stop_of_the_panels_turn_alone(shell, cell):
     if cell is None:
         shell.run_line_magic("chat", "/help")
     else:
-        with pytest.raises(UsageError, match="answering already"):
+        with pytest.raises(UsageError, match="already answering"):
             shell.run_cell_magic("chat", "", cell)
     gate.set()
     assert asked.wait(10)

@@ -214,7 +214,7 @@ def test_a_tool_call_is_approved_while_a_cell_runs(kernel):
         "nbchat/approve", {"kernel_id": kernel.id, "call_id": "call_9"}
     )
     assert unknown.status == 404
-    assert unknown.json == {"message": "no tool call 'call_9' waits for an answer"}
+    assert unknown.json == {"message": "no tool call 'call_9' is waiting for approval"}
     body = {"kernel_id": kernel.id, "call_id": "call_1_0"}
     assert kernel.server.ask("nbchat/approve", body).status == 200
     assert "['W1 refunded']" in kernel.join(cell)

@@ -168,7 +168,7 @@ def test_an_edited_summary_says_who_wrote_it() -> None:
         "c", 0, 2, "S", 900, 90, model="m:x", revision="edited", messages=2
     )
     assert compaction_text(record).startswith("Compaction occurred, edited: 2 messages")
-    assert "summary by you" in compaction_html(record)
+    assert "summary edited by you" in compaction_html(record)
     undone = Compaction("c", 0, 2, "S", status="undone", revision="edited")
     assert compaction_text(undone).startswith("Compaction undone: ")
 
@@ -223,12 +223,12 @@ def test_notices_are_sentences() -> None:
     assert [notice_text(event) for event in notices("why")] == [
         "Compacting: 1 message, 10 tokens …",
         "Compaction skipped: why",
-        "Compaction failed, the conversation is unchanged: why",
+        "Compaction failed; the conversation is unchanged: why",
         "Compaction undone: the model sees the original 1 message again",
         "Summary edited: 0 → 0 tokens (why)",
         "Branched from session why; /resume why reopens it",
         "Pins changed: 1 rule pinned",
-        "Not saved, the chat continues in memory: why",
+        "Not saved; the chat continues in memory: why",
         "why",
     ]
 

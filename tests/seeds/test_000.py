@@ -641,7 +641,7 @@ def test_7_3_fewer_than_ten_stay_where_ten_would_not_fit_and_it_is_said():
     record = compact(engine, session, says(SUMMARY))
     assert record.tokens_after < GUARD
     assert len(session.history) - 1 < 2 * KEPT
-    assert "newest messages kept; more do not fit" in compaction_text(record)
+    assert "newest messages are kept; more do not fit" in compaction_text(record)
 
 
 def test_7_3_the_percentage_can_be_set():

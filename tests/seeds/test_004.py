@@ -1104,7 +1104,9 @@ def test_fr_5_3_1_fewer_messages_stay_where_they_would_not_fit():
     assert roomy.session.compaction.note == ""
     assert contents(roomy.session.history[1:4]) == [text(300)] * 3
     list(narrow.run("And?"))
-    assert "newest messages kept; more do not fit" in (narrow.session.compaction.note)
+    assert "newest messages are kept; more do not fit" in (
+        narrow.session.compaction.note
+    )
     assert contents(narrow.session.history).count(text(300)) < 3
     assert narrow.engine.tracker.context_tokens(narrow.session) < GUARD
 

@@ -182,7 +182,7 @@ def test_compactions_are_inactive_from_the_changed_entry_on_and_say_why(
     assert again.compaction.stop == 2
     assert [e.content for e in again.history[1:4]] == ["second", "x", "third"]
     reasons = [each.reason for each in again.finished_compactions]
-    assert reasons == ["", *["the entries it covers were changed"] * 2]
+    assert reasons == ["", *["the messages it covers were changed"] * 2]
     with sqlite3.connect(tmp_path / "sessions.db") as database:
         database.execute("DELETE FROM chat_messages WHERE position = 0")
     database.close()
@@ -477,7 +477,7 @@ def test_an_invalid_url_is_reported_without_any_part_of_it(url):
     (reason,) = faults(agent.run("hello"))
     assert "in a password write @ as %40" in reason
     assert agent.session.last_answer == "hi"
-    with pytest.raises(StoreError, match="no valid database URL") as refused:
+    with pytest.raises(StoreError, match="not a valid database URL") as refused:
         _ = store.location
     for shown in (reason, repr(store), str(refused.value)):
         assert "tiger" not in shown

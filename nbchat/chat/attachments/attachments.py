@@ -137,7 +137,7 @@ def _checked(name: str, value: object) -> object:
     """The value; raises AttachmentError if its name suggests a secret."""
     if is_secret_name(name):
         raise AttachmentError(
-            f"@{name} was not attached: a variable of this name may hold a secret"
+            f"@{name} was not attached: a variable with this name may hold a secret"
         )
     return value
 

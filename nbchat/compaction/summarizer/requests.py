@@ -287,7 +287,7 @@ def _checked(conversation_tokens: int, sizes: Sizes) -> int:
     if conversation_tokens < LEAST_CONVERSATION:
         raise CompactionError(
             "no-space",
-            f"the window of {sizes.info.window or 0:,} tokens is too small for a "
-            "conversation beside the summary prompt; use another summary_model",
+            f"the window of {sizes.info.window or 0:,} tokens is too small for the "
+            "summary prompt and a conversation; use another summary_model",
         )
     return conversation_tokens

@@ -232,7 +232,7 @@ class _Run:
     def summarize_with(self, model: SummaryModel) -> EntryRun:
         """The entry by one model, in one shape or another; raises why it failed."""
         self._refusals_left = model.refusals
-        failure = NbchatError("there was no shape to ask in")
+        failure = NbchatError("no summary request was possible")
         for shape in model.shapes:
             if shape == "shared" and self._shared_request(model) is None:
                 continue
@@ -264,7 +264,9 @@ class _Run:
         while True:
             request = self._shared_request(model, self._refusal)
             if request is None:
-                raise self._refusal or CompactionError("no-space", "it does not fit")
+                raise self._refusal or CompactionError(
+                    "no-space", "the request does not fit"
+                )
             reply = yield from self._reply(model, request)
             try:
                 entry = self._final(reply)
@@ -380,7 +382,7 @@ class _Run:
 def _note(parts: int, omitted: int) -> str:
     """What was unusual, in one line; empty when nothing was."""
     split = f"summarized in {parts} parts" if parts > 1 else ""
-    cut = f"about {omitted:,} characters of long texts left out" if omitted else ""
+    cut = f"about {omitted:,} characters of long texts omitted" if omitted else ""
     return ", ".join(filter(None, (split, cut)))
 
 

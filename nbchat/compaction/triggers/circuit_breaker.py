@@ -123,7 +123,7 @@ class CircuitBreaker:
         if limit is not None:
             goal = f"not below the {LIMIT_NAMES[trigger]} of {limit:,}"
             if fixed_tokens >= limit:
-                return f"{fixed}, {goal}, and no compaction removes them; {UNTIL}"
+                return f"{fixed}, {goal}; no compaction removes them; {UNTIL}"
         if self._unhelpful[trigger] >= MAX_FAILURES:
             left = f"two compactions in a row left {kept_tokens:,} tokens, {goal}"
             return f"{left} ({fixed}); {UNTIL}"

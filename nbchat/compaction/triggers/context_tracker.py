@@ -47,8 +47,8 @@ CAUTION = 1.3
 """Factor for new text that the provider was asked to count and could not."""
 
 WINDOW_UNKNOWN = (
-    "the model's window is not known, so only a request refused as too long is "
-    "compacted; set the window (/set window 128000)"
+    "the model's window is not known, so the conversation is compacted only after a "
+    "request is refused as too long; set the window (/set window 128000)"
 )
 
 AUTOMATIC = ("cumulative", "auto", "window")
@@ -299,7 +299,7 @@ class ContextTracker:
         if trigger == "manual":
             return ""
         if self.policy.meter == "off":
-            return f"the policy {self.policy.name!r} compacts only by hand"
+            return f"the policy {self.policy.name!r} compacts only on request"
         if trigger == "overflow":
             return ""
         return self._breaker.reason_to_stop(

@@ -97,7 +97,7 @@ class Limits:
         if policy.keep >= guard:
             raise ConfigError(
                 f"policy {policy.name!r} keeps {policy.keep:,} tokens word for word, "
-                f"but compacts {self.info.name} at {guard:,}; keep fewer"
+                f"but compacts at {guard:,} tokens with {self.info.name}; keep fewer"
             )
 
 
@@ -236,7 +236,7 @@ def decide(readings: Readings) -> Decision:
     meters = (_cumulative(readings), _auto(readings), _window(readings))
     on = [each for each in meters if each is not None]
     due = [each for each in on if each and each.trigger not in readings.paused]
-    state = "; ".join(each.reason for each in on) or "no meter is on"
+    state = "; ".join(each.reason for each in on) or "no trigger is active"
     return due[0] if due else Decision("", state)
 
 

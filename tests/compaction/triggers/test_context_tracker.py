@@ -313,7 +313,7 @@ def test_off_means_off_on_overflow_too_and_by_hand_it_still_works():
     assert len(provider.requests) == 4
     assert agent.session.compactions == []
     (skipped,) = of(CompactionSkipped, events)
-    assert skipped.reason == "the policy 'off' compacts only by hand"
+    assert skipped.reason == "the policy 'off' compacts only on request"
     assert of(Compacted, list(agent.compact())) != []
 
 

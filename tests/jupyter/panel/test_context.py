@@ -104,7 +104,7 @@ def test_an_overfull_window_has_no_free_tokens():
     answer = told(agent)
     assert (answer["free"], answer["reserve"]) == (0, 100_000 - answer["total"])
     assert answer["limit"] is None
-    assert "only by hand" in answer["outlook"]
+    assert "only on request" in answer["outlook"]
 
 
 def test_an_unknown_window_has_no_figures():

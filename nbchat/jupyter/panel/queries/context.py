@@ -117,6 +117,6 @@ def _warning(plan: Plan, *, least_tokens: int) -> str:
     if plan.skip or plan.tokens_covered >= least_tokens:
         return ""
     return (
-        f"Only {plan.tokens_covered:,} tokens would be summarized. The summary may be "
+        f"Only {plan.tokens_covered:,} tokens would be compacted. The summary may be "
         "as long as that, so this may fail or save nothing."
     )

@@ -94,7 +94,9 @@ def message_text(session: Session, position: int) -> dict[str, Any]:
     try:
         entries[0].content.encode()
     except UnicodeEncodeError:
-        raise NbchatError("this text has characters that a page cannot show") from None
+        raise NbchatError(
+            "this text contains characters that the panel cannot show"
+        ) from None
     return {"type": "message_text", "text": entries[0].content}
 
 

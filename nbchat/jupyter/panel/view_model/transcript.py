@@ -41,8 +41,8 @@ from nbchat.rendering.markdown import displayable, markdown_html
 
 STOP_NOTES: dict[StopReason, str] = {
     "max_tokens": "The answer was cut at the model's output limit.",
-    "max_steps": "Stopped: the turn reached its limit of steps.",
-    "refusal": "The model declined to answer.",
+    "max_steps": "Stopped at the limit of model requests (max_steps).",
+    "refusal": "The model refused to answer.",
 }
 
 # A blank line ends a block, unless a list, quote or indented part goes on after it.
