@@ -744,8 +744,12 @@ FAULTS: dict[str, Fault] = {
     ),
     "200 with another JSON": (answer({"a": 1}), ProtocolFault, '{"a": 1}'),
     "200 empty": (Response(), ProtocolFault, "broke off; try again"),
-    "reset before headers": (Response(ending="drop"), ConnectionFailed, "broke"),
-    "silence before headers": (Response(ending="silence"), ConnectionFailed, "silent"),
+    "reset before headers": (Response(ending="drop"), ConnectionFailed, "was lost"),
+    "silence before headers": (
+        Response(ending="silence"),
+        ConnectionFailed,
+        "no answer in time",
+    ),
     "no choices, no blocks": (
         lambda dialect: dialect.stream(),
         ProtocolFault,
@@ -805,7 +809,7 @@ def test_a_server_that_drops_line_after_line_is_not_asked_for_ever(server, diale
     provider = provider_at(server, dialect.kind)
     reply_of(provider)
     for _ in range(2):
-        with pytest.raises(ConnectionFailed, match="broke"):
+        with pytest.raises(ConnectionFailed, match="was lost"):
             reply_of(provider)
     assert len(server.requests) <= 4  # an answer, one with its repetition, one alone
 
@@ -1389,8 +1393,8 @@ COUNT_FAULTS: dict[str, tuple[Response, type[ProviderError], str]] = {
     ),
     "another JSON": (answer({"total": 1}), ProtocolFault, "cannot be read"),
     "no JSON": (page(f"login {KEY}"), ProtocolFault, "cannot be read"),
-    "the line breaks": (Response(ending="drop"), ConnectionFailed, "broke"),
-    "silence": (Response(ending="silence"), ConnectionFailed, "silent"),
+    "the line breaks": (Response(ending="drop"), ConnectionFailed, "was lost"),
+    "silence": (Response(ending="silence"), ConnectionFailed, "no answer in time"),
 }
 
 
