@@ -159,7 +159,9 @@ def test_what_is_said_done_and_told_has_no_fault_in_light_and_dark(
     found["banners"] = faults(panel)
     screenshot("banners")
     notebook.end_kernel()
-    expect(panel.get_by_role("alert")).to_contain_text("The kernel is gone")
+    expect(panel.get_by_role("alert")).to_contain_text(
+        "The kernel has stopped or restarted"
+    )
     found["gone"] = faults(panel)
     screenshot("gone")
     assert [(state, fault) for state in found for fault in found[state]] == []

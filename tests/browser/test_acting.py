@@ -100,7 +100,7 @@ def test_always_holds_for_one_tool_until_a_new_session(
     )
     _, panel = asking_panel(open_panel_page, script)
     say(panel, "Refund W1 and W2, look up W3.")
-    decision(panel, "Always in this session").click()
+    decision(panel, "Approve for this session").click()
     expect(panel.locator(".nbc-status")).to_have_text(
         "look_up is waiting for your approval"
     )
@@ -150,7 +150,7 @@ def test_of_many_calls_the_one_that_waits_is_brought_into_sight(
         decision(panel, "Approve").click()
     late = notebook.run(1).locator(".nbc")  # gets the last twenty items at first
     expect(decision(late, "Approve")).to_be_in_viewport()
-    decision(late, "Always in this session").click()
+    decision(late, "Approve for this session").click()
     expect(panel.locator(".nbc-log .nbc-assistant")).to_have_text("Done.")
     for view in (panel, late):
         expect(view.locator(".nbc-jump")).to_be_hidden()

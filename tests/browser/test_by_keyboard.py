@@ -176,7 +176,9 @@ def test_the_focus_stays_in_the_panel_when_what_had_it_goes(
     expect(summary).to_be_focused()
     box.focus()
     notebook.restart_kernel()
-    expect(panel.get_by_role("alert")).to_contain_text("The kernel is gone")
+    expect(panel.get_by_role("alert")).to_contain_text(
+        "The kernel has stopped or restarted"
+    )
     expect(panel.get_by_role("region", name="Transcript")).to_be_focused()
     before = state_of(page)
     page.keyboard.press("d")

@@ -126,7 +126,7 @@ def test_the_panels_own_cell_is_never_replaced(
     press(panel, "More actions for this code")
     press(panel, "Replace cell")
     told = panel.locator(".nbc-code-notice").first
-    expect(told).to_have_text("First click into the cell to replace")
+    expect(told).to_have_text("First click the cell to replace")
     assert page.evaluate(CELLS) == ["a = 1", "b = 2"]
     press(panel, "Insert")
     assert page.evaluate(CELLS) == [PYTHON, "a = 1", "b = 2"]

@@ -136,7 +136,7 @@ def test_a_person_sees_the_plan_cancels_and_confirms(
     expect(preview).to_contain_text("Ann works at DESK-7. Her printer")
     assert len(preview.inner_text()) == 201
     expect(panel.locator(".nbc-input")).to_be_focused()
-    expect(panel.locator(".nbc-badge")).to_have_text("4 messages summarized")
+    expect(panel.locator(".nbc-badge")).to_have_text("4 messages compacted")
     screenshot("banner")
     panel.locator(".nbc-summarized > summary").click()
     expect(panel.locator(".nbc-summary-shown strong")).to_have_text("Ann")
@@ -195,7 +195,7 @@ def test_a_policy_and_a_setting_are_chosen_in_the_panel(
     expect(dialog.locator(".nbc-dialog-status")).to_have_text("window_share is 0.5")
     expect(dialog).to_contain_text("for scripted:model")
     writer = dialog.get_by_label("summary_model", exact=True)
-    taken_back = dialog.get_by_role("button", name="Default summary_model")
+    taken_back = dialog.get_by_role("button", name="Reset summary_model")
     expect(taken_back).to_be_disabled()
     dialog.get_by_role("button", name="Save summary_model").click()
     expect(dialog.locator(".nbc-dialog-status")).to_have_text('summary_model is ""')

@@ -106,7 +106,7 @@ def test_a_notebook_saved_with_its_widgets_says_that_the_kernel_is_gone(
     notebook.close()
     page.evaluate(REOPEN, [notebook.name, True])
     shown = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-OutputArea")
-    told = "The kernel is gone. To open a chat, run the cell again."
+    told = "The kernel has stopped or restarted. To open a chat, run the cell again."
     expect(shown.get_by_role("alert")).to_have_text(told)
     expect(shown).not_to_contain_text("busy")
     expect(shown).not_to_contain_text("The answer.")

@@ -11,8 +11,8 @@ function addDecision(card) {
       "nbc-decision",
       { role: "group", "aria-label": `Run ${tool}?` },
       button("nbc-primary nbc-approve", "Approve", "Run this call"),
-      button("nbc-deny", "Deny", "Do not run it; the model gets a denial"),
-      button("nbc-always", "Always in this session", always),
+      button("nbc-deny", "Deny", "Do not run this call; the model sees that you denied it"),
+      button("nbc-always", "Approve for this session", always),
     ),
   );
 }
@@ -20,7 +20,7 @@ function addDecision(card) {
 function waitingText(waiting) {
   const [first, ...others] = waiting;
   if (!first) return "";
-  return others.length ? `${count(waiting.length)} tools are waiting for your approval` : `${first.tool} is waiting for your approval`;
+  return others.length ? `${count(waiting.length)} tool calls are waiting for your approval` : `${first.tool} is waiting for your approval`;
 }
 
 class Decisions {

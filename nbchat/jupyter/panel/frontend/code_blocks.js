@@ -20,7 +20,7 @@ function codeBar(name, notebook) {
   const bar = tag("div", "nbc-codebar", {}, language, notice);
   bar.append(codeButton("copy", "Copy", "Copy the code"));
   if (!notebook.model) return bar;
-  const where = "the cell you were in";
+  const where = "the last selected cell";
   bar.append(codeButton("insert", "Insert", `Insert it as a new cell below ${where}`));
   if (notebook.speaks(name)) bar.append(codeButton("run", "Run", "Run it in a new cell …"));
   const more = codeButton("more", "⋯", "Insert above, replace");
@@ -96,7 +96,7 @@ class CodeActions {
 
   replace({ code, language, bar }) {
     const index = this.panel.notebook.replace(source(code), language);
-    const hint = "First click into the cell to replace";
+    const hint = "First click the cell to replace";
     this.notify(bar, index === null ? hint : `Replaced ${this.cell(index)}`);
   }
 

@@ -58,7 +58,7 @@ class CompactDialog extends Dialog {
     const { skip = "", warning = "" } = this.plan ?? {};
     if (isWaiting && !this.plan) this.status.textContent = "Planning …";
     this.figures.setAttribute("aria-busy", String(isWaiting));
-    const text = skip ? `Nothing can be compacted now: ${skip}.` : warning;
+    const text = skip ? `Cannot compact now: ${skip}.` : warning;
     this.warning.hidden = !text;
     if (this.warning.textContent !== text) this.warning.textContent = text;
     const isBlocked = this.panel.isGone || this.panel.state.is_busy;
@@ -90,7 +90,7 @@ function planRows(plan) {
     ["To be compacted", count(plan.compacted)],
     ["Kept word for word", count(plan.kept)],
     now,
-    ["Tokens afterwards, at most about", `${count(after)}${saved}`],
+    ["Tokens after compaction, at most", `${count(after)}${saved}`],
   ];
 }
 

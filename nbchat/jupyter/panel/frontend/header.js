@@ -30,7 +30,7 @@ function meterLines({ tokens, threshold, context, window: limit }, used, held) {
     : `The context has ${count(context)} tokens.`;
   if (!threshold) return [seen];
   const of = `${count(tokens)} of ${count(threshold)} input tokens (${percent(used)})`;
-  return [`Since the last compaction: ${of}; the next compaction is due when this is full.`, seen];
+  return [`Since the last compaction: ${of}; the next compaction is due when the bar is full.`, seen];
 }
 
 function drawModel({ model: opener, dot }, state, isGone) {

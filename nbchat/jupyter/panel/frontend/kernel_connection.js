@@ -33,7 +33,7 @@ class KernelLink {
     try {
       this.panel.model.send(message);
     } catch (error) {
-      console.warn("nbchat: the kernel did not take a message", error);
+      console.warn("nbchat: the kernel did not accept a message", error);
       this.setGone(true);
     }
   }

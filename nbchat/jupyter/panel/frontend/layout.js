@@ -1,6 +1,6 @@
 // The elements of the panel, made once
 
-const SILENT = "The kernel is not responding: it is running a cell, or gone";
+const SILENT = "The kernel is not responding: it is running a cell or has stopped";
 
 const FOREIGN =
   "This page and the kernel have different versions of nbchat. Reload the page.";
@@ -107,8 +107,8 @@ function footParts() {
 
 function goneText(isEmpty) {
   const cure = "voila" in document.body.dataset ? "reload the page" : "run the cell again";
-  if (isEmpty) return `The kernel is gone. To open a chat, ${cure}.`;
-  return `The kernel is gone. The conversation stays readable; to continue, ${cure}.`;
+  if (isEmpty) return `The kernel has stopped or restarted. To open a chat, ${cure}.`;
+  return `The kernel has stopped or restarted. You can still read the conversation; to continue, ${cure}.`;
 }
 
 function streamOf(kind) {

@@ -217,7 +217,7 @@ class Panel {
     summarized.hidden = !summary;
     if (!summary || summary.html === this.shownSummary) return;
     this.shownSummary = summary.html;
-    badge.textContent = `${plural(summary.messages, "message")} summarized`;
+    badge.textContent = `${plural(summary.messages, "message")} compacted`;
     summaryText.replaceChildren(fromHtml(summary.html));
     addCodeButtons(summaryText, this.notebook);
   }

@@ -3,7 +3,7 @@
 class RunDialog extends Dialog {
   constructor(panel) {
     super(panel, { title: "Run in the kernel", className: "nbc-running" });
-    const warning = "This code has invisible characters; here they are written out.";
+    const warning = "This code contains invisible characters. Their codes are shown here.";
     this.warning = tag("div", "nbc-dialog-warning", {}, warning);
     this.shown = tag("pre", "nbc-output");
     const run = button("nbc-primary", "Run", "Insert it as a new cell and run it");

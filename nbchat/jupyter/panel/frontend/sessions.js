@@ -108,9 +108,9 @@ function sessionButtons(title) {
     step("Resume", "Continue this session", "resume"),
     step("Delete", "Delete this session", "delete"),
   );
-  const gone = step("Delete for good", "Delete this session", "gone");
+  const gone = step("Delete permanently", "Delete this session", "gone");
   gone.classList.add("nbc-danger");
-  asking.append(gone, step("Keep", "Keep this session", "keep"));
+  asking.append(gone, step("Cancel", "Keep this session", "keep"));
   return [usual, asking];
 }
 

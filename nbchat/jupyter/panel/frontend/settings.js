@@ -72,8 +72,8 @@ class SettingRow {
     const about = tag("div", "nbc-setting-about", {}, name, this.origin, this.help);
     const submit = button("", "Save", `Save ${setting.name}`, "submit");
     submit.setAttribute("aria-label", submit.title);
-    this.back = button("", "Default", `Reset ${setting.name} to its default`);
-    this.back.setAttribute("aria-label", `Default ${setting.name}`);
+    this.back = button("", "Reset", `Reset ${setting.name} to its default`);
+    this.back.setAttribute("aria-label", `Reset ${setting.name}`);
     const buttons = [submit, this.back];
     const controls = tag("div", "nbc-setting-controls", {}, this.input, this.scope, ...buttons);
     this.root = tag("form", "nbc-setting", {}, about, controls);

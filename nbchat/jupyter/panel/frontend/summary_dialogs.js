@@ -71,7 +71,7 @@ class RegenerateDialog extends Dialog {
     super(panel, { title: "Regenerate the summary", className: "nbc-regenerate" });
     const hint = { type: "text", placeholder: "open questions, decisions …", "data-first": "" };
     this.focus = tag("input", "", hint);
-    this.confirm = button("nbc-primary", "Regenerate", "If it fails, the present summary stays", "submit");
+    this.confirm = button("nbc-primary", "Regenerate", "If it fails, the current summary is kept", "submit");
     const cancel = button("", "Cancel", "Close without changes");
     this.footer.append(cancel, this.confirm);
     this.form = tag("form", "nbc-fields", {}, field("What matters most", this.focus), this.footer);
