@@ -178,7 +178,7 @@ def test_what_can_be_decided_and_chosen_has_no_fault_in_light_and_dark(
         screenshot(state)
 
     say(panel, "What is in ticket 42?")
-    expect(panel.get_by_role("button", name="Approve")).to_be_visible()
+    expect(panel.get_by_role("button", name="Approve", exact=True)).to_be_visible()
     look("waits")
     panel.get_by_role("button", name="Deny").click()
     is_idle(panel)
