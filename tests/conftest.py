@@ -25,6 +25,21 @@ KERNEL_FILES = {
 }
 """Files in which every test may start a kernel or a Jupyter server."""
 
+SLOW_FILES = (
+    "agent/test_crash.py",
+    "agent/test_growth.py",
+    "jupyter/panel/test_view_sync.py",
+    "providers/test_history_repair.py",
+    "providers/test_llama_cpp.py",
+    "providers/test_local.py",
+    "rendering/test_hostile_texts.py",
+    "seeds/",
+    "storage/test_drafts.py",
+    "storage/test_postgres.py",
+)
+"""Files, or a folder, whose tests together take over 4 s: they kill processes, start
+servers, or try thousands of histories."""
+
 KERNEL_FIXTURES = {"kernel"}
 """Fixtures that start a kernel, in whatever file."""
 
@@ -102,6 +117,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("browser")
         elif file in KERNEL_FILES or KERNEL_FIXTURES & {*item.fixturenames}:
             item.add_marker("kernel")
+        if file.startswith(SLOW_FILES):
+            item.add_marker("slow")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -448,6 +448,7 @@ def test_every_setting_that_is_changed_counts_at_once(shell):
     assert agent.tools == ()
 
 
+@pytest.mark.slow
 def test_a_system_prompt_that_leaves_no_room_is_refused(shell, caplog):
     agent = agent_with(shell)
     before = agent.system

@@ -206,6 +206,7 @@ def test_a_class_that_is_only_named_figure_is_refused():
         load_attachments("@image:fig", Desk(values={"fig": Figure()}))
 
 
+@pytest.mark.slow
 def test_a_figure_that_is_too_large_is_refused():
     figure = Figure(figsize=(16, 16), dpi=100)
     noise = np.random.default_rng(1).integers(0, 256, (1_600, 1_600, 3), np.uint8)

@@ -60,10 +60,10 @@ def test_an_unused_name_weighs_most_and_the_models_own_least():
 @pytest.mark.parametrize(
     "text", ["a", "a_", "/", "1", "@", "a.", "A", "Ab ", '"', "漢"]
 )
-def test_half_a_million_characters_without_a_space_take_no_time(text: str):
-    """Searched as one piece they would take hours; a person may well paste it."""
+def test_a_hundred_thousand_characters_without_a_space_take_no_time(text: str):
+    """Searched as one piece they would take many minutes; a person may well paste it."""
     began = time.process_time()
-    spoken_names([Entry("user", text * (500_000 // len(text)))])
+    spoken_names([Entry("user", text * (100_000 // len(text)))])
     assert time.process_time() - began < 3
 
 

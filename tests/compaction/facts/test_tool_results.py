@@ -128,7 +128,7 @@ def test_any_json_is_taken_apart(value: object):
         "[" * 100_000,
         '{"a":' * 5_000 + "1" + "}" * 5_000,
         json.dumps([{"id": n, "text": "x" * 50} for n in range(20_000)]),
-        json.dumps({"ids": list(range(200_000))}),
+        json.dumps({"ids": list(range(50_000))}),
         "[1" + " " * 100_000,
     ],
     ids=["nested", "deep", "many objects", "a long list", "not json"],
