@@ -42,13 +42,13 @@ from nbchat.compaction.triggers.triggers import Decision
 from nbchat.conversation.entries import (
     Compaction,
     Entry,
+    SummaryFields,
     Usage,
     prefix_hash,
 )
 from nbchat.conversation.events import CompactionStarted
 from nbchat.conversation.search import TOOL_TOKENS
 from nbchat.conversation.session import Session
-from nbchat.conversation.summary_fields import SummaryFields
 from nbchat.conversation.turns import count_messages, open_calls
 from nbchat.errors import CompactionError
 from nbchat.providers.base import Provider, Request

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from html import escape
@@ -10,11 +10,10 @@ from itertools import chain
 from math import floor, log10
 from typing import Any, Literal, NamedTuple, Self
 
-from nbchat.conversation.summary_fields import SummaryFields
-
 Status = Literal["running", "done", "degraded", "failed", "undone"]
 Kind = Literal["summary", "pruning"]
 Revision = Literal["", "edited", "regenerated"]
+Texts = tuple[str, ...]
 
 RETRIEVAL = "retrieval"
 """Trigger of a pruning made when an output arrived."""
@@ -238,6 +237,46 @@ class Fact(NamedTuple):
     value: str
     position: int
     """Index in the transcript of the call's result."""
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryFields:
+    """What a structured summary says, field by field, oldest items first."""
+
+    overview: str = ""
+    key_facts: Texts = ()
+    decisions: Texts = ()
+    entities: tuple[tuple[str, Texts], ...] = ()
+    """Kinds of things with their names."""
+    unresolved_questions: Texts = ()
+    conversation_flow: Texts = ()
+    """What happened, in order."""
+
+    @property
+    def open_items(self) -> Texts:
+        """Decisions and questions: they hold until a summary says that they end."""
+        return (*self.decisions, *self.unresolved_questions)
+
+    def mapped(self, change: Callable[[str], str]) -> Self:
+        """The fields with each text changed."""
+        lists = ("key_facts", "decisions", "unresolved_questions", "conversation_flow")
+        texts = {name: tuple(map(change, getattr(self, name))) for name in lists}
+        entities = tuple(
+            (kind, tuple(map(change, names))) for kind, names in self.entities
+        )
+        return type(self)(overview=change(self.overview), entities=entities, **texts)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Read the fields from a stored record; unknown ones are ignored."""
+        entities = tuple((kind, tuple(names)) for kind, names in value["entities"])
+        known = {each.name: value[each.name] for each in fields(cls)}
+        texts = {
+            name: tuple(each)
+            for name, each in known.items()
+            if name not in ("overview", "entities")
+        }
+        return cls(overview=known["overview"], entities=entities, **texts)
 
 
 def now() -> str:

@@ -5,9 +5,15 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from nbchat.conversation.entries import INCOMPLETE, Compaction, Entry, Fact, Usage
+from nbchat.conversation.entries import (
+    INCOMPLETE,
+    Compaction,
+    Entry,
+    Fact,
+    SummaryFields,
+    Usage,
+)
 from nbchat.conversation.session import title_of
-from nbchat.conversation.summary_fields import SummaryFields
 from nbchat.storage.schema import TOKENS
 
 ESCAPED = "\ufdd0"

@@ -1,39 +1,52 @@
-"""Tell rules, preferences, decisions and withdrawals from other sentences."""
+"""Tell rules, preferences, decisions and withdrawals from other sentences.
+
+How they sound is data: `languages/*.toml` lists regular expressions of each language
+for a sentence in lower case without quoted passages. They name forms of speech (a
+negative imperative, "must", a limit), not topics.
+"""
 
 import re
+import tomllib
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
-from typing import Literal
+from importlib.resources import files
+from typing import Any, Literal
 
 from nbchat.compaction.facts.own_words import HIDDEN
-from nbchat.compaction.facts.rule_languages import asian, english, european
-from nbchat.compaction.facts.rule_languages.language import START, Language
 
 Kind = Literal["rule", "preference", "decision"]
 
+START = (
+    r"(?:^|[,;:(–—-]\s*|\b(?:please|and|but|so|then|just|absolutely|also|ok|okay|again"
+    r"|yes|actually|instead|really|though|that|you|bitte|por favor|und|aber|et|mais"
+    r"|y|pero|e|mas|и|но|пожалуйста),?\s)"
+)
+"""Where a clause may begin; `@start@` in the languages' files."""
+
 SCRIPTS = (
-    (re.compile("[\u3040-\u30ff]"), asian.JAPANESE),
-    (re.compile("[\u4e00-\u9fff]"), asian.CHINESE),
-    (re.compile("[\uac00-\ud7af]"), asian.KOREAN),
-    (re.compile("[\u0400-\u04ff]"), european.RUSSIAN),
-    (re.compile("[\u0600-\u06ff]"), asian.ARABIC),
-    (re.compile("[\u0900-\u097f]"), asian.HINDI),
+    (re.compile("[\u3040-\u30ff]"), "japanese"),
+    (re.compile("[\u4e00-\u9fff]"), "chinese"),
+    (re.compile("[\uac00-\ud7af]"), "korean"),
+    (re.compile("[\u0400-\u04ff]"), "russian"),
+    (re.compile("[\u0600-\u06ff]"), "arabic"),
+    (re.compile("[\u0900-\u097f]"), "hindi"),
 )
 """Characters that tell a language; Han characters are Japanese beside kana."""
 
 SPOKEN_IN_LATIN = (
-    english.ENGLISH,
-    european.GERMAN,
-    european.FRENCH,
-    european.SPANISH,
-    european.PORTUGUESE,
-    european.ITALIAN,
+    "english",
+    "german",
+    "french",
+    "spanish",
+    "portuguese",
+    "italian",
 )
 
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 _LATIN = re.compile(r"[a-z\u00df-\u024f]{2,}")
+_NAME = re.compile(r"@(\w+)@")
 _QUESTION = re.compile(r"[?\uff1f\u061f][\"'\u00bb\u201d\u300d)]*\s*\Z")
 _REQUEST = re.compile(
     r"\b(?:can|could|would|will) you (?:please |kindly )?(?:stop|avoid|always|never"
@@ -49,12 +62,16 @@ class _Forms:
     """The compiled forms of one language."""
 
     certain: re.Pattern[str]
+    """Rules, whatever else the sentence looks like."""
     rule: re.Pattern[str]
     preference: re.Pattern[str]
     decision: re.Pattern[str]
     none: re.Pattern[str]
+    """Questions, reports, narration and idioms, which ask for nothing."""
     withdrawal: re.Pattern[str]
+    """Something said earlier does not hold any more."""
     change: re.Pattern[str]
+    """What is said replaces something said earlier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,30 +142,38 @@ def _forms_for(text: str) -> list[_Forms]:
     return [_compiled(language) for language in found]
 
 
-def _by_script(text: str) -> list[Language]:
+def _by_script(text: str) -> list[str]:
     found = [language for script, language in SCRIPTS if script.search(text)]
-    if asian.JAPANESE in found and asian.CHINESE in found:
-        found.remove(asian.CHINESE)
+    if "japanese" in found and "chinese" in found:
+        found.remove("chinese")
     return found
 
 
 @cache
-def _frequent(language: Language) -> frozenset[str]:
-    return frozenset(language.words.split())
+def _language(name: str) -> dict[str, Any]:
+    """What the file of a language says."""
+    folder = files("nbchat.compaction.facts") / "languages"
+    return tomllib.loads((folder / f"{name}.toml").read_text(encoding="utf-8"))
 
 
 @cache
-def _compiled(language: Language) -> _Forms:
+def _frequent(language: str) -> frozenset[str]:
+    """Frequent words of a language, by which it is recognized."""
+    return frozenset(_language(language)["words"].split())
+
+
+@cache
+def _compiled(language: str) -> _Forms:
     """Compiled at first use: that takes longer than all other imports."""
-    return _Forms(
-        certain=_any(language.certain),
-        rule=_any(language.rule),
-        preference=_any(language.preference),
-        decision=_any(language.decision),
-        none=_any(language.none),
-        withdrawal=_any(language.withdrawal),
-        change=_any(language.change),
-    )
+    said = _language(language)
+    names = {**said.get("names", {}), "start": START}
+
+    def pattern(form: str) -> re.Pattern[str]:
+        return _any(
+            _NAME.sub(lambda at: names[at[1]], each) for each in said.get(form, ())
+        )
+
+    return _Forms(*(pattern(each.name) for each in fields(_Forms)))
 
 
 def _any(alternatives: Iterable[str]) -> re.Pattern[str]:

@@ -8,8 +8,7 @@ from nbchat.compaction.markup import element, escape, transcript
 from nbchat.compaction.policies import Detail, Policy, Style
 from nbchat.compaction.summarizer.carry_over import told
 from nbchat.compaction.truncation import shorten, shorten_to_tokens
-from nbchat.conversation.entries import Entry
-from nbchat.conversation.summary_fields import SummaryFields
+from nbchat.conversation.entries import Entry, SummaryFields
 from nbchat.conversation.turns import count_messages, with_interrupted_results
 from nbchat.providers.tokens import TokenCounter
 

@@ -13,7 +13,7 @@ from typing import Any
 import json_repair
 
 from nbchat.compaction.summarizer.values import values
-from nbchat.conversation.summary_fields import SummaryFields, Texts
+from nbchat.conversation.entries import SummaryFields, Texts
 
 LISTS = {
     "key_facts": "Key facts",

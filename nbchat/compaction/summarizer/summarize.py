@@ -33,9 +33,8 @@ from nbchat.compaction.summarizer.requests import (
 from nbchat.compaction.summarizer.sources import Sources
 from nbchat.compaction.summarizer.structured import as_text, merged, read_answer
 from nbchat.compaction.summarizer.validation import Source, check_summary, read_summary
-from nbchat.conversation.entries import Entry, Status, Usage
+from nbchat.conversation.entries import Entry, Status, SummaryFields, Usage
 from nbchat.conversation.events import CompactionProgress, RetryScheduled
-from nbchat.conversation.summary_fields import SummaryFields
 from nbchat.errors import (
     CompactionError,
     ContextOverflow,

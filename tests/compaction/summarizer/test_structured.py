@@ -9,8 +9,8 @@ from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import Policy
 from nbchat.compaction.summarizer.structured import rendered
+from nbchat.conversation.entries import SummaryFields
 from nbchat.conversation.session import Session
-from nbchat.conversation.summary_fields import SummaryFields
 from nbchat.errors import RequestRefused
 from nbchat.storage.serialization import compaction_from_json, compaction_json
 from nbchat.testing import ScriptedProvider, fails, says

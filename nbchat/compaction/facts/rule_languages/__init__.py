@@ -1,1 +1,0 @@
-"""Forms of speech in which people state rules and decisions, by language."""
