@@ -40,7 +40,7 @@ def wheel_files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     [
         "nbchat/py.typed",
         "nbchat/__init__.pyi",
-        "nbchat/jupyter/panel/frontend/panel.js",
+        "nbchat/jupyter/panel/frontend/bundle.js",
         "nbchat/jupyter/panel/frontend/header.css",
         "nbchat/rendering/css/base.css",
         "nbchat/jupyter/panel/protocol.json",
@@ -62,6 +62,8 @@ def test_the_wheel_holds_no_tests_no_database_and_no_model(wheel_files: list[str
     foreign = (".db", ".gguf", "conftest.py", ".pyc")
     assert [name for name in wheel_files if name.endswith(foreign)] == []
     assert [name for name in wheel_files if name.startswith("tests/")] == []
+    tools = ("node_modules/", "frontend/src/", "package-lock.json")
+    assert [name for name in wheel_files if any(tool in name for tool in tools)] == []
 
 
 def test_the_readme_prints_the_test_command_that_ci_runs():

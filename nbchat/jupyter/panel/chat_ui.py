@@ -28,7 +28,7 @@ from nbchat.chat.runner import (
 )
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
-from nbchat.jupyter.panel.frontend import script, style
+from nbchat.jupyter.panel.frontend import SCRIPT, style
 from nbchat.jupyter.panel.queries.choices import CommandList, Settings
 from nbchat.jupyter.panel.queries.dispatch import Queries, answer_soon, whole_number
 from nbchat.jupyter.panel.queries.history import Store
@@ -84,7 +84,7 @@ class Branch(Protocol):
 class ChatUI(anywidget.AnyWidget):
     """A chat in a notebook; one conversation, shown in as many views as you like."""
 
-    _esm = script()
+    _esm = SCRIPT
     _css = style()
 
     height = Unicode("480px", help="Height of the panel, a CSS length.").tag(sync=True)

@@ -14,7 +14,7 @@ from typing import Any
 import anywidget
 import pytest
 from jupyter_core.paths import jupyter_data_dir
-from panel_protocol import PROTOCOL, is_valid
+from panel_protocol import is_valid
 from panel_views import (
     MakePanel,
     Panel,
@@ -34,7 +34,6 @@ from nbchat.conversation.events import (
 )
 from nbchat.conversation.session import Session
 from nbchat.errors import ConfigError, Overloaded
-from nbchat.jupyter.panel.frontend import script, style
 from nbchat.jupyter.panel.queries.dispatch import whole_number
 from nbchat.providers.base import Request
 from nbchat.testing import Line, ScriptedProvider, calls, fails, says
@@ -66,27 +65,6 @@ def test_every_message_is_in_the_protocol_and_has_no_id(
         assert is_valid(message, "kernel_to_view")
         assert "id" not in message
     assert {"item", "text", "state", "settle"} <= set(operations(panel.sent))
-
-
-def test_the_script_sends_messages_of_the_protocol() -> None:
-    text = script()
-    sent = set(re.findall(r'send\(\{ type: "(\w+)"', text))
-    known = [ref["$ref"] for ref in PROTOCOL["$defs"]["view_to_kernel"]["oneOf"]]
-    assert sent == {name.rpartition("/")[2] for name in known}
-    applied = text[text.index("const steps") : text.index("steps[operation.op]")]
-    for name in re.findall(r'"op": \{ "const": "(\w+)"', json.dumps(PROTOCOL)):
-        assert f"{name}:" in applied
-    assert is_valid({"type": "resync", "seq": -1}, "view_to_kernel")
-    assert not is_valid({"type": "send", "text": "", "id": "x"}, "view_to_kernel")
-
-
-def test_script_and_style_are_small_and_contact_only_their_own_server() -> None:
-    others = r"https?://|@import|\bimport\b|url\(|XMLHttp|sendBeacon|Socket|EventSource"
-    for text in (script(), style()):
-        assert len(text) < 100_000
-        assert not re.search(others, text)
-    fetched = re.findall(r"fetch.*", script())
-    assert fetched == ['fetch(address, { ...options, mode: "same-origin" });']
 
 
 def test_the_widget_state_contains_no_text_of_the_conversation(

@@ -1,6 +1,6 @@
 // The menu behind the dots
 
-class Menu {
+export class Menu {
   constructor(panel) {
     this.panel = panel;
     const { more, menu } = panel.parts;

@@ -2,6 +2,32 @@
 // Messages are described in protocol.json. Text is set as text; only `html` fields,
 // which nbchat.rendering made safe, are inserted as HTML.
 
+import { Decisions, waitingText } from "./approvals.js";
+import { Attached, PreviewDialog } from "./attachments.js";
+import { CodeActions, addCodeButtons } from "./code_blocks.js";
+import { CompactDialog } from "./compact_dialog.js";
+import { Completer } from "./completion.js";
+import { ContextDialog } from "./context_usage.js";
+import { Dialog, isReachable } from "./dialog.js";
+import { fromHtml, newToken, plural, tag } from "./dom.js";
+import { HistoryView } from "./full_history.js";
+import { drawMeter, drawModel, drawPolicies } from "./header.js";
+import { Box } from "./input_box.js";
+import { KernelLink } from "./kernel_connection.js";
+import { SILENT, frame, goneText } from "./layout.js";
+import { Menu } from "./menu.js";
+import { Actions, Editing } from "./message_actions.js";
+import { ModelDialog } from "./models.js";
+import { NotebookCells } from "./notebook.js";
+import { PinsDialog } from "./pins.js";
+import { RunDialog } from "./run_dialog.js";
+import { Announcer } from "./screen_reader.js";
+import { ServerRoute } from "./server_route.js";
+import { SessionsDialog } from "./sessions.js";
+import { SettingsDialog } from "./settings.js";
+import { RegenerateDialog, SummaryDialog } from "./summary_dialogs.js";
+import { Transcript } from "./transcript.js";
+
 const PROTOCOL = 1;
 
 function render({ model, el }) {

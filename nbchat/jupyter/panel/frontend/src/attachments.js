@@ -1,6 +1,9 @@
 // Attachments: chips above the message, and a preview of what each sends
 
-class PreviewDialog extends Dialog {
+import { Dialog } from "./dialog.js";
+import { button, later, newToken, plural, tag } from "./dom.js";
+
+export class PreviewDialog extends Dialog {
   constructor(panel) {
     super(panel, { title: "What will be sent", className: "nbc-preview" });
     this.shown = tag("div", "nbc-preview-shown");
@@ -37,7 +40,7 @@ class PreviewDialog extends Dialog {
 
 // The chips above the message
 
-class Attached {
+export class Attached {
   constructor(panel) {
     this.panel = panel;
     this.token = null;

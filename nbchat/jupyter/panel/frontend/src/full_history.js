@@ -1,12 +1,16 @@
 // All messages, to read and search
 
+import { addCodeButtons } from "./code_blocks.js";
+import { Dialog } from "./dialog.js";
+import { button, fromHtml, later, plural, tag } from "./dom.js";
+
 const SEEN = {
   summarized: "in the summary",
   shortened: "shortened",
   excluded: "excluded",
 };
 
-class HistoryView extends Dialog {
+export class HistoryView extends Dialog {
   constructor(panel) {
     const note = ": all messages, including those the model no longer sees";
     super(panel, { title: "Full history", className: "nbc-history", note });

@@ -1,6 +1,8 @@
 // The elements of the panel, made once
 
-const SILENT = "The kernel is not responding: it is running a cell or has stopped";
+import { button, newToken, tag } from "./dom.js";
+
+export const SILENT = "The kernel is not responding: it is running a cell or has stopped";
 
 const FOREIGN =
   "This page and the kernel have different versions of nbchat. Reload the page.";
@@ -9,7 +11,7 @@ const MENU = { pins: "Pins", sessions: "Sessions", new: "New session" };
 
 const EDITING = "Editing an earlier message. The original stays in your sessions.";
 
-function frame() {
+export function frame() {
   const parts = { ...headParts(), ...middleParts(), ...footParts() };
   const attributes = { "aria-label": "Chat", "data-lm-suppress-shortcuts": "true" };
   const { header, middle, gone, foreign, queue, choices, editing, attachments, form } = parts;
@@ -105,13 +107,13 @@ function footParts() {
   return { gone, foreign, queue, ...boxes };
 }
 
-function goneText(isEmpty) {
+export function goneText(isEmpty) {
   const cure = "voila" in document.body.dataset ? "reload the page" : "run the cell again";
   if (isEmpty) return `The kernel has stopped or restarted. To open a chat, ${cure}.`;
   return `The kernel has stopped or restarted. You can still read the conversation; to continue, ${cure}.`;
 }
 
-function streamOf(kind) {
+export function streamOf(kind) {
   const text = document.createTextNode("");
   const open = tag("div", "nbc-text", {}, text);
   const blocks = tag("div", "nbc-md");

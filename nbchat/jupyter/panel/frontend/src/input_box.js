@@ -2,7 +2,7 @@
 
 const INPUT_LIMIT_PIXELS = 180;
 
-class Box {
+export class Box {
   constructor(panel) {
     this.panel = panel;
     this.offered = null; // the text that came back, the same in every view
@@ -81,11 +81,11 @@ class Box {
 }
 
 // Without blank lines around it; the first line of pasted code keeps its indentation.
-function tidied(text) {
+export function tidied(text) {
   const isCommand = /^\s*\/[a-z]/i.test(text);
   return isCommand ? text.trim() : text.trimEnd().replace(/^(?:[^\S\n]*\n)+/, "");
 }
 
-function joined(...texts) {
+export function joined(...texts) {
   return texts.filter((text) => text.trim()).join("\n\n");
 }

@@ -1,6 +1,9 @@
 // Saved sessions: search, resume, delete
 
-class SessionsDialog extends Dialog {
+import { Dialog } from "./dialog.js";
+import { button, later, plural, tag } from "./dom.js";
+
+export class SessionsDialog extends Dialog {
   constructor(panel) {
     super(panel, { title: "Sessions", className: "nbc-sessions" });
     this.rows = [];

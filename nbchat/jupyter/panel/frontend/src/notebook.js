@@ -3,7 +3,7 @@
 
 const ACTIVATING_EVENTS = ["pointerdown", "focusin"];
 
-class NotebookCells {
+export class NotebookCells {
   constructor(panel) {
     this.panel = panel;
     this.anchor = null; // the id of the cell active before the panel's own

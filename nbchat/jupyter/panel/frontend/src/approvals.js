@@ -1,6 +1,8 @@
 // Approval of tool calls: the buttons on a call's card
 
-function addDecision(card) {
+import { button, count, tag } from "./dom.js";
+
+export function addDecision(card) {
   if (!card.dataset.ticket) return;
   card.open = true;
   const tool = card.querySelector(".nbc-tool-name").textContent;
@@ -17,13 +19,13 @@ function addDecision(card) {
   );
 }
 
-function waitingText(waiting) {
+export function waitingText(waiting) {
   const [first, ...others] = waiting;
   if (!first) return "";
   return others.length ? `${count(waiting.length)} tool calls are waiting for your approval` : `${first.tool} is waiting for your approval`;
 }
 
-class Decisions {
+export class Decisions {
   constructor(panel) {
     this.panel = panel;
     panel.parts.root.addEventListener("click", (event) => this.clicked(event));

@@ -1,12 +1,20 @@
 // The items of the transcript as elements by key, and the text that streams in below
 
+import { addDecision } from "./approvals.js";
+import { addCodeButtons } from "./code_blocks.js";
+import { addRetryButton } from "./compact_dialog.js";
+import { fromHtml, newToken, tag } from "./dom.js";
+import { RETRY_MILLISECONDS } from "./kernel_connection.js";
+import { streamOf } from "./layout.js";
+import { addBackButton } from "./message_actions.js";
+
 const NEAR_BOTTOM_PIXELS = 40;
 const NEAR_TOP_PIXELS = 800; // where earlier messages are requested
 const MANY_BLOCKS = 50; // then blocks out of sight get no layout
 
 const MOVING_MILLISECONDS = 1000; // a wheel keeps scrolling for a while
 
-class Transcript {
+export class Transcript {
   constructor(panel) {
     this.panel = panel;
     this.items = new Map();

@@ -1,8 +1,11 @@
 // Dialogs that edit or regenerate the summary
 
+import { Dialog, field } from "./dialog.js";
+import { button, tag } from "./dom.js";
+
 const REFUSED = ".nbc-error, .nbc-banner:is([data-state='skipped'], [data-state='failed'])";
 
-class SummaryDialog extends Dialog {
+export class SummaryDialog extends Dialog {
   constructor(panel) {
     super(panel, { title: "Edit the summary", className: "nbc-summary-dialog" });
     this.text = tag("textarea", "nbc-summary-edit", { rows: "9", "data-first": "" });
@@ -66,7 +69,7 @@ class SummaryDialog extends Dialog {
   }
 }
 
-class RegenerateDialog extends Dialog {
+export class RegenerateDialog extends Dialog {
   constructor(panel) {
     super(panel, { title: "Regenerate the summary", className: "nbc-regenerate" });
     const hint = { type: "text", placeholder: "open questions, decisions …", "data-first": "" };

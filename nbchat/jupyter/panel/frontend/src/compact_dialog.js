@@ -1,8 +1,11 @@
 // The dialog before a compaction by hand: what it would do, what to keep
 
+import { Dialog, field } from "./dialog.js";
+import { button, count, later, percent, tag } from "./dom.js";
+
 const MOST_TOKENS = 1e9;
 
-class CompactDialog extends Dialog {
+export class CompactDialog extends Dialog {
   constructor(panel) {
     super(panel, { title: "Compact the conversation", className: "nbc-compacting" });
     this.plan = null;
@@ -96,7 +99,7 @@ function planRows(plan) {
   ];
 }
 
-function addRetryButton(banner) {
+export function addRetryButton(banner) {
   if (!banner.matches(".nbc-banner[data-state='failed']")) return;
   banner.append(button("nbc-retry", "Retry", "Try to compact again"));
 }

@@ -1,6 +1,9 @@
 // The dialog to choose or name a model
 
-class ModelDialog extends Dialog {
+import { Dialog } from "./dialog.js";
+import { button, plural, tag } from "./dom.js";
+
+export class ModelDialog extends Dialog {
   constructor(panel) {
     super(panel, { title: "Model", className: "nbc-models" });
     this.models = [];

@@ -1,10 +1,12 @@
 // Announcements for screen readers: each finished message, once
 
+import { tag } from "./dom.js";
+
 const ANNOUNCED_MILLISECONDS = 10_000; // then it is removed; the item itself stays readable
 
 const openPanels = new Set(); // of one chat: each model has a module of its own
 
-class Announcer {
+export class Announcer {
   constructor(panel) {
     this.panel = panel;
     this.added = []; // items of this batch

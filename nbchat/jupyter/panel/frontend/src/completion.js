@@ -1,8 +1,10 @@
 // A list under the caret's word: commands after a slash, names after an @
 
+import { newToken, tag } from "./dom.js";
+
 const CARET_KEYS = new Set(["ArrowLeft", "ArrowRight", "Home", "End", "PageUp", "PageDown"]);
 
-class Completer {
+export class Completer {
   constructor(panel) {
     this.panel = panel;
     this.token = null;
@@ -125,14 +127,14 @@ class Completer {
 }
 
 // A slash counts at the very beginning only, an @ wherever a word may begin.
-function wordAtCaret({ value, selectionStart: caret, selectionEnd: end }) {
+export function wordAtCaret({ value, selectionStart: caret, selectionEnd: end }) {
   const found = /(?:^(\/)|(?:^|[\s([{"',;])(@))(\w*)$/.exec(value.slice(0, caret));
   if (!found || caret !== end || /^\w/.test(value.slice(caret))) return null;
   const [, slash, at, letters] = found;
   return { sign: slash ?? at, letters, start: caret - letters.length - 1 };
 }
 
-function matching(offered, letters) {
+export function matching(offered, letters) {
   const wanted = letters.toLowerCase();
   const begins = (item) => item.name.toLowerCase().startsWith(wanted);
   const holds = (item) => !begins(item) && item.name.toLowerCase().includes(wanted);

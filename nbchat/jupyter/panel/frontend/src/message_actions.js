@@ -1,5 +1,8 @@
 // Buttons beside the items of the transcript: edit, pin, exclude, undo ...
 
+import { button, newToken, tag } from "./dom.js";
+import { joined } from "./input_box.js";
+
 const LABELS = {
   edit: ["Edit", "Edit this message and continue from here"],
   regenerate: ["Regenerate", "Generate another answer"],
@@ -21,7 +24,7 @@ const OFFERED = {
   banner: ["editSummary", "regenerateSummary", "undo", "redo"],
 };
 
-class Actions {
+export class Actions {
   constructor(panel) {
     this.panel = panel;
     this.rows = new Map(); // by the key of the item
@@ -157,7 +160,7 @@ function kindOf(item, position) {
   return item.matches(".nbc-attached, :has(> .nbc-chip)") ? "attachment" : "prompt";
 }
 
-function addBackButton(note) {
+export function addBackButton(note) {
   if (!note.matches(".nbc-branched")) return;
   const title = "Reopen the session as it was before";
   note.append(button("nbc-back", "Back to the original", title));
@@ -165,7 +168,7 @@ function addBackButton(note) {
 
 // Editing an earlier message in the input box
 
-class Editing {
+export class Editing {
   constructor(panel) {
     this.panel = panel;
     this.position = null; // of the message in the transcript; null while none is edited

@@ -2,18 +2,18 @@
 
 const TYPING_MILLISECONDS = 250; // ask when the person has paused
 
-function fromHtml(html) {
+export function fromHtml(html) {
   const template = document.createElement("template");
   template.innerHTML = html;
   return template.content.firstElementChild;
 }
 
-function button(className, label, title, type = "button") {
+export function button(className, label, title, type = "button") {
   return tag("button", className, { type, title }, label);
 }
 
 // As everywhere in the panel Shift+Enter begins a line.
-function submitByEnter(text) {
+export function submitByEnter(text) {
   text.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
     event.preventDefault();
@@ -21,7 +21,7 @@ function submitByEnter(text) {
   });
 }
 
-function tag(name, className = "", attributes = {}, ...children) {
+export function tag(name, className = "", attributes = {}, ...children) {
   const element = document.createElement(name);
   if (className) element.className = className;
   for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
@@ -29,19 +29,19 @@ function tag(name, className = "", attributes = {}, ...children) {
   return element;
 }
 
-function options(names) {
+export function options(names) {
   return names.map((name) => option(name, name));
 }
 
-function option(value, text) {
+export function option(value, text) {
   return tag("option", "", { value }, text);
 }
 
-function newToken() {
+export function newToken() {
   return `q${Math.random().toString(36).slice(2)}`;
 }
 
-function later(react) {
+export function later(react) {
   let timer = null;
   return () => {
     clearTimeout(timer);
@@ -49,15 +49,15 @@ function later(react) {
   };
 }
 
-function count(number) {
+export function count(number) {
   return number.toLocaleString("en-US");
 }
 
-function percent(share) {
+export function percent(share) {
   return `${Math.round(100 * share)}%`;
 }
 
-function plural(number, noun) {
+export function plural(number, noun) {
   if (number !== 1 && noun.endsWith("ry")) noun = `${noun.slice(0, -1)}ie`;
   const ending = noun.endsWith("ch") ? "es" : "s";
   return `${count(number)} ${noun}${number === 1 ? "" : ending}`;

@@ -1,11 +1,11 @@
 // The connection to the kernel: whether it answers, is busy, or is gone
 
 const ENDED = new Set(["restarting", "autorestarting", "terminating", "dead"]);
-const RETRY_MILLISECONDS = 3000; // ask again for a snapshot that does not come
+export const RETRY_MILLISECONDS = 3000; // ask again for a snapshot that does not come
 const SILENCE_MILLISECONDS = 10000; // a busy kernel sends messages more often
 const IDLE_MILLISECONDS = 2 * RETRY_MILLISECONDS; // an idle kernel answers long before
 
-class KernelLink {
+export class KernelLink {
   constructor(panel) {
     this.panel = panel;
     this.isGone = false;

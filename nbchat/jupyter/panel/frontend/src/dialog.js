@@ -1,8 +1,10 @@
 // A dialog over the panel; the rest is inert while it is open
 
+import { button, newToken, tag } from "./dom.js";
+
 const FOCUSABLE = "button, input, select, textarea, summary, a[href], [tabindex='0']";
 
-class Dialog {
+export class Dialog {
   constructor(panel, { title, className, note = "" }) {
     this.panel = panel;
     this.token = null; // of the query that waits for its answer
@@ -96,10 +98,10 @@ class Dialog {
   see(_item) {}
 }
 
-function isReachable(element) {
+export function isReachable(element) {
   return !element.disabled && element.getClientRects().length > 0;
 }
 
-function field(label, input) {
+export function field(label, input) {
   return tag("label", "nbc-field", {}, tag("span", "", {}, label), input);
 }

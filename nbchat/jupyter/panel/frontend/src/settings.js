@@ -1,9 +1,12 @@
 // The settings dialog, one row per setting
 
+import { Dialog } from "./dialog.js";
+import { button, option, options, submitByEnter, tag } from "./dom.js";
+
 const EMPTY = '""';
 const TRUE = new Set(["true", "1", "yes", "on"]);
 
-class SettingsDialog extends Dialog {
+export class SettingsDialog extends Dialog {
   constructor(panel) {
     super(panel, { title: "Settings", className: "nbc-settings" });
     this.rows = new Map();

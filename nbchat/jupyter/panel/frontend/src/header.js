@@ -1,9 +1,11 @@
 // The header: which model and policy, and how full the context is
 
+import { count, options, percent } from "./dom.js";
+
 const WARNING_SHARE = 0.8;
 const ALARM_SHARE = 0.95;
 
-function drawMeter({ meter, meterText, meterWindow, meterBar, meterFill }, figures, spent) {
+export function drawMeter({ meter, meterText, meterWindow, meterBar, meterFill }, figures, spent) {
   const { tokens, threshold, context, window: limit } = figures;
   const used = threshold ? tokens / threshold : 0;
   const held = limit ? context / limit : 0;
@@ -33,7 +35,7 @@ function meterLines({ tokens, threshold, context, window: limit }, used, held) {
   return [`Since the last compaction: ${of}; the next compaction is due when the bar is full.`, seen];
 }
 
-function drawModel({ model: opener, dot }, state, isGone) {
+export function drawModel({ model: opener, dot }, state, isGone) {
   const { phase, model } = state;
   const names = { starting: "starting …", failed: "no model" };
   opener.textContent = names[phase] ?? model ?? (isGone ? "not connected" : "connecting …");
@@ -47,7 +49,7 @@ function dotState({ phase, is_busy: isBusy, waiting = [] }) {
   return isBusy ? "busy" : (phase ?? "starting");
 }
 
-function drawPolicies(policy, { policy: inForce = "", policies = [] }, wanted) {
+export function drawPolicies(policy, { policy: inForce = "", policies = [] }, wanted) {
   const names = [...new Set([...policies, inForce])].filter(Boolean);
   const known = [...policy.options].map((option) => option.value);
   if (names.join("\n") !== known.join("\n")) policy.replaceChildren(...options(names));

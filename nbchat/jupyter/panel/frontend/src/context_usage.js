@@ -1,5 +1,8 @@
 // The context part by part, and the costs of the session
 
+import { Dialog } from "./dialog.js";
+import { count, percent, plural, tag } from "./dom.js";
+
 const PARTS = {
   system: "System prompt",
   tools: "Tools",
@@ -11,7 +14,7 @@ const PARTS = {
   free: "Free",
 };
 
-class ContextDialog extends Dialog {
+export class ContextDialog extends Dialog {
   constructor(panel) {
     super(panel, { title: "Context", className: "nbc-context" });
     this.bar = tag("div", "nbc-stack", { role: "img" });

@@ -1,8 +1,11 @@
 // Pinned rules, which compactions keep word for word
 
+import { Dialog } from "./dialog.js";
+import { button, submitByEnter, tag } from "./dom.js";
+
 const CHECKPOINT = "Checkpoint: ";
 
-class PinsDialog extends Dialog {
+export class PinsDialog extends Dialog {
   constructor(panel) {
     const note = ": rules sent with every request, never compacted";
     super(panel, { title: "Pins", className: "nbc-pins", note });

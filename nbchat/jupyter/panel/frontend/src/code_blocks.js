@@ -1,11 +1,13 @@
 // Buttons of a code block: copy, insert, run
 
+import { button, tag } from "./dom.js";
+
 const NOTICE_MILLISECONDS = 6000;
 
 // Except the two joiners, which belong to letters and emojis
 const INVISIBLE = /(?![\n\t\u200c\u200d])[\p{Cc}\p{Cf}\p{Cn}\p{Co}\p{Zl}\p{Zp}]/gu;
 
-function addCodeButtons(root, notebook) {
+export function addCodeButtons(root, notebook) {
   for (const block of root.querySelectorAll(".nbc-md pre")) {
     const box = tag("div", "nbc-codebox");
     block.replaceWith(box);
@@ -39,7 +41,7 @@ function codeButton(action, label, title) {
 }
 
 // Show the code point beside each; what is copied or inserted is unchanged.
-function markInvisible(block) {
+export function markInvisible(block) {
   const walker = document.createTreeWalker(block, NodeFilter.SHOW_TEXT);
   const texts = [];
   while (walker.nextNode()) texts.push(walker.currentNode);
@@ -58,7 +60,7 @@ function markInvisible(block) {
   return hiding.length > 0;
 }
 
-class CodeActions {
+export class CodeActions {
   constructor(panel) {
     this.panel = panel;
     panel.parts.root.addEventListener("click", (event) => this.clicked(event));

@@ -4,7 +4,7 @@
 // Final refusals; after a 404 or 409 the chat or call may exist the next time
 const REFUSALS = new Set([401, 403, 405]);
 
-class ServerRoute {
+export class ServerRoute {
   constructor(link) {
     this.link = link;
     this.isOpen = true; // until the server refuses, which it logs once

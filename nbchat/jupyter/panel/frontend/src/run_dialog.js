@@ -1,6 +1,10 @@
 // The dialog before a model's code runs in the kernel
 
-class RunDialog extends Dialog {
+import { markInvisible } from "./code_blocks.js";
+import { Dialog } from "./dialog.js";
+import { button, tag } from "./dom.js";
+
+export class RunDialog extends Dialog {
   constructor(panel) {
     super(panel, { title: "Run in the kernel", className: "nbc-running" });
     const warning = "This code contains invisible characters. Their codes are shown here.";
