@@ -213,6 +213,10 @@ EMPHASIS_WORDS = 5
 """Words of such a sentence that say anything."""
 
 
+ANNOUNCING_WORDS = 1
+"""Words that say anything in "Change of plans." and "No, wait."."""
+
+
 def _is_emphasis(text: str) -> bool:
     return bool(_EMPHASIS.search(text)) and len(_content(text)) <= EMPHASIS_WORDS
 
@@ -221,9 +225,11 @@ def _quotes(
     own: Sequence[Passage], readings: Sequence[Reading], *, is_answer: bool
 ) -> Iterator[tuple[str, Kind]]:
     """The quotes of one message; `is_answer` after a question for rules."""
-    changes = any(said.is_change or said.is_withdrawal for said in readings)
+    follows = False
     for passage, said, after in zip_longest(own, readings, readings[1:]):
         is_stressed = after is not None and _is_emphasis(after.text)
+        changes = follows or said.is_change
+        follows = said.is_withdrawal or _only_changes(said)
         if passage.is_list:
             yield passage.text, "rule"
         elif _is_emphasis(said.text) or _only_withdraws(said):
@@ -247,6 +253,11 @@ def _only_withdraws(said: Reading) -> bool:
     if not said.is_withdrawal or said.kind == "decision":
         return False
     return not _says_instead(said.text)
+
+
+def _only_changes(said: Reading) -> bool:
+    """Whether a sentence announces a change and does not say which."""
+    return said.is_change and len(_content(said.text)) <= ANNOUNCING_WORDS
 
 
 def _says_instead(text: str) -> bool:
@@ -281,8 +292,8 @@ _STOP_LIST = (
     "his how i i'd i'll i'm i've idea if ignore in instead instruction instructions "
     "into is it its it's just keep let let's like longer make may me mind more most "
     "must my need never no not nothing now of off ok okay on one only option or "
-    "original other our out over own plan please previous rather really rule rules "
-    "said same scrap scratch she should so some still stick stuff such take than "
+    "original other our out over own plan plans please previous rather really rule "
+    "rules said same scrap scratch she should so some still stick stuff such take than "
     "thanks that that's the their them then there these they thing things think "
     "this those though time to too under until up us use used using very wait want "
     "was we we'd we'll we're we've well went were what when where which while who "

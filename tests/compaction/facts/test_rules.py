@@ -166,6 +166,24 @@ def test_a_later_decision_replaces_the_earlier_one(first, then, left):
     assert in_force(first, then) == left
 
 
+@pytest.mark.parametrize(
+    "report",
+    [
+        "I restarted my phone, and now I see bars. Looks like I have signal back.",
+        "I'm actually reaching out because of my line. I use it a lot for work.",
+        "Please update it to that address. Also, one of the watches is silicone.",
+        "I'm not able to send messages at all.",
+    ],
+)
+def test_a_report_beside_news_is_no_decision(report):
+    assert rules_in_force([user(report)]) == []
+
+
+def test_what_follows_an_announced_change_is_the_decision():
+    left = in_force("We take the train.", "Change of plans. Take the night bus.")
+    assert left[-1] == "Take the night bus."
+
+
 def test_a_decision_on_another_matter_stays():
     assert in_force(
         "For billing let's use Stripe.",
