@@ -36,7 +36,8 @@ SIGNATURES = {
     "CompactionEngine": "context_token_threshold summary_prompt summary_model policy "
     "* info fallback_model summary_shape live_variables encoding",
     "Session": "transcript * session_id compactions usages pins",
-    "build_agent": "config * tools system tool_choice approve session store namespace",
+    "build_agent": "config * tools system tool_choice approve session store namespace "
+    "connects_later",
     "connect": "model * base_url api_key window api_key_hosts",
     "Approvals": "* free listener",
     "Approvals.approve": "self name * always",

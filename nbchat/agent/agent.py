@@ -191,9 +191,24 @@ class Agent(OffersRecall):
         Faults end in TurnFailed, a stop in TurnFinished("stopped"); both keep what had
         arrived, and the next turn works. KeyboardInterrupt passes through.
         """
-        arrived: list[Event] = []
-        running = self._exclusive(self._turn(text, stop, attached), arrived.append)
-        return Turn(text, running, arrived)
+        said = [*attached, Entry("user", text)]
+        return self._started(text, self._turn(said, stop))
+
+    def retry(self, *, stop: Flag | None = None) -> Turn:
+        """Answer the last message, whose turn failed or was stopped; adds no message.
+
+        Raises NbchatError if it has an answer already.
+        """
+        if not self.can_retry:
+            raise NbchatError("the last message is answered; /again asks it again")
+        text = self.session.transcript[self.session.last_prompt].content
+        return self._started(text, self._turn([], stop))
+
+    @property
+    def can_retry(self) -> bool:
+        """Whether the conversation ends before the model's next word."""
+        last = self.session.transcript[-1:]
+        return any(each.role in ("user", "tool") for each in last)
 
     def chat(
         self, text: str, *, stop: Flag | None = None, attached: Iterable[Entry] = ()
@@ -308,12 +323,16 @@ class Agent(OffersRecall):
         """What the next request holds, part by part."""
         return context_usage(self.session, self.engine.tracker, self.system, self.tools)
 
-    def _turn(self, text: str, stop: Flag | None, attached: Iterable[Entry]) -> Events:
+    def _started(self, text: str, turn: Events) -> Turn:
+        arrived: list[Event] = []
+        return Turn(text, self._exclusive(turn, arrived.append), arrived)
+
+    def _turn(self, said: Iterable[Entry], stop: Flag | None) -> Events:
         if (approvals := approvals_of(self.approve)) is not None:
             approvals.begin(self.session, stop or Flag())
         if self.provider.name.startswith("local:"):  # it answers one after the other
             self.cancel_background()
-        yield from map(self._append, [*attached, Entry("user", text)])
+        yield from map(self._append, said)
         steps: list[Reply] = []
         try:
             reason = yield from self._steps(steps, stop)

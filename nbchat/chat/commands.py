@@ -190,6 +190,8 @@ class Commands:
         return recorder(self._store, session, agent, log_folder=folder)
 
     def _again(self, agent: Agent, text: str, stop: Stop) -> Reply:
+        if agent.can_retry and not text:
+            return agent.retry(stop=stop)
         return self.branch(agent, agent.session.last_prompt, text, stop=stop)
 
     def _branch(self, agent: Agent, argument: str, stop: Stop) -> Reply:

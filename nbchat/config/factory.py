@@ -4,6 +4,7 @@ import logging
 import os
 import uuid
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
@@ -24,6 +25,8 @@ from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
 from nbchat.errors import StoreError
 from nbchat.providers.base import Provider
+from nbchat.providers.connect import default_model
+from nbchat.providers.unconnected import connected_or_not
 from nbchat.storage.recorder import Recorder
 from nbchat.storage.store import SessionStore
 
@@ -40,10 +43,13 @@ def build_agent(
     session: Session | None = None,
     store: SessionStore | None = None,
     namespace: Namespace | None = None,
+    connects_later: bool = False,
 ) -> Agent:
     """Build an agent from the settings; its session is saved after every event.
 
-    Raises ConfigError if a setting cannot work, or differs from what a site locks.
+    With `connects_later` a model that cannot be connected, as without a key, fails each
+    turn with the reason; everything else works. Raises ConfigError if a setting cannot
+    work, or differs from what a site locks.
     """
     config = config or settings()
     store = store or SessionStore(config.store_url)
@@ -52,7 +58,9 @@ def build_agent(
     values = {name: getattr(config, name) for name in TABLE}
     refuse_locked(**values | {"system_prompt": system})
     url, window = config.base_url, config.window
-    provider = connected(config, config.model, base_url=url, window=window)
+    connect = partial(connected, config, config.model, base_url=url, window=window)
+    name = config.model or default_model()
+    provider = connected_or_not(name, connect) if connects_later else connect()
     session = session or Session()
     agent = Agent(
         provider,

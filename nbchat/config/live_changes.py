@@ -28,6 +28,7 @@ from nbchat.config.settings import DEFAULT, EMPTY, MODEL_SETTINGS, TABLE, NbChat
 from nbchat.errors import ConfigError, NbchatError, StoreError
 from nbchat.providers.base import Provider, SupportsSiblings
 from nbchat.providers.connect import KINDS, default_model
+from nbchat.providers.unconnected import Unconnected
 from nbchat.storage.store import SessionStore
 
 SUMMARY_WRITERS = tuple(
@@ -163,7 +164,8 @@ class LiveSettings:
     def _follow(self, agent: Agent, name: str) -> None:
         if agent.is_answering:
             raise NbchatError("the chat is answering; change settings when it is done")
-        if TABLE[name].apply != "model":
+        how, is_new = TABLE[name].apply, isinstance(agent.provider, Unconnected)
+        if how != "model" and not (is_new and how == "base_url"):
             self.apply(agent, [name])
             return
         config = self.config

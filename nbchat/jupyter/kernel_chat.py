@@ -118,6 +118,7 @@ class KernelChat:
             session=newest_session(self.store),
             store=self.store,
             namespace=self._namespace,
+            connects_later=True,
         )
 
     def _apply_settings(self, change: Mapping[str, Any]) -> None:

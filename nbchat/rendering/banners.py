@@ -130,10 +130,16 @@ def notice_html(event: Notice) -> str:
         case PinsChanged() | SavingFailed():
             html = f'<div class="nbc-notice">{escaped(text)}</div>'
         case TurnFailed():
-            html = f'<div class="nbc-error">{escaped(text)}</div>'
+            html = failure_html(text)
         case _:
             html = _compaction_notice_html(STATES[type(event)], text)
     return html
+
+
+def failure_html(text: str, *, can_retry: bool = False) -> str:
+    """Render why a turn failed; the panel offers to try again if that is possible."""
+    offer = " data-retry" if can_retry else ""
+    return f'<div class="nbc-error"{offer}>{escaped(text)}</div>'
 
 
 def notice_text(event: Notice) -> str:

@@ -24,11 +24,17 @@ from nbchat.conversation.events import (
     SavingFailed,
 )
 from nbchat.conversation.session import Session
-from nbchat.errors import ConfigError, NbchatError, Stopped, StoreError
+from nbchat.errors import (
+    ConfigError,
+    NbchatError,
+    RequestRefused,
+    Stopped,
+    StoreError,
+)
 from nbchat.providers.model_info import Prices
 from nbchat.storage.recorder import save_session
 from nbchat.storage.store import SessionStore
-from nbchat.testing import ScriptedProvider, says
+from nbchat.testing import ScriptedProvider, fails, says
 
 STORY = "The customer asks about order W100 and its parcel. " * 20
 
@@ -289,6 +295,18 @@ def test_the_model_can_be_changed_during_a_conversation(commands):
     assert agent.provider.name == "local:smollm2"
 
 
+def test_again_after_a_failure_answers_the_same_message_in_the_same_session(commands):
+    agent = agent_for(commands, fails(RequestRefused("no such model")), says("one"))
+    list(agent.run("first"))
+    session = agent.session
+    assert agent.can_retry
+    list(commands(agent, "/again"))
+    assert agent.session is session
+    assert [e.content for e in session.transcript] == ["first", "one"]
+    with pytest.raises(NbchatError, match="is answered"):
+        agent.retry()
+
+
 def test_again_answers_in_a_new_session_and_keeps_the_old_one(commands):
     agent = agent_for(commands, says("one"), says("two"), says("other two"))
     agent.ask("first")
@@ -368,7 +386,7 @@ def flaky(tmp_path: Path) -> Commands:
     return Commands(Flaky(f"sqlite:///{tmp_path / 'sessions.db'}"))
 
 
-@pytest.mark.parametrize("line", ["/new", "/resume {}", "/again"])
+@pytest.mark.parametrize("line", ["/new", "/resume {}", "/again third"])
 def test_unsaved_entries_are_saved_before_another_session_starts(flaky, line):
     agent = agent_for(flaky, says("one"), says("two"), says("again two"))
     agent.ask("first")

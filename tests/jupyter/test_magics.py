@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
+from fault_server import FaultServer, OpenAIDialect
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 
@@ -180,6 +181,51 @@ def test_a_compaction_in_a_cell_shows_its_banner(shell, capsys):
     banner = Banner(agent.session.compaction)
     assert repr(banner).startswith("Compaction occurred")
     assert "A parcel is late." in banner._repr_html_()
+
+
+def test_without_a_key_all_but_an_answer_works(shell, capsys):
+    shell.run_line_magic("config", "NbChat.model = 'anthropic:claude-haiku-4-5'")
+    panel = shell.run_line_magic("chat", "")
+    for line in ("/help", "/settings", "/context", "/sessions"):
+        shell.run_line_magic("chat", line)
+    assert "/undo" in capsys.readouterr().out
+    state = panel._state.snapshot()["state"]
+    assert state["phase"] == "ready"
+    assert state["problem"].startswith("no key for anthropic: set ANTHROPIC_API_KEY")
+    with pytest.raises(UsageError, match="no key for anthropic"):
+        shell.run_cell_magic("chat", "", "hello")
+    assert "no key for anthropic" in str(panel._state.snapshot()["items"])
+    shell.run_line_magic("chat", "/model local:smollm2")
+    shown = panel._state.snapshot()
+    assert shown["state"]["model"] == "local:smollm2"
+    assert shown["state"]["problem"] == ""
+    assert shown["state"]["is_trial"]
+    assert "no key for anthropic" not in str(shown["items"])
+
+
+def test_a_changed_setting_connects_at_once_and_clears_the_old_errors(shell):
+    shell.run_line_magic("config", "NbChat.model = 'openai:some-model'")
+    panel = shell.run_line_magic("chat", "")
+    with pytest.raises(UsageError, match="no key for openai"):
+        shell.run_cell_magic("chat", "", "hello")
+    shell.run_line_magic("config", "NbChat.base_url = 'http://127.0.0.1:9/v1'")
+    shown = panel._state.snapshot()
+    assert shown["state"]["problem"] == ""
+    assert "no key for openai" not in str(shown["items"])
+    assert "hello" in str(shown["items"])
+
+
+def test_a_key_that_is_set_later_serves_the_message_that_failed(shell, monkeypatch):
+    shell.run_line_magic("config", "NbChat.model = 'openai:some-model'")
+    agent = shell.run_line_magic("chat", "agent")
+    with pytest.raises(UsageError, match="no key for openai"):
+        shell.run_cell_magic("chat", "", "hello")
+    server = FaultServer()
+    server.script(OpenAIDialect().text("Hello."))
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+    shell.run_line_magic("chat", "/again")
+    assert [e.content for e in agent.session.transcript] == ["hello", "Hello."]
 
 
 def test_the_session_and_the_agent_can_be_had(shell):

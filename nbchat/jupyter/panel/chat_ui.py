@@ -379,4 +379,4 @@ def _default_agent() -> Agent:
     # Late: settings, store and providers load while the panel can be seen already.
     from nbchat.config.factory import build_agent  # noqa: PLC0415
 
-    return build_agent()
+    return build_agent(connects_later=True)

@@ -4,7 +4,9 @@ import pytest
 from panel_views import (
     agent_with,
     folded,
+    ran,
     shown,
+    shown_page,
 )
 
 from nbchat.agent.agent import Agent
@@ -26,8 +28,9 @@ from nbchat.conversation.events import (
     UsageReported,
 )
 from nbchat.conversation.session import Session
+from nbchat.errors import RequestRefused
 from nbchat.jupyter.panel.view_model.panel_state import PanelState
-from nbchat.testing import ScriptedProvider
+from nbchat.testing import ScriptedProvider, fails, says
 
 RECORD = Compaction("c1", 0, 2, "<summary>S</summary>", 5_000, 500, committed_at=2)
 
@@ -121,3 +124,28 @@ def test_the_costs_of_compactions_are_shown_apart():
     state = PanelState()
     folded(state, AgentReady(agent_with(session=session)))
     assert state.snapshot()["state"]["spent"] == told
+
+
+def test_a_failed_turn_offers_to_try_again_until_it_is_answered():
+    agent = agent_with(fails(RequestRefused("no such model")), says("One."))
+    state = PanelState()
+    ran(state, [AgentReady(agent)])
+    ran(state, agent.run("first"))
+    assert 'class="nbc-error" data-retry' in shown_page(state)[-1]
+    ran(state, agent.retry())
+    assert not any("nbc-error" in html for html in shown_page(state))
+    assert "One." in str(shown_page(state))
+
+
+def test_only_the_newest_error_of_a_message_is_shown():
+    agent = agent_with(*[fails(RequestRefused(text)) for text in ("a1", "b2", "c3")])
+    state = PanelState()
+    ran(state, [AgentReady(agent)])
+    ran(state, agent.run("first"))
+    ran(state, agent.retry())
+    assert [html for html in shown_page(state) if "nbc-error" in html] == [
+        '<div class="nbc-error" data-retry>b2</div>'
+    ]
+    ran(state, agent.run("second"))
+    errors = [html for html in shown_page(state) if "nbc-error" in html]
+    assert len(errors) == 2

@@ -47,6 +47,8 @@ from nbchat.conversation.events import (
 from nbchat.conversation.session import Session
 from nbchat.jupyter.panel.view_model.items import Operation
 from nbchat.jupyter.panel.view_model.transcript import TranscriptView
+from nbchat.providers.connect import EMBEDDED_MODEL
+from nbchat.providers.unconnected import problem_of
 from nbchat.rendering.banners import progress_text
 from nbchat.rendering.entries import summary_html
 from nbchat.rendering.markdown import displayable
@@ -90,6 +92,8 @@ class PanelState:
             "excluded": [],
             "changes": NO_BANNERS,
             "waiting": [],
+            "problem": "",
+            "is_trial": False,
             "chat_id": chat_id,
             "has_settings": has_settings,
             "has_sessions": has_sessions,
@@ -251,25 +255,31 @@ class PanelState:
         provider, session = self._agent.provider, self._agent.session
         tracker = self._agent.engine.tracker
         sizes = (len(session.transcript), len(session.usages), len(session.compactions))
-        measured = (session, provider, tracker.limits, tracker.fixed_tokens, *sizes)
-        if (*measured, session.pins) == self._measured:
+        names = (session, provider, problem_of(provider), session.pins)
+        measured = (*names, tracker.limits, tracker.fixed_tokens, *sizes)
+        if measured == self._measured:
             return self._set(**changes)
-        self._measured = (*measured, session.pins)
+        is_new = self._measured[1:3] != measured[1:3]
+        dropped = self._transcript.drop_failures() if is_new else []
+        self._measured = measured
         meter = {
             "tokens": tracker.input_tokens,
             "threshold": tracker.limits.threshold,
             "context": tracker.context_tokens(session),
             "window": tracker.info.window,
         }
-        return self._set(
+        state = self._set(
             **changes,
             model=displayable(provider.name),
+            problem=displayable(problem_of(provider)),
+            is_trial=provider.name == EMBEDDED_MODEL,
             policy=displayable(tracker.policy.name),
             meter=meter,
             spent=_spent(session),
             pins=list(map(displayable, session.pins)),
             **self._measure_compactions(self._agent),
         )
+        return [*dropped, *state]
 
     def _measure_compactions(self, agent: Agent) -> dict[str, Any]:
         """The summary, what is excluded, and the banners that have buttons."""

@@ -28,7 +28,7 @@ from nbchat.jupyter.panel.view_model.items import (
     Items,
     Operation,
 )
-from nbchat.rendering.banners import notice_html
+from nbchat.rendering.banners import failure_html, notice_html
 from nbchat.rendering.conversation import timeline
 from nbchat.rendering.entries import (
     MARKDOWN_START,
@@ -67,6 +67,8 @@ class TranscriptView:
         """Whether the newest turn has its line of costs."""
         self.turn_began: float | None = None
         """Time of the clock; None while no turn runs."""
+        self._failures: list[int] = []
+        """Items that say why the newest message has no answer."""
 
     def snapshot(self) -> dict[str, Any]:
         """The newest page of items, and what streams."""
@@ -88,11 +90,22 @@ class TranscriptView:
                 noted = self._items.show(note_html(note)) if note else []
                 return [*self._end_turn(session), *noted]
             case TurnFailed():
-                notice = self._items.show(notice_html(event))
-                return [*self._end_turn(session), *notice]
+                ended = [*self.drop_failures(), *self._end_turn(session)]
+                can_retry = session is not None and not ends_with_answer(
+                    session.transcript
+                )
+                html = failure_html(event.message, can_retry=can_retry)
+                notice = self._items.show(html)
+                self._failures = [operation["key"] for operation in notice]
+                return [*ended, *notice]
             case Branched() | PinsChanged() | SavingFailed():
                 return self._items.show(notice_html(event))
         return self.banners.fold(event)
+
+    def drop_failures(self) -> list[Operation]:
+        """Remove errors that no longer hold: a setting changed, or an answer came."""
+        keys, self._failures = self._failures, []
+        return [operation for key in keys for operation in self._items.drop(key)]
 
     def note(self, text: str) -> list[Operation]:
         """Show the answer of a command."""
@@ -106,6 +119,7 @@ class TranscriptView:
         if session is self._session:
             return self._grow(session)
         self._session, self._shown, self._has_cost = session, 0, False
+        self._failures = []
         for part in (self._items, self.banners, self.approvals):
             part.clear()
         self._fill(session)
@@ -116,12 +130,14 @@ class TranscriptView:
     ) -> list[Operation]:
         """Show a finished entry in place of what streamed of it."""
         is_current = session is not None and session is self._session
-        added = []
+        added, dropped = [], []
         if position >= self._shown or not is_current:
             self._has_cost = self._has_cost and entry.role != "user"
-            added = self._show_entry(entry, position)
+            if entry.role == "user":
+                self._failures = []  # they stay, above the next message
+            dropped, added = self.drop_failures(), self._show_entry(entry, position)
         self._shown = max(self._shown, position + 1) if is_current else 0
-        return self._live.finish(entry.role, added)
+        return [*dropped, *self._live.finish(entry.role, added)]
 
     def show_cost(self, session: Session) -> list[Operation]:
         """Show the costs of the newest turn once its answer is complete."""
