@@ -84,7 +84,7 @@ export class Actions {
     const context = { ...facts, excluded: new Set(excluded) };
     rows.forEach((row) => this.drawRow(row, context));
     const { log } = this.panel.parts;
-    log.querySelectorAll(".nbc-back, .nbc-retry").forEach((each) => (each.disabled = isBlocked));
+    log.querySelectorAll(".nbc-back, .nbc-again, .nbc-retry").forEach((each) => (each.disabled = isBlocked));
   }
 
   drawRow({ key, position, kind, box, mark, item, buttons }, context) {
@@ -116,6 +116,7 @@ export class Actions {
   clicked(event) {
     const back = event.target.closest?.(".nbc-back");
     if (back) this.panel.command(`/resume ${back.parentElement.dataset.session}`);
+    if (event.target.closest?.(".nbc-again")) this.panel.command("/again");
     const pressed = event.target.closest?.(".nbc-action");
     const row = pressed && this.rows.get(Number(pressed.parentElement.dataset.key));
     if (row) this.act(pressed.dataset.action, row, pressed);
@@ -164,6 +165,12 @@ export function addBackButton(note) {
   if (!note.matches(".nbc-branched")) return;
   const title = "Reopen the session as it was before";
   note.append(button("nbc-back", "Back to the original", title));
+}
+
+// A turn that failed: its message is kept, and is answered in its place.
+export function addAgainButton(note) {
+  if (!note.matches(".nbc-error[data-retry]")) return;
+  note.append(button("nbc-again", "Try again", "Answer the same message again"));
 }
 
 // Editing an earlier message in the input box

@@ -6,7 +6,7 @@ import { addRetryButton } from "./compact_dialog.js";
 import { fromHtml, newToken, tag } from "./dom.js";
 import { RETRY_MILLISECONDS } from "./kernel_connection.js";
 import { streamOf } from "./layout.js";
-import { addBackButton } from "./message_actions.js";
+import { addAgainButton, addBackButton } from "./message_actions.js";
 
 const NEAR_BOTTOM_PIXELS = 40;
 const NEAR_TOP_PIXELS = 800; // where earlier messages are requested
@@ -84,6 +84,7 @@ export class Transcript {
     addCodeButtons(fresh, this.panel.notebook);
     addRetryButton(fresh);
     addBackButton(fresh);
+    addAgainButton(fresh);
     addDecision(fresh);
     this.panel.dialogs.forEach((dialog) => dialog.see(fresh));
     return this.panel.actions.dress(fresh, named);
