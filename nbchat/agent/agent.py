@@ -4,12 +4,12 @@ Only the agent changes a session. It knows no widget and no database: its record
 its listener get each event before the caller does.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing
 from dataclasses import replace
 from functools import partial
 from threading import Event as Flag
-from typing import TypeVar
+from typing import Any, TypeVar, Unpack
 
 from nbchat.agent.approvals import approvals_of
 from nbchat.agent.compactor import Compactor
@@ -49,8 +49,11 @@ from nbchat.providers.base import (
     SupportsWarmUp,
     fixed_tokens,
     instructions,
+    refuse_untaken,
+    warn_of_untaken,
 )
 from nbchat.providers.connect import connect
+from nbchat.providers.options import RequestOptions, checked
 from nbchat.providers.streaming import stream_with_retries
 
 DEFAULT_MAX_STEPS = 50
@@ -81,22 +84,20 @@ class Agent(OffersRecall):
         tool_choice: str | Callable[[Session], str] = "auto",
         max_steps: int = DEFAULT_MAX_STEPS,
         max_output_tokens: int | None = None,
-        effort: str | None = None,
-        timeout_seconds: float | None = None,
         approve: Callable[[Entry], bool] | None = None,
         listener: Callable[[Event], None] | None = None,
         recall: bool | None = None,
+        **options: Unpack[RequestOptions],
     ) -> None:
         """Without a provider, a key in the environment chooses it; else it is local.
 
         `tool_choice` is auto, none, required or a tool's name, or a function of the
         session that returns one: so code controls the workflow.
-        `effort` is how much the model reasons: off, low, medium or high; None leaves it
-        to the model. `timeout_seconds` is the longest silence of its server.
         `approve` is asked before each call; without it every tool given here may run.
         `recall` adds a tool that searches what was compacted or shortened (84 tokens
-        per request); None: where something is hidden. Raises ConfigError when a part
-        cannot work.
+        per request); None: where something is hidden. `options` are those of requests,
+        such as temperature, effort and attempts (`RequestOptions`). Raises ConfigError
+        when a part cannot work.
         """
         self.provider = connect(provider) if isinstance(provider, str) else provider
         self.system = system
@@ -106,8 +107,8 @@ class Agent(OffersRecall):
         self.tool_choice = tool_choice
         self.max_steps = max_steps
         self.max_output_tokens = max_output_tokens
-        self.effort = effort
-        self.timeout_seconds = timeout_seconds
+        self.options = checked(options)
+        refuse_untaken(self.provider, self.options)
         self.approve = approve
         self.listener = listener
         self.compacts_later = False
@@ -157,10 +158,17 @@ class Agent(OffersRecall):
         NbchatError while a turn runs.
         """
         info = provider.info().with_window(window)
+        warn_of_untaken(provider, self.options)
         with self.alone():
             info = info.with_longest_answer(self.max_output_tokens)
             self.engine.tracker.use_model(info, fixed_tokens=self._fixed_tokens())
             self.provider = provider
+
+    def set_options(self, options: Mapping[str, Any]) -> None:
+        """Change options of the next requests; None unsets one. Raises ConfigError."""
+        changed = checked({**self.options, **options})
+        refuse_untaken(self.provider, changed)
+        self.options = changed
 
     def warm_up(self) -> None:
         """Load what the provider's first request needs, if the provider can."""
@@ -394,8 +402,7 @@ class Agent(OffersRecall):
             history,
             system,
             tools,
-            effort=self.effort or "",
-            timeout_seconds=self.timeout_seconds,
+            options=self.options,
         )
 
     def _append_reply(self, reply: Reply) -> Events:

@@ -10,9 +10,13 @@ from nbchat.compaction.summary_entry import LiveVariables
 from nbchat.config.layers import is_locked
 from nbchat.config.settings import TABLE, NbChat
 from nbchat.conversation.live_variables import reader
+from nbchat.errors import ConfigError
 from nbchat.providers.base import Provider, SupportsSiblings
 from nbchat.providers.connect import connect, default_model
+from nbchat.providers.options import RequestOptions, checked
 from nbchat.providers.tokens import CHARACTERS
+
+HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~\w-]+", re.ASCII)
 
 POLICY_FIELDS = {
     name: row.apply.removeprefix("policy.")
@@ -35,6 +39,12 @@ def set_attributes(config: NbChat, names: Iterable[str] = TABLE, **owners: Any) 
         if attribute and owner in owners:
             value = getattr(config, name)
             setattr(owners[owner], attribute, None if value == "" else value)
+
+
+def request_options(config: NbChat) -> RequestOptions:
+    """The options of requests that are set."""
+    names = (name for name, row in TABLE.items() if row.apply == "request_options")
+    return checked({name: getattr(config, name) for name in names})
 
 
 def live_variables(config: NbChat, namespace: Namespace | None) -> LiveVariables | None:
@@ -67,7 +77,22 @@ def connected(
         base_url=base_url,
         window=window,
         api_key_hosts=re.split(r"[\s,]+", config.api_key_hosts.strip()),
+        headers=_headers(config.headers),
+        proxy=config.proxy,
     )
+
+
+def _headers(text: str) -> dict[str, str]:
+    """Headers from `Name: value` parts, separated by semicolons or lines."""
+    parts = [part for part in re.split(r"[;\n]", text) if part.strip()]
+    pairs = [part.partition(":") for part in parts]
+    for name, colon, value in pairs:
+        if not (colon and HEADER_NAME.fullmatch(name.strip()) and value.isprintable()):
+            raise ConfigError(
+                f"invalid headers: {name.strip()!r} is no 'Name: value'; separate "
+                "several by semicolons"
+            )
+    return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def connect_as(

@@ -15,6 +15,7 @@ from nbchat.config.components import (
     encoding_of,
     live_variables,
     policy_of,
+    request_options,
     set_attributes,
     summary_writer,
 )
@@ -24,7 +25,7 @@ from nbchat.config.settings import TABLE, NbChat
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
 from nbchat.errors import StoreError
-from nbchat.providers.base import Provider
+from nbchat.providers.base import Provider, warn_of_untaken
 from nbchat.providers.connect import default_model
 from nbchat.providers.unconnected import connected_or_not
 from nbchat.storage.recorder import Recorder
@@ -73,6 +74,8 @@ def build_agent(
         approve=approve,
         recall=config.recall,
     )
+    agent.options = request_options(config)
+    warn_of_untaken(provider, agent.options)
     set_attributes(config, agent=agent)
     agent.recorder = recorder(store, session, agent, log_folder=config.log_folder)
     return agent

@@ -13,6 +13,7 @@ from nbchat.config.components import (
     kind_of,
     live_variables,
     policy_of,
+    request_options,
     set_attributes,
     summary_writer,
 )
@@ -234,6 +235,10 @@ def _apply_system_prompt(agent: Agent, config: NbChat, _name: str) -> None:
     _change(agent, config, system=config.system_prompt)
 
 
+def _apply_request_options(agent: Agent, config: NbChat, name: str) -> None:
+    agent.set_options({name: dict(request_options(config)).get(name)})
+
+
 def _apply_recall(agent: Agent, config: NbChat, _name: str) -> None:
     _change(agent, config, recall=config.recall)
 
@@ -277,6 +282,7 @@ APPLY: Mapping[str, Callable[[Agent, NbChat, str], None]] = {
     "window": _apply_window,
     "max_output_tokens": _apply_output_tokens,
     "system_prompt": _apply_system_prompt,
+    "request_options": _apply_request_options,
     "recall": _apply_recall,
     "tokenizer": _apply_tokenizer,
     "base_url": _apply_base_url,

@@ -63,6 +63,16 @@ class NbChat(Configurable):
         "is sent, separated by commas, for example openrouter.ai. Only by HTTPS; "
         "http://host allows plain HTTP beyond this machine.",
     ).tag(config=True, scope="configuration", apply="base_url")
+    headers = Unicode(
+        "",
+        help="Headers added to each request to the model's server, as Name: value, "
+        "separated by semicolons.",
+    ).tag(config=True, scope="configuration", apply="base_url", secret=True)
+    proxy = Unicode(
+        "",
+        help="Address of an HTTP proxy for the model's server. Empty: HTTPS_PROXY, "
+        "HTTP_PROXY and NO_PROXY of the environment.",
+    ).tag(config=True, scope="configuration", apply="base_url", secret=True)
     system_prompt = Unicode(
         "You are a helpful assistant in a Jupyter notebook.",
         help="System prompt, sent with every request.",
@@ -196,14 +206,68 @@ class NbChat(Configurable):
         allow_none=True,
         help="How much the model reasons before it answers. None: as the model does by "
         "default. Left out for models that do not take it.",
-    ).tag(config=True, scope="model", apply="agent.effort")
+    ).tag(config=True, scope="model", apply="request_options")
+    temperature = Float(
+        None,
+        allow_none=True,
+        min=0,
+        max=2,
+        help="How random answers are; 0 is least. None: as the model does by default. "
+        "Left out, with a warning, for models that do not take it.",
+    ).tag(config=True, scope="model", apply="request_options")
+    top_p = Float(
+        None,
+        allow_none=True,
+        min=0,
+        max=1,
+        help="Share of the most likely tokens that are chosen from.",
+    ).tag(config=True, scope="model", apply="request_options")
+    seed = Int(
+        None,
+        allow_none=True,
+        help="Number that makes answers repeatable where a server can. OpenAI's "
+        "own models and Anthropic's take none.",
+    ).tag(config=True, scope="model", apply="request_options")
+    stop = Unicode(
+        "",
+        help="Up to four texts that end an answer, separated by commas; \\n is the end "
+        "of a line. OpenAI's own models take none.",
+    ).tag(config=True, scope="model", apply="request_options")
     timeout_seconds = Float(
         None,
         allow_none=True,
         min=0.1,
         help="Longest silence of the model's server, in seconds, after which a request "
         "fails. None: 300; for the embedded model 600.",
-    ).tag(config=True, scope="model", apply="agent.timeout_seconds")
+    ).tag(config=True, scope="model", apply="request_options")
+    first_byte_seconds = Float(
+        None,
+        allow_none=True,
+        min=0.1,
+        help="Longest silence before an answer begins, for servers that are slow to "
+        "read. None: timeout_seconds.",
+    ).tag(config=True, scope="model", apply="request_options")
+    connect_seconds = Float(
+        None,
+        allow_none=True,
+        min=0.1,
+        help="Longest time to connect to the model's server. None: 10.",
+    ).tag(config=True, scope="model", apply="request_options")
+    attempts = Int(
+        None,
+        allow_none=True,
+        min=1,
+        max=100,
+        help="Most requests for one answer while faults pass. None: 4; 8 where the "
+        "server limits the rate.",
+    ).tag(config=True, scope="model", apply="request_options")
+    patience_seconds = Float(
+        None,
+        allow_none=True,
+        min=0,
+        help="Longest time from the first request for an answer to the last attempt, "
+        "with all waits. None: 600.",
+    ).tag(config=True, scope="model", apply="request_options")
     max_steps = Int(
         50, min=1, help="Maximum number of requests to the model in one turn."
     ).tag(config=True, scope="configuration", apply="agent.max_steps")
@@ -289,7 +353,7 @@ class Setting:
             return DEFAULT if self.choices else ""
         if isinstance(value, bool):
             return str(value).lower()
-        return without_login(str(value)) if self.is_secret else str(value)
+        return without_secrets(str(value)) if self.is_secret else str(value)
 
     def invalid(self, value: object) -> str:
         """One line about a value that this setting refuses."""
@@ -369,6 +433,14 @@ def without_login(text: str) -> str:
     if not rest.startswith("/"):  # the path of a file may contain an @
         rest = rest.rpartition("@")[2]
     return str(scheme + re.split("[?#]", rest, maxsplit=1)[0])
+
+
+def without_secrets(text: str) -> str:
+    """An address without a login, or headers without their values."""
+    return _HEADER.sub(r"\1: ***", without_login(text))
+
+
+_HEADER = re.compile(r"((?:^|[;\n])\s*[\w-]+):(?!//)[^;\n]*")
 
 
 def markdown_table() -> str:

@@ -16,11 +16,14 @@ logger = logging.getLogger(__name__)
 OPTIONAL = (
     *("reasoning_effort", "reasoning.effort", "reasoning.summary", "reasoning"),
     *("thinking", "output_config.effort", "include"),
-    *("temperature", "top_p", "seed", "stop", "frequency_penalty"),
+    *("temperature", "top_p", "seed", "stop", "stop_sequences", "frequency_penalty"),
     *("max_tokens", "max_completion_tokens", "max_output_tokens"),
     *("stream_options", "prompt_cache_key"),
 )
 """Fields of a request, as paths, without which it asks the same."""
+
+WARNED = ("tools", "temperature", "top_p", "seed", "stop", "stop_sequences")
+"""Fields that a person has chosen; the others are of no consequence."""
 
 RENAMED = {
     "max_tokens": "max_completion_tokens",
@@ -84,8 +87,9 @@ class Adaptations:
         if attempt in self._tried:
             return False
         self._tried.add(attempt)
-        if path == "tools":
-            logger.warning("%s takes no tools; it is asked without them", model)
+        if path in WARNED:
+            it = "them" if path == "tools" else "it"
+            logger.warning("%s takes no %s; it is asked without %s", model, path, it)
         self._changes.setdefault(model, {})[path] = value
         return True
 

@@ -2,11 +2,11 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
-from typing import Literal
+from typing import ClassVar, Literal
 from weakref import finalize
 
 import anthropic
@@ -14,15 +14,12 @@ import anthropic
 from nbchat.conversation.entries import Entry, Usage
 from nbchat.conversation.events import Delta, TextDelta, ThinkingDelta
 from nbchat.providers.base import ReplyStop, Request, image_of, speaker, user_text
-from nbchat.providers.connections import watched
 from nbchat.providers.history_repair import wire_name
 from nbchat.providers.sdk import (
-    CONNECTIONS,
     PLACEHOLDER_KEY,
     QUESTION_TIMEOUT_SECONDS,
     SdkProvider,
     WireStream,
-    certificates,
 )
 from nbchat.providers.wire import (
     EMPTY_TEXT,
@@ -99,20 +96,18 @@ class AnthropicProvider(SdkProvider):
     key_variables = ("ANTHROPIC_API_KEY",)
     sdk_error = anthropic.AnthropicError
     warm_up_events = SHORT_ANSWER
+    sampling: ClassVar[Mapping[str, str]] = {
+        "temperature": "temperature",
+        "top_p": "top_p",
+        "stop": "stop_sequences",
+    }
 
     @cached_property
     def _client(self) -> anthropic.Anthropic:
         client = anthropic.Anthropic(
             api_key=self.endpoint.key() or PLACEHOLDER_KEY,
             base_url=self.endpoint.url,
-            timeout=self._timeout,
-            http_client=watched(
-                anthropic.DefaultHttpxClient(
-                    limits=CONNECTIONS,
-                    verify=certificates(),
-                    auth=self.endpoint.login,
-                )
-            ),
+            http_client=self._http_client(anthropic.DefaultHttpxClient),
             max_retries=0,
         )
         finalize(self, client.close)
@@ -132,6 +127,7 @@ class AnthropicProvider(SdkProvider):
             model=self._model_for(request),
             messages=[],
             extra_body=body(request, self._messages.update(request.history)),
+            timeout=self._timeout_of(request),
         )
         return int(count.input_tokens)
 
@@ -146,15 +142,17 @@ class AnthropicProvider(SdkProvider):
             stream=True,
             # Without a marker nothing is ever read from the cache.
             cache_control={"type": "ephemeral"},
-            timeout=self._timeout_for(request),
+            timeout=self._timeout_of(request),
             extra_body=self._extra_body(request),
         )
 
     def _extra_body(self, request: Request) -> Json:
         model = self._model_for(request)
         fields = body(request, self._messages.update(request.history))
-        thinking = thinking_fields(request, model, self._output_limit(request))
-        fields = {**fields, **self._sampling, **thinking}
+        effort = self._options_of(request).get("effort") or ""
+        limit = self._output_limit(request)
+        thinking = thinking_fields(request, model, effort=effort, limit=limit)
+        fields = {**fields, **self._sampling_of(request), **thinking}
         if schema := body_format(request):
             fields["output_config"] = {**fields.get("output_config", {}), **schema}
         if thinking.get("thinking", OFF) != OFF:
@@ -212,8 +210,8 @@ def body_format(request: Request) -> Json:
     return {"format": schema}
 
 
-def thinking_fields(request: Request, model: str, limit: int) -> Json:
-    """The fields that ask for the request's effort; `limit` is that of the answer.
+def thinking_fields(request: Request, model: str, *, effort: str, limit: int) -> Json:
+    """The fields that ask for an effort; `limit` is that of the answer.
 
     Newer models choose how long they think, older ones get a budget of tokens, which
     must be below the limit. A forced call excludes thinking.
@@ -222,14 +220,14 @@ def thinking_fields(request: Request, model: str, limit: int) -> Json:
     is_forced = bool(request.tools) and _tool_choice(request.tool_choice)["type"] in (
         *("any", "tool"),
     )
-    if not request.effort:
+    if not effort:
         return {}
-    if request.effort == "off" or is_forced:
+    if effort == "off" or is_forced:
         return {"thinking": OFF}
     if is_adaptive(model):
         shown = {"type": "adaptive", "display": "summarized"}
-        return {"thinking": shown, "output_config": {"effort": request.effort}}
-    budget = min(BUDGETS[request.effort], limit // 2)
+        return {"thinking": shown, "output_config": {"effort": effort}}
+    budget = min(BUDGETS[effort], limit // 2)
     if budget < LEAST_BUDGET:
         return {}
     return {"thinking": {"type": "enabled", "budget_tokens": budget}}

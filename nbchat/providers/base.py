@@ -1,16 +1,21 @@
 """The provider protocol: requests, replies, and how entries are sent."""
 
 import json
+import logging
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Event as Flag
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from nbchat.conversation.entries import Entry, Usage
 from nbchat.conversation.events import Delta
 from nbchat.conversation.tools import Tool
+from nbchat.errors import ConfigError
 from nbchat.providers.model_info import ModelInfo
+from nbchat.providers.options import RequestOptions
 from nbchat.providers.tokens import IMAGE_TOKENS, TokenCounter
+
+logger = logging.getLogger(__name__)
 
 ReplyStop = Literal["end_turn", "tool_use", "max_tokens", "refusal"]
 
@@ -33,9 +38,7 @@ class Request:
     `answer_tag` asks for an answer inside `<tag>...</tag>`; a provider that can enforce
     it does. `model` replaces the provider's own model unless it is empty.
     `output_schema` is a JSON schema for the answer, which the server enforces; one that
-    cannot refuses the request. `effort` is how much the model reasons: off, low, medium
-    or high; empty leaves it to the model. `timeout_seconds` is the longest silence of
-    the server; None leaves it to the provider.
+    cannot refuses the request. `options` replace those of the provider.
     """
 
     history: tuple[Entry, ...]
@@ -46,8 +49,7 @@ class Request:
     answer_tag: str = ""
     model: str = ""
     output_schema: Mapping[str, Any] | None = None
-    effort: str = ""
-    timeout_seconds: float | None = None
+    options: RequestOptions = field(default_factory=RequestOptions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,16 @@ class Provider(Protocol):
 
 
 @runtime_checkable
+class ChecksOptions(Protocol):
+    """A provider whose API lacks some options."""
+
+    name: str
+
+    def untaken(self, options: RequestOptions) -> list[str]:
+        """Options that the API does not have; requests are sent without them."""
+
+
+@runtime_checkable
 class SupportsWarmUp(Protocol):
     """A provider whose first request is faster after a warm-up."""
 
@@ -122,6 +134,23 @@ class NoticesTruncation(Protocol):
 
     truncated_at: int | None
     """Tokens of the window, where the server has cut a request to them."""
+
+
+def refuse_untaken(provider: object, options: RequestOptions) -> None:
+    """Raise ConfigError for an option that the provider's API does not have."""
+    if isinstance(provider, ChecksOptions) and (names := provider.untaken(options)):
+        raise ConfigError(
+            f"{provider.name} takes no {names[0]}; unset it, or choose a model of "
+            "another provider"
+        )
+
+
+def warn_of_untaken(provider: object, options: RequestOptions) -> None:
+    """Warn of options that the provider's API does not have."""
+    if isinstance(provider, ChecksOptions):
+        for option in provider.untaken(options):
+            line = "%s takes no %s; it is asked without it"
+            logger.warning(line, provider.name, option)
 
 
 def speaker(entry: Entry) -> Speaker:

@@ -6,14 +6,16 @@ The module of a provider, and with it its SDK, is imported when it is first conn
 import logging
 import os
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
+from typing import Unpack
 
 from nbchat.errors import ConfigError, NbchatError
 from nbchat.providers.base import Provider
 from nbchat.providers.model_info import chat_models
+from nbchat.providers.options import RequestOptions
 from nbchat.providers.retirement import retirement
 
 logger = logging.getLogger(__name__)
@@ -52,14 +54,18 @@ def connect(
     api_key: Callable[[], str] | None = None,
     window: int | None = None,
     api_key_hosts: Collection[str] = (),
+    headers: Mapping[str, str] | None = None,
+    proxy: str = "",
+    **options: Unpack[RequestOptions],
 ) -> Provider:
     """The provider for a model such as `openai:gpt-6-luna`; nothing is sent yet.
 
     `api_key` is called when the client is built; without it the key is read from the
     environment, and sent only to the provider's own servers and to `api_key_hosts`, by
     HTTPS (`http://host` allows plain HTTP there). `window` overrides the known
-    context window.
-    Raises ConfigError for an unknown provider or a missing key.
+    context window. `headers` are added to each request; `proxy` is the address of an
+    HTTP proxy. `options` (see `RequestOptions`) hold for requests that have no others.
+    Raises ConfigError for an unknown provider or option, or a missing key.
     """
     kind, _, name = (model or default_model()).partition(":")
     if kind not in KINDS or not name:
@@ -72,6 +78,9 @@ def connect(
         api_key=api_key,
         window=window,
         api_key_hosts=api_key_hosts,
+        headers=headers,
+        proxy=proxy,
+        **options,
     )
     ending = retirement(name)
     if ending is not None and ending.is_near():

@@ -18,8 +18,10 @@ import httpx2
 class Line:
     """The connection that the request of one thread uses at the moment."""
 
-    def __init__(self) -> None:
+    def __init__(self, first_byte_seconds: float | None = None) -> None:
         """Start without a connection."""
+        self.first_byte_seconds = first_byte_seconds
+        """Longest silence in seconds until an answer begins; None: the usual one."""
         self._lock = threading.Lock()
         self._stream: WatchedStream | None = None
         self.is_cut = False
@@ -78,6 +80,8 @@ class WatchedStream:
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         """Read from the connection."""
         self._hold()
+        if self._user is not None and self._user.first_byte_seconds is not None:
+            timeout = self._user.first_byte_seconds
         data: bytes = self._stream.read(max_bytes, timeout)
         return data
 

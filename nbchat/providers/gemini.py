@@ -15,11 +15,10 @@ import httpx2
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.tools import Tool
 from nbchat.providers.base import Request, image_of, speaker, user_text
-from nbchat.providers.connections import watched
 from nbchat.providers.history_repair import legal, wire_name
 from nbchat.providers.openai import FORMAT as OPENAI_FORMAT
 from nbchat.providers.openai import Call, ChunkReader, OpenAIProvider
-from nbchat.providers.sdk import QUESTION_TIMEOUT_SECONDS, certificates
+from nbchat.providers.sdk import QUESTION_TIMEOUT_SECONDS
 from nbchat.providers.wire import (
     EMPTY_TEXT,
     Json,
@@ -75,7 +74,9 @@ class GeminiProvider(OpenAIProvider):
     def _counted(self, request: Request) -> int:
         model = self._model_for(request).removeprefix(MODEL_PREFIX)
         body = {"generateContentRequest": native_request(request, model)}
-        counted = self._native("POST", f"{model}:countTokens", self._timeout, body)
+        counted = self._native(
+            "POST", f"{model}:countTokens", self._timeout_of(request), body
+        )
         return int(counted["totalTokens"])
 
     def _new_reader(self, request: Request) -> "SignedReader":  # noqa: ARG002
@@ -111,9 +112,9 @@ class GeminiProvider(OpenAIProvider):
         return address.removesuffix(COMPATIBLE_PATH) if is_gemini else ""
 
     def _native_client(self, timeout: float | httpx2.Timeout) -> httpx2.Client:
-        return httpx2.Client(
-            verify=certificates(), timeout=timeout, auth=self.endpoint.login
-        )
+        client = self._http_client(httpx2.Client)
+        client.timeout = httpx2.Timeout(timeout)
+        return client
 
     def _native(
         self,
@@ -126,7 +127,7 @@ class GeminiProvider(OpenAIProvider):
 
         The key is in no local variable, for tracebacks may show those.
         """
-        with watched(self._native_client(timeout)) as client:
+        with self._native_client(timeout) as client:
             response = client.request(
                 method,
                 f"{self._native_address}/{MODEL_PREFIX}{path}",

@@ -8,11 +8,11 @@ import json
 import secrets
 import threading
 import uuid
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.tools import Tool
@@ -21,6 +21,7 @@ from nbchat.providers.base import Reply, ReplyStream, Request, estimated_tokens
 from nbchat.providers.model_download import WEIGHTS, model_file
 from nbchat.providers.model_info import ModelInfo
 from nbchat.providers.openai import OpenAIProvider
+from nbchat.providers.options import RequestOptions, checked, merged
 from nbchat.providers.tokens import TokenCounter
 
 DEFAULT_WINDOW = 8_192
@@ -59,9 +60,14 @@ class LocalProvider:
         api_key: Callable[[], str] | None = None,
         window: int | None = None,
         api_key_hosts: Collection[str] = (),
+        headers: Mapping[str, str] | None = None,
+        proxy: str = "",
+        **options: Unpack[RequestOptions],
     ) -> None:
         """Load nothing yet; raises ConfigError for an unknown name or missing file."""
-        del base_url, api_key, api_key_hosts  # it has a server and key of its own
+        # It has a server and key of its own.
+        del base_url, api_key, api_key_hosts, headers, proxy
+        self._options = checked(options)
         is_file = Path(name).suffix == ".gguf"
         if name not in WEIGHTS and not is_file:
             raise ConfigError(
@@ -128,7 +134,7 @@ class LocalProvider:
                 template = "" if is_file else _template(self._model)
                 server = LocalServer(file, window=self._window, chat_template=template)
                 self._server = server
-                self._client = _GrammarClient(server, file.stem)
+                self._client = _GrammarClient(server, file.stem, self._options)
             return self._client
 
 
@@ -137,13 +143,15 @@ class _GrammarClient(OpenAIProvider):
 
     kind = "local"
 
-    def __init__(self, server: "LocalServer", model: str) -> None:
+    def __init__(
+        self, server: "LocalServer", model: str, options: RequestOptions
+    ) -> None:
+        usual = RequestOptions(temperature=0.0, timeout_seconds=READ_TIMEOUT_SECONDS)
         super().__init__(
             model,
             base_url=f"{server.base_url}/v1",
             api_key=lambda: server.api_key,
-            temperature=0.0,
-            read_timeout_seconds=READ_TIMEOUT_SECONDS,
+            **merged(usual, options),
         )
 
     def _extra_body(self, request: Request) -> dict[str, Any]:

@@ -16,10 +16,8 @@ import openai
 from nbchat.conversation.entries import Entry, Usage
 from nbchat.conversation.events import Delta, TextDelta, ThinkingDelta
 from nbchat.providers.base import ReplyStop, Request, image_of, speaker, user_text
-from nbchat.providers.connections import watched
 from nbchat.providers.history_repair import wire_name
 from nbchat.providers.sdk import (
-    CONNECTIONS,
     PLACEHOLDER_KEY,
     QUESTION_TIMEOUT_SECONDS,
     Reader,
@@ -69,20 +67,16 @@ class OpenAIProvider(SdkProvider):
     key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
     sdk_error = openai.OpenAIError
     warm_up_events = SHORT_ANSWER
+    sampling: ClassVar[Mapping[str, str]] = {
+        name: name for name in ("temperature", "top_p", "seed", "stop")
+    }
 
     @cached_property
     def _client(self) -> openai.OpenAI:
         client = openai.OpenAI(
             api_key=self.endpoint.key() or PLACEHOLDER_KEY,
             base_url=self.endpoint.url,
-            timeout=self._timeout,
-            http_client=watched(
-                openai.DefaultHttpxClient(
-                    limits=CONNECTIONS,
-                    verify=certificates(),
-                    auth=self.endpoint.login,
-                )
-            ),
+            http_client=self._http_client(openai.DefaultHttpxClient),
             max_retries=0,
         )
         finalize(self, client.close)
@@ -110,7 +104,7 @@ class OpenAIProvider(SdkProvider):
             messages=[],
             stream=True,
             stream_options={"include_usage": True},
-            timeout=self._timeout_for(request),
+            timeout=self._timeout_of(request),
             extra_body=self._extra_body(request),
         )
 
@@ -118,9 +112,10 @@ class OpenAIProvider(SdkProvider):
         model = self._model_for(request)
         is_returned = self._adaptations.returns_reasoning(model)
         cached = self._messages_with_reasoning if is_returned else self._messages
-        fields = {**body(request, cached.update(request.history)), **self._sampling}
-        if request.effort:
-            fields["reasoning_effort"] = EFFORTS[request.effort]
+        fields = body(request, cached.update(request.history))
+        fields |= self._sampling_of(request)
+        if effort := self._options_of(request).get("effort"):
+            fields["reasoning_effort"] = EFFORTS[effort]
         if request.max_output_tokens is not None:
             fields[self._limit_field] = request.max_output_tokens
         return self._adaptations.applied(model, fields)

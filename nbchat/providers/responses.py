@@ -7,10 +7,11 @@ https://developers.openai.com/api/docs/guides/reasoning
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
 from itertools import chain
+from typing import ClassVar
 
 import httpx2
 import openai
@@ -78,6 +79,9 @@ class ResponsesProvider(OpenAIProvider):
     """A model of OpenAI, at its own servers or at Azure."""
 
     warm_up_events = SHORT_ANSWER
+    sampling: ClassVar[Mapping[str, str]] = {
+        name: name for name in ("temperature", "top_p")
+    }
 
     @property
     def format(self) -> WireFormat:
@@ -94,6 +98,7 @@ class ResponsesProvider(OpenAIProvider):
         count = self._client.responses.input_tokens.count(
             model=self._model_for(request),
             extra_body=self._body(request),
+            timeout=self._timeout_of(request),
         )
         return int(count.input_tokens)
 
@@ -106,15 +111,16 @@ class ResponsesProvider(OpenAIProvider):
             model=self._model_for(request),
             stream=True,
             store=False,
-            timeout=self._timeout_for(request),
+            timeout=self._timeout_of(request),
             extra_body=self._extra_body(request),
         )
 
     def _extra_body(self, request: Request) -> Json:
         model = self._model_for(request)
-        fields = {**self._body(request), **self._sampling}
+        fields = {**self._body(request), **self._sampling_of(request)}
         fields["prompt_cache_key"] = cache_key(request)
-        if reasoning := _reasoning(request, model):
+        effort = self._options_of(request).get("effort") or ""
+        if reasoning := _reasoning(effort, model):
             fields |= {"reasoning": reasoning, "include": [ENCRYPTED]}
         if request.max_output_tokens is not None:
             limit = max(request.max_output_tokens, LEAST_OUTPUT)
@@ -145,12 +151,12 @@ class ResponsesProvider(OpenAIProvider):
         return bool(sent)
 
 
-def _reasoning(request: Request, model: str) -> Json:
+def _reasoning(effort: str, model: str) -> Json:
     """How the model shall reason, with a summary to show; empty if it cannot."""
     if NOT_REASONING.match(model):
         return {}
-    effort = {"effort": EFFORTS[request.effort]} if request.effort else {}
-    return {**effort, "summary": "auto"}
+    chosen = {"effort": EFFORTS[effort]} if effort else {}
+    return {**chosen, "summary": "auto"}
 
 
 def cache_key(request: Request) -> str:

@@ -6,13 +6,13 @@ import os
 import ssl
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing
 from copy import copy
 from dataclasses import replace
 from functools import cache
 from threading import Event as Flag
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar, Unpack
 from urllib.parse import urlsplit
 
 import httpx2
@@ -21,7 +21,13 @@ from nbchat.conversation.entries import Entry, Usage
 from nbchat.conversation.events import Delta
 from nbchat.errors import ConnectionFailed, NbchatError, ProviderError
 from nbchat.providers.adaptation import Adaptations
-from nbchat.providers.base import ReplyStream, Request, estimated_tokens
+from nbchat.providers.base import (
+    ReplyStream,
+    Request,
+    estimated_tokens,
+    refuse_untaken,
+)
+from nbchat.providers.connections import watched
 from nbchat.providers.endpoint import find_endpoint, set_variable
 from nbchat.providers.error_mapping import (
     FOREIGN,
@@ -32,6 +38,13 @@ from nbchat.providers.error_mapping import (
     wrong_body,
 )
 from nbchat.providers.model_info import ModelInfo, model_info
+from nbchat.providers.options import (
+    RequestOptions,
+    checked,
+    merged,
+    not_among,
+    stop_texts,
+)
 from nbchat.providers.rate_limits import Limiter, limiter_of
 from nbchat.providers.streaming import read_stream
 from nbchat.providers.tokens import TokenCounter
@@ -128,6 +141,8 @@ class SdkProvider(ABC):
     sdk_error: ClassVar[type[Exception]]
     warm_up_events: ClassVar[tuple[Json, ...]]
     """The events of a short reply, for the warm-up."""
+    sampling: ClassVar[Mapping[str, str]]
+    """Options about answers that the API has, with their names in its requests."""
 
     def __init__(
         self,
@@ -136,24 +151,26 @@ class SdkProvider(ABC):
         base_url: str = "",
         api_key: Callable[[], str] | None = None,
         window: int | None = None,
-        temperature: float | None = None,
         api_key_hosts: Collection[str] = (),
-        read_timeout_seconds: float = SILENCE_SECONDS,
+        headers: Mapping[str, str] | None = None,
+        proxy: str = "",
+        **options: Unpack[RequestOptions],
     ) -> None:
-        """Check address and key; sends nothing and builds no client.
+        """Check address, key and options; sends nothing and builds no client.
 
-        `api_key_hosts` are other hosts that get the environment's key.
-        `read_timeout_seconds` is the longest silence between two events, unless a
-        request has another one.
+        `api_key_hosts` are other hosts that get the environment's key. `headers` are
+        added to each request, which goes through `proxy` if there is one. `options`
+        hold for requests that have no others.
         """
         self.name = f"{self.kind}:{name}"
         self._sibling = _maker(
             type(self),
             base_url=base_url,
             api_key=api_key,
-            temperature=temperature,
             api_key_hosts=api_key_hosts,
-            read_timeout_seconds=read_timeout_seconds,
+            headers=headers,
+            proxy=proxy,
+            **options,
         )
         address = base_url or os.environ.get(self.url_variable, "") or self.default_url
         self.endpoint = find_endpoint(
@@ -168,10 +185,10 @@ class SdkProvider(ABC):
         self._known = self._look_up(name)
         self._window = window
         self._has_asked_window = window is not None
-        self._sampling = {} if temperature is None else {"temperature": temperature}
-        self._timeout = httpx2.Timeout(
-            read_timeout_seconds, connect=CONNECT_TIMEOUT_SECONDS
-        )
+        self._headers = dict(headers or {})
+        self._proxy = proxy
+        self._options = checked(options)
+        refuse_untaken(self, self._options)
         self._counter = TokenCounter(self._known.encoding)
         self._messages = WireMessages(self.format)
         self._adaptations = Adaptations()
@@ -208,7 +225,9 @@ class SdkProvider(ABC):
         item here may quote the key.
         """
         size = SizeCheck()
-        with closing(read_stream(lambda: self._open_checked(request), stop)) as items:
+        patience = self._first_byte_seconds(request)
+        opened = read_stream(lambda: self._open_checked(request), stop, patience)
+        with closing(opened) as items:
             for item in items:
                 content = item.to_dict(warnings=False)
                 deltas = list(reader.read(content))
@@ -287,10 +306,44 @@ class SdkProvider(ABC):
         is_regional = f".{host}".endswith(self.own_hosts)
         return is_regional or host == urlsplit(self.default_url).hostname
 
-    def _timeout_for(self, request: Request) -> httpx2.Timeout:
-        if request.timeout_seconds is None:
-            return self._timeout
-        return httpx2.Timeout(request.timeout_seconds, connect=CONNECT_TIMEOUT_SECONDS)
+    def untaken(self, options: RequestOptions) -> list[str]:
+        """Options that this API does not have."""
+        return not_among(self.sampling, options)
+
+    def _options_of(self, request: Request) -> RequestOptions:
+        return merged(self._options, request.options)
+
+    def _sampling_of(self, request: Request) -> Json:
+        """The fields of a request that say how tokens are chosen, and where to end."""
+        options: Mapping[str, Any] = self._options_of(request)
+        values = {**options, "stop": stop_texts(options)}
+        return {
+            field: values[name]
+            for name, field in self.sampling.items()
+            if options.get(name) is not None
+        }
+
+    def _timeout_of(self, request: Request) -> httpx2.Timeout:
+        options = self._options_of(request)
+        return httpx2.Timeout(
+            options.get("timeout_seconds") or SILENCE_SECONDS,
+            connect=options.get("connect_seconds") or CONNECT_TIMEOUT_SECONDS,
+        )
+
+    def _first_byte_seconds(self, request: Request) -> float | None:
+        return self._options_of(request).get("first_byte_seconds")
+
+    def _http_client(self, kind: Callable[..., httpx2.Client]) -> httpx2.Client:
+        """The connections of an SDK's client, without the key."""
+        return watched(
+            kind(
+                limits=CONNECTIONS,
+                verify=certificates(),
+                auth=self.endpoint.login,
+                headers=self._headers,
+                **({"proxy": self._proxy} if self._proxy else {}),
+            )
+        )
 
     def _model_for(self, request: Request) -> str:
         return request.model.removeprefix(f"{self.kind}:") or self._model

@@ -14,6 +14,7 @@ from nbchat.conversation.events import RetryScheduled
 from nbchat.errors import ProviderError, RateLimited, Stopped
 from nbchat.providers.base import Provider, Reply, ReplyStream, Request
 from nbchat.providers.connections import Line, using
+from nbchat.providers.options import RequestOptions
 from nbchat.providers.rate_limits import (
     LONGEST_WAIT_SECONDS,
     Limiter,
@@ -22,6 +23,9 @@ from nbchat.providers.rate_limits import (
 )
 
 ATTEMPTS = 4
+PATIENCE_SECONDS = 600.0
+"""From the first request to the last attempt, with a busy server's waits."""
+
 RATE_ATTEMPTS = 8
 """For rate limits, which many workers share: their server is well, only busy."""
 
@@ -52,6 +56,7 @@ def stream_with_retries(
     one is an error at once.
     """
     limiter = provider.limiter if isinstance(provider, SupportsLimiter) else Limiter()
+    began = time.monotonic()
     for attempt in count(1):
         turn = _take_turn(limiter, stop)
         has_shown = False
@@ -69,9 +74,11 @@ def stream_with_retries(
         except ProviderError as error:
             if isinstance(error, RateLimited):
                 limiter.refused(turn, error.retry_after)
-            if has_shown or not _may_retry(error, attempt):
+            if has_shown or not _may_retry(error, attempt, request.options):
                 raise
             wait = _wait_seconds(error, attempt)
+            if time.monotonic() + wait - began > _patience(request.options):
+                raise
             yield RetryScheduled(attempt, wait, str(error))
             _pause(wait, stop)
         finally:
@@ -89,15 +96,20 @@ def _take_turn(limiter: Limiter, stop: Flag | None) -> Turn:
 
 
 def read_stream(
-    open_stream: Callable[[], AbstractContextManager[Iterable[Item]]], stop: Flag | None
+    open_stream: Callable[[], AbstractContextManager[Iterable[Item]]],
+    stop: Flag | None,
+    first_byte_seconds: float | None = None,
 ) -> Generator[Item, None, None]:
     """The items of a blocking stream, read in a thread; raises its errors, or Stopped.
+
+    `first_byte_seconds` is the longest silence before the first item, if that is not
+    the connection's own timeout.
 
     The caller can leave at any moment, by `stop`, by KeyboardInterrupt or by closing
     the generator. The connection is then closed, which ends the request on the server.
     """
     arrived: queue.SimpleQueue[_Got[Item] | _End] = queue.SimpleQueue()
-    line = Line()
+    line = Line(first_byte_seconds)
     threading.Thread(
         target=_read_all,
         args=(open_stream, line, arrived),
@@ -130,6 +142,7 @@ def _read_all(
     try:
         with using(line), open_stream() as stream:
             for item in stream:
+                line.first_byte_seconds = None
                 if line.is_cut:
                     return
                 arrived.put(_Got(item))
@@ -139,10 +152,16 @@ def _read_all(
         arrived.put(_End())
 
 
-def _may_retry(error: ProviderError, attempt: int) -> bool:
+def _may_retry(error: ProviderError, attempt: int, options: RequestOptions) -> bool:
     is_too_long = (error.retry_after or 0) > LONGEST_WAIT_SECONDS
-    most = RATE_ATTEMPTS if isinstance(error, RateLimited) else ATTEMPTS
+    usual = RATE_ATTEMPTS if isinstance(error, RateLimited) else ATTEMPTS
+    most = options.get("attempts") or usual
     return error.is_retryable and attempt < most and not is_too_long
+
+
+def _patience(options: RequestOptions) -> float:
+    chosen = options.get("patience_seconds")
+    return PATIENCE_SECONDS if chosen is None else chosen
 
 
 def _wait_seconds(error: ProviderError, attempt: int) -> float:

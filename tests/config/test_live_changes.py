@@ -16,6 +16,7 @@ from nbchat.config.layers import settings
 from nbchat.config.live_changes import LiveSettings
 from nbchat.config.settings import MODEL_SETTINGS, TABLE
 from nbchat.errors import ConfigError, NbchatError, StoreError
+from nbchat.providers.connect import connect
 from nbchat.providers.openai import OpenAIProvider
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider
@@ -301,6 +302,7 @@ EXAMPLES = {"choice": "default", "bool": "true", "int": "3", "float": "0.5"}
 
 def test_every_setting_of_the_models_scope_can_be_stored_and_removed(chat, store):
     agent, run_command = chat
+    agent.use(connect("openai:gpt-5-mini", base_url="http://127.0.0.1:9/v1"))
     run_command(agent, "/set window 400000")
     for name in MODEL_SETTINGS:
         row = TABLE[name]
@@ -318,9 +320,41 @@ def test_effort_and_patience_are_in_the_next_request(chat):
     run_command(agent, "/set effort high")
     run_command(agent, "/set timeout_seconds 20")
     request = agent._base_request()
-    assert (request.effort, request.timeout_seconds) == ("high", 20)
+    assert request.options == {"effort": "high", "timeout_seconds": 20}
     run_command(agent, "/set effort default")
-    assert agent._base_request().effort == ""
+    assert "effort" not in agent._base_request().options
+
+
+def test_an_option_that_the_model_lacks_is_refused_by_name_and_not_stored(chat, store):
+    agent, run_command = chat
+    line = "openai:gpt-5-mini takes no seed; unset it, or choose a model of another"
+    with pytest.raises(ConfigError, match=line):
+        run_command(agent, "/set seed 7")
+    assert "seed" not in store.settings([""])
+
+
+def test_a_setting_for_all_models_is_left_out_with_a_warning_where_one_lacks_it(
+    chat, store, caplog
+):
+    store.set_setting("", "seed", 7)
+    agent = again(store)
+    assert "openai:gpt-5-mini takes no seed; it is asked without it" in caplog.messages
+    assert agent.options == {"seed": 7}
+
+
+def test_headers_and_proxy_are_those_of_the_connection_and_never_shown(store):
+    config = settings(
+        model="openai:m",
+        base_url="http://127.0.0.1:9/v1",
+        headers="X-Team: data; X-Token: s3cr3t-s3cr3t",
+        proxy="http://ann:s3cr3t@127.0.0.1:8",
+    )
+    client = build_agent(config, store=store).provider._client
+    assert client._client.headers["x-token"] == "s3cr3t-s3cr3t"
+    shown = [TABLE[name].text(getattr(config, name)) for name in ("headers", "proxy")]
+    assert shown == ["X-Team: ***; X-Token: ***", "http://127.0.0.1:8"]
+    with pytest.raises(ConfigError, match="invalid headers: 'X Team' is no 'Name: val"):
+        build_agent(settings(model="openai:m", headers="X Team: data"), store=store)
 
 
 def test_settings_lists_what_can_be_stored_in_the_order_of_the_table(chat):

@@ -227,7 +227,7 @@ def test_effort_is_sent_and_left_out_where_it_is_unknown(server):
         failure(400, {"message": "Unrecognized request argument: reasoning_effort"}),
         WIRE.text("ok"),
     )
-    list(provider_at(server).stream(replace(HELLO, effort="off")))
+    list(provider_at(server).stream(replace(HELLO, options={"effort": "off"})))
     efforts = [request.body.get("reasoning_effort") for request in server.requests]
     assert efforts == ["none", None]
 
@@ -235,7 +235,7 @@ def test_effort_is_sent_and_left_out_where_it_is_unknown(server):
 def test_a_refusal_that_is_about_something_else_is_raised_at_once(server):
     server.script(failure(400, {"message": "bad picture"}), WIRE.text("never asked"))
     with pytest.raises(RequestRefused, match="bad picture"):
-        request = replace(HELLO, effort="low")
+        request = replace(HELLO, options={"effort": "low"})
         list(provider_at(server, temperature=0.1).stream(request))
     assert len(server.requests) == 1
 

@@ -20,9 +20,7 @@ import openai
 import pytest
 from anthropic.types import OutputConfigParam
 from fault_server import (
-    AnthropicDialect,
     FaultServer,
-    GeminiDialect,
     OpenAIDialect,
     Response,
     ResponsesDialect,
@@ -36,11 +34,23 @@ from fault_server import (
 )
 from openai.types.responses import ResponseTextConfigParam
 from openai.types.shared_params import ResponseFormatJSONSchema
+from provider_kit import (
+    DIALECTS,
+    HELLO,
+    KEY,
+    PATHS,
+    PROVIDERS,
+    Dialect,
+    drained,
+    provider_at,
+    reply_of,
+    sent_body,
+)
 from pydantic import BaseModel, Field, TypeAdapter
 
 import nbchat
 from nbchat.conversation.entries import FAILED, Entry, Usage
-from nbchat.conversation.events import Delta, RetryScheduled, TextDelta, ThinkingDelta
+from nbchat.conversation.events import RetryScheduled, TextDelta, ThinkingDelta
 from nbchat.conversation.tools import tool
 from nbchat.errors import (
     AuthenticationFailed,
@@ -56,39 +66,15 @@ from nbchat.errors import (
     Stopped,
 )
 from nbchat.providers.anthropic import AnthropicProvider
-from nbchat.providers.base import Reply, ReplyStream, Request
+from nbchat.providers.base import ReplyStream, Request
 from nbchat.providers.connect import connect
 from nbchat.providers.error_mapping import refusal_in
 from nbchat.providers.gemini import GeminiProvider
 from nbchat.providers.history_repair import legal
 from nbchat.providers.model_info import model_info
 from nbchat.providers.openai import OpenAIProvider
-from nbchat.providers.responses import ResponsesProvider
 from nbchat.providers.sdk import SdkProvider, canned_client
 from nbchat.providers.streaming import stream_with_retries
-
-KEY = "sk-canary-5up3rs3cr3t-0123456789"
-PROVIDERS = {
-    "openai": OpenAIProvider,
-    "responses": ResponsesProvider,
-    "gemini": GeminiProvider,
-    "anthropic": AnthropicProvider,
-}
-PATHS = {
-    "openai": "/v1",
-    "responses": "/v1",
-    "gemini": "/v1beta/openai",
-    "anthropic": "",
-}
-DIALECTS = {
-    "openai": OpenAIDialect(),
-    "responses": ResponsesDialect(),
-    "gemini": GeminiDialect(),
-    "anthropic": AnthropicDialect(),
-}
-HELLO = Request((Entry("user", "Hello"),))
-
-Dialect = OpenAIDialect | ResponsesDialect | AnthropicDialect
 
 
 @tool
@@ -117,25 +103,6 @@ def provider(dialect: Dialect, server: FaultServer) -> SdkProvider:
     return provider_at(server, dialect.kind)
 
 
-def provider_at(server: FaultServer, kind: str, **options: Any) -> SdkProvider:
-    options = {"base_url": server.url + PATHS[kind], "api_key": lambda: KEY, **options}
-    return PROVIDERS[kind]("model-x", **options)
-
-
-def drained(stream: ReplyStream) -> tuple[list[Delta], Reply]:
-    """All deltas of a stream, and its reply."""
-    deltas: list[Delta] = []
-    while True:
-        try:
-            deltas.append(next(stream))
-        except StopIteration as finished:
-            return deltas, finished.value
-
-
-def reply_of(provider: SdkProvider, request: Request = HELLO) -> Reply:
-    return drained(provider.stream(request))[1]
-
-
 def shown_until_fault(stream: ReplyStream) -> tuple[str, ProviderError]:
     """The text shown before a stream fails, and the error."""
     shown = ""
@@ -158,17 +125,6 @@ def texts_of(error: BaseException) -> str:
 def messages_of(body: Any) -> Any:
     """The conversation in a request's body."""
     return body["messages"] if "messages" in body else body["input"]
-
-
-def name_of(provider: SdkProvider) -> str:
-    """Its name in the tables of this file."""
-    return next(name for name, made in PROVIDERS.items() if type(provider) is made)
-
-
-def sent_body(server: FaultServer, provider: SdkProvider, request: Request) -> Any:
-    server.script(DIALECTS[name_of(provider)].text("ok"))
-    reply_of(provider, request)
-    return server.requests[-1].body
 
 
 def test_certificates_are_read_once_for_all_models(
@@ -715,7 +671,7 @@ def test_effort_in_the_words_of_anthropic(server, model, effort, fields):
     provider = AnthropicProvider(
         model, base_url=server.url, api_key=lambda: KEY, temperature=0.5
     )
-    request = replace(HELLO, effort=effort, max_output_tokens=10_000)
+    request = replace(HELLO, options={"effort": effort}, max_output_tokens=10_000)
     body = sent_body(server, provider, request)
     names = ("thinking", "output_config")
     assert {name: body[name] for name in names if name in body} == fields
@@ -725,7 +681,9 @@ def test_effort_in_the_words_of_anthropic(server, model, effort, fields):
 
 def test_a_forced_call_of_anthropic_excludes_thinking(server):
     provider = provider_at(server, "anthropic")
-    request = replace(HELLO, tools=(add,), tool_choice="add", effort="high")
+    request = replace(
+        HELLO, tools=(add,), tool_choice="add", options={"effort": "high"}
+    )
     assert sent_body(server, provider, request)["thinking"] == {"type": "disabled"}
 
 
@@ -733,7 +691,9 @@ def test_effort_and_schema_share_a_field_of_anthropic(server):
     provider = AnthropicProvider(
         "claude-haiku-5-5", base_url=server.url, api_key=lambda: KEY
     )
-    request = replace(HELLO, effort="low", output_schema={"type": "object"})
+    request = replace(
+        HELLO, options={"effort": "low"}, output_schema={"type": "object"}
+    )
     config = sent_body(server, provider, request)["output_config"]
     assert (config["effort"], config["format"]["type"]) == ("low", "json_schema")
 
@@ -745,7 +705,7 @@ def test_a_model_of_anthropic_that_takes_no_effort_is_asked_without(server):
     provider = AnthropicProvider(
         "claude-future-9", base_url=server.url, api_key=lambda: KEY
     )
-    body = sent_body(server, provider, replace(HELLO, effort="low"))
+    body = sent_body(server, provider, replace(HELLO, options={"effort": "low"}))
     assert {"thinking", "output_config"} & set(body) == set()
     assert len(server.requests) == 3
 
@@ -754,7 +714,7 @@ def test_a_model_of_anthropic_that_takes_no_effort_is_asked_without(server):
 def test_effort_in_the_words_of_chat_completions(server, effort):
     for kind in ("openai", "gemini"):
         provider = provider_at(server, kind)
-        body = sent_body(server, provider, replace(HELLO, effort=effort))
+        body = sent_body(server, provider, replace(HELLO, options={"effort": effort}))
         assert body["reasoning_effort"] == {"off": "none"}.get(effort, effort)
 
 
@@ -764,7 +724,7 @@ def test_a_request_may_have_its_own_patience(server, dialect):
     provider = provider_at(server, dialect.kind)
     started = time.monotonic()
     with pytest.raises(ConnectionFailed, match="timeout_seconds"):
-        reply_of(provider, replace(HELLO, timeout_seconds=0.2))
+        reply_of(provider, replace(HELLO, options={"timeout_seconds": 0.2}))
     assert time.monotonic() - started < 5
 
 
@@ -948,7 +908,7 @@ PERMANENT = (AuthenticationFailed, RequestRefused, ContextOverflow, QuotaExhaust
 def test_every_fault_becomes_one_clear_line_without_the_key(server, dialect, name):
     _, error_class, words = FAULTS[name]
     server.script(fault(name, dialect))
-    provider = provider_at(server, dialect.kind, read_timeout_seconds=0.3)
+    provider = provider_at(server, dialect.kind, timeout_seconds=0.3)
     with pytest.raises(ProviderError) as raised:
         drained(provider.stream(HELLO))
     assert type(raised.value) is error_class
@@ -1000,7 +960,7 @@ def test_after_the_first_delta_a_fault_is_raised_and_nothing_repeated(
 ):
     break_off, error_class = MID_STREAM[name]
     server.script(break_off(dialect, begun(dialect)), dialect.text("never asked for"))
-    provider = provider_at(server, dialect.kind, read_timeout_seconds=0.3)
+    provider = provider_at(server, dialect.kind, timeout_seconds=0.3)
     shown, error = shown_until_fault(stream_with_retries(provider, HELLO))
     assert shown == "Hello"
     assert type(error) is error_class
@@ -1573,7 +1533,7 @@ COUNT_FAULTS: dict[str, tuple[Response, type[ProviderError], str]] = {
 def test_a_count_of_gemini_that_fails_is_one_clear_line_without_the_key(server, name):
     response, error_class, words = COUNT_FAULTS[name]
     server.script(response, response)  # a line that breaks is tried once more
-    provider = provider_at(server, "gemini", read_timeout_seconds=0.3)
+    provider = provider_at(server, "gemini", timeout_seconds=0.3)
     with pytest.raises(ProviderError) as raised:
         provider.count_tokens(HELLO)
     assert type(raised.value) is error_class

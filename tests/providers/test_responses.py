@@ -18,11 +18,12 @@ from fault_server import (
     sse,
 )
 from openai_rules import OpenAIServer
+from provider_kit import HELLO, KEY, drained, reply_of
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.conversation.entries import FAILED, Entry, Usage
-from nbchat.conversation.events import Delta, TextDelta, ThinkingDelta
+from nbchat.conversation.events import TextDelta, ThinkingDelta
 from nbchat.conversation.session import Session
 from nbchat.conversation.tools import tool
 from nbchat.errors import (
@@ -32,16 +33,14 @@ from nbchat.errors import (
     RateLimited,
     RequestRefused,
 )
-from nbchat.providers.base import Reply, ReplyStream, Request
+from nbchat.providers.base import Request
 from nbchat.providers.connect import connect
 from nbchat.providers.local import LocalServer
 from nbchat.providers.openai import OpenAIProvider
 from nbchat.providers.responses import ResponsesProvider, cache_key
 
 WIRE = ResponsesDialect()
-HELLO = Request((Entry("user", "Hello"),))
 MODEL = "gpt-6-luna"
-KEY = "sk-canary-5up3rs3cr3t-0123456789"
 
 
 @tool
@@ -62,19 +61,6 @@ def provider_at(
 ) -> ResponsesProvider:
     options = {"base_url": f"{server.url}/v1", "api_key": lambda: KEY, **options}
     return ResponsesProvider(model, **options)
-
-
-def drained(stream: ReplyStream) -> tuple[list[Delta], Reply]:
-    deltas: list[Delta] = []
-    while True:
-        try:
-            deltas.append(next(stream))
-        except StopIteration as finished:
-            return deltas, finished.value
-
-
-def reply_of(provider: Any, request: Request = HELLO) -> Reply:
-    return drained(provider.stream(request))[1]
 
 
 def block(item_id: str, *summary: str, encrypted: str = "gAAAA==") -> str:
@@ -362,7 +348,7 @@ def test_a_failure_after_the_stream_began_has_its_own_error(server, name, is_eve
 @pytest.mark.parametrize("model", ["gpt-4o", "gpt-4.1-mini", "chatgpt-4o-latest"])
 def test_a_model_that_does_not_reason_is_asked_for_no_reasoning(server, model):
     server.script(WIRE.text("ok"))
-    request = replace(HELLO, effort="high")
+    request = replace(HELLO, options={"effort": "high"})
     reply_of(provider_at(server, model, temperature=0.5), request)
     assert server.refused == []
     assert server.requests[0].body["temperature"] == 0.5
@@ -380,7 +366,7 @@ def test_a_deployment_of_any_name_that_does_not_reason_works_too(server):
     azure.script(WIRE.text("ok"), WIRE.text("ok"))
     provider = provider_at(azure, "our-deployment")
     for _ in "12":
-        reply_of(provider, replace(HELLO, effort="low"))
+        reply_of(provider, replace(HELLO, options={"effort": "low"}))
     azure.close()
     assert len(azure.refused) == 3
     assert len(azure.requests) == 3 + 2
@@ -411,7 +397,7 @@ def test_a_schema_is_sent_as_the_format_of_the_text(server):
 )
 def test_effort_is_sent_in_the_words_of_the_api(server, model, effort, sent):
     server.script(WIRE.text("ok"))
-    reply_of(provider_at(server, model), replace(HELLO, effort=effort))
+    reply_of(provider_at(server, model), replace(HELLO, options={"effort": effort}))
     efforts = [request.body["reasoning"]["effort"] for request in server.requests]
     assert efforts == sent
 

@@ -44,6 +44,7 @@ from nbchat.errors import (
 )
 from nbchat.providers.base import Provider, Reply, Request
 from nbchat.providers.model_info import ModelInfo
+from nbchat.providers.options import RequestOptions, for_summary
 from nbchat.providers.streaming import stream_with_retries
 from nbchat.providers.tokens import TokenCounter
 
@@ -454,6 +455,8 @@ class _Run:
         self, model: SummaryModel, request: Request
     ) -> Generator[RetryScheduled, None, Reply]:
         """The reply; of its events only retries are passed on."""
+        chat = RequestOptions() if self._base is None else self._base.options
+        request = replace(request, options=for_summary(request.options, chat))
         stream = stream_with_retries(model.provider, request, stop=self._stop)
         while True:
             try:
