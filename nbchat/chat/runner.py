@@ -21,10 +21,23 @@ from functools import partial
 from typing import Any
 
 from nbchat.agent.agent import Agent
-from nbchat.agent.approvals import Approvals, CurrentApprovals, PendingCall
+from nbchat.agent.approvals import Approvals, CurrentApprovals
 from nbchat.chat.control_socket import ControlSocket, new_chat_id
+from nbchat.chat.runner_events import (
+    AgentReady,
+    ApprovalsPending,
+    ChatEvent,
+    CommandReplied,
+    Idle,
+    MessagesReturned,
+    QueueChanged,
+    SessionLoaded,
+    Stopping,
+    TurnStarted,
+)
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import Event, TurnFailed, TurnFinished
+from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError, Stopped
 
 logger = logging.getLogger(__name__)
@@ -38,75 +51,6 @@ STOP_IDS_KEPT = 100
 COMMAND = re.compile(r"/[^\s/*]*(\s|$)")
 """Start of a command; a path or a comment in code is an ordinary message."""
 
-
-@dataclass(frozen=True, slots=True)
-class AgentReady:
-    """Another agent, or the same in another session, answers from now on."""
-
-    agent: Agent
-
-
-@dataclass(frozen=True, slots=True)
-class QueueChanged:
-    """The messages in the queue changed."""
-
-    waiting: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class TurnStarted:
-    """A message left the queue and is being answered."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class CommandReplied:
-    """A command replied in plain text."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Stopping:
-    """Stop was requested; the turn ends as soon as its request is closed."""
-
-
-@dataclass(frozen=True, slots=True)
-class MessagesReturned:
-    """Messages that were not answered go back to the input box.
-
-    `position` is that of the earlier message which the text was to replace.
-    """
-
-    texts: tuple[str, ...]
-    position: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovalsPending:
-    """Tool calls wait for approval, those of cells included."""
-
-    pending: tuple[PendingCall, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Idle:
-    """Nothing runs and nothing is queued."""
-
-
-RunnerEvent = (
-    AgentReady
-    | QueueChanged
-    | TurnStarted
-    | CommandReplied
-    | Stopping
-    | MessagesReturned
-    | ApprovalsPending
-    | Idle
-)
-
-ChatEvent = Event | RunnerEvent
 
 Listener = Callable[[ChatEvent], None]
 
@@ -244,6 +188,10 @@ class ChatRunner:
             if self._agent is None and not self._is_closed and not self.is_busy:
                 self._queue.append(Job("", self._warm_up))
                 self._wake_thread()
+
+    def show(self, session: Session) -> None:
+        """Send a stored session to the listener while its agent is being built."""
+        self._send(SessionLoaded(session))
 
     def refresh(self, agent: Agent | None = None) -> None:
         """Send the agent to the listener again, or another one that takes over."""

@@ -14,7 +14,7 @@ from IPython.core.error import UsageError
 from IPython.display import display
 
 from nbchat.agent.turn import STOP_NOTES, Turn
-from nbchat.chat.runner import ChatEvent, CommandReplied
+from nbchat.chat.runner_events import ChatEvent, CommandReplied
 from nbchat.conversation.entries import Compaction
 from nbchat.conversation.events import (
     Branched,

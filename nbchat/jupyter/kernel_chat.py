@@ -12,7 +12,8 @@ from nbchat.agent.agent import Agent
 from nbchat.agent.approvals import PendingCall, approvals_of
 from nbchat.chat.attachments.attachments import load_attachments
 from nbchat.chat.commands import Commands
-from nbchat.chat.runner import ChatEvent, ChatRunner
+from nbchat.chat.runner import ChatRunner
+from nbchat.chat.runner_events import ChatEvent
 from nbchat.config.factory import build_agent, newest_session
 from nbchat.config.live_changes import LiveSettings
 from nbchat.config.settings import NbChat
@@ -113,9 +114,11 @@ class KernelChat:
             yield each.entry
 
     def _built(self) -> Agent:
+        session = newest_session(self.store)
+        self.runner.show(session)
         return build_agent(
             self.config,
-            session=newest_session(self.store),
+            session=session,
             store=self.store,
             namespace=self._namespace,
             connects_later=True,

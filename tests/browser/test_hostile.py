@@ -53,7 +53,7 @@ from nbchat.conversation.session import Session
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, calls, fails, says
 from nbchat.jupyter.panel.chat_ui import ChatUI
-from nbchat.chat.runner import CommandReplied, QueueChanged, MessagesReturned
+from nbchat.chat.runner_events import CommandReplied, QueueChanged, MessagesReturned
 
 texts = list(PAYLOADS.values())
 """

@@ -11,7 +11,7 @@ from driving import replied
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
-from nbchat.chat.runner import CommandReplied
+from nbchat.chat.runner_events import CommandReplied
 from nbchat.compaction.markup import summary_text
 from nbchat.config.factory import newest_session, recorder
 from nbchat.conversation.events import (
@@ -494,3 +494,17 @@ def test_no_command_changes_a_locked_setting(commands, tmp_path, line):
         commands(agent, line)
     assert agent.engine.policy.name == "single-summary"
     assert agent.provider.name == "scripted:model"
+
+
+def test_the_parts_of_the_context_add_up_to_its_size(commands):
+    lines = says(STORY, tokens=900), says("<summary>short</summary>"), says("two")
+    agent = agent_for(commands, *lines)
+    agent.ask("first")
+    list(commands(agent, "/compact"))
+    agent.ask("second")
+    rows = replied(commands(agent, "/context")).splitlines()
+    sizes = {row[:16].strip(): row[16:] for row in rows}
+    total = int(sizes["context"].split()[0].replace(",", ""))
+    names = ("system", "tools", "pins", "summary", "history", "input")
+    parts = [int(sizes[name].split()[0].replace(",", "")) for name in names]
+    assert sum(parts) == total > 0

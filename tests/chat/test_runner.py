@@ -8,10 +8,10 @@ from contextvars import ContextVar
 import pytest
 
 from nbchat.agent.agent import Agent
-from nbchat.chat.runner import (
+from nbchat.chat.runner import ChatRunner
+from nbchat.chat.runner_events import (
     AgentReady,
     ChatEvent,
-    ChatRunner,
     CommandReplied,
     Idle,
     MessagesReturned,

@@ -43,6 +43,17 @@ class ContextUsage:
         names = ("system", "tools", "pins", "summary", "history", "input")
         return {name: getattr(self, name) for name in names}
 
+    @property
+    def parts_of_total(self) -> dict[str, int]:
+        """The parts in proportion, to the token: they add up to `total`."""
+        counted, given, shown = 0, 0, {}
+        whole = max(sum(self.parts.values()), 1)
+        for name, tokens in self.parts.items():
+            counted += tokens
+            stop = round(self.total * counted / whole)
+            shown[name], given = stop - given, stop
+        return shown
+
 
 @dataclass(frozen=True, slots=True)
 class ContextState:

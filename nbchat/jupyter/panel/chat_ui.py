@@ -19,13 +19,8 @@ from traitlets import Bool, Enum, Int, Unicode, observe
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.attachments.mentions import Resolver
-from nbchat.chat.runner import (
-    Action,
-    ChatEvent,
-    ChatRunner,
-    LoadAttachments,
-    RunCommand,
-)
+from nbchat.chat.runner import Action, ChatRunner, LoadAttachments, RunCommand
+from nbchat.chat.runner_events import ChatEvent
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
 from nbchat.jupyter.panel.frontend import SCRIPT, style

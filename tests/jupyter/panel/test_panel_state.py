@@ -10,7 +10,13 @@ from panel_views import (
 )
 
 from nbchat.agent.agent import Agent
-from nbchat.chat.runner import AgentReady, Idle, QueueChanged, TurnStarted
+from nbchat.chat.runner_events import (
+    AgentReady,
+    Idle,
+    QueueChanged,
+    SessionLoaded,
+    TurnStarted,
+)
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import PRESETS, Policy
 from nbchat.conversation.entries import Compaction, Entry, Usage
@@ -149,3 +155,16 @@ def test_only_the_newest_error_of_a_message_is_shown():
     ran(state, agent.run("second"))
     errors = [html for html in shown_page(state) if "nbc-error" in html]
     assert len(errors) == 2
+
+
+def test_the_stored_messages_are_drawn_before_the_agent_is_built():
+    agent = agent_with(says("Two."))
+    agent.session = Session([("user", "first"), ("assistant", "One.")])
+    state = PanelState()
+    ran(state, [SessionLoaded(agent.session)])
+    early = shown_page(state)
+    assert "first" in early[0]
+    assert "One." in early[1]
+    assert state.snapshot()["state"]["phase"] == "starting"
+    ran(state, [AgentReady(agent)])
+    assert shown_page(state) == early

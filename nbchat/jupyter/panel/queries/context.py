@@ -24,7 +24,7 @@ def context_parts(agent: Agent) -> dict[str, Any]:
     held = context_usage(session, engine.tracker, agent.system, agent.tools)
     return {
         "type": "context_parts",
-        "parts": _scaled(held.parts, held.total),
+        "parts": [{"name": n, "tokens": t} for n, t in held.parts_of_total.items()],
         "total": held.total,
         **_free(engine.tracker.info, held.total),
         "limit": None if engine.policy.meter == "off" else held.limit,
@@ -71,19 +71,6 @@ def current_summary(agent: Agent) -> dict[str, Any]:
         "text": displayable(summary_text(compaction.summary)),
         "facts": displayable("\n".join(summary_facts(compaction.summary))),
     }
-
-
-def _scaled(parts: dict[str, int], total: int) -> list[dict[str, Any]]:
-    """The parts in proportion; they add up to `total`, to the token."""
-    counted, given = 0, 0
-    whole = max(sum(parts.values()), 1)
-    rows = []
-    for name, tokens in parts.items():
-        counted += tokens
-        stop = round(total * counted / whole)
-        rows.append({"name": name, "tokens": stop - given})
-        given = stop
-    return rows
 
 
 def _free(info: ModelInfo, used: int) -> dict[str, int | None]:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, assert_never
 
 from nbchat.agent.agent import Agent
-from nbchat.chat.runner import (
+from nbchat.chat.runner_events import (
     AgentReady,
     ApprovalsPending,
     CommandReplied,
@@ -17,6 +17,7 @@ from nbchat.chat.runner import (
     MessagesReturned,
     QueueChanged,
     RunnerEvent,
+    SessionLoaded,
     Stopping,
     TurnStarted,
 )
@@ -214,6 +215,8 @@ class PanelState:
                 shown = self._transcript.restore(agent.session)
                 operations = [*shown, *self._set_waiting()]
                 operations += self._measure(phase="ready")
+            case SessionLoaded(session):
+                operations = self._transcript.restore(session)
             case CommandReplied(text):
                 operations = self._transcript.note(text)
             case MessagesReturned(texts, position):

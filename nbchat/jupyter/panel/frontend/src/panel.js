@@ -212,7 +212,8 @@ class Panel {
     this.drawButtons();
     this.parts.jump.textContent = this.state.waiting.length ? "Waiting for you" : "Latest";
     const isEmpty = this.transcript.isEmpty && !this.state.queue.length;
-    this.parts.empty.hidden = !isEmpty || this.sequence === null;
+    const isOpening = this.sequence === null || this.state.phase === "starting";
+    this.parts.empty.hidden = !isEmpty || isOpening;
     this.drawGone();
     this.menu.draw();
     this.actions.draw();
@@ -270,7 +271,7 @@ class Panel {
       const when = seconds ? `retrying in ${seconds} s` : "retrying now";
       return `${retry.reason} · ${when} (attempt ${retry.attempt})`;
     }
-    if (phase === "starting" && queue.length) return "Starting the model";
+    if (phase === "starting") return queue.length ? "Starting the model" : "Opening the chat";
     return isBusy ? activity : "";
   }
 

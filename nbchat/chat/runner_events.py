@@ -1,0 +1,86 @@
+"""What a chat's runner reports besides the events of its turns."""
+
+from dataclasses import dataclass
+
+from nbchat.agent.agent import Agent
+from nbchat.agent.approvals import PendingCall
+from nbchat.conversation.events import Event
+from nbchat.conversation.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class AgentReady:
+    """Another agent, or the same in another session, answers from now on."""
+
+    agent: Agent
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLoaded:
+    """A stored session can be shown; the agent that continues it is being built."""
+
+    session: Session
+
+
+@dataclass(frozen=True, slots=True)
+class QueueChanged:
+    """The messages in the queue changed."""
+
+    waiting: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStarted:
+    """A message left the queue and is being answered."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommandReplied:
+    """A command replied in plain text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """Stop was requested; the turn ends as soon as its request is closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessagesReturned:
+    """Messages that were not answered go back to the input box.
+
+    `position` is that of the earlier message which the text was to replace.
+    """
+
+    texts: tuple[str, ...]
+    position: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalsPending:
+    """Tool calls wait for approval, those of cells included."""
+
+    pending: tuple[PendingCall, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Nothing runs and nothing is queued."""
+
+
+RunnerEvent = (
+    AgentReady
+    | SessionLoaded
+    | QueueChanged
+    | TurnStarted
+    | CommandReplied
+    | Stopping
+    | MessagesReturned
+    | ApprovalsPending
+    | Idle
+)
+
+ChatEvent = Event | RunnerEvent
