@@ -503,8 +503,8 @@ def test_the_parts_of_the_context_add_up_to_its_size(commands):
     list(commands(agent, "/compact"))
     agent.ask("second")
     rows = replied(commands(agent, "/context")).splitlines()
-    sizes = {row[:16].strip(): row[16:] for row in rows}
+    sizes = {row[:16].rstrip(): row[16:] for row in rows}
     total = int(sizes["context"].split()[0].replace(",", ""))
     names = ("system", "tools", "pins", "summary", "history", "input")
-    parts = [int(sizes[name].split()[0].replace(",", "")) for name in names]
+    parts = [int(sizes[f"  {name}"].split()[0].replace(",", "")) for name in names]
     assert sum(parts) == total > 0
