@@ -9,7 +9,7 @@ from nbchat.chat.runner_events import ChatEvent, CommandReplied
 from nbchat.compaction.policies import PRESETS
 from nbchat.config.factory import recorder
 from nbchat.config.live_changes import LiveSettings
-from nbchat.config.preferences import scopes_of
+from nbchat.config.preferences import THIS_SESSION
 from nbchat.config.settings import NbChat
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import Branched, Event, SavingFailed
@@ -84,7 +84,7 @@ class Commands:
             others = not_mentioned(old.transcript[position], attachments)
             attached = [*others, *attached]
         unsaved = self._save(agent)
-        self._switch(agent, kept)
+        self._switch(agent, kept, copies=True)
         turn = agent.run(prompt, stop=stop, attached=attached or ())
         return _branched(old, unsaved, turn)
 
@@ -113,7 +113,10 @@ class Commands:
                 self._settings,
                 "list the settings, and where each value comes from",
             ),
-            "set": (self._set, "name value [for model or provider]  store a setting"),
+            "set": (
+                self._set,
+                "name value [for model, provider or session]  store a setting",
+            ),
         }
 
     def _help(self, _agent: Agent, _argument: str, _stop: Stop) -> str:
@@ -162,9 +165,14 @@ class Commands:
                 return [SavingFailed(str(error))]
         return []
 
-    def _switch(self, agent: Agent, session: Session) -> None:
-        """Continue in another session, which is saved in this store."""
+    def _switch(self, agent: Agent, session: Session, *, copies: bool = False) -> None:
+        """Continue in another session, which is saved in this store.
+
+        `copies` gives it the settings of the session before.
+        """
+        before = agent.session.session_id
         agent.switch(session, self._recorder(agent, session))
+        self._live_settings.use_session(agent, before, copies=copies)
 
     def _recorder(self, agent: Agent, session: Session) -> Recorder:
         folder = self._live_settings.config.log_folder
@@ -193,7 +201,7 @@ class Commands:
         return agent.provider.name
 
     def _policy(self, agent: Agent, name: str, _stop: Stop) -> str:
-        """Choose for this chat alone; `/set policy` stores it."""
+        """Choose for this session alone; `/set policy` stores it for all."""
         if name:
             self._live_settings.use_policy(agent, name)
         engine = agent.engine
@@ -202,7 +210,7 @@ class Commands:
         return f"{engine.policy.name}: {due}\nothers: {others}"
 
     def _settings(self, agent: Agent, _argument: str, _stop: Stop) -> str:
-        rows = self._live_settings.listed(agent.provider.name)
+        rows = self._live_settings.listed(agent)
         lines = (f"{r.name:24}{r.value or '-':20}{r.origin}" for r in rows)
         return "\n".join(lines)
 
@@ -210,8 +218,8 @@ class Commands:
         name, text, scope = _setting_of(argument, agent.provider.name)
         if not text:
             raise NbchatError(
-                "/set takes a name, a value and optionally a provider or model: "
-                f"/set keep 5 for {agent.provider.name}"
+                "/set takes a name, a value and optionally a provider, a model or "
+                f'"session": /set keep 5 for {agent.provider.name}'
             )
         return self._live_settings.set(agent, name, text, scope)
 
@@ -229,7 +237,7 @@ def _setting_of(argument: str, model: str) -> tuple[str, str, str]:
     name, _, text = argument.strip().partition(" ")
     value, _, scope = text.rpartition(" for ")
     scope = scope.strip()
-    is_provider = scope in KINDS or scope in scopes_of(model)
-    if value and " " not in scope and (is_provider or ":" in scope):
+    names = {*KINDS, THIS_SESSION, model, model.partition(":")[0]}
+    if value and " " not in scope and (scope in names or ":" in scope):
         return name, value.strip(), scope
     return name, text.strip(), ""

@@ -15,8 +15,8 @@ from jupyter_core.paths import jupyter_config_path
 from jupyter_server.extension.config import ExtensionConfigManager
 
 from nbchat.config.factory import build_agent
-from nbchat.config.layers import settings
-from nbchat.config.preferences import with_preferences
+from nbchat.config.layers import settings, unread_variables
+from nbchat.config.preferences import Target, with_preferences
 from nbchat.config.settings import TABLE, NbChat, Setting
 from nbchat.errors import NbchatError
 from nbchat.providers.base import Provider
@@ -102,6 +102,8 @@ def diagnose() -> Report:
     else:
         store = SessionStore(config.store_url)
         report.section("Settings", _setting_rows(config, store))
+        for line in unread_variables():
+            report.problem(line)
         report.section("Locked settings", _lock_rows(config))
         report.section("API keys", _key_rows(report))
         report.section("Sessions", _store_rows(store))
@@ -159,7 +161,7 @@ def _model_rows(config: NbChat, store: SessionStore, report: Report) -> Iterator
     agent = build_agent(config, store=store)
     model = agent.provider.name
     yield _row("model for new chats", model)
-    window = with_preferences(config, store, model).window
+    window = with_preferences(config, store, Target(model)).window
     yield from _limit_rows(agent.provider, window, report)
     name = EMBEDDED_MODEL.partition(":")[2]
     state = "downloaded" if is_fetched(name) else "downloads at first use (93 MB)"

@@ -8,7 +8,7 @@ from typing import Any
 from nbchat.compaction.policies import Policy, policy_named
 from nbchat.compaction.summary_entry import LiveVariables
 from nbchat.config.layers import is_locked
-from nbchat.config.settings import TABLE, NbChat
+from nbchat.config.settings import POLICY_FIELDS, TABLE, NbChat
 from nbchat.conversation.live_variables import reader
 from nbchat.errors import ConfigError
 from nbchat.providers.base import Provider, SupportsSiblings
@@ -17,13 +17,6 @@ from nbchat.providers.options import RequestOptions, checked
 from nbchat.providers.tokens import CHARACTERS
 
 HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~\w-]+", re.ASCII)
-
-POLICY_FIELDS = {
-    name: row.apply.removeprefix("policy.")
-    for name, row in TABLE.items()
-    if row.apply.startswith("policy.")
-}
-"""Settings that replace a field of the policy, each with the field's name."""
 
 Namespace = Callable[[], Mapping[str, object]]
 """Returns the notebook's variables, which summaries may list."""
@@ -65,6 +58,8 @@ def policy_of(config: NbChat, base: Policy | None = None) -> Policy:
     fields = {field: getattr(config, name) for name, field in POLICY_FIELDS.items()}
     fields |= {} if config.automatic else {"meter": "off"}
     given = {name: value for name, value in fields.items() if value is not None}
+    if tools := given.get("protected_tools"):
+        given["protected_tools"] = tuple(re.split(r"[\s,]+", tools.strip()))
     return replace(base or policy_named(config.policy), **given)
 
 

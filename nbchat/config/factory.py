@@ -20,7 +20,7 @@ from nbchat.config.components import (
     summary_writer,
 )
 from nbchat.config.layers import refuse_locked, settings
-from nbchat.config.preferences import with_preferences
+from nbchat.config.preferences import Target, with_preferences
 from nbchat.config.settings import TABLE, NbChat
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
@@ -54,7 +54,8 @@ def build_agent(
     """
     config = config or settings()
     store = store or SessionStore(config.store_url)
-    config = with_preferences(config, store)
+    session = session or Session()
+    config = with_preferences(config, store, Target(session_id=session.session_id))
     system = config.system_prompt if system is None else system
     values = {name: getattr(config, name) for name in TABLE}
     refuse_locked(**values | {"system_prompt": system})
@@ -62,7 +63,6 @@ def build_agent(
     connect = partial(connected, config, config.model, base_url=url, window=window)
     name = config.model or default_model()
     provider = connected_or_not(name, connect) if connects_later else connect()
-    session = session or Session()
     agent = Agent(
         provider,
         tools=tools,

@@ -27,12 +27,35 @@ from traitlets import TraitError
 from traitlets.config import Config
 from traitlets.config.loader import DeferredConfigString
 
-from nbchat.config.settings import TABLE, NbChat, locked_line, unknown_setting
+from nbchat.config.settings import (
+    POLICY_FIELDS,
+    TABLE,
+    NbChat,
+    locked_line,
+    unknown_setting,
+)
 from nbchat.errors import ConfigError
 
 logger = logging.getLogger(__name__)
 
 FOLDER = "nbchat_config.d"
+
+OTHER_VARIABLES = ("NBCHAT_DEMO_TICKETS",)
+"""Variables that are no settings."""
+
+CHATBOT_VARIABLES = {
+    "CHATBOT_MAX_HISTORY": "no message is ever dropped",
+    "CHATBOT_TOKEN_THRESHOLD": "set NBCHAT_WINDOW_SHARE to its share of the "
+    "window, 0.75 for 150,000 of 200,000 tokens",
+    "CHATBOT_RECENT_EXCHANGES_KEEP": "set NBCHAT_KEEP, with NBCHAT_POLICY=tiered",
+    "CHATBOT_ENABLE_SUMMARIZATION": "set NBCHAT_AUTOMATIC",
+    "CHATBOT_SUMMARIZATION_MODEL": "set NBCHAT_SUMMARY_MODEL, "
+    "to openai:x-ai/grok-4.1-fast for example",
+    "CHATBOT_USE_TIKTOKEN": "set NBCHAT_TOKENIZER to tiktoken or characters",
+    "CHATBOT_FALLBACK_TO_CHAR_COUNT": "characters are counted wherever a vocabulary is "
+    "missing",
+}
+"""Variables of the plan that the policy `tiered` follows, and what to set instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +86,8 @@ def settings(config: Config | None = None, **arguments: Any) -> NbChat:
         raise ConfigError(unknown_setting(*sorted(unknown)))
     site = read_site()
     _refuse_unknown_locks(site)
+    for line in unread_variables():
+        logger.warning(line)
     environment, layered = _environment(), dict((config or Config()).get("NbChat", {}))
     layers = Config({"NbChat": {**site.values, **environment}})
     layers.merge(config or Config())
@@ -72,7 +97,28 @@ def settings(config: Config | None = None, **arguments: Any) -> NbChat:
     found.explicit = frozenset({*environment, *layered, *arguments} - {*site.locks})
     found.origins = _origins(site, environment, layered, arguments)
     found.locks = site.locks
+    found.fields_of = {
+        name: found.policy
+        for name in POLICY_FIELDS
+        if name in found.explicit or name in site.values
+    }
     return found
+
+
+def unread_variables() -> list[str]:
+    """One line about each variable of the environment that looks like a setting."""
+    known = [row.variable for row in TABLE.values()]
+    unread = sorted(os.environ.keys() - {*known, *OTHER_VARIABLES})
+    lines = [
+        unknown_setting(name, known=known)
+        for name in unread
+        if name.startswith("NBCHAT_")
+    ]
+    return lines + [
+        f"{name} is not read: {use}"
+        for name, use in CHATBOT_VARIABLES.items()
+        if name in os.environ
+    ]
 
 
 def refuse_locked(**values: Any) -> None:

@@ -1,10 +1,12 @@
 """Change a setting of a running chat: check it, store it, apply it, tell the views."""
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from nbchat.agent.agent import Agent
-from nbchat.compaction.policies import policy_named
+from nbchat.compaction.policies import PRESETS, Policy, policy_named
 from nbchat.config.components import (
     Namespace,
     connect_as,
@@ -19,18 +21,32 @@ from nbchat.config.components import (
 )
 from nbchat.config.layers import refuse_locked, settings
 from nbchat.config.preferences import (
+    THIS_SESSION,
+    Change,
     SettingInForce,
-    scopes_of,
+    Target,
+    is_overridden,
     settings_in_force,
-    stored,
+    stored_name,
+    stored_settings,
     with_preferences,
 )
-from nbchat.config.settings import DEFAULT, EMPTY, MODEL_SETTINGS, TABLE, NbChat
+from nbchat.config.settings import (
+    DEFAULT,
+    EMPTY,
+    MODEL_SETTINGS,
+    POLICY_FIELDS,
+    TABLE,
+    NbChat,
+    unknown_setting,
+)
 from nbchat.errors import ConfigError, NbchatError, StoreError
 from nbchat.providers.base import Provider, SupportsSiblings
 from nbchat.providers.connect import KINDS, default_model
 from nbchat.providers.unconnected import Unconnected
-from nbchat.storage.store import SessionStore
+from nbchat.storage.store import SessionStore, session_scope
+
+logger = logging.getLogger(__name__)
 
 SUMMARY_WRITERS = tuple(
     name for name, row in TABLE.items() if row.apply == "summary_writer"
@@ -63,6 +79,8 @@ class LiveSettings:
         self._namespace = namespace
         self._changed = changed
         self._is_reverting = False
+        self._own_policy: Policy | None = None
+        """Of an agent made in code, before its session got another one."""
 
     @property
     def config(self) -> NbChat:
@@ -71,62 +89,95 @@ class LiveSettings:
             self._config = settings()
         return self._config
 
-    def in_force(self, model: str = "") -> NbChat:
-        """A copy of the settings for a model, stored ones included."""
-        return with_preferences(self.config, self._store, model)
+    def in_force(
+        self, agent: Agent | None = None, *, change: Change | None = None
+    ) -> NbChat:
+        """A copy of the settings for a chat, or for new chats, stored ones included."""
+        target = self._target(agent) if agent else None
+        if change is not None and target is not None and change.name == "policy":
+            target = replace(target, policy="")
+        return with_preferences(self.config, self._store, target, change=change)
 
-    def listed(self, model: str) -> list[SettingInForce]:
-        """Everything that `/set` can store, with its value for a model."""
-        return settings_in_force(self.config, self._store, model)
+    def listed(self, agent: Agent) -> list[SettingInForce]:
+        """Everything that `/set` can store, with its value for a chat."""
+        return settings_in_force(self.config, self._store, self._target(agent))
 
     def set(self, agent: Agent, name: str, text: str, scope: str = "") -> str:
-        """Store a setting, apply it if the chat's model is in its scope; report it.
+        """Store a setting, apply it if it is for this chat; report it.
 
-        Raises ConfigError if the setting is unknown, invalid or locked.
+        `name` may begin with a policy, as in "tiered.keep"; without one a field is
+        stored for the chat's policy. `scope` is "" (all models), a provider, a model or
+        "session". Raises ConfigError if the setting is unknown, invalid or locked.
         """
+        target = self._target(agent)
+        policy, _, name = name.rpartition(".")
+        policy = _checked_policy(policy, name, target.policy)
         model = agent.provider.name
         text = _with_provider(name, text, scope, model)
-        config = self.in_force(model)
-        value = _checked(config, name, text)
-        is_overridden = name in self.config.explicit
-        applies = scope in scopes_of(model) and not is_overridden
-        if applies:
-            in_force = self._in_force_after(model, name, scope, value)
-            setattr(config, name, in_force)
-            self._apply(agent, [name], config)
-        try:
-            self._store.set_setting(scope, name, value)
-        except StoreError:
-            if applies:
-                self.apply(agent, [name])
-            raise
+        value = _checked(self.in_force(agent), name, text, policy, target.policy)
+        if scope == THIS_SESSION and not target.session_id:
+            raise ConfigError("this chat has no saved session to set it for")
+        change = Change(target.scope(scope), stored_name(name, policy), value)
+        is_for_chat = change.scope in target.scopes
+        self._store_and_apply(agent, name, change, is_applied=is_for_chat)
         done = "is no longer set" if value is None else f"is {text}"
+        shown = f"{name} of {policy}" if name in POLICY_FIELDS else name
+        whom = "this session" if scope == THIS_SESSION else scope or "all models"
+        is_hidden = scope != THIS_SESSION and is_overridden(self.config, change.name)
         more = "; the environment, configuration or code overrides it now"
-        return f"{name} {done} for {scope or 'all models'}{more * is_overridden}"
+        return f"{shown} {done} for {whom}{more * is_hidden}"
 
     def use_model(self, agent: Agent, name: str) -> None:
         """Continue the chat with another model and the settings stored for it."""
         refuse_locked(model=name)
-        window = self.in_force(name).window
+        target = replace(self._target(agent), model=name)
+        window = with_preferences(self.config, self._store, target).window
         self._use(agent, connect_as(self.config, name, agent.provider, window=window))
 
     def use_policy(self, agent: Agent, name: str) -> None:
-        """Choose a policy for this chat alone; `set` stores one."""
+        """Choose a policy for this session alone, also after a restart.
+
+        A session that is not saved has it until the chat ends.
+        """
         base = policy_named(name)
         refuse_locked(policy=name)
-        policy = policy_of(self.in_force(agent.provider.name), base)
-        agent.engine.tracker.use_policy(policy, base=base)
+        target = replace(self._target(agent), policy=name)
+        self._own_policy = self._own_policy or agent.engine.tracker.base_policy
+        if target.session_id:
+            change = Change(target.scope(THIS_SESSION), "policy", name)
+            self._store_and_apply(agent, "policy", change, is_applied=True)
+        else:
+            config = with_preferences(self.config, self._store, target)
+            use_policy(agent, config, base)
+
+    def use_session(self, agent: Agent, before: str, *, copies: bool = False) -> None:
+        """Apply what is stored for the session that was opened instead of `before`.
+
+        `copies` gives it the settings of that session, as for a branch.
+        """
+        own = {each: session_scope(each) for each in (before, self._session(agent))}
+        if before and copies:
+            for name, (_, value) in self._store.settings([own[before]]).items():
+                self._store.set_setting(own[self._session(agent)], name, value)
+        stored = self._store.settings([scope for each, scope in own.items() if each])
+        names = [name for name in TABLE if name in stored]
+        if names or any("." in name for name in stored):
+            self.apply(agent, [*names, "automatic"])
 
     def follow(self, agent: Agent | None, change: Mapping[str, Any]) -> None:
         """Apply a change of the configuration, as traitlets reports it.
 
-        Other settings stay as they are, also those chosen for this chat alone. Raises
+        Other settings stay as they are, also those chosen for this session. Raises
         NbchatError if the chat cannot follow; the old value is then restored.
         """
         if self._is_reverting:
             return
-        name, explicit = change["name"], self.config.explicit
-        self.config.explicit = explicit | {name}
+        name, config = change["name"], self.config
+        before = config.explicit, config.fields_of
+        config.explicit = config.explicit | {name}
+        if name in POLICY_FIELDS:
+            policy = self._target(agent).policy if agent else config.policy
+            config.fields_of = {**config.fields_of, name: policy}
         try:
             if agent is None:
                 self._changed(self.in_force())
@@ -135,32 +186,61 @@ class LiveSettings:
         except NbchatError:
             self._is_reverting = True
             try:
-                setattr(self.config, name, change["old"])
+                setattr(config, name, change["old"])
             finally:
                 self._is_reverting = False
-            self.config.explicit = explicit
+            config.explicit, config.fields_of = before
             raise
 
     def apply(self, agent: Agent, names: Iterable[str]) -> None:
-        """Let the chat follow the settings in force for its model."""
-        self._apply(agent, names, self.in_force(agent.provider.name))
+        """Let the chat follow the settings in force for it."""
+        names = list(names)
+        target = self._target(agent)
+        if "policy" in names:
+            target = replace(target, policy="")
+        self._apply(agent, names, with_preferences(self.config, self._store, target))
 
     def _apply(self, agent: Agent, names: Iterable[str], config: NbChat) -> None:
         for name in names:
-            if name == "live_variables":
+            if name == "policy":
+                use_policy(agent, config, self._base_policy(config))
+            elif name == "live_variables":
                 agent.engine.live_variables = live_variables(config, self._namespace)
             else:
                 apply_setting(agent, config, name)
         self._changed(config)
 
-    def _in_force_after(self, model: str, name: str, scope: str, value: Any) -> Any:
-        """The value of a setting for a model once `value` is stored for `scope`."""
-        scopes = scopes_of(model)
-        others = self._store.settings([each for each in scopes if each != scope])
-        other_scope, other = others.get(name, ("", None))
-        if value is None or scopes.index(other_scope) > scopes.index(scope):
-            value = other
-        return getattr(self.config, name) if value is None else value
+    def _base_policy(self, config: NbChat) -> Policy:
+        """The policy that is set; one given in code where the session has chosen none.
+
+        The other fields of a policy made in code are its own.
+        """
+        chosen = policy_named(config.policy)
+        own = self._own_policy
+        if own is not None and "policy" not in config.origins:
+            self._own_policy = None
+            return own
+        return chosen
+
+    def _store_and_apply(
+        self, agent: Agent, name: str, change: Change, *, is_applied: bool
+    ) -> None:
+        """Apply a change if it is for this chat, and store it; both or neither."""
+        if is_applied:
+            self._apply(agent, [name], self.in_force(agent, change=change))
+        try:
+            self._store.set_setting(change.scope, change.name, change.value)
+        except StoreError:
+            if is_applied:
+                self.apply(agent, [name])
+            raise
+
+    def _target(self, agent: Agent) -> Target:
+        policy = agent.engine.tracker.base_policy.name
+        return Target(agent.provider.name, self._session(agent), policy)
+
+    def _session(self, agent: Agent) -> str:
+        return agent.session.session_id
 
     def _follow(self, agent: Agent, name: str) -> None:
         if agent.is_answering:
@@ -168,19 +248,29 @@ class LiveSettings:
         how, is_new = TABLE[name].apply, isinstance(agent.provider, Unconnected)
         if how != "model" and not (is_new and how == "base_url"):
             self.apply(agent, [name])
+            chosen = self._target(agent).policy
+            if name == "policy" and chosen != self.config.policy:
+                logger.warning(
+                    "this session keeps its policy %r; /policy changes it", chosen
+                )
             return
         config = self.config
-        window = self.in_force(config.model or default_model()).window
+        window = self.in_force().window
         url = config.base_url
         self._use(agent, connected(config, config.model, base_url=url, window=window))
 
     def _use(self, agent: Agent, provider: Provider) -> None:
         old = agent.provider
         writers = {name: getattr(agent.engine, name) for name in SUMMARY_WRITERS}
-        names = {
-            **stored(self.config, self._store, old.name),
-            **stored(self.config, self._store, provider.name),
+        targets = [
+            replace(self._target(agent), model=each.name) for each in (old, provider)
+        ]
+        stored = {
+            name
+            for target in targets
+            for name in stored_settings(self.config, self._store, target)
         }
+        names = [name for name in TABLE if name in stored | {"automatic"}]
         try:
             agent.use(provider)
             _keep_summary_writers(agent, self.config, old)
@@ -191,6 +281,11 @@ class LiveSettings:
                 setattr(agent.engine, name, writer)
             self.apply(agent, names)
             raise
+
+
+def use_policy(agent: Agent, config: NbChat, base: Policy) -> None:
+    """Use a policy with the fields that are set for it."""
+    agent.engine.tracker.use_policy(policy_of(config, base), base=base)
 
 
 def apply_setting(agent: Agent, config: NbChat, name: str) -> None:
@@ -204,10 +299,8 @@ def apply_setting(agent: Agent, config: NbChat, name: str) -> None:
         set_attributes(config, [name], agent=agent, engine=agent.engine)
 
 
-def _apply_policy(agent: Agent, config: NbChat, name: str) -> None:
-    tracker = agent.engine.tracker
-    base = policy_named(config.policy) if name == "policy" else tracker.base_policy
-    tracker.use_policy(policy_of(config, base), base=base)
+def _apply_policy(agent: Agent, config: NbChat, _name: str) -> None:
+    use_policy(agent, config, agent.engine.tracker.base_policy)
 
 
 def _apply_threshold(agent: Agent, config: NbChat, _name: str) -> None:
@@ -326,7 +419,16 @@ def _with_provider(name: str, text: str, scope: str, model: str) -> str:
     return f"{kind}:{text}" if is_name_alone and not scope and kind in KINDS else text
 
 
-def _checked(config: NbChat, name: str, text: str) -> Any:
+def _checked_policy(policy: str, name: str, in_force: str) -> str:
+    """The policy whose field is set: as named, or the one in force."""
+    if not policy:
+        return in_force
+    if name not in POLICY_FIELDS:
+        raise ConfigError(unknown_setting(name, known=POLICY_FIELDS))
+    return policy if policy == in_force else policy_named(policy).name
+
+
+def _checked(config: NbChat, name: str, text: str, policy: str, in_force: str) -> Any:
     """The value to store; None removes it. Raises ConfigError."""
     if name not in MODEL_SETTINGS:
         raise ConfigError(_not_stored(name))
@@ -336,10 +438,14 @@ def _checked(config: NbChat, name: str, text: str) -> Any:
         return None
     value = row.parse(text)
     refuse_locked(**{name: value})
-    wanted = config.copy()
+    wanted = config.copy() if policy == in_force else NbChat()
     setattr(wanted, name, value)
-    policy_of(wanted)  # raises if no model could work with it
+    policy_of(wanted, None if name == "policy" else _base(policy))  # raises ConfigError
     return value
+
+
+def _base(policy: str) -> Policy | None:
+    return PRESETS.get(policy)
 
 
 def _not_stored(name: str) -> str:
@@ -348,4 +454,4 @@ def _not_stored(name: str) -> str:
             f"/set cannot store {name}; use %config NbChat.{name} = ... or "
             f"{TABLE[name].variable}"
         )
-    return f"unknown setting: {name}. Choose one of: {', '.join(MODEL_SETTINGS)}"
+    return unknown_setting(name, known=MODEL_SETTINGS)

@@ -1,23 +1,33 @@
-"""Settings stored by `/set`: for all models, for a provider, or for one model.
+"""Settings stored by `/set`: for all models, a provider, a model or one session.
 
 They are kept in the database beside the sessions. They override packaged defaults and
-site files; the environment, IPython's configuration and code override them, and a
-setting that a site locks never changes.
+site files; the environment, IPython's configuration and code override them, except
+those of a session; a setting that a site locks never changes.
+
+A field of a policy is stored for that policy, as "tiered.keep": 2,000 tokens for one
+are no 2,000 exchanges for another. In configuration it belongs to the policy that is
+configured with it.
 """
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from traitlets import TraitError
 
-from nbchat.config.settings import MODEL_SETTINGS, TABLE, NbChat
+from nbchat.config.settings import MODEL_SETTINGS, POLICY_FIELDS, TABLE, NbChat
 from nbchat.errors import StoreError
 from nbchat.providers.connect import default_model
-from nbchat.storage.store import SessionStore
+from nbchat.storage.store import SessionStore, session_scope
 
 logger = logging.getLogger(__name__)
+
+THIS_SESSION = "session"
+"""How `/set` and the dialog name the scope of the session that is open."""
+
+Found = dict[str, tuple[str, Any]]
+"""Stored values by the name they are stored under, each with its scope."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,29 +43,74 @@ class SettingInForce:
     """Where the value comes from."""
     choices: tuple[str, ...] = ()
     scope: str | None = None
-    """The model, provider or "" (all models) it is stored for; None if not stored."""
+    """What it is stored for: a model, a provider, "session" or "" (all models); None
+    if it is not stored."""
 
 
-def scopes_of(model: str) -> tuple[str, str, str]:
-    """Whose preferences apply to a model, the last one wins: all, provider, model."""
-    return ("", model.partition(":")[0], model)
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What the settings are for; what is empty is as configured."""
+
+    model: str = ""
+    session_id: str = ""
+    policy: str = ""
+    """The policy whose fields are wanted."""
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """Whose preferences apply, the last one wins: all, provider, model, session."""
+        own = (session_scope(self.session_id),) if self.session_id else ()
+        return ("", self.model.partition(":")[0], self.model, *own)
+
+    def scope(self, name: str) -> str:
+        """The scope in the database of a scope as a person names it."""
+        is_own = name == THIS_SESSION and self.session_id
+        return session_scope(self.session_id) if is_own else name
+
+    def scope_name(self, scope: str) -> str:
+        """How a scope in the database is named to a person."""
+        is_own = self.session_id and scope == session_scope(self.session_id)
+        return THIS_SESSION if is_own else scope
 
 
-def with_preferences(config: NbChat, store: SessionStore, model: str = "") -> NbChat:
-    """A copy of the settings with what is stored for a model.
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A value that is to be stored; None removes it."""
+
+    scope: str
+    name: str
+    value: Any
+
+
+def stored_name(name: str, policy: str) -> str:
+    """The name under which a setting is stored."""
+    return f"{policy}.{name}" if name in POLICY_FIELDS else name
+
+
+def with_preferences(
+    config: NbChat,
+    store: SessionStore,
+    target: Target | None = None,
+    *,
+    change: Change | None = None,
+) -> NbChat:
+    """A copy of the settings with what is stored for a target, and after a change.
 
     An unreadable store changes nothing.
     """
-    return _merged(config, stored(config, store, model))
+    target = _known(config, target)
+    return _merged(config, _stored(config, store, target, change), target)
 
 
 def settings_in_force(
-    config: NbChat, store: SessionStore, model: str = ""
+    config: NbChat, store: SessionStore, target: Target | None = None
 ) -> list[SettingInForce]:
-    """Everything that `/set` can store, with its value for a model and its origin."""
-    preferences = stored(config, store, model)
-    merged = _merged(config, preferences)
-    scopes = {name: scope for name, (scope, _) in preferences.items()}
+    """Everything that `/set` can store, with its value for a target and its origin."""
+    target = _known(config, target)
+    found = _stored(config, store, target)
+    merged = _merged(config, found, target)
+    policy = target.policy or merged.policy
+    scopes = {name: target.scope_name(scope) for name, (scope, _) in found.items()}
     return [
         SettingInForce(
             name,
@@ -64,36 +119,112 @@ def settings_in_force(
             row.kind,
             _origin(name, merged),
             row.choices,
-            scopes.get(name),
+            scopes.get(stored_name(name, policy)),
         )
         for name, row in TABLE.items()
         if name in MODEL_SETTINGS
     ]
 
 
-def stored(
-    config: NbChat, store: SessionStore, model: str = ""
-) -> dict[str, tuple[str, Any]]:
-    """The preferences that apply to a model, each with the scope it is stored for."""
+def stored_settings(config: NbChat, store: SessionStore, target: Target) -> set[str]:
+    """Names of the settings, except fields of policies, that are stored for a target.
+
+    Those that configuration overrides are not among them.
+    """
+    return _stored(config, store, _known(config, target)).keys() & TABLE.keys()
+
+
+def _known(config: NbChat, target: Target | None) -> Target:
+    target = target or Target()
+    return replace(target, model=target.model or config.model or default_model())
+
+
+def _stored(
+    config: NbChat, store: SessionStore, target: Target, change: Change | None = None
+) -> Found:
+    """What is stored for a target and not overridden, by the name it is stored under.
+
+    A change counts as if it were stored already.
+    """
+    scopes = target.scopes
     try:
-        found = store.settings(scopes_of(model or config.model or default_model()))
+        found = store.settings(scopes)
+        if change is not None and change.scope in scopes:
+            others = store.settings([each for each in scopes if each != change.scope])
+            found = _changed(found, others, change, scopes)
     except StoreError as error:
         logger.warning("stored settings cannot be read: %s", error)
         return {}
-    names = {*MODEL_SETTINGS} - config.explicit - config.locks.keys()
-    return {name: pair for name, pair in found.items() if name in names}
+    own = scopes[3:]
+    return {
+        name: (scope, value)
+        for name, (scope, value) in found.items()
+        if scope in own or not is_overridden(config, name)
+    }
 
 
-def _merged(config: NbChat, preferences: Mapping[str, tuple[str, Any]]) -> NbChat:
-    merged, origins = config.copy(), dict(config.origins)
-    for name, (scope, value) in preferences.items():
+def _changed(
+    found: Found, others: Found, change: Change, scopes: tuple[str, ...]
+) -> Found:
+    name, (scope, value) = change.name, others.get(change.name, ("", None))
+    is_outranked = value is not None and scopes.index(scope) > scopes.index(
+        change.scope
+    )
+    if change.value is not None and not is_outranked:
+        return {**found, name: (change.scope, change.value)}
+    rest = {each: pair for each, pair in found.items() if each != name}
+    return rest if value is None else {**rest, name: (scope, value)}
+
+
+def is_overridden(config: NbChat, name: str) -> bool:
+    """Whether the environment, configuration or code sets what has this stored name."""
+    policy, _, field = name.rpartition(".")
+    if not policy:
+        return name in config.explicit
+    return field in config.explicit and policy == _policy_of_field(config, field)
+
+
+def _policy_of_field(config: NbChat, name: str) -> str:
+    """The policy to which a field in the configuration belongs."""
+    return config.fields_of.get(name, config.policy)
+
+
+def _merged(config: NbChat, found: Found, target: Target) -> NbChat:
+    """The settings for one policy: its stored fields, and those configured for it."""
+    merged = config.copy()
+    plain = {name: name for name in MODEL_SETTINGS if name not in POLICY_FIELDS}
+    _take(merged, found, target, plain)
+    policy = target.policy or merged.policy
+    for name in POLICY_FIELDS.keys() - config.locks.keys():
+        if _policy_of_field(config, name) != policy:
+            setattr(merged, name, None)
+            merged.origins = {k: v for k, v in merged.origins.items() if k != name}
+    fields = {name: stored_name(name, policy) for name in POLICY_FIELDS}
+    _take(merged, found, target, fields)
+    return merged
+
+
+def _take(
+    merged: NbChat, found: Found, target: Target, names: Mapping[str, str]
+) -> None:
+    """Set what was found of some settings; `names` says how each is stored."""
+    origins = dict(merged.origins)
+    for name, stored_as in names.items():
+        if stored_as not in found or name in merged.locks:
+            continue
+        scope, value = found[stored_as]
         try:
             setattr(merged, name, value)
-            origins[name] = f"set for {scope or 'all models'}"
+            origins[name] = _set_for(target.scope_name(scope))
         except TraitError as error:  # stored by another version of nbchat
             logger.warning("a stored setting is ignored: %s", error)
     merged.origins = origins
-    return merged
+
+
+def _set_for(scope: str) -> str:
+    if scope == THIS_SESSION:
+        return "set for this session"
+    return f"set for {scope or 'all models'}"
 
 
 def _origin(name: str, config: NbChat) -> str:

@@ -7,15 +7,23 @@ dialog, `nbchat doctor`, `nbchat settings` and the README's list are made from t
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, get_args
 
 from traitlets import Bool, Enum, Float, Int, TraitError, TraitType, Unicode
 from traitlets.config import Configurable
 
-from nbchat.compaction.policies import PRESETS, Detail, KeepUnit, Style, Summarizer
+from nbchat.compaction.policies import (
+    PRESETS,
+    Detail,
+    KeepUnit,
+    Meter,
+    Style,
+    Summarizer,
+)
 from nbchat.errors import ConfigError
 
 DEFAULT = "default"
@@ -23,6 +31,26 @@ DEFAULT = "default"
 
 EMPTY = '""'
 """What `/set` takes for an empty text."""
+
+Trait = TraitType[Any, Any]
+
+
+def _field(trait: Trait, text: str, field: str = "") -> Trait:
+    """A setting that replaces a field of the policy, its own name unless given."""
+    trait.help = text
+    return trait.tag(config=True, scope="model", apply=f"policy.{field}")
+
+
+def _count(text: str) -> Trait:
+    return _field(Int(None, allow_none=True, min=0), text)
+
+
+def _share(text: str) -> Trait:
+    return _field(Float(None, allow_none=True, min=0, max=1), text)
+
+
+def _switch(text: str) -> Trait:
+    return _field(Bool(None, allow_none=True), text)
 
 
 class NbChat(Configurable):
@@ -33,9 +61,10 @@ class NbChat(Configurable):
     scope   "model": `/set` can also store it, for all models, a provider or one model;
             "configuration": only configuration and code can set it.
     apply   How a running chat follows a change: an attribute that takes the value
-            ("engine.summary_prompt"), a field of the policy ("policy.keep"), the name
+            ("engine.summary_prompt"), a field of the policy ("policy.style"), the name
             of a function in `live_changes.APPLY`, "view" for the panel alone, or
-            "restart" if a running chat cannot follow.
+            "restart" if a running chat cannot follow. A field belongs to one policy:
+            in configuration to the one that is set there.
     secret  True for addresses, which may contain a login: it is never shown.
     """
 
@@ -45,6 +74,8 @@ class NbChat(Configurable):
     """Where each value that is not the packaged default comes from."""
     locks: Mapping[str, Path] = {}
     """Locked settings, each with the site file that locks it."""
+    fields_of: Mapping[str, str] = {}
+    """The policy to which each field belongs that was set; else the one in `policy`."""
 
     model = Unicode(
         "",
@@ -94,78 +125,86 @@ class NbChat(Configurable):
         help="Compact when the input tokens of all responses since the last compaction "
         "add up to this number. None: 75 % of the model's window.",
     ).tag(config=True, scope="model", apply="threshold")
-    window_share = Float(
-        None,
-        allow_none=True,
-        min=0,
-        max=1,
-        help="Share of the window, from 0 to 1, at which the conversation is "
-        "compacted regardless of the threshold.",
-    ).tag(config=True, scope="model", apply="policy.window_share")
-    target_share = Float(
-        None,
-        allow_none=True,
-        min=0,
-        max=1,
-        help="Share of the window that a compaction aims for; less than window_share.",
-    ).tag(config=True, scope="model", apply="policy.target_share")
-    keep = Int(
-        None,
-        allow_none=True,
-        min=0,
-        help="How much of the newest conversation is kept word for word, in keep_unit.",
-    ).tag(config=True, scope="model", apply="policy.keep")
-    keep_unit = Enum(
-        get_args(KeepUnit),
-        None,
-        allow_none=True,
-        help="Unit of keep: messages, exchanges (a question and its answer) or tokens.",
-    ).tag(config=True, scope="model", apply="policy.keep_unit")
-    bullets = Int(
-        None,
-        allow_none=True,
-        min=0,
-        help="How many of the newest compacted exchanges get one line each in the "
-        "summary.",
-    ).tag(config=True, scope="model", apply="policy.bullets")
-    least_tokens = Int(
-        None,
-        allow_none=True,
-        min=0,
-        help="Minimum number of tokens that an automatic compaction must replace.",
-    ).tag(config=True, scope="model", apply="policy.least_tokens")
-    summarizer = Enum(
-        get_args(Summarizer),
-        None,
-        allow_none=True,
-        help="How the summary is written: by a model as prose, by a model as JSON "
+    meter = _field(
+        Enum(get_args(Meter), None, allow_none=True),
+        "What is measured: the sum of input tokens (cumulative), its price (auto), the "
+        "context alone (window), or nothing (off).",
+    )
+    window_share = _share(
+        "Share of the window, from 0 to 1, at which the conversation is compacted "
+        "regardless of the threshold."
+    )
+    share_of = _field(
+        Enum(["usable", "window"], None, allow_none=True),
+        "Whether window_share is of the window less the longest answer (usable) or of "
+        "all of it.",
+    )
+    margin_share = _share("Share of the window that is kept free in addition.")
+    target_share = _share(
+        "Share of the window that a compaction aims for; less than window_share."
+    )
+    keep = _count(
+        "How much of the newest conversation is kept word for word, in keep_unit."
+    )
+    keep_unit = _field(
+        Enum(get_args(KeepUnit), None, allow_none=True),
+        "Unit of keep: messages, exchanges (a question and its answer) or tokens.",
+    )
+    keep_by_hand = _count("The same as keep, for compactions on request.")
+    keeps_always = _switch(
+        "Keep that much even if the context then stays above the trigger."
+    )
+    bullets = _count(
+        "How many of the newest compacted exchanges get one line each in the summary."
+    )
+    least_tokens = _count(
+        "Minimum number of tokens that an automatic compaction must replace."
+    )
+    summarizer = _field(
+        Enum(get_args(Summarizer), None, allow_none=True),
+        "How the summary is written: by a model as prose, by a model as JSON "
         "(structured), by a model with files, commands and errors listed by code "
         "(hybrid), or without a model (extractive).",
-    ).tag(config=True, scope="model", apply="policy.summarizer")
-    prunes = Bool(
-        None,
-        allow_none=True,
-        help="Shorten old tool outputs first. If that frees enough, no summary is "
-        "written.",
-    ).tag(config=True, scope="model", apply="policy.prunes")
-    verbosity = Enum(
-        ["normal", "debug"],
-        None,
-        allow_none=True,
-        help="With debug no tool output is ever shortened.",
-    ).tag(config=True, scope="model", apply="policy.verbosity")
-    summary_style = Enum(
-        get_args(Style),
-        None,
-        allow_none=True,
-        help="What the summary focuses on.",
-    ).tag(config=True, scope="model", apply="policy.style")
-    summary_detail = Enum(
-        get_args(Detail),
-        None,
-        allow_none=True,
-        help="How detailed the summary is.",
-    ).tag(config=True, scope="model", apply="policy.detail")
+    )
+    summary_style = _field(
+        Enum(get_args(Style), None, allow_none=True),
+        "What the summary focuses on.",
+        "style",
+    )
+    summary_detail = _field(
+        Enum(get_args(Detail), None, allow_none=True),
+        "How detailed the summary is.",
+        "detail",
+    )
+    summary_max_tokens = _count("Maximum length of a summary, in tokens.")
+    summary_share = _share("Largest share of what it replaces that a summary takes.")
+    facts_share = _share("Share of all that was compacted that the facts may take.")
+    facts_max_tokens = _count("Maximum length of the facts, in tokens.")
+    largest_share = _share(
+        "Largest share of what they replace that summary and facts take together."
+    )
+    prunes = _switch(
+        "Shorten old tool outputs first. If that frees enough, no summary is written."
+    )
+    shortens_at_once = _switch(
+        "Shorten long tool outputs before the model first reads them."
+    )
+    verbosity = _field(
+        Enum(["normal", "debug"], None, allow_none=True),
+        "With debug no tool output is ever shortened.",
+    )
+    protected_tools = _field(
+        Unicode(None, allow_none=True),
+        "Names of tools whose outputs are never shortened, separated by commas.",
+    )
+    on_failure = _field(
+        Enum(["extract", "wait"], None, allow_none=True),
+        "When the window is full and the summary fails: write it by code (extract), or "
+        "send the whole history and try again (wait).",
+    )
+    counts_exactly = _switch(
+        "Let the provider count the context when it is close to the limit."
+    )
     summary_model = Unicode(
         "",
         help="Model that writes summaries, as provider:name, or the name alone for a "
@@ -313,7 +352,7 @@ class NbChat(Configurable):
         """The same values, origins and locks, to be changed independently."""
         found = type(self)(**{name: getattr(self, name) for name in TABLE})
         found.explicit, found.origins = self.explicit, self.origins
-        found.locks = self.locks
+        found.locks, found.fields_of = self.locks, self.fields_of
         return found
 
 
@@ -393,10 +432,14 @@ def _row(name: str, trait: TraitType[Any, Any]) -> Setting:
         help=str(trait.help),
         default=trait.default_value,
         scope=trait.metadata["scope"],
-        apply=trait.metadata["apply"],
+        apply=_applied(name, trait.metadata["apply"]),
         is_secret=trait.metadata.get("secret", False),
         variable=f"NBCHAT_{name.upper()}",
     )
+
+
+def _applied(name: str, how: str) -> str:
+    return f"policy.{name}" if how == "policy." else how
 
 
 TABLE: Mapping[str, Setting] = {
@@ -410,9 +453,20 @@ MODEL_SETTINGS = tuple(row.name for row in TABLE.values() if row.scope == "model
 """Settings that `/set` can store."""
 
 
-def unknown_setting(*names: str) -> str:
-    """One line about names that are not in the table."""
-    return f"unknown setting: {', '.join(names)}. Choose one of: {', '.join(TABLE)}"
+POLICY_FIELDS = {
+    name: row.apply.removeprefix("policy.")
+    for name, row in TABLE.items()
+    if row.apply.startswith("policy.")
+}
+"""Settings that replace a field of the policy, each with the field's name."""
+
+
+def unknown_setting(*names: str, known: Iterable[str] = TABLE) -> str:
+    """One line about names that are not in the table, with the nearest ones."""
+    near = [each for name in names for each in get_close_matches(name, known, 1)]
+    hint = f"Did you mean: {', '.join(near)}?"
+    hint = hint if near else f"Choose one of: {', '.join(known)}"
+    return f"unknown setting: {', '.join(names)}. {hint}"
 
 
 def locked_line(name: str, value: object, path: Path) -> str:

@@ -56,7 +56,7 @@ class KernelChat:
             self._panel = ChatUI(
                 runner=self.runner,
                 command_list=lambda: self.commands.help_lines,
-                settings=lambda agent: self.live_settings.listed(agent.provider.name),
+                settings=self.live_settings.listed,
                 branch=self.commands.branch,
                 store=self.store,
                 resolver=self._contents,
@@ -135,8 +135,7 @@ class KernelChat:
 
     def _notifies(self) -> bool:
         agent = self.runner.built_agent
-        model = agent.provider.name if agent else ""
-        return self.live_settings.in_force(model).notifications
+        return self.live_settings.in_force(agent).notifications
 
     def _show_notifications(self, config: NbChat) -> None:
         if self._panel is not None:

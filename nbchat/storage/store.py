@@ -58,6 +58,11 @@ TAKEN = (
 NOT_FOUND = "there is no session {!r}; /sessions lists them"
 
 
+def session_scope(session_id: str) -> str:
+    """The scope of settings that are saved for one session."""
+    return f"session:{session_id}"
+
+
 class SessionStore:
     """Sessions and settings in a database, which is opened at first use."""
 
@@ -140,6 +145,8 @@ class SessionStore:
             for table in (drafts, session_snapshots, chat_messages):
                 is_its_own = table.c.session_id == stored_id
                 connection.execute(sa.delete(table).where(is_its_own))
+            is_its_own = settings.c.scope == storable(session_scope(session_id))
+            connection.execute(sa.delete(settings).where(is_its_own))
             done = connection.execute(
                 sa.delete(sessions).where(sessions.c.id == stored_id)
             )
@@ -231,7 +238,7 @@ class SessionStore:
         )
 
     def set_setting(self, scope: str, name: str, value: object) -> None:
-        """Save a setting for all models (an empty scope), a provider or a model.
+        """Save a setting for all models (an empty scope), a provider, model or session.
 
         None resets it to its default.
         """

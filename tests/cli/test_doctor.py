@@ -70,7 +70,7 @@ def test_every_setting_is_reported_with_its_value_and_origin(site):
     values = {"NbChat": {"keep": 2, "policy": "tiered"}, "locked": ["policy"]}
     file.write_text(json.dumps(values))
     store = SessionStore()
-    store.set_setting("", "bullets", 3)
+    store.set_setting("", "tiered.bullets", 3)
     store.set_setting("openai", "max_output_tokens", 900)
     store.set_setting("openai:gpt-5", "window", 8_000)
     store.set_setting("openai:gpt-5-nano", "window", 5)
@@ -194,6 +194,13 @@ def test_a_read_only_store_is_a_problem(tmp_path):
     done = doctor(NBCHAT_STORE_URL=f"sqlite:///file:{file}?mode=ro&uri=true")
     assert done.returncode == 1
     assert "attempt to write a readonly database" in done.stderr
+
+
+def test_a_variable_that_is_no_setting_is_a_problem_with_the_nearest_name():
+    done = doctor(NBCHAT_KEP="5", CHATBOT_USE_TIKTOKEN="true")
+    assert done.returncode == 1
+    assert "unknown setting: NBCHAT_KEP. Did you mean: NBCHAT_KEEP?" in done.stdout
+    assert "CHATBOT_USE_TIKTOKEN is not read: set NBCHAT_TOKENIZER" in done.stdout
 
 
 def test_checking_a_store_leaves_nothing_in_it():

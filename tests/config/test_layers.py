@@ -13,7 +13,7 @@ from traitlets.config import Config
 from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
 from nbchat.config.factory import build_agent
-from nbchat.config.layers import settings
+from nbchat.config.layers import CHATBOT_VARIABLES, settings, unread_variables
 from nbchat.config.preferences import settings_in_force, with_preferences
 from nbchat.config.settings import TABLE, NbChat
 from nbchat.errors import ConfigError
@@ -128,7 +128,7 @@ def test_a_later_file_of_the_system_can_change_a_locked_setting(lock, write):
 def test_a_preference_never_changes_a_locked_setting(lock, tmp_path):
     store = SessionStore(f"sqlite:///{tmp_path / 'sessions.db'}")
     store.set_setting("", "policy", "off")
-    store.set_setting("", "keep", 7)
+    store.set_setting("", "tiered.keep", 7)
     found = with_preferences(settings(), store)
     assert (found.policy, found.keep) == ("tiered", 7)
     origins = {each.name: each.origin for each in settings_in_force(settings(), store)}
@@ -270,3 +270,20 @@ def test_a_site_file_that_is_not_json_is_named(site):
     (site / "10-broken.json").write_text("{")
     with pytest.raises(ConfigError, match=r"10-broken\.json is not JSON"):
         settings()
+
+
+def test_an_unknown_variable_is_logged_with_the_nearest_name(monkeypatch, caplog):
+    monkeypatch.setenv("NBCHAT_KEP", "5")
+    settings()
+    assert caplog.messages == [
+        "unknown setting: NBCHAT_KEP. Did you mean: NBCHAT_KEEP?"
+    ]
+
+
+def test_the_variables_of_the_plan_behind_tiered_are_explained(monkeypatch):
+    for name in CHATBOT_VARIABLES:
+        monkeypatch.setenv(name, "1")
+    lines = unread_variables()
+    assert len(lines) == len(CHATBOT_VARIABLES) == 7
+    named = {name for line in lines for name in re.findall(r"NBCHAT_\w+", line)}
+    assert named < {row.variable for row in TABLE.values()}

@@ -14,7 +14,9 @@ from nbchat.compaction.policies import PRESETS
 from nbchat.config.factory import build_agent
 from nbchat.config.layers import settings
 from nbchat.config.live_changes import LiveSettings
+from nbchat.config.preferences import stored_name
 from nbchat.config.settings import MODEL_SETTINGS, TABLE
+from nbchat.conversation.entries import Entry
 from nbchat.errors import ConfigError, NbchatError, StoreError
 from nbchat.providers.connect import connect
 from nbchat.providers.openai import OpenAIProvider
@@ -69,7 +71,7 @@ def test_default_removes_a_stored_setting(chat, store):
     agent, run_command = chat
     run_command(agent, "/set keep 3")
     answer = replied(run_command(agent, "/set keep default"))
-    assert answer == "keep is no longer set for all models"
+    assert answer == "keep of single-summary is no longer set for all models"
     assert agent.engine.policy.keep == 0
     assert again(store).engine.policy.keep == 0
 
@@ -201,6 +203,7 @@ POLICIES = "invalid value for policy: 'teired'. Choose one of: single-summary, t
 REFUSED = {
     "/set keep": "/set takes a name, a value",
     "/set colour red": "unknown setting: colour. Choose one of: policy, ",
+    "/set kep 3": "unknown setting: kep. Did you mean: keep?",
     "/set base_url http://x": "/set cannot store base_url; use %config NbChat.base_url",
     "/set keep many": "invalid value for keep: 'many'. Use a whole number of at least 0",
     "/set keep -1": "invalid value for keep: '-1'. Use a whole number of at least 0",
@@ -287,11 +290,29 @@ def test_choosing_a_policy_changes_nothing_else_in_the_engine(store):
     assert (engine.context_token_threshold, engine.summary_prompt) == (300, "Be brief.")
 
 
-def test_a_policy_chosen_for_this_chat_is_not_stored(chat, store):
+def say_hello(agent: Agent) -> None:
+    """Save the session with a first message: empty ones are not kept."""
+    if not agent.session.transcript:
+        agent.session.append(Entry("user", "hello"))
+    agent.recorder.save()
+
+
+def reopened(agent: Agent, store: SessionStore, **values: object) -> Agent:
+    """The agent of the same session, as after a restart of the kernel."""
+    say_hello(agent)
+    session = store.load(agent.session.session_id)
+    return build_agent(settings(model=MODEL, **values), store=store, session=session)
+
+
+def test_a_policy_chosen_for_this_session_survives_a_restart_and_no_other_has_it(
+    chat, store
+):
     agent, run_command = chat
     assert replied(run_command(agent, "policy tiered")).startswith("tiered: ")
     assert agent.engine.policy.name == "tiered"
     assert again(store).engine.policy.name == "single-summary"
+    assert reopened(agent, store).engine.policy.name == "tiered"
+    assert reopened(agent, store, policy="early").engine.policy.name == "tiered"
     with pytest.raises(ConfigError, match="invalid value for policy: 'x'"):
         run_command(agent, "policy x")
 
@@ -310,9 +331,10 @@ def test_every_setting_of_the_models_scope_can_be_stored_and_removed(chat, store
             name, row.choices[0] if row.choices else EXAMPLES.get(row.kind, "gpt-5")
         )
         run_command(agent, f"/set {name} {value}")
-        assert name in store.settings([""])
+        stored_as = stored_name(name, agent.engine.policy.name)
+        assert stored_as in store.settings([""])
         run_command(agent, f"/set {name} default")
-        assert name not in store.settings([""])
+        assert stored_as not in store.settings([""])
 
 
 def test_effort_and_patience_are_in_the_next_request(chat):
@@ -416,7 +438,7 @@ def test_the_most_specific_scope_stays_in_force_when_another_is_set_or_removed(c
 def test_a_model_whose_stored_settings_cannot_work_is_refused_whole(chat, store):
     agent, obey = chat
     other = "openai:gpt-4o"
-    store.set_setting(other, "keep", 9)
+    store.set_setting(other, "single-summary.keep", 9)
     store.set_setting(other, "context_token_threshold", 5)
     obey(agent, "/set keep 3")
     with pytest.raises(ConfigError, match="system prompt and tools alone"):
@@ -424,3 +446,95 @@ def test_a_model_whose_stored_settings_cannot_work_is_refused_whole(chat, store)
     engine = agent.engine
     assert (agent.provider.name, engine.policy.keep) == (MODEL, 3)
     assert engine.context_token_threshold > 5
+
+
+def test_a_field_belongs_to_one_policy(chat, store):
+    agent, run_command = chat
+    run_command(agent, "/policy token-window")
+    answer = replied(run_command(agent, "/set keep 2000"))
+    assert answer == "keep of token-window is 2000 for all models"
+    run_command(agent, "/policy tiered")
+    assert (agent.engine.policy.keep, agent.engine.policy.bullets) == (10, 40)
+    run_command(agent, "/set tiered.keep 5 for openai")
+    assert agent.engine.policy.keep == 5
+    run_command(agent, "/policy token-window")
+    assert agent.engine.policy.keep == 2_000
+    with pytest.raises(ConfigError, match="invalid value for policy: 'teired'"):
+        run_command(agent, "/set teired.keep 5")
+    with pytest.raises(ConfigError, match="Did you mean: keep_unit"):
+        run_command(agent, "/set tiered.keep_units tokens")
+
+
+def test_a_configured_field_belongs_to_the_policy_configured_with_it(
+    store, monkeypatch
+):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
+    monkeypatch.setenv("NBCHAT_POLICY", "token-window")
+    monkeypatch.setenv("NBCHAT_KEEP", "2000")
+    config = settings(model=MODEL)
+    agent, run_command = build_agent(config, store=store), Commands(store, config)
+    assert agent.engine.policy.keep == 2_000
+    run_command(agent, "/policy tiered")
+    assert agent.engine.policy.keep == 10
+    run_command(agent, "/policy token-window")
+    assert agent.engine.policy.keep == 2_000
+
+
+def test_a_field_stays_with_its_policy_when_the_configured_policy_changes(chat, store):
+    agent, _ = chat
+    config = settings(model=MODEL, policy="token-window")
+    live = LiveSettings(store, config)
+    config.observe(lambda change: live.follow(agent, change), names=["keep", "policy"])
+    config.policy = "early"
+    config.policy = "token-window"
+    config.keep = 2_000
+    config.policy = "tiered"
+    assert (agent.engine.policy.name, agent.engine.policy.keep) == ("tiered", 10)
+    config.policy = "token-window"
+    assert agent.engine.policy.keep == 2_000
+
+
+def test_a_field_of_one_policy_makes_no_other_one_unselectable(chat):
+    agent, run_command = chat
+    run_command(agent, "/set window_share 0.5")
+    run_command(agent, "/policy recent-messages")
+    assert agent.engine.policy.window_share == 0.80
+
+
+def test_automatic_can_be_off_for_one_session_and_nothing_else_changes(chat, store):
+    agent, run_command = chat
+    run_command(agent, "/policy token-window")
+    run_command(agent, "/set keep 1500 for session")
+    before = agent.engine.policy
+    answer = replied(run_command(agent, "/set automatic false for session"))
+    assert answer == "automatic is false for this session"
+    assert agent.engine.policy == replace(before, meter="off")
+    assert reopened(agent, store).engine.policy == replace(before, meter="off")
+    assert again(store).engine.policy == PRESETS["single-summary"]
+
+
+def test_each_session_has_its_own_settings_and_a_branch_those_of_its_original(
+    chat, store
+):
+    agent, run_command = chat
+    say_hello(agent)
+    run_command(agent, "/policy tiered")
+    run_command(agent, "/set keep 4 for session")
+    first = agent.session.session_id
+    list(run_command(agent, "/new"))
+    assert agent.engine.policy == PRESETS["single-summary"]
+    list(run_command(agent, f"/resume {first}"))
+    assert (agent.engine.policy.name, agent.engine.policy.keep) == ("tiered", 4)
+    run_command.branch(agent, 0, "good day")
+    assert agent.session.session_id != first
+    assert (agent.engine.policy.name, agent.engine.policy.keep) == ("tiered", 4)
+
+
+def test_the_settings_of_a_deleted_session_are_deleted(chat, store):
+    agent, run_command = chat
+    say_hello(agent)
+    run_command(agent, "/policy tiered")
+    first = agent.session.session_id
+    list(run_command(agent, "/new"))
+    run_command(agent, f"/delete {first}")
+    assert store.settings([f"session:{first}"]) == {}

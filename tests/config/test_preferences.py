@@ -5,7 +5,11 @@ from pathlib import Path
 import pytest
 
 from nbchat.config.layers import settings
-from nbchat.config.preferences import settings_in_force, with_preferences
+from nbchat.config.preferences import (
+    Target,
+    settings_in_force,
+    with_preferences,
+)
 from nbchat.config.settings import MODEL_SETTINGS, TABLE
 from nbchat.storage.store import SessionStore
 
@@ -18,7 +22,7 @@ def store(tmp_path: Path) -> SessionStore:
 
 
 def test_every_setting_that_can_be_stored_is_listed_with_its_row_of_the_table(store):
-    found = settings_in_force(settings(), store, MODEL)
+    found = settings_in_force(settings(), store, Target(MODEL))
     assert tuple(each.name for each in found) == MODEL_SETTINGS
     for each in found:
         row = TABLE[each.name]
@@ -26,9 +30,11 @@ def test_every_setting_that_can_be_stored_is_listed_with_its_row_of_the_table(st
 
 
 def test_settings_are_listed_with_their_value_and_origin(store, monkeypatch):
-    store.set_setting("openai", "keep", 3)
+    store.set_setting("openai", "single-summary.keep", 3)
     monkeypatch.setenv("NBCHAT_BULLETS", "7")
-    found = {each.name: each for each in settings_in_force(settings(), store, MODEL)}
+    found = {
+        each.name: each for each in settings_in_force(settings(), store, Target(MODEL))
+    }
     assert (found["keep"].value, found["keep"].origin) == ("3", "set for openai")
     assert found["bullets"].origin == "environment variable NBCHAT_BULLETS"
     assert found["window_share"].origin == "default"
@@ -40,17 +46,17 @@ def test_settings_are_listed_with_their_value_and_origin(store, monkeypatch):
 
 def test_a_setting_is_listed_with_the_scope_it_is_stored_for(store):
     def scope() -> str | None:
-        found = settings_in_force(settings(), store, MODEL)
+        found = settings_in_force(settings(), store, Target(MODEL))
         return next(each.scope for each in found if each.name == "keep")
 
     assert scope() is None
-    store.set_setting("", "keep", 3)
+    store.set_setting("", "single-summary.keep", 3)
     assert scope() == ""
-    store.set_setting(MODEL, "keep", 5)
+    store.set_setting(MODEL, "single-summary.keep", 5)
     assert scope() == MODEL
-    store.set_setting(MODEL, "keep", None)
+    store.set_setting(MODEL, "single-summary.keep", None)
     assert scope() == ""
-    store.set_setting("", "keep", None)
+    store.set_setting("", "single-summary.keep", None)
     assert scope() is None
 
 
@@ -62,6 +68,6 @@ def test_a_store_that_cannot_be_read_changes_nothing(tmp_path):
 
 
 def test_a_value_of_another_version_is_ignored(store):
-    store.set_setting("", "verbosity", "chatty")
+    store.set_setting("", "single-summary.verbosity", "chatty")
     store.set_setting("", "forgotten", 1)
     assert with_preferences(settings(), store).verbosity is None

@@ -64,7 +64,7 @@ def test_the_readme_lists_exactly_the_table(capsys):
         ({"automatic": "x"}, "automatic: 'x'. Choose one of: true, false"),
         ({"policy": "tird"}, "policy: 'tird'. Choose one of: single-summary, tiered, "),
         ({"model": 5}, "model: 5. Use text"),
-        ({"modell": "x"}, "unknown setting: modell. Choose one of: model, base_url, "),
+        ({"modell": "x"}, "unknown setting: modell. Did you mean: model?"),
     ],
 )
 def test_a_bad_setting_is_named_in_one_line(values, message):
@@ -74,9 +74,9 @@ def test_a_bad_setting_is_named_in_one_line(values, message):
 
 
 NEW_ROW = """
-    keep_by_hand = Int(
-        None, allow_none=True, min=0, help="What /compact keeps."
-    ).tag(config=True, scope="model", apply="policy.keep_by_hand")
+    temperature = Int(
+        None, allow_none=True, min=0, help="What the model takes."
+    ).tag(config=True, scope="model", apply="agent.max_steps")
 """
 
 ADD_ROW = f"""
@@ -97,22 +97,22 @@ from nbchat.config.layers import settings
 from nbchat.jupyter.panel.queries.choices import settings_list
 from nbchat.storage.store import SessionStore
 
-assert build_agent().engine.policy.keep_by_hand == 7
+assert build_agent().max_steps == 7
 store = SessionStore()
-config = settings(keep_by_hand=8)
+config = settings(temperature=8)
 agent = build_agent(config, store=store)
-assert agent.engine.policy.keep_by_hand == 8
+assert agent.max_steps == 8
 live = LiveSettings(store, config)
-config.observe(lambda change: live.follow(agent, change), names=["keep_by_hand"])
-config.keep_by_hand = 9
-assert agent.engine.policy.keep_by_hand == 9
+config.observe(lambda change: live.follow(agent, change), names=["temperature"])
+config.temperature = 9
+assert agent.max_steps == 9
 config.explicit = frozenset()
-live.set(agent, "keep_by_hand", "10")
-assert agent.engine.policy.keep_by_hand == 10
-dialog = settings_list(agent, lambda agent: live.listed(agent.provider.name))
-assert "keep_by_hand" in [row["name"] for row in dialog["settings"]]
-listed = live.listed(agent.provider.name)
-assert [row.value for row in listed if row.name == "keep_by_hand"] == ["10"]
+live.set(agent, "temperature", "10")
+assert agent.max_steps == 10
+dialog = settings_list(agent, live.listed)
+assert "temperature" in [row["name"] for row in dialog["settings"]]
+listed = live.listed(agent)
+assert [row.value for row in listed if row.name == "temperature"] == ["10"]
 main(["settings"])
 main(["doctor"])
 """
@@ -126,11 +126,11 @@ def test_a_row_of_the_table_is_all_that_a_new_setting_needs():
         text=True,
         check=False,
         timeout=120,
-        env={**os.environ, "NBCHAT_KEEP_BY_HAND": "7"},
+        env={**os.environ, "NBCHAT_TEMPERATURE": "7"},
     )
     assert done.returncode == 0, done.stderr
     for line in (
-        r"\| `keep_by_hand` \|  \| What /compact keeps\. \| yes \|",
-        r"  keep_by_hand +7 +environment variable NBCHAT_KEEP_BY_HAND",
+        r"\| `temperature` \|  \| What the model takes\. \| yes \|",
+        r"  temperature +7 +environment variable NBCHAT_TEMPERATURE",
     ):
         assert re.search(line, done.stdout)

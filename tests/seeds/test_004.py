@@ -29,6 +29,7 @@ import logging
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from time import process_time
@@ -49,7 +50,7 @@ from nbchat.compaction.policies import PRESETS
 from nbchat.config.factory import build_agent, recorder
 from nbchat.config.layers import settings
 from nbchat.config.live_changes import apply_setting
-from nbchat.config.preferences import with_preferences
+from nbchat.config.preferences import Target, with_preferences
 from nbchat.config.settings import NbChat
 from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.events import (
@@ -814,7 +815,11 @@ def test_fr_3_1_1_automatic_compression_is_switched_per_session_and_globally(
     store: SessionStore,
 ):
     agent, other = chat(), chat()
-    Commands(store, settings(policy="token-window"))(agent, "/policy off")
+    commands = Commands(store, settings(policy="token-window"))
+    before = agent.engine.policy
+    agent.session.session_id = "one"
+    commands(agent, "/set automatic false for session")
+    assert agent.engine.policy == replace(before, meter="off")
     assert not full(agent)
     assert full(other)
     set_for_good(store, chat(), "/set automatic false")
@@ -843,7 +848,8 @@ def test_fr_3_1_1_to_3_1_3_settings_are_listed_and_kept_in_the_database(
     assert f"\n{name} " in replied(commands(agent, "/settings"))
     commands(agent, f"/set {name} {value}")
     kept = rows(file, "SELECT scope, name, value_json FROM settings")
-    assert kept == [("", name, value.lower())]
+    own = name if name in ("automatic", "notifications") else f"token-window.{name}"
+    assert kept == [("", own, value.lower())]
     again = SessionStore(f"sqlite:///{file}")
     shown = replied(Commands(again, settings())(chat(), "/settings")).splitlines()
     again.close()
@@ -1487,6 +1493,8 @@ def test_phase_2_another_model_brings_its_own_settings(store: SessionStore):
     config: NbChat = settings(policy="token-window")
     set_for_good(store, agent, "/set keep 500 for scripted:small")
     agent.use(ScriptedProvider(name="scripted:small", window=10_000))
-    apply_setting(agent, with_preferences(config, store, "scripted:small"), "keep")
+    apply_setting(
+        agent, with_preferences(config, store, Target("scripted:small")), "keep"
+    )
     assert agent.engine.policy.keep == 500
     assert agent.engine.tracker.limits.guard == int((10_000 - 2_500) * 0.95) - 500

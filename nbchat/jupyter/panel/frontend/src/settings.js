@@ -32,6 +32,7 @@ export class SettingsDialog extends Dialog {
       ["", "all models"],
       [provider, `this provider (${provider})`],
       [model, `this model (${model})`],
+      ["session", "this session"],
     ];
     for (const setting of settings) {
       const row = this.rows.get(setting.name) ?? this.addRow(setting);
