@@ -4,13 +4,20 @@ The engine never changes a session. The agent appends the records it returns, an
 then the history is unchanged.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from threading import Event as Flag
+from typing import Any, TypeVar, overload
 
 from nbchat.compaction import edits
 from nbchat.compaction.oversize import shortened_unread
-from nbchat.compaction.plan import SHORTEST_SUMMARY, Plan, Room, make_plan
+from nbchat.compaction.plan import (
+    SHORTEST_SUMMARY,
+    Plan,
+    Room,
+    budget_for,
+    make_plan,
+)
 from nbchat.compaction.policies import Policy, ShapeChoice
 from nbchat.compaction.pruning.pruner import (
     TARGET_SHARE,
@@ -56,6 +63,11 @@ from nbchat.providers.model_info import ModelInfo
 
 DEFAULT_THRESHOLD = 5_000
 
+EntryTuple = tuple[str, str, str, str, str]
+"""Role, content, tool id, tool name and tool arguments, as in an `Entry`."""
+
+Message = TypeVar("Message")
+
 CompactionRun = Generator[CompactionStarted | Progress, None, Compaction]
 """A running compaction: yields its events and returns its record."""
 
@@ -79,8 +91,11 @@ class CompactionEngine:
         summary_shape: ShapeChoice = "auto",
         live_variables: LiveVariables | None = None,
         encoding: str = "",
+        threshold: int | None = None,
     ) -> None:
         """A threshold of None is 75 % of the model's window, or off if that is unknown.
+
+        `threshold` is a shorter name for `context_token_threshold`.
 
         `summary_model` is another model of the same provider, by name, or a provider;
         `fallback_model`, of the same kinds, is asked when that one fails.
@@ -93,7 +108,7 @@ class CompactionEngine:
         by 4, plus 20 %).
         """
         self.tracker = ContextTracker(
-            context_token_threshold,
+            context_token_threshold if threshold is None else threshold,
             policy,
             info,
             encoding,
@@ -122,23 +137,44 @@ class CompactionEngine:
         """Input tokens of all responses since the last compaction."""
         return self.tracker.input_tokens
 
+    @input_tokens.setter
+    def input_tokens(self, tokens: int) -> None:
+        self.tracker.input_tokens = tokens
+
     @property
     def context_token_threshold(self) -> int | None:
         """Input tokens after which to compact; None when that meter is off."""
         return self.tracker.limits.threshold
 
     @property
+    def threshold(self) -> int | None:
+        """The same, by its shorter name."""
+        return self.context_token_threshold
+
+    @property
     def shares_prefix(self) -> bool:
         """Whether summary requests may begin like the chat's own, to read its cache."""
         return self.summary_model is None and self.summary_shape != "plain"
 
-    def update_token_count(self, usage: Usage, *, position: int | None = None) -> None:
-        """Add the usage of a response; `position` is the transcript's length then."""
+    def update_token_count(
+        self, *report: Usage | Mapping[str, Any], position: int | None = None
+    ) -> None:
+        """Add the usage of a response; `position` is the transcript's length then.
+
+        Loops of your own may pass the API's usage as a dictionary, and the message
+        before it.
+        """
+        usage = report[-1]
+        if not isinstance(usage, Usage):
+            usage = Usage(usage.get("input_tokens", 0), usage.get("output_tokens", 0))
         self.tracker.update_token_count(usage, position=position)
 
-    def should_compact(self, session: Session) -> Decision:
-        """Whether to compact now, which meter says so, and why."""
-        return self.tracker.should_compact(session)
+    def should_compact(self, session: Session | None = None) -> Decision:
+        """Whether to compact now, which meter says so, and why.
+
+        Without a session it follows from the tokens counted alone.
+        """
+        return self.tracker.should_compact(session or Session())
 
     def plan(
         self,
@@ -168,12 +204,48 @@ class CompactionEngine:
             upto=upto,
         )
 
-    def create_summary_request(self, plan: Plan, *, refusal: str = "") -> Request:
-        """The plain request for the summary of a plan's entries.
+    @overload
+    def create_summary_request(self, source: Plan, *, refusal: str = "") -> Request: ...
+
+    @overload
+    def create_summary_request(
+        self, source: Iterable[EntryTuple], *, refusal: str = ""
+    ) -> dict[str, str]: ...
+
+    def create_summary_request(
+        self, source: Plan | Iterable[EntryTuple], *, refusal: str = ""
+    ) -> Request | dict[str, str]:
+        """The request for the summary of a plan's entries, with them as data.
 
         It holds the first part of a conversation that is too long for one request.
-        `refusal` is why an earlier answer was refused.
+        `refusal` is why an earlier answer was refused. For a history, a list of tuples
+        of five, it is one message of the user, for a client of your own.
         """
+        if isinstance(source, Plan):
+            return self._plain_request(source, refusal)
+        request = self._plain_request(self._plan_of(source), refusal)
+        text = f"{request.system}\n\n{request.history[0].content}"
+        return {"role": "user", "content": text}
+
+    def replace_history(self, messages: Sequence[Message]) -> list[Message]:
+        """The new history: the summary, which is the last of the messages, alone.
+
+        For loops of your own; the count begins again. An agent's session stays as it
+        was said, and `compact` makes the record of the summary.
+        """
+        self.tracker.reset()
+        return list(messages[-1:])
+
+    def _plan_of(self, history: Iterable[EntryTuple]) -> Plan:
+        """A plan for all entries of a history without a session."""
+        entries = tuple(Entry(*each) for each in history)
+        tracker = self.tracker
+        tokens = tracker.counter.count_entries(entries)
+        window = tracker.info.window
+        budget = budget_for(self.policy, tokens, tokens_ever=tokens, window=window)
+        return Plan("manual", entries, tokens_covered=tokens, budget=budget)
+
+    def _plain_request(self, plan: Plan, refusal: str) -> Request:
         choice, tracker = self.summary_model, self.tracker
         info = tracker.info
         if choice is not None and not isinstance(choice, str):
@@ -211,25 +283,14 @@ class CompactionEngine:
         yield CompactionStarted(
             plan.trigger, running.messages, plan.tokens_before, running
         )
-        counter = self.tracker.counter
-        tools = base.tools if base else ()
-        builder = SummaryBuilder(
-            session, plan, self.policy, counter, self.live_variables, tools
-        )
+        builder = self._builder(session, plan, base)
         if plan.is_resize:
             outcome = _without_model(builder.smaller_entry)
         elif self.policy.summarizer == "extractive":
             outcome = _without_model(builder.extractive_entry)
         else:
-            said = session.included_transcript
-            assignment = replace(
-                self._assignment(plan),
-                system=system,
-                other=(*said[: plan.start], *said[plan.stop :]),
-                earlier=_fields_before(session, plan),
-            )
             outcome = yield from write_summary(
-                assignment,
+                self._assignment_in(session, plan, system),
                 models,
                 entry_of=builder.entry,
                 without_model=self._fallbacks(plan, builder),
@@ -385,6 +446,25 @@ class CompactionEngine:
             goal = fit = before // 2
         sums = tracker.transcript_tokens(session)
         return Room(before, sums, tracker.info.window, goal, fit)
+
+    def _builder(
+        self, session: Session, plan: Plan, base: Request | None
+    ) -> SummaryBuilder:
+        """What makes the summary entry from a text, with the facts of the session."""
+        counter, tools = self.tracker.counter, base.tools if base else ()
+        return SummaryBuilder(
+            session, plan, self.policy, counter, self.live_variables, tools
+        )
+
+    def _assignment_in(self, session: Session, plan: Plan, system: str) -> Assignment:
+        """The assignment with all that a summary may speak of besides its entries."""
+        said = session.included_transcript
+        return replace(
+            self._assignment(plan),
+            system=system,
+            other=(*said[: plan.start], *said[plan.stop :]),
+            earlier=_fields_before(session, plan),
+        )
 
     def _assignment(self, plan: Plan) -> Assignment:
         return Assignment(

@@ -371,5 +371,5 @@ def test_the_engine_offers_a_small_set_of_names():
         *("update_token_count", "input_tokens", "context_token_threshold"),
         *("should_compact", "plan", "create_summary_request", "compact", "prune"),
         *("shorten", "shorten_unread", "exclude", "include", "undo", "redo"),
-        *("edit", "regenerate", "as_of_now"),
+        *("edit", "regenerate", "as_of_now", "threshold", "replace_history"),
     }

@@ -19,6 +19,9 @@ Deliberately not taken over:
 - unittest.mock (8): a scripted model and real servers on this machine say more.
 """
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from driving import finished, replied
 from fault_server import AnthropicDialect, FaultServer, Json, OpenAIDialect
@@ -209,11 +212,88 @@ def test_4_1_create_summary_request_is_a_message_of_the_user_with_the_prompt():
     assert "inside <summary></summary>" in asked.content
 
 
-def test_4_1_replace_history_leaves_the_summary_and_what_nobody_has_answered():
+def test_4_1_compact_leaves_the_summary_and_what_nobody_has_answered():
     session = Session([*chat().transcript, Entry("user", "And W101?")])
     compact(CompactionEngine(100), session, SUMMARY)
     assert [entry.role for entry in session.history] == ["summary", "user"]
     assert session.history[1] == ("user", "And W101?", "", "", "")
+
+
+class Completions:
+    """The API of the document's client: says a summary and remembers what was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, Any]] = []
+
+    def create(self, **asked: Any) -> SimpleNamespace:
+        self.asked.append(asked)
+        message = SimpleNamespace(content=f"<summary>{TOLD}</summary>")
+        return SimpleNamespace(choices=[SimpleNamespace(message=message)])
+
+
+INTEGRATION = """
+from nbchat.compaction import CompactionEngine
+
+CONTEXT_TOKEN_THRESHOLD = 5000
+SUMMARY_PROMPT = (
+    "Please summarize the conversation so far in a concise format, "
+    "including processed tickets, categories, priorities, and next steps."
+)
+SUMMARY_MODEL = "claude-haiku-4-5"  # optional, defaults to current model
+
+self.compaction_engine = CompactionEngine(
+    threshold=CONTEXT_TOKEN_THRESHOLD,
+    summary_prompt=SUMMARY_PROMPT,
+    summary_model=SUMMARY_MODEL,
+)
+for usage in usages:
+    self.compaction_engine.update_token_count(msg, usage)
+    # After receiving an assistant response
+    if self.compaction_engine.should_compact():
+        # 1. Build summary request
+        summary_msg = self.compaction_engine.create_summary_request(self.history)
+        # 2. Send request (no history)
+        summary_resp = client.chat.completions.create(
+            model=self.compaction_engine.summary_model or self.model_name,
+            messages=[summary_msg],
+            max_tokens=512,
+        )
+        # 3. Store summary
+        summary_text = summary_resp.choices[0].message.content
+        self.history = [("assistant", summary_text, "", "", "")]
+        # 4. Reset counter
+        self.compaction_engine.input_tokens = 0
+"""
+"""The code of sections 4.2 and 4.3, with nothing changed but the import."""
+
+
+def test_4_the_documents_own_code_runs_after_a_change_of_the_import():
+    completions = Completions()
+    client = SimpleNamespace(chat=SimpleNamespace(completions=completions))
+    ui = SimpleNamespace(history=[tuple(each) for each in chat().transcript])
+    usages = [{"input_tokens": tokens} for tokens in (2_000, 2_999, 1, 7)]
+    names = {"self": ui, "client": client, "usages": usages, "msg": {}}
+    exec(INTEGRATION, names)  # the document's code
+    (asked,) = completions.asked
+    (message,) = asked["messages"]
+    assert (asked["model"], message["role"]) == ("claude-haiku-4-5", "user")
+    assert "including processed tickets, categories" in message["content"]
+    assert STORY.strip() in message["content"]
+    assert ui.history == [("assistant", f"<summary>{TOLD}</summary>", "", "", "")]
+    engine = ui.compaction_engine
+    assert (engine.threshold, engine.input_tokens) == (5_000, 7)
+    assert not engine.should_compact()
+
+
+def test_4_1_replace_history_leaves_the_summary_and_starts_the_count_again():
+    engine = CompactionEngine(threshold=100)
+    engine.update_token_count({"input_tokens": 100})
+    assert engine.should_compact()
+    summary = {"role": "assistant", "content": "<summary>Done.</summary>"}
+    assert engine.replace_history([{"role": "user", "content": "x"}, summary]) == [
+        summary
+    ]
+    assert engine.input_tokens == 0
 
 
 # 4.2: in the chat
