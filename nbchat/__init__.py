@@ -17,6 +17,7 @@ __version__ = "0.1.0"
 _MODULES = {
     "agent.agent": "Agent",
     "agent.approvals": "Approvals",
+    "agent.budget": "Budget",
     "agent.turn": "Answer Turn",
     "compaction.engine": "CompactionEngine",
     "compaction.plan": "Plan",
@@ -31,7 +32,7 @@ _MODULES = {
         "ToolRequested TurnFailed TurnFinished UsageReported"
     ),
     "conversation.session": "Session",
-    "conversation.tools": "tool",
+    "conversation.tools": "idempotency_key tool",
     "jupyter.cell_output": "show",
     "jupyter.panel.chat_ui": "ChatUI",
     "providers.connect": "connect",

@@ -2,6 +2,7 @@
 from nbchat import errors, testing
 from nbchat.agent.agent import Agent
 from nbchat.agent.approvals import Approvals
+from nbchat.agent.budget import Budget
 from nbchat.agent.turn import Answer, Turn
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.plan import Plan
@@ -32,7 +33,7 @@ from nbchat.conversation.events import (
     UsageReported,
 )
 from nbchat.conversation.session import Session
-from nbchat.conversation.tools import tool
+from nbchat.conversation.tools import idempotency_key, tool
 from nbchat.jupyter.cell_output import show
 from nbchat.jupyter.panel.chat_ui import ChatUI
 from nbchat.providers.base import Provider
@@ -47,6 +48,7 @@ __all__ = [
     "Answer",
     "Approvals",
     "Branched",
+    "Budget",
     "ChatUI",
     "Compacted",
     "Compaction",
@@ -80,6 +82,7 @@ __all__ = [
     "build_agent",
     "connect",
     "errors",
+    "idempotency_key",
     "settings",
     "show",
     "testing",

@@ -9,6 +9,7 @@ NbchatError                   one line: what was seen, and what to do
 │   ├── LogNotWritten         no log in `log_folder`; the store is not affected
 │   ├── SessionTaken          another kernel continued the session
 │   └── SessionNotFound       no session with that id
+├── AnswerInvalid         no answer of the model fits the `output` that was asked for
 ├── ChatUnreachable           no chat can be reached in that kernel
 ├── CompactionError           a summary was refused; `reason` is a code
 ├── Stopped                   the user pressed Stop; control flow, not a fault
@@ -60,6 +61,10 @@ class SessionNotFound(StoreError):
     """No session has that id."""
 
 
+class AnswerInvalid(NbchatError):
+    """No answer fits the type that was asked for, though the model was asked again."""
+
+
 class ChatUnreachable(NbchatError):
     """No chat can be reached in the kernel: none was started, or it runs elsewhere."""
 
@@ -71,6 +76,10 @@ class CompactionError(NbchatError):
         """Keep the code beside the text."""
         super().__init__(message)
         self.reason = reason
+
+    def __reduce__(self) -> tuple[type["CompactionError"], tuple[str, str]]:
+        """Pickled by both arguments; an exception keeps only one."""
+        return type(self), (self.reason, str(self))
 
 
 class Stopped(NbchatError):

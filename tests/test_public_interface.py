@@ -15,20 +15,23 @@ import nbchat
 ROOT = Path(nbchat.__file__).parents[1]
 
 NAMES = """
-    Agent Answer Approvals Branched ChatUI Compacted Compaction CompactionChanged
+    Agent Answer Approvals Branched Budget ChatUI Compacted Compaction CompactionChanged
     CompactionEngine CompactionFailed CompactionProgress CompactionSkipped
     CompactionStarted CompactionUndone Entry EntryAdded Event PRESETS PinsChanged Plan
     Policy Provider RetryScheduled SavingFailed Session SessionStore StopReason
     TextDelta ThinkingDelta ToolRequested Turn TurnFailed TurnFinished Usage
-    UsageReported build_agent connect errors settings show testing tool
+    UsageReported build_agent connect errors idempotency_key settings show testing tool
 """
 
 SIGNATURES = {
     "Agent": "provider * tools system engine session tool_choice max_steps "
-    "max_output_tokens effort timeout_seconds approve listener recall",
-    "Agent.run": "self text * stop attached",
-    "Agent.chat": "self text * stop attached",
-    "Agent.ask": "self text * stop attached",
+    "max_output_tokens approve listener recall budget options",
+    "Agent.run": "self text * stop attached output budget",
+    "Agent.chat": "self text * stop attached output budget",
+    "Agent.ask": "self text * stop attached output budget",
+    "Agent.aask": "self text * stop attached output budget",
+    "Agent.achat": "self text * stop attached output budget",
+    "Agent.retry": "self * stop output budget",
     "Agent.compact": "self * focus keep upto stop",
     "Agent.use": "self provider * window",
     "Turn.result": "self",
@@ -38,7 +41,7 @@ SIGNATURES = {
     "Session": "transcript * session_id compactions usages pins",
     "build_agent": "config * tools system tool_choice approve session store namespace "
     "connects_later",
-    "connect": "model * base_url api_key window api_key_hosts",
+    "connect": "model * base_url api_key window api_key_hosts headers proxy options",
     "Approvals": "* free listener",
     "Approvals.approve": "self name * always",
     "Approvals.deny": "self name",

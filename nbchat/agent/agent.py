@@ -4,41 +4,45 @@ Only the agent changes a session. It knows no widget and no database: its record
 its listener get each event before the caller does.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing
-from dataclasses import replace
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import AbstractContextManager, ExitStack, closing
+from dataclasses import dataclass, replace
 from functools import partial
 from threading import Event as Flag
-from typing import Any, TypeVar, Unpack
+from typing import Any, Unpack
 
 from nbchat.agent.approvals import approvals_of
+from nbchat.agent.budget import Budget, Meter, check_price, meter_of
 from nbchat.agent.compactor import Compactor
+from nbchat.agent.history_changes import ChangesHistory
 from nbchat.agent.interruptions import (
     estimated_usage,
     incomplete,
     keep_partial,
 )
-from nbchat.agent.live_output import shown
+from nbchat.agent.live_output import shown, shown_async
 from nbchat.agent.recall import OffersRecall, with_kept_promises
-from nbchat.agent.turn import Answer, SessionRecorder, Turn, TurnLock
+from nbchat.agent.structured_output import (
+    ATTEMPTS,
+    SCHEMA_REFUSED,
+    InvalidValue,
+    OutputType,
+    output_type,
+)
+from nbchat.agent.tool_calls import Approve, ToolCalls
+from nbchat.agent.turn import Answer, SessionRecorder, StopFlag, Turn, TurnLock
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.plan import Plan
 from nbchat.compaction.triggers.context_breakdown import ContextUsage, context_usage
 from nbchat.conversation import events
-from nbchat.conversation.entries import (
-    Entry,
-    Usage,
-    denied_result,
-    failed_result,
-    html_table,
-)
+from nbchat.conversation.entries import Entry, Usage, html_table
 from nbchat.conversation.events import Event, StopReason
 from nbchat.conversation.session import Session
-from nbchat.conversation.tools import run_tool
-from nbchat.conversation.turns import INTERRUPTED, open_calls
+from nbchat.conversation.turns import INTERRUPTED, has_unfinished_turn
 from nbchat.errors import (
+    AnswerInvalid,
     LogNotWritten,
     NbchatError,
+    RequestRefused,
     Stopped,
     StoreError,
 )
@@ -58,15 +62,39 @@ from nbchat.providers.streaming import stream_with_retries
 
 DEFAULT_MAX_STEPS = 50
 
-PIN_LIMIT = 2_000
-"""Tokens of one pin: it is in every request from now on, as a system prompt is."""
+INVALID_ANSWER = (
+    "This answer is not valid: {}. Answer again, with nothing but the JSON."
+)
 
-PinOrNumber = TypeVar("PinOrNumber", str, int)
+BROKEN_OFF = "Your answer broke off. Give it again, from its beginning."
 
 Events = Generator[Event, None, None]
 
 
-class Agent(OffersRecall):
+@dataclass(frozen=True, slots=True)
+class _TurnOptions:
+    """What holds for one turn."""
+
+    stop: StopFlag
+    output: OutputType | None = None
+    meters: tuple[Meter, ...] = ()
+
+    @property
+    def is_used_up(self) -> bool:
+        return any(meter.is_used_up for meter in self.meters)
+
+    def problem(self, reply: Reply) -> str:
+        """What is wrong with an answer; empty if it is valid."""
+        if self.output is None:
+            return ""
+        try:
+            self.output.value(reply.text)
+        except InvalidValue as error:
+            return str(error)
+        return ""
+
+
+class Agent(ChangesHistory, OffersRecall):
     """A model with tools and a conversation that is compacted when it grows.
 
     agent = Agent(tools=[get_ticket, close_ticket], system="You triage tickets.")
@@ -84,16 +112,19 @@ class Agent(OffersRecall):
         tool_choice: str | Callable[[Session], str] = "auto",
         max_steps: int = DEFAULT_MAX_STEPS,
         max_output_tokens: int | None = None,
-        approve: Callable[[Entry], bool] | None = None,
+        approve: Approve = None,
         listener: Callable[[Event], None] | None = None,
         recall: bool | None = None,
+        budget: Budget | None = None,
         **options: Unpack[RequestOptions],
     ) -> None:
         """Without a provider, a key in the environment chooses it; else it is local.
 
         `tool_choice` is auto, none, required or a tool's name, or a function of the
         session that returns one: so code controls the workflow.
-        `approve` is asked before each call; without it every tool given here may run.
+        `approve` is asked before each call of a tool that is not `read_only`; True
+        approves all. Without it every tool runs but those that declare
+        `read_only=False`. `budget` holds for all turns together.
         `recall` adds a tool that searches what was compacted or shortened (84 tokens
         per request); None: where something is hidden. `options` are those of requests,
         such as temperature, effort and attempts (`RequestOptions`). Raises ConfigError
@@ -111,11 +142,21 @@ class Agent(OffersRecall):
         refuse_untaken(self.provider, self.options)
         self.approve = approve
         self.listener = listener
+        self.meter = meter_of(budget)
+        """What was used of the agent's budget; None without one."""
+        self.send = stream_with_retries
+        """Sends a request and streams its reply; `map_agents` collects batches here."""
         self.compacts_later = False
         """Whether the summary after a turn is left to `compact_in_background`."""
         self.recorder: SessionRecorder | None = None
         self._lock = TurnLock()
+        self._options = _TurnOptions(StopFlag(None))
+        self._unenforced: set[str] = set()
+        """Providers that have refused a schema for answers."""
         self._compactor = Compactor(self, self._base_request, self._publish)
+        self._tool_calls = ToolCalls(
+            self, self._append, self._compactor.commit, self._publish
+        )
         self.use(self.provider)
         self.engine.tracker.resume(self.session)
 
@@ -191,26 +232,42 @@ class Agent(OffersRecall):
         return self._lock.hold()
 
     def run(
-        self, text: str, *, stop: Flag | None = None, attached: Iterable[Entry] = ()
+        self,
+        text: str,
+        *,
+        stop: Flag | None = None,
+        attached: Iterable[Entry] = (),
+        output: Any = None,
+        budget: Budget | Meter | None = None,
     ) -> Turn:
         """A turn from the message to the answer; iterating runs it, event by event.
 
         `attached` is added before the message: images and files that it is about.
+        `output` is the type of the answer: a pydantic model, dataclass, TypedDict or
+        JSON schema; `Turn.result().value` is then validated. `budget` ends the turn
+        before the request after the one that used it up.
         Faults end in TurnFailed, a stop in TurnFinished("stopped"); both keep what had
         arrived, and the next turn works. KeyboardInterrupt passes through.
         """
-        said = [*attached, Entry("user", text)]
-        return self._started(text, self._turn(said, stop))
+        prompt = [*attached, Entry("user", text)]
+        return self._new_turn(text, partial(self._added, prompt), stop, output, budget)
 
-    def retry(self, *, stop: Flag | None = None) -> Turn:
-        """Answer the last message, whose turn failed or was stopped; adds no message.
+    def retry(
+        self,
+        *,
+        stop: Flag | None = None,
+        output: Any = None,
+        budget: Budget | Meter | None = None,
+    ) -> Turn:
+        """Go on with a turn that a crash, an error or a stop ended; adds no message.
 
-        Raises NbchatError if it has an answer already.
+        The model reads of each interrupted call that its result is unknown. Raises
+        NbchatError if the last message has an answer already.
         """
-        if not self.can_retry:
+        if not has_unfinished_turn(self.session.transcript):
             raise NbchatError("the last message is answered; /again asks it again")
-        text = self.session.transcript[self.session.last_prompt].content
-        return self._started(text, self._turn([], stop))
+        prompts = (e.content for e in reversed(self.session.transcript) if e.is_prompt)
+        return self._new_turn(next(prompts, ""), self._go_on, stop, output, budget)
 
     @property
     def can_retry(self) -> bool:
@@ -219,132 +276,107 @@ class Agent(OffersRecall):
         return any(each.role in ("user", "tool") for each in last)
 
     def chat(
-        self, text: str, *, stop: Flag | None = None, attached: Iterable[Entry] = ()
+        self,
+        text: str,
+        *,
+        stop: Flag | None = None,
+        attached: Iterable[Entry] = (),
+        output: Any = None,
+        budget: Budget | Meter | None = None,
     ) -> Answer:
         """Run a turn, stream it into the notebook cell, and return the answer.
 
         Outside of a notebook it is printed. Raises the error that ended the turn, such
         as RateLimited (see `nbchat.errors`).
         """
-        return shown(self.run(text, stop=stop, attached=attached))
-
-    def ask(
-        self, text: str, *, stop: Flag | None = None, attached: Iterable[Entry] = ()
-    ) -> Answer:
-        """Run a turn and return the answer; shows nothing, raises as `chat` does."""
-        return self.run(text, stop=stop, attached=attached).result()
-
-    def compact(
-        self,
-        *,
-        focus: str = "",
-        keep: int | None = None,
-        upto: int | None = None,
-        stop: Flag | None = None,
-    ) -> Iterator[Event]:
-        """Compact now, whatever the meters say; `focus` names what matters most.
-
-        `keep` is how many of the newest tokens stay word for word, instead of what the
-        policy says; `upto` is the index in the transcript of the last message to
-        compact: all after it stay.
-        """
-        asked = partial(self.engine.plan, focus=focus, keep=keep, upto=upto)
-        return self._exclusive(self._compact_by_hand(asked, stop))
-
-    def compact_in_background(
-        self, on_ready: Callable[[], object] = lambda: None
-    ) -> bool:
-        """Begin to write the summary of a context that is nearly full; True if so.
-
-        Call it between turns. The record is committed within the next turn, as soon as
-        it is there, or by `commit_background`; `on_ready` is called on another thread
-        when it is. A turn begins and goes on meanwhile.
-        """
-        with self.alone():
-            return self._compactor.begin_in_background(on_ready)
-
-    def commit_background(self) -> Iterator[Event]:
-        """Commit the summary that was written in the background, if it is there."""
-        return self._exclusive(self._compactor.commit_ready())
-
-    def cancel_background(self) -> None:
-        """End a summary that is being written in the background."""
-        self._compactor.cancel_background()
-
-    def wait_for_background(self, timeout_seconds: float | None = None) -> bool:
-        """Block until no summary is being written; False after the timeout."""
-        return self._compactor.wait_for_background(timeout_seconds)
-
-    def undo_compaction(self) -> Iterator[Event]:
-        """Undo the compaction in force; the model sees what it saw before."""
-        nothing = "there is no compaction to undo"
-        return self._exclusive(self._compactor.change(self.engine.undo, None, nothing))
-
-    def redo_compaction(self) -> Iterator[Event]:
-        """Redo the compaction undone last, unless another one was made since."""
-        nothing = "there is nothing to redo"
-        return self._exclusive(
-            self._compactor.change(self.engine.redo, "redone", nothing)
+        return shown(
+            self.run(text, stop=stop, attached=attached, output=output, budget=budget)
         )
 
-    def edit_compaction(self, text: str) -> Iterator[Event]:
-        """Replace the summary by `text`; the facts kept by code stay."""
-        edit = partial(self.engine.edit, text=text)
-        return self._exclusive(self._compactor.change(edit, "edited"))
+    def ask(
+        self,
+        text: str,
+        *,
+        stop: Flag | None = None,
+        attached: Iterable[Entry] = (),
+        output: Any = None,
+        budget: Budget | Meter | None = None,
+    ) -> Answer:
+        """Run a turn and return the answer; shows nothing, raises as `chat` does."""
+        return self.run(
+            text, stop=stop, attached=attached, output=output, budget=budget
+        ).result()
 
-    def regenerate_compaction(
-        self, *, focus: str = "", stop: Flag | None = None
-    ) -> Iterator[Event]:
-        """Write the summary in force again; the old one stays if that fails."""
-        return self._exclusive(self._compactor.regenerate(focus, stop))
+    async def achat(
+        self,
+        text: str,
+        *,
+        stop: Flag | None = None,
+        attached: Iterable[Entry] = (),
+        output: Any = None,
+        budget: Budget | Meter | None = None,
+    ) -> Answer:
+        """`chat` on an event loop, which stays free; a cancelled task ends the turn."""
+        return await shown_async(
+            self.run(text, stop=stop, attached=attached, output=output, budget=budget)
+        )
 
-    def exclude(self, index: int) -> Iterator[Event]:
-        """Hide a message from the model, by its index in the transcript."""
-        exclude = partial(self.engine.exclude, index=index)
-        return self._exclusive(self._compactor.change(exclude))
-
-    def include(self, index: int) -> Iterator[Event]:
-        """Show an excluded message to the model again."""
-        include = partial(self.engine.include, index=index)
-        return self._exclusive(self._compactor.change(include))
-
-    def pin(self, text: str) -> Iterator[Event]:
-        """Keep a rule word for word through every compaction; at most 2,000 tokens."""
-        return self._exclusive(self._change_pins(Session.pin, text))
-
-    def checkpoint(self, text: str) -> Iterator[Event]:
-        """Keep the state of the work word for word, until the next checkpoint."""
-        return self._exclusive(self._change_pins(Session.checkpoint, text))
-
-    def unpin(self, number: int) -> Iterator[Event]:
-        """Remove a pinned rule, by its number from 1."""
-        return self._exclusive(self._change_pins(Session.unpin, number))
-
-    def import_summary(self, other: Session) -> Iterator[Event]:
-        """Start from another session's summary; raises NbchatError if it has none."""
-        if other.compaction is None:
-            raise NbchatError(f"{other!r} has no summary to import; compact it first")
-        imported = [other.compaction.entry]
-        return self._exclusive(self._append(entry) for entry in imported)
+    async def aask(
+        self,
+        text: str,
+        *,
+        stop: Flag | None = None,
+        attached: Iterable[Entry] = (),
+        output: Any = None,
+        budget: Budget | Meter | None = None,
+    ) -> Answer:
+        """`ask` on an event loop, which stays free; a cancelled task ends the turn."""
+        turn = self.run(
+            text, stop=stop, attached=attached, output=output, budget=budget
+        )
+        async for _ in turn:
+            pass
+        return turn.result()
 
     def context_usage(self) -> ContextUsage:
         """What the next request holds, part by part."""
         return context_usage(self.session, self.engine.tracker, self.system, self.tools)
 
-    def _started(self, text: str, turn: Events) -> Turn:
+    def _new_turn(
+        self,
+        text: str,
+        begin: Callable[[], Events],
+        stop: Flag | None,
+        output: Any,
+        budget: Budget | Meter | None,
+    ) -> Turn:
+        flag, wanted = StopFlag(stop), output_type(output)
+        meters = tuple(filter(None, (self.meter, meter_of(budget))))
+        options = _TurnOptions(flag, wanted, meters)
         arrived: list[Event] = []
-        return Turn(text, self._exclusive(turn, arrived.append), arrived)
+        running = self._exclusive(self._turn(begin, options), arrived.append)
 
-    def _turn(self, said: Iterable[Entry], stop: Flag | None) -> Events:
-        if (approvals := approvals_of(self.approve)) is not None:
-            approvals.begin(self.session, stop or Flag())
-        if self.provider.name.startswith("local:"):  # it answers one after the other
-            self.cancel_background()
-        yield from map(self._append, said)
+        def cancel() -> None:
+            flag.set()
+            self.wake()
+
+        return Turn(text, running, arrived, output=wanted, cancel=cancel)
+
+    def _added(self, entries: Iterable[Entry]) -> Events:
+        yield from map(self._append, entries)
+
+    def _go_on(self) -> Events:
+        yield from self._answer_open_calls(INTERRUPTED)
+        if self.session.transcript[-1].is_incomplete:
+            yield self._append(Entry("user", BROKEN_OFF))
+
+    def _turn(self, begin: Callable[[], Events], options: "_TurnOptions") -> Events:
+        self._options = options
+        self._prepare(options)
+        yield from begin()
         steps: list[Reply] = []
         try:
-            reason = yield from self._steps(steps, stop)
-            yield from self._compactor.if_due(stop, later=self.compacts_later)
+            reason = yield from self._within_budgets(steps, options)
         except Stopped:
             yield from self._answer_open_calls("stopped before it ran")
             yield events.TurnFinished("stopped", len(steps))
@@ -357,27 +389,82 @@ class Agent(OffersRecall):
             raise
         else:
             yield events.TurnFinished(reason, len(steps))
+        finally:
+            self._options = _TurnOptions(StopFlag(None))
+
+    def _prepare(self, options: "_TurnOptions") -> None:
+        if (approvals := approvals_of(self.approve)) is not None:
+            approvals.begin(self.session, options.stop)
+        if self.provider.name.startswith("local:"):  # it answers one after the other
+            self.cancel_background()
+
+    def _within_budgets(
+        self, steps: list[Reply], options: "_TurnOptions"
+    ) -> Generator[Event, None, StopReason]:
+        with ExitStack() as running:
+            for meter in options.meters:
+                running.enter_context(meter.running())
+                self._check_price(meter)
+            reason = yield from self._steps(steps, options)
+            if not options.is_used_up:
+                later = self.compacts_later
+                yield from self._compactor.if_due(options.stop, later=later)
+        return reason
 
     def _steps(
-        self, steps: list[Reply], stop: Flag | None
+        self, steps: list[Reply], options: "_TurnOptions"
     ) -> Generator[Event, None, StopReason]:
         """Ask and run tools until the model has nothing more to call."""
+        invalid: list[str] = []
         while len(steps) < self.max_steps:
-            yield from self._compactor.if_due(stop)
-            ask = partial(self._ask, stop)
-            reply = yield from self._compactor.within_window(ask, stop)
+            if options.is_used_up:
+                return "budget"
+            yield from self._compactor.if_due(options.stop)
+            ask = partial(self._ask, repairs=bool(invalid))
+            reply = yield from self._compactor.within_window(ask, options.stop)
             steps.append(reply)
             yield from self._append_reply(reply)
-            if not reply.calls:
-                reason = reply.stop_reason
+            if reply.calls:
+                yield from self._tool_calls.run(reply.calls, options.stop)
+                continue
+            reason = reply.stop_reason
+            problem = (
+                options.problem(reply) if reason in ("end_turn", "tool_use") else ""
+            )
+            if not problem:
                 return "end_turn" if reason == "tool_use" else reason
-            yield from self._run_calls(reply.calls, stop)
+            invalid.append(problem)
+            yield from self._ask_again(invalid, options)
         return "max_steps"
 
-    def _ask(self, stop: Flag | None) -> Generator[Event, None, Reply]:
-        stream = stream_with_retries(self.provider, self._request(), stop=stop)
-        kept = keep_partial(stream, self._append_partial, self._publish)
-        return (yield from kept)
+    def _ask_again(self, invalid: list[str], options: "_TurnOptions") -> Events:
+        """Name the fault of an answer; raises AnswerInvalid after the last attempt."""
+        if len(invalid) >= ATTEMPTS and options.output is not None:
+            raise AnswerInvalid(
+                f"the answer of {self.provider.name} is no {options.output.name} after "
+                f"{ATTEMPTS} attempts: {invalid[-1]}"
+            )
+        yield self._append(Entry("user", INVALID_ANSWER.format(invalid[-1])))
+
+    def _ask(self, *, repairs: bool = False) -> Generator[Event, None, Reply]:
+        request = self._request(repairs=repairs)
+        try:
+            return (yield from self._sent(request))
+        except RequestRefused as error:
+            is_schema = request.output_schema and SCHEMA_REFUSED.search(str(error))
+            if not is_schema:
+                raise
+        self._unenforced.add(self.provider.name)
+        return (yield from self._sent(replace(request, output_schema=None)))
+
+    def _sent(self, request: Request) -> Generator[Event, None, Reply]:
+        stream = self.send(self.provider, request, stop=self._options.stop)
+        return (yield from keep_partial(stream, self._append_partial, self._publish))
+
+    def _check_price(self, meter: Meter) -> None:
+        is_free = self.provider.name.startswith("local:")
+        is_priced = is_free or self.provider.info().prices is not None
+        check_price(meter, is_priced=is_priced, model=self.provider.name)
 
     def _append_partial(self, entries: tuple[Entry, ...]) -> Events:
         if entries:
@@ -385,12 +472,16 @@ class Agent(OffersRecall):
             reply = Reply(entries, usage, "end_turn", self.provider.name)
             yield from self._append_reply(reply)
 
-    def _request(self) -> Request:
-        choice = self.tool_choice
+    def _request(self, *, repairs: bool = False) -> Request:
+        """The next request; one that `repairs` an answer calls no tool."""
+        choice, output = self.tool_choice, self._options.output
+        is_enforced = output is not None and self.provider.name not in self._unenforced
+        chosen = choice if isinstance(choice, str) else choice(self.session)
         return replace(
             self._base_request(),
-            tool_choice=choice if isinstance(choice, str) else choice(self.session),
+            tool_choice="none" if repairs else chosen,
             max_output_tokens=self.max_output_tokens,
+            output_schema=output.schema if output and is_enforced else None,
         )
 
     def _base_request(self) -> Request:
@@ -398,6 +489,8 @@ class Agent(OffersRecall):
         tools = self.tools
         history = with_kept_promises(self.session.history, tools)
         system = instructions(self.system, self.session.pins)
+        if (output := self._options.output) is not None:
+            system = "\n\n".join(filter(None, (system, output.instruction)))
         return Request(
             history,
             system,
@@ -422,48 +515,6 @@ class Agent(OffersRecall):
             tracker.info.window,
         )
 
-    def _run_calls(self, calls: Iterable[Entry], stop: Flag | None) -> Events:
-        for call in calls:
-            if stop is not None and stop.is_set():
-                raise Stopped("stopped")
-            yield events.ToolRequested(call)
-            if self.approve is not None and not self.approve(call):
-                yield self._append(denied_result(call))
-            else:
-                yield self._append(self._result(call))
-                if shortened := self.engine.shorten(self.session):
-                    yield self._compactor.commit(shortened)
-
-    def _result(self, call: Entry) -> Entry:
-        """A tool's result; after an interrupt the model reads that it is unknown."""
-        try:
-            return run_tool(self.tools, call)
-        except BaseException:  # KeyboardInterrupt, or the tool's own sys.exit()
-            self._publish(self._append(failed_result(call, INTERRUPTED)))
-            raise
-
-    def _answer_open_calls(self, reason: str) -> Events:
-        """Answer every call that will not run, so that the history stays legal."""
-        for call in open_calls(self.session.history):
-            yield self._append(failed_result(call, reason))
-
-    def _compact_by_hand(
-        self, make_plan: Callable[[Session], Plan], stop: Flag | None
-    ) -> Events:
-        """Compact; calls that an ended kernel left open do not prevent it."""
-        yield from self._answer_open_calls(INTERRUPTED)
-        yield from self._compactor.run(make_plan(self.session), stop)
-
-    def _change_pins(
-        self, change: Callable[[Session, PinOrNumber], object], value: PinOrNumber
-    ) -> Events:
-        """Change the pins, with which every request begins."""
-        if isinstance(value, str):
-            _check_pin(self.engine.tracker.counter.count(value))
-        change(self.session, value)
-        self.count_fixed_tokens()
-        yield events.PinsChanged(self.session.pins)
-
     def _append(self, entry: Entry, usage: Usage | None = None) -> Event:
         position = self.session.append(entry, usage)
         # Counted once, here: a plan needs the sizes of all entries at once.
@@ -480,11 +531,17 @@ class Agent(OffersRecall):
         with self.alone(), closing(running):
             for event in running:
                 failure = self._publish(event)
+                self._measure(event)
                 note(event)
                 yield event
                 if failure is not None:
                     note(failure)
                     yield failure
+
+    def _measure(self, event: Event) -> None:
+        """Count what was used; a change between turns counts for the agent, too."""
+        for meter in self._options.meters or filter(None, (self.meter,)):
+            meter.observe(event)
 
     def _publish(self, event: Event) -> events.SavingFailed | None:
         """Pass an event to recorder and listener; the chat goes on if saving fails."""
@@ -505,11 +562,3 @@ class Agent(OffersRecall):
     def _fixed_tokens(self) -> int:
         system = instructions(self.system, self.session.pins)
         return fixed_tokens(system, self.tools, self.engine.tracker.counter)
-
-
-def _check_pin(tokens: int) -> None:
-    if tokens > PIN_LIMIT:
-        raise NbchatError(
-            f"this text has {tokens:,} tokens; a pin may have {PIN_LIMIT:,}, because "
-            "it is sent with every request"
-        )

@@ -4,6 +4,8 @@
     agent = Agent(tools=[refund], approve=approvals)      # its turn waits in here
     approvals.approve(call.tool_id)                       # from any other thread
 
+Tools with `read_only=True` run without asking.
+
 One object serves one chat; the panel, a cell and Jupyter Server all answer here.
 """
 
@@ -12,10 +14,11 @@ import threading
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 from nbchat.conversation.entries import Entry
-from nbchat.conversation.search_index import TOOL_NAME
 from nbchat.conversation.session import Session
+from nbchat.conversation.tools import Tool
 from nbchat.errors import NbchatError, Stopped
 
 DECISIONS_KEPT = 100
@@ -45,6 +48,7 @@ class _Wait:
     """A pending call, and the answer once there is one."""
 
     pending: PendingCall
+    scope: tuple[object, object]
     is_approved: bool | None = None
 
 
@@ -54,20 +58,20 @@ class Approvals:
     def __init__(
         self,
         *,
-        free: Collection[str] = (TOOL_NAME,),
+        free: Collection[str | Callable[..., object]] = (),
         listener: Callable[[tuple[Entry, ...]], None] | None = None,
     ) -> None:
-        """Tools in `free` run without asking.
+        """Tools in `free`, functions or names, run without asking.
 
         `listener` gets the waiting calls whenever they change.
         """
-        self._free = frozenset(free)
+        self._free = tuple(free)
         self._listener = listener
         self._changed = threading.Condition()
         self._subscribers: list[Subscriber] = []
         self._waits: list[_Wait] = []
         self._decisions: dict[str, bool] = {}
-        self._always: set[str] = set()
+        self._always: list[tuple[object, object]] = []
         self._session: Session | None = None
         self._stop = threading.Event()
 
@@ -75,11 +79,27 @@ class Approvals:
         """The number of waiting calls."""
         return f"<Approvals: {len(self.waiting)} waiting>"
 
-    def __call__(self, call: Entry) -> bool:
-        """Whether a call may run; blocks until the answer, raises Stopped on a stop."""
-        if call.tool_name in self._free | self._always:
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be sent to another process, where no person answers."""
+        raise TypeError(
+            "an agent with Approvals cannot go to another process: a person answers in "
+            "this one; pass approve=True or a function there"
+        )
+
+    def __call__(
+        self, call: Entry, *, tool: Tool | None = None, agent: object = None
+    ) -> bool:
+        """Whether a call may run; blocks until the answer, raises Stopped on a stop.
+
+        "Always" holds for the function of `tool` and for `agent`, not for a name.
+        """
+        function = call.tool_name if tool is None else tool.function
+        scope = (agent, function)
+        if any(each in (call.tool_name, tool, function) for each in self._free):
             return True
-        wait = _Wait(PendingCall(call))
+        if scope in self._always:
+            return True
+        wait = _Wait(PendingCall(call), scope)
         with self._changed:
             self._waits.append(wait)
         try:
@@ -151,7 +171,7 @@ class Approvals:
             if wait is not None:
                 self._settle(wait, is_approved=is_approved)
                 if always:
-                    self._always.add(wait.pending.call.tool_name)
+                    self._always.append(wait.scope)
             elif self._decisions.get(name) is not is_approved:
                 raise NbchatError(f"no tool call {name!r} is waiting for approval")
 

@@ -52,23 +52,43 @@ def shown(turn: Turn) -> Answer:
     Raises what `Turn.result` raises. An interrupt ends the turn, keeps what had
     arrived, and passes through.
     """
-    shell = _shell()
-    is_notebook = getattr(shell, "kernel", None) is not None
-    output = _NotebookOutput(shell.display_pub) if is_notebook else _PrintedOutput()
+    output = _output()
     try:
         for event in turn:
             _show(event, output)
-        answer = turn.result()
-        if answer.note:
-            output.line(f"({answer.note})")
+        return _finished(turn, output)
     finally:
         turn.close()
         output.end_text()
+
+
+async def shown_async(turn: Turn) -> Answer:
+    """The same on an event loop; a cancelled task stops the turn."""
+    output = _output()
+    try:
+        async for event in turn:
+            _show(event, output)
+        return _finished(turn, output)
+    finally:
+        output.end_text()
+
+
+def _output() -> "_NotebookOutput | _PrintedOutput":
+    shell = _shell()
+    is_notebook = getattr(shell, "kernel", None) is not None
+    return _NotebookOutput(shell.display_pub) if is_notebook else _PrintedOutput()
+
+
+def _finished(turn: Turn, output: "_NotebookOutput | _PrintedOutput") -> Answer:
+    answer = turn.result()
+    if answer.note:
+        output.line(f"({answer.note})")
     made = ShownAnswer(
         answer,
         usage=answer.usage,
         stop_reason=answer.stop_reason,
         events=answer.events,
+        value=answer.value,
     )
     made.cell = _cell_number()
     return made

@@ -9,7 +9,7 @@ from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.search import recall_tool
 from nbchat.conversation.search_index import TOOL_NAME
 from nbchat.conversation.session import Session
-from nbchat.conversation.tools import Tool, as_tools
+from nbchat.conversation.tools import Tool, as_tools, tool
 from nbchat.errors import ConfigError
 from nbchat.providers.base import Provider, SupportsSiblings, fixed_tokens
 
@@ -42,9 +42,8 @@ class OffersRecall:
     ) -> None:
         """Set the agent's own tools; raises ConfigError if two have the same name."""
         count = self.engine.tracker.counter.count
-        (self._recall_tool,) = as_tools(
-            [recall_tool(lambda: self.session, count=count)]
-        )
+        recall_function = recall_tool(lambda: self.session, count=count)
+        self._recall_tool = tool(read_only=True)(recall_function)
         self._tools = as_tools(functions)
         self.recall = recall
         if recall and self._recall_tool not in self.tools:
@@ -58,7 +57,7 @@ class OffersRecall:
 
     @tools.setter
     def tools(self, tools: tuple[Tool, ...]) -> None:
-        self._tools = tuple(tool for tool in tools if tool is not self._recall_tool)
+        self._tools = tuple(each for each in tools if each is not self._recall_tool)
 
     def _offers_recall(self, records: Iterable[Compaction]) -> bool:
         """Whether to offer `recall`, as set or as these active compactions suggest.
@@ -67,7 +66,7 @@ class OffersRecall:
         something is compacted or shortened and there are other tools: then the server
         takes tools.
         """
-        if any(tool.name == TOOL_NAME for tool in self._tools):
+        if any(each.name == TOOL_NAME for each in self._tools):
             return False
         if self.recall is not None:
             return self.recall
@@ -84,15 +83,15 @@ class OffersRecall:
         if self._recall_tool in self.tools or not record.tokens_after:
             return record
         offered = record.is_active and self._offers_recall([record])
-        tool = fixed_tokens("", [self._recall_tool], self.engine.tracker.counter)
-        return replace(record, tokens_after=record.tokens_after + tool * offered)
+        size = fixed_tokens("", [self._recall_tool], self.engine.tracker.counter)
+        return replace(record, tokens_after=record.tokens_after + size * offered)
 
 
 def with_kept_promises(
     history: Iterable[Entry], tools: Sequence[Tool]
 ) -> tuple[Entry, ...]:
     """The history, where notes name the tool `recall` only if it is among the tools."""
-    if any(tool.name == TOOL_NAME for tool in tools):
+    if any(each.name == TOOL_NAME for each in tools):
         return tuple(history)
     return tuple(map(_without_promise, history))
 

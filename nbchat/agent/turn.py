@@ -4,6 +4,8 @@
     for event in turn: ...          # iterating runs the turn; each event comes once
     turn.result().stop_reason       # runs the rest; raises the error that ended it
 
+    async for event in agent.run("..."): ...      # the same on an event loop
+
 Nothing runs before the first iteration.
 """
 
@@ -11,8 +13,12 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from inspect import GEN_CLOSED, GEN_CREATED, getgeneratorstate
 from threading import Condition
-from typing import Protocol
+from threading import Event as Flag
+from time import monotonic
+from typing import Any, Protocol
 
+from nbchat.agent.async_turn import AsyncEvents
+from nbchat.agent.structured_output import OutputType
 from nbchat.conversation.entries import Usage, html_table
 from nbchat.conversation.events import (
     Compacted,
@@ -32,6 +38,7 @@ STOP_NOTES: dict[StopReason, str] = {
     "refusal": "the model refused to answer",
     "max_steps": "ended at the limit of model requests (max_steps)",
     "stopped": "stopped before the end",
+    "budget": "ended because the budget is used up",
 }
 """What a person reads after an answer that is not a finished one."""
 
@@ -40,11 +47,14 @@ NOT_STARTED = "not started: iterate it, or use agent.chat(...) or agent.ask(...)
 PREVIEW_LENGTH = 60
 """Characters of a prompt or an answer in a repr."""
 
+STEP_SECONDS = 0.05
+"""How often a flag of the caller is checked."""
+
 
 class Answer(str):
     """The text of an answer, with what it took and why it ended."""
 
-    __slots__ = ("events", "stop_reason", "usage")
+    __slots__ = ("events", "stop_reason", "usage", "value")
 
     usage: Usage
     """Of all requests of the turn; summaries are counted in `Session.usage` only."""
@@ -52,6 +62,8 @@ class Answer(str):
     """`end_turn` for a finished answer; everything else is an early end."""
     events: tuple[Event, ...]
     """All events of the turn."""
+    value: Any
+    """What the answer says as the type given as `output`; None after an early end."""
 
     def __new__(
         cls,
@@ -60,13 +72,19 @@ class Answer(str):
         usage: Usage | None = None,
         stop_reason: StopReason = "end_turn",
         events: Iterable[Event] = (),
+        value: Any = None,
     ) -> "Answer":
         """Make an answer from its text."""
         answer = super().__new__(cls, text)
         answer.usage = usage or Usage()
         answer.stop_reason = stop_reason
         answer.events = tuple(events)
+        answer.value = value
         return answer
+
+    def __reduce__(self) -> Any:
+        """Pickled without its events, which hold the whole turn."""
+        return _answer, (str(self), self.usage, self.stop_reason, self.value)
 
     def __repr__(self) -> str:
         """The text as a literal; the stop reason too, when the answer ended early."""
@@ -92,13 +110,25 @@ class Turn(Iterator[Event]):
     """One turn, which runs while it is iterated; each event comes once."""
 
     def __init__(
-        self, text: str, running: Generator[Event, None, None], events: list[Event]
+        self,
+        text: str,
+        running: Generator[Event, None, None],
+        events: list[Event],
+        *,
+        output: OutputType | None = None,
+        cancel: Callable[[], object] = lambda: None,
     ) -> None:
-        """Run nothing yet; `running` runs the turn and appends to `events`."""
+        """Run nothing yet; `running` runs the turn and appends to `events`.
+
+        `cancel` asks it to stop; `output` reads the value of the answer.
+        """
         self.text = text
         self.events = events
         """The events so far."""
         self._running = running
+        self._output = output
+        self._cancel = cancel
+        self._async: AsyncEvents | None = None
 
     def __repr__(self) -> str:
         """The state, and the beginning of the answer."""
@@ -127,6 +157,11 @@ class Turn(Iterator[Event]):
         """Run the turn up to its next event."""
         return next(self._running)
 
+    def __aiter__(self) -> AsyncEvents:
+        """The rest of the events, which a thread of its own produces."""
+        self._async = self._async or AsyncEvents(self._running, self._cancel)
+        return self._async
+
     def close(self) -> None:
         """End the turn here and keep what has arrived; nothing if it is over."""
         self._running.close()
@@ -146,11 +181,13 @@ class Turn(Iterator[Event]):
             raise NbchatError(
                 "this turn was interrupted; start another with agent.run(...)"
             )
+        text, is_whole = self._answer_text, self.stop_reason == "end_turn"
         return Answer(
-            self._answer_text,
+            text,
             usage=self.usage,
             stop_reason=self.stop_reason,
             events=self.events,
+            value=self._output.value(text) if self._output and is_whole else None,
         )
 
     @property
@@ -186,8 +223,8 @@ class Turn(Iterator[Event]):
     @property
     def _answer_text(self) -> str:
         added = (e.entry for e in self.events if isinstance(e, EntryAdded))
-        texts = (e.content for e in added if e.is_answer)
-        return "\n".join(filter(None, texts))
+        texts = [e.content for e in added if e.is_answer and e.content]
+        return "\n".join(texts[-1:] if self._output else texts)
 
     def _count(self, kind: type[Event]) -> int:
         return sum(isinstance(event, kind) for event in self.events)
@@ -204,6 +241,33 @@ class SessionRecorder(Protocol):
 
     def write_log_to(self, folder: str) -> None:
         """Keep a Markdown log in this folder from now on; empty for none."""
+
+
+class StopFlag(Flag):
+    """A turn's own stop, which is also set when the caller's flag is."""
+
+    def __init__(self, callers: Flag | None) -> None:
+        """Follow the flag of the caller, if there is one."""
+        super().__init__()
+        self._callers = callers
+
+    def is_set(self) -> bool:
+        """Whether one of the two is set."""
+        return super().is_set() or (
+            self._callers is not None and self._callers.is_set()
+        )
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Block until one of them is set; False after the timeout, in seconds."""
+        if self._callers is None:
+            return super().wait(timeout)
+        end = None if timeout is None else monotonic() + timeout
+        while not self.is_set():
+            left = STEP_SECONDS if end is None else min(end - monotonic(), STEP_SECONDS)
+            if left <= 0:
+                return False
+            super().wait(left)
+        return True
 
 
 class TurnLock:
@@ -244,3 +308,7 @@ class TurnLock:
 def _preview(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= PREVIEW_LENGTH else f"{line[:PREVIEW_LENGTH]}…"
+
+
+def _answer(text: str, usage: Usage, stop_reason: StopReason, value: Any) -> Answer:
+    return Answer(text, usage=usage, stop_reason=stop_reason, value=value)

@@ -335,9 +335,13 @@ class CompactionEngine:
         record = record_of(session, pruning, policy, trigger=trigger)
         return replace(record, tokens_before=before, tokens_after=after)
 
-    def shorten(self, session: Session) -> Compaction | None:
-        """The record that shortens the newest output; None where it stays whole."""
-        return newest_shortened(session, self.policy, self.tracker.counter)
+    def shorten(self, session: Session, *, shown: str = "") -> Compaction | None:
+        """The record that shortens the newest output; None where it stays whole.
+
+        `shown` is what its tool wants shown instead.
+        """
+        counter = self.tracker.counter
+        return newest_shortened(session, self.policy, counter, shown=shown)
 
     def shorten_unread(
         self, session: Session, *, is_refused: bool = False

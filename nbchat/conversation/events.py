@@ -9,7 +9,9 @@ from typing import Literal
 from nbchat.conversation.entries import Compaction, Entry, Usage
 
 Change = Literal["redone", "edited", "regenerated"]
-StopReason = Literal["end_turn", "max_tokens", "refusal", "max_steps", "stopped"]
+StopReason = Literal[
+    "end_turn", "max_tokens", "refusal", "max_steps", "stopped", "budget"
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,63 +1,126 @@
 """Tools: Python functions that a model may call, with a JSON schema.
 
-The schema is made from the signature (names, types, defaults) and the docstring.
+    @tool(read_only=True, timeout_seconds=20, parallel=True)
+    async def look_up(order: Annotated[str, Field(description="as in W100")]) -> Order:
+        "Find an order."
+
+The schema is made by pydantic from the signature, descriptions also from the docstring.
 Arguments are validated before the function is called.
 """
 
-import contextlib
 import inspect
 import json
+import re
+import unicodedata
 from collections.abc import Callable, Iterable
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, get_type_hints
+from functools import partial
+from hashlib import sha256
+from importlib import import_module
+from threading import Event as Flag
+from typing import Any, overload
 
 import docstring_parser
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import from_json
 
 from nbchat.conversation.entries import Entry, failed_result
-from nbchat.errors import ConfigError
+from nbchat.conversation.schemas import (
+    arguments_adapter,
+    closed_arguments,
+    faults,
+    json_schema,
+)
+from nbchat.conversation.tool_outputs import ToolOutput, error_line, output_of
+from nbchat.conversation.tool_runs import ToolTimeout, finished
+from nbchat.errors import ConfigError, NbchatError, Stopped
 
-OUTPUT_LIMIT = 200_000
-"""Characters of an output that are kept, about 50,000 tokens."""
+NAME_LENGTH = 64
+"""Characters of a tool's name; OpenAI and Anthropic refuse more."""
+
+Function = Callable[..., object]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Tool:
     """A function as a model sees it: name, purpose and JSON schema of its arguments."""
 
     name: str
     description: str
     parameters: dict[str, Any]
-    function: Callable[..., object]
-    arguments_model: type[BaseModel]
+    function: Function
+    arguments: TypeAdapter[Any] | None = None
+    """Validates the arguments; None passes on any JSON object."""
+    read_only: bool | None = None
+    """True: it changes nothing, and runs unasked. False: it changes something, and
+    runs only when it is approved. None: not declared."""
+    timeout_seconds: float | None = None
+    parallel: bool = False
+    """Whether several calls of one reply may run at the same time."""
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        """Call the function, as if it were no tool."""
+        return self.function(*args, **options)
+
+    def __reduce__(self) -> Any:
+        """Pickled by the function's name in its module; arguments stay with it."""
+        module, name = self.function.__module__, self.function.__qualname__
+        options = (self.name, self.description, *self._options)
+        if _found(module, name) is self:
+            return _found, (module, name)
+        return _remade, (self.function, *options)
+
+    @property
+    def _options(self) -> tuple[object, ...]:
+        return self.read_only, self.timeout_seconds, self.parallel
 
 
-def tool(function: Callable[..., object]) -> Tool:
-    """A tool made from a function with type hints and a docstring.
+@overload
+def tool(function: Function, /) -> Tool: ...
 
-    `Literal` hints become enums, defaults become optional arguments, the docstring's
-    `Args:` (any common style) become the arguments' descriptions.
+
+@overload
+def tool(
+    *,
+    name: str = "",
+    description: str = "",
+    read_only: bool | None = None,
+    timeout_seconds: float | None = None,
+    parallel: bool = False,
+) -> Callable[[Function], Tool]: ...
+
+
+def tool(
+    function: Function | None = None,
+    /,
+    *,
+    name: str = "",
+    description: str = "",
+    read_only: bool | None = None,
+    timeout_seconds: float | None = None,
+    parallel: bool = False,
+) -> Tool | Callable[[Function], Tool]:
+    """A tool made from a function with type hints and a docstring; also a decorator.
+
+    An argument may have any type that pydantic knows, also `Annotated` with `Field`;
+    the docstring's `Args:` (any common style) describe the others. `read_only` says
+    whether it changes nothing: True runs unasked, False needs an approval. A call that
+    takes longer than `timeout_seconds` fails. `parallel` lets calls of one reply run at
+    the same time. Raises ConfigError for what cannot be a tool.
     """
-    if isinstance(function, Tool):
-        return function
-    name = getattr(function, "__name__", "")
-    if not name.isidentifier():
-        raise ConfigError(f"a tool must be a function with a name, not {function!r}")
-    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-        raise ConfigError(
-            f"the tool {name!r} is async and would never be awaited; "
-            "use a function without async"
-        )
-    text = docstring_parser.parse(inspect.getdoc(function) or "")
-    described = {argument.arg_name: argument.description for argument in text.params}
-    model = create_model(
-        name, __config__=ConfigDict(extra="forbid"), **_fields(function, described)
+    make = partial(
+        _made,
+        name=name,
+        description=description,
+        read_only=read_only,
+        timeout_seconds=timeout_seconds,
+        parallel=parallel,
     )
-    summary = "\n".join(filter(None, (text.short_description, text.long_description)))
-    return Tool(name, summary or name, _plain_schema(model), function, model)
+    return make if function is None else make(function)
 
 
-def as_tools(functions: Iterable[Callable[..., object]]) -> tuple[Tool, ...]:
+def as_tools(functions: Iterable[Function]) -> tuple[Tool, ...]:
     """Tools made from functions; raises ConfigError if two have the same name."""
     tools = tuple(tool(function) for function in functions)
     names = [each.name for each in tools]
@@ -66,89 +129,161 @@ def as_tools(functions: Iterable[Callable[..., object]]) -> tuple[Tool, ...]:
     return tools
 
 
-def run_tool(tools: Iterable[Tool], call: Entry) -> Entry:
-    """Run a call and return its result; an error becomes a result of one line."""
+def run_tool(
+    tools: Iterable[Tool],
+    call: Entry,
+    *,
+    key: Callable[[], str] | None = None,
+    stop: Flag | None = None,
+) -> ToolOutput:
+    """Run a call and return its result; an error becomes a result of one line.
+
+    `key` gives what `idempotency_key` returns meanwhile. Raises Stopped when `stop` is
+    set while an async tool or one with a timeout runs; a plain function ends by itself.
+    """
     known = {each.name: each for each in tools}
     called = known.get(call.tool_name)
     if called is None:
-        return failed_result(
+        return _failed(
             call, f"there is no tool {call.tool_name!r}; use {_names(known)}"
         )
     try:
-        arguments = called.arguments_model.model_validate_json(call.tool_args or "{}")
+        values = _arguments(called, call)
     except ValidationError as error:
-        return failed_result(call, f"bad arguments: {_faults(error)}")
-    values = {name: getattr(arguments, name) for name in type(arguments).model_fields}
+        return _failed(call, f"bad arguments: {faults(error)}")
+    except ValueError as error:
+        return _failed(call, f"bad arguments: {error}")
+    token = _KEY.set(key)
     try:
-        output = called.function(**values)
-    except Exception as error:  # noqa: BLE001  # a user's tool may raise anything
-        return failed_result(call, _error_line(error))
-    try:
-        text = _as_text(output)
-    except Exception as error:  # noqa: BLE001  # so may what it returns
-        return failed_result(
-            call, f"it ran, but its output has no text: {_error_line(error)}"
+        value = finished(_bound(called, values), called.timeout_seconds, stop)
+    except ToolTimeout as error:
+        return _failed(call, str(error))
+    except Exception as error:
+        if isinstance(error, Stopped) and stop is not None and stop.is_set():
+            raise
+        return _failed(call, error_line(error))
+    finally:
+        _KEY.reset(token)
+    return output_of(call, value)
+
+
+_KEY: ContextVar[Callable[[], str] | None] = ContextVar("key", default=None)
+
+
+def idempotency_key() -> str:
+    """A key for the call that runs, the same when the model repeats it after a crash.
+
+    Give it to the service that the tool changes, which then does the same thing only
+    once. Raises NbchatError outside of a tool.
+    """
+    key = _KEY.get()
+    if key is None:
+        raise NbchatError("idempotency_key() has a value only while a tool's call runs")
+    return key()
+
+
+def key_of(session_id: str, call: Entry, repetition: int) -> str:
+    """The key of a call: of its session, tool and arguments.
+
+    `repetition` counts the same calls before it that have succeeded.
+    """
+    arguments = json.dumps(call.arguments, sort_keys=True)
+    text = json.dumps([session_id, call.tool_name, arguments, repetition])
+    return sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
+
+
+def _made(
+    function: Function,
+    *,
+    name: str,
+    description: str,
+    read_only: bool | None,
+    timeout_seconds: float | None,
+    parallel: bool,
+) -> Tool:
+    if isinstance(function, Tool):
+        return function
+    name = name or _name_of(function)
+    text = docstring_parser.parse(inspect.getdoc(function) or "")
+    said = "\n".join(filter(None, (text.short_description, text.long_description)))
+    adapter = arguments_adapter(function, name)
+    schema = closed_arguments(json_schema(adapter))
+    for each in text.params:
+        definition = schema["properties"].get(each.arg_name)
+        if definition is not None and each.description:
+            definition.setdefault("description", each.description)
+    return Tool(
+        name,
+        description or said or name,
+        schema,
+        function,
+        adapter,
+        read_only,
+        timeout_seconds,
+        parallel,
+    )
+
+
+def _name_of(function: Function) -> str:
+    """The function's name in letters, digits and `_`, which every API takes."""
+    plain = getattr(function, "func", function)
+    name = str(getattr(plain, "__name__", "") or type(plain).__name__)
+    if not callable(function) or not name.isidentifier():
+        raise ConfigError(f"a tool must be a function with a name, not {function!r}")
+    latin = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
+    safe = re.sub(r"\W", "_", latin, flags=re.ASCII)[:NAME_LENGTH]
+    if not safe.strip("_"):
+        raise ConfigError(
+            f"no API takes the name {name!r}; use tool(name='...') with Latin letters"
         )
-    return Entry("tool", text, call.tool_id, call.tool_name)
+    return safe
 
 
-def _fields(
-    function: Callable[..., object], described: dict[str, str | None]
-) -> dict[str, Any]:
-    hints = get_type_hints(function)
-    fields = {}
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            continue
-        default = ... if parameter.default is parameter.empty else parameter.default
-        fields[parameter.name] = (
-            hints.get(parameter.name, str),
-            Field(default, description=described.get(parameter.name)),
-        )
-    return fields
+def _arguments(called: Tool, call: Entry) -> dict[str, Any]:
+    text = call.tool_args or "{}"
+    if called.arguments is not None:
+        values: dict[str, Any] = called.arguments.validate_json(text)
+        return values
+    found = from_json(text)
+    if not isinstance(found, dict):
+        raise ValueError("use a JSON object")  # noqa: TRY004  # as pydantic's errors
+    return found
 
 
-def _plain_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """The model's JSON schema without the titles that only cost tokens."""
-    schema = model.model_json_schema()
-    schema.pop("title", None)
-    for definition in schema.get("properties", {}).values():
-        definition.pop("title", None)
-    schema.setdefault("properties", {})
-    return schema
+def _bound(called: Tool, values: dict[str, Any]) -> Callable[[], object]:
+    """The call with its arguments, positional-only ones first."""
+    if called.arguments is None:
+        return partial(called.function, **values)
+    positional = [
+        values.pop(each.name, each.default)
+        for each in inspect.signature(called.function).parameters.values()
+        if each.kind is each.POSITIONAL_ONLY
+    ]
+    return partial(called.function, *positional, **values)
+
+
+def _failed(call: Entry, reason: str) -> ToolOutput:
+    return ToolOutput(failed_result(call, reason))
 
 
 def _names(known: dict[str, Tool]) -> str:
     return ", ".join(sorted(known)) or "none: no tools are offered"
 
 
-def _faults(error: ValidationError) -> str:
-    return "; ".join(
-        f"{'.'.join(map(str, fault['loc'])) or 'arguments'}: {fault['msg']}"
-        for fault in error.errors(include_url=False, include_input=False)
+def _found(module: str, name: str) -> object:
+    found: object = import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def _remade(function: Function, name: str, description: str, *options: Any) -> Tool:
+    read_only, timeout_seconds, parallel = options
+    return _made(
+        function,
+        name=name,
+        description=description,
+        read_only=read_only,
+        timeout_seconds=timeout_seconds,
+        parallel=parallel,
     )
-
-
-def _error_line(error: Exception) -> str:
-    """Name and text of an error; the name alone if its `str` fails."""
-    with contextlib.suppress(Exception):
-        return f"{type(error).__name__}: {error}"
-    return type(error).__name__
-
-
-def _as_text(output: object) -> str:
-    """An output as text, truncated at `OUTPUT_LIMIT`; raises what its `str` raises."""
-    if output is None:
-        return "ok"
-    text = output if isinstance(output, str) else _as_json(output)
-    if len(text) <= OUTPUT_LIMIT:
-        return text
-    return f"{text[:OUTPUT_LIMIT]}\n[{len(text) - OUTPUT_LIMIT:,} characters removed]"
-
-
-def _as_json(output: object) -> str:
-    """JSON, or the `repr` of what has no JSON, such as tuples as keys."""
-    try:
-        return json.dumps(output, ensure_ascii=False, default=str)
-    except Exception:  # noqa: BLE001  # text that an object makes of itself
-        return repr(output)

@@ -59,6 +59,13 @@ def ends_with_answer(entries: Sequence[Entry]) -> bool:
     return not any(entries[index].is_call for index in last)
 
 
+def has_unfinished_turn(entries: Sequence[Entry]) -> bool:
+    """Whether the last turn has no whole answer yet, as after a crash."""
+    if not entries or last_prompt(entries) is None:
+        return False
+    return not ends_with_answer(entries) or entries[-1].is_incomplete
+
+
 def begins_turn(entries: Sequence[Entry], index: int) -> bool:
     """Whether a turn begins at an index."""
     is_first = index == 0 or entries[index - 1].role != "user"

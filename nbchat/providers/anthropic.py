@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
@@ -203,11 +204,16 @@ def body(request: Request, messages: Sequence[Json] | None = None) -> Json:
 
 
 def body_format(request: Request) -> Json:
-    """The format of an answer that must follow a schema; else empty."""
+    """The format of an answer that must follow a schema; else empty.
+
+    The SDK turns what the API does not enforce, such as a maximum, into descriptions.
+    """
     if request.output_schema is None:
         return {}
-    schema = {"type": "json_schema", "schema": dict(request.output_schema)}
-    return {"format": schema}
+    schema = dict(request.output_schema)
+    with suppress(ValueError):  # a schema that the API will refuse
+        schema = anthropic.transform_schema(schema)
+    return {"format": {"type": "json_schema", "schema": schema}}
 
 
 def thinking_fields(request: Request, model: str, *, effort: str, limit: int) -> Json:

@@ -38,6 +38,9 @@ READ_TIMEOUT_SECONDS = 600.0
 STRING_LEAST, STRING_LIMIT = 3, 160
 """Characters of a free string in a call; without a limit the model does not end it."""
 
+LIST_LIMIT = 8
+"""Items of a list in a structured answer, for the same reason."""
+
 ANSWER_LIMIT = 1_200
 """Characters of an answer when tools must not be called."""
 
@@ -156,7 +159,13 @@ class _GrammarClient(OpenAIProvider):
 
     def _extra_body(self, request: Request) -> dict[str, Any]:
         limit = request.max_output_tokens or OUTPUT_LIMIT
-        body = super()._extra_body(replace(request, max_output_tokens=limit))
+        schema = request.output_schema
+        if request.tools and request.tool_choice != "none":
+            schema = None  # llama.cpp takes no grammar while tools may be called
+        elif schema is not None:
+            schema = bounded_schema(schema)
+        request = replace(request, max_output_tokens=limit, output_schema=schema)
+        body = super()._extra_body(request)
         if is_forced(request):
             # llama.cpp accepts a grammar with tools only if none may be called.
             body |= {"grammar": call_grammar(request), "tool_choice": "none"}
@@ -274,6 +283,19 @@ def _bounded(definition: dict[str, Any]) -> dict[str, Any]:
     is_free_string = definition.get("type") == "string" and "enum" not in definition
     limits = {"minLength": STRING_LEAST, "maxLength": STRING_LIMIT}
     return limits | definition if is_free_string else definition
+
+
+def bounded_schema(schema: Any) -> Any:
+    """A schema whose free strings and lists have a limit, at any depth."""
+    if isinstance(schema, list):
+        return [bounded_schema(each) for each in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    inner = {word: bounded_schema(each) for word, each in schema.items()}
+    if inner.get("type") == "array":
+        return {"maxItems": LIST_LIMIT} | inner
+    is_free = not {"format", "pattern"} & set(inner)
+    return _bounded(inner) if is_free else inner
 
 
 def as_call(reply: Reply, request: Request) -> Reply:

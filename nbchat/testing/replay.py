@@ -17,8 +17,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
-from pydantic import BaseModel, ConfigDict
-
 from nbchat.conversation.entries import Entry, Usage
 from nbchat.conversation.tools import Tool
 from nbchat.conversation.turns import calls_by_result, turns
@@ -74,7 +72,10 @@ class Replay:
         """Tools that return the recorded results; their schemas are empty."""
         said = (e for turn in self.turns for step in turn.steps for e in step.said)
         names = dict.fromkeys(entry.tool_name for entry in said if entry.is_call)
-        return [Tool(n, "", {}, self._results.popleft, _AnyArguments) for n in names]
+        return [Tool(n, "", {}, self._next_result) for n in names]
+
+    def _next_result(self, **_arguments: object) -> str:
+        return self._results.popleft()
 
     def stream(
         self, request: Request, *, stop: threading.Event | None = None
@@ -112,12 +113,6 @@ class Replay:
     def _reply(self, request: Request, said: tuple[Entry, ...], stop: str) -> Reply:
         usage = Usage(self.count_tokens(request), self._counter.count_entries(said))
         return Reply(said, usage, "tool_use" if stop else "end_turn", self.name)
-
-
-class _AnyArguments(BaseModel):
-    """The arguments of a recorded call, whatever they are."""
-
-    model_config = ConfigDict(extra="allow")
 
 
 def recorded_desk() -> list[Entry]:

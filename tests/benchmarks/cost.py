@@ -25,7 +25,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-from pydantic import BaseModel, ConfigDict
 from trajectories import Trajectory, read_trajectories
 
 from nbchat.agent.agent import Agent
@@ -183,17 +182,15 @@ class Replay:
         return usage
 
 
-class AnyArguments(BaseModel):
-    """Whatever a recorded call brought."""
-
-    model_config = ConfigDict(extra="allow")
-
-
 def tools(work: Work, replay: Replay) -> list[Tool]:
     """Tools that give the recorded results; their schemas are in no request."""
     said = (entry for turn in work.turns for step in turn.steps for entry in step.said)
     names = dict.fromkeys(entry.tool_name for entry in said if entry.is_call)
-    return [Tool(n, "", {}, replay.results.popleft, AnyArguments) for n in names]
+
+    def result(**_arguments: object) -> str:
+        return replay.results.popleft()
+
+    return [Tool(n, "", {}, result) for n in names]
 
 
 # The meters.

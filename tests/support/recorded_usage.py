@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
 from trajectories import read_trajectories
 
 from nbchat.compaction.engine import CompactionEngine
@@ -207,6 +206,4 @@ def _declared(each: Json) -> list[Json]:
 def _tool(each: Json) -> Tool:
     keys = ("parameters", "input_schema", "parameters_json_schema")
     schema = next((each[key] for key in keys if each.get(key)), {})
-    return Tool(
-        each.get("name", ""), each.get("description", ""), schema, print, BaseModel
-    )
+    return Tool(each.get("name", ""), each.get("description", ""), schema, print)

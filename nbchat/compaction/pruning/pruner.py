@@ -131,19 +131,22 @@ def with_note(
 
 
 def newest_shortened(
-    session: Session, policy: Policy, counter: TokenCounter
+    session: Session, policy: Policy, counter: TokenCounter, *, shown: str = ""
 ) -> Compaction | None:
     """The record that shortens the newest output before the model first sees it.
 
-    None where the policy does not shorten, and for outputs that stay whole: small ones,
-    errors, and those of protected tools and of `recall`.
+    To `shown` if it is given. None where the policy does not shorten, and for outputs
+    that stay whole: small ones, errors, and those of protected tools and of `recall`.
     """
     index, entry = len(session.transcript) - 1, session.transcript[-1]
-    if not policy.shortens_at_once or policy.verbosity == "debug":
+    if not (policy.shortens_at_once or shown) or policy.verbosity == "debug":
         return None
     if entry.tool_name in (*policy.protected_tools, TOOL_NAME):
         return None
-    text = prune_text(entry, counter, position=index)
+    if shown:
+        text = with_note(shown, entry, counter, index)
+    else:
+        text = prune_text(entry, counter, position=index)
     if text == entry.content:
         return None
     short = entry._replace(content=text)

@@ -42,6 +42,7 @@ from nbchat.rendering.markdown import displayable, markdown_html
 STOP_NOTES: dict[StopReason, str] = {
     "max_tokens": "The answer was cut at the model's output limit.",
     "max_steps": "Stopped at the limit of model requests (max_steps).",
+    "budget": "Stopped: the budget is used up.",
     "refusal": "The model refused to answer.",
 }
 

@@ -1,0 +1,154 @@
+"""Budgets: the most that an agent, a turn or a run of many agents may use.
+
+    agent = Agent(budget=Budget(dollars=1))
+    answer = agent.ask("...", budget=Budget(tokens=50_000))
+    answer.stop_reason                  # "budget" where one was used up
+
+A budget is checked before each request, so that the last one may pass it a little.
+"""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from nbchat.conversation.entries import Compaction, Usage
+from nbchat.conversation.events import (
+    Compacted,
+    CompactionFailed,
+    Event,
+    UsageReported,
+)
+from nbchat.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """The most dollars, tokens, seconds and model requests (steps); None: no limit."""
+
+    dollars: float | None = None
+    tokens: int | None = None
+    """Input and output tokens, those of summaries included."""
+    seconds: float | None = None
+    """Time while a turn runs."""
+    steps: int | None = None
+
+    def __post_init__(self) -> None:
+        """Raise ConfigError for a negative limit."""
+        for each in fields(self):
+            limit = getattr(self, each.name)
+            if limit is not None and not limit >= 0:
+                raise ConfigError(f"a budget of {limit} {each.name} is negative")
+
+
+class Meter:
+    """What has been used of a budget; safe for several threads.
+
+    Pickled, it becomes the meter of what is left.
+    """
+
+    def __init__(self, budget: Budget) -> None:
+        """Start with nothing used."""
+        self.budget = budget
+        self.used = Usage()
+        self.steps = 0
+        self.is_copy = False
+        """Whether it counts in another process than the first one."""
+        self._seconds = 0.0
+        self._running = 0
+        self._began_at = 0.0
+        self._summaries: dict[str, Usage] = {}
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        """The budget, and what is used."""
+        return f"<Meter of {self.budget}: {self.used}, {self.steps} steps>"
+
+    def __reduce__(self) -> Any:
+        """Send what is left."""
+        return _copied, (self.left,)
+
+    @property
+    def left(self) -> Budget:
+        """What may still be used."""
+        with self._lock:
+            used = {
+                "dollars": self.used.dollars,
+                "tokens": self.used.total_tokens,
+                "seconds": self._elapsed(),
+                "steps": self.steps,
+            }
+        limits = {name: getattr(self.budget, name) for name in used}
+        left = {
+            name: max(limit - used[name], 0)
+            for name, limit in limits.items()
+            if limit is not None
+        }
+        return replace(self.budget, **left)
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether nothing is left of one of the limits."""
+        return 0 in (getattr(self.left, each.name) for each in fields(self.budget))
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Count the time, once for all turns that run at the same time."""
+        with self._lock:
+            if not self._running:
+                self._began_at = time.monotonic()
+            self._running += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                if self._running == 1:
+                    self._seconds = self._elapsed()
+                self._running -= 1
+
+    def observe(self, event: Event) -> None:
+        """Count what a reply or a summary has used."""
+        match event:
+            case UsageReported(usage):
+                self.add(usage, steps=1)
+            case Compacted(record) | CompactionFailed(record):
+                self._add_summary(record)
+
+    def add(self, usage: Usage, *, steps: int = 0) -> None:
+        """Count usage and requests."""
+        with self._lock:
+            self.used += usage
+            self.steps += steps
+
+    def _add_summary(self, record: Compaction) -> None:
+        """Count the cost of a record, which holds that of all requests for its id."""
+        with self._lock:
+            if self._summaries.get(record.id) != record.cost:
+                self._summaries[record.id] = record.cost
+                self.used += record.cost
+
+    def _elapsed(self) -> float:
+        running = time.monotonic() - self._began_at if self._running else 0.0
+        return self._seconds + running
+
+
+def meter_of(budget: "Budget | Meter | None") -> Meter | None:
+    """The meter of a budget; a meter is shared by all that are given it."""
+    return Meter(budget) if isinstance(budget, Budget) else budget
+
+
+def check_price(meter: Meter, *, is_priced: bool, model: str) -> None:
+    """Raise ConfigError for a budget in dollars of a model without a known price."""
+    if meter.budget.dollars is not None and not is_priced:
+        raise ConfigError(
+            f"the price of {model} is unknown, so a budget in dollars cannot be kept; "
+            "use Budget(tokens=...)"
+        )
+
+
+def _copied(left: Budget) -> Meter:
+    meter = Meter(left)
+    meter.is_copy = True
+    return meter

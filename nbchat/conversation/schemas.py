@@ -1,0 +1,170 @@
+"""JSON schemas of types and functions, made by pydantic, and validation by them."""
+
+import json
+import sys
+import types
+import typing
+import warnings
+from collections.abc import Callable, Mapping
+from functools import reduce
+from inspect import Parameter, Signature, signature
+from operator import or_
+from typing import Any, get_args, get_origin, get_type_hints
+
+import typing_extensions
+from pydantic import TypeAdapter, ValidationError
+from pydantic.errors import PydanticUserError
+from pydantic.json_schema import PydanticJsonSchemaWarning
+
+from nbchat.errors import ConfigError
+
+Json = dict[str, Any]
+
+FAULTS_SHOWN = 10
+"""Faults of one value that are named; a long list has the same fault everywhere."""
+
+
+def arguments_adapter(function: Callable[..., object], name: str) -> TypeAdapter[Json]:
+    """Validates the arguments of a function, given by name as a JSON object.
+
+    Every kind of parameter but `*args` and `**kwargs` is one; without a type hint it is
+    a string. Raises ConfigError for a type that has no JSON schema.
+    """
+    hints = _hints(function)
+    parameters = [
+        each.replace(
+            kind=Parameter.KEYWORD_ONLY, annotation=modern(hints.get(each.name, str))
+        )
+        for each in signature(function).parameters.values()
+        if each.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+    ]
+
+    def arguments(**values: Any) -> Json:
+        return values
+
+    # pydantic reads the signature of a function; this one only returns its arguments.
+    arguments.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    arguments.__annotations__ = {each.name: each.annotation for each in parameters}
+    return adapter_of(arguments, f"an argument of the tool {name!r}")
+
+
+def closed_arguments(schema: Json) -> Json:
+    """The schema of a function's arguments as every API takes it: always an object."""
+    schema = {"type": "object", "properties": {}, **schema}
+    schema.setdefault("additionalProperties", False)
+    return schema
+
+
+def adapter_of(hint: Any, what: str) -> TypeAdapter[Any]:
+    """Pydantic's adapter of a type; raises ConfigError if it has no JSON schema."""
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(modern(hint))
+        json_schema(adapter)
+    except (PydanticUserError, TypeError, NameError) as error:
+        line = str(error).splitlines()[0]
+        raise ConfigError(
+            f"{what} has a type without a JSON schema: {line}; use types of JSON, "
+            "dataclasses or pydantic models"
+        ) from None
+    return adapter
+
+
+def json_schema(adapter: TypeAdapter[Any]) -> Json:
+    """The JSON schema, without the titles that only cost tokens."""
+    with warnings.catch_warnings():  # of defaults that have no JSON
+        warnings.simplefilter("ignore", PydanticJsonSchemaWarning)
+        schema: Json = _untitled(adapter.json_schema())
+    return schema
+
+
+def faults(error: ValidationError) -> str:
+    """What is wrong with a value, on one line."""
+    listed = error.errors(include_url=False, include_input=False)
+    shown = "; ".join(
+        f"{'.'.join(map(str, each['loc'])) or 'value'}: {each['msg']}"
+        for each in listed[:FAULTS_SHOWN]
+    )
+    more = len(listed) - FAULTS_SHOWN
+    return f"{shown}; {more} more" if more > 0 else shown
+
+
+def closed(schema: Json) -> Json:
+    """A schema as servers enforce it: no other properties, and none may be missing.
+
+    A default has no use there, for every property is written; beside a reference
+    nothing may be, and of alternatives `oneOf` is unknown.
+    """
+    if "$ref" in schema and "$defs" not in schema:
+        return {"$ref": schema["$ref"]}
+    schema = {
+        "anyOf" if word == "oneOf" else word: each for word, each in schema.items()
+    }
+    return {
+        word: _closed_inner(word, value)
+        for word, value in _with_all_required(schema).items()
+        if word not in ("default", "discriminator")
+    }
+
+
+def modern(hint: Any) -> Any:
+    """A type hint in which a `TypedDict` is one that pydantic reads on Python 3.11."""
+    if sys.version_info >= (3, 12):
+        return hint
+    if typing.is_typeddict(hint) and type(hint).__module__ == "typing":
+        fields = get_type_hints(hint, include_extras=True)
+        named = {name: modern(each) for name, each in fields.items()}
+        made: Any = typing_extensions.TypedDict
+        return made(hint.__name__, named, total=hint.__total__)
+    arguments = get_args(hint)
+    changed = tuple(modern(each) for each in arguments)
+    if all(new is old for new, old in zip(changed, arguments, strict=True)):
+        return hint
+    origin = get_origin(hint)
+    is_union = origin in (typing.Union, types.UnionType)
+    return reduce(or_, changed) if is_union else origin[changed]
+
+
+def schema_text(schema: Mapping[str, Any]) -> str:
+    """A schema as short JSON."""
+    return json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
+
+
+def _hints(function: Callable[..., object]) -> dict[str, Any]:
+    """The type hints of a function, of an object's `__call__`, or of a partial."""
+    target = getattr(function, "func", function)
+    if not hasattr(target, "__annotations__") or isinstance(target, type):
+        target = type(target).__call__ if not isinstance(target, type) else target
+    try:
+        return get_type_hints(target, include_extras=True)
+    except NameError as error:
+        raise ConfigError(
+            f"a type hint of {target!r} cannot be read: {error}"
+        ) from None
+
+
+def _untitled(value: Any, *, is_schema: bool = True) -> Any:
+    """A schema without titles; a property may be named "title"."""
+    if isinstance(value, list):
+        return [_untitled(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: _untitled(each, is_schema=key not in ("properties", "$defs"))
+        for key, each in value.items()
+        if not (is_schema and key == "title" and isinstance(each, str))
+    }
+
+
+def _with_all_required(schema: Json) -> Json:
+    if "properties" not in schema:
+        return schema
+    names = list(schema["properties"])
+    return {**schema, "required": names, "additionalProperties": False}
+
+
+def _closed_inner(word: str, value: Any) -> Any:
+    if word in ("properties", "$defs"):
+        return {name: closed(each) for name, each in value.items()}
+    if word in ("anyOf", "allOf", "prefixItems"):
+        return [closed(each) for each in value]
+    return closed(value) if word == "items" and isinstance(value, dict) else value

@@ -1,0 +1,240 @@
+"""What a tool returned, as a model reads it: text of limited length, and pictures.
+
+A dataframe becomes CSV; of a long one the model sees the first rows, and recalls the
+rest. Figures and images become pictures after the result.
+"""
+
+import base64
+import contextlib
+import io
+import json
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from pydantic_core import to_jsonable_python
+
+from nbchat.conversation.entries import Entry, failed_result
+
+OUTPUT_LIMIT = 200_000
+"""Characters of an output that are kept, about 50,000 tokens."""
+
+ERROR_LIMIT = 2_000
+"""Characters of an error's text; some quote a whole page."""
+
+ITEM_LIMIT = 10_000
+"""Items that are taken from a generator, and rows of a dataframe; it may not end."""
+
+ROWS_SHOWN = 20
+"""Rows of a dataframe that the model sees at once."""
+
+PICTURE_SIDE = 1_568
+"""Pixels of the longer side: more is scaled down by the providers anyway."""
+
+PICTURE_BYTES = 3_500_000
+"""Bytes of a picture; providers refuse more than 5 MB in base64."""
+
+PICTURE_TYPES = {
+    b"\x89PNG": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF8": "image/gif",
+    b"RIFF": "image/webp",
+}
+"""Media types of pictures by their first bytes."""
+
+ELEMENTS_SHOWN = 200
+"""Elements of an array that are written in full."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutput:
+    """The result of a call, what the model sees of it at first, and its pictures."""
+
+    entry: Entry
+    shown: str = ""
+    """Shown instead of the whole result, which can be recalled; empty for all of it."""
+    pictures: tuple[Entry, ...] = ()
+
+
+def output_of(call: Entry, value: object) -> ToolOutput:
+    """The result of a call that returned a value.
+
+    A value without a text becomes an error that says so; nothing is raised.
+    """
+    try:
+        return _written(call, value)
+    except Exception as error:  # noqa: BLE001  # a user's object may raise anything
+        line = error_line(error)
+        return ToolOutput(
+            failed_result(call, f"it ran, but its output has no text: {line}")
+        )
+
+
+def error_line(error: BaseException) -> str:
+    """Name and text of an error, bounded; the name alone if its `str` fails."""
+    name = type(error).__name__
+    with contextlib.suppress(Exception):
+        text = str(error)
+        if len(text) > ERROR_LIMIT:
+            removed = f"[{len(text) - ERROR_LIMIT:,} characters removed]"
+            text = f"{text[:ERROR_LIMIT]} {removed}"
+        return f"{name}: {text}" if text else name
+    return name
+
+
+def collected(items: Iterable[object]) -> object:
+    """All items of a generator: one text if all are texts, else a list."""
+    found: list[object] = []
+    length = 0
+    for item in items:
+        found.append(item)
+        length += len(item) if isinstance(item, str) else 1
+        if len(found) >= ITEM_LIMIT or length > OUTPUT_LIMIT:
+            break
+    if found and all(isinstance(item, str) for item in found):
+        return "".join(map(str, found))
+    return found
+
+
+def _written(call: Entry, value: object) -> ToolOutput:
+    if (data := _picture_bytes(value)) is not None:
+        return _with_pictures(call, "", [data])
+    if isinstance(value, list | tuple):
+        pictures = [data for each in value if (data := _picture_bytes(each))]
+        if pictures:
+            others = [each for each in value if _picture_bytes(each) is None]
+            return _with_pictures(call, _as_text(others) if others else "", pictures)
+    if _is_from(value, "pandas", "DataFrame", "Series"):
+        return _table(call, value)
+    return ToolOutput(_result(call, _as_text(value)))
+
+
+def _result(call: Entry, text: str) -> Entry:
+    return Entry("tool", _bounded(text), call.tool_id, call.tool_name)
+
+
+def _bounded(text: str) -> str:
+    if len(text) <= OUTPUT_LIMIT:
+        return text
+    return f"{text[:OUTPUT_LIMIT]}\n[{len(text) - OUTPUT_LIMIT:,} characters removed]"
+
+
+def _with_pictures(call: Entry, text: str, pictures: list[bytes]) -> ToolOutput:
+    """Pictures cannot be in a tool's result everywhere, so they follow it."""
+    count = len(pictures)
+    note = f"[{count} picture{'s' * (count != 1)} follow{'s' * (count == 1)}]"
+    caption = f"The picture that {call.tool_name} returned:"
+    return ToolOutput(
+        _result(call, "\n".join(filter(None, (text, note)))),
+        pictures=tuple(_picture_entry(caption, data) for data in pictures),
+    )
+
+
+def _picture_entry(caption: str, data: bytes) -> Entry:
+    if len(data) > PICTURE_BYTES:
+        return Entry("user", f"{caption} [too large to show: {len(data):,} bytes]")
+    media_type = _media_type(data)
+    attached = {"media_type": media_type, "data": base64.b64encode(data).decode()}
+    return Entry("user", caption, "", "image", json.dumps(attached))
+
+
+def _picture_bytes(value: object) -> bytes | None:
+    """The picture of an image or a figure; None for anything else."""
+    if isinstance(value, bytes | bytearray):
+        return bytes(value) if _media_type(bytes(value[:16])) else None
+    if _is_from(value, "PIL", "Image"):
+        return _png_of_image(value)
+    if _is_from(value, "matplotlib", "Figure"):
+        return _png_of_figure(value)
+    return None
+
+
+def _media_type(data: bytes) -> str:
+    kinds = (kind for start, kind in PICTURE_TYPES.items() if data.startswith(start))
+    return next(kinds, "")
+
+
+def _png_of_image(image: Any) -> bytes:
+    smaller = image.copy()
+    smaller.thumbnail((PICTURE_SIDE, PICTURE_SIDE))
+    file = io.BytesIO()
+    smaller.save(file, "PNG")
+    return file.getvalue()
+
+
+def _png_of_figure(figure: Any) -> bytes:
+    file = io.BytesIO()
+    dots = min(100.0, PICTURE_SIDE / max(*figure.get_size_inches(), 0.1))
+    figure.savefig(file, format="png", dpi=dots)
+    return file.getvalue()
+
+
+def _is_from(value: object, package: str, *names: str) -> bool:
+    """Whether a value's class, or one it inherits from, is a package's."""
+    return package in sys.modules and any(
+        kind.__name__ in names and kind.__module__.partition(".")[0] == package
+        for kind in type(value).__mro__
+    )
+
+
+def _table(call: Entry, value: Any) -> ToolOutput:
+    """A dataframe as CSV, with its size; the first rows are shown of a long one."""
+    frame = value if hasattr(value, "columns") else value.to_frame()
+    rows, columns = frame.shape
+    size = f"{rows:,} rows x {columns:,} columns, as CSV:"
+    whole = _result(call, f"{size}\n{_csv(frame.head(ITEM_LIMIT))}")
+    if rows <= ROWS_SHOWN and len(whole.content) < OUTPUT_LIMIT:
+        return ToolOutput(whole)
+    shown = (
+        f"{size}\n{_csv(frame.head(ROWS_SHOWN))}\n... {rows - ROWS_SHOWN:,} more rows"
+    )
+    return ToolOutput(whole, shown if rows > ROWS_SHOWN else "")
+
+
+def _csv(frame: Any) -> str:
+    """CSV; the index is left out where it only counts rows."""
+    is_count = type(frame.index).__name__ == "RangeIndex" and not frame.index.name
+    return str(frame.to_csv(index=not is_count)).strip()
+
+
+def _as_text(value: object) -> str:
+    """A value as text; raises what its `str` raises."""
+    if value is None:
+        return "ok"
+    if isinstance(value, str) and not isinstance(value, Enum):
+        return value
+    if isinstance(value, bytes | bytearray):
+        return _bytes_as_text(bytes(value))
+    if _is_from(value, "numpy", "ndarray"):
+        return _array_as_text(value)
+    return _as_json(value)
+
+
+def _bytes_as_text(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return f"[{len(data):,} bytes that are not text]"
+
+
+def _array_as_text(array: Any) -> str:
+    if array.size <= ELEMENTS_SHOWN:
+        return _as_json(array.tolist())
+    return f"array of shape {array.shape}, {array.dtype}:\n{array}"
+
+
+def _as_json(value: object) -> str:
+    """JSON, or the `repr` of what has no JSON, such as tuples as keys."""
+    try:
+        return json.dumps(value, ensure_ascii=False, default=_jsonable)
+    except Exception:  # noqa: BLE001  # text that an object makes of itself
+        return repr(value)
+
+
+def _jsonable(value: object) -> object:
+    """Dataclasses, models, dates, sets and others as pydantic writes them."""
+    if hasattr(value, "item") and _is_from(value, "numpy", "generic"):
+        return value.item()
+    return to_jsonable_python(value, fallback=str)

@@ -1,0 +1,209 @@
+"""Chats on an event loop: the same engine, a loop that stays free, cancelling."""
+
+import asyncio
+import contextvars
+import threading
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+from fault_server import FaultServer, OpenAIDialect
+
+from nbchat.agent.agent import Agent
+from nbchat.conversation.events import TextDelta, TurnFinished
+from nbchat.errors import NbchatError, RateLimited
+from nbchat.providers.openai import OpenAIProvider
+from nbchat.testing import ScriptedProvider, calls, fails, says
+
+
+async def latency(until: asyncio.Event) -> float:
+    """The longest delay of the loop, in seconds."""
+    longest = 0.0
+    while not until.is_set():
+        begun = time.perf_counter()
+        await asyncio.sleep(0.005)
+        longest = max(longest, time.perf_counter() - begun - 0.005)
+    return longest
+
+
+def test_events_come_one_by_one_and_end_with_the_turn():
+    async def main() -> list[object]:
+        return [event async for event in Agent(ScriptedProvider(says("a b"))).run("hi")]
+
+    events = asyncio.run(main())
+    assert [each.text for each in events if isinstance(each, TextDelta)] == ["a ", "b"]
+    assert events[-1] == TurnFinished("end_turn", 1)
+
+
+def test_aask_and_achat_return_the_answer_and_raise_what_ended_it(capsys):
+    async def main() -> None:
+        agent = Agent(
+            ScriptedProvider(
+                says("one"), says("two words"), fails(RateLimited("no", retry_after=99))
+            )
+        )
+        assert await agent.aask("1") == "one"
+        assert (await agent.achat("2")).stop_reason == "end_turn"
+        with pytest.raises(RateLimited):
+            await agent.aask("3")
+
+    asyncio.run(main())
+    assert capsys.readouterr().out == "two words\n"
+
+
+async def on_this_loop(order: str) -> str:
+    """Look an order up."""
+    await asyncio.sleep(0)
+    return f"{order} in {threading.current_thread().name}"
+
+
+async def lines() -> AsyncIterator[str]:
+    yield "a\n"
+    yield "b\n"
+
+
+def test_async_tools_run_on_the_loop_that_awaits_beside_plain_ones():
+    def plain() -> str:
+        return threading.current_thread().name
+
+    script = [
+        calls("on_this_loop", order="W1"),
+        calls("plain"),
+        calls("lines"),
+        says("x"),
+    ]
+    tools = [on_this_loop, plain, lines]
+
+    async def main() -> list[str]:
+        agent = Agent(ScriptedProvider(*script), tools=tools)
+        await agent.aask("go")
+        return [e.content for e in agent.session.transcript if e.role == "tool"]
+
+    awaited, threaded, streamed = asyncio.run(main())
+    assert awaited == "W1 in MainThread"
+    assert threaded.startswith("nbchat-turn")
+    assert streamed == "a\nb\n"
+
+
+def test_async_tools_run_in_plain_chats_also_inside_of_a_running_loop():
+    agent = Agent(
+        ScriptedProvider(*[calls("on_this_loop", order="W1"), says("x")] * 2),
+        tools=[on_this_loop],
+    )
+
+    async def main() -> None:
+        agent.ask("in a notebook's cell")
+
+    agent.ask("in a script")
+    asyncio.run(main())
+    results = [e.content for e in agent.session.transcript if e.role == "tool"]
+    assert results == ["W1 in nbchat-loop"] * 2
+
+
+@pytest.fixture
+def server():
+    opened = FaultServer()
+    yield opened
+    opened.close()
+
+
+def hosted(server: FaultServer) -> OpenAIProvider:
+    return OpenAIProvider(
+        "m", base_url=f"{server.url}/v1", api_key=lambda: "k", window=9_000
+    )
+
+
+def test_cancelling_the_task_ends_the_request_and_the_next_turn_works(server):
+    whole = OpenAIDialect().text("one ", "two ", "three")
+    server.script(whole.after(1), OpenAIDialect().text("again"))
+    server._script[0] = type(whole)(whole.events[:1], ending="stall")
+
+    async def main() -> None:
+        agent = Agent(hosted(server))
+        arrived = asyncio.Event()
+
+        async def watch() -> None:
+            async for event in agent.run("go"):
+                if isinstance(event, TextDelta):
+                    arrived.set()
+
+        task = asyncio.create_task(watch())
+        await asyncio.wait_for(arrived.wait(), 10)
+        begun = time.perf_counter()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert time.perf_counter() - begun < 1
+        assert not agent.is_answering
+        assert agent.session.transcript[-1].is_incomplete
+        assert await agent.aask("and now?") == "again"
+
+    asyncio.run(main())
+
+
+def test_cancelling_reaches_an_async_tool():
+    cancelled = []
+
+    async def wait_long() -> str:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            cancelled.append(True)
+            raise
+        return "never"
+
+    async def main() -> None:
+        agent = Agent(ScriptedProvider(calls("wait_long")), tools=[wait_long])
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(agent.aask("go"), 0.3)
+        await asyncio.sleep(0)
+        assert "unknown" in agent.session.transcript[-1].content
+
+    asyncio.run(main())
+    assert cancelled == [True]
+
+
+def test_twenty_chats_at_once_leave_the_loop_free(server):
+    pieces = [f"word{number} " for number in range(30)]
+    server.script(*[OpenAIDialect().text(*pieces)] * 20)
+
+    async def main() -> float:
+        done = asyncio.Event()
+        watching = asyncio.create_task(latency(done))
+        agents = [Agent(hosted(server)) for _ in range(20)]
+        agents[0].warm_up()
+        answers = await asyncio.gather(*(agent.aask("go") for agent in agents))
+        done.set()
+        assert set(answers) == {"".join(pieces)}
+        return await watching
+
+    assert asyncio.run(main()) < 0.25  # 50 ms where this machine is not shared
+
+
+def test_a_turn_sees_the_context_variables_of_its_task():
+    user = contextvars.ContextVar("user", default="none")
+
+    def who() -> str:
+        return user.get()
+
+    async def main() -> str:
+        user.set("Ann")
+        agent = Agent(ScriptedProvider(calls("who"), says("x")), tools=[who])
+        await agent.aask("go")
+        return agent.session.transcript[2].content
+
+    assert asyncio.run(main()) == "Ann"
+
+
+def test_one_agent_answers_one_task_at_a_time():
+    async def main() -> None:
+        agent = Agent(ScriptedProvider(says("a b", delay_seconds=0.05), says("x")))
+        first = agent.run("1")
+        await anext(aiter(first))
+        with pytest.raises(NbchatError, match="already answering"):
+            await agent.aask("2")
+        async for _ in first:
+            pass
+        assert first.result() == "a b"
+
+    asyncio.run(main())
