@@ -16,7 +16,7 @@ from nbchat.conversation.events import Branched, Event, SavingFailed
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import attachments_start
 from nbchat.errors import ConfigError, NbchatError, SessionTaken, StoreError
-from nbchat.providers.connect import KINDS
+from nbchat.providers.services import KINDS
 from nbchat.storage.recorder import Recorder
 from nbchat.storage.store import SessionStore
 

@@ -7,9 +7,9 @@ import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from itertools import chain
 
 from jupyter_core.paths import jupyter_config_path
 from jupyter_server.extension.config import ExtensionConfigManager
@@ -20,11 +20,12 @@ from nbchat.config.preferences import Target, with_preferences
 from nbchat.config.settings import TABLE, NbChat, Setting
 from nbchat.errors import NbchatError
 from nbchat.providers.base import Provider
-from nbchat.providers.connect import EMBEDDED_MODEL, KINDS
-from nbchat.providers.endpoint import redact
+from nbchat.providers.connect import EMBEDDED_MODEL
+from nbchat.providers.endpoint import keyring_key, redact
 from nbchat.providers.model_download import cache_folder, is_fetched
-from nbchat.providers.model_info import Prices, model_info
-from nbchat.providers.retirement import is_retired, retirement
+from nbchat.providers.model_info import ModelInfo
+from nbchat.providers.retirement import DATES, is_retired, retirement
+from nbchat.providers.services import KINDS, SERVICES
 from nbchat.storage.store import SessionStore
 
 PACKAGES = (
@@ -45,8 +46,6 @@ PACKAGES = (
 UNRESPONSIVE_IPYKERNEL = ("7.0.", "7.1.", "7.2.", "7.3.")
 """Versions of ipykernel that can miss every later message if a request arrives while
 they send a reply (https://github.com/ipython/ipykernel/issues/1554)."""
-
-PRICE_LIST = "the package genai-prices"
 
 KEY_ENDINGS = ("_API_KEY", "_AUTH_TOKEN")
 
@@ -98,14 +97,14 @@ def diagnose() -> Report:
     except NbchatError as error:
         report.section("Settings", iter(()))
         report.problem(str(error))
-        report.section("API keys", _key_rows(report))
+        report.section("API keys", _key_rows())
     else:
         store = SessionStore(config.store_url)
         report.section("Settings", _setting_rows(config, store))
         for line in unread_variables():
             report.problem(line)
         report.section("Locked settings", _lock_rows(config))
-        report.section("API keys", _key_rows(report))
+        report.section("API keys", _key_rows())
         report.section("Sessions", _store_rows(store))
         report.section("Model", _model_rows(config, store, report))
         store.close()
@@ -130,18 +129,15 @@ def _lock_rows(config: NbChat) -> Iterator[str]:
         yield "none"
 
 
-def _key_rows(report: Report) -> Iterator[str]:
-    for kind, name in KINDS.items():
-        try:
-            provider = getattr(import_module(f"nbchat.providers.{kind}"), name)
-        except ImportError as error:
-            report.problem(f"{kind} cannot be loaded: {error}; install nbchat again")
-            continue
-        variables: tuple[str, ...] = getattr(provider, "key_variables", ())
+def _key_rows() -> Iterator[str]:
+    for kind in KINDS:
+        rows = [service for service in SERVICES if service.kind == kind]
+        variables = dict.fromkeys(chain.from_iterable(s.key_variables for s in rows))
         is_set = [each for each in variables if os.environ.get(each, "").strip()]
-        missing = (
-            f"not set ({' or '.join(variables)})" if variables else "no key needed"
-        )
+        names = " or ".join(variables)
+        missing = f"not set ({names})" if rows[0].needs_key else "no key needed"
+        if any(map(keyring_key, variables)):
+            missing = "in the system keyring"
         yield _row(kind, f"set in {is_set[0]}" if is_set else missing)
 
 
@@ -177,27 +173,38 @@ def _limit_rows(
     provider: Provider, set_window: int | None, report: Report
 ) -> Iterator[str]:
     """What is known of a model, and where each figure is from."""
-    kind, _, name = provider.name.partition(":")
+    name = provider.name.partition(":")[2]
     info = provider.info().with_window(set_window)
-    is_listed = info.window == model_info(name, provider=kind).window
-    source = PRICE_LIST if is_listed else "the model's server"
-    source = "the setting window" if set_window else source
-    shown = f"{info.window:,} tokens, from {source}" if info.window else "unknown"
-    yield _row("context window", shown)
-    yield _row("most input", f"{info.usable_window:,} tokens" if info.window else "-")
-    yield _row("longest answer", f"{info.output_limit:,} tokens")
-    yield _row("prices", _prices(info.prices))
+    yield _row("context window", _figure(info, "window", info.window))
+    rest = info.usable_window
+    usual = "the window less room for the answer" if info.window else ""
+    yield _row("most input", _figure(info, "input_limit", rest, usual))
+    usual = "what every chat model allows"
+    yield _row(
+        "longest answer", _figure(info, "output_limit", info.output_limit, usual)
+    )
+    yield _row("prices", _prices(info))
     ending = retirement(name)
-    yield _row("retirement", ending.line("it") if ending else "no date is known")
+    known = f"{ending.line('it')}, from {DATES}" if ending else "no date is known"
+    yield _row("retirement", known)
     if ending is not None and is_retired(name):
         report.problem(f"choose another model: {ending.line(name)}")
 
 
-def _prices(prices: Prices | None) -> str:
+def _figure(info: ModelInfo, name: str, tokens: int | None, usual: str = "") -> str:
+    source = info.sources.get(name, usual)
+    if not tokens:
+        return "unknown"
+    return f"{tokens:,} tokens" + (f", from {source}" if source else "")
+
+
+def _prices(info: ModelInfo) -> str:
+    prices = info.prices
     if prices is None:
         return "unknown"
-    dollars = f"${prices.input:g} in, ${prices.output:g} out"
-    return f"{dollars} for a million tokens, from {PRICE_LIST}"
+    cached = f"${prices.cache_read:g} cached, ${prices.cache_write:g} to cache"
+    dollars = f"${prices.input:g} in, {cached}, ${prices.output:g} out"
+    return f"{dollars} for a million tokens, from {info.sources.get('prices')}"
 
 
 def _server_rows() -> Iterator[str]:

@@ -42,7 +42,8 @@ from nbchat.config.settings import (
 )
 from nbchat.errors import ConfigError, NbchatError, StoreError
 from nbchat.providers.base import Provider, SupportsSiblings
-from nbchat.providers.connect import KINDS, default_model
+from nbchat.providers.connect import default_model
+from nbchat.providers.services import KINDS
 from nbchat.providers.unconnected import Unconnected
 from nbchat.storage.store import SessionStore, session_scope
 

@@ -1,27 +1,30 @@
 """Anthropic's messages API, and every server that speaks it."""
 
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 from weakref import finalize
 
 import anthropic
 
 from nbchat.conversation.entries import Entry, Usage
 from nbchat.conversation.events import Delta, TextDelta, ThinkingDelta
+from nbchat.errors import RequestRefused
 from nbchat.providers.base import ReplyStop, Request, image_of, speaker, user_text
+from nbchat.providers.endpoint import set_variable
 from nbchat.providers.history_repair import wire_name
 from nbchat.providers.sdk import (
-    PLACEHOLDER_KEY,
     QUESTION_TIMEOUT_SECONDS,
     SdkProvider,
     WireStream,
 )
+from nbchat.providers.services import ANTHROPIC, Service
 from nbchat.providers.wire import (
     EMPTY_TEXT,
     Json,
@@ -80,6 +83,12 @@ LEAST_BUDGET = 1_024
 
 NEWEST_WITH_BUDGET = (4, 5)
 
+VERTEX_PLACES = {
+    "project_id": ("ANTHROPIC_VERTEX_PROJECT_ID", "GOOGLE_CLOUD_PROJECT"),
+    "region": ("CLOUD_ML_REGION", "GOOGLE_CLOUD_LOCATION"),
+}
+"""Environment variables with a project and a region of Google Cloud."""
+
 THINKING = ("thinking", "redacted_thinking")
 INPUT_FIELDS = (
     "input_tokens",
@@ -91,10 +100,7 @@ INPUT_FIELDS = (
 class AnthropicProvider(SdkProvider):
     """A model of Anthropic."""
 
-    kind = "anthropic"
-    default_url = "https://api.anthropic.com"
-    url_variable = "ANTHROPIC_BASE_URL"
-    key_variables = ("ANTHROPIC_API_KEY",)
+    usual_service: ClassVar[Service] = ANTHROPIC
     sdk_error = anthropic.AnthropicError
     warm_up_events = SHORT_ANSWER
     sampling: ClassVar[Mapping[str, str]] = {
@@ -104,15 +110,32 @@ class AnthropicProvider(SdkProvider):
     }
 
     @cached_property
-    def _client(self) -> anthropic.Anthropic:
-        client = anthropic.Anthropic(
-            api_key=self.endpoint.key() or PLACEHOLDER_KEY,
+    def _client(self) -> Any:
+        client = self._connected(
+            self._new_client,
             base_url=self.endpoint.url,
             http_client=self._http_client(anthropic.DefaultHttpxClient),
-            max_retries=0,
         )
         finalize(self, client.close)
         return client
+
+    def _new_client(self, **given: Any) -> Any:
+        """The SDK's client; for a cloud the SDK's own one."""
+        key = self._credentials()
+        match self.kind:
+            case "azure":
+                return anthropic.AnthropicFoundry(api_key=key, **given)
+            case "bedrock":
+                return anthropic.AnthropicBedrockMantle(api_key=key or None, **given)
+            case "vertex":
+                places = {
+                    option: value
+                    for option, variables in VERTEX_PLACES.items()
+                    if (value := os.environ.get(set_variable(variables)))
+                }
+                given |= places
+                return anthropic.AnthropicVertex(access_token=key or None, **given)
+        return anthropic.Anthropic(api_key=key, **given)
 
     @property
     def format(self) -> WireFormat:
@@ -136,8 +159,9 @@ class AnthropicProvider(SdkProvider):
         return EventReader()
 
     def _open(self, request: Request) -> WireStream:
-        return self._client.messages.create(
-            model="",  # in extra_body, for the SDK warns of old models in its own way
+        stream: WireStream = self._client.messages.create(
+            # In extra_body, for the SDK warns of old models in its own way.
+            model=self._model_for(request) if self.kind == "vertex" else "",
             max_tokens=self._output_limit(request),
             messages=[],
             stream=True,
@@ -146,6 +170,7 @@ class AnthropicProvider(SdkProvider):
             timeout=self._timeout_of(request),
             extra_body=self._extra_body(request),
         )
+        return stream
 
     def _extra_body(self, request: Request) -> Json:
         model = self._model_for(request)
@@ -158,26 +183,27 @@ class AnthropicProvider(SdkProvider):
             fields["output_config"] = {**fields.get("output_config", {}), **schema}
         if thinking.get("thinking", OFF) != OFF:
             fields.pop("temperature", None)  # the API takes no other than 1
-        return {"model": model, **self._adaptations.applied(model, fields)}
+        named = {} if self.kind == "vertex" else {"model": model}
+        return {**named, **self._adaptations.applied(model, fields)}
 
     def _output_limit(self, request: Request) -> int:
         """The longest answer, for which the window has room beside the input."""
         return request.max_output_tokens or self._listed(request).output_reserve
 
     def _served_models(self) -> list[Json]:
+        if getattr(self._client, "models", None) is None:
+            raise RequestRefused(f"{self.kind} lists no models; type a model's name")
         page = self._client.models.list(timeout=QUESTION_TIMEOUT_SECONDS)
         return [model.to_dict(warnings=False) for model in page]
 
     def _served_window(self) -> int | None:
-        if not self._is_home:
+        if not (self._is_home and self.kind == "anthropic"):
             return super()._served_window()
         model = self._client.models.retrieve(
             self._model, timeout=QUESTION_TIMEOUT_SECONDS
         )
-        return model.max_input_tokens
-
-    def _should_ask_window(self) -> bool:
-        return self._known.window is None or not self._is_home
+        window: int | None = model.max_input_tokens
+        return window
 
 
 def body(request: Request, messages: Sequence[Json] | None = None) -> Json:

@@ -17,15 +17,16 @@ from nbchat.providers.base import Provider
 from nbchat.providers.model_info import chat_models
 from nbchat.providers.options import RequestOptions
 from nbchat.providers.retirement import retirement
+from nbchat.providers.services import (
+    CHAT,
+    KINDS,
+    OPENAI,
+    Service,
+    service_of,
+    unknown_kind,
+)
 
 logger = logging.getLogger(__name__)
-
-KINDS = {
-    "anthropic": "AnthropicProvider",
-    "openai": "OpenAIProvider",
-    "gemini": "GeminiProvider",
-    "local": "LocalProvider",
-}
 
 # A key in the environment chooses the model when none is named: small, current, cheap.
 DEFAULT_MODELS = {
@@ -69,11 +70,12 @@ def connect(
     """
     kind, _, name = (model or default_model()).partition(":")
     if kind not in KINDS or not name:
-        known = ", ".join(f"{each}:..." for each in KINDS)
-        raise ConfigError(f"unknown provider in model {model!r}; use one of {known}")
-    provider = _provider_class(kind, base_url)
+        raise ConfigError(unknown_kind(model))
+    service = service_of(kind, name)
+    provider = _provider_class(service, base_url)
     connected: Provider = provider(
         name,
+        service=service,
         base_url=base_url,
         api_key=api_key,
         window=window,
@@ -88,13 +90,14 @@ def connect(
     return connected
 
 
-def _provider_class(kind: str, base_url: str) -> Callable[..., Provider]:
-    """The class for a kind; OpenAI's own servers are asked by the Responses API."""
-    module, name = import_module(f"nbchat.providers.{kind}"), KINDS[kind]
-    if kind == "openai" and module.is_own_server(base_url):
-        module = import_module("nbchat.providers.responses")
-        name = "ResponsesProvider"
-    found: Callable[..., Provider] = getattr(module, name)
+def _provider_class(service: Service, base_url: str) -> Callable[..., Provider]:
+    """The class for a service; servers that imitate OpenAI's speak chat completions."""
+    api = service.api
+    if service is OPENAI and not service.is_own(service.find_address(base_url)):
+        api = CHAT
+    module, name = api
+    found: Callable[..., Provider]
+    found = getattr(import_module(f"nbchat.providers.{module}"), name)
     return found
 
 

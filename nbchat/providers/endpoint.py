@@ -1,11 +1,14 @@
 """The address and key of an API; the key is never shown or logged."""
 
+import logging
 import os
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from importlib.util import find_spec
 from ipaddress import ip_address
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
+from weakref import WeakSet
 
 from nbchat.errors import ConfigError
 
@@ -17,11 +20,22 @@ PART_LENGTH = 8
 
 HIDDEN = "***"
 
+KEYRING_SERVICE = "nbchat"
+"""The service under which the system keyring has keys, by their variables' names."""
+
+SDK_LOGGERS = ("anthropic", "openai", "httpx2", "httpcore2", "google", "botocore")
+
+SHORTEST = 4
+"""Characters of a secret that is searched for: a shorter one is in any text."""
+
 DETAIL_LENGTH = 200
 """Characters of a server's message that are shown; some send whole pages."""
 
 
-@dataclass(frozen=True, slots=True)
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Endpoint:
     """An API: its kind as in `openai:...`, its address and how to read its key."""
 
@@ -32,6 +46,10 @@ class Endpoint:
     needs_key: bool = True
     is_withheld: bool = False
     """Whether there is a key that is not sent to this host."""
+    is_trusted: bool = True
+    """Whether the credentials of the environment may be sent to this host."""
+    other_secrets: tuple[str, ...] = field(default=(), repr=False)
+    """What else is never shown: values of headers, a proxy's password."""
 
     @property
     def login(self) -> tuple[str, str] | None:
@@ -48,6 +66,12 @@ class Endpoint:
         return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
     @property
+    def shown_url(self) -> str:
+        """The address to be shown, without the values of its query."""
+        head, mark, _ = self.url.partition("?")
+        return f"{head}?{HIDDEN}" if mark else head
+
+    @property
     def host(self) -> str:
         """The server's name."""
         return urlsplit(self.address).hostname or ""
@@ -60,8 +84,23 @@ class Endpoint:
 
     def shown(self, text: str, length: int = DETAIL_LENGTH) -> str:
         """A server's message on one line of limited length, without the key."""
-        line = " ".join(redact(text[:LONGEST_DETAIL], self.key()).split())
+        line = " ".join(self.redacted(text[:LONGEST_DETAIL]).split())
         return line if len(line) <= length else f"{line[:length]}..."
+
+    def redacted(self, text: str) -> str:
+        """A text without the key, passwords and other secrets."""
+        parts = urlsplit(self.address)
+        in_query = [value for _, value in parse_qsl(parts.query)]
+        password = unquote(parts.password or "")
+        for secret in (self._quiet_key(), password, *in_query, *self.other_secrets):
+            text = redact(text, secret)
+        return text
+
+    def _quiet_key(self) -> str:
+        try:
+            return self.read_key().strip()
+        except Exception:  # noqa: BLE001  # a user's function may raise anything
+            return ""
 
     def _key_error(self) -> ConfigError | None:
         try:
@@ -86,7 +125,9 @@ def find_endpoint(
     key_variable: str,
     api_key: Callable[[], str] | None,
     is_own: bool,
+    needs_key: bool = True,
     key_hosts: Collection[str] = (),
+    other_secrets: Collection[str] = (),
 ) -> Endpoint:
     """An endpoint whose key comes from `api_key`, else from the environment.
 
@@ -98,19 +139,36 @@ def find_endpoint(
     if not address.startswith(("http://", "https://")):
         raise ConfigError(f"base_url {address!r} must begin with http:// or https://")
     is_safe = _is_safe(address, key_hosts)
+    needs_key = needs_key and is_own
     if api_key is not None:
-        endpoint = Endpoint(kind, address, key_variable, cache(api_key), is_own)
+        endpoint = Endpoint(
+            kind,
+            address,
+            key_variable,
+            cache(api_key),
+            needs_key,
+            other_secrets=tuple(other_secrets),
+        )
         if not is_safe:
             raise _sent_in_clear(endpoint)
         return endpoint
-    read_key = _environment_key(key_variable)
+    if other_secrets and not is_safe:
+        raise _sent_in_clear(Endpoint(kind, address, key_variable, str))
+    read_key = _stored_key(key_variable)
     has_key = bool(read_key().strip())
-    if is_own and not has_key:
+    if needs_key and not has_key:
         raise missing_key(kind, key_variable)
-    is_sent = is_safe and (is_own or _is_named(address, key_hosts))
-    if has_key and not is_sent:
-        return Endpoint(kind, address, key_variable, str, False, is_withheld=True)
-    return Endpoint(kind, address, key_variable, read_key, is_own)
+    is_trusted = is_safe and (is_own or _is_named(address, key_hosts))
+    return Endpoint(
+        kind,
+        address,
+        key_variable,
+        read_key if is_trusted else str,
+        needs_key and is_trusted,
+        is_withheld=has_key and not is_trusted,
+        is_trusted=is_trusted,
+        other_secrets=tuple(other_secrets),
+    )
 
 
 def _is_safe(address: str, key_hosts: Collection[str]) -> bool:
@@ -161,6 +219,8 @@ def redact(text: str, secret: str) -> str:
     """
     if not secret:
         return text
+    if len(secret) < PART_LENGTH:
+        return text.replace(secret, HIDDEN) if len(secret) >= SHORTEST else text
     for form in (secret, quote(secret, safe=""), secret[::-1]):
         text = _without_parts(text.replace(form, HIDDEN), form)
     return text
@@ -170,6 +230,8 @@ def _without_parts(text: str, secret: str) -> str:
     """A text in which each part of a secret of eight characters or more is hidden."""
     last = len(secret) - PART_LENGTH + 1
     parts = {secret[at : at + PART_LENGTH] for at in range(last)}
+    if not any(part in text for part in parts):
+        return text
     found, at = [], 0
     while at < len(text):
         if text[at : at + PART_LENGTH] not in parts:
@@ -183,7 +245,53 @@ def _without_parts(text: str, secret: str) -> str:
     return "".join(found)
 
 
-def _environment_key(key_variable: str) -> Callable[[], str]:
-    """A closure: unlike that of an attribute or a partial, its repr shows no key."""
-    key = os.environ.get(key_variable, "")
+def _stored_key(key_variable: str) -> Callable[[], str]:
+    """The key of the environment, else of the system keyring.
+
+    A closure: unlike that of an attribute or a partial, its repr shows no key.
+    """
+    key = os.environ.get(key_variable, "").strip() or keyring_key(key_variable)
     return lambda: key
+
+
+def keyring_key(key_variable: str) -> str:
+    """The key that the system keyring has; empty without one, or without `keyring`."""
+    if not key_variable or find_spec("keyring") is None:
+        return ""
+    try:
+        import keyring  # noqa: PLC0415  # optional
+
+        return keyring.get_password(KEYRING_SERVICE, key_variable) or ""
+    except Exception as error:  # noqa: BLE001  # backends raise errors of their own
+        logger.debug("no key from the system keyring: %s", type(error).__name__)
+        return ""
+
+
+class _Redaction(logging.Filter):
+    """Hides the secrets of all endpoints in records of the SDKs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.endpoints: WeakSet[Endpoint] = WeakSet()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        text = clean = record.getMessage()
+        for endpoint in list(self.endpoints):
+            clean = endpoint.redacted(clean)
+        if clean != text:
+            record.msg, record.args = clean, ()
+        return True
+
+
+@cache
+def _redaction() -> _Redaction:
+    return _Redaction()
+
+
+def redact_logs(endpoint: Endpoint) -> None:
+    """Hide the endpoint's secrets in logs of the SDKs, which must be loaded."""
+    found = _redaction()
+    found.endpoints.add(endpoint)
+    for name in list(logging.root.manager.loggerDict):
+        if name.partition(".")[0] in SDK_LOGGERS:
+            logging.getLogger(name).addFilter(found)

@@ -178,7 +178,9 @@ def _not_found(refusal: Refusal, endpoint: Endpoint, model: str) -> RequestRefus
             f"{endpoint.kind} has no model {model!r}; {_instead_of(model, endpoint)}"
         )
     seen = endpoint.shown(refusal.message) or "no reason"
-    return RequestRefused(f"{endpoint.url} was not found; check base_url ({seen})")
+    return RequestRefused(
+        f"{endpoint.shown_url} was not found; check base_url ({seen})"
+    )
 
 
 def _instead_of(model: str, endpoint: Endpoint) -> str:
@@ -217,7 +219,7 @@ def unlisted(body: object) -> object:
 def wrong_body(text: str, endpoint: Endpoint) -> ProtocolFault:
     """The error for a page instead of a stream, such as a proxy's login."""
     error = ProtocolFault(
-        f"{endpoint.url} sent a web page, not a reply; check base_url and proxy "
+        f"{endpoint.shown_url} sent a web page, not a reply; check base_url and proxy "
         f"({endpoint.shown(text, 80)})"
     )
     error.is_retryable = False  # the page would be the same again
@@ -278,7 +280,7 @@ def _connection_error(error: Exception, endpoint: Endpoint) -> ConnectionFailed:
     match cause:
         case httpx2.ConnectError() | httpx2.ConnectTimeout():
             return ConnectionFailed(
-                f"cannot connect to {endpoint.url}; is the server running? "
+                f"cannot connect to {endpoint.shown_url}; is the server running? "
                 "check base_url"
             )
         case httpx2.TimeoutException():

@@ -19,6 +19,7 @@ from nbchat.providers.history_repair import legal, wire_name
 from nbchat.providers.openai import FORMAT as OPENAI_FORMAT
 from nbchat.providers.openai import Call, ChunkReader, OpenAIProvider
 from nbchat.providers.sdk import QUESTION_TIMEOUT_SECONDS
+from nbchat.providers.services import GEMINI
 from nbchat.providers.wire import (
     EMPTY_TEXT,
     Json,
@@ -51,11 +52,7 @@ START = Entry("user", "")
 class GeminiProvider(OpenAIProvider):
     """A model of Google."""
 
-    kind = "gemini"
-    default_url = "https://generativelanguage.googleapis.com/v1beta/openai"
-    url_variable = "GEMINI_BASE_URL"
-    own_hosts = ()
-    key_variables = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+    usual_service = GEMINI
 
     @property
     def format(self) -> WireFormat:

@@ -22,6 +22,7 @@ from nbchat.providers.model_download import WEIGHTS, model_file
 from nbchat.providers.model_info import ModelInfo
 from nbchat.providers.openai import OpenAIProvider
 from nbchat.providers.options import RequestOptions, checked, merged
+from nbchat.providers.services import LOCAL, Service
 from nbchat.providers.tokens import TokenCounter
 
 DEFAULT_WINDOW = 8_192
@@ -59,6 +60,7 @@ class LocalProvider:
         self,
         name: str,
         *,
+        service: Service | None = None,
         base_url: str = "",
         api_key: Callable[[], str] | None = None,
         window: int | None = None,
@@ -69,7 +71,7 @@ class LocalProvider:
     ) -> None:
         """Load nothing yet; raises ConfigError for an unknown name or missing file."""
         # It has a server and key of its own.
-        del base_url, api_key, api_key_hosts, headers, proxy
+        del service, base_url, api_key, api_key_hosts, headers, proxy
         self._options = checked(options)
         is_file = Path(name).suffix == ".gguf"
         if name not in WEIGHTS and not is_file:
@@ -144,14 +146,13 @@ class LocalProvider:
 class _GrammarClient(OpenAIProvider):
     """The OpenAI provider with llama.cpp's grammars in the request."""
 
-    kind = "local"
-
     def __init__(
         self, server: "LocalServer", model: str, options: RequestOptions
     ) -> None:
         usual = RequestOptions(temperature=0.0, timeout_seconds=READ_TIMEOUT_SECONDS)
         super().__init__(
             model,
+            service=LOCAL,
             base_url=f"{server.base_url}/v1",
             api_key=lambda: server.api_key,
             **merged(usual, options),

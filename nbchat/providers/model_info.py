@@ -5,7 +5,8 @@ like prices. What is unknown is None, and then no percentage and no $0 is shown.
 """
 
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -36,6 +37,14 @@ LIMITS: tuple[tuple[str, int | None, int], ...] = (
 output tokens: https://developers.openai.com/api/docs/models,
 https://platform.claude.com/docs/en/about-claude/models/overview,
 https://ai.google.dev/gemini-api/docs/models. The price list has only windows."""
+
+CLOUD_PREFIX = re.compile(r"^([a-z]+\.)*(anthropic|openai)\.")
+"""Before a model's name on Amazon Bedrock."""
+
+PRICE_LIST = "the package genai-prices"
+DOCUMENTATION = "its maker's documentation"
+SERVER = "the model's server"
+"""Sources of what is known of a model."""
 
 MILLION = 1_000_000
 
@@ -93,6 +102,8 @@ class ModelInfo:
     prices: Prices | None = None
     input_limit: int | None = None
     """Most input tokens, where that is less than the window leaves."""
+    sources: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """Where window, input_limit, output_limit and prices are from."""
 
     @property
     def usable_window(self) -> int | None:
@@ -109,11 +120,14 @@ class ModelInfo:
             return self.output_limit
         return min(self.output_limit, self.window // 4)
 
-    def with_window(self, window: int | None) -> "ModelInfo":
+    def with_window(
+        self, window: int | None, source: str = "the setting window"
+    ) -> "ModelInfo":
         """The same model with another window, unless that is None."""
         if not window or window == self.window:
             return self
-        return replace(self, window=window, input_limit=None)
+        sources = {**self.sources, "window": source}
+        return replace(self, window=window, input_limit=None, sources=sources)
 
     def with_longest_answer(self, tokens: int | None) -> "ModelInfo":
         """The model when answers of so many tokens are asked for, unless that is None.
@@ -152,17 +166,25 @@ def model_info(name: str, *, provider: str | None = None) -> ModelInfo:
         window=model.context_window,
         encoding=_encoding(name),
         prices=_prices(model.get_prices(datetime.now(UTC))) if provider else None,
+        sources={"window": PRICE_LIST, "prices": PRICE_LIST},
     )
     return _with_limits(listed)
 
 
 def _with_limits(info: ModelInfo) -> ModelInfo:
     """The model with its own limits of input and output, if they are known."""
-    name = info.name.rpartition("/")[2]
+    name = CLOUD_PREFIX.sub("", info.name.rpartition("/")[2])
     for pattern, input_limit, output_limit in LIMITS:
         if re.match(pattern, name):
             limit = input_limit if info.window else None
-            return replace(info, input_limit=limit, output_limit=output_limit)
+            found = {"output_limit": DOCUMENTATION}
+            found |= {"input_limit": DOCUMENTATION} if limit else {}
+            return replace(
+                info,
+                input_limit=limit,
+                output_limit=output_limit,
+                sources={**info.sources, **found},
+            )
     return info
 
 

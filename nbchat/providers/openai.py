@@ -1,6 +1,5 @@
 """OpenAI's chat completions, and every server that speaks them."""
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,20 +11,20 @@ from weakref import finalize
 
 import httpx2
 import openai
+from openai.providers.bedrock import bedrock
+from openai.providers.vertex import vertex
 
 from nbchat.conversation.entries import Entry, Usage
 from nbchat.conversation.events import Delta, TextDelta, ThinkingDelta
 from nbchat.providers.base import ReplyStop, Request, image_of, speaker, user_text
 from nbchat.providers.history_repair import wire_name
 from nbchat.providers.sdk import (
-    PLACEHOLDER_KEY,
     QUESTION_TIMEOUT_SECONDS,
     Reader,
     SdkProvider,
     WireStream,
-    certificates,
-    window_among,
 )
+from nbchat.providers.services import OPENAI, Service
 from nbchat.providers.window_questions import loaded_window
 from nbchat.providers.wire import (
     EMPTY_TEXT,
@@ -60,11 +59,7 @@ class OpenAIProvider(SdkProvider):
     Models of OpenAI itself are asked by the Responses API (see `responses.py`).
     """
 
-    kind = "openai"
-    default_url = "https://api.openai.com/v1"
-    url_variable = "OPENAI_BASE_URL"
-    own_hosts: ClassVar[tuple[str, ...]] = (".api.openai.com", ".openai.azure.com")
-    key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
+    usual_service: ClassVar[Service] = OPENAI
     sdk_error = openai.OpenAIError
     warm_up_events = SHORT_ANSWER
     sampling: ClassVar[Mapping[str, str]] = {
@@ -73,14 +68,25 @@ class OpenAIProvider(SdkProvider):
 
     @cached_property
     def _client(self) -> openai.OpenAI:
-        client = openai.OpenAI(
-            api_key=self.endpoint.key() or PLACEHOLDER_KEY,
-            base_url=self.endpoint.url,
-            http_client=self._http_client(openai.DefaultHttpxClient),
-            max_retries=0,
+        client = self._connected(
+            self._new_client, http_client=self._http_client(openai.DefaultHttpxClient)
         )
         finalize(self, client.close)
         return client
+
+    def _new_client(self, **given: Any) -> openai.OpenAI:
+        """The SDK's client; for a cloud with the SDK's own way to identify itself."""
+        key, url = self._credentials(), self.endpoint.url
+        match self.kind:
+            case "bedrock":
+                token = self._credentials if key else None
+                made = bedrock(base_url=url, token_provider=token)
+                return openai.OpenAI(provider=made, **given)
+            case "vertex":
+                token = self._credentials if key else None
+                made = vertex(base_url=url, token_provider=token)
+                return openai.OpenAI(provider=made, **given)
+        return openai.OpenAI(api_key=key, base_url=url, **given)
 
     @property
     def format(self) -> WireFormat:
@@ -123,44 +129,37 @@ class OpenAIProvider(SdkProvider):
     @property
     def _limit_field(self) -> str:
         """OpenAI's new models refuse `max_tokens`, compatible servers the new name."""
-        return "max_completion_tokens" if self._is_home else "max_tokens"
+        is_new = self._is_home and not self.service.tells_limits
+        return "max_completion_tokens" if is_new else "max_tokens"
 
     def _served_models(self) -> list[Json]:
+        if path := self.service.list_path:
+            return [an_object(model) for model in a_list(self._ask_server(path, None))]
         page = self._client.models.list(timeout=QUESTION_TIMEOUT_SECONDS)
         return [model.to_dict(warnings=False) for model in page]
 
     def _served_window(self) -> int | None:
         models = self._served_models()
-        listed = window_among(models, self._model)
+        listed = self._learn(models)
         return listed or loaded_window(models, self._model, self._ask_server)
+
+    def _should_ask_window(self) -> bool:
+        return self.service.tells_limits or not self._is_home
 
     def _ask_server(self, path: str, body: Json | None) -> Any:
         """Ask the server outside of OpenAI's API, with the key only in a header."""
         parts = urlsplit(self.endpoint.url)
         key = self.endpoint.key()
-        with httpx2.Client(
-            verify=certificates(),
-            auth=self.endpoint.login,
-            timeout=QUESTION_TIMEOUT_SECONDS,
-        ) as client:
+        with self._http_client(httpx2.Client) as client:
             response = client.request(
                 "GET" if body is None else "POST",
                 f"{parts.scheme}://{parts.netloc}{path}",
                 headers={"Authorization": f"Bearer {key}"} if key else {},
                 json=body,
+                timeout=QUESTION_TIMEOUT_SECONDS,
             )
         response.raise_for_status()
         return response.json()
-
-    def _should_ask_window(self) -> bool:
-        return not self._is_home
-
-
-def is_own_server(base_url: str) -> bool:
-    """Whether an address, or without one the environment's, is OpenAI's or Azure's."""
-    address = base_url or os.environ.get(OpenAIProvider.url_variable, "")
-    host = urlsplit(address).hostname or ""
-    return not address or f".{host}".endswith(OpenAIProvider.own_hosts)
 
 
 def body(request: Request, messages: Sequence[Json] | None = None) -> Json:

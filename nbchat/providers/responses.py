@@ -22,6 +22,7 @@ from nbchat.providers.base import ReplyStop, Request, image_of, speaker, user_te
 from nbchat.providers.history_repair import wire_name
 from nbchat.providers.openai import EFFORTS, OpenAIProvider
 from nbchat.providers.sdk import WireStream
+from nbchat.providers.services import OPENAI
 from nbchat.providers.wire import (
     EMPTY_TEXT,
     Json,
@@ -90,7 +91,7 @@ class ResponsesProvider(OpenAIProvider):
 
     def count_tokens(self, request: Request) -> int:
         """Input tokens of a request as OpenAI counts them; else counted here."""
-        if not self._is_home:
+        if not (self._is_home and self.kind == "openai"):
             return super().count_tokens(request)
         return self._inquire(lambda: self._counted(request), request)
 
@@ -429,5 +430,5 @@ def _json(value: Json) -> str:
 def _stream_error(error: Json) -> openai.APIError:
     """The SDK's error for a failure after HTTP 200."""
     message = str(error.get("message") or "the response failed")
-    request = httpx2.Request("POST", OpenAIProvider.default_url)
+    request = httpx2.Request("POST", OPENAI.address)
     return openai.APIError(message, request, body=dict(error))

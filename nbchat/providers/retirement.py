@@ -7,6 +7,8 @@ Sources, read in November 2026: openai 3.54 (`completion_create_params.py`), ant
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
+DATES = "the SDK and its maker's documentation"
+
 NOTICE_DAYS = 90
 """Days before its retirement from which a model is warned of."""
 

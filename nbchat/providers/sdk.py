@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import re
 import ssl
 from abc import ABC, abstractmethod
 from collections import deque
@@ -13,13 +14,19 @@ from dataclasses import replace
 from functools import cache
 from threading import Event as Flag
 from typing import Any, ClassVar, Protocol, TypeVar, Unpack
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import httpx2
 
 from nbchat.conversation.entries import Entry, Usage
 from nbchat.conversation.events import Delta
-from nbchat.errors import ConnectionFailed, NbchatError, ProviderError
+from nbchat.errors import (
+    AuthenticationFailed,
+    ConfigError,
+    ConnectionFailed,
+    NbchatError,
+    ProviderError,
+)
 from nbchat.providers.adaptation import Adaptations
 from nbchat.providers.base import (
     ReplyStream,
@@ -28,7 +35,7 @@ from nbchat.providers.base import (
     refuse_untaken,
 )
 from nbchat.providers.connections import watched
-from nbchat.providers.endpoint import find_endpoint, set_variable
+from nbchat.providers.endpoint import find_endpoint, redact_logs, set_variable
 from nbchat.providers.error_mapping import (
     FOREIGN,
     provider_error,
@@ -37,7 +44,7 @@ from nbchat.providers.error_mapping import (
     unlisted,
     wrong_body,
 )
-from nbchat.providers.model_info import ModelInfo, model_info
+from nbchat.providers.model_info import SERVER, ModelInfo, model_info
 from nbchat.providers.options import (
     RequestOptions,
     checked,
@@ -46,8 +53,14 @@ from nbchat.providers.options import (
     stop_texts,
 )
 from nbchat.providers.rate_limits import Limiter, limiter_of
+from nbchat.providers.services import Service
 from nbchat.providers.streaming import read_stream
 from nbchat.providers.tokens import TokenCounter
+from nbchat.providers.window_questions import (
+    listed_window,
+    model_among,
+    with_listed,
+)
 from nbchat.providers.wire import (
     Json,
     SizeCheck,
@@ -83,20 +96,13 @@ LEAST_TRUNCATED = 1_000
 
 NEARLY = 0.9
 
+SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
+
 DROPPED = (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError)
 """Errors of a dropped connection: no answer, a reset, a broken pipe."""
 
 ADAPTABLE = (400, 422)
 """Status of an error that may name a parameter which the model does not take."""
-
-WINDOW_FIELDS = (
-    "n_ctx",  # llama.cpp, inside `meta`
-    "max_model_len",  # vLLM
-    "context_length",  # OpenRouter
-    "context_window",  # Groq
-    "max_input_tokens",  # Anthropic
-)
-"""Names of a model's window in servers' lists of models."""
 
 
 class WireItem(Protocol):
@@ -132,12 +138,8 @@ class Reader(Protocol):
 class SdkProvider(ABC):
     """A model behind an API; subclasses know its wire format and call its SDK."""
 
-    kind: ClassVar[str]
-    default_url: ClassVar[str]
-    url_variable: ClassVar[str]
-    own_hosts: ClassVar[tuple[str, ...]] = ()
-    """Ends of the names of the API's other servers, such as those of a region."""
-    key_variables: ClassVar[tuple[str, ...]]
+    usual_service: ClassVar[Service]
+    """Where the API is served, unless a provider is made with another service."""
     sdk_error: ClassVar[type[Exception]]
     warm_up_events: ClassVar[tuple[Json, ...]]
     """The events of a short reply, for the warm-up."""
@@ -148,6 +150,7 @@ class SdkProvider(ABC):
         self,
         name: str,
         *,
+        service: Service | None = None,
         base_url: str = "",
         api_key: Callable[[], str] | None = None,
         window: int | None = None,
@@ -162,9 +165,12 @@ class SdkProvider(ABC):
         added to each request, which goes through `proxy` if there is one. `options`
         hold for requests that have no others.
         """
+        self.service = service or self.usual_service
+        self.kind = self.service.kind
         self.name = f"{self.kind}:{name}"
         self._sibling = _maker(
             type(self),
+            service=service,
             base_url=base_url,
             api_key=api_key,
             api_key_hosts=api_key_hosts,
@@ -172,19 +178,22 @@ class SdkProvider(ABC):
             proxy=proxy,
             **options,
         )
-        address = base_url or os.environ.get(self.url_variable, "") or self.default_url
+        address = self.service.find_address(base_url)
         self.endpoint = find_endpoint(
             self.kind,
             address,
-            key_variable=set_variable(self.key_variables),
+            key_variable=set_variable(self.service.key_variables),
             api_key=api_key,
-            is_own=self._is_own(address),
+            is_own=self.service.is_own(address),
+            needs_key=self.service.needs_key,
             key_hosts=api_key_hosts,
+            other_secrets=_secrets(headers or {}, proxy),
         )
         self._model = name
         self._known = self._look_up(name)
         self._window = window
         self._has_asked_window = window is not None
+        self._window_source = "the setting window" if window else SERVER
         self._headers = dict(headers or {})
         self._proxy = proxy
         self._options = checked(options)
@@ -199,7 +208,7 @@ class SdkProvider(ABC):
 
     def __repr__(self) -> str:
         """The model, and the address unless it is the default."""
-        address = "" if self._is_home else f" at {self.endpoint.url}"
+        address = "" if self._is_home else f" at {self.endpoint.shown_url}"
         return f"<{type(self).__name__} {self.name}{address}>"
 
     def stream(self, request: Request, *, stop: Flag | None = None) -> ReplyStream:
@@ -212,7 +221,7 @@ class SdkProvider(ABC):
             raise self._provider_error(error, request) from None
         model = f"{self.kind}:{self._model_for(request)}"
         reply = finished_reply(answer, request, model=model, counter=self._counter)
-        if not self._is_home:
+        if self.service.tells_limits or not self._is_home:
             self._notice_truncation(request, reply.usage)
         return replace(reply, usage=self._listed(request).priced(reply.usage))
 
@@ -249,7 +258,7 @@ class SdkProvider(ABC):
         """The model's window and limits; asks the server once, never raises."""
         if not self._has_asked_window and self._should_ask_window():
             self._ask_window()
-        return self._known.with_window(self._window)
+        return self._known.with_window(self._window, source=self._window_source)
 
     def count_tokens(self, request: Request) -> int:
         """Input tokens of a request, counted here."""
@@ -299,12 +308,7 @@ class SdkProvider(ABC):
     @property
     def _is_home(self) -> bool:
         """Whether this is the API's own server, not a compatible one."""
-        return self._is_own(self.endpoint.address)
-
-    def _is_own(self, address: str) -> bool:
-        host = urlsplit(address).hostname or ""
-        is_regional = f".{host}".endswith(self.own_hosts)
-        return is_regional or host == urlsplit(self.default_url).hostname
+        return self.service.is_own(self.endpoint.address)
 
     def untaken(self, options: RequestOptions) -> list[str]:
         """Options that this API does not have."""
@@ -354,7 +358,9 @@ class SdkProvider(ABC):
         return self._known if name == self._model else self._look_up(name)
 
     def _look_up(self, name: str) -> ModelInfo:
-        return model_info(name, provider=self.kind if self._is_home else None)
+        return model_info(
+            name, provider=self.service.price_list if self._is_home else None
+        )
 
     @property
     @abstractmethod
@@ -382,9 +388,33 @@ class SdkProvider(ABC):
     def _served_models(self) -> list[Json]:
         """The server's list of models."""
 
-    @abstractmethod
     def _should_ask_window(self) -> bool:
         """Whether the server knows this model's window better than the price list."""
+        is_known = self._known.window is not None and not self.service.tells_limits
+        return not (self._is_home and is_known)
+
+    def _credentials(self) -> str:
+        """The key; empty where a cloud's SDK shall find the credentials itself.
+
+        They are never sent to a host that is not trusted.
+        """
+        key = self.endpoint.key()
+        finds_others = self.service.extra and self.endpoint.is_trusted
+        return key if key or finds_others else PLACEHOLDER_KEY
+
+    def _connected(self, make: Callable[..., T], **given: Any) -> T:
+        """An SDK's client; raises ConfigError if it cannot be made."""
+        redact_logs(self.endpoint)
+        try:
+            return make(**given, max_retries=0)
+        except (self.sdk_error, ValueError, RuntimeError, ImportError) as error:
+            raise ConfigError(self._no_credentials(error)) from None
+
+    def _no_credentials(self, error: Exception) -> str:
+        extra = self.service.extra
+        install = f'; pip install "jupyter-nbchat[{extra}]"' if extra else ""
+        seen = self.endpoint.shown(str(error))
+        return f"{self.kind} found no usable credentials{install} ({seen})"
 
     def _inquire(
         self,
@@ -405,7 +435,13 @@ class SdkProvider(ABC):
         return self._inquire(ask, request, is_again=True)
 
     def _served_window(self) -> int | None:
-        return window_among(self._served_models(), self._model)
+        return self._learn(self._served_models())
+
+    def _learn(self, models: list[Json]) -> int | None:
+        """Keep the limits and prices that a list tells; the window is returned."""
+        model = model_among(models, self._model)
+        self._known = with_listed(self._known, model, is_priced=self._is_home)
+        return listed_window(model)
 
     def _ask_window(self) -> None:
         try:
@@ -465,12 +501,27 @@ class SdkProvider(ABC):
         keep it; a request sent at that moment was never read.
         """
         try:
-            return self._open(request)
+            return self._open_identified(request)
         except self._sdk_errors as error:
             if not (self._may_be_dropped and is_dropped(error)):
                 raise
         self._may_be_dropped = False
         return self._open(request)
+
+    def _open_identified(self, request: Request) -> WireStream:
+        """The stream; a cloud's credentials may fail in any way before it is sent."""
+        try:
+            return self._open(request)
+        except NbchatError:
+            raise
+        except self._sdk_errors as error:
+            if self.service.extra and type(error) is self.sdk_error:
+                raise AuthenticationFailed(self._no_credentials(error)) from None
+            raise
+        except Exception as error:
+            if not self.service.extra:
+                raise
+            raise AuthenticationFailed(self._no_credentials(error)) from None
 
     def _error_in(self, response: httpx2.Response, request: Request) -> NbchatError:
         response.read()
@@ -521,14 +572,14 @@ def is_dropped(error: Exception) -> bool:
     return any(isinstance(each, DROPPED) for each in (error, error.__cause__))
 
 
-def window_among(models: list[Json], name: str) -> int | None:
-    """The window in a list of models; a single model matches any name."""
-    named = [model for model in models if model.get("id") == name]
-    for model in named or (models if len(models) == 1 else []):
-        fields = {**(model.get("meta") or {}), **model}
-        sizes = (fields.get(name) for name in WINDOW_FIELDS)
-        return next((size for size in sizes if isinstance(size, int)), None)
-    return None
+def _secrets(headers: Mapping[str, str], proxy: str) -> list[str]:
+    """What headers and the address of a proxy contain that is not to be shown.
+
+    Of headers those whose names speak of it; others are no secrets.
+    """
+    values = [each for name, each in headers.items() if SECRET_HEADER.search(name)]
+    password = unquote(urlsplit(proxy).password or "")
+    return [*values, *([password] if password else [])]
 
 
 def _maker(kind: type[SdkProvider], **given: Any) -> Callable[..., SdkProvider]:

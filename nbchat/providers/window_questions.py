@@ -1,4 +1,4 @@
-"""Ask servers of one's own for a model's window, where their list does not tell it.
+"""What servers tell of a model's limits and prices: in their list, or when asked.
 
 Ollama and LM Studio load a model with a window of their own choice, which is often far
 below what the model was trained with: https://docs.ollama.com/context-length.
@@ -6,8 +6,10 @@ below what the model was trained with: https://docs.ollama.com/context-length.
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+from nbchat.providers.model_info import MILLION, SERVER, ModelInfo, Prices
 from nbchat.providers.wire import Json, a_list, an_object, whole
 
 Ask = Callable[[str, Json | None], Any]
@@ -15,6 +17,18 @@ Ask = Callable[[str, Json | None], Any]
 
 OLLAMA_OWNERS = ("library", "ollama")
 """Owners of the models in Ollama's list."""
+
+WINDOW_FIELDS = (
+    "n_ctx",  # llama.cpp, inside `meta`
+    "max_model_len",  # vLLM
+    "context_length",  # OpenRouter
+    "context_window",  # Groq
+    "max_input_tokens",  # Anthropic
+)
+"""Names of a model's window in servers' lists of models."""
+
+OUTPUT_FIELDS = ("max_completion_tokens", "max_output_tokens")
+"""Names of a model's longest answer; OpenRouter's and GitHub's."""
 
 LM_STUDIO_OWNER = "organization_owner"
 
@@ -32,6 +46,56 @@ def loaded_window(models: list[Json], name: str, ask: Ask) -> int | None:
         shown = None if running else ask("/api/show", {"model": name})
         return running or _ollama_window(an_object(shown))
     return None
+
+
+def model_among(models: list[Json], name: str) -> Json:
+    """A model in a list; a single one matches any name. Empty if there is none."""
+    named = [model for model in models if model.get("id") == name]
+    return next(iter(named or (models if len(models) == 1 else [])), {})
+
+
+def listed_window(model: Json) -> int | None:
+    """The window that a list tells of a model.
+
+    OpenRouter's is that of the server which is usually asked; GitHub tells the input
+    and the output.
+    """
+    limits = an_object(model.get("limits"))
+    if limits:
+        sizes = map(limits.get, ("max_input_tokens", "max_output_tokens"))
+        return sum(map(whole, sizes)) or None
+    fields = {**an_object(model.get("meta")), **model}
+    for more in (an_object(model.get("top_provider")), fields):
+        sizes = map(more.get, WINDOW_FIELDS)
+        if found := next((size for size in sizes if isinstance(size, int)), None):
+            return found
+    return None
+
+
+def with_listed(known: ModelInfo, model: Json, *, is_priced: bool) -> ModelInfo:
+    """What is known of a model with what a list tells of it."""
+    places = map(an_object, map(model.get, ("limits", "top_provider")))
+    fields = {name: each for place in places for name, each in place.items()}
+    outputs = filter(None, (whole(fields.get(name)) for name in OUTPUT_FIELDS))
+    found: dict[str, Any] = {"output_limit": next(outputs, 0)}
+    prices = an_object(model.get("pricing")) if is_priced else {}
+    found["prices"] = _openrouter_prices(prices)
+    found = {name: each for name, each in found.items() if each}
+    sources = {**known.sources, **dict.fromkeys(found, SERVER)}
+    return replace(known, **found, sources=sources)
+
+
+def _openrouter_prices(pricing: Json) -> Prices | None:
+    """Prices of a token as text, each; https://openrouter.ai/docs/api-reference."""
+    try:
+        of = {name: float(each) * MILLION for name, each in pricing.items()}
+        uncached, output = of["prompt"], of["completion"]
+    except (ValueError, TypeError, KeyError):
+        return None
+    if not (uncached and output):
+        return None
+    read, write = of.get("input_cache_read"), of.get("input_cache_write")
+    return Prices(uncached, read or uncached, write or uncached, output)
 
 
 def _lm_studio_window(answer: Json, name: str) -> int | None:

@@ -1,9 +1,13 @@
 """Where a key is sent, and where it is never seen."""
 
 import base64
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+import keyring
+import keyring.backend
+import keyring.errors
 import pytest
 from fault_server import (
     AnthropicDialect,
@@ -16,11 +20,11 @@ from fault_server import (
 from nbchat.config.components import connected
 from nbchat.config.layers import settings
 from nbchat.conversation.entries import Entry
-from nbchat.errors import AuthenticationFailed, ConfigError
+from nbchat.errors import AuthenticationFailed, ConfigError, ConnectionFailed
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Request
 from nbchat.providers.connect import connect
-from nbchat.providers.endpoint import redact
+from nbchat.providers.endpoint import keyring_key, redact
 from nbchat.providers.gemini import GeminiProvider
 from nbchat.providers.openai import OpenAIProvider
 
@@ -157,3 +161,91 @@ def test_a_key_is_hidden_in_the_form_of_a_url():
     key = "ab+/cd=ef gh&ijkl"
     assert redact("?key=ab%2B%2Fcd%3Def%20gh%26ijkl", key) == "?key=***"
     assert redact("nothing", "") == "nothing"
+
+
+def test_an_sdk_that_logs_headers_logs_no_key(server, caplog, monkeypatch):
+    """AnthropicFoundry's debug log has the key in a header that it does not hide."""
+    caplog.set_level("DEBUG")
+    server.script(AnthropicDialect().text("ok"))
+    headers = {"X-Gateway-Token": "t0ken-of-the-gateway"}
+    url = f"{server.url}/anthropic?sig=qu3ry-s3cret&x=1"
+    azure: Any = connect(
+        "azure:claude-x", base_url=url, api_key=lambda: KEY, headers=headers
+    )
+    with contextlib.suppress(Exception):
+        list(azure.stream(HELLO))
+    assert "api-key" in caplog.text
+    shown = caplog.text + repr(azure)
+    assert not [each for each in (KEY, "t0ken-of", "qu3ry-s3") if each in shown]
+    sent = str(server.requests[0].headers) + server.requests[0].path
+    assert "t0ken-of-the-gateway" in sent
+
+
+def test_a_proxys_password_is_in_no_error_and_no_log(caplog):
+    caplog.set_level("DEBUG")
+    provider: Any = connect(
+        "openai:m",
+        base_url="http://127.0.0.1:9/v1",
+        proxy="http://ann:pr0xy-w0rd@127.0.0.1:9",
+    )
+    with pytest.raises(ConnectionFailed) as failed:
+        list(provider.stream(HELLO))
+    assert "pr0xy-w0rd" not in caplog.text + str(failed.value) + repr(provider)
+
+
+def test_headers_with_a_secret_are_not_sent_by_plain_http():
+    headers = {"X-Api-Key": "s3cret-s3cret"}
+    with pytest.raises(ConfigError, match="plain HTTP; use https://"):
+        connect("openai:m", base_url="http://gw.example/v1", headers=headers)
+    allowed = ("http://gw.example",)
+    connect(
+        "openai:m",
+        base_url="http://gw.example/v1",
+        headers=headers,
+        api_key_hosts=allowed,
+    )
+    connect("openai:m", base_url="http://gw.example/v1", headers={"X-Team": "data"})
+
+
+@pytest.fixture
+def system_keyring(
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[dict[tuple[str, str], str]]:
+    """A keyring in memory, in the place of the system's."""
+    kept: dict[tuple[str, str], str] = {}
+
+    class InMemory(keyring.backend.KeyringBackend):
+        priority = 1  # type: ignore[assignment]
+
+        def get_password(self, service: str, username: str) -> str | None:
+            if username == "BROKEN_API_KEY":
+                raise keyring.errors.KeyringLocked
+            return kept.get((service, username))
+
+        def set_password(self, service: str, username: str, password: str) -> None:
+            kept[service, username] = password
+
+    before = keyring.get_keyring()
+    keyring.set_keyring(InMemory())
+    yield kept
+    keyring.set_keyring(before)
+
+
+def test_a_key_in_the_system_keyring_is_used_where_the_environment_has_none(
+    system_keyring, monkeypatch
+):
+    keyring.set_password("nbchat", "OPENAI_API_KEY", KEY)
+    assert connect("openai:m").endpoint.key() == KEY  # type: ignore[attr-defined]
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-environment")
+    assert connect("openai:m").endpoint.key() == "sk-of-the-environment"  # type: ignore[attr-defined]
+
+
+def test_a_keyring_that_is_locked_is_as_none(system_keyring):
+    assert keyring_key("BROKEN_API_KEY") == ""
+    with pytest.raises(ConfigError, match="no key for openai: set OPENAI_API_KEY"):
+        connect("openai:m")
+
+
+def test_a_keyrings_key_goes_to_no_other_host(system_keyring, server):
+    system_keyring["nbchat", "OPENAI_API_KEY"] = KEY
+    assert KEY not in sent_headers(server, "openai")

@@ -41,6 +41,7 @@ from provider_kit import (
     PATHS,
     PROVIDERS,
     Dialect,
+    at_home,
     drained,
     provider_at,
     reply_of,
@@ -1077,7 +1078,7 @@ def test_a_missing_key_says_what_to_set_and_what_works_without(kind):
 
 @pytest.mark.parametrize("kind", PROVIDERS)
 def test_the_key_comes_from_the_environment(server, monkeypatch, kind):
-    monkeypatch.setenv(PROVIDERS[kind].key_variables[0], f" {KEY}\n")
+    monkeypatch.setenv(PROVIDERS[kind].usual_service.key_variables[0], f" {KEY}\n")
     options = {"api_key": None, "api_key_hosts": ["127.0.0.1"]}
     provider = provider_at(server, kind, **options)
     sent_body(server, provider, HELLO)
@@ -1155,19 +1156,17 @@ def test_among_several_unknown_models_no_window_is_guessed(server, provider):
 
 
 def test_anthropic_itself_is_asked_for_the_window_of_a_new_model(server):
-    class Home(AnthropicProvider):
-        default_url = server.url
+    home = at_home(AnthropicProvider, server.url)
 
     server.script(answer({"id": "model-x", "max_input_tokens": 300_000}))
-    assert Home("model-x", api_key=lambda: KEY).info().window == 300_000
+    assert home("model-x", api_key=lambda: KEY).info().window == 300_000
     assert server.requests[0].path == "/v1/models/model-x"
 
 
 def test_openai_itself_does_not_tell_and_is_not_asked(server):
-    class Home(OpenAIProvider):
-        default_url = server.url
+    home = at_home(OpenAIProvider, server.url)
 
-    assert Home("model-x", api_key=lambda: KEY).info().window is None
+    assert home("model-x", api_key=lambda: KEY).info().window is None
     assert server.requests == []
 
 
@@ -1576,13 +1575,12 @@ def test_geminis_address_comes_from_the_environment(server, monkeypatch):
 
 
 def test_gemini_itself_tells_the_window_of_a_model_that_is_not_listed(server):
-    class Home(GeminiProvider):
-        default_url = f"{server.url}/v1beta/openai"
+    home = at_home(GeminiProvider, f"{server.url}/v1beta/openai")
 
     server.script(answer({"name": "models/model-x", "inputTokenLimit": 1_048_576}))
-    assert Home("model-x", api_key=lambda: KEY).info().window == 1_048_576
+    assert home("model-x", api_key=lambda: KEY).info().window == 1_048_576
     assert server.requests[0].path == NATIVE
-    listed = Home("gemini-2.5-flash", api_key=lambda: KEY).info()
+    listed = home("gemini-2.5-flash", api_key=lambda: KEY).info()
     assert (listed.window, listed.prices is None) == (1_048_576, False)
     assert len(server.requests) == 1
 

@@ -18,7 +18,7 @@ from fault_server import (
     sse,
 )
 from openai_rules import OpenAIServer
-from provider_kit import HELLO, KEY, drained, reply_of
+from provider_kit import HELLO, KEY, at_home, drained, reply_of
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
@@ -421,11 +421,10 @@ def test_a_conversation_keeps_its_cache_key_until_it_is_compacted():
 
 
 def test_openai_counts_tokens_on_its_server(server):
-    class Home(ResponsesProvider):
-        default_url = f"{server.url}/v1"
+    home = at_home(ResponsesProvider, f"{server.url}/v1")
 
     server.script(answer({"object": "response.input_tokens", "input_tokens": 42}))
-    provider = Home(MODEL, api_key=lambda: KEY)
+    provider = home(MODEL, api_key=lambda: KEY)
     assert provider.count_tokens(replace(HELLO, tools=(add,))) == 42
     assert server.requests[0].path == "/v1/responses/input_tokens"
     assert set(server.requests[0].body) == {"model", "input", "tools", "tool_choice"}

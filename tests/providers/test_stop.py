@@ -14,6 +14,7 @@ from fault_server import (
     OpenAIDialect,
     ResponsesDialect,
 )
+from provider_kit import at_home
 from watching_server import Manner, WatchingServer, watching
 
 from nbchat.agent.agent import Agent
@@ -118,14 +119,13 @@ def test_closing_the_turn_closes_the_connection(kind: str):
 
 @pytest.mark.parametrize("kind", ["responses", "gemini", "anthropic"])
 def test_stop_ends_a_count_of_tokens(kind: str):
-    class Home(KINDS[kind][0]):  # type: ignore[misc]
-        default_url = "http://127.0.0.1/v1beta/openai"
+    home = at_home(KINDS[kind][0], "http://127.0.0.1/v1beta/openai")
 
     def seconds() -> float:
         with watching("silent") as server:
             stop = threading.Event()
             url = server.url + KINDS[kind][1]
-            provider = Home("m", base_url=url, api_key=lambda: "k", window=9)
+            provider = home("m", base_url=url, api_key=lambda: "k", window=9)
             count = partial(provider.count_tokens, HELLO)
             join = in_thread(lambda: until_stopped(count, stop))
             taken = seconds_until_left(server, stop.set)

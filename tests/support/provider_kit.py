@@ -1,5 +1,8 @@
 """All providers in a table, and how tests connect, ask and read them."""
 
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from fault_server import (
@@ -47,6 +50,11 @@ def provider_at(server: FaultServer, kind: str, **options: Any) -> SdkProvider:
     """The provider of a wire format, connected to a server."""
     options = {"base_url": server.url + PATHS[kind], "api_key": lambda: KEY, **options}
     return PROVIDERS[kind](options.pop("model", "model-x"), **options)
+
+
+def at_home(made: type[SdkProvider], address: str) -> Callable[..., SdkProvider]:
+    """Makes a provider for which an address is that of the API's own server."""
+    return partial(made, service=replace(made.usual_service, address=address))
 
 
 def drained(stream: ReplyStream) -> tuple[list[Delta], Reply]:

@@ -1,0 +1,260 @@
+"""The table of providers: address, API and key of each name such as `openrouter:...`.
+
+A row with `models` serves only these: a cloud has models of several makers, each with
+an API of its own.
+"""
+
+import os
+import re
+from dataclasses import dataclass
+from difflib import get_close_matches
+from urllib.parse import urlsplit
+
+from nbchat.errors import ConfigError
+
+Api = tuple[str, str]
+"""The module of a provider and its class."""
+
+CHAT: Api = ("openai", "OpenAIProvider")
+RESPONSES: Api = ("responses", "ResponsesProvider")
+MESSAGES: Api = ("anthropic", "AnthropicProvider")
+
+CLAUDE = r"([a-z]+\.)?(anthropic\.)?claude"
+"""Names of Anthropic's models, in clouds too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A provider as models name it: `kind` in `kind:model`."""
+
+    kind: str
+    api: Api
+    address: str = ""
+    """Its address; `{A|B}` is the first of some environment variables that is set."""
+    address_variable: str = ""
+    """The environment variable with another address."""
+    path: str = ""
+    """End of the address, which people may leave out."""
+    key_variables: tuple[str, ...] = ()
+    own_hosts: tuple[str, ...] = ()
+    """Ends of the names of its other servers, such as those of a region."""
+    models: str = ""
+    """Names of its models, as a regular expression; empty: all."""
+    needs_key: bool = True
+    tells_limits: bool = False
+    """Whether its list of models has their windows; a price list knows other models."""
+    list_path: str = ""
+    """Where its list of models is, if not beside its API."""
+    price_list: str = ""
+    """Its name in the price list."""
+    extra: str = ""
+    """The extra of nbchat with which its credentials can be read."""
+
+    def find_address(self, base_url: str = "") -> str:
+        """The address from code, the environment or the table.
+
+        Raises ConfigError if an environment variable is missing for it.
+        """
+        given = base_url or os.environ.get(self.address_variable, "").strip()
+        if not given:
+            address = re.sub(r"\{([\w|]+)\}", self._variable, self.address)
+            return address.replace("https://global-", "https://")
+        part = self.path.split("/")[1] if self.path else ""
+        is_whole = not part or f"/{part}" in urlsplit(given).path
+        return given if is_whole else given.rstrip("/") + self.path
+
+    def is_own(self, address: str) -> bool:
+        """Whether an address is one of its own servers."""
+        host = urlsplit(address).hostname or ""
+        own = "" if "{" in self.address else urlsplit(self.address).hostname
+        return bool(host) and (host == own or f".{host}".endswith(self.own_hosts))
+
+    def _variable(self, found: re.Match[str]) -> str:
+        names = found[1].split("|")
+        values = (os.environ.get(name, "").strip() for name in names)
+        value = next(filter(None, values), "")
+        if not value:
+            first = self.address_variable or names[0]
+            other = f" or {names[0]}" if first != names[0] else ""
+            raise ConfigError(
+                f"{self.kind} has no address: set {first}{other}, or base_url"
+            )
+        return value
+
+
+ANTHROPIC = Service(
+    "anthropic",
+    MESSAGES,
+    "https://api.anthropic.com",
+    "ANTHROPIC_BASE_URL",
+    key_variables=("ANTHROPIC_API_KEY",),
+    price_list="anthropic",
+)
+OPENAI = Service(
+    "openai",
+    RESPONSES,
+    "https://api.openai.com/v1",
+    "OPENAI_BASE_URL",
+    key_variables=("OPENAI_API_KEY",),
+    own_hosts=(".api.openai.com", ".openai.azure.com"),
+    price_list="openai",
+)
+GEMINI = Service(
+    "gemini",
+    ("gemini", "GeminiProvider"),
+    "https://generativelanguage.googleapis.com/v1beta/openai",
+    "GEMINI_BASE_URL",
+    key_variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    price_list="google",
+)
+LOCAL = Service("local", ("local", "LocalProvider"), needs_key=False)
+
+AZURE_HOSTS = (".openai.azure.com", ".services.ai.azure.com", ".azure-api.net")
+
+SERVICES: tuple[Service, ...] = (
+    ANTHROPIC,
+    OPENAI,
+    GEMINI,
+    # https://learn.microsoft.com/azure/ai-foundry/openai/api-version-lifecycle
+    Service(
+        "azure",
+        MESSAGES,
+        "https://{ANTHROPIC_FOUNDRY_RESOURCE}.services.ai.azure.com/anthropic",
+        "ANTHROPIC_FOUNDRY_BASE_URL",
+        path="/anthropic",
+        key_variables=("ANTHROPIC_FOUNDRY_API_KEY", "AZURE_OPENAI_API_KEY"),
+        own_hosts=AZURE_HOSTS,
+        models=CLAUDE,
+        price_list="anthropic",
+    ),
+    Service(
+        "azure",
+        RESPONSES,
+        "{AZURE_OPENAI_ENDPOINT}/openai/v1",
+        "AZURE_OPENAI_ENDPOINT",
+        path="/openai/v1",
+        key_variables=("AZURE_OPENAI_API_KEY",),
+        own_hosts=AZURE_HOSTS,
+        price_list="azure",
+    ),
+    Service(
+        "bedrock",
+        MESSAGES,
+        "https://bedrock-mantle.{AWS_REGION|AWS_DEFAULT_REGION}.api.aws/anthropic",
+        "ANTHROPIC_BEDROCK_MANTLE_BASE_URL",
+        key_variables=("AWS_BEARER_TOKEN_BEDROCK",),
+        own_hosts=(".api.aws",),
+        models=CLAUDE,
+        needs_key=False,
+        price_list="aws",
+        extra="bedrock",
+    ),
+    Service(
+        "bedrock",
+        RESPONSES,
+        "https://bedrock-mantle.{AWS_REGION|AWS_DEFAULT_REGION}.api.aws/openai/v1",
+        "AWS_BEDROCK_BASE_URL",
+        key_variables=("AWS_BEARER_TOKEN_BEDROCK",),
+        own_hosts=(".api.aws",),
+        needs_key=False,
+        price_list="aws",
+        extra="bedrock",
+    ),
+    Service(
+        "vertex",
+        MESSAGES,
+        "https://{CLOUD_ML_REGION|GOOGLE_CLOUD_LOCATION}-aiplatform.googleapis.com/v1",
+        "ANTHROPIC_VERTEX_BASE_URL",
+        key_variables=("GOOGLE_OAUTH_ACCESS_TOKEN",),
+        own_hosts=(".aiplatform.googleapis.com", "-aiplatform.googleapis.com"),
+        models=CLAUDE,
+        needs_key=False,
+        price_list="google",
+        extra="vertex",
+    ),
+    Service(
+        "vertex",
+        RESPONSES,
+        "https://{GOOGLE_CLOUD_LOCATION}-aiplatform.googleapis.com/v1/projects/"
+        "{GOOGLE_CLOUD_PROJECT}/locations/{GOOGLE_CLOUD_LOCATION}/publishers/openai/v1",
+        key_variables=("GOOGLE_OAUTH_ACCESS_TOKEN",),
+        own_hosts=(".aiplatform.googleapis.com", "-aiplatform.googleapis.com"),
+        needs_key=False,
+        price_list="google",
+        extra="vertex",
+    ),
+    Service(
+        "ollama",
+        CHAT,
+        "http://localhost:11434/v1",
+        "OLLAMA_BASE_URL",
+        path="/v1",
+        key_variables=("OLLAMA_API_KEY",),
+        own_hosts=(".ollama.com",),
+        needs_key=False,
+        tells_limits=True,
+    ),
+    Service(
+        "openrouter",
+        CHAT,
+        "https://openrouter.ai/api/v1",
+        "OPENROUTER_BASE_URL",
+        key_variables=("OPENROUTER_API_KEY",),
+        tells_limits=True,
+        price_list="openrouter",
+    ),
+    Service(
+        "lmstudio",
+        CHAT,
+        "http://localhost:1234/v1",
+        "LMSTUDIO_BASE_URL",
+        path="/v1",
+        key_variables=("LM_API_TOKEN",),
+        needs_key=False,
+        tells_limits=True,
+    ),
+    Service(
+        "vllm",
+        CHAT,
+        "http://localhost:8000/v1",
+        "VLLM_BASE_URL",
+        path="/v1",
+        key_variables=("VLLM_API_KEY",),
+        needs_key=False,
+        tells_limits=True,
+    ),
+    # https://docs.github.com/rest/models
+    Service(
+        "github",
+        CHAT,
+        "https://models.github.ai/inference",
+        "GITHUB_MODELS_BASE_URL",
+        key_variables=("GITHUB_TOKEN",),
+        tells_limits=True,
+        list_path="/catalog/models",
+    ),
+    LOCAL,
+)
+
+KINDS = tuple(dict.fromkeys(service.kind for service in SERVICES))
+"""The names of all providers."""
+
+
+def service_of(kind: str, model: str) -> Service:
+    """The row that serves a model; raises ConfigError if there is none."""
+    rows = [service for service in SERVICES if service.kind == kind]
+    for service in rows:
+        if re.match(service.models, model):
+            return service
+    raise ConfigError(unknown_kind(f"{kind}:{model}"))
+
+
+def unknown_kind(model: str) -> str:
+    """One line about a model whose provider is unknown, or that has none."""
+    kind, colon, _ = model.partition(":")
+    nearest = get_close_matches(kind, KINDS, n=1) if colon else []
+    if nearest and nearest[0] != kind:
+        right = f"{nearest[0]}:{model.partition(':')[2]}"
+        return f"unknown provider in model {model!r}; did you mean {right}?"
+    known = ", ".join(f"{each}:..." for each in KINDS)
+    return f"unknown provider in model {model!r}; use one of {known}"
