@@ -88,9 +88,9 @@ def ticket_run() -> Work:
     return Work(words(FLOOR), (RecordedTurn(words(FIRST - FLOOR - 4), (*steps, end)),))
 
 
-def words(tokens: int) -> str:
-    """A text of so many tokens."""
-    return " the" * tokens
+def words(tokens: int, word: str = " the") -> str:
+    """A text of so many tokens; summaries use another word than what they cover."""
+    return word * tokens
 
 
 def conversation(run: Trajectory) -> Work:
@@ -157,7 +157,7 @@ class Replay:
         if request.answer_tag:
             size = int((request.max_output_tokens or 0) * SUMMARY_SHARE)
             said: tuple[Entry, ...] = (
-                Entry("assistant", f"<summary>{words(size)}</summary>"),
+                Entry("assistant", f"<summary>{words(size, ' and')}</summary>"),
             )
             usage = self._bill(request, said)
             return Reply(said, usage, "end_turn", self.name)
