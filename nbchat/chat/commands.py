@@ -1,11 +1,13 @@
 """The commands of a chat: a table by name, and those about sessions and settings."""
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.attachments.mentions import not_mentioned
 from nbchat.chat.context_commands import CONTEXT_COMMANDS, Command, Reply, Stop
-from nbchat.chat.runner_events import ChatEvent, CommandReplied
+from nbchat.chat.runner_events import ChatEvent, CommandReplied, Working
 from nbchat.compaction.policies import PRESETS
 from nbchat.config.factory import recorder
 from nbchat.config.live_changes import LiveSettings
@@ -15,10 +17,14 @@ from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import Branched, Event, SavingFailed
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import attachments_start
-from nbchat.errors import ConfigError, NbchatError, SessionTaken, StoreError
+from nbchat.errors import ConfigError, NbchatError, SessionTaken, Stopped, StoreError
+from nbchat.providers.model_download import WEIGHTS, is_fetched, model_file
 from nbchat.providers.services import KINDS
 from nbchat.storage.recorder import Recorder
 from nbchat.storage.store import SessionStore
+
+FETCH_SECONDS = 1.0
+"""How often the progress of a download is shown."""
 
 
 class Commands:
@@ -195,10 +201,14 @@ class Commands:
     def _import(self, agent: Agent, session_id: str, _stop: Stop) -> Reply:
         return agent.import_summary(self._store.load(session_id))
 
-    def _model(self, agent: Agent, name: str, _stop: Stop) -> str:
+    def _model(self, agent: Agent, name: str, stop: Stop) -> Reply:
         if name:
             self._live_settings.use_model(agent, name)
-        return agent.provider.name
+        found = agent.provider.name
+        weights = found.removeprefix("local:")
+        if name and weights in WEIGHTS and not is_fetched(weights):
+            return _fetched(weights, stop)
+        return found
 
     def _policy(self, agent: Agent, name: str, _stop: Stop) -> str:
         """Choose for this session alone; `/set policy` stores it for all."""
@@ -222,6 +232,24 @@ class Commands:
                 f'"session": /set keep 5 for {agent.provider.name}'
             )
         return self._live_settings.set(agent, name, text, scope)
+
+
+def _fetched(name: str, stop: Stop) -> Iterator[ChatEvent]:
+    """Fetch the file of an embedded model, and say how long that takes.
+
+    After Stop it is fetched on in the background.
+    """
+    pool, began = ThreadPoolExecutor(1, "nbchat-fetch"), time.monotonic()
+    fetching = pool.submit(model_file, name)
+    pool.shutdown(wait=False)
+    while not wait([fetching], FETCH_SECONDS).done:
+        if stop is not None and stop.is_set():
+            raise Stopped("stopped")
+        seconds = round(time.monotonic() - began)
+        size = WEIGHTS[name].megabytes
+        yield Working(f"Fetching {name}, {size} MB, for {seconds} s")
+    fetching.result()
+    yield CommandReplied(f"local:{name}")
 
 
 def _branched(

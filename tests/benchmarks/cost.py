@@ -11,7 +11,7 @@ those for summaries too.
 
 The caches: Anthropic's holds the ends of earlier requests of 1,024 tokens and more, and
 what is not read is written to it; OpenAI's holds their beginnings in steps of 128
-tokens from 1,024 on. Both charge for writing. Nothing expires. Where a threshold is
+tokens from 1,024 on, and writing is free. Nothing expires. Where a threshold would be
 below the system prompt it is what the error message asks for, four times that.
 """
 
@@ -61,6 +61,7 @@ class Scene:
     model: ModelInfo
     is_cached: bool
     step: int = 1
+    is_written: bool = True
 
 
 @dataclass(frozen=True)
@@ -88,9 +89,9 @@ def ticket_run() -> Work:
     return Work(words(FLOOR), (RecordedTurn(words(FIRST - FLOOR - 4), (*steps, end)),))
 
 
-def words(tokens: int, word: str = " the") -> str:
-    """A text of so many tokens; summaries use another word than what they cover."""
-    return word * tokens
+def words(tokens: int) -> str:
+    """A text of so many tokens."""
+    return " the" * tokens
 
 
 def conversation(run: Trajectory) -> Work:
@@ -130,8 +131,9 @@ class PrefixCache:
         read = found // self._scene.step * self._scene.step
         read = read if read >= LEAST_CACHED else 0
         # Anthropic keeps what ends where a request ended, OpenAI every beginning.
-        self._known |= {chain[-1]} if self._scene.step == 1 else set(chain)
-        return Usage(total, output_tokens, read, total - read)
+        self._known |= {chain[-1]} if self._scene.is_written else set(chain)
+        written = total - read if self._scene.is_written else 0
+        return Usage(total, output_tokens, read, written)
 
 
 class Replay:
@@ -157,7 +159,7 @@ class Replay:
         if request.answer_tag:
             size = int((request.max_output_tokens or 0) * SUMMARY_SHARE)
             said: tuple[Entry, ...] = (
-                Entry("assistant", f"<summary>{words(size, ' and')}</summary>"),
+                Entry("assistant", f"<summary>{words(size)}</summary>"),
             )
             usage = self._bill(request, said)
             return Reply(said, usage, "end_turn", self.name)
@@ -195,29 +197,21 @@ def tools(work: Work, replay: Replay) -> list[Tool]:
 
 Make = Callable[[Work], tuple[int | None, Policy]]
 
-WIDE = 100_000
-"""Window of the meters of context, of which a quarter is the reply's reserve."""
-
 
 def by_sum(threshold: int) -> Make:
     """The cumulative meter."""
-    return lambda work: (_above_floor(work, threshold), Policy("sum"))
 
-
-def by_context(tokens: int) -> Make:
-    """A context of so many tokens, far from the end of the window."""
-
-    def make(work: Work) -> tuple[None, Policy]:
-        share = _above_floor(work, tokens) / (WIDE - WIDE // 4)  # less the reserve
-        return None, Policy("context", "window", window_share=share)
+    def make(work: Work) -> tuple[int | None, Policy]:
+        floor = COUNTER.count(work.system) + 200
+        return (threshold if threshold > floor else 4 * floor), Policy("sum")
 
     return make
 
 
-def _above_floor(work: Work, tokens: int) -> int:
-    """A threshold, or four times what no compaction removes where that is more."""
-    floor = COUNTER.count(work.system) + 200
-    return tokens if tokens > floor else 4 * floor
+def by_context(tokens: int) -> Make:
+    """A context of so many tokens, far from the end of the window."""
+    share = tokens / 100_000
+    return lambda _: (None, Policy("context", "window", window_share=share))
 
 
 def by_policy(policy: Policy) -> Make:
@@ -234,8 +228,8 @@ FIXED: dict[str, tuple[Make, int | None]] = {
     "window 16k, 80 %": (by_policy(Policy("w", "window", window_share=0.8)), 16_000),
     "window 32k, 50 %": (by_policy(Policy("w", "window", window_share=0.5)), 32_000),
     "window 32k, 80 %": (by_policy(Policy("w", "window", window_share=0.8)), 32_000),
-    "context 4k": (by_context(4_000), WIDE),
-    "context 8k": (by_context(8_000), WIDE),
+    "context 4k": (by_context(4_000), 104_096),
+    "context 8k": (by_context(8_000), 104_096),
 }
 METERS = {**FIXED, "auto": (by_policy(Policy("auto", "auto")), None)}
 
@@ -265,11 +259,11 @@ def replay(work: Work, scene: Scene, meter: str) -> Bill:
 
 SCENES = {
     f"{name}, {'cache' if is_cached else 'no cache'}": Scene(
-        model_info(name, provider=provider), is_cached, step
+        model_info(name, provider=provider), is_cached, step, is_written
     )
-    for name, provider, step in (
-        ("claude-sonnet-5-5", "anthropic", 1),
-        ("gpt-6.1-sol", "openai", 128),
+    for name, provider, step, is_written in (
+        ("claude-sonnet-4-5", "anthropic", 1, True),
+        ("gpt-5-mini", "openai", 128, False),
     )
     for is_cached in (False, True)
 }

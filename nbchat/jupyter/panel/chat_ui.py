@@ -25,7 +25,12 @@ from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
 from nbchat.jupyter.panel.frontend import SCRIPT, style
 from nbchat.jupyter.panel.queries.choices import CommandList, Settings
-from nbchat.jupyter.panel.queries.dispatch import Queries, answer_soon, whole_number
+from nbchat.jupyter.panel.queries.dispatch import (
+    Queries,
+    UseKey,
+    answer_soon,
+    whole_number,
+)
 from nbchat.jupyter.panel.queries.history import Store
 from nbchat.jupyter.panel.queries.previews import Previews
 from nbchat.jupyter.panel.view_model.panel_state import PanelState
@@ -102,6 +107,7 @@ class ChatUI(anywidget.AnyWidget):
         commands: RunCommand | None = None,
         command_list: CommandList | None = None,
         settings: Settings | None = None,
+        use_key: UseKey | None = None,
         resolver: Resolver | None = None,
         branch: Branch | None = None,
         store: Store | None = None,
@@ -115,7 +121,8 @@ class ChatUI(anywidget.AnyWidget):
         `commands` runs messages that begin with a slash, `command_list` lists them,
         `branch` edits an earlier message, and `store` lists the sessions. Without
         `commands` these are the notebook's, on the store of the settings; otherwise
-        what is not given is not offered. `settings` fills the settings dialog, and
+        what is not given is not offered. `settings` fills the settings dialog,
+        `use_key` takes a key that was typed, and
         `resolver` resolves `@name`. A `runner` brings its agent and its commands; it
         runs on when the panel is closed.
         """
@@ -131,6 +138,7 @@ class ChatUI(anywidget.AnyWidget):
             settings,
             own_store if store is None else lambda: store,
             resolver,
+            use_key,
         )
         self._owns_runner = runner is None
         build = (lambda: agent) if agent is not None else build or _default_agent
@@ -143,6 +151,7 @@ class ChatUI(anywidget.AnyWidget):
         self._state = PanelState(
             chat_id=self._runner.chat_id,
             has_settings=self._queries.settings is not None,
+            takes_keys=self._queries.use_key is not None,
             has_sessions=self._queries.store is not None,
             has_branches=self._branch is not None,
         )

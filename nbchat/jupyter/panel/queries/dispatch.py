@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.attachments.mentions import Resolver
@@ -34,6 +34,7 @@ from nbchat.jupyter.panel.queries.history import (
     sessions_list,
 )
 from nbchat.jupyter.panel.queries.previews import Previews
+from nbchat.jupyter.panel.queries.start import start_options
 from nbchat.rendering.markdown import displayable
 
 logger = logging.getLogger(__name__)
@@ -41,6 +42,13 @@ logger = logging.getLogger(__name__)
 Query = Callable[[Agent], dict[str, Any]]
 
 Send = Callable[[dict[str, Any]], None]
+
+
+class UseKey(Protocol):
+    """Continues a chat with a key that a person typed."""
+
+    def __call__(self, agent: Agent, kind: str, key: str, /, *, keep: bool) -> None:
+        """`keep` also stores it in the system's keyring; raises NbchatError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +60,7 @@ class Queries:
     settings: Settings | None = None
     store: Callable[[], Store] | None = None
     resolver: Resolver | None = None
+    use_key: UseKey | None = None
 
     def find(self, name: str, content: dict[str, Any]) -> Query | None:
         """The query that a message names; None for unknown ones."""
@@ -67,8 +76,9 @@ class Queries:
                 return partial(settings_list, settings=self.settings)
             case "models", _:
                 return lambda agent: models_list(agent.provider)
-        in_history, in_typing = self._find_in_history, self._find_in_typing
-        return in_history(name, content) or in_typing(name, content)
+        others = (self._find_in_history, self._find_in_typing, self._find_at_start)
+        found = (find(name, content) for find in others)
+        return next(filter(None, found), None)
 
     def _find_in_history(self, name: str, content: dict[str, Any]) -> Query | None:
         match name, content:
@@ -79,6 +89,16 @@ class Queries:
                 return lambda agent: message_text(agent.session, position)
             case "sessions", {"query": str(query)} if store := self.store:
                 return lambda agent: sessions_list(agent.session, query, store())
+        return None
+
+    def _find_at_start(self, name: str, content: dict[str, Any]) -> Query | None:
+        match name, content:
+            case "start", _:
+                return lambda _agent: start_options(self.resolver)
+            case "use_key", {"provider": str(kind), "key": str(key)}:
+                if (use := self.use_key) is not None:
+                    keep = content.get("keep") is True
+                    return lambda agent: _with_key(use, agent, kind, key, keep=keep)
         return None
 
     def _find_in_typing(self, name: str, content: dict[str, Any]) -> Query | None:
@@ -109,6 +129,13 @@ def whole_number(value: object) -> int | None:
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
     return None
+
+
+def _with_key(
+    use: UseKey, agent: Agent, kind: str, key: str, *, keep: bool
+) -> dict[str, Any]:
+    use(agent, kind, key, keep=keep)
+    return {"type": "key_used", "model": displayable(agent.provider.name)}
 
 
 def _answer(query: Query, agent: Callable[[], Agent], token: str, send: Send) -> None:

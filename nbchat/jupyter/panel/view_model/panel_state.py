@@ -20,6 +20,7 @@ from nbchat.chat.runner_events import (
     SessionLoaded,
     Stopping,
     TurnStarted,
+    Working,
 )
 from nbchat.compaction.policies import PRESETS
 from nbchat.conversation.costs import compactions_usage, usage_text
@@ -66,6 +67,7 @@ class PanelState:
         chat_id: str = "",
         clock: Callable[[], float] = time.monotonic,
         has_settings: bool = False,
+        takes_keys: bool = False,
         has_sessions: bool = False,
         has_branches: bool = False,
     ) -> None:
@@ -97,6 +99,7 @@ class PanelState:
             "is_trial": False,
             "chat_id": chat_id,
             "has_settings": has_settings,
+            "takes_keys": takes_keys,
             "has_sessions": has_sessions,
             "has_branches": has_branches,
         }
@@ -226,14 +229,14 @@ class PanelState:
             case ApprovalsPending(pending):
                 cards = self._transcript.approvals.wait_for(pending)
                 operations = [*cards, *self._set_waiting()]
-            case QueueChanged() | TurnStarted() | Stopping() | Idle():
+            case QueueChanged() | TurnStarted() | Stopping() | Working() | Idle():
                 operations = self._fold_activity(event)
             case _:
                 assert_never(event)
         return operations
 
     def _fold_activity(
-        self, event: QueueChanged | TurnStarted | Stopping | Idle
+        self, event: QueueChanged | TurnStarted | Stopping | Working | Idle
     ) -> list[Operation]:
         match event:
             case QueueChanged(waiting):
@@ -244,6 +247,8 @@ class PanelState:
                 return self._set(is_busy=True, activity="Waiting for the model")
             case Stopping():
                 return self._set(activity="Stopping")
+            case Working(activity):
+                return self._set(activity=displayable(activity))
             case Idle():
                 self._transcript.turn_began = None
                 return self._measure(is_busy=False, activity="", retry=None)

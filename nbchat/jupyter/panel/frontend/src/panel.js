@@ -25,6 +25,7 @@ import { Announcer } from "./screen_reader.js";
 import { ServerRoute } from "./server_route.js";
 import { SessionsDialog } from "./sessions.js";
 import { SettingsDialog } from "./settings.js";
+import { Start } from "./start.js";
 import { RegenerateDialog, SummaryDialog } from "./summary_dialogs.js";
 import { Transcript } from "./transcript.js";
 
@@ -72,6 +73,7 @@ class Panel {
     this.menu = new Menu(this);
     this.actions = new Actions(this);
     this.editing = new Editing(this);
+    this.start = new Start(this);
     host.append(this.parts.root);
     this.listenToModel();
     this.listenToUser();
@@ -117,7 +119,7 @@ class Panel {
     if (message.type === "snapshot") this.restore(message);
     if (message.type === "events") this.advance(message);
     if (message.type === "earlier_page") this.transcript.addEarlier(message);
-    const askers = [...this.dialogs, this.completer, this.attached, this.actions];
+    const askers = [...this.dialogs, this.completer, this.attached, this.actions, this.start];
     if (message.token) askers.forEach((asker) => asker.hear(message));
   }
 
@@ -215,6 +217,7 @@ class Panel {
     const isOpening = this.sequence === null || this.state.phase === "starting";
     this.parts.empty.hidden = !isEmpty || isOpening;
     this.drawGone();
+    this.start.draw();
     this.menu.draw();
     this.actions.draw();
     this.dialogs.forEach((dialog) => dialog.draw());

@@ -1,0 +1,104 @@
+// What an empty chat offers: a model, a key, and questions about the notebook
+
+import { button, newToken, option, tag } from "./dom.js";
+
+export class Start {
+  constructor(panel) {
+    this.panel = panel;
+    this.token = null;
+    this.asked = ""; // the state for which the options were requested
+    this.offered = null;
+    this.box = tag("div", "nbc-start");
+    panel.parts.empty.append(this.box);
+  }
+
+  draw() {
+    const { panel } = this;
+    const { phase, model, problem, is_busy: isBusy } = panel.state;
+    if (panel.parts.empty.hidden || panel.isGone || phase === "starting") return;
+    const state = JSON.stringify([model, problem, phase]);
+    if (state !== this.asked) {
+      this.asked = state;
+      this.token = newToken();
+      panel.send({ type: "start", token: this.token });
+    }
+    this.box.querySelectorAll("button").forEach((each) => (each.disabled = isBusy));
+  }
+
+  hear(message) {
+    if (message.token !== this.token) return;
+    this.token = null;
+    if (message.type === "start_options") this.offered = message;
+    if (message.type === "key_used") this.asked = "";
+    if (message.type === "refused" && this.status) this.status.textContent = message.reason;
+    else this.show();
+  }
+
+  show() {
+    if (!this.offered) return;
+    const { problem, is_trial: isTrial } = this.panel.state;
+    const parts = [];
+    if (problem) parts.push(tag("p", "nbc-start-problem", { role: "status" }, problem));
+    if (isTrial) parts.push(tag("p", "nbc-start-problem", {}, TRIAL));
+    if (problem || isTrial) parts.push(this.models(isTrial), this.keys());
+    if (!problem) parts.push(this.suggestions());
+    this.box.replaceChildren(...parts);
+    this.draw();
+  }
+
+  models(isTrial) {
+    const { megabytes, model, is_installed: isInstalled } = this.offered.trial;
+    const row = tag("div", "nbc-start-row");
+    const choose = button("", "Choose a model", "List the models, or name one");
+    choose.addEventListener("click", () => this.panel.modelDialog.open(choose));
+    const size = megabytes ? `, fetches ${megabytes} MB` : "";
+    const trial = button("", `Use the trial model (poor answers${size})`, `Use ${model}`);
+    trial.addEventListener("click", () => this.panel.command(`/model ${model}`));
+    if (!isTrial || megabytes) row.append(trial);
+    row.append(choose);
+    if (!isInstalled) row.append(tag("p", "nbc-empty-hint", {}, `${model} needs: pip install xllamacpp`));
+    return row;
+  }
+
+  keys() {
+    const { providers, can_keep: canKeep } = this.offered;
+    const names = providers.map(({ variable }) => variable).join(", ");
+    const text = `A key in the environment chooses the provider: ${names}.`;
+    const about = tag("p", "nbc-empty-hint", {}, text);
+    if (!this.panel.state.takes_keys) return about;
+    const choices = providers.map(({ provider }) => option(provider, provider));
+    const provider = tag("select", "", { "aria-label": "Provider" }, ...choices);
+    provider.value = this.panel.state.model.split(":")[0];
+    if (!provider.value) provider.selectedIndex = 0;
+    const typing = { type: "password", autocomplete: "off", placeholder: "Key, for this session only" };
+    const key = tag("input", "", { ...typing, "aria-label": "Key" });
+    const keep = tag("input", "", { type: "checkbox" });
+    const keeping = tag("label", "", {}, keep, " keep it in this computer's keyring");
+    const use = button("nbc-primary", "Use key", "Use this key", "submit");
+    const form = tag("form", "nbc-start-row", {}, provider, key, use);
+    if (canKeep) form.append(keeping);
+    this.status = tag("span", "nbc-empty-hint", { role: "status" });
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      if (!key.value.trim()) return;
+      this.token = newToken();
+      const chosen = { provider: provider.value, key: key.value, keep: keep.checked };
+      this.panel.send({ type: "use_key", ...chosen, token: this.token });
+      key.value = "";
+    });
+    return tag("div", "", {}, form, this.status, about);
+  }
+
+  suggestions() {
+    const row = tag("div", "nbc-start-row");
+    for (const { label, text } of this.offered.suggestions) {
+      const ask = button("nbc-suggestion", label, text);
+      ask.addEventListener("click", () => this.panel.say(text));
+      row.append(ask);
+    }
+    return row;
+  }
+}
+
+const TRIAL =
+  "This is the trial model: tiny, and its answers are poor. For real work choose a model or set a key.";

@@ -1,0 +1,121 @@
+"""Keys that were typed: who gets them, and where they never appear."""
+
+import pytest
+
+from nbchat.config.components import model_of
+from nbchat.config.factory import build_agent
+from nbchat.config.keys import KEY_VARIABLES, Keys
+from nbchat.config.layers import settings
+from nbchat.config.live_changes import LiveSettings
+from nbchat.errors import ConfigError
+from nbchat.providers.connect import DEFAULT_MODELS
+from nbchat.providers.endpoint import KEYRING_SERVICE
+from nbchat.providers.sdk import SdkProvider
+from nbchat.providers.unconnected import problem_of
+from nbchat.storage.store import SessionStore
+
+KEY = "sk-ant-typed-0123456789"
+
+
+class Keyring:
+    """A keyring in memory, or one that is locked."""
+
+    def __init__(self, *, is_locked: bool = False) -> None:
+        self.kept: dict[tuple[str, str], str] = {}
+        self.is_locked = is_locked
+
+    def set_password(self, service: str, name: str, key: str) -> None:
+        if self.is_locked:
+            raise RuntimeError(f"locked, cannot keep {key}")
+        self.kept[service, name] = key
+
+
+def key_of(provider: object) -> str:
+    assert isinstance(provider, SdkProvider)
+    return provider.endpoint.key()
+
+
+@pytest.fixture
+def store(tmp_path):
+    return SessionStore(f"sqlite:///{tmp_path / 'kept.db'}")
+
+
+def test_a_typed_key_connects_the_model_that_waited_for_it(store):
+    config = settings(model="anthropic:claude-haiku-4-5")
+    agent = build_agent(config, store=store, connects_later=True)
+    assert problem_of(agent.provider).startswith("no key for anthropic")
+    LiveSettings(store, config).use_key(agent, "anthropic", f" {KEY}\n")
+    assert agent.provider.name == "anthropic:claude-haiku-4-5"
+    assert key_of(agent.provider) == KEY
+
+
+def test_a_key_of_another_provider_chooses_its_default_model(store):
+    config = settings()
+    agent = build_agent(config, store=store, connects_later=True)
+    LiveSettings(store, config).use_key(agent, "gemini", KEY)
+    assert agent.provider.name.startswith("gemini:")
+    assert key_of(agent.provider) == KEY
+    again = build_agent(config, store=store)
+    assert key_of(again.provider) == KEY
+
+
+def test_a_wrong_key_can_be_typed_again(store):
+    config = settings(model="openai:gpt-5")
+    agent = build_agent(config, store=store, connects_later=True)
+    live = LiveSettings(store, config)
+    live.use_key(agent, "openai", "sk-wrong-key")
+    live.use_key(agent, "openai", KEY)
+    assert key_of(agent.provider) == KEY
+
+
+def test_the_environment_comes_first_and_another_address_gets_nothing(monkeypatch):
+    keys = Keys()
+    keys.add("openai", KEY, keep=False)
+    assert keys.reader("openai")() == KEY
+    assert keys.reader("openai", "https://elsewhere.example/v1") is None
+    monkeypatch.setenv("OPENAI_BASE_URL", "https://elsewhere.example/v1")
+    assert keys.reader("openai") is None
+    monkeypatch.delenv("OPENAI_BASE_URL")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-env")
+    assert keys.reader("openai") is None
+
+
+def test_a_key_appears_in_no_repr_setting_or_file(store, tmp_path):
+    config = settings(model="anthropic:claude-haiku-4-5")
+    agent = build_agent(config, store=store, connects_later=True)
+    LiveSettings(store, config).use_key(agent, "anthropic", KEY)
+    seen = [repr(each) for each in (config, config.keys, agent, agent.provider)]
+    seen += [repr(config.copy().trait_values()), repr(config.keys.reader("anthropic"))]
+    agent.session.append(("user", "hello", "", "", ""))
+    seen += [file.read_bytes().decode("latin-1") for file in tmp_path.rglob("*.db*")]
+    assert not any(KEY in text for text in seen)
+
+
+def test_a_kept_key_is_where_later_chats_look_for_it():
+    ring = Keyring()
+    Keys(ring).add("anthropic", KEY, keep=True)
+    assert ring.kept == {(KEYRING_SERVICE, "ANTHROPIC_API_KEY"): KEY}
+    assert Keys(ring).reader("anthropic") is None  # the connection reads it itself
+
+
+def test_every_provider_with_a_default_model_takes_a_key():
+    assert set(KEY_VARIABLES.values()) == {*DEFAULT_MODELS}
+    assert all(model_of(kind).startswith(f"{kind}:") for kind in KEY_VARIABLES)
+
+
+def test_a_locked_keyring_is_one_line_without_the_key():
+    keys = Keys(Keyring(is_locked=True))
+    with pytest.raises(
+        ConfigError, match="did not keep the key: RuntimeError"
+    ) as raised:
+        keys.add("anthropic", KEY, keep=True)
+    assert KEY not in str(raised.value)
+    assert keys.reader("anthropic") is None
+
+
+@pytest.mark.parametrize("text", ["", "  ", "two words", "sch\u00fcssel", "a\x00b"])
+def test_what_cannot_be_a_key_is_refused(text):
+    with pytest.raises(ConfigError, match="not a key"):
+        Keys().add("openai", text, keep=False)
+    with pytest.raises(ConfigError, match="local takes no key"):
+        Keys().add("local", KEY, keep=False)
