@@ -32,7 +32,7 @@ from wire_rules import anthropic_faults, openai_faults
 from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.facts.sections import EXCHANGES_TITLE, exchange_lines
+from nbchat.compaction.facts.exchanges import EXCHANGES_TITLE, exchange_lines
 from nbchat.compaction.policies import PRESETS
 from nbchat.compaction.summarizer.structured import rendered
 from nbchat.compaction.summary_entry import OMISSION, OPENING

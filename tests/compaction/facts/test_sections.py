@@ -1,8 +1,8 @@
 """What code keeps beside the ledger: rules, artifacts, a line an exchange, imports."""
 
+from nbchat.compaction.facts.exchanges import exchange_lines
 from nbchat.compaction.facts.rules import TITLE
 from nbchat.compaction.facts.sections import (
-    exchange_lines,
     kept_sections,
 )
 from nbchat.compaction.policies import PRESETS, Policy

@@ -1,0 +1,128 @@
+"""One line for each exchange: what was asked, what was called, what the answer says.
+
+    - What is the total compensation of Tim Cook? [lookup] → It was $63,209,845 in 2023.
+
+Long questions keep their beginning and end, of long answers the sentence with the most
+values that the question does not name is kept. The words are the conversation's own.
+"""
+
+import re
+from collections.abc import Sequence
+
+from nbchat.compaction.truncation import within
+from nbchat.conversation.entries import Entry
+from nbchat.conversation.turns import turns
+from nbchat.providers.tokens import TokenCounter
+
+EXCHANGES_TITLE = "Earlier exchanges, a line each:"
+
+LENGTHS = ((80, 120), (60, 90), (45, 60), (30, 40))
+"""Characters kept of a question and of its answer, tried until all lines fit. Where
+even the last do not, the oldest lines are left out: each line has its answer."""
+
+NOTE_TOKENS = 8
+"""Of the line that says how many are missing."""
+
+SENTENCE_ENDS = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")  # noqa: RUF001  # Chinese, Japanese
+
+SIGNS = " \t*_#>`|-•"
+"""What Markdown puts around a sentence."""
+
+TAIL = 1 / 3
+"""Part of a shortened question that is its end."""
+
+BEFORE = 3
+"""Words before the first value of a sentence that is too long."""
+
+
+def exchange_lines(
+    entries: Sequence[Entry], most: int, budget_tokens: int, counter: TokenCounter
+) -> list[str]:
+    """One line for each of the newest `most` exchanges; the newest are kept first."""
+    exchanges = [entries[turn.start : turn.stop] for turn in turns(entries)]
+    asked = _grouped(exchanges[-most:])
+    room = budget_tokens - counter.count(EXCHANGES_TITLE) - NOTE_TOKENS
+    kept: list[str] = []
+    for length in LENGTHS:
+        lines = [_line(same, *length) for same in reversed(asked)]
+        kept = within(lines, room, lambda line: counter.count(line) + 1)
+        if len(kept) == len(lines):
+            break
+    missing = len(asked) - len(kept)
+    note = [f"({missing} earlier left out)"] if missing else []
+    return [EXCHANGES_TITLE, *note, *reversed(kept)] if kept else []
+
+
+def gist(answer: str, question: str, limit: int) -> str:
+    """What an answer says, within a limit: the sentence with the most new values.
+
+    A value is a word with a digit, or a name in the middle of a sentence. Where no
+    sentence has one it is the first sentence.
+    """
+    whole = " ".join(answer.split())
+    if len(whole) <= limit:
+        return whole
+    known = set(question.casefold().split())
+    parts = (part.strip(SIGNS) for part in SENTENCE_ENDS.split(answer))
+    sentences = [" ".join(part.split()) for part in parts if part]
+    best = max(sentences or [whole], key=lambda text: len(_values(text, known)))
+    return best if len(best) <= limit else _around_values(best, known, limit)
+
+
+def _grouped(all_exchanges: Sequence[Sequence[Entry]]) -> list[list[Sequence[Entry]]]:
+    """The exchanges grouped by prompt, ordered by its last use."""
+    by_question: dict[str, list[Sequence[Entry]]] = {}
+    for exchange in all_exchanges:
+        asked = _question(exchange)
+        question = "".join(filter(str.isalnum, asked.casefold())) or asked
+        same = by_question.pop(question, [])
+        by_question[question] = [*same, exchange]
+    return list(by_question.values())
+
+
+def _line(
+    same: Sequence[Sequence[Entry]], asked_limit: int, answered_limit: int
+) -> str:
+    exchange = same[-1]
+    answers = [e.content for e in exchange if e.is_answer]
+    answer = next(filter(None, reversed(answers)), "")
+    tools = list(dict.fromkeys(e.tool_name for e in exchange if e.is_call))
+    called = f" [{', '.join(tools)}]" if tools else ""
+    again = f" (asked {len(same)} times)" if len(same) > 1 else ""
+    question = _question(exchange)
+    answered = f" → {gist(answer, question, answered_limit)}" if answer else ""
+    return f"- {_ends(question, asked_limit)}{again}{called}{answered}"
+
+
+def _question(exchange: Sequence[Entry]) -> str:
+    """The text of all user entries of an exchange."""
+    return " ".join(e.content for e in exchange if e.role == "user")
+
+
+def _ends(text: str, limit: int) -> str:
+    """A text on one line, its middle left out where it is too long."""
+    line = " ".join(text.split())
+    if len(line) <= limit:
+        return line
+    tail = int(limit * TAIL)
+    return f"{line[: limit - tail - 1].rstrip()}…{line[-tail:].lstrip()}"
+
+
+def _values(sentence: str, known: set[str]) -> list[int]:
+    """The indices of a sentence's words that are values and not in the question."""
+    return [
+        index
+        for index, word in enumerate(sentence.split())
+        if word.casefold() not in known
+        and (any(map(str.isdigit, word)) or (index and word[:1].isupper()))
+    ]
+
+
+def _around_values(sentence: str, known: set[str], limit: int) -> str:
+    """As much of a long sentence as fits, from shortly before its first value on."""
+    first = next(iter(_values(sentence, known)), 0)
+    words = sentence.split()
+    is_early = len(" ".join(words[: first + 1])) < limit
+    start = 0 if is_early else max(first - BEFORE, 0)
+    text = "…" * (start > 0) + " ".join(words[start:])
+    return text if len(text) <= limit else f"{text[: limit - 1].rstrip()}…"

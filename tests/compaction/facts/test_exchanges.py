@@ -1,0 +1,57 @@
+"""The middle tier: a line for each exchange that says the answer."""
+
+import pytest
+
+from nbchat.compaction.facts.exchanges import exchange_lines, gist
+from nbchat.conversation.entries import Entry
+from nbchat.providers.tokens import TokenCounter
+
+COUNTER = TokenCounter()
+
+
+def compensation(number: int) -> tuple[Entry, Entry]:
+    asked = (
+        f"Question {number}: what is the total compensation of executive no. {number}?"
+    )
+    filler = "As the proxy statement explains at some length, boards decide on pay. "
+    said = f"{filler}The total was ${1_000_000 + number:,} in 2023. {filler * 3}"
+    return Entry("user", asked), Entry("assistant", said)
+
+
+@pytest.mark.parametrize("budget", [4_000, 1_700, 1_300, 300])
+def test_every_line_says_which_question_it_was_and_its_answer(budget: int):
+    entries = [entry for number in range(40) for entry in compensation(number)]
+    lines = [x for x in exchange_lines(entries, 40, budget, COUNTER) if x[:2] == "- "]
+    assert lines
+    newest = range(40 - len(lines), 40)
+    for number, line in zip(newest, lines, strict=True):
+        assert f"{number}?" in line
+        assert f"${1_000_000 + number:,}" in line
+    assert budget == 300 or len(lines) == 40
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("Yes.", "Yes."),
+        ("Gladly! I looked it up for you. It is 42 pounds.", "It is 42 pounds."),
+        ("That depends on many things. It can vary a lot.", "That depends on many…"),
+        ("# Result\n\n- **Paid** by Ann Lee\n- nothing else", "Paid** by Ann Lee"),
+        (
+            "ご確認しました。合計は4200円です。以上でよろしいでしょうか。",
+            "合計は4200円です。",
+        ),
+    ],
+)
+def test_the_sentence_with_new_values_is_what_is_kept(answer: str, said: str):
+    assert gist(answer, "How much is it?", 22) == said
+
+
+def test_of_a_long_sentence_the_part_with_its_values_is_kept():
+    long = "Considering " + "all of the many " * 9 + "things the sum is 4711 euros."
+    assert gist(long, "How much?", 40) == "…the sum is 4711 euros."
+
+
+def test_what_the_question_names_is_no_answer():
+    answer = "Order W1 and item A5 are what you asked about. It was sent on May 5."
+    assert gist(answer, "Where is item A5 of Order W1?", 30) == "It was sent on May 5."
