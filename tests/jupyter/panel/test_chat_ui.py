@@ -419,6 +419,7 @@ def test_the_meter_is_updated_after_a_compaction(panel_with: MakePanel) -> None:
         view.receive(message)
     assert view.state["meter"]["tokens"] == 0
     assert view.state["meter"]["threshold"] == 5_000
+    assert view.state["meter"]["guard"] == panel.agent.engine.tracker.limits.guard
 
 
 def test_the_answer_of_a_command_is_in_the_transcript() -> None:

@@ -88,6 +88,7 @@ def test_the_meter_shows_the_reported_usage() -> None:
         "threshold": 5_000,
         "context": 900,
         "window": None,
+        "guard": None,
     }
 
 

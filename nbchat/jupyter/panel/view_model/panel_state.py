@@ -85,7 +85,13 @@ class PanelState:
             "activity": "",
             "queue": [],
             "retry": None,
-            "meter": {"tokens": 0, "threshold": None, "context": 0, "window": None},
+            "meter": {
+                "tokens": 0,
+                "threshold": None,
+                "context": 0,
+                "window": None,
+                "guard": None,
+            },
             "policy": "",
             "policies": list(PRESETS),
             "spent": "",
@@ -180,6 +186,7 @@ class PanelState:
             "threshold": event.threshold,
             "context": event.context_tokens,
             "window": event.window,
+            "guard": None,
         }
         return self._set(meter=meter)
 
@@ -275,6 +282,7 @@ class PanelState:
             "threshold": tracker.limits.threshold,
             "context": tracker.context_tokens(session),
             "window": tracker.info.window,
+            "guard": tracker.limits.guard if tracker.policy.meter != "off" else None,
         }
         state = self._set(
             **changes,

@@ -9,13 +9,14 @@ export function drawMeter({ meter, meterText, meterWindow, meterBar, meterFill }
   const { tokens, threshold, context, window: limit } = figures;
   const used = threshold ? tokens / threshold : 0;
   const held = limit ? context / limit : 0;
+  const level = levelOf(figures);
   const share = Math.min(1, Math.max(used, held));
   meterText.textContent = threshold
     ? `${count(tokens)} / ${count(threshold)} tokens`
     : `${count(context)} tokens`;
   meterWindow.textContent = limit ? `window ${percent(held)}` : "";
   meterFill.style.width = `${100 * share}%`;
-  meter.dataset.level = share >= ALARM_SHARE ? "high" : share >= WARNING_SHARE ? "medium" : "low";
+  meter.dataset.level = level;
   meter.classList.toggle("nbc-has-bar", Boolean(threshold || limit));
   const text = meterLines(figures, used, held).join(" ");
   const session = spent ? `\nThis session: ${spent}.` : "";
@@ -26,9 +27,17 @@ export function drawMeter({ meter, meterText, meterWindow, meterBar, meterFill }
   meterBar.setAttribute("aria-valuenow", String(Math.round(100 * share)));
 }
 
-function meterLines({ tokens, threshold, context, window: limit }, used, held) {
+// How near the next compaction is, whichever meter will ask for it.
+export function levelOf({ tokens, threshold, context, window: limit, guard }) {
+  const size = guard ?? limit;
+  const share = Math.max(threshold ? tokens / threshold : 0, size ? context / size : 0);
+  return share >= ALARM_SHARE ? "high" : share >= WARNING_SHARE ? "medium" : "low";
+}
+
+function meterLines({ tokens, threshold, context, window: limit, guard }, used, held) {
+  const due = guard ? ` It is compacted at ${count(guard)} tokens at the latest.` : "";
   const seen = limit
-    ? `The context has ${count(context)} of ${count(limit)} tokens (${percent(held)} of the window).`
+    ? `The context has ${count(context)} of ${count(limit)} tokens (${percent(held)} of the window).${due}`
     : `The context has ${count(context)} tokens.`;
   if (!threshold) return [seen];
   const of = `${count(tokens)} of ${count(threshold)} input tokens (${percent(used)})`;
