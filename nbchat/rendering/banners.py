@@ -67,6 +67,12 @@ TITLES = {
 }
 """The bold words of a banner, by the kind of record and its status."""
 
+DIVIDER_TITLES = {
+    "done": "Earlier messages compacted",
+    "degraded": "Earlier messages compacted without a model",
+}
+"""What the panel's line says of a summary that the model sees now."""
+
 BRANCHED = "Branched. The original stays in your sessions."
 
 STATES = {
@@ -100,6 +106,24 @@ def compaction_html(compaction: Compaction) -> str:
         f'<summary><span class="nbc-banner-title">{escaped(_title(compaction))}</span> '
         f'<span class="nbc-banner-figures">{escaped(_figures(compaction))}</span>'
         f"{_preview(compaction)}</summary>"
+        f'<div class="nbc-banner-facts">{escaped(_details(compaction))}</div>'
+        f"{summary}</details>"
+    )
+
+
+def divider_html(compaction: Compaction) -> str:
+    """Render a compaction as the panel's line between messages; it opens like one."""
+    title, figures = _title(compaction), _figures(compaction)
+    if compaction.is_active and _titles(compaction) is TITLES["summary"]:
+        revised = f", {compaction.revision}" if compaction.revision else ""
+        title = f"{DIVIDER_TITLES[compaction.status]}{revised}"
+        figures = f"{compaction.tokens_before:,} → {compaction.tokens_after:,} tokens"
+    summary = summary_html(compaction.summary) if compaction.summary else ""
+    return (
+        f'<details class="nbc-banner" data-divider data-state="'
+        f'{escaped(compaction.status)}" title="{escaped(compaction_text(compaction))}">'
+        f'<summary><span class="nbc-banner-title">{escaped(title)}</span>'
+        f'<span class="nbc-banner-figures">{escaped(figures)}</span></summary>'
         f'<div class="nbc-banner-facts">{escaped(_details(compaction))}</div>'
         f"{summary}</details>"
     )

@@ -105,6 +105,12 @@ def is_idle(panel: Locator) -> None:
     expect(panel.get_by_role("button", name="Stop")).to_be_hidden()
 
 
+def choose(panel: Locator, item: str) -> None:
+    """Open the menu of the header and press an item."""
+    panel.get_by_role("button", name="More", exact=True).click()
+    panel.get_by_role("menuitem", name=item, exact=True).click()
+
+
 def let_cell_end(notebook: Notebook) -> None:
     """End a cell that is BUSY."""
     (notebook.lab.root / "cell-may-end").touch()

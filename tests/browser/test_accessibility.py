@@ -5,7 +5,7 @@ from pathlib import Path
 
 from labkit import Notebook
 from panel_page import OpenPanelPage
-from panels import OWN, is_idle, panel_of, say, scripted
+from panels import OWN, choose, is_idle, panel_of, say, scripted
 from playwright.sync_api import Page, expect
 from readable import contrasts, faults
 
@@ -91,7 +91,7 @@ def test_the_panel_and_its_dialogs_have_no_fault_in_light_and_dark(
     screenshot("choices")
     panel.locator(".nbc-input").fill("")
     for name in ("Settings", "History", "Compact"):
-        panel.get_by_role("button", name=name, exact=True).click()
+        choose(panel, name)
         dialog = panel.get_by_role("dialog")
         expect(dialog.locator(".nbc-dialog-status")).not_to_contain_text("Loo")
         found[name] = faults(panel)
@@ -259,7 +259,7 @@ def test_each_finished_message_is_announced_once_and_what_is_shown_again_is_not(
     assert heard[0].startswith("Assistant: word word")
     assert heard[0].endswith("\nstopped here")
     assert heard[1:] == [
-        "Compaction occurred: 2 messages compacted, 5,000 → 500 tokens (\u221290%)",
+        "Earlier messages compacted: 5,000 → 500 tokens",
         "Compaction undone: the model sees the original 2 messages again",
         "The key was refused.",
     ]

@@ -74,7 +74,7 @@ def test_the_meter_opens_what_the_context_holds_and_what_it_has_cost(
     )
     _, panel = open_panel(open_panel_page, made)
     ask(panel, "My printer is offline. " * 60 + "I am Ann at DESK-7.")
-    command(panel, "/compact", "Compaction occurred")
+    command(panel, "/compact", "Earlier messages compacted")
     command(panel, "/pin Never promise a date to anybody.", "1 rule")
     ask(panel, "Has anybody looked at it?")
     line = panel.locator(".nbc-spent")
@@ -83,7 +83,7 @@ def test_the_meter_opens_what_the_context_holds_and_what_it_has_cost(
     screenshot(f"line-{theme}")
 
     meter = panel.locator(".nbc-open-context")
-    panel.locator(".nbc-meter-bar").click()
+    panel.locator(".nbc-ring").click()
     page.keyboard.press("Escape")
     expect(meter).to_be_focused()
     page.keyboard.press("Enter")

@@ -316,7 +316,7 @@ def test_hostile_texts_in_every_dialog_run_nothing_and_ask_nobody(
     expect(panel.locator(".nbc-model")).to_contain_text("the name")
     dialog = panel.get_by_role("dialog")
     for opener, rows, count in (
-        (["History"], ".nbc-row", len(PAYLOADS)),
+        (["More", "History"], ".nbc-row", len(PAYLOADS)),
         (["More", "Pins"], "li", len(PAYLOADS)),
         (["More", "Sessions"], "li", len(PAYLOADS)),
         (["Edit"], "textarea", 1),

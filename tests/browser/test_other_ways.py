@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from panel_page import OpenPanelPage, PanelPage
-from panels import ask, is_idle, panel_of
+from panels import ask, choose, is_idle, panel_of
 from playwright.sync_api import Locator, Page, expect
 
 Screenshot = Callable[[str], Path]
@@ -178,7 +178,7 @@ def test_a_message_and_a_tools_output_are_left_out_and_taken_in_again(
     message.first.get_by_role("button", name="Include").click()
     expect(message.first.locator(".nbc-mark")).to_be_hidden()
     is_idle(panel)
-    panel.get_by_role("button", name="History").click()
+    choose(panel, "History")
     expect(panel.locator(".nbc-row[data-seen='excluded']")).to_have_count(1)
     screenshot("history")
 
@@ -201,7 +201,7 @@ def test_a_summary_is_edited_written_anew_undone_and_redone_at_its_banner(
     panel.locator(".nbc-input").fill("/compact")
     panel.locator(".nbc-input").press("Enter")
     banner = panel.locator(".nbc-line[data-kind=banner]").first
-    expect(banner).to_contain_text("Compaction occurred")
+    expect(banner).to_contain_text("Earlier messages compacted")
     is_idle(panel)
     screenshot("banner")
     banner.get_by_role("button", name="Edit").click()
@@ -216,7 +216,7 @@ def test_a_summary_is_edited_written_anew_undone_and_redone_at_its_banner(
     expect(story).to_have_value(LONG * 1_000)
     story.fill("Ann waits.\n\nHer printer is **offline**.")
     dialog.get_by_role("button", name="Save").click()
-    expect(banner).to_contain_text("Compaction occurred, edited")
+    expect(banner).to_contain_text("Earlier messages compacted, edited")
     expect(panel.locator(".nbc-input")).to_be_focused()
     is_idle(panel)
     banner.get_by_role("button", name="Regenerate").click()
@@ -231,7 +231,7 @@ def test_a_summary_is_edited_written_anew_undone_and_redone_at_its_banner(
     is_idle(panel)
     screenshot("undone")
     banner.get_by_role("button", name="Redo").click()
-    expect(banner).to_contain_text("Compaction occurred")
+    expect(banner).to_contain_text("Earlier messages compacted")
     expect(banner.get_by_role("button", name="Undo")).to_be_visible()
 
 
@@ -244,14 +244,18 @@ def test_pins_are_kept_word_for_word_and_let_go(
     expect(panel.locator(".nbc-log")).to_contain_text("1 rule pinned")
     is_idle(panel)
     panel.get_by_role("button", name="More").click()
-    expect(panel.get_by_role("menuitem", name="Pins (1)")).to_be_focused()
+    first = panel.get_by_role("menuitem").first
+    expect(first).to_be_focused()
     screenshot("menu")
-    for key in ("ArrowDown", "ArrowDown", "ArrowDown", "End", "Home"):
+    for key in ("ArrowDown", "ArrowUp", "ArrowUp", "End", "Home"):
         page.keyboard.press(key)
-    expect(panel.get_by_role("menuitem", name="Pins (1)")).to_be_focused()
+    expect(first).to_be_focused()
     page.keyboard.press("Escape")
     expect(panel.get_by_role("button", name="More")).to_be_focused()
     page.keyboard.press("ArrowDown")
+    for _ in range(3):
+        page.keyboard.press("ArrowDown")
+    expect(panel.get_by_role("menuitem", name="Pins (1)")).to_be_focused()
     page.keyboard.press("Enter")
     dialog = panel.get_by_role("dialog")
     expect(dialog.locator(".nbc-pin-text")).to_have_text("Never promise  a date.")
@@ -276,8 +280,7 @@ def test_pins_are_kept_word_for_word_and_let_go(
     panel.locator(".nbc-input").press("Enter")
     expect(panel.locator(".nbc-log")).to_contain_text("2 rules")
     is_idle(panel)
-    panel.get_by_role("button", name="More").click()
-    page.keyboard.press("Enter")
+    choose(panel, "Pins (2)")
     expect(dialog.locator(".nbc-pin .nbc-chip")).to_have_text("checkpoint")
     expect(dialog).to_contain_text(HOSTILE)
     assert page.evaluate("() => window.nbchatRan") is None

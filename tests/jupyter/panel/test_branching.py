@@ -157,7 +157,10 @@ def state_of(agent: Agent, *, notifies: bool = True) -> dict[str, Any]:
 
 def test_a_banner_offers_only_changes_that_would_work():
     agent = compacted(says("More."))
-    done, none = "Compaction occurred", {"undo": None, "edit": None, "redo": None}
+    done, none = (
+        "Earlier messages compacted",
+        {"undo": None, "edit": None, "redo": None},
+    )
     assert state_of(agent)["changes"] == {**none, "undo": done, "edit": done}
     list(agent.undo_compaction())
     assert state_of(agent)["changes"] == {**none, "redo": "Compaction undone"}

@@ -141,10 +141,10 @@ def test_the_text_of_a_message_is_returned_as_typed():
     ]
     agent = Agent(ScriptedProvider(), session=Session(said))
     assert known(message_text(agent.session, 0))["text"] == f"{ODD}\u202e"
+    assert known(message_text(agent.session, 1))["text"] == "x"
     for place, reason in (
-        (1, "only messages that you wrote"),
-        (9, "only messages that you wrote"),
-        (3, "only messages that you wrote"),
+        (9, "only messages and answers"),
+        (3, "only messages and answers"),
         (2, "cannot show"),
     ):
         with pytest.raises(NbchatError, match=reason):

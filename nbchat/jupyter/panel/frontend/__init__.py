@@ -9,7 +9,10 @@ _FOLDER = Path(__file__).parent
 SCRIPT = _FOLDER / "bundle.js"
 """One ES module, because a widget's script cannot import its neighbours."""
 
-_STYLES = ("header", "buttons", "actions", "foot", "dialogs", "lists", "context")
+_STYLES = (
+    *("header", "buttons", "icons", "actions"),
+    *("foot", "dialogs", "lists", "context"),
+)
 
 
 def style() -> str:

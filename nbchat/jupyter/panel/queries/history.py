@@ -105,10 +105,10 @@ def _found_page(session: Session, query: str) -> dict[str, Any]:
 
 
 def message_text(session: Session, position: int) -> dict[str, Any]:
-    """The text of a user's message exactly as it was typed."""
+    """The text of a message or an answer exactly as it was written."""
     entries = session.transcript[position : position + 1]
-    if not any(entry.is_prompt for entry in entries):
-        raise NbchatError("only messages that you wrote can be edited")
+    if not any(entry.is_prompt or entry.is_answer for entry in entries):
+        raise NbchatError("only messages and answers can be copied")
     try:
         entries[0].content.encode()
     except UnicodeEncodeError:

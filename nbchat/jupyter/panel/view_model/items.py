@@ -18,7 +18,7 @@ from nbchat.conversation.events import (
     CompactionUndone,
     Event,
 )
-from nbchat.rendering.banners import compaction_html, notice_html
+from nbchat.rendering.banners import divider_html, notice_html
 from nbchat.rendering.entries import entry_html, waiting_html, with_invisibles_escaped
 
 Operation = dict[str, Any]
@@ -97,7 +97,7 @@ class Items:
         if isinstance(item, Entry):
             item = self._items[key] = entry_html(item)
         elif isinstance(item, Compaction):
-            item = self._items[key] = compaction_html(item)
+            item = self._items[key] = divider_html(item)
         return item
 
 
@@ -162,7 +162,7 @@ class Banners:
         if self._is_hidden(compaction):
             return self.drop_running()
         key = self.keys.get(compaction.id, self.running)
-        shown = self._items.show(compaction_html(compaction), key=key)
+        shown = self._items.show(divider_html(compaction), key=key)
         self.keys[compaction.id] = shown[0]["key"]
         self.running = None
         return shown
@@ -173,7 +173,7 @@ class Banners:
         key = self.keys.get(compaction.id)
         if key is None and self._is_quiet(compaction.trigger):
             return []
-        return self._items.show(compaction_html(compaction), key=key)
+        return self._items.show(divider_html(compaction), key=key)
 
     def _end(self, html: str) -> list[Operation]:
         key, self.running = self.running, None

@@ -55,6 +55,14 @@ from nbchat.rendering.banners import progress_text
 from nbchat.rendering.entries import summary_html
 from nbchat.rendering.markdown import displayable
 
+NOTHING_MEASURED = {
+    "tokens": 0,
+    "threshold": None,
+    "context": 0,
+    "window": None,
+    "guard": None,
+}
+
 NO_BANNERS = dict.fromkeys(("undo", "edit", "redo"))
 
 
@@ -85,13 +93,7 @@ class PanelState:
             "activity": "",
             "queue": [],
             "retry": None,
-            "meter": {
-                "tokens": 0,
-                "threshold": None,
-                "context": 0,
-                "window": None,
-                "guard": None,
-            },
+            "meter": NOTHING_MEASURED,
             "policy": "",
             "policies": list(PRESETS),
             "spent": "",
@@ -182,6 +184,7 @@ class PanelState:
         if session := self._session:
             return [*self._transcript.show_cost(session), *self._measure()]
         meter = {
+            **NOTHING_MEASURED,
             "tokens": event.input_tokens,
             "threshold": event.threshold,
             "context": event.context_tokens,

@@ -4,7 +4,6 @@ import { test } from "node:test";
 const source = new URL("../../../../nbchat/jupyter/panel/frontend/src/", import.meta.url);
 const { plural, percent } = await import(new URL("dom.js", source));
 const { wordAtCaret, matching } = await import(new URL("completion.js", source));
-const { levelOf } = await import(new URL("header.js", source));
 const { tidied } = await import(new URL("input_box.js", source));
 
 test("a count agrees with its noun", () => {
@@ -36,12 +35,13 @@ test("a message keeps its indentation and loses blank lines around it", () => {
   assert.equal(tidied("  /help \n"), "/help");
 });
 
-test("the meter warns by its share of what compacts first, not by that of the window", () => {
-  const tokenWindow = { tokens: 0, threshold: null, window: 16384, guard: 14108 };
-  assert.equal(levelOf({ ...tokenWindow, context: 11286 }), "low");
-  assert.equal(levelOf({ ...tokenWindow, context: 11287 }), "medium");
-  assert.equal(levelOf({ ...tokenWindow, context: 13403 }), "high");
-  const early = { tokens: 0, threshold: null, window: 8000, guard: 4000 };
-  assert.equal(levelOf({ ...early, context: 3200 }), "medium");
-  assert.equal(levelOf({ tokens: 4000, threshold: 5000, context: 9, window: null, guard: null }), "medium");
+test("the meter is full when the policy compacts, not when the window is full", async () => {
+  const { fullness, levelOf } = await import(new URL("header.js", source));
+  const nothing = { tokens: 0, threshold: null, context: 0, guard: null, window: null };
+  const guarded = { ...nothing, context: 1_200, guard: 1_500, window: 200_000 };
+  assert.equal(levelOf(fullness(guarded)), "medium");
+  assert.equal(levelOf(fullness({ ...guarded, context: 1_450 })), "high");
+  assert.equal(fullness({ ...guarded, tokens: 900, threshold: 1_000 }), 0.9);
+  assert.equal(fullness({ ...nothing, context: 50_000, window: 200_000 }), 0.25);
+  assert.equal(fullness({ ...nothing, context: 50_000 }), 0);
 });

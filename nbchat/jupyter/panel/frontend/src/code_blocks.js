@@ -1,14 +1,17 @@
 // Buttons of a code block: copy, insert, run
 
-import { button, tag } from "./dom.js";
+import { showCopied } from "./clipboard.js";
+import { iconButton, tag } from "./dom.js";
 
 const NOTICE_MILLISECONDS = 6000;
 
 // Except the two joiners, which belong to letters and emojis
 const INVISIBLE = /(?![\n\t\u200c\u200d])[\p{Cc}\p{Cf}\p{Cn}\p{Co}\p{Zl}\p{Zp}]/gu;
 
-export function addCodeButtons(root, notebook) {
-  for (const block of root.querySelectorAll(".nbc-md pre")) {
+// What the kernel's HTML leaves to the page: bars of code, and each block's direction
+export function finishBlocks(root, notebook) {
+  for (const block of root.querySelectorAll(".nbc-md > *")) block.dir = "auto";
+  for (const block of root.querySelectorAll(".nbc-md pre:not(.nbc-codebox > pre)")) {
     const box = tag("div", "nbc-codebox");
     block.replaceWith(box);
     box.append(codeBar(block.dataset.language ?? "", notebook), block);
@@ -20,13 +23,12 @@ function codeBar(name, notebook) {
   const language = tag("span", "nbc-language", {}, name);
   const notice = tag("span", "nbc-code-notice", { role: "status" });
   const bar = tag("div", "nbc-codebar", {}, language, notice);
-  bar.append(codeButton("copy", "Copy", "Copy the code"));
+  bar.append(codeButton("copy", "Copy code"));
   if (!notebook.model) return bar;
   const where = "the last selected cell";
   bar.append(codeButton("insert", "Insert", `Insert it as a new cell below ${where}`));
   if (notebook.speaks(name)) bar.append(codeButton("run", "Run", "Run it in a new cell …"));
-  const more = codeButton("more", "⋯", "Insert above, replace");
-  more.setAttribute("aria-label", "More actions for this code");
+  const more = codeButton("more", "More actions for this code", "Insert above, replace");
   more.setAttribute("aria-expanded", "false");
   const above = codeButton("above", "Insert above", `Insert it as a new cell above ${where}`);
   const replace = codeButton("replace", "Replace cell", `Replace ${where} with it`);
@@ -34,8 +36,10 @@ function codeBar(name, notebook) {
   return bar;
 }
 
-function codeButton(action, label, title) {
-  const made = button(`nbc-code-${action}`, label, title);
+const ICONS = { insert: "below" };
+
+function codeButton(action, label, title = label) {
+  const made = iconButton(`nbc-code-${action}`, ICONS[action] ?? action, label, title);
   made.dataset.action = action;
   return made;
 }
@@ -75,9 +79,8 @@ export class CodeActions {
     this[pressed.dataset.action]({ code: block.textContent, language, bar, pressed });
   }
 
-  async copy({ code, pressed }) {
-    pressed.textContent = (await copyText(code)) ? "Copied" : "Press Ctrl+C";
-    setTimeout(() => (pressed.textContent = "Copy"), 1500);
+  copy({ code, pressed }) {
+    showCopied(pressed, code);
   }
 
   more({ bar, pressed }) {
@@ -131,25 +134,4 @@ export class CodeActions {
 // The line break before the closing fence is part of the fence.
 function source(code) {
   return code.replace(/\n$/, "");
-}
-
-async function copyText(text) {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    return copyBySelection(text); // the clipboard API needs HTTPS, many hubs have none
-  }
-}
-
-function copyBySelection(text) {
-  const focused = document.activeElement;
-  const area = tag("textarea", "nbc-offscreen", { "aria-hidden": "true" });
-  area.value = text;
-  document.body.append(area);
-  area.select();
-  const isCopied = document.execCommand("copy");
-  area.remove();
-  focused.focus();
-  return isCopied;
 }

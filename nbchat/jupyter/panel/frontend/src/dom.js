@@ -12,6 +12,13 @@ export function button(className, label, title, type = "button") {
   return tag("button", className, { type, title }, label);
 }
 
+// A button that shows a shape of icons.css; its label is read out and in the tooltip.
+export function iconButton(className, icon, label, title = label, type = "button") {
+  const made = tag("button", `nbc-icon ${className}`, { type, title, "aria-label": label });
+  made.dataset.icon = icon;
+  return made;
+}
+
 // As everywhere in the panel Shift+Enter begins a line.
 export function submitByEnter(text) {
   text.addEventListener("keydown", (event) => {

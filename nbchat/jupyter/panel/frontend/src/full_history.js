@@ -1,6 +1,6 @@
 // All messages, to read and search
 
-import { addCodeButtons } from "./code_blocks.js";
+import { finishBlocks } from "./code_blocks.js";
 import { Dialog } from "./dialog.js";
 import { button, fromHtml, later, plural, tag } from "./dom.js";
 
@@ -63,7 +63,7 @@ export class HistoryView extends Dialog {
 function historyRow({ position, label, seen, html }, isSearch, notebook) {
   const content = fromHtml(html) ?? tag("div");
   if (isSearch && content.matches("details")) content.open = true;
-  addCodeButtons(content, notebook);
+  finishBlocks(content, notebook);
   if (position === null) return tag("div", "nbc-row nbc-row-wide", {}, content);
   const number = tag("span", "nbc-row-position", {}, `#${position}`);
   const mark = SEEN[seen] ? [tag("span", "nbc-chip", {}, SEEN[seen])] : [];

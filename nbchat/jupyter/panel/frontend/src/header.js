@@ -1,47 +1,42 @@
-// The header: which model and policy, and how full the context is
+// The header: which model answers, and how full the context is
 
-import { count, options, percent } from "./dom.js";
+import { count, percent } from "./dom.js";
 
 const WARNING_SHARE = 0.8;
 const ALARM_SHARE = 0.95;
 
-export function drawMeter({ meter, meterText, meterWindow, meterBar, meterFill }, figures, spent) {
-  const { tokens, threshold, context, window: limit } = figures;
-  const used = threshold ? tokens / threshold : 0;
-  const held = limit ? context / limit : 0;
-  const level = levelOf(figures);
-  const share = Math.min(1, Math.max(used, held));
-  meterText.textContent = threshold
-    ? `${count(tokens)} / ${count(threshold)} tokens`
-    : `${count(context)} tokens`;
-  meterWindow.textContent = limit ? `window ${percent(held)}` : "";
-  meterFill.style.width = `${100 * share}%`;
-  meter.dataset.level = level;
-  meter.classList.toggle("nbc-has-bar", Boolean(threshold || limit));
-  const text = meterLines(figures, used, held).join(" ");
-  const session = spent ? `\nThis session: ${spent}.` : "";
-  meter.title = `${text}${session}\nClick for details.`;
+// How full the context is until the next compaction; of the window where none is due.
+export function fullness({ tokens, threshold, context, guard, window }) {
+  const whole = guard ?? window;
+  return Math.max(threshold ? tokens / threshold : 0, whole ? context / whole : 0);
+}
+
+export function levelOf(share) {
+  return share >= ALARM_SHARE ? "high" : share >= WARNING_SHARE ? "medium" : "low";
+}
+
+export function drawMeter({ meter, meterText, meterBar, context }, figures, spent) {
+  const share = Math.min(1, fullness(figures));
+  const isKnown = Boolean(figures.threshold || figures.guard || figures.window);
+  meterText.textContent = isKnown ? percent(share) : `${count(figures.context)} tokens`;
+  meterBar.hidden = !isKnown;
+  meter.style.setProperty("--nbc-share", `${Math.round(100 * share)}%`);
+  meter.dataset.level = levelOf(share);
+  const text = meterLines(figures, share).join(" ");
+  meter.title = `${text}${spent ? `\nThis session: ${spent}.` : ""}\nClick for details.`;
+  context.setAttribute("aria-label", `Context: ${meterText.textContent}`);
   meterBar.setAttribute("aria-valuetext", text);
   meterBar.setAttribute("aria-valuemin", "0");
   meterBar.setAttribute("aria-valuemax", "100");
   meterBar.setAttribute("aria-valuenow", String(Math.round(100 * share)));
 }
 
-// How near the next compaction is, whichever meter will ask for it.
-export function levelOf({ tokens, threshold, context, window: limit, guard }) {
-  const size = guard ?? limit;
-  const share = Math.max(threshold ? tokens / threshold : 0, size ? context / size : 0);
-  return share >= ALARM_SHARE ? "high" : share >= WARNING_SHARE ? "medium" : "low";
-}
-
-function meterLines({ tokens, threshold, context, window: limit, guard }, used, held) {
-  const due = guard ? ` It is compacted at ${count(guard)} tokens at the latest.` : "";
-  const seen = limit
-    ? `The context has ${count(context)} of ${count(limit)} tokens (${percent(held)} of the window).${due}`
-    : `The context has ${count(context)} tokens.`;
-  if (!threshold) return [seen];
-  const of = `${count(tokens)} of ${count(threshold)} input tokens (${percent(used)})`;
-  return [`Since the last compaction: ${of}; the next compaction is due when the bar is full.`, seen];
+function meterLines({ tokens, threshold, context, guard, window }, share) {
+  const of = window ? ` of ${count(window)} tokens (${percent(context / window)} of the window)` : " tokens";
+  const seen = `The context has ${count(context)}${of}.`;
+  const due = threshold || guard ? [`${percent(share)} of the way to the next compaction.`] : [];
+  const sum = threshold ? [`${count(tokens)} of ${count(threshold)} input tokens since the last one.`] : [];
+  return [...due, ...sum, seen];
 }
 
 export function drawModel({ model: opener, dot }, state, isGone) {
@@ -56,13 +51,4 @@ export function drawModel({ model: opener, dot }, state, isGone) {
 function dotState({ phase, is_busy: isBusy, waiting = [] }) {
   if (waiting.length) return "waiting";
   return isBusy ? "busy" : (phase ?? "starting");
-}
-
-export function drawPolicies(policy, { policy: inForce = "", policies = [] }, wanted) {
-  const names = [...new Set([...policies, inForce])].filter(Boolean);
-  const known = [...policy.options].map((option) => option.value);
-  if (names.join("\n") !== known.join("\n")) policy.replaceChildren(...options(names));
-  const shown = wanted ?? inForce;
-  if (policy.value !== shown) policy.value = shown;
-  policy.hidden = !inForce;
 }

@@ -1,4 +1,4 @@
-// The menu behind the dots
+// The menu of the header
 
 export class Menu {
   constructor(panel) {
@@ -69,14 +69,21 @@ export class Menu {
 
   draw() {
     const { more, menu } = this.panel.parts;
-    const { pins = [], has_sessions: hasSessions, phase, is_busy: isBusy } = this.panel.state;
-    const [pinned, ...sessions] = menu.children;
-    const [, create] = sessions;
-    pinned.textContent = pins.length ? `Pins (${pins.length})` : "Pins";
-    sessions.forEach((item) => (item.hidden = !hasSessions));
-    create.disabled = Boolean(isBusy);
-    create.title = isBusy ? "Wait for the answer or stop it" : "";
-    more.disabled = phase !== "ready" || this.panel.isGone;
+    const { state, isGone } = this.panel;
+    const { pins = [], phase, is_busy: isBusy, policy } = state;
+    const isHidden = { sessions: !state.has_sessions, new: !state.has_sessions };
+    isHidden.settings = !state.has_settings;
+    isHidden.policy = !policy;
+    const isWaiting = { new: isBusy, compact: isBusy };
+    const notes = { pins: pins.length ? ` (${pins.length})` : "", policy: `: ${policy}` };
+    for (const item of menu.children) {
+      const { item: name, label } = item.dataset;
+      item.hidden = Boolean(isHidden[name]);
+      item.disabled = Boolean(isWaiting[name]);
+      item.title = item.disabled ? "Wait for the answer or stop it" : "";
+      item.textContent = `${label}${notes[name] ?? ""}`;
+    }
+    more.disabled = phase !== "ready" || isGone;
     if (more.disabled) this.hide();
   }
 }

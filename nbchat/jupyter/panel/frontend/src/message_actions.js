@@ -1,27 +1,35 @@
 // Buttons beside the items of the transcript: edit, pin, exclude, undo ...
 
-import { button, newToken, tag } from "./dom.js";
+import { showCopied } from "./clipboard.js";
+import { button, iconButton, newToken, tag } from "./dom.js";
 import { joined } from "./input_box.js";
+import { spokenText } from "./screen_reader.js";
 
 const LABELS = {
+  copy: ["Copy", "Copy the text"],
   edit: ["Edit", "Edit this message and continue from here"],
   regenerate: ["Regenerate", "Generate another answer"],
   pin: ["Pin", "Keep this word for word in every compaction"],
   exclude: ["Exclude", "Hide this message from the model; nothing is deleted"],
   include: ["Include", "Show this message to the model again"],
   compact: ["Compact up to here", "Compact this message and all before it"],
-  editSummary: ["Edit", "Edit the summary that the model sees"],
-  regenerateSummary: ["Regenerate", "Generate another summary"],
+};
+
+// Of a divider, where a word says more than a shape
+const WORDS = {
+  view: ["View", "What the model sees now, beside all that was said"],
   undo: ["Undo", "Undo this: the model sees what it saw before"],
   redo: ["Redo", "Redo this"],
+  editSummary: ["Edit", "Edit the summary that the model sees"],
+  regenerateSummary: ["Regenerate", "Generate another summary"],
 };
 
 const OFFERED = {
-  prompt: ["edit", "pin", "exclude", "include", "compact"],
+  prompt: ["copy", "edit", "pin", "exclude", "include", "compact"],
   attachment: ["exclude", "include"],
-  answer: ["regenerate", "exclude", "include", "compact"],
+  answer: ["copy", "regenerate", "exclude", "include", "compact"],
   output: ["exclude", "include"],
-  banner: ["editSummary", "regenerateSummary", "undo", "redo"],
+  banner: ["view", "undo", "redo", "editSummary", "regenerateSummary"],
 };
 
 export class Actions {
@@ -45,8 +53,7 @@ export class Actions {
     const box = tag("div", "nbc-actions", about, mark);
     const row = { key, position, kind, box, mark, item, buttons: {} };
     for (const name of OFFERED[kind]) {
-      row.buttons[name] = button("nbc-action", ...LABELS[name]);
-      row.buttons[name].dataset.action = name;
+      row.buttons[name] = actionButton(name);
       box.append(row.buttons[name]);
     }
     box.dataset.key = key;
@@ -92,6 +99,8 @@ export class Actions {
     const isExcluded = excluded.has(position);
     const isSeen = position >= compacted;
     const shown = {
+      copy: true,
+      view: changes.edit === key,
       edit: branches,
       regenerate: branches && key === newest,
       pin: true,
@@ -105,7 +114,7 @@ export class Actions {
     };
     for (const [name, each] of Object.entries(buttons)) {
       each.hidden = !shown[name];
-      each.disabled = isBlocked;
+      each.disabled = isBlocked && name !== "copy" && name !== "view";
     }
     mark.hidden = !isExcluded;
     item.toggleAttribute("data-excluded", isExcluded);
@@ -122,9 +131,11 @@ export class Actions {
     if (row) this.act(pressed.dataset.action, row, pressed);
   }
 
-  act(name, { position }, opener) {
+  act(name, { position, item }, opener) {
     const { panel } = this;
     const steps = {
+      copy: () => this.copy(position, item, opener),
+      view: () => panel.historyView.open(opener),
       edit: () => this.askText(position, (text) => panel.editing.begin(position, text)),
       regenerate: () => panel.command("/again"),
       pin: () => this.askText(position, (text) => panel.command(`/pin ${text}`)),
@@ -139,6 +150,12 @@ export class Actions {
     steps[name]();
   }
 
+  // As Markdown; without a kernel as it is shown.
+  copy(position, item, opener) {
+    if (this.panel.isGone) showCopied(opener, spokenText(item));
+    else this.askText(position, (text) => showCopied(opener, text));
+  }
+
   // The text as it was typed: invisible characters are not shown in the item.
   askText(position, then) {
     this.token = newToken();
@@ -151,6 +168,14 @@ export class Actions {
     this.token = null;
     if (message.type === "message_text") this.then(message.text);
   }
+}
+
+function actionButton(name) {
+  const made = WORDS[name]
+    ? button("nbc-action", ...WORDS[name])
+    : iconButton("nbc-action", name, ...LABELS[name]);
+  made.dataset.action = name;
+  return made;
 }
 
 function kindOf(item, position) {

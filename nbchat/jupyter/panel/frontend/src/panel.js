@@ -4,14 +4,14 @@
 
 import { Decisions, waitingText } from "./approvals.js";
 import { Attached, PreviewDialog } from "./attachments.js";
-import { CodeActions, addCodeButtons } from "./code_blocks.js";
+import { CodeActions } from "./code_blocks.js";
 import { CompactDialog } from "./compact_dialog.js";
 import { Completer } from "./completion.js";
 import { ContextDialog } from "./context_usage.js";
 import { Dialog, isReachable } from "./dialog.js";
-import { fromHtml, newToken, plural, tag } from "./dom.js";
+import { newToken, tag } from "./dom.js";
 import { HistoryView } from "./full_history.js";
-import { drawMeter, drawModel, drawPolicies } from "./header.js";
+import { drawMeter, drawModel } from "./header.js";
 import { Box } from "./input_box.js";
 import { KernelLink } from "./kernel_connection.js";
 import { SILENT, frame, goneText } from "./layout.js";
@@ -20,6 +20,7 @@ import { Actions, Editing } from "./message_actions.js";
 import { ModelDialog } from "./models.js";
 import { NotebookCells } from "./notebook.js";
 import { PinsDialog } from "./pins.js";
+import { PolicyDialog } from "./policy.js";
 import { RunDialog } from "./run_dialog.js";
 import { Announcer } from "./screen_reader.js";
 import { ServerRoute } from "./server_route.js";
@@ -51,11 +52,11 @@ class Panel {
     this.server = new ServerRoute(this.link);
     this.announcer = new Announcer(this);
     this.compaction = { focus: "", keep: null }; // the one requested last
-    this.wantedPolicy = null; // chosen, not active yet
     this.notebook = new NotebookCells(this);
     this.compactDialog = new CompactDialog(this);
     this.historyView = new HistoryView(this);
     this.settingsDialog = new SettingsDialog(this);
+    this.policyDialog = new PolicyDialog(this);
     this.summaryDialog = new SummaryDialog(this);
     this.regenerateDialog = new RegenerateDialog(this);
     this.pinsDialog = new PinsDialog(this);
@@ -183,7 +184,6 @@ class Panel {
 
   // The turn is over
   rest() {
-    this.wantedPolicy = null;
     this.dialogs.forEach((dialog) => dialog.refresh());
   }
 
@@ -208,7 +208,6 @@ class Panel {
 
   draw() {
     this.drawHeader();
-    this.drawSummary();
     this.drawStatus();
     this.drawQueue();
     this.drawButtons();
@@ -237,19 +236,7 @@ class Panel {
   drawHeader() {
     const { meter, spent } = this.state;
     drawModel(this.parts, this.state, this.isGone);
-    drawPolicies(this.parts.policy, this.state, this.wantedPolicy);
     if (meter) drawMeter(this.parts, meter, spent);
-  }
-
-  drawSummary() {
-    const { summarized, badge, summaryText } = this.parts;
-    const { summary } = this.state;
-    summarized.hidden = !summary;
-    if (!summary || summary.html === this.shownSummary) return;
-    this.shownSummary = summary.html;
-    badge.textContent = `${plural(summary.messages, "message")} compacted`;
-    summaryText.replaceChildren(fromHtml(summary.html));
-    addCodeButtons(summaryText, this.notebook);
   }
 
   drawStatus() {
@@ -285,7 +272,7 @@ class Panel {
   }
 
   drawButtons() {
-    const { input, send, stop, compact, history, gear, policy, context } = this.parts;
+    const { input, send, stop, context, attach, mention } = this.parts;
     const isBusy = this.state.is_busy;
     const isReady = this.state.phase === "ready" && !this.isGone;
     const hasText = input.value.trim() !== "";
@@ -294,24 +281,20 @@ class Panel {
     send.hidden = isBusy && !hasText;
     const mustWait = isBusy && this.editing.isOn;
     send.disabled = !hasText || this.isGone || mustWait;
-    send.textContent = isBusy && !mustWait ? "Queue" : "Send";
-    compact.disabled = isBusy || !isReady;
-    history.disabled = gear.disabled = policy.disabled = context.disabled = !isReady;
-    gear.hidden = !this.state.has_settings;
-    input.disabled = this.isGone;
+    send.setAttribute("aria-label", isBusy && !mustWait ? "Queue" : "Send");
+    context.disabled = !isReady;
+    input.disabled = attach.disabled = mention.disabled = this.isGone;
   }
 
   // The user
 
   listenToUser() {
-    const { root, stop, scroller, jump, policy } = this.parts;
+    const { root, stop, scroller, jump, model } = this.parts;
     for (const name of ["keydown", "keypress", "keyup"]) {
       root.addEventListener(name, (event) => event.stopPropagation());
     }
     stop.addEventListener("click", () => this.stop());
-    policy.addEventListener("change", () => this.choosePolicy(policy.value));
-    this.openBy({ compact: this.compactDialog, gear: this.settingsDialog });
-    this.openBy({ history: this.historyView, model: this.modelDialog });
+    model.addEventListener("click", () => this.modelDialog.open(model));
     this.parts.meter.addEventListener("click", () => this.context.openFromMeter());
     scroller.addEventListener("scroll", () => this.transcript.onScroll());
     jump.addEventListener("click", () => this.jump());
@@ -320,12 +303,6 @@ class Panel {
     resized.observe(scroller);
     resized.observe(this.parts.content);
     this.undo.push(() => resized.disconnect());
-  }
-
-  openBy(dialogs) {
-    for (const [part, dialog] of Object.entries(dialogs)) {
-      this.parts[part].addEventListener("click", () => dialog.open(this.parts[part]));
-    }
   }
 
   jump() {
@@ -348,17 +325,16 @@ class Panel {
 
   choose(name) {
     const { more } = this.parts;
-    const steps = {
-      pins: () => this.pinsDialog.open(more),
-      sessions: () => this.sessionsDialog.open(more),
-      new: () => this.command("/new"),
+    const dialogs = {
+      pins: this.pinsDialog,
+      sessions: this.sessionsDialog,
+      history: this.historyView,
+      compact: this.compactDialog,
+      policy: this.policyDialog,
+      settings: this.settingsDialog,
     };
-    steps[name]();
-  }
-
-  choosePolicy(name) {
-    this.wantedPolicy = name;
-    this.say(`/policy ${name}`);
+    if (name === "new") this.command("/new");
+    else dialogs[name].open(more);
   }
 
   // The buttons that lead here are disabled or removed a moment later: keep the focus.

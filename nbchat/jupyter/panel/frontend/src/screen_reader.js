@@ -40,7 +40,7 @@ export class Announcer {
 }
 
 function spoken(item) {
-  if (item.matches(".nbc-assistant")) return `Assistant: ${answerText(item)}`;
+  if (item.matches(".nbc-assistant")) return `Assistant: ${spokenText(item)}`;
   if (item.matches(".nbc-banner[data-state='running']")) return "";
   if (item.matches(".nbc-banner")) {
     const parts = item.querySelectorAll(".nbc-banner-title, .nbc-banner-figures");
@@ -49,9 +49,9 @@ function spoken(item) {
   return item.matches(".nbc-note, .nbc-notice, .nbc-error") ? item.textContent : "";
 }
 
-function answerText(item) {
+export function spokenText(item) {
   const copy = item.cloneNode(true);
   copy.querySelectorAll("button, .nbc-language").forEach((part) => part.remove());
-  const blocks = copy.querySelectorAll(".nbc-md > *, .nbc-cut");
+  const blocks = copy.querySelectorAll(".nbc-md > *, .nbc-cut, .nbc-text");
   return [...blocks].map((block) => block.textContent.trim()).join("\n");
 }

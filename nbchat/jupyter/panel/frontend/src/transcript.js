@@ -1,12 +1,12 @@
 // The items of the transcript as elements by key, and the text that streams in below
 
 import { addDecision } from "./approvals.js";
-import { addCodeButtons } from "./code_blocks.js";
+import { finishBlocks } from "./code_blocks.js";
 import { addRetryButton } from "./compact_dialog.js";
 import { fromHtml, newToken, tag } from "./dom.js";
 import { RETRY_MILLISECONDS } from "./kernel_connection.js";
-import { streamOf } from "./layout.js";
 import { addAgainButton, addBackButton } from "./message_actions.js";
+import { streamOf } from "./stream.js";
 
 const NEAR_BOTTOM_PIXELS = 40;
 const NEAR_TOP_PIXELS = 800; // where earlier messages are requested
@@ -81,7 +81,7 @@ export class Transcript {
     if (streamed === "thinking") fresh.querySelector(".nbc-text").prepend(this.textOf(streamed));
     else if (streamed) text.prepend(...this.blocksOf(streamed));
     text?.classList.toggle("nbc-long", text.childElementCount > MANY_BLOCKS);
-    addCodeButtons(fresh, this.panel.notebook);
+    finishBlocks(fresh, this.panel.notebook);
     addRetryButton(fresh);
     addBackButton(fresh);
     addAgainButton(fresh);
@@ -153,15 +153,19 @@ export class Transcript {
     const stream = this.stream(kind);
     stream.isCut ||= this.panel.isFrozen;
     if (stream.isCut) stream.hiddenText += text;
-    else stream.text.appendData(text);
+    else stream.open.append(text);
   }
 
   addBlock({ kind, html, text }) {
     const stream = this.stream(kind);
     stream.isCut ||= this.panel.isFrozen;
-    (stream.isCut ? stream.hidden : stream.blocks).insertAdjacentHTML("beforeend", html);
+    const target = stream.isCut ? stream.hidden : stream.blocks;
+    target.insertAdjacentHTML("beforeend", html);
     if (stream.isCut) stream.hiddenText = text;
-    else stream.text.data = text;
+    else {
+      finishBlocks(target, this.panel.notebook);
+      stream.open.data = text;
+    }
   }
 
   blocksOf(kind) {
@@ -170,13 +174,13 @@ export class Transcript {
   }
 
   textOf(kind) {
-    const { text, hiddenText } = this.stream(kind);
-    return text.data + hiddenText;
+    const { open, hiddenText } = this.stream(kind);
+    return open.data + hiddenText;
   }
 
   stream(kind) {
     if (!this.live.has(kind)) {
-      const stream = streamOf(kind);
+      const stream = streamOf(kind, this.panel.notebook);
       this.live.set(kind, stream);
       if (!this.panel.isFrozen) this.panel.parts.live.append(stream.root);
     }

@@ -1,0 +1,41 @@
+// The dialog to choose when and how the conversation is compacted
+
+import { Dialog } from "./dialog.js";
+import { button, tag } from "./dom.js";
+
+export class PolicyDialog extends Dialog {
+  constructor(panel) {
+    super(panel, { title: "Compaction policy", className: "nbc-policies" });
+    this.list = tag("ul", "nbc-model-list", { "aria-label": "Policies" });
+    this.content.append(this.list);
+    this.list.addEventListener("click", (event) => {
+      const chosen = event.target.closest("button");
+      if (chosen) this.choose(chosen.dataset.name);
+    });
+  }
+
+  draw() {
+    if (!this.isOpen) return;
+    const { policies = [], policy, is_busy: isBusy } = this.panel.state;
+    const names = [...new Set([...policies, policy])].filter(Boolean);
+    const rows = names.map((name) => policyRow(name, policy));
+    this.keepFocus(() => {
+      if (names.join() !== this.drawn?.join() || policy !== this.shown) this.list.replaceChildren(...rows);
+      this.list.querySelectorAll("button").forEach((each) => (each.disabled = isBusy || this.panel.isGone));
+    });
+    this.drawn = names;
+    this.shown = policy;
+  }
+
+  choose(name) {
+    this.close();
+    this.panel.command(`/policy ${name}`);
+  }
+}
+
+function policyRow(name, current) {
+  const chosen = button("nbc-model-name", name, `Use the policy ${name}`);
+  chosen.dataset.name = name;
+  if (name === current) chosen.setAttribute("aria-current", "true");
+  return tag("li", "", {}, chosen);
+}

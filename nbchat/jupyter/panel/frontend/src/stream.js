@@ -1,0 +1,84 @@
+// Text that streams in: its finished blocks, and the open one as it grows
+
+import { finishBlocks } from "./code_blocks.js";
+import { tag } from "./dom.js";
+import { parse } from "./live_markdown.js";
+
+const LONGEST_DRAWN = 20_000; // characters of an open block that are drawn as Markdown
+
+export function streamOf(kind, notebook) {
+  const isThinking = kind === "thinking";
+  const blocks = tag("div", "nbc-md");
+  const open = isThinking ? new OpenText() : new OpenBlock(notebook);
+  const root = isThinking
+    ? tag("details", "nbc-entry nbc-thinking", { open: "" }, tag("summary", "", {}, "Thinking"))
+    : tag("article", "nbc-entry nbc-assistant", { "aria-label": "Assistant", dir: "auto" });
+  root.append(blocks, open.root);
+  return { root, blocks, open, hidden: tag("div"), hiddenText: "", isCut: false };
+}
+
+class OpenText {
+  constructor() {
+    this.node = document.createTextNode("");
+    this.root = tag("div", "nbc-text", {}, this.node);
+  }
+
+  get data() {
+    return this.node.data;
+  }
+
+  set data(text) {
+    this.node.data = text;
+  }
+
+  append(text) {
+    this.node.appendData(text);
+  }
+}
+
+class OpenBlock {
+  constructor(notebook) {
+    this.notebook = notebook;
+    this.root = tag("div", "nbc-md nbc-open");
+    this.text = "";
+    this.growing = null; // the text node of a code block that has not ended
+  }
+
+  get data() {
+    return this.text;
+  }
+
+  set data(text) {
+    this.text = text;
+    this.draw();
+  }
+
+  append(text) {
+    this.text += text;
+    if (this.growing && !/[`~]/.test(text)) this.growing.appendData(text);
+    else if (this.text.length > LONGEST_DRAWN && !this.growing) this.root.append(text);
+    else this.draw();
+  }
+
+  draw() {
+    const drawn = parse(this.text).map(elementOf);
+    this.root.replaceChildren(...drawn);
+    finishBlocks(this.root, this.notebook);
+    const last = drawn.at(-1);
+    const end = last?.localName === "pre" ? last.firstChild.lastChild : null;
+    this.growing = end instanceof Text && end.data ? end : null;
+  }
+}
+
+function elementOf(node) {
+  if (typeof node === "string") return node;
+  const [name, ...inside] = node;
+  if (name !== "pre") {
+    const [plain, side] = name.split(":");
+    return tag(plain, "", side ? { style: `text-align: ${side}` } : {}, ...inside.map(elementOf));
+  }
+  const [language, code] = inside;
+  const block = tag("pre", "nbc-code", {}, tag("code", "", {}, document.createTextNode(code)));
+  if (language) block.dataset.language = language.toLowerCase();
+  return block;
+}
