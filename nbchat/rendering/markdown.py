@@ -6,8 +6,9 @@ become MathML.
 """
 
 import re
+import time
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from html import escape
 from itertools import groupby
 from operator import itemgetter
@@ -20,15 +21,30 @@ from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from pygments.lexer import Lexer
-from pygments.lexers import get_lexer_by_name
+from pygments.lexers import find_lexer_class_by_name
 from pygments.token import STANDARD_TYPES
 from pygments.util import ClassNotFound
 
 from nbchat.rendering import math
 from nbchat.rendering.math import formulas_plugin
 
-HIGHLIGHT_LIMIT = 50_000
-"""Characters of the longest code block that is coloured, about 50 ms of work."""
+HIGHLIGHT_LIMIT = 10_000
+"""Characters of the longest code block that is coloured."""
+
+HIGHLIGHT_SECONDS = 0.05
+"""Longest time to colour a block; one that takes longer stays plain."""
+
+LEXERS = frozenset(
+    "awk bash bat c clojure cmake cpp csharp css dart diff docker elixir erlang fortran"
+    " go graphql groovy haskell html http java javascript jinja js json jsonnet jsx"
+    " julia kotlin lua make markdown md mysql nginx objective-c octave perl php"
+    " postgresql powershell protobuf python python2 ruby rust scss splus sql sqlite3"
+    " swift terraform tex toml tsx typescript vim xml yaml zig".split()
+)
+"""Pygments' lexers that colour any 10,000 characters quickly; others are not used.
+
+Some need seconds in one regular expression, in which no other thread of the kernel runs.
+Shell sessions, ini files and MATLAB are among these."""
 
 LINK_SCHEMES = ("http://", "https://", "mailto:")
 
@@ -84,6 +100,11 @@ def markdown_html(text: str) -> str:
     return _cleaned(_parser().render(displayable(text)))
 
 
+def code_html(code: str, language: str) -> str:
+    """Render code as a coloured block that is safe to insert."""
+    return _cleaned(_highlighted(displayable(code), language, ""))
+
+
 def stylesheet() -> str:
     """CSS for conversations, in the panel and in exported pages."""
     folder = Path(__file__).parent / "css"
@@ -128,18 +149,24 @@ def _parser() -> MarkdownIt:
 
 def _highlighted(code: str, language: str, _attributes: str) -> str:
     """Render a fenced block; markdown-it inserts text that starts with `<pre` as is."""
-    lexer = _lexer(language) if len(code) <= HIGHLIGHT_LIMIT else None
-    inside = _coloured(code, lexer) if lexer else escape(code)
+    lexer = _lexer(language.lower()) if len(code) <= HIGHLIGHT_LIMIT else None
+    inside = (_coloured(code, lexer) if lexer else "") or escape(code)
     name = escape(language.lower())
     return f'<pre class="nbc-code" data-language="{name}"><code>{inside}</code></pre>'
 
 
 def _coloured(code: str, lexer: Lexer) -> str:
-    """Wrap only coloured tokens in spans: a span for each doubles the size of code."""
-    classes = (
-        (STANDARD_TYPES.get(kind), text) for kind, text in lexer.get_tokens(code)
-    )
-    named = ((name if name in _COLOURED else "", text) for name, text in classes)
+    """Wrap only coloured tokens in spans: a span for each doubles the size of code.
+
+    Empty where it takes too long.
+    """
+    named = []
+    deadline = time.monotonic() + HIGHLIGHT_SECONDS
+    for kind, text in lexer.get_tokens(code):
+        if time.monotonic() > deadline:
+            return ""
+        name = STANDARD_TYPES.get(kind)
+        named.append((name if name in _COLOURED else "", text))
     runs = groupby(named, key=itemgetter(0))
     joined = ((name, escape("".join(text for _, text in run))) for name, run in runs)
     return "".join(
@@ -147,11 +174,13 @@ def _coloured(code: str, lexer: Lexer) -> str:
     )
 
 
+@lru_cache(maxsize=64)
 def _lexer(language: str) -> Lexer | None:
     try:
-        return get_lexer_by_name(language, stripnl=False)
+        found = find_lexer_class_by_name(language)
     except ClassNotFound:
         return None
+    return found(stripnl=False) if LEXERS & {*found.aliases} else None
 
 
 def _image_as_link(
