@@ -6,17 +6,17 @@ Text of users, models, tools and files is untrusted. A model's text is Markdown,
 
 import json
 import re
-import unicodedata
 from html import escape
 from typing import Any
 
 from nbchat.conversation.entries import Entry
+from nbchat.rendering.arguments import arguments_html, with_invisibles_escaped
 from nbchat.rendering.markdown import displayable, markdown_html
 
 OUTPUT_LIMIT = 20_000
 """Characters shown of one tool call or result; the transcript holds all of them."""
 
-HINT_LIMIT = 90
+HINT_LIMIT = 200
 """Characters of a call's arguments shown on its collapsed card."""
 
 MARKDOWN_START = '<div class="nbc-md">'
@@ -26,10 +26,6 @@ TEXT_START = '<div class="nbc-text">'
 """The opening tag around plain text."""
 
 _SUMMARY_TAG = re.compile(r"</?(?:summary|facts)>\n?")
-
-_UNPRINTABLE = re.compile(r"[^\n\t\x20-\x7e]")
-
-_INVISIBLE_CATEGORIES = {"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"}
 
 
 def entry_html(entry: Entry) -> str:
@@ -79,13 +75,11 @@ def waiting_html(call: Entry, ticket: str) -> str:
     decides by what is shown.
     """
     name = escaped(with_invisibles_escaped(call.tool_name))
-    arguments = escaped(with_invisibles_escaped(_arguments(call)))
     return (
         f'<details class="nbc-entry nbc-tool" data-call="{escaped(call.tool_id)}"'
         f' data-state="waiting" data-ticket="{escaped(ticket)}"><summary>'
         f'<span class="nbc-tool-name">{name}</span><span class="nbc-tool-hint"></span>'
-        f'</summary><div class="nbc-label">Arguments</div>'
-        f'<pre class="nbc-output">{arguments}</pre></details>'
+        f'</summary><div class="nbc-arguments">{arguments_html(call)}</div></details>'
     )
 
 
@@ -118,14 +112,6 @@ def part_html(label: str, text: str) -> str:
 def escaped(text: str) -> str:
     """Escape text for HTML; lone surrogates become U+FFFD."""
     return escape(displayable(text))
-
-
-def with_invisibles_escaped(text: str) -> str:
-    r"""Replace invisible and direction-changing characters with `\u202e` and the like.
-
-    Line breaks and tabs stay; JSON keeps its meaning.
-    """
-    return _UNPRINTABLE.sub(lambda found: _visible(found[0]), text)
 
 
 def _article(kind: str, label: str, inside: str) -> str:
@@ -174,28 +160,30 @@ def _thinking_html(entry: Entry) -> str:
 
 
 def _call_html(call: Entry) -> str:
+    shown = arguments_html(call)
+    if len(call.tool_args) > OUTPUT_LIMIT:
+        shown = part_html("Arguments", call.tool_args)
     return (
         f'<details class="nbc-entry nbc-tool" data-call="{escaped(call.tool_id)}">'
         f'<summary><span class="nbc-tool-name">{escaped(call.tool_name)}</span>'
         f'<span class="nbc-tool-hint">{escaped(_hint(call.arguments))}</span></summary>'
-        f"{part_html('Arguments', _arguments(call))}</details>"
+        f'<div class="nbc-arguments">{shown}</div></details>'
     )
-
-
-def _arguments(call: Entry) -> str:
-    """Indented JSON, or the model's own text where that is not a JSON object."""
-    arguments = call.arguments
-    if not arguments:
-        return call.tool_args
-    return json.dumps(arguments, indent=2, ensure_ascii=False)
 
 
 def _result_html(result: Entry) -> str:
     state = "denied" if result.is_denied else "failed" if result.is_error else "done"
     return (
         f'<div class="nbc-tool-result" data-call="{escaped(result.tool_id)}"'
-        f' data-state="{state}">{part_html("Result", result.content)}</div>'
+        f' data-state="{state}" data-size="{_size(result.content)}">'
+        f"{part_html('Result', result.content)}</div>"
     )
+
+
+def _size(text: str) -> str:
+    """How much a tool returned, in words."""
+    lines = len(text.splitlines())
+    return f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
 
 
 def _hint(arguments: dict[str, Any]) -> str:
@@ -204,10 +192,3 @@ def _hint(arguments: dict[str, Any]) -> str:
         for name, value in arguments.items()
     )
     return hint if len(hint) <= HINT_LIMIT else f"{hint[:HINT_LIMIT]}…"
-
-
-def _visible(character: str) -> str:
-    if unicodedata.category(character) not in _INVISIBLE_CATEGORIES:
-        return character
-    units = character.encode("utf-16-be", "surrogatepass").hex()
-    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))

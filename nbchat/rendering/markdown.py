@@ -34,17 +34,20 @@ HIGHLIGHT_LIMIT = 10_000
 HIGHLIGHT_SECONDS = 0.05
 """Longest time to colour a block; one that takes longer stays plain."""
 
-LEXERS = frozenset(
-    "awk bash bat c clojure cmake cpp csharp css dart diff docker elixir erlang fortran"
-    " go graphql groovy haskell html http java javascript jinja js json jsonnet jsx"
-    " julia kotlin lua make markdown md mysql nginx objective-c octave perl php"
-    " postgresql powershell protobuf python python2 ruby rust scss splus sql sqlite3"
-    " swift terraform tex toml tsx typescript vim xml yaml zig".split()
-)
+LEXERS = {
+    *("awk", "bash", "bat", "c", "clojure", "cmake", "cpp", "csharp", "css", "dart"),
+    *("diff", "docker", "elixir", "erlang", "fortran", "go", "graphql", "groovy"),
+    *("haskell", "html", "http", "java", "javascript", "jinja", "js", "json"),
+    *("jsonnet", "jsx", "julia", "kotlin", "lua", "make", "markdown", "md", "mysql"),
+    *("nginx", "objective-c", "octave", "perl", "php", "postgresql", "powershell"),
+    *("protobuf", "python", "python2", "ruby", "rust", "scss", "splus", "sql"),
+    *("sqlite3", "swift", "terraform", "tex", "toml", "tsx", "typescript", "vim"),
+    *("xml", "yaml", "zig"),
+}
 """Pygments' lexers that colour any 10,000 characters quickly; others are not used.
 
-Some need seconds in one regular expression, in which no other thread of the kernel runs.
-Shell sessions, ini files and MATLAB are among these."""
+Some need seconds in one regular expression, and no other thread of the kernel runs
+meanwhile. Shell sessions, ini files and MATLAB are among these."""
 
 LINK_SCHEMES = ("http://", "https://", "mailto:")
 

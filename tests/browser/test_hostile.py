@@ -31,6 +31,8 @@ OWN_ATTRIBUTES = {
     *("aria-valuetext", "data-level", "data-lm-suppress-shortcuts", "data-theme"),
     *("disabled", "hidden", "open", "placeholder", "role", "rows", "tabindex"),
     *("aria-haspopup", "data-action", "data-item", "data-key", "data-kind"),
+    *("data-divider", "data-icon", "data-label", "data-size", "dir"),
+    *("data-seen-to", "data-retry"),
     *("data-excluded", "data-mark", "data-number", "data-seen", "inert"),
     *("data-part", "data-session", "data-step", "scope", "spellcheck"),
     *("aria-autocomplete", "aria-modal", "data-first", "min", "step", "title", "type"),

@@ -4,9 +4,12 @@ import json
 import re
 from dataclasses import replace
 from html import unescape
+from itertools import repeat
 
 import pytest
 from hostile import notices
+from pygments.lexers import PythonLexer, TextLexer
+from pygments.token import Token
 
 from nbchat.conversation.entries import FAILED, INCOMPLETE, Compaction, Entry, Usage
 from nbchat.conversation.events import (
@@ -22,8 +25,14 @@ from nbchat.rendering.banners import (
     notice_html,
     notice_text,
 )
-from nbchat.rendering.entries import OUTPUT_LIMIT, entry_html
-from nbchat.rendering.markdown import _host, displayable, markdown_html, pygments_css
+from nbchat.rendering.entries import OUTPUT_LIMIT, entry_html, waiting_html
+from nbchat.rendering.markdown import (
+    _coloured,
+    _host,
+    displayable,
+    markdown_html,
+    pygments_css,
+)
 
 
 def test_markdown_has_tables_lists_and_strikethrough() -> None:
@@ -82,7 +91,50 @@ def test_a_call_is_a_card_with_a_hint_and_all_arguments() -> None:
     html = entry_html(call)
     assert 'data-call="c1"' in html
     assert "query=&quot;x&quot;, limit=5" in html
-    assert "  &quot;limit&quot;: 5\n}" in html
+    assert '<span class="nbc-label">limit</span><code>5</code>' in html
+
+
+def test_a_waiting_call_shows_each_text_as_one_reads_it() -> None:
+    code = "import os\n\nos.remove('a')\n"
+    plan = {"steps": [{"run": "one\ntwo"}]}
+    arguments = {"code": code, "q": "SELECT 1 FROM t\nWHERE x", "n": 5, "plan": plan}
+    call = Entry("assistant", "", "c", "run_code", json.dumps(arguments))
+    html = waiting_html(call, "t")
+    assert "code · python · 3 lines" in html
+    assert 'data-language="python"' in html
+    assert 'data-language="sql"' in html
+    text = unescape(re.sub(r"<[^>]+>", "", html))
+    assert code in text
+    assert "plan.steps[0].run · 2 lines" in text
+    assert "one\ntwo" in text
+
+
+@pytest.mark.parametrize(
+    "hidden", ["\r", "\ufeff", "\u3164", "\u2800", "\u00a0", "\u202e"]
+)
+def test_what_draws_nothing_is_marked_in_a_waiting_call(hidden: str) -> None:
+    arguments = json.dumps(
+        {"code": f"{hidden}a = 1 # x{hidden}\nb = 2", "note": hidden}
+    )
+    html = waiting_html(Entry("assistant", "", "c", "t", arguments), "t")
+    assert html.count(f'data-mark="U+{ord(hidden):04X}"') == 3
+    assert hidden not in html
+
+
+@pytest.mark.parametrize("language", ["c-objdump", "console", "matlab", "ini"])
+def test_code_in_a_language_that_is_slow_to_colour_stays_plain(language: str) -> None:
+    html = markdown_html(f"```{language}\n{'0' * 9_000}\n```")
+    assert "<span" not in html
+    assert f'data-language="{language}"' in html
+
+
+def test_code_that_takes_too_long_to_colour_stays_plain() -> None:
+    class Endless(TextLexer):
+        def get_tokens(self, text: str, **_options: bool):
+            return repeat((Token.Text, text))
+
+    assert _coloured("x = 1", PythonLexer())
+    assert _coloured("x = 1", Endless()) == ""
 
 
 def test_long_arguments_are_cut_in_the_hint_and_invalid_ones_are_shown() -> None:

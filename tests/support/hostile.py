@@ -25,7 +25,12 @@ from nbchat.conversation.events import (
 from nbchat.conversation.search import find
 from nbchat.conversation.session import Session
 from nbchat.jupyter.cell_output import Banner, Conversation
-from nbchat.rendering.banners import CELL_STYLE, compaction_html, notice_html
+from nbchat.rendering.banners import (
+    CELL_STYLE,
+    compaction_html,
+    divider_html,
+    notice_html,
+)
 from nbchat.rendering.conversation import STYLE
 from nbchat.rendering.entries import (
     entry_html,
@@ -78,6 +83,7 @@ PLACES: dict[str, Callable[[str], str]] = {
         Compaction("c", 0, 1, f"<summary>\nx\n</summary>\n<facts>\n{text}\n</facts>")
     ),
     "a banner": lambda text: compaction_html(banner(text)),
+    "the panel's line of a compaction": lambda text: divider_html(banner(text)),
     "a conversation in a cell": lambda text: Conversation(
         Session([Entry("user", text), Entry("assistant", text)])
     )._repr_html_(),
@@ -135,6 +141,9 @@ ATTRIBUTES = {
     "aria-label": ".*",
     "class": r"nbc-cell mathjax_ignore|(nbc-(?!send|stop|input|copy|code(box|bar))[a-z-]+ ?)+|[a-z]{1,3}\d?",
     "data-call": ".*",
+    "data-divider": "",
+    "data-mark": r"U\+[0-9A-F]{4,6}",
+    "data-size": r"[\d,]+ (lines|characters)",
     "data-language": WORD,
     "data-session": ".*",
     "data-state": "[a-z]+",
@@ -144,6 +153,7 @@ ATTRIBUTES = {
     "start": r"\d{1,9}",
     "style": "text-align:(left|center|right)",
     "target": "_blank",
+    "title": ".*",
     **dict.fromkeys(("accent", "accentunder", "displaystyle", "fence"), "true|false"),
     **dict.fromkeys(("movablelimits", "stretchy"), "true|false"),
     **dict.fromkeys(("columnalign", "display", "form", "scriptlevel"), WORD),

@@ -17,7 +17,8 @@ from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import EntryAdded
 from nbchat.errors import NbchatError
 from nbchat.jupyter.panel.view_model.panel_state import PanelState
-from nbchat.rendering.entries import waiting_html, with_invisibles_escaped
+from nbchat.rendering.arguments import with_invisibles_escaped
+from nbchat.rendering.entries import waiting_html
 from nbchat.testing import Line, ScriptedProvider, ScriptedReply, calls, says
 
 STOPPED = "error: stopped before it ran"
@@ -296,7 +297,9 @@ def test_a_pending_call_is_shown_whole_with_invisible_characters() -> None:
     note = "x" * 50_000 + "\u202eEND\u200b"
     call = Entry("assistant", "", "", "re\u2066fund", json.dumps({"note": note}))
     html = waiting_html(call, "0" * 16)
-    assert "x" * 50_000 + "\\u202eEND\\u200b" in html
+    marks = ('<span class="nbc-invisible" data-mark="U+202E"></span>END', "U+200B")
+    assert "x" * 50_000 + marks[0] in html
+    assert marks[1] in html
     assert "re\\u2066fund" in html
     assert "\u202e" not in html
     assert "not JSON at all" in waiting_html(
@@ -310,6 +313,7 @@ def test_a_pending_call_is_shown_whole_with_invisible_characters() -> None:
         ("plain text\n\twith é, 漢字 and 🙂", "plain text\n\twith é, 漢字 and 🙂"),
         ("a\u202eb\u2069", "a\\u202eb\\u2069"),
         ("\x1b[31m\r\x00", "\\u001b[31m\\u000d\\u0000"),
+        ("a\u00a0b\u2800\ufe0f\u3164", "a\\u00a0b\\u2800\\ufe0f\\u3164"),
         ("\U000e0041", "\\udb40\\udc41"),
         ("\ud800", "\\ud800"),
     ],

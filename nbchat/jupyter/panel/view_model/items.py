@@ -18,8 +18,9 @@ from nbchat.conversation.events import (
     CompactionUndone,
     Event,
 )
+from nbchat.rendering.arguments import with_invisibles_escaped
 from nbchat.rendering.banners import divider_html, notice_html
-from nbchat.rendering.entries import entry_html, waiting_html, with_invisibles_escaped
+from nbchat.rendering.entries import entry_html, waiting_html
 
 Operation = dict[str, Any]
 """What a view does to come up to date; `protocol.json` describes each."""

@@ -15,8 +15,23 @@ export function addDecision(card) {
       button("nbc-primary nbc-approve", "Approve", "Run this call"),
       button("nbc-deny", "Deny", "Do not run this call; the model sees that you denied it"),
       button("nbc-always", "Approve for this session", always),
+      button("nbc-unread", "Read on", "Approve is enabled when all of the call was in sight"),
     ),
   );
+  setSeen(card, 0);
+}
+
+// How far a card was read, as a share of its height
+function setSeen(card, share) {
+  const isSeen = share > 0.99;
+  card.dataset.seenTo = String(share);
+  for (const name of ["approve", "always"]) card.querySelector(`.nbc-${name}`).disabled = !isSeen;
+  card.querySelector(".nbc-unread").hidden = isSeen;
+}
+
+// Where what was read, from the top without a gap, ends now
+export function readUpTo(seenTo, { top, bottom }, height) {
+  return top <= seenTo * height + 1 ? Math.max(seenTo, Math.min(1, bottom / height)) : seenTo;
 }
 
 export function waitingText(waiting) {
@@ -28,13 +43,53 @@ export function waitingText(waiting) {
 export class Decisions {
   constructor(panel) {
     this.panel = panel;
-    panel.parts.root.addEventListener("click", (event) => this.clicked(event));
+    const { root, log } = panel.parts;
+    root.addEventListener("click", (event) => this.clicked(event));
+    const look = () => this.look();
+    window.addEventListener("scroll", look, { capture: true, passive: true });
+    const shown = new IntersectionObserver(look, { threshold: [0, 0.25, 0.5, 0.75, 1] });
+    shown.observe(log);
+    panel.undo.push(() => window.removeEventListener("scroll", look, { capture: true }));
+    panel.undo.push(() => shown.disconnect());
+  }
+
+  // Note which part of each waiting card is in sight now.
+  look() {
+    if (document.hidden || this.panel.isGone) return;
+    for (const card of this.panel.parts.log.querySelectorAll("[data-ticket][data-seen-to]")) {
+      const read = Number(card.dataset.seenTo);
+      const { part, height } = this.inSight(card);
+      if (height && part.bottom > part.top) setSeen(card, readUpTo(read, part, height));
+    }
+  }
+
+  // The part of a card between the edges of the transcript and of the window
+  inSight(card) {
+    const [inner, outer] = [card, this.panel.parts.scroller].map((each) => each.getBoundingClientRect());
+    const top = Math.max(outer.top, 0) - inner.top;
+    const bottom = Math.min(outer.bottom, window.innerHeight) - inner.top;
+    const part = { top: Math.max(0, top), bottom: Math.min(inner.height, bottom) };
+    return { part, height: inner.height };
+  }
+
+  // Scroll to what was not read yet.
+  readOn(card) {
+    const { scroller } = this.panel.parts;
+    const unread = Number(card.dataset.seenTo) * card.getBoundingClientRect().height;
+    const { top } = card.getBoundingClientRect();
+    this.panel.transcript.isPinned = false;
+    scroller.scrollTop += top + unread - scroller.getBoundingClientRect().top - 24;
+    this.look();
   }
 
   clicked(event) {
     const choice = event.target.closest?.(".nbc-decision button");
     if (!choice || this.panel.isGone) return;
     const card = choice.closest(".nbc-tool");
+    if (choice.matches(".nbc-unread")) {
+      this.readOn(card);
+      return;
+    }
     closeDecision(card);
     if (choice.matches(".nbc-deny")) this.deny(card.dataset.ticket);
     else this.approve(card.dataset.ticket, choice.matches(".nbc-always"));

@@ -5,10 +5,13 @@ import { iconButton, tag } from "./dom.js";
 
 const NOTICE_MILLISECONDS = 6000;
 
-// Except the two joiners, which belong to letters and emojis
-const INVISIBLE = /(?![\n\t\u200c\u200d])[\p{Cc}\p{Cf}\p{Cn}\p{Co}\p{Zl}\p{Zp}]/gu;
+// What draws nothing, or changes the direction of other characters
+const ANY_INVISIBLE = /(?![\n\t ])[\p{Cc}\p{Cf}\p{Cn}\p{Co}\p{Cs}\p{Z}\p{DI}\u2800]/gu;
+// In an answer's code not the joiners and variants that belong to letters and emojis
+const INVISIBLE = new RegExp(`(?![\\u200c\\u200d\\ufe0f\\u00a0])${ANY_INVISIBLE.source}`, "gu");
 
-// What the kernel's HTML leaves to the page: bars of code, and each block's direction
+// What the kernel's HTML leaves to the page: bars of code, and each block's direction.
+// Code that is still being written has no buttons: `notebook` is null.
 export function finishBlocks(root, notebook) {
   for (const block of root.querySelectorAll(".nbc-md > *")) block.dir = "auto";
   for (const block of root.querySelectorAll(".nbc-md pre:not(.nbc-codebox > pre)")) {
@@ -23,6 +26,7 @@ function codeBar(name, notebook) {
   const language = tag("span", "nbc-language", {}, name);
   const notice = tag("span", "nbc-code-notice", { role: "status" });
   const bar = tag("div", "nbc-codebar", {}, language, notice);
+  if (!notebook) return bar;
   bar.append(codeButton("copy", "Copy code"));
   if (!notebook.model) return bar;
   const where = "the last selected cell";
@@ -44,16 +48,20 @@ function codeButton(action, label, title = label) {
   return made;
 }
 
+export function markAllInvisible(block) {
+  return markInvisible(block, ANY_INVISIBLE);
+}
+
 // Show the code point beside each; what is copied or inserted is unchanged.
-export function markInvisible(block) {
+export function markInvisible(block, invisible = INVISIBLE) {
   const walker = document.createTreeWalker(block, NodeFilter.SHOW_TEXT);
   const texts = [];
   while (walker.nextNode()) texts.push(walker.currentNode);
-  const hiding = texts.filter(({ data }) => data.search(INVISIBLE) >= 0);
+  const hiding = texts.filter(({ data }) => data.search(invisible) >= 0);
   for (const text of hiding) {
     const parts = [];
     let end = 0;
-    for (const { 0: mark, index } of text.data.matchAll(INVISIBLE)) {
+    for (const { 0: mark, index } of text.data.matchAll(invisible)) {
       const number = mark.codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
       parts.push(text.data.slice(end, index));
       parts.push(tag("span", "nbc-invisible", { "data-mark": `U+${number}` }, mark));

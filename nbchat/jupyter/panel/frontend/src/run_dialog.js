@@ -1,6 +1,6 @@
 // The dialog before a model's code runs in the kernel
 
-import { markInvisible } from "./code_blocks.js";
+import { markAllInvisible } from "./code_blocks.js";
 import { Dialog } from "./dialog.js";
 import { button, tag } from "./dom.js";
 
@@ -25,7 +25,7 @@ export class RunDialog extends Dialog {
   show(code, opener, agree) {
     this.agree = agree;
     this.shown.textContent = code;
-    this.warning.hidden = !markInvisible(this.shown);
+    this.warning.hidden = !markAllInvisible(this.shown);
     this.open(opener);
     this.status.textContent = "It runs as a cell of this notebook, with all your permissions.";
   }

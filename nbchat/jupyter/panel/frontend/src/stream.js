@@ -6,10 +6,10 @@ import { parse } from "./live_markdown.js";
 
 const LONGEST_DRAWN = 20_000; // characters of an open block that are drawn as Markdown
 
-export function streamOf(kind, notebook) {
+export function streamOf(kind) {
   const isThinking = kind === "thinking";
   const blocks = tag("div", "nbc-md");
-  const open = isThinking ? new OpenText() : new OpenBlock(notebook);
+  const open = isThinking ? new OpenText() : new OpenBlock();
   const root = isThinking
     ? tag("details", "nbc-entry nbc-thinking", { open: "" }, tag("summary", "", {}, "Thinking"))
     : tag("article", "nbc-entry nbc-assistant", { "aria-label": "Assistant", dir: "auto" });
@@ -37,8 +37,7 @@ class OpenText {
 }
 
 class OpenBlock {
-  constructor(notebook) {
-    this.notebook = notebook;
+  constructor() {
     this.root = tag("div", "nbc-md nbc-open");
     this.text = "";
     this.growing = null; // the text node of a code block that has not ended
@@ -63,7 +62,7 @@ class OpenBlock {
   draw() {
     const drawn = parse(this.text).map(elementOf);
     this.root.replaceChildren(...drawn);
-    finishBlocks(this.root, this.notebook);
+    finishBlocks(this.root, null);
     const last = drawn.at(-1);
     const end = last?.localName === "pre" ? last.firstChild.lastChild : null;
     this.growing = end instanceof Text && end.data ? end : null;
@@ -75,7 +74,7 @@ function elementOf(node) {
   const [name, ...inside] = node;
   if (name !== "pre") {
     const [plain, side] = name.split(":");
-    return tag(plain, "", side ? { style: `text-align: ${side}` } : {}, ...inside.map(elementOf));
+    return tag(plain, "", side ? { style: `text-align:${side}` } : {}, ...inside.map(elementOf));
   }
   const [language, code] = inside;
   const block = tag("pre", "nbc-code", {}, tag("code", "", {}, document.createTextNode(code)));

@@ -97,6 +97,7 @@ export class Transcript {
     const call = cards.find((card) => card.dataset.call === result.dataset.call);
     if (!call) return false;
     call.dataset.state = result.dataset.state;
+    call.querySelector("summary").dataset.size = result.dataset.size;
     call.append(result);
     return true;
   }
@@ -180,7 +181,7 @@ export class Transcript {
 
   stream(kind) {
     if (!this.live.has(kind)) {
-      const stream = streamOf(kind, this.panel.notebook);
+      const stream = streamOf(kind);
       this.live.set(kind, stream);
       if (!this.panel.isFrozen) this.panel.parts.live.append(stream.root);
     }
@@ -198,11 +199,12 @@ export class Transcript {
       scroller.scrollTop = scroller.scrollHeight;
       this.keepApprovalInSight();
     }
+    this.panel.decisions.look();
     jump.hidden = this.isPinned;
     this.askEarlier();
   }
 
-  // Other calls may be below the one that waits; of a tall card the end is shown.
+  // Other calls may be below the one that waits; of a tall card the beginning is shown.
   keepApprovalInSight() {
     const { scroller, log } = this.panel.parts;
     const card = log.querySelector("[data-ticket]");
@@ -210,9 +212,8 @@ export class Transcript {
     if (!card) return;
     const [inner, outer] = [card.getBoundingClientRect(), scroller.getBoundingClientRect()];
     const above = inner.top - outer.top - 8;
-    const below = inner.bottom - outer.bottom + 8;
     if (above >= 0) return;
-    scroller.scrollTop += Math.min(0, Math.max(above, below));
+    scroller.scrollTop += above;
     this.isHeld = true;
   }
 
