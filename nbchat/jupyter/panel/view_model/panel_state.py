@@ -189,7 +189,6 @@ class PanelState:
             "threshold": event.threshold,
             "context": event.context_tokens,
             "window": event.window,
-            "guard": None,
         }
         return self._set(meter=meter)
 
