@@ -18,6 +18,7 @@ _MODULES = {
     "agent.agent": "Agent",
     "agent.approvals": "Approvals",
     "agent.budget": "Budget",
+    "agent.map_agents": "MapRun map_agents",
     "agent.turn": "Answer Turn",
     "compaction.engine": "CompactionEngine",
     "compaction.plan": "Plan",
@@ -37,6 +38,7 @@ _MODULES = {
     "jupyter.panel.chat_ui": "ChatUI",
     "providers.connect": "connect",
     "providers.base": "Provider",
+    "storage.run_store": "Store",
     "storage.store": "SessionStore",
 }
 """The public names of each module."""

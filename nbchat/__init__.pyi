@@ -3,6 +3,7 @@ from nbchat import errors, testing
 from nbchat.agent.agent import Agent
 from nbchat.agent.approvals import Approvals
 from nbchat.agent.budget import Budget
+from nbchat.agent.map_agents import MapRun, map_agents
 from nbchat.agent.turn import Answer, Turn
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.plan import Plan
@@ -38,6 +39,7 @@ from nbchat.jupyter.cell_output import show
 from nbchat.jupyter.panel.chat_ui import ChatUI
 from nbchat.providers.base import Provider
 from nbchat.providers.connect import connect
+from nbchat.storage.run_store import Store
 from nbchat.storage.store import SessionStore
 
 __version__: str
@@ -62,6 +64,7 @@ __all__ = [
     "Entry",
     "EntryAdded",
     "Event",
+    "MapRun",
     "PinsChanged",
     "Plan",
     "Policy",
@@ -71,6 +74,7 @@ __all__ = [
     "Session",
     "SessionStore",
     "StopReason",
+    "Store",
     "TextDelta",
     "ThinkingDelta",
     "ToolRequested",
@@ -83,6 +87,7 @@ __all__ = [
     "connect",
     "errors",
     "idempotency_key",
+    "map_agents",
     "settings",
     "show",
     "testing",

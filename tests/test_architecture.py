@@ -28,7 +28,12 @@ OUTSIDE = {
     "ipywidgets": {"jupyter.panel.chat_ui"},
     "anywidget": {"jupyter.panel.chat_ui"},
     "IPython": {"jupyter", ""},
-    "sqlalchemy": {"storage.schema", "storage.store", "storage.session_search"},
+    "sqlalchemy": {
+        "storage.schema",
+        "storage.store",
+        "storage.session_search",
+        "storage.run_store",
+    },
     "openai": {"providers.openai", "providers.responses"},
     "anthropic": {"providers.anthropic"},
     "xllamacpp": {"providers.local"},

@@ -17,10 +17,11 @@ ROOT = Path(nbchat.__file__).parents[1]
 NAMES = """
     Agent Answer Approvals Branched Budget ChatUI Compacted Compaction CompactionChanged
     CompactionEngine CompactionFailed CompactionProgress CompactionSkipped
-    CompactionStarted CompactionUndone Entry EntryAdded Event PRESETS PinsChanged Plan
-    Policy Provider RetryScheduled SavingFailed Session SessionStore StopReason
+    CompactionStarted CompactionUndone Entry EntryAdded Event MapRun PRESETS PinsChanged Plan
+    Policy Provider RetryScheduled SavingFailed Session SessionStore StopReason Store
     TextDelta ThinkingDelta ToolRequested Turn TurnFailed TurnFinished Usage
-    UsageReported build_agent connect errors idempotency_key settings show testing tool
+    UsageReported build_agent connect errors idempotency_key map_agents settings
+    show testing tool
 """
 
 SIGNATURES = {
@@ -41,6 +42,10 @@ SIGNATURES = {
     "Session": "transcript * session_id compactions usages pins",
     "build_agent": "config * tools system tool_choice approve session store namespace "
     "connects_later",
+    "map_agents": "make_agent rows * key prompt output workers executor budget store "
+    "name redo_changed on_error",
+    "MapRun.wait": "self timeout_seconds",
+    "MapRun.table": "self * wait",
     "connect": "model * base_url api_key window api_key_hosts headers proxy options",
     "Approvals": "* free listener",
     "Approvals.approve": "self name * always",

@@ -6,7 +6,8 @@ its listener get each event before the caller does.
 
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing
-from dataclasses import dataclass, replace
+from copy import deepcopy
+from dataclasses import replace
 from functools import partial
 from threading import Event as Flag
 from typing import Any, Unpack
@@ -25,12 +26,17 @@ from nbchat.agent.recall import OffersRecall, with_kept_promises
 from nbchat.agent.structured_output import (
     ATTEMPTS,
     SCHEMA_REFUSED,
-    InvalidValue,
-    OutputType,
     output_type,
 )
 from nbchat.agent.tool_calls import Approve, ToolCalls
-from nbchat.agent.turn import Answer, SessionRecorder, StopFlag, Turn, TurnLock
+from nbchat.agent.turn import (
+    Answer,
+    SessionRecorder,
+    StopFlag,
+    Turn,
+    TurnLock,
+    TurnOptions,
+)
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.triggers.context_breakdown import ContextUsage, context_usage
 from nbchat.conversation import events
@@ -69,29 +75,6 @@ INVALID_ANSWER = (
 BROKEN_OFF = "Your answer broke off. Give it again, from its beginning."
 
 Events = Generator[Event, None, None]
-
-
-@dataclass(frozen=True, slots=True)
-class _TurnOptions:
-    """What holds for one turn."""
-
-    stop: StopFlag
-    output: OutputType | None = None
-    meters: tuple[Meter, ...] = ()
-
-    @property
-    def is_used_up(self) -> bool:
-        return any(meter.is_used_up for meter in self.meters)
-
-    def problem(self, reply: Reply) -> str:
-        """What is wrong with an answer; empty if it is valid."""
-        if self.output is None:
-            return ""
-        try:
-            self.output.value(reply.text)
-        except InvalidValue as error:
-            return str(error)
-        return ""
 
 
 class Agent(ChangesHistory, OffersRecall):
@@ -150,7 +133,7 @@ class Agent(ChangesHistory, OffersRecall):
         """Whether the summary after a turn is left to `compact_in_background`."""
         self.recorder: SessionRecorder | None = None
         self._lock = TurnLock()
-        self._options = _TurnOptions(StopFlag(None))
+        self._options = TurnOptions(StopFlag(None))
         self._unenforced: set[str] = set()
         """Providers that have refused a schema for answers."""
         self._compactor = Compactor(self, self._base_request, self._publish)
@@ -163,6 +146,32 @@ class Agent(ChangesHistory, OffersRecall):
     def __repr__(self) -> str:
         """The model and the size of the conversation."""
         return f"<Agent {self.provider.name}: {self.session!r}>"
+
+    def another(self, session: Session | None = None) -> "Agent":
+        """An agent like this one, in a new session or the given one."""
+        return type(self)(session=session, **self._recipe)
+
+    def __reduce__(self) -> Any:
+        """Pickled by recipe, with its session and what saves it."""
+        return _remade, (type(self), self._recipe, self.session, self.recorder)
+
+    @property
+    def _recipe(self) -> dict[str, Any]:
+        """The arguments that make an agent like this one."""
+        return {
+            "provider": self.provider,
+            "tools": self._tools,
+            "system": self.system,
+            "engine": deepcopy(self.engine),
+            "tool_choice": self.tool_choice,
+            "max_steps": self.max_steps,
+            "max_output_tokens": self.max_output_tokens,
+            "approve": self.approve,
+            "listener": self.listener,
+            "recall": self.recall,
+            "budget": self.meter and self.meter.budget,
+            **self.options,
+        }
 
     def _repr_html_(self) -> str:
         held = self.context_usage()
@@ -352,7 +361,7 @@ class Agent(ChangesHistory, OffersRecall):
     ) -> Turn:
         flag, wanted = StopFlag(stop), output_type(output)
         meters = tuple(filter(None, (self.meter, meter_of(budget))))
-        options = _TurnOptions(flag, wanted, meters)
+        options = TurnOptions(flag, wanted, meters)
         arrived: list[Event] = []
         running = self._exclusive(self._turn(begin, options), arrived.append)
 
@@ -370,7 +379,7 @@ class Agent(ChangesHistory, OffersRecall):
         if self.session.transcript[-1].is_incomplete:
             yield self._append(Entry("user", BROKEN_OFF))
 
-    def _turn(self, begin: Callable[[], Events], options: "_TurnOptions") -> Events:
+    def _turn(self, begin: Callable[[], Events], options: TurnOptions) -> Events:
         self._options = options
         self._prepare(options)
         yield from begin()
@@ -390,16 +399,16 @@ class Agent(ChangesHistory, OffersRecall):
         else:
             yield events.TurnFinished(reason, len(steps))
         finally:
-            self._options = _TurnOptions(StopFlag(None))
+            self._options = TurnOptions(StopFlag(None))
 
-    def _prepare(self, options: "_TurnOptions") -> None:
+    def _prepare(self, options: TurnOptions) -> None:
         if (approvals := approvals_of(self.approve)) is not None:
             approvals.begin(self.session, options.stop)
         if self.provider.name.startswith("local:"):  # it answers one after the other
             self.cancel_background()
 
     def _within_budgets(
-        self, steps: list[Reply], options: "_TurnOptions"
+        self, steps: list[Reply], options: TurnOptions
     ) -> Generator[Event, None, StopReason]:
         with ExitStack() as running:
             for meter in options.meters:
@@ -412,7 +421,7 @@ class Agent(ChangesHistory, OffersRecall):
         return reason
 
     def _steps(
-        self, steps: list[Reply], options: "_TurnOptions"
+        self, steps: list[Reply], options: TurnOptions
     ) -> Generator[Event, None, StopReason]:
         """Ask and run tools until the model has nothing more to call."""
         invalid: list[str] = []
@@ -429,7 +438,9 @@ class Agent(ChangesHistory, OffersRecall):
                 continue
             reason = reply.stop_reason
             problem = (
-                options.problem(reply) if reason in ("end_turn", "tool_use") else ""
+                options.problem(reply.text)
+                if reason in ("end_turn", "tool_use")
+                else ""
             )
             if not problem:
                 return "end_turn" if reason == "tool_use" else reason
@@ -437,7 +448,7 @@ class Agent(ChangesHistory, OffersRecall):
             yield from self._ask_again(invalid, options)
         return "max_steps"
 
-    def _ask_again(self, invalid: list[str], options: "_TurnOptions") -> Events:
+    def _ask_again(self, invalid: list[str], options: TurnOptions) -> Events:
         """Name the fault of an answer; raises AnswerInvalid after the last attempt."""
         if len(invalid) >= ATTEMPTS and options.output is not None:
             raise AnswerInvalid(
@@ -562,3 +573,14 @@ class Agent(ChangesHistory, OffersRecall):
     def _fixed_tokens(self) -> int:
         system = instructions(self.system, self.session.pins)
         return fixed_tokens(system, self.tools, self.engine.tracker.counter)
+
+
+def _remade(
+    kind: type[Agent],
+    recipe: dict[str, Any],
+    session: Session,
+    recorder: SessionRecorder | None,
+) -> Agent:
+    agent = kind(session=session, **recipe)
+    agent.recorder = recorder
+    return agent

@@ -11,6 +11,7 @@ Nothing runs before the first iteration.
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from inspect import GEN_CLOSED, GEN_CREATED, getgeneratorstate
 from threading import Condition
 from threading import Event as Flag
@@ -18,7 +19,8 @@ from time import monotonic
 from typing import Any, Protocol
 
 from nbchat.agent.async_turn import AsyncEvents
-from nbchat.agent.structured_output import OutputType
+from nbchat.agent.budget import Meter
+from nbchat.agent.structured_output import InvalidValue, OutputType
 from nbchat.conversation.entries import Usage, html_table
 from nbchat.conversation.events import (
     Compacted,
@@ -268,6 +270,30 @@ class StopFlag(Flag):
                 return False
             super().wait(left)
         return True
+
+
+@dataclass(frozen=True, slots=True)
+class TurnOptions:
+    """What holds for one turn."""
+
+    stop: StopFlag
+    output: OutputType | None = None
+    meters: tuple[Meter, ...] = ()
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether a budget is used up."""
+        return any(meter.is_used_up for meter in self.meters)
+
+    def problem(self, text: str) -> str:
+        """What is wrong with an answer; empty if it is valid."""
+        if self.output is None:
+            return ""
+        try:
+            self.output.value(text)
+        except InvalidValue as error:
+            return str(error)
+        return ""
 
 
 class TurnLock:

@@ -112,7 +112,7 @@ class CompactionEngine:
             policy,
             info,
             encoding,
-            shares_prefix=lambda: self.shares_prefix,
+            shares_prefix=self._asks_alike,
         )
         self.summary_prompt = summary_prompt
         self.summary_model = summary_model
@@ -155,6 +155,9 @@ class CompactionEngine:
     def shares_prefix(self) -> bool:
         """Whether summary requests may begin like the chat's own, to read its cache."""
         return self.summary_model is None and self.summary_shape != "plain"
+
+    def _asks_alike(self) -> bool:  # a method, for engines are pickled
+        return self.shares_prefix
 
     def update_token_count(
         self, *report: Usage | Mapping[str, Any], position: int | None = None

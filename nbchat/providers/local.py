@@ -94,6 +94,10 @@ class LocalProvider:
         """The name, not the key."""
         return f"<LocalProvider {self.name}>"
 
+    def __reduce__(self) -> Any:
+        """Pickled by name; another process starts a server of its own."""
+        return _local, (self._model, self._window, self._options)
+
     def stream(
         self, request: Request, *, stop: threading.Event | None = None
     ) -> ReplyStream:
@@ -179,6 +183,10 @@ class _GrammarClient(OpenAIProvider):
         elif request.tools and request.tool_choice == "none":
             body["grammar"] = answer_grammar()
         return body
+
+
+def _local(name: str, window: int, options: RequestOptions) -> LocalProvider:
+    return LocalProvider(name, window=window, **options)
 
 
 def _template(name: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing
 from copy import copy
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from threading import Event as Flag
 from typing import Any, ClassVar, Protocol, TypeVar, Unpack
 from urllib.parse import unquote, urlsplit
@@ -168,7 +168,7 @@ class SdkProvider(ABC):
         self.service = service or self.usual_service
         self.kind = self.service.kind
         self.name = f"{self.kind}:{name}"
-        self._sibling = _maker(
+        self._sibling = _Maker(
             type(self),
             service=service,
             base_url=base_url,
@@ -210,6 +210,10 @@ class SdkProvider(ABC):
         """The model, and the address unless it is the default."""
         address = "" if self._is_home else f" at {self.endpoint.shown_url}"
         return f"<{type(self).__name__} {self.name}{address}>"
+
+    def __reduce__(self) -> Any:
+        """Pickled as it was made: a key of the environment is read again elsewhere."""
+        return partial(self._sibling, window=self._window), (self._model,)
 
     def stream(self, request: Request, *, stop: Flag | None = None) -> ReplyStream:
         """Yield deltas and return the reply; raises ProviderError or Stopped."""
@@ -299,7 +303,7 @@ class SdkProvider(ABC):
 
     def sibling(self, name: str, *, window: int | None = None) -> "SdkProvider":
         """Another model of the same server, asked with the same key."""
-        return self._sibling(name, window)
+        return self._sibling(name, window=window)
 
     def models(self) -> list[str]:
         """The models this server offers."""
@@ -582,9 +586,11 @@ def _secrets(headers: Mapping[str, str], proxy: str) -> list[str]:
     return [*values, *([password] if password else [])]
 
 
-def _maker(kind: type[SdkProvider], **given: Any) -> Callable[..., SdkProvider]:
-    """A closure: unlike that of a partial, its repr shows no password."""
-    return lambda name, window: kind(name, window=window, **given)
+class _Maker(partial["SdkProvider"]):
+    """Makes providers of one server; its repr shows no password."""
+
+    def __repr__(self) -> str:
+        return f"<maker of {self.func.__name__}>"
 
 
 def _event_line(event: Json) -> str:

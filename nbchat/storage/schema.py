@@ -81,6 +81,20 @@ drafts = sa.Table(
 """The streaming answer of each session; obsolete once an entry has its position."""
 
 
+run_results = sa.Table(
+    "run_results",
+    metadata,
+    sa.Column("run", sa.String(200), primary_key=True),
+    sa.Column("key", sa.String(250), primary_key=True),
+    sa.Column("number", sa.Integer, nullable=False),
+    sa.Column("is_failed", sa.Boolean, nullable=False),
+    sa.Column("result_json", sa.Text, nullable=False),
+    sa.Column("created_at", sa.String(32), nullable=False),
+    sa.Index("run_results_by_number", "run", "number"),
+)
+"""What became of each row of `map_agents`."""
+
+
 UNLIMITED = (
     *(settings.c.scope, sessions.c.id),
     *(each.c.session_id for each in (chat_messages, session_snapshots, drafts)),

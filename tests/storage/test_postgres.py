@@ -5,12 +5,14 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from map_desk import assert_decided_once, make_effects
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
@@ -19,6 +21,7 @@ from nbchat.conversation.events import SavingFailed
 from nbchat.conversation.session import Session
 from nbchat.errors import SessionTaken, StoreError
 from nbchat.storage.recorder import save_session
+from nbchat.storage.run_store import Store
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, says
 
@@ -200,3 +203,25 @@ def test_a_stopped_server_is_reported_in_one_line():
 def _longer(session: Session) -> Session:
     session.append(session.transcript[0])
     return session
+
+
+def test_after_kills_of_a_run_every_ticket_is_decided_once_and_closed_once(server):
+    effects = f"{server.rpartition('/')[0]}/effects"
+    admin = sa.create_engine(server, isolation_level="AUTOCOMMIT")
+    with admin.connect() as connection:
+        connection.exec_driver_sql("CREATE DATABASE effects")
+        connection.exec_driver_sql("CREATE DATABASE runs")
+    admin.dispose()
+    make_effects(effects)
+    url = f"{server.rpartition('/')[0]}/runs"
+    script = Path(__file__).parents[1] / "support" / "map_desk.py"
+    done = subprocess.run(
+        [sys.executable, str(script), url, effects, "18", "2"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.endswith("ended with 0\n"), done.stderr
+    store = Store(url)
+    assert_decided_once(store, effects, 18)
+    store.close()

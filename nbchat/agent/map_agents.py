@@ -1,0 +1,386 @@
+"""One agent for each row: from ten tickets to a hundred thousand, resumed by rerunning.
+
+    run = map_agents(make_agent, tickets, key="id", prompt="text", output=Decision,
+                     workers=8, budget=Budget(dollars=5), store=Store("sqlite:///t.db"))
+    run.table()         # a DataFrame, in the order of the rows
+    run.retry_failed()
+
+Each row has a session of its own. With a store a row is decided once: one whose session
+ends with a valid answer is not asked again, whatever was killed in between, and one
+that was interrupted goes on from its last entry. An error is a row of the table and
+never ends the run. Rows are read one by one, so that their number does not matter.
+"""
+
+import logging
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+from nbchat.agent.budget import Budget, meter_of
+from nbchat.agent.map_results import (
+    CHANGED_NOTES,
+    Counts,
+    MemoryResults,
+    Result,
+    Results,
+    ResultStore,
+    table_of,
+)
+from nbchat.agent.map_rows import (
+    Control,
+    MakeAgent,
+    Prompts,
+    Row,
+    RowTask,
+    recipe_of,
+    run_row,
+    session_id_of,
+)
+from nbchat.conversation.entries import html_table
+from nbchat.conversation.tool_outputs import error_line
+from nbchat.errors import ConfigError, StoreError
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_WORKERS = 8
+
+FAILURES_SHOWN = 5
+
+AHEAD = 2
+"""Rows that are handed out for each worker: one runs, one waits."""
+
+LOOKED_UP = 200
+"""Rows whose results are looked up in the store at once."""
+
+Arrived = queue.SimpleQueue[tuple[RowTask, Future[Result]]]
+
+UNFINISHED = ("stopped", "budget")
+"""Stop reasons after which a row goes on when the run is repeated."""
+
+
+def map_agents(
+    make_agent: MakeAgent,
+    rows: Iterable[Any],
+    *,
+    key: str | Callable[[Any], object] | None = None,
+    prompt: str | Callable[[Any], str] | None = None,
+    output: Any = None,
+    workers: int = DEFAULT_WORKERS,
+    executor: Executor | None = None,
+    budget: Budget | None = None,
+    store: ResultStore | None = None,
+    name: str = "",
+    redo_changed: bool = False,
+    on_error: Callable[[Result], object] | None = None,
+) -> "MapRun":
+    """Ask an agent of its own for each row, and return the run, which goes on.
+
+    `make_agent` is a function that makes an agent (of nothing, or of the row), or an
+    agent that is repeated. Rows are dictionaries, objects, texts, or a DataFrame; `key`
+    and `prompt` are fields of them or functions. `executor` is any of
+    `concurrent.futures`, such as processes or Dask's `client.get_executor()`; without
+    it there are `workers` threads. `store` keeps sessions and results by `name`, which
+    is that of `make_agent` by default, so that the same call goes on where it ended.
+    Finished rows whose input or recipe has changed since are kept and named, or with
+    `redo_changed` done again. `on_error` gets each failed row.
+    """
+    if workers < 1:
+        raise ConfigError(f"workers={workers}: use at least 1")
+    run_name = name or getattr(make_agent, "__qualname__", "") or "agents"
+    return MapRun(
+        Prompts(make_agent, rows, key, prompt),
+        Control(meter_of(budget)),
+        output=output,
+        workers=workers,
+        executor=executor,
+        store=store,
+        name=run_name,
+        redo_changed=redo_changed,
+        on_error=on_error,
+    ).resume()
+
+
+class MapRun:
+    """A run of many agents: its progress, its table, and how to stop and resume it."""
+
+    def __init__(
+        self,
+        prompts: Prompts,
+        control: Control,
+        *,
+        output: Any,
+        workers: int,
+        executor: Executor | None,
+        store: ResultStore | None,
+        name: str,
+        redo_changed: bool,
+        on_error: Callable[[Result], object] | None,
+    ) -> None:
+        """Run nothing yet; `resume` does."""
+        self.name = name
+        self.counts = Counts(prompts.total)
+        """How many rows are finished, failed, skipped and running, and their cost."""
+        self.changed: dict[str, str] = {}
+        """Finished keys whose input or recipe has changed since, with which of them."""
+        self.problem = ""
+        """Why the run ended early, or goes on in another way."""
+        self._prompts = prompts
+        self._control = control
+        self._output = output
+        self._workers = workers
+        self._executor = executor
+        self._store = store
+        self._results: Results = store.results(name) if store else MemoryResults()
+        self._redo_changed = redo_changed
+        self._on_error = on_error
+        self._recipe = ""
+        self._new = self._new_tasks()
+        self._seen: set[int] = set()
+        """A number for each key: about 80 bytes a row, all that grows with the rows."""
+        self._waiting: deque[RowTask] = deque()
+        """Rows to go on with, before new ones are read."""
+        self._failed: dict[str, RowTask] = {}
+        self._newest_failures: deque[Result] = deque(maxlen=FAILURES_SHOWN)
+        self._thread: threading.Thread | None = None
+
+    def __repr__(self) -> str:
+        """The progress on one line."""
+        return f"<MapRun {self.name}, {self.state}: {self.counts.text}>"
+
+    def _repr_html_(self) -> str:
+        failures = self._newest_failures
+        rows = {
+            "State": self.state,
+            "Progress": self.counts.text,
+            "Rate": self.counts.rate_text,
+            "Cost": self.counts.cost_text,
+            "Errors": "\n".join(f"{each.key}: {each.error}" for each in failures),
+            "Note": self.problem or self._changed_note,
+        }
+        shown = {name: text for name, text in rows.items() if text}
+        return html_table(f"Run {self.name}", shown)
+
+    @property
+    def state(self) -> str:
+        """Running, finished, stopped, or out of budget."""
+        if self.is_running:
+            return "stopping" if self._control.stop.is_set() else "running"
+        meter = self._control.meter
+        if meter is not None and meter.is_used_up:
+            return "budget used up"
+        return "stopped" if self._control.stop.is_set() else "finished"
+
+    @property
+    def is_running(self) -> bool:
+        """Whether rows are being worked on."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def wait(self, timeout_seconds: float | None = None) -> "MapRun":
+        """Block until the run ends, or for so long; an interrupt stops the run."""
+        if self._thread is not None:
+            try:
+                self._thread.join(timeout_seconds)
+            except KeyboardInterrupt:
+                self.stop()
+                raise
+        return self
+
+    def stop(self) -> "MapRun":
+        """Begin no more rows; those that run in threads of this process end now."""
+        self._control.stop.set()
+        return self
+
+    def resume(self) -> "MapRun":
+        """Go on after a stop; does nothing while the run goes on."""
+        if not self.is_running:
+            self._control.stop.clear()
+            self._thread = threading.Thread(target=self._drive, name="nbchat-map")
+            self._thread.start()
+        return self
+
+    def retry_failed(self) -> "MapRun":
+        """Go on with the failed rows, each in its session; waits for the run first."""
+        self.wait()
+        self._waiting.extend(self._failed.values())
+        self.counts.failed -= len(self._failed)
+        self._failed.clear()
+        return self.resume()
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """The results so far as dictionaries, in the order of the rows."""
+        return map(Result.as_row, self._results)
+
+    def table(self, *, wait: bool = True) -> Any:
+        """A DataFrame: key, fields of the value, stop_reason, error, tokens, session.
+
+        Waits for the run unless told not to. Raises ConfigError without pandas.
+        """
+        if wait:
+            self.wait()
+        return table_of(self.rows())
+
+    @property
+    def _changed_note(self) -> str:
+        if not self.changed:
+            return ""
+        count = len(self.changed)
+        return (
+            f"{count:,} finished rows have changed since (run.changed); "
+            "redo_changed=True does them again"
+        )
+
+    def _drive(self) -> None:
+        """Hand out rows and take their results until there are no more."""
+        own = (
+            None if self._executor else ThreadPoolExecutor(self._workers, "nbchat-row")
+        )
+        executor = own or self._executor
+        arrived: Arrived = queue.SimpleQueue()
+        self.counts.begin()
+        try:
+            while executor is not None:
+                while self.counts.running < self._workers * AHEAD:
+                    task = self._next_task() if self._may_begin else None
+                    if task is None:
+                        break
+                    executor = self._submit(executor, task, arrived)
+                if not self.counts.running:
+                    return
+                self._take(*arrived.get())
+        except Exception as error:  # the rows themselves could not be read
+            logger.exception("the run %s ended", self.name)
+            self.problem = f"the run ended: {error_line(error)}"
+        finally:
+            self.counts.end()
+            if own is not None:
+                own.shutdown(wait=False)
+
+    def _next_task(self) -> RowTask | None:
+        """A row that was stopped or failed, else a new one that is not finished."""
+        return self._waiting.popleft() if self._waiting else next(self._new, None)
+
+    @property
+    def _may_begin(self) -> bool:
+        meter = self._control.meter
+        is_used_up = meter is not None and meter.is_used_up
+        return not (self._control.stop.is_set() or is_used_up)
+
+    def _submit(
+        self,
+        executor: Executor,
+        task: RowTask,
+        arrived: "Arrived",
+    ) -> Executor:
+        """Hand out a row; an executor that has died is replaced by threads here."""
+        try:
+            future = executor.submit(run_row, task)
+        except (BrokenExecutor, RuntimeError) as error:
+            self.problem = (
+                f"the executor died ({error_line(error)}); the rest goes on in threads"
+            )
+            logger.warning("%s", self.problem)
+            executor = ThreadPoolExecutor(self._workers, "nbchat-row")
+            future = executor.submit(run_row, task)
+        self.counts.running += 1
+        future.add_done_callback(lambda done: arrived.put((task, done)))
+        return executor
+
+    def _take(self, task: RowTask, future: "Future[Result]") -> None:
+        """Keep the result of a row."""
+        self.counts.running -= 1
+        try:
+            result = future.result()
+        except BaseException as error:  # noqa: BLE001  # whatever ended a worker
+            reason = f"the executor lost this row: {error_line(error)}"
+            result = task.failed(reason)
+        self._control.count(result)
+        if result.stop_reason in UNFINISHED:
+            self._waiting.append(task)
+            self.counts.add(result, is_finished=False)
+            return
+        self._keep(result)
+        self.counts.add(result)
+        if result.error:
+            self._failed[task.row.key] = task
+            self._newest_failures.append(result)
+            if self._on_error is not None:
+                self._on_error(result)
+
+    def _keep(self, result: Result) -> None:
+        try:
+            self._results.put(result)
+        except StoreError as error:
+            self.problem = f"results are only in memory: {error}"
+            logger.warning("%s", self.problem)
+            memory = MemoryResults(self._results)
+            memory.put(replace(result, note="not saved"))
+            self._results = memory
+
+    def _new_tasks(self) -> Iterator[RowTask]:
+        """The rows that are not finished, looked up in the store some at a time."""
+        rows = iter(self._prompts)
+        while chunk := list(islice(rows, LOOKED_UP)):
+            if not self._recipe:
+                self._recipe = recipe_of(
+                    self._prompts.make_agent, chunk[0], self._output
+                )
+            known = self._results.find([row.key for row in chunk])
+            for row in chunk:
+                task = self._task(self._unique(row), known.get(row.key))
+                if task is not None:
+                    yield task
+
+    def _unique(self, row: Row) -> Row:
+        """The row, or one with a fault where its key has occurred before."""
+        mark = hash(row.key)
+        if mark not in self._seen:
+            self._seen.add(mark)
+            return row
+        key = f"{row.key} (row {row.number})"
+        return replace(row, key=key, problem=f"the key {row.key} occurs twice")
+
+    def _task(self, row: Row, known: Result | None) -> RowTask | None:
+        """The task of a row; None if it is finished already."""
+        attempt = 0
+        if known is not None:
+            note = self._change_of(row, known)
+            if note and self._redo_changed:
+                attempt = known.attempt + 1
+            elif known.number != row.number or note != known.note:
+                self._results.put(replace(known, number=row.number, note=note))
+            if note and not self._redo_changed:
+                self.changed[row.key] = note
+        task = self._made(row, attempt)
+        if known is not None and attempt == 0:
+            task = replace(task, session_id=known.session_id, attempt=known.attempt)
+            self.counts.skip(known)
+            if known.error:
+                self._failed[row.key] = task
+            return None
+        if row.problem:
+            result = task.failed(row.problem)
+            self._keep(result)
+            self.counts.add(result)
+            return None
+        return task
+
+    def _change_of(self, row: Row, known: Result) -> str:
+        changes = (known.input_hash != row.input_hash, known.recipe != self._recipe)
+        return CHANGED_NOTES[changes]
+
+    def _made(self, row: Row, attempt: int) -> RowTask:
+        return RowTask(
+            self._prompts.make_agent,
+            row,
+            self._output,
+            session_id=session_id_of(self.name, row.key, attempt),
+            recipe=self._recipe,
+            attempt=attempt,
+            store=self._store,
+            control=self._control,
+        )

@@ -1,0 +1,226 @@
+"""The results of a run of many agents: one for each row, its counts and its table."""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Protocol
+
+from nbchat.agent.turn import SessionRecorder
+from nbchat.conversation.costs import usage_text
+from nbchat.conversation.entries import Usage
+from nbchat.conversation.session import Session
+from nbchat.errors import ConfigError
+
+CHANGED_NOTES = {
+    (False, False): "",
+    (True, False): "the input has changed since",
+    (False, True): "the recipe has changed since",
+    (True, True): "input and recipe have changed since",
+}
+"""What is said of a finished row, by whether its input and its recipe are others."""
+
+BAR_LENGTH = 20
+MINUTE, HOUR = 60, 3_600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What became of one row."""
+
+    key: str
+    number: int
+    """Of the row, from 0."""
+    session_id: str = ""
+    value: Any = None
+    """The answer's value as JSON has it; its text where no `output` was asked for."""
+    stop_reason: str = ""
+    error: str = ""
+    note: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    dollars: float = 0.0
+    is_priced: bool = True
+    seconds: float = 0.0
+    input_hash: str = ""
+    recipe: str = ""
+    attempt: int = 0
+    steps: int = 0
+    is_remote: bool = False
+    """Whether its usage was counted in another process."""
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens and dollars of its turn."""
+        total = self.input_tokens + self.output_tokens
+        return Usage(
+            self.input_tokens,
+            self.output_tokens,
+            dollars=self.dollars,
+            priced_tokens=total if self.is_priced else 0,
+        )
+
+    def as_row(self) -> dict[str, Any]:
+        """A row of the table; the fields of the value are columns."""
+        is_record = isinstance(self.value, Mapping)
+        row = {"key": self.key, **(self.value if is_record else {"value": self.value})}
+        if self.value is None:
+            row = {"key": self.key}
+        about = {
+            "stop_reason": self.stop_reason,
+            "error": self.error,
+            "note": self.note,
+            "tokens": self.input_tokens + self.output_tokens,
+            "dollars": self.dollars if self.is_priced else None,
+            "seconds": self.seconds,
+            "session": self.session_id,
+        }
+        return row | {name: each for name, each in about.items() if name not in row}
+
+    def as_json(self) -> dict[str, Any]:
+        """All fields, for a store."""
+        return asdict(self)
+
+
+def result_from_json(saved: Mapping[str, Any]) -> Result:
+    """A result that a store has kept; unknown fields of other versions are left out."""
+    known = {each.name for each in fields(Result)}
+    return Result(**{name: each for name, each in saved.items() if name in known})
+
+
+class Results(Protocol):
+    """Keeps the results of one run."""
+
+    def put(self, result: Result) -> None:
+        """Keep a result, in place of an earlier one for its key; raises StoreError."""
+
+    def find(self, keys: Sequence[str]) -> dict[str, Result]:
+        """The results for keys, by key."""
+
+    def __iter__(self) -> Iterator[Result]:
+        """All results, in the order of the rows."""
+
+
+class ResultStore(Protocol):
+    """Keeps the sessions and results of runs; `nbchat.Store` is one."""
+
+    def results(self, run: str) -> Results:
+        """The results of a run."""
+
+    def load(self, session_id: str) -> Session:
+        """A session; raises SessionNotFound."""
+
+    def recorder(
+        self, session: Session, *, session_id: str, model: str
+    ) -> SessionRecorder:
+        """What saves a session, event by event; a new one gets the id."""
+
+
+class MemoryResults:
+    """Results without a store."""
+
+    def __init__(self, results: Iterable[Result] = ()) -> None:
+        """Start with results."""
+        self._results = {each.key: each for each in results}
+
+    def put(self, result: Result) -> None:
+        """Keep a result."""
+        self._results[result.key] = result
+
+    def find(self, keys: Sequence[str]) -> dict[str, Result]:
+        """The results for keys, by key."""
+        return {key: self._results[key] for key in keys if key in self._results}
+
+    def __iter__(self) -> Iterator[Result]:
+        """In the order of the rows."""
+        return iter(sorted(self._results.values(), key=lambda each: each.number))
+
+
+class Counts:
+    """How far a run is, and what it has cost."""
+
+    def __init__(self, total: int | None) -> None:
+        """`total` is the number of rows, if it is known."""
+        self.total = total
+        self.done = 0
+        self.failed = 0
+        self.skipped = 0
+        """Rows that an earlier run has finished."""
+        self.running = 0
+        self.usage = Usage()
+        self._seconds = 0.0
+        self._began_at: float | None = None
+
+    def begin(self) -> None:
+        """Start the clock."""
+        self._began_at = time.monotonic()
+
+    def end(self) -> None:
+        """Stop the clock."""
+        self._seconds, self._began_at = self.seconds, None
+
+    def add(self, result: Result, *, is_finished: bool = True) -> None:
+        """Count a result and its cost."""
+        self.usage += result.usage
+        if is_finished:
+            self.failed += bool(result.error)
+            self.done += not result.error
+
+    def skip(self, result: Result) -> None:
+        """Count a row that an earlier run has finished."""
+        self.skipped += not result.error
+        self.failed += bool(result.error)
+
+    @property
+    def seconds(self) -> float:
+        """Time for which the run has gone on."""
+        running = 0.0 if self._began_at is None else time.monotonic() - self._began_at
+        return self._seconds + running
+
+    @property
+    def text(self) -> str:
+        """How many rows are done, failed and running."""
+        over = self.done + self.failed + self.skipped
+        known = f" of {self.total:,}" if self.total is not None else ""
+        parts = [f"{over:,}{known} rows"]
+        if self.total:
+            filled = round(BAR_LENGTH * min(over / self.total, 1))
+            parts.insert(0, "█" * filled + "░" * (BAR_LENGTH - filled))
+        parts += [f"{self.skipped:,} done earlier"] if self.skipped else []
+        parts += [f"{self.failed:,} failed"] if self.failed else []
+        parts += [f"{self.running:,} running"] if self.running else []
+        return " · ".join(parts)
+
+    @property
+    def rate_text(self) -> str:
+        """Rows a minute, and how long the rest takes at this rate."""
+        done = self.done + self.failed
+        if not done or not self.seconds:
+            return ""
+        rate = done / self.seconds
+        left = (self.total or 0) - done - self.skipped
+        rest = f" · {_duration(left / rate)} left" if left > 0 else ""
+        return f"{rate * MINUTE:,.0f} rows a minute{rest}"
+
+    @property
+    def cost_text(self) -> str:
+        """Tokens and dollars."""
+        return usage_text(self.usage) if self.usage.total_tokens else ""
+
+
+def table_of(rows: Iterable[Mapping[str, Any]]) -> Any:
+    """A DataFrame of results; raises ConfigError without pandas."""
+    try:
+        import pandas as pd  # noqa: PLC0415  # an optional dependency
+    except ImportError as error:
+        raise ConfigError(
+            "table() needs pandas: pip install pandas, or use run.rows()"
+        ) from error
+    return pd.DataFrame(list(rows))
+
+
+def _duration(seconds: float) -> str:
+    if seconds < MINUTE:
+        return f"{seconds:.0f} s"
+    if seconds < HOUR:
+        return f"{seconds / MINUTE:.0f} min"
+    return f"{seconds / HOUR:.1f} h"

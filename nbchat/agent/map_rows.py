@@ -1,0 +1,328 @@
+"""One row of a run of many agents: its prompt, its agent, and how it is worked on.
+
+`run_row` is all that a worker does, in whatever thread, process or machine.
+"""
+
+import inspect
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import count
+from threading import Event as Flag
+from types import CodeType
+from typing import Any
+
+from pydantic_core import to_jsonable_python
+
+from nbchat.agent.agent import Agent
+from nbchat.agent.budget import Meter
+from nbchat.agent.map_results import Result, ResultStore
+from nbchat.agent.structured_output import InvalidValue, OutputType, output_type
+from nbchat.agent.turn import STOP_NOTES, Turn
+from nbchat.conversation.events import SavingFailed, UsageReported
+from nbchat.conversation.schemas import schema_text
+from nbchat.conversation.session import Session
+from nbchat.conversation.tool_outputs import error_line
+from nbchat.conversation.turns import has_unfinished_turn
+from nbchat.errors import ConfigError, SessionNotFound
+
+MakeAgent = Agent | Callable[..., Agent]
+
+KEY_LENGTH = 200
+"""Characters of a key; a longer one is cut and gets a hash."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of the input."""
+
+    key: str
+    number: int
+    prompt: str
+    item: Any
+    problem: str = ""
+    """Why it cannot be asked."""
+
+    @property
+    def input_hash(self) -> str:
+        """A hash of what is asked."""
+        return _hash(self.prompt)
+
+
+class Prompts:
+    """Reads rows one by one, with their keys and prompts."""
+
+    def __init__(
+        self,
+        make_agent: MakeAgent,
+        rows: Iterable[Any],
+        key: str | Callable[[Any], object] | None,
+        prompt: str | Callable[[Any], str] | None,
+    ) -> None:
+        """`rows` may be a DataFrame, a generator, or anything else that is iterated."""
+        self.make_agent = make_agent
+        self.total = len(rows) if isinstance(rows, Sized) else None
+        self._rows = rows
+        self._key = key
+        self._prompt = prompt
+
+    def __iter__(self) -> Iterator[Row]:
+        """The rows; one without a key or a prompt has a `problem`."""
+        for number, item in zip(count(), _items(self._rows), strict=False):
+            try:
+                key = str(number) if self._key is None else str(_part(item, self._key))
+            except Exception as error:  # noqa: BLE001  # a user's function, or a field
+                yield Row(f"row {number}", number, "", item, _no("key", error))
+                continue
+            try:
+                prompt = _text(
+                    item if self._prompt is None else _part(item, self._prompt)
+                )
+            except Exception as error:  # noqa: BLE001  # the same
+                yield Row(_short(key), number, "", item, _no("prompt", error))
+            else:
+                yield Row(_short(key), number, prompt, item)
+
+
+class Control:
+    """What stops the rows of a run; in another process only the budget's rest."""
+
+    def __init__(self, meter: Meter | None) -> None:
+        """`meter` counts for all rows together."""
+        self.meter = meter
+        self.stop = Flag()
+
+    def __reduce__(self) -> Any:
+        """Send what is left of the budget."""
+        return Control, (self.meter,)
+
+    def count(self, result: Result) -> None:
+        """Count what a row has used in another process."""
+        if self.meter is not None and result.is_remote:
+            self.meter.add(result.usage, steps=result.steps)
+
+
+@dataclass(frozen=True, slots=True)
+class RowTask:
+    """All that a worker needs for a row."""
+
+    make_agent: MakeAgent
+    row: Row
+    output: Any
+    session_id: str
+    recipe: str
+    attempt: int
+    store: ResultStore | None
+    control: Control
+
+    def failed(self, reason: str, **known: Any) -> Result:
+        """The result of a row that ended in an error."""
+        return self.result(error=reason, **known)
+
+    def result(self, **known: Any) -> Result:
+        """A result of this row."""
+        return Result(
+            key=self.row.key,
+            number=self.row.number,
+            session_id=self.session_id,
+            input_hash=self.row.input_hash,
+            recipe=self.recipe,
+            attempt=self.attempt,
+            **known,
+        )
+
+
+def run_row(task: RowTask) -> Result:
+    """Ask the agent of a row, or go on with its session; never raises an error."""
+    began = time.monotonic()
+    turn: Turn | None = None
+    saved: list[SavingFailed] = []
+    try:
+        agent = agent_of(task)
+        output = output_type(task.output)
+        known = _known_value(agent.session, task, output)
+        if known is not None:
+            return known
+        turn = begun_turn(agent, task, output)
+        for event in turn:
+            saved += [event] if isinstance(event, SavingFailed) else []
+        result = finished(turn, task)
+    except Exception as error:  # noqa: BLE001  # a row of the table, whatever it was
+        result = task.failed(error_line(error), **_used(turn, task))
+    note = f"not saved: {saved[0].reason}" if saved else ""
+    return _with(result, seconds=round(time.monotonic() - began, 3), note=note)
+
+
+def agent_of(task: RowTask) -> Agent:
+    """The agent of a row, in its session, which a store may have kept."""
+    agent = new_agent(task.make_agent, task.row)
+    if task.store is None:
+        agent.session.session_id = agent.session.session_id or task.session_id
+        return agent
+    try:
+        session = task.store.load(task.session_id)
+    except SessionNotFound:
+        session = agent.session
+        session.session_id = ""
+    recorder = task.store.recorder(
+        session, session_id=task.session_id, model=agent.provider.name
+    )
+    agent.switch(session, recorder)
+    return agent
+
+
+def begun_turn(agent: Agent, task: RowTask, output: OutputType | None) -> Turn:
+    """The row's turn: a new one, or the rest of one that was interrupted."""
+    stop, meter = task.control.stop, task.control.meter
+    if has_unfinished_turn(agent.session.transcript):
+        return agent.retry(stop=stop, output=output, budget=meter)
+    return agent.run(task.row.prompt, stop=stop, output=output, budget=meter)
+
+
+def finished(turn: Turn, task: RowTask) -> Result:
+    """The result of a turn that has ended; raises the error that ended it."""
+    answer = turn.result()
+    reason = answer.stop_reason
+    is_over = reason in ("end_turn", "stopped", "budget")
+    value = answer.value if task.output is not None else str(answer)
+    return task.result(
+        value=to_jsonable_python(value, fallback=str) if reason == "end_turn" else None,
+        stop_reason=reason,
+        error="" if is_over else STOP_NOTES.get(reason, reason),
+        **_used(turn, task),
+    )
+
+
+def new_agent(make_agent: MakeAgent, row: Row) -> Agent:
+    """A new agent for a row; a function may take the row or nothing."""
+    if isinstance(make_agent, Agent):
+        return make_agent.another()
+    made = make_agent(row.item) if takes_row(make_agent) else make_agent()
+    if not isinstance(made, Agent):
+        raise ConfigError(f"make_agent returned {type(made).__name__}, not an Agent")
+    return made
+
+
+def takes_row(make_agent: Callable[..., object]) -> bool:
+    """Whether a function that makes an agent wants the row."""
+    return any(
+        each.default is each.empty and each.kind in (0, 1)
+        for each in inspect.signature(make_agent).parameters.values()
+    )
+
+
+def recipe_of(make_agent: MakeAgent, row: Row, output: Any) -> str:
+    """A hash of how rows are worked on: code, model, prompt, tools and output.
+
+    Raises what `make_agent` raises for the first row.
+    """
+    agent = new_agent(make_agent, row)
+    is_same = isinstance(make_agent, Agent) or not takes_row(make_agent)
+    wanted = output_type(output)
+    parts = [
+        agent.provider.name,
+        agent.system if is_same else "",
+        agent.engine.policy.name,
+        [[t.name, t.description, schema_text(t.parameters)] for t in agent.tools],
+        [_code(each.function) for each in agent.tools],
+        schema_text(wanted.schema) if wanted else "",
+        "" if isinstance(make_agent, Agent) else _code(make_agent),
+    ]
+    return _hash(repr(parts))
+
+
+def session_id_of(run: str, key: str, attempt: int) -> str:
+    """The id of a row's session, the same in every run of this name."""
+    return _hash(repr([run, key, attempt]))[:24]
+
+
+def _known_value(
+    session: Session, task: RowTask, output: OutputType | None
+) -> Result | None:
+    """The result of a session that an earlier run has finished but not reported."""
+    entries = session.transcript
+    if not entries or has_unfinished_turn(entries) or not entries[-1].is_answer:
+        return None
+    try:
+        value = output.value(entries[-1].content) if output else session.last_answer
+    except InvalidValue:
+        return None
+    usage = session.usage
+    return task.result(
+        value=to_jsonable_python(value, fallback=str),
+        stop_reason="end_turn",
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        dollars=usage.dollars,
+        is_priced=usage.is_priced,
+    )
+
+
+def _used(turn: Turn | None, task: RowTask) -> dict[str, Any]:
+    if turn is None:
+        return {}
+    usage, meter = turn.usage, task.control.meter
+    return {
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "dollars": usage.dollars,
+        "is_priced": usage.is_priced,
+        "steps": sum(isinstance(each, UsageReported) for each in turn.events),
+        "is_remote": meter is not None and meter.is_copy,
+    }
+
+
+def _with(result: Result, *, seconds: float, note: str) -> Result:
+    return Result(**{**result.as_json(), "seconds": seconds, "note": note})
+
+
+def _items(rows: Iterable[Any]) -> Iterator[Any]:
+    """The rows; those of a DataFrame as dictionaries, one by one."""
+    columns = getattr(rows, "columns", None)
+    if columns is None or not hasattr(rows, "itertuples"):
+        yield from rows
+        return
+    names = [str(each) for each in columns]
+    for values in rows.itertuples(index=False, name=None):
+        yield dict(zip(names, values, strict=True))
+
+
+def _part(item: Any, field: str | Callable[[Any], Any]) -> Any:
+    """A field of a row, or what a function makes of it; raises what that raises."""
+    if not isinstance(field, str):
+        return field(item)
+    return item[field] if isinstance(item, Mapping) else getattr(item, field)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"it is no text but {type(value).__name__}")
+    return value
+
+
+def _no(what: str, error: Exception) -> str:
+    return f"this row has no {what}: {error_line(error)}"
+
+
+def _short(key: str) -> str:
+    return key if len(key) <= KEY_LENGTH else f"{key[:KEY_LENGTH]}#{_hash(key)[:12]}"
+
+
+def _code(function: Callable[..., object]) -> str:
+    """The code of a function without its place in the file."""
+    plain = getattr(function, "__wrapped__", getattr(function, "func", function))
+    code = getattr(plain, "__code__", None)
+    return repr(_parts(code)) if code is not None else type(plain).__qualname__
+
+
+def _parts(code: CodeType) -> list[Any]:
+    constants = [
+        _parts(each) if isinstance(each, CodeType) else repr(each)
+        for each in code.co_consts
+    ]
+    return [code.co_code, code.co_names, constants]
+
+
+def _hash(text: str) -> str:
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]

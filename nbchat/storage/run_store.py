@@ -1,0 +1,119 @@
+"""A store that also keeps the results of runs of many agents.
+
+store = Store("sqlite:///triage.db")
+map_agents(make_agent, tickets, ..., store=store)
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import cache
+from typing import Any
+
+import sqlalchemy as sa
+
+from nbchat.agent.map_results import Result, result_from_json
+from nbchat.conversation.entries import now
+from nbchat.conversation.session import Session
+from nbchat.storage.recorder import Recorder
+from nbchat.storage.schema import run_results
+from nbchat.storage.serialization import storable
+from nbchat.storage.store import SessionStore
+
+ROWS_READ = 1_000
+"""Results that are read at once."""
+
+
+class Store(SessionStore):
+    """Sessions, settings and results of runs; can be sent to other processes."""
+
+    def __reduce__(self) -> Any:
+        """Send the address; all rows of a process share one store."""
+        return _store_of_process, (self.url,)
+
+    def results(self, run: str) -> "RunResults":
+        """The results of the run of this name."""
+        return RunResults(self._connection, run)
+
+    def recorder(self, session: Session, *, session_id: str, model: str) -> Recorder:
+        """What saves a session; one without an id is new and gets this one."""
+        is_saved = bool(session.session_id)
+        session.session_id = session_id
+        return Recorder(self, session, "", model, is_saved=is_saved)
+
+
+class RunResults:
+    """The results of one run, in a database."""
+
+    def __init__(
+        self,
+        connection: Callable[[], AbstractContextManager[sa.Connection]],
+        run: str,
+    ) -> None:
+        """`connection` opens a transaction."""
+        self._connection = connection
+        self._run = storable(run)
+
+    def put(self, result: Result) -> None:
+        """Keep a result, in place of an earlier one for its key; raises StoreError."""
+        is_it = (run_results.c.run == self._run) & (
+            run_results.c.key == storable(result.key)
+        )
+        row = {
+            "number": result.number,
+            "is_failed": bool(result.error),
+            "result_json": json.dumps(result.as_json()),
+            "created_at": now(),
+        }
+        with self._connection() as connection:
+            changed = connection.execute(
+                sa.update(run_results).where(is_it).values(row)
+            )
+            if not changed.rowcount:
+                named = {"run": self._run, "key": storable(result.key)}
+                connection.execute(run_results.insert().values({**named, **row}))
+
+    def find(self, keys: Sequence[str]) -> dict[str, Result]:
+        """The results for keys, by key."""
+        wanted = run_results.c.key.in_([storable(each) for each in keys])
+        query = sa.select(run_results.c.result_json).where(
+            run_results.c.run == self._run, wanted
+        )
+        with self._connection() as connection:
+            found = [
+                result_from_json(json.loads(row[0]))
+                for row in connection.execute(query)
+            ]
+        return {each.key: each for each in found}
+
+    def __iter__(self) -> Iterator[Result]:
+        """All results in the order of the rows, some at a time."""
+        last = (-1, "")
+        while rows := self._rows_after(*last):
+            for row in rows:
+                yield result_from_json(json.loads(row.result_json))
+            last = (rows[-1].number, rows[-1].key)
+
+    def _rows_after(self, number: int, key: str) -> Sequence[Any]:
+        table = run_results.c
+        later = sa.or_(
+            table.number > number, sa.and_(table.number == number, table.key > key)
+        )
+        query = (
+            sa.select(run_results)
+            .where(table.run == self._run, later)
+            .order_by(table.number, table.key)
+            .limit(ROWS_READ)
+        )
+        with self._connection() as connection:
+            return connection.execute(query).all()
+
+
+def _store_of_process(url: str) -> Store:
+    return _shared(url, os.getpid())
+
+
+@cache
+def _shared(url: str, _process: int) -> Store:
+    return Store(url)

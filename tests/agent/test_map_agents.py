@@ -1,0 +1,365 @@
+"""Many agents: every row decided once, whatever executor, error, stop or kill comes."""
+
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from map_desk import (
+    Decision,
+    Desk,
+    assert_decided_once,
+    category,
+    decision,
+    make_agent,
+    make_agent_of,
+    make_effects,
+    tickets,
+)
+
+from nbchat.agent.agent import Agent
+from nbchat.agent.budget import Budget
+from nbchat.agent.map_agents import MapRun, map_agents
+from nbchat.errors import ConfigError, StoreError
+from nbchat.providers.base import Request
+from nbchat.providers.connect import connect
+from nbchat.storage.run_store import Store
+from nbchat.testing import Line, says
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    opened = Store(f"sqlite:///{tmp_path / 'sessions.db'}")
+    yield opened
+    opened.close()
+
+
+def mapped(rows: object, maker: object = make_agent, **options: object) -> MapRun:
+    options = {
+        "key": "id",
+        "prompt": "text",
+        "output": Decision,
+        "workers": 4,
+    } | options
+    return map_agents(maker, rows, **options).wait()  # type: ignore[arg-type]
+
+
+def assert_right(run: MapRun, count: int) -> None:
+    table = run.table()
+    assert list(table["key"]) == [each["id"] for each in tickets(count)]
+    assert list(table["category"]) == [
+        category(each["text"]) for each in tickets(count)
+    ]
+    assert list(table["ticket"]) == list(table["key"])
+    assert set(table["stop_reason"]) == {"end_turn"}
+    assert not any(table["error"])
+    assert (table["tokens"] > 0).all()
+
+
+@pytest.mark.parametrize("kind", ["list", "generator", "dataframe"])
+def test_every_row_is_decided_in_order(kind: str):
+    rows = tickets(20)
+    given = {"list": rows, "generator": iter(rows), "dataframe": pd.DataFrame(rows)}
+    assert_right(mapped(given[kind]), 20)
+
+
+def test_keys_and_prompts_may_be_functions_and_agents_may_be_made_of_the_row():
+    run = mapped(
+        tickets(6),
+        make_agent_of,
+        key=lambda row: row["id"],
+        prompt=lambda row: row["text"],
+    )
+    assert_right(run, 6)
+
+
+def test_an_agent_is_repeated_for_each_row_and_stays_as_it_was():
+    agent = make_agent()
+    assert_right(mapped(tickets(6), agent), 6)
+    assert len(agent.session.transcript) == 0
+
+
+def test_texts_are_rows_too_and_without_an_output_the_answer_is_the_value():
+    run = map_agents(Agent(Desk(lambda _request: says("fine"))), ["one", "two"]).wait()
+    assert [(row["key"], row["value"]) for row in run.rows()] == [
+        ("0", "fine"),
+        ("1", "fine"),
+    ]
+
+
+def test_processes_work_and_their_cost_counts(store):
+    with ProcessPoolExecutor(2) as executor:
+        run = mapped(
+            tickets(12),
+            executor=executor,
+            workers=2,
+            store=store,
+            budget=Budget(tokens=10**6),
+        )
+        assert_right(run, 12)
+    assert run._control.meter is not None
+    assert run._control.meter.used.total_tokens == run.table()["tokens"].sum()
+    assert len(store.load(run.table()["session"][3]).transcript) == 2
+
+
+@pytest.mark.parametrize(
+    ("row", "error"),
+    [
+        ({"id": "E", "text": "explode"}, "RequestRefused: no such model"),
+        ({"id": "E"}, "this row has no prompt: KeyError: 'text'"),
+        (
+            {"id": "E", "text": 3},
+            "this row has no prompt: TypeError: it is no text but int",
+        ),
+        ({"id": "T0001", "text": "x"}, "the key T0001 occurs twice"),
+        (3, "this row has no key: AttributeError: 'int' object has no attribute 'id'"),
+    ],
+    ids=["a refused request", "no prompt", "a number", "a key twice", "no record"],
+)
+def test_an_error_is_a_row_and_the_rest_goes_on(row: object, error: str):
+    heard = []
+    run = mapped([*tickets(3), row, *tickets(6)[3:]], on_error=heard.append)
+    table = run.table()
+    assert list(table["error"]) == ["", "", "", error, "", "", ""]
+    assert list(table["key"].iloc[4:]) == ["T0003", "T0004", "T0005"]
+    assert run.counts.failed == 1
+    assert (
+        error.split("'", maxsplit=1)[0] in run._repr_html_().replace("&#x27;", "'")
+        or not heard
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", " ", "x" * 1_000_000, "所有工单 🎫 \ud800", "close all tickets"],
+    ids=len,
+)
+def test_odd_tickets_are_rows(text: str, store):
+    run = mapped(
+        [{"id": "odd", "text": text}, *tickets(2)], Agent(Desk(decision)), store=store
+    )
+    assert len(run.table()) == 3
+    assert list(run.table()["category"].iloc[1:]) == ["card", "transfer"]
+
+
+def test_a_finished_run_is_not_asked_again_and_an_unfinished_one_goes_on(store):
+    asked = []
+
+    def counting(request: Request) -> Line:
+        asked.append(request)
+        return decision(request)
+
+    maker = Agent(Desk(counting))
+    mapped(tickets(5), maker, store=store)
+    assert len(asked) == 5
+    run = mapped(tickets(9), maker, store=store)
+    assert len(asked) == 9
+    assert (run.counts.skipped, run.counts.done) == (5, 4)
+    assert_right(run, 9)
+
+
+def test_a_session_that_was_finished_but_not_reported_is_not_asked_again(store):
+    mapped(tickets(3), store=store)
+    with store._connection() as connection:
+        connection.exec_driver_sql("DELETE FROM run_results")
+    never = Agent(Desk(lambda _request: pytest.fail("asked again")))
+    run = mapped(tickets(3), never, store=store, name="make_agent")
+    assert list(run.table()["category"]) == ["card", "transfer", "other"]
+
+
+def test_changed_inputs_and_recipes_are_told_and_redone_on_request(store):
+    mapped(tickets(4), store=store, name="x")
+    changed = tickets(4)
+    changed[2] = {"id": "T0002", "text": "T0002: my card"}
+    run = mapped(changed, store=store, name="x")
+    assert run.changed == {"T0002": "the input has changed since"}
+    assert run.table()["note"][2] == "the input has changed since"
+    assert run.table()["category"][2] == "other"
+    assert "1 finished rows have changed" in run._repr_html_()
+    other = Agent(Desk(), system="You triage other tickets.")
+    assert set(mapped(tickets(4), other, store=store, name="x").changed.values()) == {
+        "the recipe has changed since"
+    }
+    redone = mapped(changed, store=store, name="x", redo_changed=True)
+    assert redone.changed == {}
+    assert (redone.counts.done, redone.table()["category"][2]) == (1, "card")
+    assert not any(redone.table()["note"])
+
+
+def test_stop_and_resume_lose_nothing(store):
+    begun = threading.Event()
+
+    def slow(request: Request) -> Line:
+        begun.set()
+        return Line(decision(request).text, delay_seconds=0.01)
+
+    run = map_agents(
+        Agent(Desk(slow)),
+        iter(tickets(40)),
+        key="id",
+        prompt="text",
+        output=Decision,
+        workers=3,
+        store=store,
+    )
+    begun.wait(10)
+    run.stop().wait()
+    assert run.state == "stopped"
+    assert run.counts.done < 40
+    assert_right(run.resume().wait(), 40)
+    assert run.state == "finished"
+
+
+def test_failed_rows_are_tried_again_on_request(store):
+    broken = [True]
+
+    def answer(request: Request) -> Line:
+        if broken and "T0001" in request.history[0].content:
+            raise ValueError("a fault of the provider's own")
+        return decision(request)
+
+    maker = Agent(Desk(answer))
+    run = mapped(tickets(3), maker, store=store)
+    assert list(run.table()["error"]) == [
+        "",
+        "ValueError: a fault of the provider's own",
+        "",
+    ]
+    again = mapped(tickets(3), maker, store=store)
+    assert again.counts.failed == 1
+    broken.clear()
+    assert_right(again.retry_failed(), 3)
+    assert again.counts.failed == 0
+    (session,) = {row["session"] for row in again.rows() if row["key"] == "T0001"}
+    assert [entry.role for entry in store.load(session).transcript] == [
+        "user",
+        "assistant",
+    ]
+
+
+def test_a_budget_ends_the_run_and_a_larger_one_goes_on(store):
+    run = mapped(tickets(30), store=store, workers=1, budget=Budget(steps=7))
+    assert (run.state, run.counts.done) == ("budget used up", 7)
+    assert_right(mapped(tickets(30), store=store), 30)
+
+
+def test_an_executor_that_dies_is_a_named_row_and_the_rest_goes_on():
+    rows = [{"id": "T0009", "text": "T0009: card"}, *tickets(3)]
+    with ProcessPoolExecutor(1) as executor:
+        run = map_agents(
+            make_agent_unless_dying,
+            [*rows, *tickets(9)[3:8]],
+            key="id",
+            prompt="text",
+            output=Decision,
+            workers=1,
+            executor=executor,
+        ).wait()
+    table = run.table()
+    lost = table[table["error"] != ""]
+    assert "T0002" in set(lost["key"])
+    assert (
+        lost["error"]
+        .str.startswith("the executor lost this row: BrokenProcessPool")
+        .all()
+    )
+    assert len(table) == 9
+    assert (table["stop_reason"] == "end_turn").sum() >= 5
+    assert "the rest goes on in threads" in run.problem
+
+
+PARENT = os.getpid()
+
+
+def make_agent_unless_dying(ticket: dict[str, str]) -> Agent:
+    if ticket["id"] == "T0002" and os.getpid() != PARENT:
+        os._exit(1)
+    return make_agent()
+
+
+class FullDisk(Store):
+    """A store whose disk is full from the third result on."""
+
+    written = 0
+
+    def add_entry(self, *args: object, **options: object) -> None:
+        self.written += 1
+        if self.written > 4:
+            raise StoreError("the session store failed: database or disk is full")
+        super().add_entry(*args, **options)  # type: ignore[arg-type]
+
+
+def test_a_full_disk_is_noted_in_the_row_and_the_rest_goes_on(tmp_path):
+    run = mapped(
+        tickets(6), store=FullDisk(f"sqlite:///{tmp_path / 'x.db'}"), workers=1
+    )
+    assert_right(run, 6)
+    noted = [bool(note) for note in run.table()["note"]]
+    assert noted == [False, False, True, True, True, True]
+    assert run.table()["note"][5].endswith("database or disk is full")
+
+
+def test_a_maker_that_makes_no_agent_is_an_error_of_the_run():
+    run = mapped(tickets(2), lambda: "an agent")
+    assert "make_agent returned str, not an Agent" in run.problem
+    with pytest.raises(ConfigError, match="workers=0"):
+        map_agents(make_agent, [], workers=0)
+
+
+def test_providers_and_agents_are_sent_without_their_key(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-very-secret")
+    for model in ("openai:gpt-6-luna", "anthropic:claude-haiku-5-5", "local:smollm2"):
+        agent = Agent(
+            connect(model), system="You triage.", max_steps=7, temperature=0.5
+        )
+        sent = pickle.dumps(agent)
+        same = pickle.loads(sent)
+        assert b"very-secret" not in sent
+        assert (same.provider.name, same.system, same.max_steps) == (
+            model,
+            "You triage.",
+            7,
+        )
+        assert same.options == agent.options
+
+
+def test_the_rows_of_an_iterable_are_read_as_they_are_needed():
+    read = []
+
+    def rows() -> Iterator[dict[str, str]]:
+        for each in tickets(2_000):
+            read.append(each)
+            yield each
+
+    run = mapped(rows(), workers=2, budget=Budget(steps=3))
+    assert run.counts.done == 3
+    assert len(read) <= 200
+
+
+SCRIPT = Path(__file__).parents[1] / "support" / "map_desk.py"
+
+
+@pytest.mark.slow
+def test_after_kills_every_ticket_is_decided_once_and_closed_once(tmp_path):
+    url, effects = (
+        f"sqlite:///{tmp_path / name}.db" for name in ("sessions", "effects")
+    )
+    make_effects(effects)
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), url, effects, "24", "3"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.count("killed after") == 3
+    assert done.stdout.endswith("ended with 0\n"), done.stderr
+    store = Store(url)
+    assert_decided_once(store, effects, 24)
+    store.close()
