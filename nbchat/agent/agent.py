@@ -211,6 +211,8 @@ class Agent(ChangesHistory, OffersRecall):
         warn_of_untaken(provider, self.options)
         with self.alone():
             info = info.with_longest_answer(self.max_output_tokens)
+            if lifetime := self.options.get("cache_lifetime"):
+                info = info.with_cache_lifetime(lifetime)
             self.engine.tracker.use_model(info, fixed_tokens=self._fixed_tokens())
             self.provider = provider
 
@@ -512,6 +514,8 @@ class Agent(ChangesHistory, OffersRecall):
     def _append_reply(self, reply: Reply) -> Events:
         """Append a reply, its usage with the last entry, and count the usage."""
         usage = replace(reply.usage, model=reply.model)
+        loss = self.engine.tracker.cache_loss(usage)
+        usage = replace(usage, cache_loss=loss)
         entries = reply.entries or [incomplete("")]  # an empty reply is billed, too
         for number, entry in enumerate(entries, 1):
             is_last = number == len(entries)

@@ -298,6 +298,14 @@ class NbChat(Configurable):
         min=0.1,
         help="Longest time to connect to the model's server. None: 10.",
     ).tag(config=True, scope="model", apply="request_options")
+    cache_lifetime = Enum(
+        ["5m", "1h"],
+        None,
+        allow_none=True,
+        help="How long Anthropic keeps its prompt cache after each use; an hour costs "
+        "more to write and pays after pauses of over five minutes. OpenAI's newer ones "
+        "keep theirs for 30 minutes, with 1h for 12 hours. None: 5m.",
+    ).tag(config=True, scope="model", apply="request_options")
     attempts = Int(
         None,
         allow_none=True,

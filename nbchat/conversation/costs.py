@@ -22,6 +22,8 @@ class TurnCost:
     requests: int
     """Number of replies."""
     usage: Usage
+    cache_losses: tuple[str, ...] = ()
+    """What was lost of the prompt cache, one line for each time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,8 @@ def _turn_cost(session: Session, turn: range) -> TurnCost:
         for index in (turn.start, turn.stop)
     )
     usages = [usage for _, usage in session.usages[first:end]]
-    return TurnCost(turn.start, turn.stop, len(usages), _sum(usages))
+    losses = tuple(filter(None, (usage.cache_loss for usage in usages)))
+    return TurnCost(turn.start, turn.stop, len(usages), _sum(usages), losses)
 
 
 def _sum(usages: Iterable[Usage]) -> Usage:

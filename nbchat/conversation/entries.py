@@ -164,6 +164,8 @@ class Usage:
     """Number of tokens whose price is known."""
     model: str = ""
     """The model, such as `openai:gpt-6-luna`; empty if unknown, and in sums."""
+    cache_loss: str = ""
+    """How much of the prompt cache was lost, and why; not stored, empty in sums."""
 
     def __repr__(self) -> str:
         """The figures that are not zero."""

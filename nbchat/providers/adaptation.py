@@ -18,7 +18,7 @@ OPTIONAL = (
     *("thinking", "output_config.effort", "include"),
     *("temperature", "top_p", "seed", "stop", "stop_sequences", "frequency_penalty"),
     *("max_tokens", "max_completion_tokens", "max_output_tokens"),
-    *("stream_options", "prompt_cache_key"),
+    *("stream_options", "prompt_cache_key", "prompt_cache_options", "diagnostics"),
 )
 """Fields of a request, as paths, without which it asks the same."""
 

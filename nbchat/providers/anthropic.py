@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -19,6 +19,7 @@ from nbchat.errors import RequestRefused
 from nbchat.providers.base import ReplyStop, Request, image_of, speaker, user_text
 from nbchat.providers.endpoint import set_variable
 from nbchat.providers.history_repair import wire_name
+from nbchat.providers.prompt_cache import cache_key, marked_for_anthropic
 from nbchat.providers.sdk import (
     QUESTION_TIMEOUT_SECONDS,
     SdkProvider,
@@ -89,6 +90,9 @@ VERTEX_PLACES = {
 }
 """Environment variables with a project and a region of Google Cloud."""
 
+MOST_CONVERSATIONS = 100
+"""Conversations of which the newest reply's id is kept."""
+
 THINKING = ("thinking", "redacted_thinking")
 INPUT_FIELDS = (
     "input_tokens",
@@ -155,8 +159,20 @@ class AnthropicProvider(SdkProvider):
         )
         return int(count.input_tokens)
 
-    def _new_reader(self, request: Request) -> "EventReader":  # noqa: ARG002
-        return EventReader()
+    def _new_reader(self, request: Request) -> "EventReader":
+        key = cache_key(request)
+        return EventReader(lambda message_id: self._remember(key, message_id))
+
+    def _remember(self, key: str, message_id: str) -> None:
+        """Keep the newest reply of a conversation, to ask why its cache was lost."""
+        self._message_ids.pop(key, None)
+        self._message_ids[key] = message_id
+        if len(self._message_ids) > MOST_CONVERSATIONS:
+            self._message_ids.pop(next(iter(self._message_ids)))
+
+    @cached_property
+    def _message_ids(self) -> dict[str, str]:
+        return {}
 
     def _open(self, request: Request) -> WireStream:
         stream: WireStream = self._client.messages.create(
@@ -165,8 +181,6 @@ class AnthropicProvider(SdkProvider):
             max_tokens=self._output_limit(request),
             messages=[],
             stream=True,
-            # Without a marker nothing is ever read from the cache.
-            cache_control={"type": "ephemeral"},
             timeout=self._timeout_of(request),
             extra_body=self._extra_body(request),
         )
@@ -183,6 +197,12 @@ class AnthropicProvider(SdkProvider):
             fields["output_config"] = {**fields.get("output_config", {}), **schema}
         if thinking.get("thinking", OFF) != OFF:
             fields.pop("temperature", None)  # the API takes no other than 1
+        if self.kind == "anthropic" and self._is_home:
+            previous = self._message_ids.get(cache_key(request))
+            fields["diagnostics"] = {"previous_message_id": previous}
+        # Without marks nothing is ever read from the cache.
+        lifetime = self._options_of(request).get("cache_lifetime") or ""
+        fields = marked_for_anthropic(fields, request, lifetime)
         named = {} if self.kind == "vertex" else {"model": model}
         return {**named, **self._adaptations.applied(model, fields)}
 
@@ -370,8 +390,12 @@ def _image(media_type: str, data: str) -> Json:
 class EventReader:
     """Reads a stream of events: yields deltas, then has the reply."""
 
-    def __init__(self) -> None:
-        """Start before the first event."""
+    def __init__(
+        self, began: Callable[[str], object] = lambda _message_id: None
+    ) -> None:
+        """Start before the first event; `began` gets the id of the message."""
+        self._began = began
+        self._cache_miss = ""
         self._blocks: dict[int, Json] = {}
         self._inputs: dict[int, str] = {}
         self._usage: Json = {}
@@ -382,7 +406,11 @@ class EventReader:
         """Read an event and yield its deltas."""
         match event.get("type"):
             case "message_start":
-                self._read_usage((event.get("message") or {}).get("usage"))
+                message = an_object(event.get("message"))
+                self._read_usage(message.get("usage"))
+                if isinstance(found := message.get("id"), str):
+                    self._began(found)
+                self._read_diagnostics(message)
             case "content_block_start":
                 yield from self._start_block(event["index"], event["content_block"])
             case "content_block_delta":
@@ -390,6 +418,7 @@ class EventReader:
             case "message_delta":
                 self._stop_reason = event["delta"].get("stop_reason") or ""
                 self._read_usage(event.get("usage"))
+                self._read_diagnostics(event["delta"])
             case "message_stop":
                 self._is_complete = True
 
@@ -399,7 +428,9 @@ class EventReader:
         return StreamedReply(
             tuple(chain.from_iterable(map(self._block_entries, self._blocks))),
             self._stop(),
-            _usage(self._usage) if has_input else None,
+            replace(_usage(self._usage), cache_loss=self._cache_miss)
+            if has_input
+            else None,
         )
 
     def _start_block(self, index: int, block: Json) -> Iterator[Delta]:
@@ -431,6 +462,16 @@ class EventReader:
         """Later figures replace earlier ones: they are running totals."""
         known = {name: n for name, n in an_object(usage).items() if n is not None}
         self._usage = {**self._usage, **known}
+
+    def _read_diagnostics(self, fields: Json) -> None:
+        """Why the cache could not be read: that the tools changed, for example.
+
+        https://platform.claude.com/docs/en/build-with-claude/cache-diagnostics
+        """
+        found = an_object(fields.get("diagnostics"))
+        reason = str(an_object(found.get("cache_miss_reason")).get("type") or "")
+        if reason.endswith("_changed"):
+            self._cache_miss = reason.replace("_", " ")
 
     def _block_entries(self, index: int) -> Iterator[Entry]:
         block = self._blocks[index]

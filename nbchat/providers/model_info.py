@@ -46,6 +46,13 @@ DOCUMENTATION = "its maker's documentation"
 SERVER = "the model's server"
 """Sources of what is known of a model."""
 
+LONG_WRITE = 2.0 / 1.25
+"""Price of writing Anthropic's cache for an hour, by that for five minutes:
+https://platform.claude.com/docs/en/build-with-claude/prompt-caching#pricing"""
+
+NEWER_OPENAI = re.compile(r"gpt-(5\.[6-9]|[6-9])")
+"""Models of OpenAI whose prompt cache takes marks and is kept for half an hour."""
+
 MILLION = 1_000_000
 
 LISTED = {"anthropic": "anthropic", "openai": "openai", "gemini": "google"}
@@ -77,6 +84,11 @@ class Prices:
         reached = [prices for start, prices in self.tiers if input_tokens > start]
         return reached[-1] if reached else self
 
+    def with_writes(self, factor: float) -> "Prices":
+        """The same with other prices of writing the cache."""
+        tiers = tuple((start, each.with_writes(factor)) for start, each in self.tiers)
+        return replace(self, cache_write=self.cache_write * factor, tiers=tiers)
+
     def cost(self, usage: Usage) -> float:
         """Dollars of one reply; add up the costs of several, for their tiers differ."""
         prices = self.at(usage.input_tokens)
@@ -102,6 +114,8 @@ class ModelInfo:
     prices: Prices | None = None
     input_limit: int | None = None
     """Most input tokens, where that is less than the window leaves."""
+    cache_seconds: float = 300.0
+    """How long an unused prompt cache is kept."""
     sources: Mapping[str, str] = field(default_factory=dict, compare=False)
     """Where window, input_limit, output_limit and prices are from."""
 
@@ -138,6 +152,17 @@ class ModelInfo:
             return self
         least = min(self.output_limit, DEFAULT_OUTPUT_LIMIT)
         return replace(self, output_limit=max(tokens, least))
+
+    def with_cache_lifetime(self, lifetime: str | None) -> "ModelInfo":
+        """The model with a prompt cache that is kept for longer, for its price."""
+        seconds, factor = 300.0, 1.0
+        name = CLOUD_PREFIX.sub("", self.name.partition(":")[2] or self.name)
+        if name.startswith("claude") and lifetime == "1h":
+            seconds, factor = 3_600.0, LONG_WRITE
+        elif NEWER_OPENAI.match(name):
+            seconds = 43_200.0 if lifetime == "1h" else 1_800.0
+        prices = self.prices and self.prices.with_writes(factor)
+        return replace(self, cache_seconds=seconds, prices=prices)
 
     def cost(self, usage: Usage) -> float | None:
         """Dollars of one reply; None if prices are unknown."""

@@ -9,7 +9,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from hashlib import sha256
 from itertools import chain
 from typing import ClassVar
 
@@ -21,6 +20,7 @@ from nbchat.conversation.events import Delta, TextDelta, ThinkingDelta
 from nbchat.providers.base import ReplyStop, Request, image_of, speaker, user_text
 from nbchat.providers.history_repair import wire_name
 from nbchat.providers.openai import EFFORTS, OpenAIProvider
+from nbchat.providers.prompt_cache import cache_key, marked_for_openai
 from nbchat.providers.sdk import WireStream
 from nbchat.providers.services import OPENAI
 from nbchat.providers.wire import (
@@ -120,7 +120,11 @@ class ResponsesProvider(OpenAIProvider):
         model = self._model_for(request)
         fields = {**self._body(request), **self._sampling_of(request)}
         fields["prompt_cache_key"] = cache_key(request)
-        effort = self._options_of(request).get("effort") or ""
+        options = self._options_of(request)
+        if self.kind == "openai":
+            lifetime = options.get("cache_lifetime")
+            fields = marked_for_openai(fields, request, model, lifetime)
+        effort = options.get("effort") or ""
         if reasoning := _reasoning(effort, model):
             fields |= {"reasoning": reasoning, "include": [ENCRYPTED]}
         if request.max_output_tokens is not None:
@@ -158,17 +162,6 @@ def _reasoning(effort: str, model: str) -> Json:
         return {}
     chosen = {"effort": EFFORTS[effort]} if effort else {}
     return {**chosen, "summary": "auto"}
-
-
-def cache_key(request: Request) -> str:
-    """A name for the beginning of a conversation, by which its cache is found.
-
-    The same for all requests of a conversation until it is compacted. It reveals no
-    text. https://developers.openai.com/api/docs/guides/prompt-caching
-    """
-    first = request.history[:1]
-    begun = json.dumps([request.system, [each.name for each in request.tools], first])
-    return sha256(begun.encode("utf-8", "replace")).hexdigest()[:32]
 
 
 def body(request: Request, items: Sequence[Json] | None = None) -> Json:

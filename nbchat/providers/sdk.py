@@ -227,7 +227,9 @@ class SdkProvider(ABC):
         reply = finished_reply(answer, request, model=model, counter=self._counter)
         if self.service.tells_limits or not self._is_home:
             self._notice_truncation(request, reply.usage)
-        return replace(reply, usage=self._listed(request).priced(reply.usage))
+        lifetime = self._options_of(request).get("cache_lifetime")
+        info = self._listed(request).with_cache_lifetime(lifetime)
+        return replace(reply, usage=info.priced(reply.usage))
 
     def _read(
         self, reader: Reader, request: Request, stop: Flag | None
@@ -262,7 +264,9 @@ class SdkProvider(ABC):
         """The model's window and limits; asks the server once, never raises."""
         if not self._has_asked_window and self._should_ask_window():
             self._ask_window()
-        return self._known.with_window(self._window, source=self._window_source)
+        lifetime = self._options.get("cache_lifetime")
+        known = self._known.with_cache_lifetime(lifetime)
+        return known.with_window(self._window, source=self._window_source)
 
     def count_tokens(self, request: Request) -> int:
         """Input tokens of a request, counted here."""

@@ -62,6 +62,8 @@ class Scene:
     is_cached: bool
     step: int = 1
     is_written: bool = True
+    pause_seconds: float = 0.0
+    """Before each message of a person; an unused cache ends after its lifetime."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,8 @@ class PrefixCache:
     def __init__(self, scene: Scene) -> None:
         """Remember nothing."""
         self._scene = scene
-        self._known: set[int] = set()
+        self._known: dict[int, float] = {}
+        self.now = 0.0
 
     def usage(self, blocks: Sequence[tuple[object, int]], output_tokens: int) -> Usage:
         """The usage of a request made of blocks, which is remembered from now on."""
@@ -127,11 +130,14 @@ class PrefixCache:
         if not self._scene.is_cached or total < LEAST_CACHED:
             return Usage(total, output_tokens)
         pairs = zip(sizes, chain, strict=True)
-        found = max((size for size, link in pairs if link in self._known), default=0)
+        oldest = self.now - self._scene.model.cache_seconds
+        known = {link for link, used in self._known.items() if used >= oldest}
+        found = max((size for size, link in pairs if link in known), default=0)
         read = found // self._scene.step * self._scene.step
         read = read if read >= LEAST_CACHED else 0
         # Anthropic keeps what ends where a request ended, OpenAI every beginning.
-        self._known |= {chain[-1]} if self._scene.is_written else set(chain)
+        kept = chain[-1:] if self._scene.is_written else chain
+        self._known |= dict.fromkeys([*kept, *(known & set(chain))], self.now)
         written = total - read if self._scene.is_written else 0
         return Usage(total, output_tokens, read, written)
 
@@ -146,7 +152,7 @@ class Replay:
         self._steps = deque(step for turn in work.turns for step in turn.steps)
         self.results: deque[str] = deque()
         self._scene, self._window = scene, window
-        self._cache = PrefixCache(scene)
+        self.cache = PrefixCache(scene)
         self.dollars, self.peak = 0.0, 0
 
     def info(self) -> ModelInfo:
@@ -177,7 +183,7 @@ class Replay:
             (request.system, fixed),
             *((entry, COUNTER.count_entry(entry)) for entry in sent),
         ]
-        usage = self._cache.usage(blocks, COUNTER.count_entries(said))
+        usage = self.cache.usage(blocks, COUNTER.count_entries(said))
         self.dollars += self._scene.model.cost(usage) or 0.0
         return usage
 
@@ -240,9 +246,11 @@ def replay(work: Work, scene: Scene, meter: str) -> Bill:
     threshold, policy = make(work)
     model = Replay(work, scene, window)
     engine = CompactionEngine(threshold, policy=policy)
+    engine.tracker._clock = lambda: model.cache.now
     agent = Agent(model, tools=tools(work, model), system=work.system, engine=engine)
     events: list[Event] = []
     for turn in work.turns:
+        model.cache.now += scene.pause_seconds
         agent.max_steps = len(
             turn.steps
         )  # some end with a call: nobody was asked again
@@ -267,6 +275,11 @@ SCENES = {
     )
     for is_cached in (False, True)
 }
+for _lifetime in ("5m", "1h"):
+    _info = model_info("claude-sonnet-5-5", provider="anthropic")
+    _long = _info.with_cache_lifetime(_lifetime)
+    _name = f"claude-sonnet-5-5, cache {_lifetime}, 7 min pauses"
+    SCENES[_name] = Scene(_long, is_cached=True, pause_seconds=420)
 
 
 def workloads() -> dict[str, list[Work]]:

@@ -472,7 +472,6 @@ def test_anthropic_wire_form(server):
         "model": "model-x",
         "stream": True,
         "max_tokens": 100,
-        "cache_control": {"type": "ephemeral"},
         "system": "Be brief.",
         "tools": [schema],
         "tool_choice": {"type": "auto"},

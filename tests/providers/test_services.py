@@ -23,7 +23,7 @@ from fault_server import (
 from openai_rules import chat_refusals, responses_refusals
 from provider_kit import DIALECTS, KEY, at_home, drained
 from watching_server import watching
-from wire_rules import anthropic_faults
+from wire_rules import anthropic_cache_faults, anthropic_faults
 
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import TextDelta, ThinkingDelta
@@ -171,7 +171,7 @@ class Faithful(FaultServer):
         if self.case.wire == "responses":
             found = [each[0] for each in responses_refusals(body)]
         elif self.case.wire == "anthropic":
-            found = anthropic_faults(body["messages"])
+            found = anthropic_faults(body["messages"]) + anthropic_cache_faults(body)
             has_model = "model" in body
             if has_model == (self.case.kind == "vertex"):
                 found.append("the model is in the path of Vertex, else in the body")

@@ -23,13 +23,16 @@ REASON_UNLESS_NONE = re.compile(r"gpt-5\.6|gpt-6")
 RESPONSES_FIELDS = {
     *("model", "input", "instructions", "tools", "tool_choice", "stream", "store"),
     *("include", "reasoning", "max_output_tokens", "temperature", "top_p", "text"),
-    *("prompt_cache_key", "previous_response_id"),
+    *("prompt_cache_key", "prompt_cache_options", "previous_response_id"),
 }
 CHAT_FIELDS = {
     *("model", "messages", "tools", "tool_choice", "stream", "stream_options", "stop"),
     *("reasoning_effort", "max_completion_tokens", "max_tokens", "temperature", "seed"),
     *("top_p", "response_format", "prompt_cache_key", "frequency_penalty"),
 }
+
+MARK = "prompt_cache_breakpoint"
+TAKES_MARKS = re.compile(r"gpt-(5\.[6-9]|[6-9])")
 
 Refusal = tuple[str, str | None, str | None]
 """A message, the parameter it is about, and a code."""
@@ -77,6 +80,7 @@ def responses_refusals(body: Json) -> Iterator[Refusal]:
     if body.get("max_output_tokens", 16) < 16:
         words = "Invalid 'max_output_tokens': integer below minimum value."
         yield words, "max_output_tokens", "integer_below_min_value"
+    yield from cache_refusals(body)
     for tool in body.get("tools", []):
         if "name" not in tool or "strict" not in tool:
             words = "Missing required parameter: 'tools[0].name'."
@@ -84,6 +88,19 @@ def responses_refusals(body: Json) -> Iterator[Refusal]:
     if body.get("store", True) or "previous_response_id" in body:
         yield "this test wants nothing to be stored", "store", None
     yield from ((fault, "input", None) for fault in responses_faults(body["input"]))
+
+
+def cache_refusals(body: Json) -> Iterator[Refusal]:
+    """Marks and lifetimes that older models do not know, or that are invalid."""
+    parts = [part for item in body["input"] for part in item.get("content") or []]
+    marks = [part["prompt_cache_breakpoint"] for part in parts if MARK in part]
+    options = body.get("prompt_cache_options") or {}
+    if (marks or options) and not TAKES_MARKS.match(body["model"]):
+        yield f"Unknown parameter: '{MARK}'.", MARK, "unknown_parameter"
+    if len(marks) > 4 or any(mark != {"mode": "explicit"} for mark in marks):
+        yield f"Invalid value for '{MARK}'.", MARK, "invalid_value"
+    if options.get("ttl", "30m") not in ("30m", "12h"):
+        yield "Invalid value for 'ttl'.", "prompt_cache_options.ttl", "invalid_value"
 
 
 def chat_refusals(body: Json) -> Iterator[Refusal]:

@@ -43,6 +43,24 @@ def openai_call_faults(calls: list[Json]) -> Iterator[str]:
             yield f"arguments that are no object: {function['arguments'][:80]}"
 
 
+def anthropic_cache_faults(body: Json) -> list[str]:
+    """At most four marks, the longer lifetimes first, none on what cannot have one."""
+    blocks = [*body.get("tools", [])]
+    system = body.get("system", "")
+    blocks += system if isinstance(system, list) else []
+    blocks += [block for each in body["messages"] for block in each["content"]]
+    marked = [block for block in blocks if "cache_control" in block]
+    faults = [f"{len(marked)} marks"] if len(marked) > 4 else []
+    lifetimes = [block["cache_control"].get("ttl", "5m") for block in marked]
+    if lifetimes != sorted(lifetimes, key=["1h", "5m"].index):
+        faults.append(f"lifetimes in the wrong order: {lifetimes}")
+    for block in marked:
+        is_empty = block.get("type") == "text" and not block["text"].strip()
+        if is_empty or block.get("type") in ("thinking", "redacted_thinking"):
+            faults.append(f"a mark on {block}")
+    return faults
+
+
 def gemini_faults(contents: list[Json]) -> list[str]:
     """Turns that alternate and say something, as many results as calls before them."""
     faults, calls = [], 0

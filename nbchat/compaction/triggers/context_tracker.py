@@ -15,7 +15,6 @@ from nbchat.compaction.policies import Policy, policy_named
 from nbchat.compaction.triggers.circuit_breaker import CircuitBreaker, Cooldown
 from nbchat.compaction.triggers.token_counts import HistoryTokens, TranscriptTokens
 from nbchat.compaction.triggers.triggers import (
-    CACHE_SECONDS,
     EXPECTED_SUMMARY_TOKENS,
     RATIOS,
     Decision,
@@ -471,7 +470,21 @@ class ContextTracker:
         if not self._spending.is_cached:
             return False
         at = self._answered_at
-        return at is None or self._clock() - at > CACHE_SECONDS
+        return at is None or self._clock() - at > self.info.cache_seconds
+
+    def cache_loss(self, usage: Usage) -> str:
+        """One line if a response lost much of the last one's cache; else empty.
+
+        Ask before it is counted. After a compaction nothing is expected to be read.
+        """
+        lost = self._spending.lost_tokens(usage)
+        if not lost:
+            return ""
+        reasons = [usage.cache_loss]
+        if self._is_cold and self._answered_at is not None:
+            minutes = round((self._clock() - self._answered_at) / 60)
+            reasons = [f"{minutes} min pause"]
+        return ", ".join(filter(None, [f"cache lost: {lost:,} tokens", *reasons]))
 
     @property
     def _least_kept(self) -> int:

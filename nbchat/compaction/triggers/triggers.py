@@ -127,9 +127,8 @@ INSTRUCTION_TOKENS = 400
 """Tokens of the instruction in a summary request."""
 
 
-CACHE_SECONDS = 300.0
-"""An unused prompt cache is gone after this time: Anthropic's default, and the least of
-OpenAI's 5 to 10 minutes (their documentation of prompt caching)."""
+LEAST_LOST_SHARE, LEAST_LOST_TOKENS = 0.05, 2_000
+"""Less is no lost cache: the ends of requests differ (as in pydantic-ai)."""
 
 
 class Spending:
@@ -155,6 +154,14 @@ class Spending:
     def is_cached(self) -> bool:
         """Whether the last response read or wrote a cache."""
         return bool(self._last.cache_read_tokens or self._last.cache_write_tokens)
+
+    def lost_tokens(self, usage: Usage) -> int:
+        """Tokens that the last response had in the cache and this one has not read."""
+        last = self._last
+        kept = last.cache_read_tokens + last.cache_write_tokens
+        lost = kept - usage.cache_read_tokens
+        is_much = lost >= max(LEAST_LOST_TOKENS, kept * LEAST_LOST_SHARE)
+        return lost if is_much and usage.model == last.model else 0
 
     def cold_cost(
         self, prices: Prices, *, context_tokens: int, kept_tokens: int

@@ -282,7 +282,7 @@ def _position_of(entry: Entry, position: int) -> int | None:
 def _cost_text(turn: TurnCost, seconds: float | None = None) -> str:
     requests = f"{turn.requests:,} requests" if turn.requests > 1 else ""
     duration = "" if seconds is None else _duration(seconds)
-    return usage_text(turn.usage, requests, duration)
+    return usage_text(turn.usage, requests, duration, *turn.cache_losses)
 
 
 def _duration(seconds: float) -> str:
