@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from nbchat.agent.agent import Agent
-from nbchat.chat.commands import _context
+from nbchat.chat.context_commands import _context
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import Policy
 from nbchat.conversation.entries import Entry, Usage

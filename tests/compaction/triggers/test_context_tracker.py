@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from nbchat.agent.agent import Agent
-from nbchat.chat.commands import _threshold
+from nbchat.chat.context_commands import _threshold
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.markup import summary_entry
 from nbchat.compaction.policies import Policy
