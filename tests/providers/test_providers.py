@@ -464,7 +464,7 @@ def test_anthropic_wire_form(server):
                 "content": "error: bad arguments",
                 "is_error": True,
             },
-            {**text_block("Thanks."), **MARK},
+            {**text_block("Thanks."), **CACHED},
         ],
     }
     schema = {"name": "add", "description": "Add two numbers.", "input_schema": SCHEMA}
@@ -472,13 +472,13 @@ def test_anthropic_wire_form(server):
         "model": "model-x",
         "stream": True,
         "max_tokens": 100,
-        "system": [{**text_block("Be brief."), **MARK}],
-        "tools": [{**schema, **MARK}],
+        "system": [{**text_block("Be brief."), **CACHED}],
+        "tools": [{**schema, **CACHED}],
         "tool_choice": {"type": "auto"},
     }
 
 
-MARK = {"cache_control": {"type": "ephemeral"}}
+CACHED = {"cache_control": {"type": "ephemeral"}}
 """On what Anthropic shall cache; see test_prompt_cache.py."""
 
 
@@ -580,7 +580,7 @@ def test_pictures_and_files_travel_with_their_captions(server, provider, dialect
     else:
         picture = {"type": "image", "source": source}
         asked = text_block("What is this?")
-        assert content == [picture, asked, picture, files[0], {**files[1], **MARK}]
+        assert content == [picture, asked, picture, files[0], {**files[1], **CACHED}]
 
 
 def test_blank_texts_make_no_illegal_blocks(server, provider, dialect):
@@ -603,7 +603,7 @@ def test_blank_texts_make_no_illegal_blocks(server, provider, dialect):
         hello, call, result = [message["content"] for message in body["messages"]]
         assert hello == [text_block("Hello")]
         assert [block["type"] for block in call] == ["tool_use"]
-        assert result == [{"type": "tool_result", "tool_use_id": "c1", **MARK}]
+        assert result == [{"type": "tool_result", "tool_use_id": "c1", **CACHED}]
 
 
 def test_anthropic_roles_alternate_where_an_answer_was_only_thinking(server):
@@ -615,7 +615,10 @@ def test_anthropic_roles_alternate_where_an_answer_was_only_thinking(server):
     request = Request(tuple(legal(history)))
     body = sent_body(server, provider_at(server, "anthropic"), request)
     assert body["messages"] == [
-        {"role": "user", "content": [text_block("One"), {**text_block("Two"), **MARK}]}
+        {
+            "role": "user",
+            "content": [text_block("One"), {**text_block("Two"), **CACHED}],
+        }
     ]
 
 
