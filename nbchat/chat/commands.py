@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from nbchat.agent.agent import Agent
 from nbchat.chat.attachments.mentions import not_mentioned
 from nbchat.chat.context_commands import CONTEXT_COMMANDS, Command, Reply, Stop
+from nbchat.chat.mcp import ChatServers
 from nbchat.chat.runner_events import ChatEvent, CommandReplied, Working
 from nbchat.compaction.policies import PRESETS
 from nbchat.config.factory import recorder
@@ -40,6 +41,7 @@ class Commands:
         if not isinstance(settings, LiveSettings):
             settings = LiveSettings(store, settings)
         self._store, self._live_settings = store, settings
+        self.servers = ChatServers(lambda: settings.config.mcp_file)
         self.table: dict[str, tuple[Command, str]] = {
             "help": (self._help, "list the commands"),
             **CONTEXT_COMMANDS,
@@ -115,6 +117,7 @@ class Commands:
         return {
             "model": (self._model, "[provider:name]  show or change the model"),
             "policy": (self._policy, "[name]  show or change how this chat compacts"),
+            "mcp": (self._mcp, "[name]  list MCP servers, connect or disconnect one"),
             "settings": (
                 self._settings,
                 "list the settings, and where each value comes from",
@@ -218,6 +221,9 @@ class Commands:
         others = ", ".join(each for each in PRESETS if each != engine.policy.name)
         due = engine.should_compact(agent.session).reason
         return f"{engine.policy.name}: {due}\nothers: {others}"
+
+    def _mcp(self, agent: Agent, name: str, _stop: Stop) -> str:
+        return self.servers.command(agent, name)
 
     def _settings(self, agent: Agent, _argument: str, _stop: Stop) -> str:
         rows = self._live_settings.listed(agent)

@@ -346,6 +346,12 @@ class NbChat(Configurable):
         help="Database of the sessions, as a SQLAlchemy URL. Empty: a SQLite file in "
         "the Jupyter data folder.",
     ).tag(config=True, scope="configuration", apply="restart", secret=True)
+    mcp_file = Unicode(
+        "",
+        help="File with MCP servers, in the form of mcp.json; they are connected when "
+        "a chat begins. Those of .jupyter/mcp_settings.json and mcp.json are connected "
+        "by /mcp.",
+    ).tag(config=True, scope="configuration", apply="restart")
     log_folder = Unicode(
         "",
         help="Folder in which each session is also written as Markdown, after each "

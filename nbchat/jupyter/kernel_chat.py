@@ -87,6 +87,7 @@ class KernelChat:
         if self._panel is not None:
             self._panel.close()
         self.runner.close()
+        self.commands.servers.close()
         self.config.unobserve_all()
         self.store.close()
 

@@ -1,0 +1,107 @@
+"""The command /mcp: list the MCP servers that are configured, connect and disconnect.
+
+A server starts a program of its own, so one that a project's file names is started on
+request only. The servers of the file in the setting `mcp_file` are connected when the
+chat begins: a person has chosen them.
+"""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from nbchat.agent.agent import Agent
+from nbchat.agent.approvals import Approvals
+from nbchat.agent.mcp import McpServer, McpServers, read_servers, servers_in
+from nbchat.conversation.tools import Tool
+from nbchat.errors import ConfigError, NbchatError
+
+logger = logging.getLogger(__name__)
+
+NONE = (
+    "no MCP server is configured; name servers in .jupyter/mcp_settings.json or "
+    "mcp.json of this folder, or in the file of the setting mcp_file"
+)
+
+
+class ChatServers:
+    """The MCP servers of one chat, and which of them its agent may call."""
+
+    def __init__(self, mcp_file: Callable[[], str]) -> None:
+        """`mcp_file` returns the file that the settings name, or nothing."""
+        self._mcp_file = mcp_file
+        self._servers = McpServers()
+        self._offered: tuple[Tool, ...] = ()
+
+    def connect_chosen(self, agent: Agent) -> None:
+        """Connect to the servers of `mcp_file`; what fails is logged, not raised."""
+        try:
+            if chosen := self._chosen():
+                self._servers.connect(chosen.values())
+                self._offer(agent)
+        except ConfigError as error:
+            logger.warning("no MCP server is connected: %s", error)
+        for problem in self._servers.problems.values():
+            logger.warning("%s", problem)
+
+    def command(self, agent: Agent, name: str) -> str:
+        """List the servers; with a name connect to that one, or disconnect it."""
+        known = self._known()
+        if not name:
+            rows = "\n".join(map(self._row, known.values())) or NONE
+            return f"{rows}\n/mcp NAME connects or disconnects" if known else rows
+        if name in self._servers.connected:
+            self._servers.disconnect(name)
+            self._offer(agent)
+            return f"disconnected {name}"
+        if name not in known:
+            names = ", ".join(known) or "none"
+            raise NbchatError(f"no MCP server is named {name!r}; configured: {names}")
+        self._servers.connect([known[name]])
+        if problem := self._servers.problems.get(name):
+            raise NbchatError(problem)
+        self._offer(agent)
+        return self._row(known[name])
+
+    def close(self) -> None:
+        """End the connections and the processes that were started."""
+        self._servers.close()
+
+    def _chosen(self) -> dict[str, McpServer]:
+        file = self._mcp_file()
+        return servers_in(Path(file).expanduser()) if file else {}
+
+    def _known(self) -> dict[str, McpServer]:
+        return read_servers(Path.cwd()) | self._chosen()
+
+    def _offer(self, agent: Agent) -> None:
+        """Give the agent the tools of the connected servers; a person approves calls.
+
+        Raises ConfigError where two tools have the same name.
+        """
+        with agent.alone():
+            own = [each for each in agent.tools if each not in self._offered]
+            tools = tuple(self._servers.tools)
+            taken = {each.name for each in own} & {each.name for each in tools}
+            if taken:
+                raise ConfigError(f"two tools are named {', '.join(sorted(taken))}")
+            agent.tools = (*own, *tools)
+            self._offered = tools
+            agent.approve = agent.approve or Approvals()
+            agent.count_fixed_tokens()
+
+    def _row(self, server: McpServer) -> str:
+        """A server with its state and its tools."""
+        tools = self._servers.connected.get(server.name)
+        state = self._servers.problems.get(server.name, "not connected")
+        if tools is None:
+            return f"{server.name}  {state}  {server.address}  ({server.origin})"
+        lines = [f"{server.name}  connected, {len(tools)} tools  ({server.origin})"]
+        lines += [f"  {each.name}  {_shortened(each.description)}" for each in tools]
+        return "\n".join(lines)
+
+
+def _shortened(description: str) -> str:
+    """The first line of a description, and what the server claims of the tool."""
+    first, _, rest = description.strip().partition("\n")
+    claims = rest.rpartition("\n")[2] if rest.endswith(".)") else ""
+    return " ".join(filter(None, (first[:100], claims)))

@@ -1,0 +1,194 @@
+"""MCP servers, real ones in processes of their own, over stdio and HTTP."""
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nbchat.agent.agent import Agent
+from nbchat.agent.mcp import McpServer, McpServers, read_servers, servers_of
+from nbchat.conversation.events import EntryAdded, TurnFinished
+from nbchat.errors import ConfigError, NbchatError
+from nbchat.testing import ScriptedProvider, calls, says
+
+DESK = str(Path(__file__).parents[1] / "support" / "mcp_desk.py")
+MISSING = McpServer("missing", "/no/such/program")
+
+pytestmark = pytest.mark.slow
+
+
+def desk_server(name: str = "desk", *args: str) -> McpServer:
+    return McpServer(name, sys.executable, (DESK, *args))
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[McpServers]:
+    with McpServers([desk_server(), MISSING], call_seconds=30) as connected:
+        yield connected
+
+
+def results(agent: Agent, text: str) -> list[str]:
+    events = list(agent.run(text))
+    assert isinstance(events[-1], TurnFinished)
+    added = [event.entry for event in events if isinstance(event, EntryAdded)]
+    return [entry.content for entry in added if entry.role == "tool"]
+
+
+def test_a_server_that_cannot_start_is_one_line_and_the_others_work(servers):
+    assert list(servers.connected) == ["desk"]
+    assert "'missing' (/no/such/program)" in servers.problems["missing"]
+    assert "\n" not in servers.problems["missing"]
+
+
+def test_tools_are_named_after_their_server_and_say_what_it_claims(servers):
+    tools = {tool.name: tool for tool in servers.tools}
+    assert list(tools) == [
+        f"desk__{each}" for each in ("order", "cancel", "crash", "pause")
+    ]
+    assert tools["desk__order"].description == (
+        "Look up an order.\n(The server says: reads only.)"
+    )
+    assert "destructive" in tools["desk__cancel"].description
+    assert tools["desk__order"].parameters["required"] == ["number"]
+
+
+def test_a_turn_calls_a_server_and_its_errors_are_results(servers):
+    script = [
+        calls("desk__order", number="W1"),
+        calls("desk__order", number="W1", detail=" by sea"),
+        calls("desk__order", count=1),
+        calls("desk__cancel", number="W1"),
+        says("Done."),
+    ]
+    agent = Agent(ScriptedProvider(*script), tools=servers.tools)
+    found = results(agent, "Where is W1?")
+    assert found[:2] == ["W1 was shipped on May 3", "W1 was shipped on May 3 by sea"]
+    assert "validation error" in found[2]
+    assert "Error executing tool cancel" in found[3]
+
+
+def test_a_read_only_claim_does_not_skip_the_approval(servers):
+    asked = []
+    agent = Agent(
+        ScriptedProvider(calls("desk__order", number="W1"), says("No.")),
+        tools=servers.tools,
+        approve=lambda call: bool(asked.append(call.tool_name)),
+    )
+    (denied,) = results(agent, "Where is W1?")
+    assert asked == ["desk__order"]
+    assert "shipped" not in denied
+
+
+def test_a_server_that_dies_is_one_line_and_the_turn_goes_on():
+    with McpServers([desk_server()]) as connected:
+        script = [calls("desk__crash"), calls("desk__order", number="W1"), says("Bye.")]
+        agent = Agent(ScriptedProvider(*script), tools=connected.tools)
+        found = results(agent, "Crash.")
+    for line in found:
+        assert "MCP server 'desk'" in line
+        assert "closed" in line
+        assert "\n" not in line
+
+
+def test_a_call_without_an_answer_ends_after_its_time():
+    with McpServers([desk_server()], call_seconds=0.2) as connected:
+        agent = Agent(
+            ScriptedProvider(calls("desk__pause"), says("Bye.")), tools=connected.tools
+        )
+        (line,) = results(agent, "Wait.")
+    assert "0.2 s" in line or "no answer in time" in line
+
+
+def test_closing_ends_the_process(tmp_path):
+    pid_file = tmp_path / "pid"
+    connected = McpServers([desk_server("desk", str(pid_file))])
+    process = Path("/proc") / pid_file.read_text()
+    assert process.exists()
+    connected.close()
+    until = time.monotonic() + 10
+    while process.exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not process.exists()
+
+
+def test_a_server_is_reached_over_http_with_headers():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, DESK, "http", str(port)]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    url = f"http://127.0.0.1:{port}/mcp"
+    try:
+        until = time.monotonic() + 60
+        while not accepts(port) and time.monotonic() < until:
+            time.sleep(0.1)
+        server = McpServer("web", url=url, headers={"Authorization": "Bearer secret"})
+        with McpServers([server]) as connected:
+            assert not connected.problems
+            names = [tool.name for tool in connected.tools]
+            assert names[0] == "web__order"
+    finally:
+        process.terminate()
+        process.wait()
+    with McpServers([server]) as connected:
+        (problem,) = connected.problems.values()
+    assert "MCP server 'web'" in problem
+    assert "secret" not in problem + repr(server)
+
+
+def accepts(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_servers_are_read_from_both_forms_of_file_nearest_first(tmp_path):
+    near = tmp_path / "project" / "notebooks"
+    (near / ".jupyter").mkdir(parents=True)
+    listed = {
+        "mcp_servers": [
+            {
+                "name": "git",
+                "command": "git-mcp",
+                "args": ["--here"],
+                "env": [{"name": "A", "value": "1"}],
+            },
+            {"type": "http", "name": "web", "url": "https://example.com/mcp"},
+        ]
+    }
+    (near / ".jupyter" / "mcp_settings.json").write_text(json.dumps(listed))
+    named = {"mcpServers": {"git": {"command": "other"}, "db": {"command": "db-mcp"}}}
+    (tmp_path / "project" / "mcp.json").write_text(json.dumps(named))
+    found = read_servers(near)
+    assert {"git", "web", "db"} <= set(found)
+    assert (found["git"].command, found["git"].env) == ("git-mcp", {"A": "1"})
+    assert found["git"].address == "git-mcp --here"
+    assert found["db"].origin == str(tmp_path / "project" / "mcp.json")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ([], "expected an object"),
+        ({"mcpServers": []}, "mcpServers is an object"),
+        ({"mcpServers": {"a": {}}}, "a needs either a command or a url"),
+        ({"mcpServers": {"a": {"command": "x", "url": "y"}}}, "either a command or"),
+        ({"mcpServers": {"a": {"url": "file:///etc"}}}, "must begin with http"),
+        ({"mcpServers": {"a": {"command": "x", "args": "y"}}}, "args a list"),
+        ({"mcpServers": {"a": {"command": "x", "env": {"A": 1}}}}, "texts by name"),
+        ({"mcp_servers": ["a"]}, "has a name and an object"),
+    ],
+)
+def test_an_invalid_file_is_refused_in_one_line(content, said):
+    with pytest.raises(ConfigError, match=said) as refused:
+        servers_of(content, "mcp.json")
+    assert "\n" not in str(refused.value)
+
+
+def test_a_name_that_is_not_connected_is_refused(servers):
+    with pytest.raises(NbchatError, match="no MCP server 'x' is connected"):
+        servers.disconnect("x")

@@ -1,0 +1,87 @@
+"""The command /mcp: nothing of a project starts unasked, and calls are approved."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from nbchat.agent.agent import Agent
+from nbchat.agent.approvals import Approvals
+from nbchat.chat.commands import Commands
+from nbchat.chat.mcp import ChatServers
+from nbchat.config.layers import settings
+from nbchat.errors import NbchatError
+from nbchat.storage.store import SessionStore
+from nbchat.testing import ScriptedProvider
+
+DESK = str(Path(__file__).parents[1] / "support" / "mcp_desk.py")
+
+
+def project(folder: Path, file: str = "mcp.json") -> Path:
+    server = {"command": sys.executable, "args": [DESK]}
+    servers = {"desk": server, "gone": {"command": "/no/such/program"}}
+    (folder / file).write_text(json.dumps({"mcpServers": servers}))
+    return folder / file
+
+
+@pytest.fixture
+def commands(tmp_path, monkeypatch) -> Commands:
+    monkeypatch.chdir(tmp_path)
+    return Commands(SessionStore(f"sqlite:///{tmp_path / 'chats.db'}"), settings())
+
+
+def said(commands: Commands, agent: Agent, line: str) -> str:
+    (reply,) = commands(agent, line)
+    return reply.text
+
+
+def test_servers_of_a_project_are_listed_and_none_is_started(commands, tmp_path):
+    agent = Agent(ScriptedProvider())
+    assert said(commands, agent, "/mcp").startswith("no MCP server is configured")
+    project(tmp_path)
+    listed = said(commands, agent, "/mcp")
+    assert f"desk  not connected  {sys.executable} {DESK}" in listed
+    assert f"({tmp_path / 'mcp.json'})" in listed
+    assert agent.tools == ()
+    with pytest.raises(NbchatError, match="no MCP server is named 'x'; configured: d"):
+        commands(agent, "/mcp x")
+
+
+@pytest.mark.slow
+def test_a_server_is_connected_by_name_and_disconnected_again(commands, tmp_path):
+    def lookup() -> str:
+        """A tool of the notebook."""
+
+    project(tmp_path)
+    agent = Agent(ScriptedProvider(), tools=[lookup])
+    fixed = agent.engine.tracker.fixed_tokens
+    listed = said(commands, agent, "/mcp desk")
+    assert "desk  connected, 4 tools" in listed
+    assert "desk__order  Look up an order. (The server says: reads only.)" in listed
+    assert [tool.name for tool in agent.tools][:2] == ["lookup", "desk__order"]
+    assert isinstance(agent.approve, Approvals)
+    assert agent.engine.tracker.fixed_tokens > fixed
+    with pytest.raises(NbchatError, match="MCP server 'gone'"):
+        commands(agent, "/mcp gone")
+    assert "gone  MCP server 'gone' (/no/such/program)" in said(commands, agent, "/mcp")
+    assert said(commands, agent, "/mcp desk") == "disconnected desk"
+    assert [tool.name for tool in agent.tools] == ["lookup"]
+    commands.servers.close()
+
+
+@pytest.mark.slow
+def test_the_servers_of_the_setting_are_connected_when_a_chat_begins(tmp_path):
+    file = project(tmp_path, "chosen.json")
+    servers = ChatServers(lambda: str(file))
+    agent = Agent(ScriptedProvider())
+    servers.connect_chosen(agent)
+    assert agent.tools[0].name == "desk__order"
+    servers.close()
+
+
+def test_an_unreadable_file_of_the_setting_does_not_stop_the_chat(tmp_path, caplog):
+    agent = Agent(ScriptedProvider())
+    ChatServers(lambda: str(tmp_path / "none.json")).connect_chosen(agent)
+    assert "no MCP server is connected" in caplog.text
+    assert agent.tools == ()
