@@ -39,8 +39,11 @@ LISTED = 2.0
 FIELDS_OF_PARTS, LEAST_FIELD = 4, 0.4
 """Fields shown of parts, and the least mean weight of one."""
 
-MENTIONED, FRESH = 1.0, 1.0
-"""How much more an entity counts that people mention, and the newest one."""
+MENTIONED = 1.0
+"""How much more an entity counts that people mention."""
+
+MOST_DIFFERING = 3
+"""Fields that tell parts of one name apart, or parts without names."""
 
 PARTS = "parts"
 """The name of parts in a list without a name."""
@@ -57,8 +60,8 @@ class _Known:
     call: Call
     scope: str = ""
     """The call, where the record is valid for its arguments alone."""
-    holder: str = ""
-    """The entity that holds this one."""
+    older: frozenset[str] = frozenset()
+    """The fields of all older records of the entity."""
 
 
 def entity_rows(
@@ -91,8 +94,11 @@ def _newest(calls: Sequence[Call], mentions: "_Mentions") -> list[list[_Known]]:
             continue
         for known in _records(call, mentions):
             key = _key(known)
-            older = [_without(each, known) for each in states.pop(key, [])]
-            states[key] = [each for each in older if each is not None] + [known]
+            before = states.pop(key, [])
+            kept = [_without(each, known) for each in before]
+            names = frozenset[str]().union(*map(_names, before))
+            newest = replace(known, older=names)
+            states[key] = [*(each for each in kept if each is not None), newest]
     return list(states.values())
 
 
@@ -107,6 +113,12 @@ def _key(known: _Known) -> tuple[str, str]:
     )
 
 
+def _names(known: _Known) -> frozenset[str]:
+    """The fields that a record or an older one of the entity has."""
+    fields = {field.group for field in known.record.fields}
+    return known.older.union(fields, (name for name, _ in known.record.parts))
+
+
 def _without(older: _Known, newer: _Known) -> _Known | None:
     """What an older record says that a newer one of the same entity does not."""
     names = {field.name for field in newer.record.fields}
@@ -118,7 +130,7 @@ def _without(older: _Known, newer: _Known) -> _Known | None:
     fields = tuple(field for field in older.record.fields if field.name not in names)
     parts = tuple(part for part in older.record.parts if part[0] not in names)
     record = Record(older.record.label, older.record.label_field, fields, parts)
-    return _Known(record, older.call, older.scope, older.holder)
+    return replace(older, record=record)
 
 
 def _records(call: Call, mentions: "_Mentions") -> Iterator[_Known]:
@@ -245,16 +257,19 @@ def _row(
         table,
         record.label_field,
         quoted(record.label, SIGNS),
-        1 + FRESH * weights.freshness(entity, call.index) + MENTIONED * is_mentioned,
+        weights.freshness(entity, call.index) * (1 + MENTIONED * is_mentioned),
         call.index,
         f"{call.scope}:" if is_scoped else "",
+        older=newest.older,
     )
     for known, parts in zip(group, shown, strict=True):
         at = known.call.index
         row.cells += _field_cells(known.record.fields, entity, at, weights)
-        for part in parts:
+        extra = _telling_apart(parts, table, fields)
+        for number, part in enumerate(parts):
             shape = fields[table, part[0]]
-            cell = _part_cell(part, shape, entity, known.call, weights)
+            more = extra.get(number, ())
+            cell = _part_cell(part, shape, entity, known.call, weights, more=more)
             row.cells += [cell] if cell else []
     at, tool = changed.get(record.label, (0, ""))
     if at > call.index:
@@ -323,6 +338,35 @@ def _shown_fields(parts: Sequence[Record], weights: Weights) -> list[str]:
     return [name for name in totals if name in best]
 
 
+def _telling_apart(
+    parts: Shown, table: str, fields: FieldsOf
+) -> dict[int, tuple[Field, ...]]:
+    """The fields that differ between parts of which only the ids would differ."""
+    same: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for number, (name, _, part) in enumerate(parts):
+        shown = fields[table, name]
+        known = (f.text for f in _all_fields(part) if f.name in shown)
+        words = (text for text in known if form_weight(text) < NAME)
+        if part.label:
+            same[name, *words].append(number)
+    found: dict[int, tuple[Field, ...]] = {}
+    for numbers in same.values():
+        shown = fields[table, parts[numbers[0]][0]]
+        own = {n: dict(_all_fields(parts[n][2])) for n in numbers}
+        names = dict.fromkeys(name for each in own.values() for name in each)
+        differing = [
+            name
+            for name in names
+            if name not in shown and len({own[n].get(name) for n in numbers}) > 1
+        ]
+        some = own[numbers[0]]
+        said = [n for n in differing if form_weight(some.get(n, "0")) != NUMBER]
+        differing = (said or differing[:1])[:MOST_DIFFERING]
+        for n in numbers:
+            found[n] = tuple(Field(f, own[n][f]) for f in differing if f in own[n])
+    return found
+
+
 def _all_fields(part: Record) -> Iterator[Field]:
     if part.label:
         yield Field(part.label_field, part.label)
@@ -338,6 +382,8 @@ def _part_cell(
     entity: str,
     call: Call,
     weights: Weights,
+    *,
+    more: Sequence[Field],
 ) -> Cell | None:
     name, number, part = shown
     own = [field for field in _all_fields(part) if field.name in fields]
@@ -345,7 +391,7 @@ def _part_cell(
         return None
     plain = [field for field in own if "." not in field.name]
     named = [each for each in fields if "." not in each]
-    is_single = len(fields) == 1 and bool(named)
+    is_single = len(fields) == 1 and bool(named) and not more
     column = (
         f"{name}.{named[0]}" if is_single else f"{name or PARTS} ({', '.join(named)})"
     )
@@ -355,6 +401,8 @@ def _part_cell(
         values[field.name].append(quoted(field.text, PART_SIGNS))
     texts = ["/".join(each) or "-" for each in values.values()]
     texts += [_described(field, PART_SIGNS) for field in own if "." in field.name]
+    texts += [_described(field, PART_SIGNS) for field in more]
+    own += more
     weight = sum(weights.weight(field.name, field.text) for field in own)
     holder = (
         f"{name}[{part.label or number + 1}]"

@@ -17,7 +17,7 @@ summary, so they never decay. Each line states what one record in the transcript
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nbchat.compaction.facts.entities import entity_rows
 from nbchat.compaction.facts.open_matters import (
@@ -27,7 +27,7 @@ from nbchat.compaction.facts.open_matters import (
 )
 from nbchat.compaction.facts.records import Call, Field, Record, quoted, read_calls
 from nbchat.compaction.facts.tables import Block, Cell, Row, block_within
-from nbchat.compaction.facts.weights import NAME, Weights, form_weight, words
+from nbchat.compaction.facts.weights import NAME, NEEDED, Weights, form_weight, words
 from nbchat.conversation.entries import Entry, Fact
 from nbchat.conversation.search_index import TOOL_NAME
 from nbchat.conversation.tools import Tool
@@ -190,9 +190,7 @@ def _beside(row: Row, said: str) -> Row:
         else c
         for c in row.cells
     ]
-    return Row(
-        row.table, row.label_field, row.label, row.score, row.index, row.title, cells
-    )
+    return replace(row, cells=cells)
 
 
 def _missing_note(block: Block) -> str:
@@ -309,7 +307,7 @@ def _argument_rows(calls: Sequence[Call], weights: Weights) -> list[Row]:
     for (name, text), indices in uses.items():
         index = indices[-1]
         row = rows.setdefault(name, Row(f"used {name}", "", "", 0, index, USED_TITLE))
-        row.score = max(row.score, 1 + weights.freshness(text, index))
+        row.score = max(row.score, weights.freshness(text, index))
         weight = weights.weight(name, text) * math.sqrt(len(indices))
         fact = Fact(USED, name, text, index)
         row.cells.append(Cell(name, quoted(text, "|,"), weight, (fact,)))
@@ -329,7 +327,8 @@ def _named_rows(
     row = Row("named", "", "", 1, 0, NAMED_TITLE)
     for name, (weight, index) in newest.items():
         if name.lower().strip("#") not in used:
-            cell = weights.weight("", name) * weight
+            is_id = form_weight(name) >= NAME and any(map(str.isalpha, name))
+            cell = weights.weight("", name) * weight * (NEEDED if is_id else 1)
             fact = Fact(NAMED, "", name, index)
             row.cells.append(Cell("", quoted(name, "|,"), cell, (fact,)))
     return [row] if row.cells else []
@@ -340,7 +339,9 @@ def _answer_row(call: Call, weights: Weights) -> Row:
     titles = {"failed": FAILED_TITLE, "interrupted": UNKNOWN_TITLE}
     title = titles.get(call.status, RETURNED_TITLE)
     is_name = len(call.words) <= ONE_NAME and " " not in call.words
-    weight = SHORT_ANSWER if is_name else RETURNED
+    weight = RETURNED
+    if is_name:
+        weight = SHORT_ANSWER * (NEEDED if form_weight(call.words) >= NAME else 1)
     if call.status == "failed":
         weight = FAILED
     if call.status == "interrupted":
@@ -359,7 +360,7 @@ def _answer_row(call: Call, weights: Weights) -> Row:
 
 
 def _score(label: str, call: Call, weights: Weights) -> float:
-    return 1 + weights.freshness(label, call.index)
+    return weights.freshness(label, call.index)
 
 
 def _news(call: Call) -> str:

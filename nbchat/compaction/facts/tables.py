@@ -10,6 +10,7 @@ budget, the highest weight for its size first.
 """
 
 import heapq
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -38,7 +39,7 @@ ROUNDS, NEARLY_FULL = 5, 0.96
 GAP_TOKENS = 2
 """Tokens of a value that is not shown."""
 
-LEAST_ROWS = 3
+LEAST_ROWS = 2
 """Rows from which the names of fields may be given once, above them."""
 
 KNOWN_TITLE = "Known, newest state:"
@@ -77,6 +78,8 @@ class Row:
     title: str = ""
     """The line above the table."""
     cells: list[Cell] = field(default_factory=list)
+    older: frozenset[str] = frozenset()
+    """Fields that only replaced records of the entity may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,17 +208,22 @@ class _Choice:
         return Block((*labelled, *headed), tuple(facts), tuple(missing))
 
     def _chunks(self, row: Row, cells: list[Cell]) -> list[list[Cell]]:
-        """Cells for one line, or for several; what weighs most is in the first."""
+        """Cells for one line, or for several; in the first what weighs most by size."""
         if not row.label_field:
             return [cells]
         chunks: list[set[int]] = [set()]
+        sizes = [self._size(cell.text) + SEPARATOR for cell in cells]
+        columns: set[str] = set()
         left = ROW_TOKENS
-        for at in sorted(range(len(cells)), key=lambda n: -cells[n].weight):
-            size = self._size(cells[at].text) + self._size(cells[at].column)
+        for at in sorted(range(len(cells)), key=lambda n: -cells[n].weight / sizes[n]):
+            column = cells[at].column
+            size = sizes[at] + self._size(column) * (column not in columns)
             if size > left and chunks[-1]:
                 chunks.append(set())
-                left = ROW_TOKENS
+                columns, left = set(), ROW_TOKENS
+                size = sizes[at] + self._size(column)
             chunks[-1].add(at)
+            columns.add(column)
             left -= size
         return [[cells[at] for at in sorted(each)] for each in chunks]
 
@@ -260,7 +268,8 @@ def _positional(row: Row, values: dict[str, str], columns: Sequence[str]) -> str
 
 def _gap(row: Row, column: str) -> str:
     """What a table shows where a value is not shown, or where there is none."""
-    return NOT_SHOWN if any(cell.column == column for cell in row.cells) else "-"
+    is_there = any(cell.column == column for cell in row.cells)
+    return NOT_SHOWN if is_there or re.split(r"[. ]", column)[0] in row.older else "-"
 
 
 def _values(

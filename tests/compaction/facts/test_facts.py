@@ -106,6 +106,30 @@ def test_of_a_catalogue_what_was_spoken_of_is_kept():
     assert row_with(lines, "product_id: 4760268021", wanted)
 
 
+def test_parts_of_one_name_come_with_the_words_that_differ():
+    said = [Entry("user", "The grey laptop with an i5, or the black one with an i4?")]
+    said += did("get_product", CATALOGUE, product_id="4760268021")
+    row = row_with(lines_of(*said), "4760268021")
+    parts = row.partition("variants (item_id): ")[2].split("; ")
+    said_of = {part.split(", ")[0]: part for part in parts}
+    assert len(said_of) == 3
+    for item_id, part in said_of.items():
+        options = CATALOGUE["variants"][item_id.partition(" ")[0]]["options"]
+        assert options["processor"] in part
+
+
+def test_of_a_long_session_what_was_used_lately_is_kept_in_full():
+    said = []
+    for number in range(100, 200):
+        order = {**ORDER, "order_id": f"#W{number}", "user_id": f"ann_{number}"}
+        said += did("get_order", order, order_id=f"#W{number}")
+    said += [Entry("user", "And #W100, please?"), Entry("assistant", "A moment.")]
+    lines = lines_of(*said)
+    for number in (100, 198, 199):
+        assert f"ann_{number}" in row_with(lines, f"#W{number} ")
+    assert not any("#W150 " in line for line in lines)
+
+
 def test_a_row_shows_the_newest_state():
     changed = {**ORDER, "status": "exchange requested"}
     lines = lines_of(
