@@ -29,8 +29,8 @@ _MODULES = {
     "conversation.events": (
         "Branched Compacted CompactionChanged CompactionFailed CompactionProgress "
         "CompactionSkipped CompactionStarted CompactionUndone EntryAdded Event "
-        "PinsChanged RetryScheduled SavingFailed StopReason TextDelta ThinkingDelta "
-        "ToolRequested TurnFailed TurnFinished UsageReported"
+        "PinsChanged RequestQueued RetryScheduled SavingFailed StopReason TextDelta "
+        "ThinkingDelta ToolRequested TurnFailed TurnFinished UsageReported"
     ),
     "conversation.session": "Session",
     "conversation.tools": "idempotency_key tool",

@@ -18,7 +18,7 @@ NAMES = """
     Agent Answer Approvals Branched Budget ChatUI Compacted Compaction CompactionChanged
     CompactionEngine CompactionFailed CompactionProgress CompactionSkipped
     CompactionStarted CompactionUndone Entry EntryAdded Event MapRun PRESETS PinsChanged Plan
-    Policy Provider RetryScheduled SavingFailed Session SessionStore StopReason Store
+    Policy Provider RequestQueued RetryScheduled SavingFailed Session SessionStore StopReason Store
     TextDelta ThinkingDelta ToolRequested Turn TurnFailed TurnFinished Usage
     UsageReported build_agent connect errors idempotency_key map_agents settings
     show testing tool
@@ -38,12 +38,12 @@ SIGNATURES = {
     "Turn.result": "self",
     "Turn.close": "self",
     "CompactionEngine": "context_token_threshold summary_prompt summary_model policy "
-    "* info fallback_model summary_shape live_variables encoding",
+    "* info fallback_model summary_shape live_variables encoding threshold",
     "Session": "transcript * session_id compactions usages pins",
     "build_agent": "config * tools system tool_choice approve session store namespace "
     "connects_later",
     "map_agents": "make_agent rows * key prompt output workers executor budget store "
-    "name redo_changed on_error",
+    "name redo_changed on_error batch",
     "MapRun.wait": "self timeout_seconds",
     "MapRun.table": "self * wait",
     "connect": "model * base_url api_key window api_key_hosts headers proxy options",

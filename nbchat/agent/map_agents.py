@@ -21,6 +21,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
+from nbchat.agent.batch_driver import POLL_SECONDS, BatchDriver
 from nbchat.agent.budget import Budget, meter_of
 from nbchat.agent.map_results import (
     CHANGED_NOTES,
@@ -77,6 +78,7 @@ def map_agents(
     name: str = "",
     redo_changed: bool = False,
     on_error: Callable[[Result], object] | None = None,
+    batch: bool | float = False,
 ) -> "MapRun":
     """Ask an agent of its own for each row, and return the run, which goes on.
 
@@ -87,7 +89,10 @@ def map_agents(
     it there are `workers` threads. `store` keeps sessions and results by `name`, which
     is that of `make_agent` by default, so that the same call goes on where it ended.
     Finished rows whose input or recipe has changed since are kept and named, or with
-    `redo_changed` done again. `on_error` gets each failed row.
+    `redo_changed` done again. `on_error` gets each failed row. `batch` sends all
+    requests, those after tool calls too, through the batch API of OpenAI or Anthropic:
+    at half the price, within a day; a number is the seconds between two looks. Tools
+    then run one after the other in this process.
     """
     if workers < 1:
         raise ConfigError(f"workers={workers}: use at least 1")
@@ -102,6 +107,7 @@ def map_agents(
         name=run_name,
         redo_changed=redo_changed,
         on_error=on_error,
+        batch=batch,
     ).resume()
 
 
@@ -120,6 +126,7 @@ class MapRun:
         name: str,
         redo_changed: bool,
         on_error: Callable[[Result], object] | None,
+        batch: bool | float,
     ) -> None:
         """Run nothing yet; `resume` does."""
         self.name = name
@@ -138,6 +145,7 @@ class MapRun:
         self._results: Results = store.results(name) if store else MemoryResults()
         self._redo_changed = redo_changed
         self._on_error = on_error
+        self._batch = batch
         self._recipe = ""
         self._new = self._new_tasks()
         self._seen: set[int] = set()
@@ -235,33 +243,47 @@ class MapRun:
         )
 
     def _drive(self) -> None:
+        """Work on all rows, and stop the clock at the end."""
+        self.counts.begin()
+        try:
+            if self._batch:
+                self._drive_batches()
+            else:
+                self._drive_executor()
+        except Exception as error:  # the rows themselves could not be read
+            logger.exception("the run %s ended", self.name)
+            self.problem = f"the run ended: {error_line(error)}"
+        finally:
+            self.counts.end()
+
+    def _drive_executor(self) -> None:
         """Hand out rows and take their results until there are no more."""
         own = (
             None if self._executor else ThreadPoolExecutor(self._workers, "nbchat-row")
         )
         executor = own or self._executor
         arrived: Arrived = queue.SimpleQueue()
-        self.counts.begin()
-        try:
-            while executor is not None:
-                while self.counts.running < self._workers * AHEAD:
-                    task = self._next_task() if self._may_begin else None
-                    if task is None:
-                        break
-                    executor = self._submit(executor, task, arrived)
-                if not self.counts.running:
-                    return
-                self._take(*arrived.get())
-        except Exception as error:  # the rows themselves could not be read
-            logger.exception("the run %s ended", self.name)
-            self.problem = f"the run ended: {error_line(error)}"
-        finally:
-            self.counts.end()
-            if own is not None:
-                own.shutdown(wait=False)
+        while executor is not None:
+            while self.counts.running < self._workers * AHEAD:
+                task = self._next_task()
+                if task is None:
+                    break
+                executor = self._submit(executor, task, arrived)
+            if not self.counts.running:
+                break
+            self._take(*arrived.get())
+        if own is not None:
+            own.shutdown(wait=False)
+
+    def _drive_batches(self) -> None:
+        seconds = POLL_SECONDS if self._batch is True else float(self._batch)
+        driver = BatchDriver(self._results, self._control.stop, seconds)
+        driver.run(self._next_task, self._take_result)
 
     def _next_task(self) -> RowTask | None:
         """A row that was stopped or failed, else a new one that is not finished."""
+        if not self._may_begin:
+            return None
         return self._waiting.popleft() if self._waiting else next(self._new, None)
 
     @property
@@ -291,13 +313,16 @@ class MapRun:
         return executor
 
     def _take(self, task: RowTask, future: "Future[Result]") -> None:
-        """Keep the result of a row."""
+        """Take the result of a worker, or the fault that ended it."""
         self.counts.running -= 1
         try:
             result = future.result()
         except BaseException as error:  # noqa: BLE001  # whatever ended a worker
-            reason = f"the executor lost this row: {error_line(error)}"
-            result = task.failed(reason)
+            result = task.failed(f"the executor lost this row: {error_line(error)}")
+        self._take_result(task, result)
+
+    def _take_result(self, task: RowTask, result: Result) -> None:
+        """Keep the result of a row; one that was stopped goes on later."""
         self._control.count(result)
         if result.stop_reason in UNFINISHED:
             self._waiting.append(task)

@@ -99,6 +99,15 @@ class Results(Protocol):
     def __iter__(self) -> Iterator[Result]:
         """All results, in the order of the rows."""
 
+    def batches(self) -> dict[str, frozenset[str]]:
+        """The batches that are open, with the ids of their requests."""
+
+    def add_batch(self, batch_id: str, names: frozenset[str]) -> None:
+        """Remember a batch that was sent; raises StoreError."""
+
+    def remove_batch(self, batch_id: str) -> None:
+        """Forget a batch whose replies are in the sessions."""
+
 
 class ResultStore(Protocol):
     """Keeps the sessions and results of runs; `nbchat.Store` is one."""
@@ -121,6 +130,7 @@ class MemoryResults:
     def __init__(self, results: Iterable[Result] = ()) -> None:
         """Start with results."""
         self._results = {each.key: each for each in results}
+        self._batches: dict[str, frozenset[str]] = {}
 
     def put(self, result: Result) -> None:
         """Keep a result."""
@@ -133,6 +143,18 @@ class MemoryResults:
     def __iter__(self) -> Iterator[Result]:
         """In the order of the rows."""
         return iter(sorted(self._results.values(), key=lambda each: each.number))
+
+    def batches(self) -> dict[str, frozenset[str]]:
+        """The open batches."""
+        return dict(self._batches)
+
+    def add_batch(self, batch_id: str, names: frozenset[str]) -> None:
+        """Remember a batch."""
+        self._batches[batch_id] = names
+
+    def remove_batch(self, batch_id: str) -> None:
+        """Forget a batch."""
+        self._batches.pop(batch_id, None)
 
 
 class Counts:

@@ -141,7 +141,7 @@ def run_row(task: RowTask) -> Result:
     try:
         agent = agent_of(task)
         output = output_type(task.output)
-        known = _known_value(agent.session, task, output)
+        known = known_result(agent.session, task, output)
         if known is not None:
             return known
         turn = begun_turn(agent, task, output)
@@ -149,7 +149,7 @@ def run_row(task: RowTask) -> Result:
             saved += [event] if isinstance(event, SavingFailed) else []
         result = finished(turn, task)
     except Exception as error:  # noqa: BLE001  # a row of the table, whatever it was
-        result = task.failed(error_line(error), **_used(turn, task))
+        result = task.failed(error_line(error), **used(turn, task))
     note = f"not saved: {saved[0].reason}" if saved else ""
     return _with(result, seconds=round(time.monotonic() - began, 3), note=note)
 
@@ -190,7 +190,7 @@ def finished(turn: Turn, task: RowTask) -> Result:
         value=to_jsonable_python(value, fallback=str) if reason == "end_turn" else None,
         stop_reason=reason,
         error="" if is_over else STOP_NOTES.get(reason, reason),
-        **_used(turn, task),
+        **used(turn, task),
     )
 
 
@@ -237,7 +237,7 @@ def session_id_of(run: str, key: str, attempt: int) -> str:
     return _hash(repr([run, key, attempt]))[:24]
 
 
-def _known_value(
+def known_result(
     session: Session, task: RowTask, output: OutputType | None
 ) -> Result | None:
     """The result of a session that an earlier run has finished but not reported."""
@@ -259,7 +259,8 @@ def _known_value(
     )
 
 
-def _used(turn: Turn | None, task: RowTask) -> dict[str, Any]:
+def used(turn: Turn | None, task: RowTask) -> dict[str, Any]:
+    """What a turn has cost, as fields of a result."""
     if turn is None:
         return {}
     usage, meter = turn.usage, task.control.meter

@@ -38,6 +38,13 @@ class RetryScheduled:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestQueued:
+    """A request waits to be sent with others as a batch; the turn goes on later."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class EntryAdded:
     """An entry was added to the transcript at `position`, with its reply's usage."""
 
@@ -170,7 +177,7 @@ class TurnFailed:
     """The error itself, not stored."""
 
 
-Delta = TextDelta | ThinkingDelta | RetryScheduled
+Delta = TextDelta | ThinkingDelta | RetryScheduled | RequestQueued
 
 Event = (
     Delta

@@ -593,8 +593,7 @@ def _secrets(headers: Mapping[str, str], proxy: str) -> list[str]:
 class _Maker(partial["SdkProvider"]):
     """Makes providers of one server; its repr shows no password."""
 
-    def __repr__(self) -> str:
-        return f"<maker of {self.func.__name__}>"
+    __repr__ = object.__repr__
 
 
 def _event_line(event: Json) -> str:

@@ -17,7 +17,7 @@ from nbchat.agent.map_results import Result, result_from_json
 from nbchat.conversation.entries import now
 from nbchat.conversation.session import Session
 from nbchat.storage.recorder import Recorder
-from nbchat.storage.schema import run_results
+from nbchat.storage.schema import run_batches, run_results
 from nbchat.storage.serialization import storable
 from nbchat.storage.store import SessionStore
 
@@ -94,6 +94,30 @@ class RunResults:
             for row in rows:
                 yield result_from_json(json.loads(row.result_json))
             last = (rows[-1].number, rows[-1].key)
+
+    def batches(self) -> dict[str, frozenset[str]]:
+        """The batches that are open, with the ids of their requests."""
+        query = sa.select(run_batches).where(run_batches.c.run == self._run)
+        with self._connection() as connection:
+            rows = connection.execute(query).all()
+        return {row.batch_id: frozenset(json.loads(row.names_json)) for row in rows}
+
+    def add_batch(self, batch_id: str, names: frozenset[str]) -> None:
+        """Remember a batch that was sent; raises StoreError."""
+        row = {
+            "run": self._run,
+            "batch_id": batch_id,
+            "names_json": json.dumps(sorted(names)),
+            "created_at": now(),
+        }
+        with self._connection() as connection:
+            connection.execute(run_batches.insert().values(row))
+
+    def remove_batch(self, batch_id: str) -> None:
+        """Forget a batch whose replies are in the sessions."""
+        is_it = (run_batches.c.run == self._run) & (run_batches.c.batch_id == batch_id)
+        with self._connection() as connection:
+            connection.execute(sa.delete(run_batches).where(is_it))
 
     def _rows_after(self, number: int, key: str) -> Sequence[Any]:
         table = run_results.c

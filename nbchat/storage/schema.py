@@ -94,6 +94,16 @@ run_results = sa.Table(
 )
 """What became of each row of `map_agents`."""
 
+run_batches = sa.Table(
+    "run_batches",
+    metadata,
+    sa.Column("run", sa.String(200), primary_key=True),
+    sa.Column("batch_id", sa.String(200), primary_key=True),
+    sa.Column("names_json", sa.Text, nullable=False),
+    sa.Column("created_at", sa.String(32), nullable=False),
+)
+"""Batches of requests that a provider works on."""
+
 
 UNLIMITED = (
     *(settings.c.scope, sessions.c.id),

@@ -37,6 +37,7 @@ from nbchat.conversation.events import (
     EntryAdded,
     Event,
     PinsChanged,
+    RequestQueued,
     RetryScheduled,
     SavingFailed,
     TextDelta,
@@ -153,6 +154,8 @@ class PanelState:
                 | SavingFailed()
             ):
                 operations = self._fold_context_change(event)
+            case RequestQueued():  # only in runs of many agents
+                operations = []
             case _:
                 operations = self._fold_runner_event(event)
         return operations
