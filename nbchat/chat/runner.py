@@ -217,6 +217,21 @@ class ChatRunner:
         self._wake_agent()
         self._cancel_background()
 
+    def withdraw(self, index: int, text: str, *, is_returned: bool) -> None:
+        """Take back the queued message at an index, if it still is the one.
+
+        `is_returned` sends its text back to the input box.
+        """
+        with self._changed:
+            queued = [job for job in self._queue if job.label][index : index + 1]
+            for job in queued:
+                if job.label == text:
+                    self._queue.remove(job)
+                    if is_returned:
+                        self._send(MessagesReturned((text,), job.position))
+                    self._send_queue()
+                    self._send_if_idle()
+
     def wait(self, timeout_seconds: float | None = None) -> bool:
         """Block until nothing runs or is queued; False after the timeout.
 

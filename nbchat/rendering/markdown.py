@@ -32,7 +32,7 @@ HIGHLIGHT_LIMIT = 10_000
 """Characters of the longest code block that is coloured."""
 
 HIGHLIGHT_SECONDS = 0.05
-"""Longest time to colour a block; one that takes longer stays plain."""
+"""Of CPU time to colour a block; one that takes longer stays plain."""
 
 LEXERS = {
     *("awk", "bash", "bat", "c", "clojure", "cmake", "cpp", "csharp", "css", "dart"),
@@ -164,9 +164,9 @@ def _coloured(code: str, lexer: Lexer) -> str:
     Empty where it takes too long.
     """
     named = []
-    deadline = time.monotonic() + HIGHLIGHT_SECONDS
+    deadline = time.thread_time() + HIGHLIGHT_SECONDS
     for kind, text in lexer.get_tokens(code):
-        if time.monotonic() > deadline:
+        if time.thread_time() > deadline:
             return ""
         name = STANDARD_TYPES.get(kind)
         named.append((name if name in _COLOURED else "", text))

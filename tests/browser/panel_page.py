@@ -90,7 +90,7 @@ async function showPanel(output, { id, state }) {
   const code = new Blob([_esm], { type: "text/javascript" });
   model.module ??= import(URL.createObjectURL(code)); // one for all views, as in JupyterLab
   const { default: widget } = await model.module;
-  await widget.render({ model, el: output });
+  output.end = await widget.render({ model, el: output });
 }
 
 window.showOutputs = async (index, outputs) => {
@@ -99,6 +99,7 @@ window.showOutputs = async (index, outputs) => {
     cell = document.querySelector("main").appendChild(document.createElement("section"));
     cell.dataset.cell = index;
   }
+  for (const output of cell.children) output.end?.();
   cell.replaceChildren();
   for (const { text, html, panel } of outputs) {
     if (panel) await showPanel(outputOf(cell), panel);

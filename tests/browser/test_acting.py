@@ -49,6 +49,37 @@ def decision(panel: Locator, name: str) -> Locator:
     return panel.get_by_role("button", name=name, exact=True)
 
 
+def read_on(panel: Locator) -> None:
+    """Read the call that waits to its end."""
+    while decision(panel, "Read on").is_visible():
+        decision(panel, "Read on").evaluate("button => button.click()")
+
+
+def test_a_long_call_is_approved_only_when_all_of_it_was_in_sight(
+    open_panel_page: OpenPanelPage, page: Page, screenshot: Screenshot
+) -> None:
+    code = "\n".join(f"total = total + {n}" for n in range(80)) + "\nremove('data')"
+    script = f"calls('refund', order='W1', note={code!r}), says('Done.')"
+    _, panel = asking_panel(open_panel_page, script)
+    say(panel, "Refund order W1, please.")
+    card = panel.locator(".nbc-tool[data-state=waiting]")
+    expect(card.locator("summary")).to_be_in_viewport()
+    expect(card.locator("pre")).to_contain_text("remove('data')")
+    approve = decision(panel, "Approve")
+    expect(approve).to_be_disabled()
+    expect(decision(panel, "Approve for this session")).to_be_disabled()
+    screenshot("beginning")
+    scroller = panel.locator(".nbc-scroller")
+    scroller.evaluate("element => { element.scrollTop = element.scrollHeight }")
+    expect(approve).to_be_in_viewport()
+    expect(approve).to_be_disabled()  # the middle was not in sight
+    read_on(panel)
+    expect(approve).to_be_enabled()
+    screenshot("end")
+    approve.click()
+    expect(panel.locator(".nbc-log .nbc-assistant")).to_have_text("Done.")
+
+
 def test_an_approved_call_runs_and_its_card_told_all_before(
     open_panel_page: OpenPanelPage, screenshot: Screenshot
 ) -> None:
@@ -56,8 +87,8 @@ def test_an_approved_call_runs_and_its_card_told_all_before(
     say(panel, "Refund order W1, please.")
     card = panel.locator(".nbc-tool")
     expect(card).to_have_attribute("data-state", "waiting")
-    expect(card.locator(".nbc-output")).to_have_text(
-        '{ "order": "W1", "amount": 129.5, "note": "late" }'
+    expect(card.locator(".nbc-argument")).to_have_text(
+        ["orderW1", "amount129.5", "notelate"]
     )
     expect(panel.locator(".nbc-status")).to_have_text(
         "refund is waiting for your approval"
@@ -128,6 +159,7 @@ def test_views_share_the_question_and_a_reloaded_page_has_it(
     again = notebook.outputs(0).locator(".nbc")
     expect(decision(again, "Approve")).to_be_visible()
     second = notebook.run(1).locator(".nbc")
+    decision(second, "Approve").scroll_into_view_if_needed()
     decision(second, "Approve").click()
     expect(again.locator(".nbc-tool")).to_have_attribute("data-state", "done")
     expect(second.locator(".nbc-tool")).to_have_attribute("data-state", "done")
@@ -143,7 +175,7 @@ def test_of_many_calls_the_one_that_waits_is_brought_into_sight(
     say(panel, "Refund all thirty.")
     for number in range(2):
         card = panel.locator(".nbc-tool[data-state=waiting]")
-        expect(card.locator(".nbc-output")).to_contain_text(f'"W{number}"')
+        expect(card.locator(".nbc-argument")).to_have_text(f"orderW{number}")
         expect(decision(panel, "Approve")).to_be_in_viewport()
         screenshot(f"call-{number}")
         decision(panel, "Approve").click()
@@ -215,9 +247,10 @@ def test_hostile_calls_are_shown_whole_and_run_nothing(
     _, panel = asking_panel(open_panel_page, script)
     say(panel, "Refund W1.")
     card = panel.locator(".nbc-tool[data-state=waiting]")
-    shown = card.locator(".nbc-output").inner_text()
-    assert shown.count("<img src=x") == 40
-    assert shown.count("\\u202e") == 40
+    block = card.locator(".nbc-argument-block")
+    assert block.inner_text().count("<img src=x") == 40
+    expect(block.locator("[data-mark='U+202E']")).to_have_count(40)
+    read_on(panel)
     decision(panel, "Approve").click()
     expect(panel.locator(".nbc-status")).to_contain_text("<img src=x")
     screenshot("hostile")

@@ -7,7 +7,7 @@ from typing import Any
 
 from labkit import Notebook
 from panel_page import OpenPanelPage
-from panels import OWN, choose, is_idle, panel_of, say, scripted
+from panels import OWN, SETUP, choose, is_idle, panel_of, say, scripted
 from playwright.sync_api import Locator, Page, expect
 
 OpenNotebook = Callable[..., Notebook]
@@ -132,12 +132,15 @@ def test_everything_can_be_done_from_the_keyboard(
     expect(box).to_be_focused()
     is_idle(panel)
     copy = panel.locator(".nbc-code-copy")
-    tab_to(page, copy, "Shift+Tab")
+    tab_to(page, panel.get_by_role("group", name="Answer").last, "Shift+Tab")
+    tab_to(page, copy, "ArrowRight")
     screenshot("copy")
     page.keyboard.press("Enter")
     expect(copy).not_to_have_accessible_name("Copy code")
-    summary = panel.locator(".nbc-tool > summary")
-    tab_to(page, summary, "Shift+Tab")
+    card = panel.locator(".nbc-tool")
+    tab_to(page, card, "ArrowUp")
+    summary = card.locator("summary")
+    tab_to(page, summary, "ArrowRight")
     page.keyboard.press("Enter")
     expect(panel.locator(".nbc-tool")).to_contain_text("the printer is offline")
     opener = panel.get_by_role("button", name="More", exact=True)
@@ -185,3 +188,117 @@ def test_the_focus_stays_in_the_panel_when_what_had_it_goes(
         "The kernel has stopped or restarted"
     )
     expect(panel.get_by_role("region", name="Transcript")).to_be_focused()
+
+
+def test_messages_are_one_stop_between_the_box_and_the_header(
+    open_panel_page: OpenPanelPage, page: Page
+) -> None:
+    panel = panel_of(open_panel_page(scripted("*[says('One.'), says('Two.')]")))
+    box = panel.locator(".nbc-input")
+    for question in ("First?", "Second?"):
+        say(panel, question)
+        is_idle(panel)
+    newest = panel.get_by_role("group", name="Answer").last
+    expect(box).to_be_focused()
+    page.keyboard.press("Shift+Tab")
+    expect(newest).to_be_focused()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("End")
+    expect(newest).to_be_focused()
+    lines = panel.locator(".nbc-log > *")
+    page.keyboard.press("ArrowRight")
+    expect(newest.get_by_role("button", name="Copy")).to_be_focused()
+    page.keyboard.press("Home")
+    expect(lines.first).to_be_focused()
+    page.keyboard.press("Shift+Tab")
+    expect(panel.get_by_role("button", name="More")).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(lines.first).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(box).to_be_focused()
+
+
+def test_keys_of_an_input_method_send_nothing(open_panel_page: OpenPanelPage) -> None:
+    panel = panel_of(open_panel_page(scripted("says('One.')")))
+    box = panel.locator(".nbc-input")
+    box.fill("にほん")
+    for details in ("isComposing: true", "keyCode: 229"):
+        box.evaluate(
+            f"""box => box.dispatchEvent(new KeyboardEvent('keydown',
+            {{ key: 'Enter', bubbles: true, cancelable: true, {details} }}))"""
+        )
+    expect(box).to_have_value("にほん")
+    box.press("Enter")
+    expect(panel.locator(".nbc-user")).to_have_text(["にほん"])
+
+
+def test_escape_stops_an_answer_and_arrow_up_recalls_what_was_asked(
+    open_panel_page: OpenPanelPage, page: Page
+) -> None:
+    script = "says('One.'), says('word ' * 500, delay_seconds=0.05)"
+    panel = panel_of(open_panel_page(scripted(script)))
+    box = panel.locator(".nbc-input")
+    say(panel, "First?")
+    is_idle(panel)
+    say(panel, "Second?")
+    expect(panel.locator(".nbc-live")).to_contain_text("word word")
+    page.keyboard.press("Escape")
+    expect(panel.locator(".nbc-cut")).to_have_text("stopped here")
+    for key, text in (
+        ("ArrowUp", "Second?"),
+        ("ArrowUp", "First?"),
+        ("ArrowDown", "Second?"),
+        ("ArrowDown", ""),
+    ):
+        page.keyboard.press(key)
+        expect(box).to_have_value(text)
+    box.fill("a draft")
+    page.keyboard.press("ArrowUp")
+    expect(box).to_have_value("a draft")
+
+
+def test_a_draft_outlives_its_view_and_a_queued_message_can_be_taken_back(
+    open_panel_page: OpenPanelPage,
+) -> None:
+    script = "says('word ' * 900, delay_seconds=0.05), says('Two.')"
+    notebook = open_panel_page(scripted(script), "ui")
+    panel = panel_of(notebook)
+    box = panel.locator(".nbc-input")
+    say(panel, "Tell me a story.")
+    expect(panel.locator(".nbc-live")).to_contain_text("word word")
+    for text in ("Remove me.", "Change me.", "Keep me."):
+        say(panel, text)
+    waiting = panel.locator(".nbc-queued")
+    expect(waiting).to_have_count(3)
+    waiting.first.get_by_role("button", name="Remove").click()
+    expect(waiting).to_have_text(["Change me.", "Keep me."])
+    waiting.first.get_by_role("button", name="Edit").click()
+    expect(box).to_have_value("Change me.")
+    expect(waiting).to_have_text(["Keep me."])
+    other = panel_of(notebook, 1).locator(".nbc-input")
+    other.fill("A draft")
+    again = notebook.run(1).locator(".nbc-input")
+    expect(again).to_have_value("A draft")
+    panel.get_by_role("button", name="Stop").click()
+    expect(panel.locator(".nbc-cut")).to_have_text("stopped here")
+
+
+def test_the_height_is_changed_by_pointer_and_keys_and_kept(
+    open_panel_page: OpenPanelPage, page: Page
+) -> None:
+    made = "from nbchat.jupyter.panel.chat_ui import ChatUI\nui = ChatUI(Agent(ScriptedProvider(says('Yes.'))))"
+    notebook = open_panel_page(f"{SETUP}\n{made}\nui", "ui")
+    panel = panel_of(notebook)
+    edge = panel.get_by_role("separator", name="Height of the chat")
+    edge.press("ArrowDown")
+    expect(edge).to_have_attribute("aria-valuenow", "520")
+    place = edge.bounding_box()
+    assert place is not None
+    page.mouse.move(place["x"] + 300, place["y"] + 4)
+    page.mouse.down()
+    page.mouse.move(place["x"] + 300, place["y"] - 56)
+    page.mouse.up()
+    expect(edge).to_have_attribute("aria-valuenow", "460")
+    again = panel_of(notebook, 1)
+    expect(again).to_have_css("height", "460px")
+    page.evaluate("localStorage.clear()")

@@ -144,6 +144,21 @@ def test_stop_keeps_the_partial_answer_and_returns_the_queue(start: Start) -> No
     assert said(recorder, "assistant")[-1] == "fine"
 
 
+def test_a_queued_message_is_taken_back_if_it_still_is_the_one(start: Start) -> None:
+    runner, recorder = start(SLOW, says("fine"))
+    runner.submit("1")
+    recorder.await_event(TextDelta)
+    for text in ("2", "3", "4"):
+        runner.submit(text)
+    runner.withdraw(1, "2", is_returned=True)  # another one is there
+    runner.withdraw(0, "2", is_returned=False)
+    runner.withdraw(1, "4", is_returned=True)
+    assert recorder.all(QueueChanged)[-1] == QueueChanged(("3",))
+    assert recorder.all(MessagesReturned) == [MessagesReturned(("4",))]
+    runner.stop()
+    assert runner.wait(10)
+
+
 def test_stopping_a_message_before_the_thread_wakes_leaves_the_chat_idle(
     start: Start,
 ) -> None:

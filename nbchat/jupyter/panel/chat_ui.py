@@ -269,8 +269,11 @@ class ChatUI(anywidget.AnyWidget):
                 self._enqueue(content)
 
     def _enqueue(self, content: dict[str, Any]) -> None:
-        """Queue what has to wait for the turn that runs."""
+        """Queue what has to wait for the turn that runs, or take it back."""
         match content:
+            case {"type": "withdraw", "index": int(index), "text": str(text)}:
+                is_edit = content.get("edit") is True
+                self._runner.withdraw(index, text, is_returned=is_edit)
             case {"type": "send", "text": str(text)} if text.strip():
                 attachments = self._attachments(text, content.get("previews"))
                 self._runner.submit(text, attachments)

@@ -45,3 +45,20 @@ test("the meter is full when the policy compacts, not when the window is full", 
   assert.equal(fullness({ ...nothing, context: 50_000, window: 200_000 }), 0.25);
   assert.equal(fullness({ ...nothing, context: 50_000 }), 0);
 });
+
+test("a call is read when each part of it was in sight, in order", async () => {
+  const { readUpTo } = await import(new URL("approvals.js", source));
+  const height = 1000;
+  const first = readUpTo(0, { top: 0, bottom: 400 }, height);
+  assert.equal(first, 0.4);
+  assert.equal(readUpTo(first, { top: 700, bottom: 1000 }, height), 0.4);
+  const second = readUpTo(first, { top: 390, bottom: 800 }, height);
+  assert.equal(readUpTo(second, { top: 100, bottom: 300 }, height), 0.8);
+  assert.equal(readUpTo(second, { top: 800, bottom: 1000 }, height), 1);
+});
+
+test("a setting's label says in words what its name says", async () => {
+  const { labelOf } = await import(new URL("settings.js", source));
+  assert.equal(labelOf("window_share"), "Window share");
+  assert.equal(labelOf("timeout_seconds"), "Timeout (seconds)");
+});

@@ -1,6 +1,6 @@
 // A list under the caret's word: commands after a slash, names after an @
 
-import { newToken, tag } from "./dom.js";
+import { isComposing, newToken, tag } from "./dom.js";
 
 const CARET_KEYS = new Set(["ArrowLeft", "ArrowRight", "Home", "End", "PageUp", "PageDown"]);
 
@@ -82,7 +82,7 @@ export class Completer {
 
   // Whether the list handles a key
   takes(event) {
-    if (!this.isOpen || event.isComposing || event.shiftKey) return false;
+    if (!this.isOpen || isComposing(event) || event.shiftKey) return false;
     if (CARET_KEYS.has(event.key)) this.close(); // the caret leaves the word
     if (!this.isOpen) return false;
     const steps = {

@@ -26,6 +26,7 @@ export class ContextDialog extends Dialog {
     this.shown.append(this.status);
     this.content.append(this.shown);
     this.footer.remove();
+    this.overlay.addEventListener("click", ({ target }) => target === this.overlay && this.close());
   }
 
   openFromMeter() {

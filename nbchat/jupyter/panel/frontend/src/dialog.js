@@ -1,6 +1,6 @@
 // A dialog over the panel; the rest is inert while it is open
 
-import { button, newToken, tag } from "./dom.js";
+import { button, isComposing, newToken, tag } from "./dom.js";
 
 const FOCUSABLE = "button, input, select, textarea, summary, a[href], [tabindex='0']";
 
@@ -83,7 +83,7 @@ export class Dialog {
   }
 
   onKey(event) {
-    if (event.key !== "Escape" || event.isComposing) return;
+    if (event.key !== "Escape" || isComposing(event)) return;
     event.preventDefault();
     this.close();
   }

@@ -19,10 +19,15 @@ export function iconButton(className, icon, label, title = label, type = "button
   return made;
 }
 
+// Whether a key belongs to an input method; Safari's Enter comes after the composition.
+export function isComposing(event) {
+  return event.isComposing || event.keyCode === 229;
+}
+
 // As everywhere in the panel Shift+Enter begins a line.
 export function submitByEnter(text) {
   text.addEventListener("keydown", (event) => {
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    if (event.key !== "Enter" || event.shiftKey || isComposing(event)) return;
     event.preventDefault();
     text.form.requestSubmit();
   });

@@ -1,17 +1,24 @@
 // The input box
 
+import { isComposing } from "./dom.js";
+
 const INPUT_LIMIT_PIXELS = 180;
 
 export class Box {
   constructor(panel) {
     this.panel = panel;
     this.offered = null; // the text that came back, the same in every view
+    this.recalled = null; // what ArrowUp brought back: its text, its place among all
     const { input, form } = panel.parts;
     input.addEventListener("keydown", (event) => this.onKey(event));
     input.addEventListener("input", () => this.onInput());
     input.addEventListener("focus", () => panel.attached.look()); // a cell may have run
     input.addEventListener("click", () => panel.completer.follow());
     input.addEventListener("blur", () => panel.completer.close());
+    panel.parts.mention.addEventListener("click", () => this.mention());
+    const keep = () => this.keepDraft();
+    window.addEventListener("pagehide", keep);
+    panel.undo.push(keep, () => window.removeEventListener("pagehide", keep));
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       this.submit();
@@ -19,11 +26,66 @@ export class Box {
   }
 
   onKey(event) {
-    if (this.panel.completer.takes(event)) return;
-    if (event.key === "Escape" && !event.isComposing) this.panel.editing.cancel();
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    if (isComposing(event) || this.panel.completer.takes(event)) return;
+    if (event.key === "Escape") this.escape();
+    if (event.key === "ArrowUp" || event.key === "ArrowDown") this.recall(event);
+    if (event.key !== "Enter" || event.shiftKey) return;
     event.preventDefault();
     this.submit();
+  }
+
+  escape() {
+    const { panel } = this;
+    if (panel.editing.isOn) panel.editing.cancel();
+    else if (panel.state.is_busy && !panel.isFrozen && !panel.isGone) panel.stop();
+  }
+
+  // In an empty box ArrowUp brings back what was asked before, one after the other.
+  recall(event) {
+    const { panel } = this;
+    const { input } = panel.parts;
+    const isUnchanged = !input.value || input.value === this.recalled?.text;
+    if (!isUnchanged || panel.editing.isOn) return;
+    const prompts = panel.actions.prompts();
+    const index = (this.recalled?.index ?? prompts.length) + (event.key === "ArrowUp" ? -1 : 1);
+    const position = prompts[index];
+    if (position === undefined && !this.recalled) return;
+    event.preventDefault();
+    if (position !== undefined) panel.actions.askText(position, (text) => this.fill({ index, text }));
+    else if (index >= prompts.length) this.fill(null);
+  }
+
+  fill(recalled) {
+    const { input } = this.panel.parts;
+    this.recalled = recalled;
+    input.value = recalled?.text ?? "";
+    input.setSelectionRange(input.value.length, input.value.length);
+    this.onInput();
+  }
+
+  // A draft outlives its view, in this tab: the cell may be run again.
+  keepDraft() {
+    const { parts, editing, state } = this.panel;
+    const text = editing.isOn ? editing.draft : parts.input.value;
+    if (state.chat_id && text.trim()) sessionStorage.setItem(draftKey(state), text);
+  }
+
+  restoreDraft() {
+    const { parts, state } = this.panel;
+    const text = sessionStorage.getItem(draftKey(state));
+    sessionStorage.removeItem(draftKey(state));
+    if (!text || parts.input.value) return;
+    parts.input.value = text;
+    this.onInput();
+  }
+
+  // Type an @, after a space where there is a word.
+  mention() {
+    const { input } = this.panel.parts;
+    const before = input.value.slice(0, input.selectionStart);
+    input.focus();
+    input.setRangeText(/\S$/.test(before) ? " @" : "@", input.selectionStart, input.selectionEnd, "end");
+    this.onInput();
   }
 
   onInput() {
@@ -51,6 +113,7 @@ export class Box {
     if (!text || this.panel.isGone) return;
     const previews = this.panel.attached.keys();
     input.value = "";
+    this.recalled = null;
     this.onInput();
     this.panel.say(text, previews);
     input.focus(); // from the button, which is hidden now
@@ -78,6 +141,10 @@ export class Box {
     parts.input.value = "";
     this.onInput();
   }
+}
+
+function draftKey({ chat_id: chat }) {
+  return `nbchat-draft-${chat}`;
 }
 
 // Without blank lines around it; the first line of pasted code keeps its indentation.

@@ -86,7 +86,7 @@ function footParts() {
   const listId = `nbc-choices-${newToken()}`; // several panels may be on one page
   const attachments = tag("ul", "nbc-attachments", { "aria-label": "Attached", hidden: "" });
   const choices = tag("ul", "nbc-choices", { id: listId, role: "listbox", hidden: "" });
-  const typing = { rows: "1", placeholder: "Ask anything", "aria-label": "Message" };
+  const typing = { rows: "1", placeholder: "Ask anything", "aria-label": "Message", dir: "auto" };
   const completing = { "aria-autocomplete": "list", "aria-controls": listId };
   const input = tag("textarea", "nbc-input", { ...typing, ...completing });
   const cancelEditing = button("", "Cancel", "Cancel editing (Escape)");

@@ -70,6 +70,12 @@ export class Actions {
     this.rows.delete(key);
   }
 
+  // Positions of the messages that were typed, the oldest first
+  prompts() {
+    const rows = [...this.rows.values()].filter(({ kind }) => kind === "prompt");
+    return rows.sort((one, other) => one.key - other.key).map(({ position }) => position);
+  }
+
   clear() {
     this.rows.clear();
     this.fresh = [];

@@ -9,10 +9,11 @@ import { CompactDialog } from "./compact_dialog.js";
 import { Completer } from "./completion.js";
 import { ContextDialog } from "./context_usage.js";
 import { Dialog, isReachable } from "./dialog.js";
-import { newToken, tag } from "./dom.js";
+import { iconButton, newToken, tag } from "./dom.js";
 import { HistoryView } from "./full_history.js";
 import { drawMeter, drawModel } from "./header.js";
 import { Box } from "./input_box.js";
+import { Height } from "./height.js";
 import { KernelLink } from "./kernel_connection.js";
 import { SILENT, frame, goneText } from "./layout.js";
 import { Menu } from "./menu.js";
@@ -21,6 +22,7 @@ import { ModelDialog } from "./models.js";
 import { NotebookCells } from "./notebook.js";
 import { PinsDialog } from "./pins.js";
 import { PolicyDialog } from "./policy.js";
+import { Roving } from "./roving.js";
 import { RunDialog } from "./run_dialog.js";
 import { Announcer } from "./screen_reader.js";
 import { ServerRoute } from "./server_route.js";
@@ -68,6 +70,7 @@ class Panel {
     this.dialogs = Object.values(this).filter((part) => part instanceof Dialog);
     this.code = new CodeActions(this);
     this.decisions = new Decisions(this);
+    this.roving = new Roving(this);
     this.box = new Box(this);
     this.completer = new Completer(this);
     this.attached = new Attached(this);
@@ -75,6 +78,7 @@ class Panel {
     this.actions = new Actions(this);
     this.editing = new Editing(this);
     this.start = new Start(this);
+    this.height = new Height(this);
     host.append(this.parts.root);
     this.listenToModel();
     this.listenToUser();
@@ -129,6 +133,7 @@ class Panel {
     this.sequence = snapshot.seq;
     this.transcript.restore(snapshot);
     this.setState(snapshot.state);
+    this.box.restoreDraft();
     this.draw();
   }
 
@@ -200,7 +205,7 @@ class Panel {
 
   applyLook() {
     const { root } = this.parts;
-    root.style.height = this.model.get("height");
+    this.height.apply();
     root.dataset.theme = this.model.get("theme");
     const isForeign = this.model.get("protocol") !== PROTOCOL;
     this.parts.foreign.hidden = !isForeign;
@@ -220,6 +225,7 @@ class Panel {
     this.menu.draw();
     this.actions.draw();
     this.dialogs.forEach((dialog) => dialog.draw());
+    this.roving.draw();
     this.transcript.keepAtBottom();
   }
 
@@ -266,9 +272,25 @@ class Panel {
   }
 
   drawQueue() {
-    const chips = this.state.queue.map((text) => tag("li", "nbc-queued", {}, text));
-    this.parts.queue.replaceChildren(...chips);
-    this.parts.queue.hidden = !chips.length;
+    const { queue: texts } = this.state;
+    const { queue } = this.parts;
+    queue.hidden = !texts.length;
+    if (queue.dataset.shown === JSON.stringify(texts)) return;
+    queue.dataset.shown = JSON.stringify(texts);
+    queue.replaceChildren(...texts.map((text, index) => this.queued(text, index)));
+  }
+
+  // A message that waits, with buttons to take it back
+  queued(text, index) {
+    const withdraw = (isEdit) => {
+      this.send({ type: "withdraw", index, text, edit: isEdit });
+      this.parts.input.focus();
+    };
+    const edit = iconButton("nbc-queued-edit", "edit", "Edit", "Take it back into the box");
+    const remove = iconButton("nbc-queued-remove", "close", "Remove", "Do not send it");
+    edit.addEventListener("click", () => withdraw(true));
+    remove.addEventListener("click", () => withdraw(false));
+    return tag("li", "nbc-queued", {}, tag("span", "", { dir: "auto" }, text), edit, remove);
   }
 
   drawButtons() {

@@ -1,22 +1,57 @@
-// The settings dialog, one row per setting
+// The settings dialog: groups of settings, one scope and one Save for all that changed
 
 import { Dialog } from "./dialog.js";
-import { button, option, options, submitByEnter, tag } from "./dom.js";
+import { button, option, options, plural, submitByEnter, tag } from "./dom.js";
 
 const EMPTY = '""';
 const TRUE = new Set(["true", "1", "yes", "on"]);
+
+// By the words that a person looks for; what is not named here comes last.
+const GROUPS = {
+  Answers: ["effort", "temperature", "top_p", "max_output_tokens", "seed", "stop"],
+  "When to compact": [
+    ...["automatic", "policy", "context_token_threshold", "window_share", "window"],
+    ...["meter", "share_of", "margin_share", "target_share", "least_tokens", "notifications"],
+  ],
+  "What stays word for word": ["keep", "keep_unit", "keep_by_hand", "keeps_always"],
+  Summary: [
+    ...["summary_model", "fallback_model", "summarizer", "summary_style", "summary_detail"],
+    ...["summary_prompt", "summary_max_tokens", "summary_share", "largest_share", "bullets"],
+    ...["facts_max_tokens", "facts_share", "on_failure", "recall"],
+  ],
+  "Tool outputs": ["prunes", "shortens_at_once", "protected_tools", "verbosity"],
+  Server: ["timeout_seconds", "first_byte_seconds", "connect_seconds", "patience_seconds", "attempts"],
+};
+
+const OTHERS = "Others";
 
 export class SettingsDialog extends Dialog {
   constructor(panel) {
     super(panel, { title: "Settings", className: "nbc-settings" });
     this.rows = new Map();
-    this.saving = 0; // answers that are still to come
+    this.saving = []; // names of settings whose answer is still to come
+    this.groups = new Map();
+    this.scope = tag("select", "nbc-setting-scope", { "aria-label": "Save for" });
+    this.save = button("nbc-primary", "Save", "Save what you changed", "submit");
+    const close = button("", "Cancel", "Close without saving");
+    this.form = tag("form", "nbc-setting-form", { "aria-label": "Settings" });
+    this.list = tag("div", "nbc-setting-list");
+    this.footer.append(this.scope, close, this.save);
+    this.form.append(this.list, this.footer);
+    this.content.append(this.form);
+    close.addEventListener("click", () => this.close());
+    this.form.addEventListener("input", () => this.draw());
+    this.form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.saveChanges();
+    });
   }
 
   open(opener) {
     this.rows.clear();
-    this.content.replaceChildren();
-    this.saving = 0;
+    this.groups.clear();
+    this.list.replaceChildren();
+    this.saving = [];
     super.open(opener);
     this.status.textContent = "Loading …";
     this.refresh();
@@ -28,90 +63,119 @@ export class SettingsDialog extends Dialog {
 
   answered({ settings, provider, model }) {
     if (!this.rows.size) this.status.textContent = "";
+    if (!this.rows.size) this.addGroups(settings);
+    for (const setting of settings) this.rows.get(setting.name)?.update(setting);
+    const chosen = Math.max(this.scope.selectedIndex, 0);
     const scopes = [
-      ["", "all models"],
-      [provider, `this provider (${provider})`],
-      [model, `this model (${model})`],
-      ["session", "this session"],
+      ["", "For all models"],
+      [provider, `For this provider (${provider})`],
+      [model, `For this model (${model})`],
+      ["session", "For this session"],
     ];
-    for (const setting of settings) {
-      const row = this.rows.get(setting.name) ?? this.addRow(setting);
-      row.update(setting, scopes);
+    this.scope.replaceChildren(...scopes.map(([name, text]) => option(name, text)));
+    this.scope.selectedIndex = chosen;
+  }
+
+  addGroups(settings) {
+    const known = new Map(settings.map((setting) => [setting.name, setting]));
+    const named = Object.values(GROUPS).flat();
+    const others = [...known.keys()].filter((name) => !named.includes(name));
+    for (const [title, names] of Object.entries({ ...GROUPS, [OTHERS]: others })) {
+      const rows = names.filter((name) => known.has(name)).map((name) => this.addRow(known.get(name)));
+      if (!rows.length) continue;
+      const heading = tag("legend", "nbc-setting-group", {}, title);
+      this.list.append(tag("fieldset", "nbc-setting-set", {}, heading, ...rows));
     }
   }
 
   addRow(setting) {
-    const row = new SettingRow(setting, (text) => this.save(text));
+    const row = new SettingRow(setting, () => this.send(row, "default", row.setFor));
     this.rows.set(setting.name, row);
-    this.content.append(row.root);
-    return row;
+    return row.root;
   }
 
-  save(text) {
+  draw() {
+    if (!this.isOpen) return;
+    const changed = [...this.rows.values()].filter((row) => row.isChanged);
+    const isBlocked = this.panel.isGone || !changed.length;
+    this.keepFocus(() => (this.save.disabled = isBlocked));
+    this.save.textContent = changed.length > 1 ? `Save ${changed.length} changes` : "Save";
+  }
+
+  saveChanges() {
+    const changed = [...this.rows.values()].filter((row) => row.isChanged);
+    for (const row of changed) this.send(row, row.value.trim() || EMPTY, this.scope.value);
+    this.draw();
+  }
+
+  send(row, value, scope) {
     if (this.panel.isGone) return;
-    this.saving += 1;
+    row.accept();
+    this.saving.push(row.name);
+    this.saved = this.saving.length;
     this.status.textContent = "Saving …";
-    this.panel.say(text);
+    this.panel.say(`/set ${row.name} ${value}${scope ? ` for ${scope}` : ""}`);
   }
 
   // The command's answer is in the transcript, which the dialog covers.
   see(item) {
-    if (!this.isOpen || !this.saving || !item.matches(".nbc-note, .nbc-error")) return;
-    this.saving -= 1;
-    this.status.textContent = item.textContent;
+    if (!this.isOpen || !this.saving.length || !item.matches(".nbc-note, .nbc-error")) return;
+    this.saving.shift();
+    if (item.matches(".nbc-error")) this.saved = 0;
+    const isAll = !this.saving.length && this.saved > 1;
+    this.status.textContent = isAll ? `${plural(this.saved, "setting")} saved` : item.textContent;
   }
 }
 
+// What a name says, with a capital letter; units behind it
+export function labelOf(name) {
+  const words = name.replace(/_seconds$/, " (seconds)").replaceAll("_", " ");
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
 class SettingRow {
-  constructor(setting, save) {
+  constructor(setting, reset) {
     this.kind = setting.kind;
     this.name = setting.name;
     this.known = null; // the saved value: another one is being edited
     this.input = settingInput(setting);
-    this.input.setAttribute("aria-label", setting.name);
-    this.scope = tag("select", "nbc-setting-scope", { "aria-label": `Scope of ${setting.name}` });
+    const label = labelOf(setting.name);
+    this.input.setAttribute("aria-label", label);
     this.origin = tag("span", "nbc-setting-origin");
     this.help = tag("span", "nbc-setting-help");
-    const name = tag("span", "nbc-setting-name", {}, setting.name);
+    const name = tag("span", "nbc-setting-name", { title: setting.name }, label);
     const about = tag("div", "nbc-setting-about", {}, name, this.origin, this.help);
-    const submit = button("", "Save", `Save ${setting.name}`, "submit");
-    submit.setAttribute("aria-label", submit.title);
-    this.back = button("", "Reset", `Reset ${setting.name} to its default`);
-    this.back.setAttribute("aria-label", `Reset ${setting.name}`);
-    const buttons = [submit, this.back];
-    const controls = tag("div", "nbc-setting-controls", {}, this.input, this.scope, ...buttons);
-    this.root = tag("form", "nbc-setting", {}, about, controls);
-    this.root.addEventListener("submit", (event) => {
-      event.preventDefault();
-      this.say(save, this.value.trim() || EMPTY, this.scope.value);
-    });
-    this.back.addEventListener("click", () => this.say(save, "default", this.setFor));
+    this.back = button("nbc-setting-reset", "Reset", `Reset ${setting.name} to its default`);
+    this.back.setAttribute("aria-label", `Reset ${label}`);
+    this.back.addEventListener("click", reset);
+    const controls = tag("div", "nbc-setting-controls", {}, this.input, this.back);
+    this.root = tag("div", "nbc-setting", {}, about, controls);
   }
 
   get value() {
     return this.kind === "bool" ? String(this.input.checked) : this.input.value;
   }
 
-  say(save, value, scope) {
-    this.known = this.value;
-    save(`/set ${this.name} ${value}${scope ? ` for ${scope}` : ""}`);
+  get isChanged() {
+    return this.known !== null && this.value !== this.known;
   }
 
-  update({ value, origin, help, scope }, scopes) {
+  accept() {
+    this.known = this.value;
+  }
+
+  update({ value, origin, help, scope }) {
     this.setFor = scope;
-    this.back.disabled = scope === null;
-    this.origin.textContent = origin;
+    this.back.hidden = scope === null;
+    this.origin.textContent = origin === "default" ? "" : origin;
     this.help.textContent = help;
-    if (this.known === null || this.known === this.value) this.show(value);
-    const chosen = Math.max(this.scope.selectedIndex, 0);
-    this.scope.replaceChildren(...scopes.map(([name, text]) => option(name, text)));
-    this.scope.selectedIndex = chosen;
+    if (!this.isChanged) this.show(value);
   }
 
   show(value) {
     if (this.kind === "bool") this.input.checked = TRUE.has(value.toLowerCase());
     else this.input.value = value;
-    this.known = this.value;
+    this.accept();
   }
 }
 
@@ -122,13 +186,12 @@ function settingInput({ kind, choices }) {
     return select;
   }
   if (kind === "text") {
-    const text = tag("textarea", "", { rows: "1" }); // a prompt has lines
+    const text = tag("textarea", "", { rows: "1", dir: "auto" }); // a prompt has lines
     submitByEnter(text);
     return text;
   }
   const types = { bool: "checkbox", int: "number", float: "number" };
   const input = tag("input", "", { type: types[kind] });
   if (kind === "float") input.step = "any";
-  input.required = kind === "int" || kind === "float";
   return input;
 }

@@ -87,7 +87,9 @@ export class Transcript {
     addAgainButton(fresh);
     addDecision(fresh);
     this.panel.dialogs.forEach((dialog) => dialog.see(fresh));
-    return this.panel.actions.dress(fresh, named);
+    const dressed = this.panel.actions.dress(fresh, named);
+    this.panel.roving.dress(dressed);
+    return dressed;
   }
 
   // A call's result is the second half of its card.
@@ -165,6 +167,7 @@ export class Transcript {
     if (stream.isCut) stream.hiddenText = text;
     else {
       finishBlocks(target, this.panel.notebook);
+      this.panel.roving.dress(target);
       stream.open.data = text;
     }
   }
