@@ -39,6 +39,7 @@ OUTSIDE = {
     "xllamacpp": {"providers.local"},
     "tiktoken": {"providers.tokens"},
     "nbclient": {"cli.demo"},
+    "acp": {"cli.acp"},
     "mcp": {"agent.mcp"},
     "latex2mathml": {"rendering.math"},
     "jupyter_server": {"jupyter.server", "cli.doctor"},

@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from nbchat import __version__
 from nbchat.cli.doctor import diagnose
 from nbchat.config.layers import settings
 from nbchat.config.settings import markdown_table
@@ -60,6 +61,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="nbchat", description=DESCRIPTION, epilog=EPILOG
     )
     parser.set_defaults(command=None)
+    parser.add_argument("--version", action="version", version=f"nbchat {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", title="commands")
     _add_demo_commands(commands)
     _add_session_commands(commands)
@@ -69,6 +71,10 @@ def _parser() -> argparse.ArgumentParser:
         "doctor", help="check settings, keys, database, model and versions"
     )
     doctor.set_defaults(command=_doctor)
+    editor = commands.add_parser(
+        "acp", help="answer an editor or jupyter-ai (Agent Client Protocol, stdio)"
+    )
+    editor.set_defaults(command=_acp)
     return parser
 
 
@@ -187,6 +193,18 @@ def _doctor(_options: argparse.Namespace) -> None:
         more = len(report.problems) - 1
         rest = f" (and {more} more, see above)" if more else ""
         raise NbchatError(f"problem found: {report.problems[0]}{rest}")
+
+
+def _acp(_options: argparse.Namespace) -> None:
+    """Serve a client on stdin and stdout until it closes them."""
+    if find_spec("acp") is None:
+        raise ConfigError(
+            "nbchat acp needs the package agent-client-protocol; "
+            'run: pip install "jupyter-nbchat[acp]"'
+        )
+    from nbchat.cli.acp import serve  # noqa: PLC0415  # a second, an optional package
+
+    serve()
 
 
 def _store() -> SessionStore:

@@ -10,6 +10,7 @@ import pytest
 from fault_server import OpenAIDialect
 from hosted_model import HostedModel
 
+from nbchat import __version__ as nbchat_version
 from nbchat.cli.main import _copied, _prepared_model, main, require
 from nbchat.conversation.session import Session
 from nbchat.errors import ConfigError
@@ -207,3 +208,10 @@ def test_sessions_are_listed_from_the_store_of_the_site_file(
     save_session(SessionStore(url), Session([("user", "hello hub")], session_id="h1"))
     assert main(["sessions"]) == 0
     assert "hello hub" in capsys.readouterr().out
+
+
+def test_the_version_is_printed(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"nbchat {nbchat_version}\n"

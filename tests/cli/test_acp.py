@@ -1,0 +1,262 @@
+"""`nbchat acp`, driven by the client of the package agent-client-protocol."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import acp
+import pytest
+from acp import schema
+from fault_server import OpenAIDialect
+from hosted_model import HostedModel
+
+from nbchat.agent.agent import Agent
+from nbchat.cli.acp import AcpAgent
+from nbchat.compaction.engine import CompactionEngine
+from nbchat.config.factory import recorder
+from nbchat.storage.store import SessionStore
+from nbchat.testing import ScriptedProvider, calls, says
+from nbchat.testing.scripted import ScriptedReply
+
+
+def refund(order: str) -> str:
+    """Refund an order."""
+    return f"{order} is refunded"
+
+
+class Editor:
+    """A client that keeps the updates and answers permission requests."""
+
+    def __init__(self, choice: str = "once") -> None:
+        self.choice = choice
+        self.asked: list[str] = []
+        self.updates: list[Any] = []
+        self.on_update: Callable[[], None] = lambda: None
+
+    def on_connect(self, conn: Any) -> None:
+        self.agent = conn
+
+    async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
+        self.updates.append(update)
+        self.on_update()
+
+    async def request_permission(
+        self, session_id: str, tool_call: Any, options: list[Any], **_: Any
+    ) -> schema.RequestPermissionResponse:
+        self.asked.append(tool_call.title)
+        outcome = schema.AllowedOutcome(outcome="selected", option_id=self.choice)
+        return schema.RequestPermissionResponse(outcome=outcome)
+
+    def kinds(self) -> list[str]:
+        return [update.session_update for update in self.updates]
+
+    def text(self, kind: str = "agent_message_chunk") -> str:
+        said = (u for u in self.updates if u.session_update == kind)
+        return "".join(update.content.text for update in said)
+
+
+@asynccontextmanager
+async def connected(agent: AcpAgent, editor: Editor) -> AsyncIterator[Any]:
+    """The client's side of a connection over a local socket."""
+    ready: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    writers: list[asyncio.StreamWriter] = []
+
+    async def accept(reader: Any, writer: Any) -> None:
+        writers.append(writer)
+        ready.set_result(
+            asyncio.create_task(
+                acp.run_agent(agent, writer, reader, use_unstable_protocol=True)
+            )
+        )
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+    client = acp.connect_to_agent(editor, writer, reader, use_unstable_protocol=True)
+    serving = await ready
+    try:
+        await client.initialize(protocol_version=acp.PROTOCOL_VERSION)
+        yield client
+    finally:
+        await client.close()
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+        for each in (writer, *writers):
+            each.close()
+            await asyncio.gather(each.wait_closed(), return_exceptions=True)
+        server.close()
+        await server.wait_closed()
+
+
+def acp_agent(
+    tmp_path: Any, *lines: ScriptedReply, threshold: int | None = None
+) -> AcpAgent:
+    def make(**options: Any) -> Agent:
+        store = options.pop("store")
+        engine = CompactionEngine(threshold)
+        agent = Agent(ScriptedProvider(*lines), engine=engine, **options)
+        agent.recorder = recorder(store, agent.session, agent)
+        return agent
+
+    store = SessionStore(f"sqlite:///{tmp_path / 'chats.db'}")
+    return AcpAgent([refund], store=store, make_agent=make)
+
+
+def run(scenario: Callable[[Any], Any], agent: AcpAgent, editor: Editor) -> None:
+    async def main() -> None:
+        async with connected(agent, editor) as client:
+            await asyncio.wait_for(scenario(client), 60)
+
+    asyncio.run(main())
+
+
+def prompt(text: str) -> list[Any]:
+    return [acp.text_block(text)]
+
+
+def test_a_prompt_streams_its_answer_and_reports_usage(tmp_path):
+    async def scenario(client: Any) -> None:
+        opened = await client.new_session(cwd="/", mcp_servers=[])
+        done = await client.prompt(session_id=opened.session_id, prompt=prompt("Hi"))
+        assert done.stop_reason == "end_turn"
+        assert done.usage.input_tokens > 0
+
+    editor = Editor()
+    run(scenario, acp_agent(tmp_path, says("Hello there.")), editor)
+    assert editor.text() == "Hello there."
+    (usage,) = [u for u in editor.updates if u.session_update == "usage_update"]
+    assert 0 < usage.used < usage.size == 100_000
+
+
+@pytest.mark.parametrize(
+    ("choice", "results", "asked"),
+    [
+        ("once", ["W1 is refunded", "W1 is refunded"], 2),
+        ("always", ["W1 is refunded", "W1 is refunded"], 1),
+        ("reject", ["denied", "denied"], 2),
+    ],
+)
+def test_each_call_asks_for_permission(tmp_path, choice, results, asked):
+    async def scenario(client: Any) -> None:
+        opened = await client.new_session(cwd="/", mcp_servers=[])
+        await client.prompt(session_id=opened.session_id, prompt=prompt("Refund W1"))
+
+    editor = Editor(choice)
+    call = calls("refund", order="W1")
+    run(scenario, acp_agent(tmp_path, call, call, says("Done.")), editor)
+    assert editor.asked == ["refund"] * asked
+    started = [u for u in editor.updates if u.session_update == "tool_call"]
+    assert [(u.title, u.raw_input) for u in started] == [
+        ("refund", {"order": "W1"})
+    ] * 2
+    ended = [u for u in editor.updates if u.session_update == "tool_call_update"]
+    for update, expected in zip(ended, results, strict=True):
+        assert expected in update.content[0].content.text
+
+
+def test_cancelling_ends_the_turn(tmp_path):
+    async def scenario(client: Any) -> None:
+        opened = await client.new_session(cwd="/", mcp_servers=[])
+        begun = asyncio.Event()
+        editor.on_update = begun.set
+        turn = asyncio.create_task(
+            client.prompt(session_id=opened.session_id, prompt=prompt("Count"))
+        )
+        await begun.wait()
+        await client.cancel(session_id=opened.session_id)
+        assert (await turn).stop_reason == "cancelled"
+
+    editor = Editor()
+    slow = says("one two three " * 500, delay_seconds=0.02)
+    run(scenario, acp_agent(tmp_path, slow), editor)
+    assert editor.text().startswith("one ")
+
+
+def test_a_session_is_listed_loaded_and_forked(tmp_path):
+    async def first(client: Any) -> None:
+        opened = await client.new_session(cwd="/", mcp_servers=[])
+        ids.append(opened.session_id)
+        await client.prompt(session_id=ids[0], prompt=prompt("Remember 17"))
+
+    async def second(client: Any) -> None:
+        listed = await client.list_sessions()
+        assert [(s.session_id, s.title) for s in listed.sessions] == [
+            (ids[0], "Remember 17")
+        ]
+        await client.load_session(cwd="/", session_id=ids[0], mcp_servers=[])
+        assert editor.text("user_message_chunk") == "Remember 17"
+        assert editor.text() == "I will."
+        forked = await client.fork_session(session_id=ids[0], cwd="/", mcp_servers=[])
+        assert forked.session_id != ids[0]
+        await client.prompt(session_id=forked.session_id, prompt=prompt("And 18"))
+        store = agent._store
+        assert len(store.load(ids[0]).transcript) == 2
+        assert len(store.load(forked.session_id).transcript) == 4
+
+    ids: list[str] = []
+    run(first, acp_agent(tmp_path, says("I will.")), Editor())
+    editor, agent = Editor(), acp_agent(tmp_path, says("That, too."))
+    run(second, agent, editor)
+
+
+def test_a_compaction_is_said_and_the_messages_stay(tmp_path):
+    async def scenario(client: Any) -> None:
+        opened = await client.new_session(cwd="/", mcp_servers=[])
+        for number in range(3):
+            text = f"Question {number}: {'why ' * 300}"
+            await client.prompt(session_id=opened.session_id, prompt=prompt(text))
+
+    def answer(request: Any) -> Any:
+        summary = "<summary>\nThey ask why.\n</summary>"
+        return says(summary if request.answer_tag else "Because.")
+
+    editor = Editor()
+    run(scenario, acp_agent(tmp_path, *[answer] * 9, threshold=1_500), editor)
+    assert "Compaction occurred:" in editor.text("agent_thought_chunk")
+
+
+def test_an_unknown_session_is_refused_in_one_line(tmp_path):
+    async def scenario(client: Any) -> None:
+        for refused in (
+            client.prompt(session_id="none", prompt=prompt("Hi")),
+            client.load_session(cwd="/", session_id="none", mcp_servers=[]),
+        ):
+            with pytest.raises(acp.RequestError) as error:
+                await refused
+            assert "none" in str(error.value.data)
+
+    run(scenario, acp_agent(tmp_path), Editor())
+
+
+@pytest.mark.slow
+def test_the_command_answers_over_stdin_and_stdout(tmp_path, monkeypatch):
+    server = HostedModel(OpenAIDialect())
+    environment = {
+        **server.environment,
+        "NBCHAT_STORE_URL": f"sqlite:///{tmp_path / 'chats.db'}",
+    }
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+
+    async def main() -> None:
+        command = "from nbchat.cli.main import main; main(['acp'])"
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", command),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        client = acp.connect_to_agent(editor, process.stdin, process.stdout)
+        begun = await client.initialize(protocol_version=acp.PROTOCOL_VERSION)
+        assert begun.agent_info.name == "nbchat"
+        opened = await client.new_session(cwd=str(tmp_path), mcp_servers=[])
+        await client.prompt(session_id=opened.session_id, prompt=prompt("Hi"))
+        await client.close()
+        process.stdin.close()
+        await process.wait()
+
+    editor = Editor()
+    asyncio.run(asyncio.wait_for(main(), 120))
+    server.close()
+    assert "Some tickets are closed" in editor.text()
