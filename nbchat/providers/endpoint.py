@@ -200,8 +200,9 @@ def _sent_in_clear(endpoint: Endpoint) -> ConfigError:
 
 
 def set_variable(names: Sequence[str]) -> str:
-    """The first of some environment variables that is set, else the first one."""
-    return next((name for name in names if os.environ.get(name, "").strip()), names[0])
+    """The first of some environment variables that is set, else the first, if any."""
+    is_set = (name for name in names if os.environ.get(name, "").strip())
+    return next(is_set, next(iter(names), ""))
 
 
 def missing_key(kind: str, key_variable: str) -> ConfigError:
