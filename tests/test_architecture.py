@@ -28,11 +28,10 @@ OUTSIDE = {
     "ipywidgets": {"jupyter.panel.chat_ui"},
     "anywidget": {"jupyter.panel.chat_ui"},
     "IPython": {"jupyter", ""},
-    "sqlalchemy": {
-        "storage.schema",
-        "storage.store",
-        "storage.session_search",
-        "storage.run_store",
+    "sqlalchemy": {"storage"},
+    "alembic": {
+        f"storage.migrations.{each}"
+        for each in ("run", "env", "versions.0001_first", "versions.0002_owners")
     },
     "openai": {"providers.openai", "providers.responses"},
     "anthropic": {"providers.anthropic"},

@@ -96,7 +96,7 @@ class Agent(ChangesHistory, OffersRecall):
         max_steps: int = DEFAULT_MAX_STEPS,
         max_output_tokens: int | None = None,
         approve: Approve = None,
-        listener: Callable[[Event], None] | None = None,
+        listener: Callable[[Event], object] | None = None,
         recall: bool | None = None,
         budget: Budget | None = None,
         **options: Unpack[RequestOptions],
@@ -560,11 +560,12 @@ class Agent(ChangesHistory, OffersRecall):
 
     def _publish(self, event: Event) -> events.SavingFailed | None:
         """Pass an event to recorder and listener; the chat goes on if saving fails."""
-        failure = None
+        failure: events.SavingFailed | None = None
         for observe in (self.recorder, self.listener):
             try:
-                if observe is not None:
-                    observe(event)
+                found = observe(event) if observe is not None else None
+                if isinstance(found, events.SavingFailed):
+                    failure = found
             except StoreError as error:
                 is_log = isinstance(error, LogNotWritten)
                 failure = events.SavingFailed(str(error), is_log)

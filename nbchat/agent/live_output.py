@@ -199,8 +199,8 @@ def _line(event: Event) -> str:
             return f"[{call.tool_name} {call.tool_args}]"
         case RetryScheduled(_, wait, reason):
             return f"Trying again in {wait:.0f} s: {reason}"
-        case SavingFailed(reason):
-            return f"Not saved: {reason}"
+        case SavingFailed(reason, is_resolved=is_resolved):
+            return reason.capitalize() if is_resolved else f"Not saved: {reason}"
         case _:
             return _compaction_line(event)
 

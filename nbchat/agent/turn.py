@@ -26,6 +26,7 @@ from nbchat.conversation.events import (
     Compacted,
     EntryAdded,
     Event,
+    SavingFailed,
     StopReason,
     ToolRequested,
     TurnFailed,
@@ -235,8 +236,8 @@ class Turn(Iterator[Event]):
 class SessionRecorder(Protocol):
     """Saves the session of an agent, event by event."""
 
-    def __call__(self, event: Event) -> None:
-        """Save what an event has added; raises StoreError."""
+    def __call__(self, event: Event) -> SavingFailed | None:
+        """Save what an event has added; raises StoreError, or says that it is over."""
 
     def save(self) -> None:
         """Save everything that is not saved yet; raises StoreError."""

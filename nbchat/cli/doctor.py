@@ -14,7 +14,7 @@ from itertools import chain
 from jupyter_core.paths import jupyter_config_path
 from jupyter_server.extension.config import ExtensionConfigManager
 
-from nbchat.config.factory import build_agent
+from nbchat.config.factory import build_agent, opened_store
 from nbchat.config.layers import settings, unread_variables
 from nbchat.config.preferences import Target, with_preferences
 from nbchat.config.settings import TABLE, NbChat, Setting
@@ -99,7 +99,7 @@ def diagnose() -> Report:
         report.problem(str(error))
         report.section("API keys", _key_rows())
     else:
-        store = SessionStore(config.store_url)
+        store = opened_store(config)
         report.section("Settings", _setting_rows(config, store))
         for line in unread_variables():
             report.problem(line)
@@ -149,6 +149,7 @@ def _keys() -> list[str]:
 
 def _store_rows(store: SessionStore) -> Iterator[str]:
     yield _row("database", store.location)
+    yield _row("owner", f"{store.owner} (you)")
     store.check_writable()
     yield _row("writable", f"yes, {len(store.sessions())} sessions stored")
 

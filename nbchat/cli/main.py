@@ -15,6 +15,7 @@ from typing import Any
 
 from nbchat import __version__
 from nbchat.cli.doctor import diagnose
+from nbchat.config.factory import opened_store
 from nbchat.config.layers import settings
 from nbchat.config.settings import markdown_table
 from nbchat.conversation.turns import count_messages
@@ -23,6 +24,7 @@ from nbchat.providers.connect import EMBEDDED_MODEL, default_model
 from nbchat.providers.model_download import is_fetched, model_file
 from nbchat.rendering.markdown import displayable
 from nbchat.storage.export import FORMATS, exported, imported
+from nbchat.storage.owners import rls_statements
 from nbchat.storage.recorder import save_session
 from nbchat.storage.store import SessionStore
 
@@ -65,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", title="commands")
     _add_demo_commands(commands)
     _add_session_commands(commands)
+    _add_database_commands(commands)
     listing = commands.add_parser("settings", help="list all settings, as Markdown")
     listing.set_defaults(command=_settings)
     doctor = commands.add_parser(
@@ -113,6 +116,45 @@ def _add_session_commands(commands: "argparse._SubParsersAction[Any]") -> None:
     )
     importing.add_argument("file", type=Path)
     importing.set_defaults(command=_import)
+
+
+def _add_database_commands(commands: "argparse._SubParsersAction[Any]") -> None:
+    database = commands.add_parser("db", help="prepare a database for many users")
+    steps = database.add_subparsers(metavar="STEP", title="steps", required=True)
+    init = steps.add_parser("init", help="create or migrate the tables")
+    init.add_argument(
+        "--rls",
+        choices=("owner", "role"),
+        help="PostgreSQL's row level security: by the owner that nbchat names, or also "
+        "by the database role of each user, which is then named as the owner",
+    )
+    init.add_argument(
+        "--print", action="store_true", help="print the statements, change nothing"
+    )
+    init.set_defaults(command=_db_init)
+    adopt = steps.add_parser(
+        "adopt", help="become the owner of a migrated server's sessions without one"
+    )
+    adopt.set_defaults(command=_db_adopt)
+
+
+def _db_init(options: argparse.Namespace) -> None:
+    """Create the tables, and the row level security that was asked for."""
+    if options.print:
+        found = rls_statements(by_role=options.rls == "role") if options.rls else []
+        print("\n".join(f"{each};" for each in found))
+        return
+    store = _store()
+    store.initialize(rls=options.rls)
+    print(
+        f"{store.location} is ready; row level security: {options.rls or 'unchanged'}"
+    )
+
+
+def _db_adopt(_options: argparse.Namespace) -> None:
+    """Take over the sessions that belong to no owner."""
+    store = _store()
+    print(f"{store.adopt()} sessions belong to {store.owner} now")
 
 
 def _demo(options: argparse.Namespace) -> None:
@@ -208,7 +250,7 @@ def _acp(_options: argparse.Namespace) -> None:
 
 
 def _store() -> SessionStore:
-    return SessionStore(settings().store_url)
+    return opened_store(settings())
 
 
 def _prepared_model() -> str:

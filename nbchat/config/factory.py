@@ -1,10 +1,12 @@
 """Build an agent from the settings: provider, compaction engine, session and store."""
 
+import json
 import logging
 import os
 import uuid
 from collections.abc import Callable, Iterable
 from functools import partial
+from pathlib import Path
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
@@ -28,10 +30,14 @@ from nbchat.conversation.session import Session
 from nbchat.errors import StoreError
 from nbchat.providers.base import Provider, warn_of_untaken
 from nbchat.providers.unconnected import connected_or_not
+from nbchat.storage.owners import current_server
 from nbchat.storage.recorder import Recorder
-from nbchat.storage.store import SessionStore
+from nbchat.storage.store import Origin, SessionStore
 
 logger = logging.getLogger(__name__)
+
+LARGEST_NOTEBOOK = 20_000_000
+"""Bytes of a notebook that is read for its id; a larger one is known by its path."""
 
 
 def build_agent(
@@ -53,7 +59,7 @@ def build_agent(
     work, or differs from what a site locks.
     """
     config = config or settings()
-    store = store or SessionStore(config.store_url)
+    store = store or opened_store(config)
     session = session or Session()
     config = with_preferences(config, store, Target(session_id=session.session_id))
     system = config.system_prompt if system is None else system
@@ -118,8 +124,7 @@ def recorder(
     return Recorder(
         store,
         session,
-        notebook_name(),
-        agent.provider.name,
+        origin(agent.provider.name),
         is_saved=is_saved,
         log_folder=log_folder,
     )
@@ -130,14 +135,37 @@ def notebook_name() -> str:
     return os.environ.get("JPY_SESSION_NAME", "")
 
 
+def opened_store(config: NbChat) -> SessionStore:
+    """The store of the settings, for the owner that they name."""
+    return SessionStore(config.store_url, owner=config.owner)
+
+
+def origin(model: str = "") -> Origin:
+    """Where this kernel's sessions are held."""
+    path = notebook_name()
+    return Origin(path, _notebook_id(path), current_server() if path else "", model)
+
+
+def _notebook_id(path: str) -> str:
+    """The id in a notebook's metadata (`nbchat`, `notebook_id`); empty without one."""
+    try:
+        if not path or Path(path).stat().st_size > LARGEST_NOTEBOOK:
+            return ""
+        book = json.loads(Path(path).read_text(encoding="utf-8"))
+        found = book["metadata"]["nbchat"]["notebook_id"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return ""
+    return found[:128] if isinstance(found, str) else ""
+
+
 def newest_session(store: SessionStore) -> Session:
     """The newest session of this notebook, to continue after a restart; else a new one.
 
     An unreadable store gives a new session, whose first event reports the failure.
     """
     try:
-        found = store.sessions(notebook=notebook_name()) if notebook_name() else []
-        return store.load(found[0].id) if found else Session()
+        found = store.newest(origin()) if notebook_name() else None
+        return store.load(found) if found else Session()
     except StoreError as error:
         logger.warning("the earlier session cannot be read: %s", error)
         return Session()

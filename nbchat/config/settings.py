@@ -352,6 +352,11 @@ class NbChat(Configurable):
         "a chat begins. Those of .jupyter/mcp_settings.json and mcp.json are connected "
         "by /mcp.",
     ).tag(config=True, scope="configuration", apply="restart")
+    owner = Unicode(
+        "",
+        help="Owner of the sessions and stored settings, whose user sees no others. "
+        "Empty: the user of JupyterHub, or of the operating system.",
+    ).tag(config=True, scope="configuration", apply="restart")
     log_folder = Unicode(
         "",
         help="Folder in which each session is also written as Markdown, after each "

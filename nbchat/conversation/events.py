@@ -158,6 +158,8 @@ class SavingFailed:
     reason: str
     is_log: bool = False
     """Whether the log in `log_folder` failed, not the store."""
+    is_resolved: bool = False
+    """Whether this says that the failure is over."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -182,7 +182,7 @@ class SearchIndex:
         old = self._last.copy()
         texts = old.copy()
         for entry in new:
-            text = _indexed(entry)
+            text = indexed_text(entry)
             size = text.count(" ") + 1 if text else 0
             full = self._last_words and self._last_words + size > BLOCK_WORDS
             if full or not self._starts:
@@ -323,7 +323,7 @@ def _database() -> sqlite3.Connection:
     return database
 
 
-def _indexed(entry: Entry) -> str:
+def indexed_text(entry: Entry) -> str:
     """What is indexed of an entry: nothing of an earlier recall."""
     if entry.tool_name == TOOL_NAME:
         return ""

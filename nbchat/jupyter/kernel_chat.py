@@ -14,7 +14,7 @@ from nbchat.chat.attachments.attachments import load_attachments
 from nbchat.chat.commands import Commands
 from nbchat.chat.runner import ChatRunner
 from nbchat.chat.runner_events import ChatEvent
-from nbchat.config.factory import build_agent, newest_session
+from nbchat.config.factory import build_agent, newest_session, opened_store
 from nbchat.config.live_changes import LiveSettings
 from nbchat.config.settings import NbChat
 from nbchat.conversation.entries import Entry
@@ -23,7 +23,6 @@ from nbchat.jupyter.cell_output import Conversation, show
 from nbchat.jupyter.panel.chat_ui import ChatUI
 from nbchat.jupyter.panel.queries.start import FIX
 from nbchat.jupyter.shell import ShellContents, own_variables
-from nbchat.storage.store import SessionStore
 
 
 class KernelChat:
@@ -32,7 +31,7 @@ class KernelChat:
     def __init__(self, config: NbChat, shell: InteractiveShell | None = None) -> None:
         """Open and load nothing yet; messages may attach the variables of `shell`."""
         self.config = config
-        self.store = SessionStore(config.store_url)
+        self.store = opened_store(config)
         self._contents = ShellContents(shell) if shell else None
         self._namespace = partial(own_variables, shell) if shell else None
         self.live_settings = LiveSettings(

@@ -29,6 +29,7 @@ from tornado.web import HTTPError, authenticated
 
 import nbchat
 from nbchat.chat.control_socket import send_action
+from nbchat.config.factory import opened_store
 from nbchat.config.layers import settings
 from nbchat.errors import (
     ChatUnreachable,
@@ -178,7 +179,7 @@ def _exported(session_id: str, name: str) -> str:
 
 
 def _store() -> SessionStore:
-    return SessionStore(settings().store_url)
+    return opened_store(settings())
 
 
 def _body(body: bytes) -> dict[str, Any]:

@@ -14,8 +14,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
-from jupyter_core.paths import secure_write
-
 from nbchat.conversation.entries import (
     Compaction,
     Entry,
@@ -32,6 +30,7 @@ from nbchat.rendering.banners import compaction_html, compaction_text
 from nbchat.rendering.conversation import timeline
 from nbchat.rendering.entries import entry_html
 from nbchat.rendering.markdown import displayable, stylesheet
+from nbchat.storage.files import write_private
 
 Format = Literal["md", "html", "json", "ipynb"]
 
@@ -105,31 +104,24 @@ class MarkdownLog:
     def __init__(self, folder: str = "") -> None:
         """Without a folder, nothing is written."""
         self.folder = folder
-        self._reported = ""
 
     def write(self, session: Session) -> None:
-        """Write the file; raises LogNotWritten, but only once for the same reason."""
+        """Write the file; raises LogNotWritten."""
         if not (self.folder and session.transcript):
             return
         try:
             self._write(session)
         except (OSError, RuntimeError, ValueError) as error:  # unknown home, null byte
             reason = getattr(error, "strerror", None) or error
-            line = f"cannot write into log_folder {self.folder!r}: {reason}"
-            if line != self._reported:
-                self._reported = line
-                raise LogNotWritten(line) from error
-        else:
-            self._reported = ""
+            raise LogNotWritten(
+                f"cannot write into log_folder {self.folder!r}: {reason}"
+            ) from error
 
     def _write(self, session: Session) -> None:
         name = re.sub(r"[^\w-]", "_", session.session_id)  # an id may come from a file
         file = Path(self.folder).expanduser() / f"{name}.md"
         file.parent.mkdir(parents=True, exist_ok=True)
-        written = file.with_suffix(".md.new")
-        with secure_write(str(written)) as stream:
-            stream.write(exported(session, "md"))
-        written.replace(file)
+        write_private(file, exported(session, "md"))
 
 
 def _json(session: Session) -> str:

@@ -1,7 +1,17 @@
-"""Saving a session to a store, event by event."""
+"""Saving a session to a store, event by event, on a thread of its own.
 
+A turn waits a moment for its save, so that what was shown is stored; it never waits for
+a slow or broken store. Then the thread tries again until everything is saved. What is
+not saved yet is bounded by the conversation: it is read from there.
+"""
+
+import atexit
+import threading
 import time
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
 from functools import partial
 
 from nbchat.conversation.entries import Compaction
@@ -14,30 +24,57 @@ from nbchat.conversation.events import (
     EntryAdded,
     Event,
     PinsChanged,
+    SavingFailed,
     TextDelta,
     TurnFailed,
     TurnFinished,
 )
 from nbchat.conversation.session import Session
-from nbchat.errors import SessionTaken, StoreError
+from nbchat.errors import LogNotWritten, SessionTaken, StoreError
 from nbchat.storage.export import MarkdownLog
-from nbchat.storage.store import PinKind, SessionStore
+from nbchat.storage.store import Origin, PinKind, SessionStore
 
 DRAFT_SECONDS = 1.0
 """Time between two saves of a streaming answer: what a killed kernel loses at most."""
 
+PATIENCE_SECONDS = 0.5
+"""How long an event waits for its save, once: not while saving is late."""
+
+RETRY_SECONDS = 1.0
+
+FLUSH_SECONDS = 5.0
+"""How long /new, /resume and the end of the process wait for what is not saved yet."""
+
+SLOW_SECONDS = 5.0
+"""Duration of a save after which it is reported as late."""
+
+MOST_STARTS = 100
+"""Records of compactions that began, kept while the store is out of order."""
+
 LOGGED = (TurnFinished, TurnFailed, Compacted, CompactionUndone, CompactionChanged)
 """Events after which the Markdown log is written again."""
 
+SAVED = (
+    EntryAdded
+    | Compacted
+    | CompactionFailed
+    | CompactionUndone
+    | CompactionChanged
+    | PinsChanged
+)
+"""Events after which all that is new is saved."""
+
+SAVED_AGAIN = SavingFailed("everything is saved again", is_resolved=True)
+
 
 def save_session(
-    store: SessionStore, session: Session, *, notebook: str = "", model: str = ""
+    store: SessionStore, session: Session, origin: Origin | None = None
 ) -> None:
     """Save a whole session that is in no store yet; raises StoreError.
 
     A session without entries is not saved.
     """
-    Recorder(store, session, notebook, model, is_saved=False).save()
+    _Progress(store, session, origin or Origin(), is_saved=False).save_new()
 
 
 class Recorder:
@@ -51,8 +88,7 @@ class Recorder:
         self,
         store: SessionStore,
         session: Session,
-        notebook: str,
-        model: str,
+        origin: Origin | None = None,
         *,
         is_saved: bool = True,
         log_folder: str = "",
@@ -61,95 +97,150 @@ class Recorder:
 
         With a `log_folder` the session is also kept there as Markdown.
         """
-        self._log = MarkdownLog(log_folder)
-        self._store = store
+        origin = origin or Origin()
         self._session = session
-        self._origin = {"notebook": notebook, "model": model}
-        self._saved_entries = _unchanged_entries(session) if is_saved else 0
-        self._saved_compactions = len(session.compactions) if is_saved else 0
-        self._saved_pins = session.pins if is_saved else ()
-        self._may_move = is_saved and bool(notebook)
-        if not self._saved_entries and session.newest_snapshot is None:
-            session.newest_snapshot = 0  # a new session has none yet
-        self._reported = ""
+        self._log = MarkdownLog(log_folder)
+        self._progress = _Progress(store, session, origin, is_saved=is_saved)
+        self._may_move = is_saved and bool(origin.notebook)
+        self._writer = _Writer(self._progress.save_pending)
+        self._log_writer = _Writer(lambda: self._log.write(self._session))
         self._draft: list[str] = []
         self._draft_saved_at = 0.0
 
-    def __call__(self, event: Event) -> None:
-        """Save an event; raises StoreError, but only once for the same reason."""
+    def __call__(self, event: Event) -> SavingFailed | None:
+        """Save an event; raises StoreError, but only once for the same reason.
+
+        Returns the news that everything is saved again, once.
+        """
         try:
-            self._save_event(event)
-        except StoreError as error:
-            if str(error) != self._reported:
-                self._reported = str(error)
-                raise
-        if isinstance(event, LOGGED):
-            self._log.write(self._session)
+            if self._note(event):
+                return self._writer.run(wait_seconds=PATIENCE_SECONDS)
+        finally:
+            if isinstance(event, LOGGED) and self._log.folder:
+                self._log_writer.run(wait_seconds=PATIENCE_SECONDS)
+        return None
 
     def save(self) -> None:
-        """Save everything that is not saved yet; raises StoreError."""
+        """Save everything that is not saved yet; raises StoreError.
+
+        If that takes long, the chat goes on and so does the saving.
+        """
         self._draft.clear()
-        # Entries first: the first one creates the session that all else refers to
-        for position in range(self._saved_entries, len(self._session.transcript)):
-            self._store.add_entry(self._session, position, **self._origin)
-            self._saved_entries = position + 1
-        if not self._saved_entries:
-            return
-        for record in self._session.compactions[self._saved_compactions :]:
-            self._add_compaction(record)
-            self._saved_compactions += 1
-        self._save_pins(self._session.pins)
-        self._reported = ""
+        self._progress.note_all()
+        self._writer.run(wait_seconds=FLUSH_SECONDS, repeats=True)
+        if self._log.folder:
+            with suppress(LogNotWritten):  # it was reported by an event
+                self._log_writer.run(wait_seconds=FLUSH_SECONDS, repeats=True)
 
     def write_log_to(self, folder: str) -> None:
         """Keep a Markdown log in this folder from now on; empty for none."""
         self._log.folder = folder
 
-    def _save_event(self, event: Event) -> None:
+    def _note(self, event: Event) -> bool:
+        """Note what an event adds; whether it is worth a save now."""
         match event:
             case TextDelta(text):
-                self._save_draft(text)
+                return self._note_draft(text)
             case CompactionStarted(compaction=Compaction() as running):
-                self.save()
-                self._add_compaction(running)
+                self._progress.note_all(running)
             case EntryAdded():
-                self.save()
-                self._move()
-            case (
-                Compacted()
-                | CompactionFailed()
-                | CompactionUndone()
-                | CompactionChanged()
-                | PinsChanged()
-            ):
-                self.save()
+                self._draft.clear()
+                self._progress.note_all(moves=self._may_move)
+                self._may_move = False
+            case _ if isinstance(event, SAVED):
+                self._progress.note_all()
+            case _:
+                return False
+        return True
 
-    def _move(self) -> None:
-        """Assign a loaded session to this notebook, once it has a new entry."""
-        if self._may_move:
-            self._store.move(self._session.session_id, self._origin["notebook"])
-            self._may_move = False
-
-    def _save_draft(self, text: str) -> None:
+    def _note_draft(self, text: str) -> bool:
         """Save a streaming answer once a second, in case the kernel is killed."""
         if not self._draft:
             self._draft_saved_at = time.monotonic()
         self._draft.append(text)
-        is_due = time.monotonic() - self._draft_saved_at >= DRAFT_SECONDS
-        if not is_due or not self._saved_entries:
-            return
-        position, draft = len(self._session.transcript), "".join(self._draft)
-        self._store.save_draft(self._session.session_id, position, draft)
+        if time.monotonic() - self._draft_saved_at < DRAFT_SECONDS:
+            return False
         self._draft_saved_at = time.monotonic()
+        self._progress.note_draft("".join(self._draft))
+        return True
+
+
+class _Progress:
+    """What of a session is in the store, and what has to be."""
+
+    def __init__(
+        self, store: SessionStore, session: Session, origin: Origin, *, is_saved: bool
+    ) -> None:
+        self._store, self._session, self._origin = store, session, origin
+        self._lock = threading.Lock()
+        self._saved_entries = _unchanged_entries(session) if is_saved else 0
+        self._noted_compactions = len(session.compactions) if is_saved else 0
+        self._saved_pins = session.pins if is_saved else ()
+        self._entries = self._saved_entries
+        """How many entries have to be in the store: with them their usages exist."""
+        self._pins = self._saved_pins
+        self._records: deque[Compaction] = deque()
+        self._moves = False
+        self._draft: tuple[int, str] | None = None
+        if not self._saved_entries and session.newest_snapshot is None:
+            session.newest_snapshot = 0  # a new session has none yet
+
+    def note_all(
+        self, running: Compaction | None = None, *, moves: bool = False
+    ) -> None:
+        """Note what is to be saved now, on the thread that changes the session."""
+        with self._lock:
+            session = self._session
+            self._entries = len(session.transcript)
+            self._records += session.compactions[self._noted_compactions :]
+            self._noted_compactions = len(session.compactions)
+            if running is not None and len(self._records) < MOST_STARTS:
+                self._records.append(running)
+            self._pins = session.pins
+            self._moves = self._moves or moves
+            self._draft = None
+
+    def note_draft(self, text: str) -> None:
+        """Note the part of an answer that has arrived."""
+        with self._lock:
+            self._draft = (len(self._session.transcript), text)
+
+    def save_new(self) -> None:
+        """Save a session at once, in few transactions."""
+        self.note_all()
+        self.save_pending()
+
+    def save_pending(self) -> None:
+        """Save what was noted; raises StoreError."""
+        # Entries first: the first one creates the session that all else refers to
+        start, stop = self._saved_entries, self._entries
+        if start < stop:
+            self._store.add_entries(self._session, start, stop, self._origin)
+            self._saved_entries = stop
+        if not self._saved_entries:
+            return
+        while self._records:
+            self._add(
+                partial(self._store.add_compaction, self._session, self._records[0])
+            )
+            self._records.popleft()
+        self._save_pins(self._pins)
+        if self._moves:
+            self._store.move(self._session.session_id, self._origin)
+            self._moves = False
+        self._save_draft()
+
+    def _save_draft(self) -> None:
+        with self._lock:
+            draft, self._draft = self._draft, None
+        if draft is not None:
+            self._store.save_draft(self._session.session_id, *draft)
 
     def _save_pins(self, pins: tuple[str, ...]) -> None:
         if pins != self._saved_pins:
             kind: PinKind = "pin" if len(pins) >= len(self._saved_pins) else "unpin"
             self._add(partial(self._store.add_pins, self._session, pins, kind=kind))
             self._saved_pins = pins
-
-    def _add_compaction(self, record: Compaction) -> None:
-        self._add(partial(self._store.add_compaction, self._session, record))
 
     def _add(self, add: Callable[[], int]) -> None:
         """Add a snapshot and remember its number as the newest."""
@@ -161,6 +252,136 @@ class Recorder:
             # An interrupt or a lost connection may come after the commit.
             self._session.newest_snapshot = None
             raise
+
+
+class _Writer:
+    """A thread that runs a step until it succeeds, and says when it does not."""
+
+    def __init__(self, step: Callable[[], None]) -> None:
+        self._changed = threading.Condition()
+        self._step = step
+        self._thread: threading.Thread | None = None
+        self._is_due = False
+        self._is_running = False
+        self._is_urgent = False
+        """Whether a caller waits for the next try, which then comes at once."""
+        self._tries = 0
+        self._began_at = 0.0
+        self._failure: BaseException | None = None
+        self._failed_since = ""
+        self._reported = ""
+        self._is_late = False
+
+    def run(self, *, wait_seconds: float, repeats: bool = False) -> SavingFailed | None:
+        """Run the step soon; wait a moment for its end, unless it was late before.
+
+        Raises its error, once for the same reason. With `repeats` it raises it always,
+        and the wait is for one more try.
+        """
+        with self._changed:
+            if not self._is_due and not self._is_running and self._failure is None:
+                self._is_late = False
+            self._is_due, self._is_urgent = True, repeats
+            self._start()
+            self._changed.notify_all()
+            if not self._is_late or repeats:
+                tries = self._tries + self._is_running
+                has_ended = partial(self._has_ended, tries if repeats else None)
+                is_over = self._changed.wait_for(has_ended, wait_seconds)
+                self._is_late = not is_over or self._failure is not None
+            return self._report(repeats=repeats)
+
+    def _has_ended(self, tries: int | None = None) -> bool:
+        """Whether all is saved, or a try has failed: one after so many `tries`."""
+        if not self._is_due and not self._is_running:
+            return True
+        if tries is not None and self._tries <= tries:
+            return False
+        return self._failure is not None and not self._is_running
+
+    def _report(self, *, repeats: bool) -> SavingFailed | None:
+        failure = self._failure or self._slowness()
+        if failure is None:
+            is_news, self._reported = bool(self._reported), ""
+            return SAVED_AGAIN if is_news else None
+        if not isinstance(failure, StoreError):
+            self._failure, self._is_late = None, False
+            raise failure
+        if str(failure) == self._reported and not repeats:
+            return None
+        self._reported = str(failure)
+        raise type(failure)(self._line(failure)) from failure
+
+    def _slowness(self) -> StoreError | None:
+        """A save that takes long is as good as none."""
+        if not self._is_running or time.monotonic() < self._began_at + SLOW_SECONDS:
+            return None
+        self._failed_since = self._failed_since or _clock()
+        return StoreError("the session store does not answer")
+
+    def _line(self, failure: StoreError) -> str:
+        if isinstance(failure, SessionTaken | LogNotWritten):
+            return str(failure)
+        return f"not saved since {self._failed_since}, retrying: {failure}"
+
+    def _start(self) -> None:
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(
+                target=self._work, name="nbchat-recorder", daemon=True
+            )
+            self._thread.start()
+            atexit.register(self._finish)
+
+    def _finish(self) -> None:
+        """Wait for what is not saved yet, at the end of the process."""
+        with self._changed:
+            self._changed.wait_for(self._has_ended, FLUSH_SECONDS)
+
+    def _work(self) -> None:
+        while self._next():
+            failure = _error_of(self._step)
+            with self._changed:
+                self._is_running = False
+                self._tries += 1
+                self._note(failure)
+                self._changed.notify_all()
+                if isinstance(failure, StoreError):
+                    self._changed.wait_for(lambda: self._is_urgent, RETRY_SECONDS)
+        atexit.unregister(self._finish)
+
+    def _next(self) -> bool:
+        """Wait for something to save; False when there is nothing for a while."""
+        with self._changed:
+            is_due = self._changed.wait_for(lambda: self._is_due, FLUSH_SECONDS)
+            if not is_due:
+                self._thread = None
+                return False
+            self._is_due, self._is_urgent, self._is_running = False, False, True
+            self._began_at = time.monotonic()
+            return True
+
+    def _note(self, failure: BaseException | None) -> None:
+        """Remember a failure; one that may pass is tried again."""
+        if failure is None:
+            self._failed_since = ""
+        else:
+            self._failed_since = self._failed_since or _clock()
+        self._failure = failure
+        if isinstance(failure, StoreError) and not isinstance(failure, SessionTaken):
+            self._is_due = True
+
+
+def _clock() -> str:
+    return f"{datetime.now().astimezone():%H:%M}"
+
+
+def _error_of(step: Callable[[], None]) -> BaseException | None:
+    """The error of a step; also an interrupt, for the thread that waits."""
+    try:
+        step()
+    except BaseException as error:  # noqa: BLE001  # raised by `_Writer.run`
+        return error
+    return None
 
 
 def _unchanged_entries(session: Session) -> int:

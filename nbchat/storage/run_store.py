@@ -16,10 +16,11 @@ import sqlalchemy as sa
 from nbchat.agent.map_results import Result, result_from_json
 from nbchat.conversation.entries import now
 from nbchat.conversation.session import Session
+from nbchat.storage.owners import OwnedRows
 from nbchat.storage.recorder import Recorder
 from nbchat.storage.schema import run_batches, run_results
 from nbchat.storage.serialization import storable
-from nbchat.storage.store import SessionStore
+from nbchat.storage.store import Origin, SessionStore
 
 ROWS_READ = 1_000
 """Results that are read at once."""
@@ -30,17 +31,17 @@ class Store(SessionStore):
 
     def __reduce__(self) -> Any:
         """Send the address; all rows of a process share one store."""
-        return _store_of_process, (self.url,)
+        return _store_of_process, (self.url, self.owner)
 
     def results(self, run: str) -> "RunResults":
         """The results of the run of this name."""
-        return RunResults(self._connection, run)
+        return RunResults(self._connection, self._mine, run)
 
     def recorder(self, session: Session, *, session_id: str, model: str) -> Recorder:
         """What saves a session; one without an id is new and gets this one."""
         is_saved = bool(session.session_id)
         session.session_id = session_id
-        return Recorder(self, session, "", model, is_saved=is_saved)
+        return Recorder(self, session, Origin(model=model), is_saved=is_saved)
 
 
 class RunResults:
@@ -49,10 +50,12 @@ class RunResults:
     def __init__(
         self,
         connection: Callable[[], AbstractContextManager[sa.Connection]],
+        mine: OwnedRows,
         run: str,
     ) -> None:
         """`connection` opens a transaction."""
         self._connection = connection
+        self._mine = mine
         self._run = storable(run)
 
     def put(self, result: Result) -> None:
@@ -68,16 +71,17 @@ class RunResults:
         }
         with self._connection() as connection:
             changed = connection.execute(
-                sa.update(run_results).where(is_it).values(row)
+                self._mine.update(run_results).where(is_it).values(row)
             )
             if not changed.rowcount:
                 named = {"run": self._run, "key": storable(result.key)}
-                connection.execute(run_results.insert().values({**named, **row}))
+                values = {**named, **row}
+                connection.execute(self._mine.insert(run_results).values(values))
 
     def find(self, keys: Sequence[str]) -> dict[str, Result]:
         """The results for keys, by key."""
         wanted = run_results.c.key.in_([storable(each) for each in keys])
-        query = sa.select(run_results.c.result_json).where(
+        query = self._mine.select(run_results, run_results.c.result_json).where(
             run_results.c.run == self._run, wanted
         )
         with self._connection() as connection:
@@ -97,7 +101,8 @@ class RunResults:
 
     def batches(self) -> dict[str, frozenset[str]]:
         """The batches that are open, with the ids of their requests."""
-        query = sa.select(run_batches).where(run_batches.c.run == self._run)
+        is_its_own = run_batches.c.run == self._run
+        query = self._mine.select(run_batches).where(is_its_own)
         with self._connection() as connection:
             rows = connection.execute(query).all()
         return {row.batch_id: frozenset(json.loads(row.names_json)) for row in rows}
@@ -111,13 +116,13 @@ class RunResults:
             "created_at": now(),
         }
         with self._connection() as connection:
-            connection.execute(run_batches.insert().values(row))
+            connection.execute(self._mine.insert(run_batches).values(row))
 
     def remove_batch(self, batch_id: str) -> None:
         """Forget a batch whose replies are in the sessions."""
         is_it = (run_batches.c.run == self._run) & (run_batches.c.batch_id == batch_id)
         with self._connection() as connection:
-            connection.execute(sa.delete(run_batches).where(is_it))
+            connection.execute(self._mine.delete(run_batches).where(is_it))
 
     def _rows_after(self, number: int, key: str) -> Sequence[Any]:
         table = run_results.c
@@ -125,7 +130,7 @@ class RunResults:
             table.number > number, sa.and_(table.number == number, table.key > key)
         )
         query = (
-            sa.select(run_results)
+            self._mine.select(run_results)
             .where(table.run == self._run, later)
             .order_by(table.number, table.key)
             .limit(ROWS_READ)
@@ -134,10 +139,10 @@ class RunResults:
             return connection.execute(query).all()
 
 
-def _store_of_process(url: str) -> Store:
-    return _shared(url, os.getpid())
+def _store_of_process(url: str, owner: str) -> Store:
+    return _shared(url, owner, os.getpid())
 
 
 @cache
-def _shared(url: str, _process: int) -> Store:
-    return Store(url)
+def _shared(url: str, owner: str, _process: int) -> Store:
+    return Store(url, owner=owner)

@@ -1,19 +1,21 @@
 """Conversion of entries, usages, compactions and pins to database rows and back."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, get_args
 
 from nbchat.conversation.entries import (
     INCOMPLETE,
     Compaction,
     Entry,
     Fact,
+    Kind,
+    Status,
     SummaryFields,
     Usage,
 )
-from nbchat.conversation.session import title_of
+from nbchat.conversation.session import ROLES, title_of
 from nbchat.storage.schema import TOKENS
 
 ESCAPED = "\ufdd0"
@@ -86,10 +88,30 @@ def _is_plain(text: str) -> bool:
     return "\0" not in text and not text.startswith(ESCAPED)
 
 
-def entry_from_row(row: Any) -> Entry:
-    """Read an entry."""
+def readable_entry(row: Any) -> Entry:
+    """Read an entry; a damaged row becomes a message that says so."""
     texts = (row.role, row.content, row.tool_id, row.tool_name, row.tool_args)
-    return Entry(*map(restored, texts))
+    try:
+        entry = Entry(*map(restored, texts))
+    except (ValueError, AttributeError) as error:  # no escapes, or no text
+        return damaged_entry(row.position, type(error).__name__)
+    if entry.role not in ROLES:
+        return damaged_entry(row.position, f"its role {entry.role[:20]!r} is unknown")
+    return entry
+
+
+def damaged_entry(position: int, reason: str) -> Entry:
+    """What is shown in place of a message that cannot be read."""
+    text = f"[message {position} is damaged in the session store: {reason}]"
+    return Entry("assistant", text)
+
+
+def title_of_entries(entries: Sequence[Entry]) -> str:
+    """The beginning of the first prompt, or of the first entry; as a list shows it."""
+    first = next(
+        (each for each in entries if each.is_prompt), next(iter(entries), None)
+    )
+    return title_of(first.content) if first else ""
 
 
 def entry_from_draft(draft: Any) -> Entry:
@@ -127,25 +149,73 @@ def is_pins(row: Any) -> bool:
 
 
 def pins_from_rows(rows: Sequence[Any]) -> tuple[str, ...]:
-    """Read the pins from their newest snapshot."""
-    found = [row.content_json for row in rows if is_pins(row)]
-    return tuple(json.loads(found[-1])) if found else ()
+    """Read the pins from their newest snapshot that can be read."""
+    for row in reversed(rows):
+        if is_pins(row):
+            try:
+                pins = json.loads(row.content_json)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(pins, list) and all(isinstance(each, str) for each in pins):
+                return tuple(pins)
+    return ()
+
+
+def compactions_from_rows(rows: Iterable[Any]) -> list[Compaction]:
+    """Read the compactions; a damaged record becomes a failed one that says so."""
+    found = []
+    for row in rows:
+        if is_pins(row):
+            continue
+        try:
+            found.append(compaction_from_json(row.content_json))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            found.append(
+                Compaction(
+                    f"damaged-{row.number}",
+                    0,
+                    0,
+                    "",
+                    status="failed",
+                    reason="this record is damaged in the session store",
+                    code="damaged",
+                    created_at=str(row.created_at),
+                )
+            )
+    return found
 
 
 def compaction_from_json(content: str) -> Compaction:
-    """Read a compaction record."""
-    fields = json.loads(content)["record"]
-    fields["cost"] = Usage(**fields["cost"])
-    fields["replacements"] = tuple(map(tuple, fields.get("replacements", ())))
-    if fields.get("fields"):
-        fields["fields"] = SummaryFields.from_json(fields["fields"])
-    fields["facts"] = tuple(Fact(*fact) for fact in fields.get("facts", ()))
-    return Compaction(**fields)
+    """Read a compaction record; fields of a newer nbchat are left out."""
+    found = _known(Compaction, json.loads(content)["record"])
+    found["cost"] = Usage(**_known(Usage, found["cost"]))
+    found["replacements"] = tuple(map(tuple, found.get("replacements", ())))
+    if found.get("fields"):
+        found["fields"] = SummaryFields.from_json(found["fields"])
+    found["facts"] = tuple(Fact(*fact) for fact in found.get("facts", ()))
+    record = Compaction(**found)
+    is_known = record.kind in get_args(Kind) and record.status in get_args(Status)
+    if not is_known or type(record.start) is not int or type(record.stop) is not int:
+        raise ValueError("an unknown kind of record")
+    return record
+
+
+def _known(kind: type[Compaction | Usage], values: dict[str, Any]) -> dict[str, Any]:
+    """The fields that this version has."""
+    names = {each.name for each in fields(kind)}
+    return {name: value for name, value in values.items() if name in names}
 
 
 def info_from_row(row: Any) -> SessionInfo:
-    """Read one row of the list of sessions."""
-    texts = (row.id, row.content, row.notebook, row.model)
-    session_id, content, notebook, model = map(restored, texts)
-    title = title_of(content)
+    """Read one row of the list of sessions; a damaged text is shown as such."""
+    session_id, title, notebook, model = map(
+        _readable, (row.id, row.title, row.notebook, row.model)
+    )
     return SessionInfo(session_id, title, notebook, model, row.used_at, row.messages)
+
+
+def _readable(text: str) -> str:
+    try:
+        return restored(text)
+    except (ValueError, AttributeError):
+        return "[damaged]"

@@ -1,117 +1,280 @@
-"""Search over all stored sessions: any word, ranked, with a part of the text.
+"""Full-text index of all stored messages, in the database itself.
 
-The index is the one that searches a transcript. It is kept in memory, filled at the
-first search and then with what is new, so every database is searched in the same way.
+SQLite's FTS5 and PostgreSQL's tsvector; other databases have no index and are searched
+inside words. The owner is a word of each indexed text, so the index itself finds
+nothing of another owner.
 """
 
+import hashlib
+import re
+import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from threading import RLock
+from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
 
 from nbchat.conversation.entries import Entry
-from nbchat.conversation.search_index import SearchIndex
-from nbchat.storage.schema import chat_messages
-from nbchat.storage.serialization import entry_from_row
+from nbchat.conversation.search import snippet
+from nbchat.conversation.search_index import entry_text, indexed_text, words_of
+from nbchat.conversation.session import Session
+from nbchat.storage.owners import OwnedRows
+from nbchat.storage.schema import INDEXES, chat_messages, sessions
+from nbchat.storage.serialization import (
+    ESCAPED,
+    SessionInfo,
+    escaped,
+    info_from_row,
+    readable_entry,
+    storable,
+)
 
-MOST_INDEXED = 200_000
-"""Messages of the sessions used last that are indexed at first: 4 seconds."""
+MOST_CANDIDATES = 500
+"""Messages that are ranked: the rarest words come first, of equals the newest."""
 
+MOST_WORDS = 32
+"""Words of a query that are looked up."""
 
-@dataclass(frozen=True, slots=True)
-class FoundSession:
-    """A session with a match: its stored id, and where the best match is."""
+LONGEST_TEXT = 200_000
+"""Characters of a message that are indexed: a tsvector may have a megabyte."""
 
-    stored_id: str
-    position: int
+LONGEST_WORD = 500
+"""Characters of a word; PostgreSQL refuses words over two kilobytes."""
 
+MOST_SCANNED = 50_000
+"""The newest messages that are searched inside words, when no word is found."""
 
-class SessionSearch:
-    """The index of the messages in a database. Safe for threads."""
+_ALPHANUMERIC = re.compile(r"[^\W_]+")
 
-    def __init__(self) -> None:
-        """Index nothing yet."""
-        self._lock = RLock()
-        self._clear()
-
-    def _clear(self) -> None:
-        self._index = SearchIndex()
-        self._entries: list[Entry] = []
-        """Indexed entries; only the roles, because the texts are in the database."""
-        self._origins: list[tuple[str, int]] = []
-        """Stored session id and position of each of them."""
-        self._lengths: dict[str, int] = {}
-
-    def find(self, connection: sa.Connection, query: str) -> list[FoundSession]:
-        """Sessions with any word of a query, the best first."""
-        with self._lock:
-            self._update(connection)
-            best: dict[str, int] = {}
-            for match in self._index.search(self._entries, query):
-                stored_id, position = self._origins[match.position]
-                if stored_id in self._lengths:  # else it was deleted
-                    best.setdefault(stored_id, position)
-        return [FoundSession(*pair) for pair in best.items()]
-
-    def _update(self, connection: sa.Connection) -> None:
-        """Index what was added since the last search."""
-        lengths = _lengths(connection, self._lengths)
-        if any(length < self._lengths.get(each, 0) for each, length in lengths.items()):
-            self._clear()  # deleted and saved again
-        grown = {
-            stored_id: self._lengths.get(stored_id, 0)
-            for stored_id, length in lengths.items()
-            if length > self._lengths.get(stored_id, 0)
-        }
-        if grown:
-            self._add(_rows(connection, grown))
-        self._lengths = lengths
-
-    def _add(self, rows: Sequence[Any]) -> None:
-        self._entries += map(entry_from_row, rows)
-        self._origins += ((row.session_id, row.position) for row in rows)
-        self._index.search(self._entries, "")
-        self._entries = [Entry(entry.role, "") for entry in self._entries]
+Message = tuple[int, str, Entry]
+"""A message's number in the database, its owner as stored, and the entry."""
 
 
-def matching_entries(
-    connection: sa.Connection, found: Iterable[FoundSession]
-) -> dict[str, Entry]:
-    """The best match of each session, by its stored id."""
+def found_sessions(
+    connection: sa.Connection,
+    mine: OwnedRows,
+    condition: sa.ColumnElement[bool],
+    query: str,
+) -> list[SessionInfo]:
+    """Sessions with a match, the best first, each with a snippet."""
+    numbers = best_messages(connection, query, mine.owner)
+    rank = {number: place for place, number in enumerate(numbers)}
+    is_best = chat_messages.c.number.in_(numbers)
+    rows = connection.execute(mine.select(chat_messages).where(is_best)).all()
+    best: dict[str, Any] = {}
+    for row in sorted(rows, key=lambda row: rank[row.number]):
+        best.setdefault(row.session_id, row)
+    if not best:
+        found = _containing(connection, mine, query)
+        return listed(connection, mine, condition & sessions.c.id.in_(found))
+    order = {stored_id: place for place, stored_id in enumerate(best)}
+    infos = listed(connection, mine, condition & sessions.c.id.in_([*best]))
+    infos.sort(key=lambda info: order[storable(info.id)])
+    entries = (readable_entry(best[storable(info.id)]) for info in infos)
+    return [
+        replace(info, snippet=snippet(entry_text(entry), query))
+        for info, entry in zip(infos, entries, strict=True)
+    ]
+
+
+def listed(
+    connection: sa.Connection, mine: OwnedRows, condition: sa.ColumnElement[bool]
+) -> list[SessionInfo]:
+    """Sessions that meet a condition, the last used first."""
+    order = (sessions.c.used_at.desc(), sessions.c.id)
+    query = mine.select(sessions).where(condition).order_by(*order)
+    return [info_from_row(row) for row in connection.execute(query)]
+
+
+def index_session(
+    connection: sa.Connection, mine: OwnedRows, session: Session, start: int
+) -> None:
+    """Add a session's entries from a position on to the index."""
     columns = chat_messages.c
-    places = [(each.stored_id, each.position) for each in found]
-    is_match = sa.tuple_(columns.session_id, columns.position).in_(places)
-    rows = connection.execute(sa.select(chat_messages).where(is_match))
-    return {row.session_id: entry_from_row(row) for row in rows}
-
-
-def _lengths(connection: sa.Connection, known: Iterable[str]) -> dict[str, int]:
-    """How many messages each session has, of those used last and those known."""
-    columns = chat_messages.c
-    query = (
-        sa.select(columns.session_id, sa.func.max(columns.position) + 1)
-        .group_by(columns.session_id)
-        .order_by(sa.func.max(columns.created_at).desc())
+    its_own = columns.session_id == storable(session.session_id)
+    query = mine.select(chat_messages, columns.number, columns.position)
+    rows = connection.execute(query.where(its_own, columns.position >= start))
+    entries = session.transcript
+    index_messages(
+        connection, [(row.number, mine.owner, entries[row.position]) for row in rows]
     )
-    known, total = set(known), 0
-    lengths: dict[str, int] = {}
-    for stored_id, length in connection.execute(query):
-        total += length
-        if total <= MOST_INDEXED or stored_id in known or not lengths:
-            lengths[stored_id] = length
-    return lengths
 
 
-def _rows(connection: sa.Connection, begins: dict[str, int]) -> list[Any]:
-    """The messages of sessions from a position of each on, session by session."""
+def unindex_rows(
+    connection: sa.Connection, mine: OwnedRows, rows: Iterable[Any]
+) -> None:
+    """Remove rows of messages from the index."""
+    unindex_messages(
+        connection, [(row.number, mine.owner, readable_entry(row)) for row in rows]
+    )
+
+
+def _containing(connection: sa.Connection, mine: OwnedRows, text: str) -> list[str]:
+    """Ids of sessions with a text inside a word of one of the newest messages."""
     columns = chat_messages.c
-    query = sa.select(chat_messages).order_by(columns.session_id, columns.position)
-    found: list[Any] = []
-    ids = list(begins)
-    for start in range(0, len(ids), 500):  # databases limit the parameters of a query
-        some = ids[start : start + 500]
-        rows = connection.execute(query.where(columns.session_id.in_(some)))
-        found += (row for row in rows if row.position >= begins[row.session_id])
-    return found
+    last = connection.scalar(mine.select(chat_messages, sa.func.max(columns.number)))
+    query = mine.select(chat_messages, columns.session_id).where(
+        columns.number > (last or 0) - MOST_SCANNED, _contains(text)
+    )
+    return [*connection.scalars(query.distinct())]
+
+
+def _contains(word: str) -> sa.ColumnElement[bool]:
+    """A condition: the message contains the word, plain or in escapes."""
+    content = chat_messages.c.content
+    if storable(word) == word:
+        return content.icontains(word, autoescape=True)
+    escapes = escaped(word)
+    return content.startswith(ESCAPED) & content.icontains(escapes, autoescape=True)
+
+
+def has_index(connection: sa.Connection) -> bool:
+    """Whether this kind of database has a full-text index."""
+    return connection.dialect.name in INDEXES
+
+
+def index_messages(connection: sa.Connection, messages: Iterable[Message]) -> None:
+    """Add messages to the index."""
+    rows = _rows(connection, messages)
+    if rows and has_index(connection):
+        connection.execute(_ADD[connection.dialect.name], rows)
+
+
+def unindex_messages(connection: sa.Connection, messages: Iterable[Message]) -> None:
+    """Remove messages from the index; the entries must be those that were added."""
+    rows = _rows(connection, messages)
+    if rows and has_index(connection):
+        connection.execute(_REMOVE[connection.dialect.name], rows)
+
+
+def purge_index(connection: sa.Connection) -> None:
+    """Remove the words of deleted messages from SQLite's index, which keeps them."""
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql(
+            "INSERT INTO message_words(message_words) VALUES ('optimize')"
+        )
+
+
+def best_messages(connection: sa.Connection, query: str, owner: str) -> list[int]:
+    """Numbers of an owner's messages with any word of a query, the best first."""
+    if not has_index(connection):
+        return []
+    dialect = connection.dialect.name
+    forms = [_term(word, dialect) for word in words_of(query)[:MOST_WORDS]]
+    counted = sorted((_count(connection, each, owner), each) for each in forms if each)
+    used: list[str] = []
+    total = 0
+    for count, form in counted:
+        total += count
+        if count and (not used or total <= MOST_CANDIDATES):
+            used.append(form)
+    if not used:
+        return []
+    any_word = _any(used, owner, dialect)
+    rows = connection.execute(
+        _BEST[dialect], {"words": any_word, "most": MOST_CANDIDATES}
+    )
+    return [row[0] for row in rows]
+
+
+def _rows(
+    connection: sa.Connection, messages: Iterable[Message]
+) -> list[dict[str, object]]:
+    is_split = connection.dialect.name == "postgresql"
+    return [
+        {
+            "number": number,
+            "owner": owner,
+            "text": _searchable(owner, entry, is_split=is_split),
+        }
+        for number, owner, entry in messages
+    ]
+
+
+def _count(connection: sa.Connection, term: str, owner: str) -> int:
+    """How many messages of an owner have a word, counted up to the limit."""
+    dialect = connection.dialect.name
+    words = _any([term], owner, dialect)
+    values = {"words": words, "term": term, "most": MOST_CANDIDATES + 1}
+    return int(connection.scalar(_COUNT[dialect], values) or 0)
+
+
+_ADD = {
+    "sqlite": sa.text("INSERT INTO message_words(rowid, text) VALUES (:number, :text)"),
+    "postgresql": sa.text(
+        "INSERT INTO message_words(number, owner, words) "
+        "VALUES (:number, :owner, to_tsvector('english', :text))"
+    ),
+}
+_REMOVE = {
+    "sqlite": sa.text(
+        "INSERT INTO message_words(message_words, rowid, text) "
+        "VALUES ('delete', :number, :text)"
+    ),
+    "postgresql": sa.text("DELETE FROM message_words WHERE number = :number"),
+}
+_MATCH = {
+    "sqlite": "SELECT rowid AS number FROM message_words WHERE message_words MATCH "
+    ":words ORDER BY rowid DESC LIMIT :most",
+    "postgresql": "SELECT number, words FROM message_words WHERE "
+    "words @@ to_tsquery('english', :words) LIMIT :most",
+}
+_COUNT = {
+    "sqlite": sa.text(f"SELECT count(*) FROM ({_MATCH['sqlite']}) AS found"),
+    # A word such as "the" is not indexed: a query without nodes.
+    "postgresql": sa.text(
+        "SELECT CASE WHEN numnode(to_tsquery('english', :term)) > 0 THEN "
+        f"(SELECT count(*) FROM ({_MATCH['postgresql']}) AS found) ELSE 0 END"
+    ),
+}
+_BEST = {
+    # The unary plus makes SQLite score the newest matches only.
+    "sqlite": sa.text(
+        "SELECT rowid FROM message_words WHERE message_words MATCH :words AND +rowid "
+        f"IN ({_MATCH['sqlite']}) ORDER BY rank"  # constants
+    ),
+    "postgresql": sa.text(
+        f"SELECT number FROM ({_MATCH['postgresql']}) AS found ORDER BY "
+        "ts_rank(words, to_tsquery('english', :words)) DESC, number DESC"
+    ),
+}
+
+
+def _searchable(owner: str, entry: Entry, *, is_split: bool) -> str:
+    """What is indexed of a message: its owner's word, and its text without accents.
+
+    PostgreSQL would read an id such as SO-101 as a word and a negative number, so it
+    gets letters and digits only (`is_split`).
+    """
+    text = _plain(indexed_text(entry)[:LONGEST_TEXT])
+    words = _ALPHANUMERIC.findall(text) if is_split else text.split()
+    return " ".join([_owner_word(owner), *(word[:LONGEST_WORD] for word in words)])
+
+
+def _plain(text: str) -> str:
+    """A text without accents and in one case, which PostgreSQL does not do."""
+    if text.isascii():
+        return text
+    apart = unicodedata.normalize("NFKD", text.casefold())
+    kept = "".join(each for each in apart if not unicodedata.combining(each))
+    return unicodedata.normalize("NFC", kept)
+
+
+def _owner_word(owner: str) -> str:
+    """A word that no text contains by chance."""
+    return f"owner{hashlib.sha256(owner.encode()).hexdigest()[:24]}"
+
+
+def _term(word: str, dialect: str) -> str:
+    """A word as a term of the database's query language; empty if it has none."""
+    plain = _plain(word[:LONGEST_WORD])
+    if dialect == "sqlite":
+        return '"' + plain.replace('"', " ") + '"'
+    return " <-> ".join(f"'{each}'" for each in _ALPHANUMERIC.findall(plain))
+
+
+def _any(terms: Sequence[str], owner: str, dialect: str) -> str:
+    """A query for the messages of an owner that have any of the terms."""
+    if dialect == "sqlite":
+        return f"{_owner_word(owner)} AND ({' OR '.join(terms)})"
+    return f"'{_owner_word(owner)}' & ({' | '.join(f'({each})' for each in terms)})"

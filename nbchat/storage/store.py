@@ -4,48 +4,65 @@ SQLite in the Jupyter data folder by default, or any SQLAlchemy URL. Rows are on
 added, each in its own transaction, so a crash loses nothing that was acknowledged.
 """
 
+import hashlib
 import json
+import secrets
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from itertools import groupby, islice
 from typing import Any, Literal
 
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
-from nbchat.conversation.entries import Compaction, now
-from nbchat.conversation.search import snippet
-from nbchat.conversation.search_index import entry_text
+from nbchat.conversation.entries import Compaction, Entry, now
 from nbchat.conversation.session import Session
-from nbchat.conversation.turns import MODEL_ROLES
+from nbchat.conversation.turns import begins_message
 from nbchat.errors import HistoryError, SessionNotFound, SessionTaken, StoreError
-from nbchat.storage.schema import (
-    chat_messages,
+from nbchat.storage.database import (
+    Database,
+    adopt,
     database_url,
     default_file,
-    drafts,
     open_database,
+)
+from nbchat.storage.owners import (
+    SHARE_SETTING,
+    OwnedRows,
+    current_owner,
+    rls_statements,
+)
+from nbchat.storage.schema import (
+    SESSION_TABLES,
+    chat_messages,
+    drafts,
     session_snapshots,
     sessions,
     settings,
+    shares,
 )
 from nbchat.storage.serialization import (
-    ESCAPED,
     SessionInfo,
-    compaction_from_json,
     compaction_json,
+    compactions_from_rows,
+    damaged_entry,
     entry_from_draft,
-    entry_from_row,
-    escaped,
-    info_from_row,
-    is_pins,
     pins_from_rows,
+    readable_entry,
     restored,
     storable,
+    title_of_entries,
     usage_columns,
     usage_from_row,
 )
-from nbchat.storage.session_search import SessionSearch, matching_entries
+from nbchat.storage.session_search import (
+    found_sessions,
+    index_session,
+    listed,
+    purge_index,
+    unindex_rows,
+)
 
 PinKind = Literal["pin", "unpin"]
 
@@ -63,14 +80,34 @@ def session_scope(session_id: str) -> str:
     return f"session:{session_id}"
 
 
-class SessionStore:
-    """Sessions and settings in a database, which is opened at first use."""
+MOST_GAPS = 1_000
+"""Messages missing in a damaged session that are shown as such."""
 
-    def __init__(self, url: str = "") -> None:
-        """`url` is a SQLAlchemy URL; empty for SQLite in the Jupyter data folder."""
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a session is held, by which it is continued after a restart."""
+
+    notebook: str = ""
+    """The path of the notebook."""
+    notebook_id: str = ""
+    """The id in the notebook's metadata, which a copy or a move does not change."""
+    server: str = ""
+    model: str = ""
+
+
+class SessionStore:
+    """Sessions and settings of one owner in a database, opened at first use."""
+
+    def __init__(self, url: str = "", *, owner: str = "") -> None:
+        """`url` is a SQLAlchemy URL; empty for SQLite in the Jupyter data folder.
+
+        Without an `owner`, it is the user of JupyterHub or of the operating system.
+        """
         self.url = url
-        self._engine: sa.Engine | None = None
-        self._search = SessionSearch()
+        self.owner = current_owner(owner)
+        self._mine = OwnedRows(self.owner)
+        self._database: Database | None = None
 
     def __repr__(self) -> str:
         """The location, without a password."""
@@ -88,16 +125,18 @@ class SessionStore:
         return shown.render_as_string(hide_password=True)
 
     def load(self, session_id: str) -> Session:
-        """Load a session; raises SessionNotFound, or StoreError if it is unreadable."""
+        """Load a session; raises SessionNotFound, or StoreError if it is unreadable.
+
+        A damaged message or record is shown as damaged and hides no other.
+        """
         rows, snapshots, draft = self._rows(storable(session_id))
         if not rows:
             raise SessionNotFound(NOT_FOUND.format(session_id))
-        records = (row.content_json for row in snapshots if not is_pins(row))
         try:
             session = Session(
-                [*map(entry_from_row, rows), *map(entry_from_draft, draft)],
+                [*_without_gaps(rows), *map(entry_from_draft, draft)],
                 session_id=session_id,
-                compactions=map(compaction_from_json, records),
+                compactions=compactions_from_rows(snapshots),
                 usages=[
                     (row.position + 1, usage_from_row(row))
                     for row in rows
@@ -105,7 +144,7 @@ class SessionStore:
                 ],
                 pins=pins_from_rows(snapshots),
             )
-        except HistoryError as error:  # written by a newer nbchat
+        except HistoryError as error:
             raise StoreError(
                 f"session {session_id!r} cannot be read: {error}"
             ) from error
@@ -121,83 +160,134 @@ class SessionStore:
         each with a `snippet`. If there are none, those that contain the query inside a
         word, ignoring case. A session's title is the beginning of its first message.
         """
-        with self._connection() as connection:
+        condition: sa.ColumnElement[bool] = sa.true()
+        if notebook is not None:
+            condition = sessions.c.notebook == storable(notebook)
+        with self._connection(writes=False) as connection:
             if not (query := query.strip()):
-                return _listed(connection, notebook)
-            if not (found := self._search.find(connection, query)):
-                return _listed(connection, notebook, _containing(query))
-            best = matching_entries(connection, found)
-            is_found = sessions.c.id.in_([each.stored_id for each in found])
-            rank = {each.stored_id: number for number, each in enumerate(found)}
-            return sorted(
-                (
-                    replace(info, snippet=snippet(entry_text(best[stored_id]), query))
-                    for info in _listed(connection, notebook, is_found)
-                    if (stored_id := storable(info.id)) in best
-                ),
-                key=lambda info: rank[storable(info.id)],
-            )
+                return listed(connection, self._mine, condition)
+            return found_sessions(connection, self._mine, condition, query)
+
+    def newest(self, origin: Origin) -> str | None:
+        """The id of the session used last in a notebook of a server; None without one.
+
+        The notebook is known by the id in its metadata, or else by its path.
+        """
+        columns = sessions.c
+        is_there = columns.notebook == storable(origin.notebook)
+        if origin.notebook_id:
+            is_it = columns.notebook_id == storable(origin.notebook_id)
+            is_there = is_it | (is_there & (columns.notebook_id == ""))
+        servers = ("", storable(origin.server))  # the first is of earlier versions
+        query = (
+            self._mine.select(sessions, columns.id)
+            .where(is_there, columns.server.in_(servers))
+            .order_by(columns.used_at.desc(), columns.id)
+            .limit(1)
+        )
+        with self._connection(writes=False) as connection:
+            found = connection.scalar(query)
+        return None if found is None else restored(found)
 
     def delete(self, session_id: str) -> None:
-        """Delete a session; raises SessionNotFound if there is none."""
+        """Delete a session for good; raises SessionNotFound if there is none."""
         stored_id = storable(session_id)
         with self._connection() as connection:
-            for table in (drafts, session_snapshots, chat_messages):
-                is_its_own = table.c.session_id == stored_id
-                connection.execute(sa.delete(table).where(is_its_own))
-            is_its_own = settings.c.scope == storable(session_scope(session_id))
-            connection.execute(sa.delete(settings).where(is_its_own))
-            done = connection.execute(
-                sa.delete(sessions).where(sessions.c.id == stored_id)
-            )
-        if not done.rowcount:
+            found = self._delete_all(connection, stored_id)
+        if not found:
             raise SessionNotFound(NOT_FOUND.format(session_id))
+
+    def _delete_all(self, connection: sa.Connection, stored_id: str) -> bool:
+        """Delete all rows of a session; whether there was one."""
+        its_own = chat_messages.c.session_id == stored_id
+        rows = connection.execute(self._mine.select(chat_messages).where(its_own))
+        unindex_rows(connection, self._mine, rows.all())
+        for table in (*SESSION_TABLES, shares):
+            is_its_own = table.c.session_id == stored_id
+            connection.execute(self._mine.delete(table).where(is_its_own))
+        scope = storable(session_scope(restored(stored_id)))
+        is_its_own = settings.c.scope == scope
+        connection.execute(self._mine.delete(settings).where(is_its_own))
+        is_it = sessions.c.id == stored_id
+        done = connection.execute(self._mine.delete(sessions).where(is_it))
+        purge_index(connection)
+        return bool(done.rowcount)
 
     def check_writable(self) -> None:
         """Write a row and roll back; raises StoreError when writing fails."""
         row = {"scope": "", "name": "", "value_json": "null", "created_at": now()}
         with self._connection() as connection:
-            connection.execute(settings.insert().values(row))
+            connection.execute(self._mine.insert(settings).values(row))
             connection.rollback()
 
     def close(self) -> None:
         """Close the connections to the database; the next use opens them again."""
-        if self._engine is not None:
-            self._engine.dispose()
-            self._engine = None
+        if self._database is not None:
+            self._database.engine.dispose()
+            self._database = None
 
-    def add_entry(
-        self, session: Session, position: int, *, notebook: str, model: str
-    ) -> None:
-        """Append one entry; the first one also creates the session.
+    def add_entries(self, session: Session, start: int, stop: int, at: Origin) -> None:
+        """Append entries in one transaction; the first one also creates the session.
 
         Appending the same entry again changes nothing, because an interrupt may come
         between the commit and its confirmation. Raises SessionTaken when another kernel
-        has saved another entry at `position`.
+        has saved another entry at one of the positions.
         """
-        entry = session.transcript[position]
-        usage = session.usage_at(position)
-        columns = usage_columns(usage) if usage else {}
-        key = {"session_id": storable(session.session_id), "position": position}
-        texts = {name: storable(text) for name, text in entry._asdict().items()}
-        origin = {"notebook": storable(notebook), "model": storable(model)}
-        row = {**key, **texts, **columns, "created_at": now()}
+        rows = [_entry_row(session, position) for position in range(start, stop)]
         try:
             with self._connection() as connection:
-                if position == 0:
-                    begun = {"id": key["session_id"], **origin, "created_at": now()}
-                    connection.execute(sessions.insert().values(begun))
-                connection.execute(chat_messages.insert().values(row))
+                self._add_rows(connection, session, start, rows, at)
         except SessionTaken:
-            if not self._holds({**key, **texts}):
+            if not all(map(self._holds, rows)):
                 raise
 
-    def move(self, session_id: str, notebook: str) -> None:
+    def _add_rows(
+        self,
+        connection: sa.Connection,
+        session: Session,
+        start: int,
+        rows: Sequence[dict[str, Any]],
+        at: Origin,
+    ) -> None:
+        created_at = now()
+        if start == 0:
+            begun = {"id": storable(session.session_id), **_stored(at)}
+            times = {"created_at": created_at, "used_at": created_at}
+            connection.execute(self._mine.insert(sessions).values(**begun, **times))
+        values = [{**row, "created_at": created_at} for row in rows]
+        insert = self._mine.insert(chat_messages)
+        for _, alike in groupby(values, key=tuple):
+            connection.execute(insert, list(alike))
+        index_session(connection, self._mine, session, start)
+        connection.execute(self._shown_after(session, start, len(rows), created_at))
+
+    def _shown_after(
+        self, session: Session, start: int, count: int, used_at: str
+    ) -> sa.Update:
+        """What a list shows of a session changes with its entries."""
+        added = session.transcript[start : start + count]
+        before = session.transcript[start - 1] if start else None
+        more = sum(map(begins_message, added, [before, *added]))
+        values: dict[str, Any] = {
+            # A clock may jump back.
+            "used_at": sa.case(
+                (sessions.c.used_at > used_at, sessions.c.used_at), else_=used_at
+            ),
+            "messages": sessions.c.messages + more,
+        }
+        if not any(each.is_prompt for each in islice(session.transcript, start)):
+            values["title"] = storable(
+                title_of_entries(session.transcript[: start + count])
+            )
+        is_it = sessions.c.id == storable(session.session_id)
+        return self._mine.update(sessions).where(is_it).values(values)
+
+    def move(self, session_id: str, at: Origin) -> None:
         """Assign a session to another notebook."""
         is_it = sessions.c.id == storable(session_id)
-        belongs = {"notebook": storable(notebook)}
+        belongs = {name: text for name, text in _stored(at).items() if name != "model"}
         with self._connection() as connection:
-            connection.execute(sa.update(sessions).where(is_it).values(belongs))
+            connection.execute(self._mine.update(sessions).where(is_it).values(belongs))
 
     def save_draft(self, session_id: str, position: int, text: str) -> None:
         """Save the streamed part of the answer that will get `position`.
@@ -207,10 +297,9 @@ class SessionStore:
         stored_id = storable(session_id)
         row = {"session_id": stored_id, "position": position, "content": storable(text)}
         with self._connection() as connection:
-            connection.execute(
-                sa.delete(drafts).where(drafts.c.session_id == stored_id)
-            )
-            connection.execute(drafts.insert().values(row))
+            its_own = drafts.c.session_id == stored_id
+            connection.execute(self._mine.delete(drafts).where(its_own))
+            connection.execute(self._mine.insert(drafts).values(row))
 
     def add_compaction(self, session: Session, compaction: Compaction) -> int:
         """Append a record of a compaction that began, ended or changed.
@@ -245,20 +334,18 @@ class SessionStore:
         named = {"scope": storable(scope), "name": storable(name)}
         row = {**named, "value_json": json.dumps(value)}
         with self._connection() as connection:
-            connection.execute(settings.insert().values(**row, created_at=now()))
+            values = {**row, "created_at": now()}
+            connection.execute(self._mine.insert(settings).values(values))
 
     def settings(self, scopes: Sequence[str]) -> dict[str, tuple[str, Any]]:
         """Settings saved for `scopes`, by name, each with its scope.
 
         When several scopes have the same setting, the last scope counts.
         """
-        query = sa.select(settings).order_by(settings.c.number)
-        with self._connection() as connection:
+        query = self._mine.select(settings).order_by(settings.c.number)
+        with self._connection(writes=False) as connection:
             rows = connection.execute(query).all()
-        saved = {
-            (restored(row.scope), restored(row.name)): json.loads(row.value_json)
-            for row in rows
-        }
+        saved = dict(pair for row in rows for pair in _setting(row))
         return {
             name: (scope, value)
             for wanted in scopes
@@ -266,29 +353,71 @@ class SessionStore:
             if scope == wanted and value is not None
         }
 
+    def initialize(self, *, rls: str | None = None) -> None:
+        """Create or migrate the tables; `rls` is owner or role, on PostgreSQL."""
+        with self._connection() as connection:
+            if rls and connection.dialect.name != "postgresql":
+                raise StoreError("row level security needs PostgreSQL")
+            for statement in rls_statements(by_role=rls == "role") if rls else ():
+                connection.exec_driver_sql(statement)
+
+    def adopt(self) -> int:
+        """Take over the sessions that a migrated server has for no owner."""
+        with self._connection() as connection:
+            return adopt(connection, self._mine.owner)
+
+    def share(self, session: Session, content: str) -> str:
+        """Keep a copy that others can read who have the link's token; returns it."""
+        token = secrets.token_urlsafe(24)
+        row = {
+            "token_hash": _hash(token),
+            "session_id": storable(session.session_id),
+            "content_json": content,
+            "created_at": now(),
+        }
+        with self._connection() as connection:
+            connection.execute(self._mine.insert(shares).values(row))
+        return token
+
+    def shared(self, token: str) -> str:
+        """The copy behind a link, of any owner; raises SessionNotFound."""
+        key = _hash(token)
+        with self._connection(writes=False) as connection:
+            if connection.dialect.name == "postgresql":
+                setting = sa.func.set_config(SHARE_SETTING, key, True)
+                connection.execute(sa.select(setting))
+            query = sa.select(shares.c.content_json).where(shares.c.token_hash == key)
+            found = connection.scalar(query)
+        if found is None:
+            raise SessionNotFound("this link leads to no shared session")
+        return str(found)
+
     def _rows(self, stored_id: str) -> tuple[Sequence[Any], ...]:
         """The rows of a session: its entries, its snapshots, and its draft if any."""
         messages, snapshots = chat_messages.c, session_snapshots.c
-        with self._connection() as connection:
+        with self._connection(writes=False) as connection:
             rows = connection.execute(
-                sa.select(chat_messages)
+                self._mine.select(chat_messages)
                 .where(messages.session_id == stored_id)
                 .order_by(messages.position)
             ).all()
             taken = connection.execute(
-                sa.select(session_snapshots)
+                self._mine.select(session_snapshots)
                 .where(snapshots.session_id == stored_id)
                 .order_by(snapshots.number)
             ).all()
-            is_open = (drafts.c.session_id == stored_id, drafts.c.position == len(rows))
-            draft = connection.execute(sa.select(drafts).where(*is_open)).all()
+            length = rows[-1].position + 1 if rows else 0
+            is_open = (drafts.c.session_id == stored_id, drafts.c.position == length)
+            query = self._mine.select(drafts).where(*is_open)
+            draft = connection.execute(query).all()
         return rows, taken, draft
 
     def _holds(self, row: dict[str, Any]) -> bool:
-        same = sa.and_(*(chat_messages.c[name] == each for name, each in row.items()))
-        with self._connection() as connection:
-            found = connection.execute(sa.select(sa.exists().where(same)))
-            return bool(found.scalar())
+        names = ("session_id", "position", *Entry._fields)
+        same = sa.and_(*(chat_messages.c[name] == row[name] for name in names))
+        query = self._mine.select(chat_messages, chat_messages.c.number).where(same)
+        with self._connection(writes=False) as connection:
+            return connection.scalar(query) is not None
 
     def _add_snapshot(
         self,
@@ -309,31 +438,56 @@ class SessionStore:
             "token_count": tokens,
             "created_at": created_at,
         }
-        its_own = sa.select(sessions.c.id).where(sessions.c.id == stored_id)
+        its_own = self._mine.select(sessions, sessions.c.id).where(
+            sessions.c.id == stored_id
+        )
         with self._connection() as connection:
             # One kernel at a time: PostgreSQL locks here, SQLite when it inserts.
             connection.execute(its_own.with_for_update()).all()
-            added = connection.execute(session_snapshots.insert().values(row))
+            insert = self._mine.insert(session_snapshots).values(row)
+            added = connection.execute(insert)
             number = int(added.inserted_primary_key[0])  # type: ignore[index]  # one row
-            if connection.scalar(_is_stale(session, number)):
+            if self._is_stale(connection, session, number):
                 raise SessionTaken(TAKEN)
             return int(number)
 
-    def _opened(self) -> sa.Engine:
+    def _is_stale(
+        self, connection: sa.Connection, session: Session, number: int
+    ) -> bool:
+        """Whether another kernel has added to a session before `number`."""
+        stored_id = storable(session.session_id)
+        more = self._mine.select(chat_messages, chat_messages.c.number).where(
+            chat_messages.c.session_id == stored_id,
+            chat_messages.c.position >= len(session.transcript),
+        )
+        known = number if session.newest_snapshot is None else session.newest_snapshot
+        changed = self._mine.select(
+            session_snapshots, session_snapshots.c.number
+        ).where(
+            session_snapshots.c.session_id == stored_id,
+            session_snapshots.c.number.between(known + 1, number - 1),
+        )
+        found = (connection.scalar(each.limit(1)) for each in (more, changed))
+        return any(each is not None for each in found)
+
+    def _opened(self) -> Database:
         try:
-            return open_database(self.url)
+            return open_database(self.url, self.owner)
         except (ValueError, TypeError) as error:  # an invalid option of the URL
             raise StoreError(
                 f"the session store failed: {_first_line(error)}; check store_url"
             ) from error
 
     @contextmanager
-    def _connection(self) -> Iterator[sa.Connection]:
+    def _connection(self, *, writes: bool = True) -> Iterator[sa.Connection]:
         """Open a transaction; errors of the database are raised as StoreError."""
         try:
-            if self._engine is None:
-                self._engine = self._opened()
-            with self._engine.begin() as connection:
+            if self._database is None:
+                self._database = self._opened()
+            if writes and self._database.refusal:
+                raise StoreError(self._database.refusal)
+            with self._database.engine.begin() as connection:
+                self._mine.announce(connection)
                 yield connection
         except IntegrityError as error:
             raise SessionTaken(TAKEN) from error
@@ -343,87 +497,46 @@ class SessionStore:
             ) from error
 
 
-def _listed(
-    connection: sa.Connection,
-    notebook: str | None,
-    condition: sa.ColumnElement[bool] | None = None,
-) -> list[SessionInfo]:
-    """Sessions that meet a condition, the last used first."""
-    use = _session_statistics()
-    first = sa.and_(
-        chat_messages.c.session_id == sessions.c.id,
-        chat_messages.c.position == use.c.begins,
-    )
-    query = (
-        sa.select(sessions, chat_messages.c.content, use.c.messages, use.c.used_at)
-        .join(use, use.c.session_id == sessions.c.id)
-        .join(chat_messages, first)
-        .order_by(use.c.used_at.desc(), sessions.c.id)
-    )
-    if notebook is not None:
-        query = query.where(sessions.c.notebook == storable(notebook))
-    if condition is not None:
-        query = query.where(condition)
-    return [info_from_row(row) for row in connection.execute(query)]
+def _entry_row(session: Session, position: int) -> dict[str, Any]:
+    """The columns of an entry, but for its time."""
+    entry = session.transcript[position]
+    usage = session.usage_at(position)
+    return {
+        "session_id": storable(session.session_id),
+        "position": position,
+        **{name: storable(text) for name, text in entry._asdict().items()},
+        **(usage_columns(usage) if usage else {}),
+    }
 
 
-def _containing(text: str) -> sa.ColumnElement[bool]:
-    """A condition: the session has a message with a text in it."""
-    found = sa.select(chat_messages.c.session_id).where(_contains(text))
-    return sessions.c.id.in_(found)
+def _stored(at: Origin) -> dict[str, str]:
+    return {name: storable(text) for name, text in asdict(at).items()}
 
 
-def _session_statistics() -> sa.Subquery:
-    """For each session: where it begins, how many messages it has, when it was used.
-
-    It begins at the first entry that is no attachment. Messages are counted as in
-    `conversation.turns`: consecutive entries of the model are one.
-    """
-    columns = chat_messages.c
-    previous = sa.func.lag(columns.role).over(
-        partition_by=columns.session_id, order_by=columns.position
-    )
-    previous_role = sa.func.coalesce(previous, "").label("previous_role")
-    every = sa.select(chat_messages, previous_role).subquery()
-    is_attached = sa.and_(every.c.role == "user", every.c.tool_name != "")
-    continues = sa.and_(
-        every.c.role.in_(MODEL_ROLES), every.c.previous_role.in_(MODEL_ROLES)
-    )
-    begins = sa.func.min(sa.case((~is_attached, every.c.position)))
-    return (
-        sa.select(
-            every.c.session_id,
-            sa.func.coalesce(begins, 0).label("begins"),
-            sa.func.count(sa.case((~continues, 1))).label("messages"),
-            sa.func.max(every.c.created_at).label("used_at"),
-        )
-        .group_by(every.c.session_id)
-        .subquery()
-    )
+def _without_gaps(rows: Sequence[Any]) -> Iterator[Entry]:
+    """The entries at their positions; a missing one is shown as damaged."""
+    position, gaps = 0, 0
+    for row in rows:
+        for missing in range(position, row.position):
+            gaps += 1
+            if gaps > MOST_GAPS:
+                raise StoreError(
+                    f"over {MOST_GAPS:,} messages are missing in the store"
+                )
+            yield damaged_entry(missing, "it is missing")
+        yield readable_entry(row)
+        position = row.position + 1
 
 
-def _contains(word: str) -> sa.ColumnElement[bool]:
-    """A condition: the message contains the word, plain or in escapes."""
-    content = chat_messages.c.content
-    if storable(word) == word:
-        return content.icontains(word, autoescape=True)
-    escapes = escaped(word)
-    return content.startswith(ESCAPED) & content.icontains(escapes, autoescape=True)
+def _setting(row: Any) -> Iterator[tuple[tuple[str, str], Any]]:
+    """A stored setting; nothing if its row is damaged."""
+    with suppress(ValueError, RecursionError):
+        yield (restored(row.scope), restored(row.name)), json.loads(row.value_json)
 
 
-def _is_stale(session: Session, number: int) -> sa.Select[tuple[bool]]:
-    """A query: whether another kernel has added to a session before `number`."""
-    stored_id = storable(session.session_id)
-    more = sa.exists().where(
-        chat_messages.c.session_id == stored_id,
-        chat_messages.c.position >= len(session.transcript),
-    )
-    known = number if session.newest_snapshot is None else session.newest_snapshot
-    changed = sa.exists().where(
-        session_snapshots.c.session_id == stored_id,
-        session_snapshots.c.number.between(known + 1, number - 1),
-    )
-    return sa.select(sa.or_(more, changed))
+def _hash(token: str) -> str:
+    """What is stored of a link, by which it cannot be made."""
+    return hashlib.sha256(token.encode()).hexdigest()
 
 
 def _first_line(error: Exception) -> str:

@@ -52,7 +52,7 @@ from nbchat.conversation.events import RetryScheduled, ToolRequested
 from nbchat.conversation.entries import FAILED, INCOMPLETE, Compaction, Entry
 from nbchat.conversation.search import find
 from nbchat.conversation.session import Session
-from nbchat.storage.store import SessionStore
+from nbchat.storage.store import Origin, SessionStore
 from nbchat.testing import ScriptedProvider, calls, fails, says
 from nbchat.jupyter.panel.chat_ui import ChatUI
 from nbchat.chat.runner_events import CommandReplied, QueueChanged, MessagesReturned
@@ -87,7 +87,7 @@ import tempfile
 store = SessionStore(f"sqlite:///{tempfile.mkdtemp()}/hostile.db")
 for number, text in enumerate(texts):
     begun = Session([Entry("user", text)], session_id=f"s{number}")
-    store.add_entry(begun, 0, notebook="n", model="m")
+    store.add_entries(begun, 0, 1, Origin("n", model="m"))
 (reply,) = Commands(store)(ui.agent, "/sessions")
 listed = reply.text
 put = ui._show
@@ -123,7 +123,7 @@ import tempfile
 store = SessionStore(f"sqlite:///{tempfile.mkdtemp()}/sessions.db")
 for number, text in enumerate(texts):
     begun = Session([Entry("user", text)], session_id=f"s{number}")
-    store.add_entry(begun, 0, notebook=text, model=text)
+    store.add_entries(begun, 0, 1, Origin(text, model=text))
 known = Commands(store)
 whole = "\\n\\n".join(texts)
 summary = f"<summary>{whole}</summary><facts>{whole}</facts>"

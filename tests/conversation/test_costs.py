@@ -5,8 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
-from sqlalchemy.exc import OperationalError
 
 from nbchat.agent.agent import Agent
 from nbchat.config.factory import recorder
@@ -21,9 +19,7 @@ from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.session import Session
 from nbchat.providers.model_info import ModelInfo, Prices
 from nbchat.storage.export import exported, imported
-from nbchat.storage.recorder import save_session
-from nbchat.storage.schema import _add, chat_messages, open_database
-from nbchat.storage.store import SessionStore
+from nbchat.storage.store import Origin, SessionStore
 from nbchat.testing import Line, ScriptedProvider, calls, says
 
 PRICES = Prices(input=2.0, cache_read=0.2, cache_write=2.5, output=10.0)
@@ -140,41 +136,10 @@ def test_what_a_response_cost_comes_back_from_the_store(tmp_path: Path):
     agent.use(ScriptedProvider(says("two", tokens=5), name="other:\ud800\0"))
     agent.ask("second")
     agent.session.append(Entry("user", "x"), Usage(7, 1, is_estimated=True))
-    store.add_entry(agent.session, 4, notebook="", model="")
+    store.add_entries(agent.session, 4, 5, Origin())
     loaded = store.load(agent.session.session_id)
     assert loaded.usages == agent.session.usages
     assert loaded.usage.dollars_text == "at least $0.0021"
-
-
-def test_a_database_of_an_older_version_opens_and_takes_new_entries(tmp_path: Path):
-    store = store_at(tmp_path)
-    agent = agent_with(says("one", tokens=1_000), says("two", tokens=1_000))
-    agent.recorder = recorder(store, agent.session, agent)
-    agent.ask("first")
-    store.close()
-    older = sa.create_engine(store.url)
-    with older.begin() as connection:
-        for name in ("model", "cost", "is_estimated", "dropped_tokens"):
-            connection.execute(sa.text(f"ALTER TABLE chat_messages DROP COLUMN {name}"))
-    older.dispose()
-    loaded = store.load(agent.session.session_id)
-    assert loaded.usage == Usage(1_000, 10)
-    agent.ask("second")
-    again = store.load(agent.session.session_id)
-    assert again.usage.dollars_text == "at least $0.0021"
-    store.close()
-
-
-def test_a_column_that_another_kernel_has_just_added_is_no_fault(tmp_path: Path):
-    store = store_at(tmp_path)
-    save_session(store, Session([("user", "hi")], session_id="s"))
-    engine = open_database(store.url)
-    _add(engine, chat_messages.c.cost)
-    impossible = sa.Column("impossible", sa.Integer, nullable=False)
-    with pytest.raises(OperationalError, match="NOT NULL"):
-        _add(engine, impossible)
-    engine.dispose()
-    store.close()
 
 
 def test_costs_go_along_in_an_export_and_an_older_one_still_loads():

@@ -74,6 +74,7 @@ from nbchat.providers.openai import OpenAIProvider
 from nbchat.providers.tokens import ENTRY_OVERHEAD, TokenCounter, load_encoding
 from nbchat.rendering.banners import compaction_html, compaction_text
 from nbchat.rendering.entries import entry_html
+from nbchat.storage.database import engine_for
 from nbchat.storage.session_log import session_log
 from nbchat.storage.store import SessionStore
 from nbchat.testing import Line, ScriptedProvider, ScriptedReply, calls, fails, says
@@ -978,7 +979,7 @@ def test_fr_4_3_2_and_nfr_7_4_loading_reads_by_indexes_alone(
     agent = compacted_twice(store)
     statements: list[str] = []
     sa.event.listen(
-        store._engine,
+        engine_for(sa.make_url(store.url)),
         "before_cursor_execute",
         lambda _c, _k, statement, *_rest: statements.append(statement),
     )

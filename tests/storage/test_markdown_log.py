@@ -83,6 +83,7 @@ def test_an_unusable_folder_is_reported_once_and_the_session_is_saved(store, tmp
     assert kept.transcript == agent.session.transcript
     folder.unlink()
     assert notices(list(agent.run("Three."))) == []
+    agent.recorder.save()
     [file] = folder.iterdir()
     assert file.read_text(encoding="utf-8") == exported(agent.session, "md")
 

@@ -1,18 +1,13 @@
 """The store on a real PostgreSQL, which is started for these tests."""
 
-import getpass
-import os
-import shutil
-import socket
-import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 from map_desk import assert_decided_once, make_effects
+from postgres import running_server
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
@@ -22,43 +17,17 @@ from nbchat.conversation.session import Session
 from nbchat.errors import SessionTaken, StoreError
 from nbchat.storage.recorder import save_session
 from nbchat.storage.run_store import Store
-from nbchat.storage.store import SessionStore
+from nbchat.storage.store import Origin, SessionStore
 from nbchat.testing import ScriptedProvider, says
 
 STORY = "The customer asks about order W100 and its parcel. " * 40
 
 
-def programs() -> Path:
-    """Where PostgreSQL's own programs are; Debian keeps them out of the PATH."""
-    found = shutil.which("initdb")
-    folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    return Path(found).parent if found else folders[0]
-
-
-def as_its_user(*command: str) -> None:
-    """Run a program of PostgreSQL, which refuses to be root."""
-    switch = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
-    subprocess.run([*switch, *command], check=True, capture_output=True, cwd="/")
-
-
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
     """The URL of a server with an empty database."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    folder = Path(f"/tmp/nbchat-postgres-{port}")
-    folder.mkdir()
-    user = "postgres" if os.geteuid() == 0 else getpass.getuser()
-    shutil.chown(folder, user)
-    files, where = str(folder / "files"), programs()
-    as_its_user(str(where / "initdb"), "-D", files, "-A", "trust", "--no-sync")
-    options = f"-p {port} -c listen_addresses=127.0.0.1 -k {folder} -F"
-    control = (str(where / "pg_ctl"), "-D", files, "-w")
-    as_its_user(*control, "-o", options, "-l", str(folder / "log"), "start")
-    yield f"postgresql+psycopg://{user}@127.0.0.1:{port}/postgres"
-    as_its_user(*control, "-m", "immediate", "stop")
-    shutil.rmtree(folder)
+    with running_server() as url:
+        yield url
 
 
 @pytest.fixture
@@ -98,7 +67,7 @@ def test_two_kernels_never_interleave(store):
     other = chat(store, says("three"), session=store.load(agent.session.session_id))
     agent.ask("second")
     with pytest.raises(SessionTaken):
-        store.add_entry(_longer(other.session), 2, notebook="", model="m")
+        store.add_entries(_longer(other.session), 2, 3, Origin())
     assert store.load(agent.session.session_id).transcript == agent.session.transcript
 
 
@@ -144,23 +113,10 @@ def test_sessions_are_found_by_characters_that_databases_refuse(store):
     assert store.sessions(query="\udfff") == []
 
 
-LONG = {"settings": "scope", "sessions": "id"} | dict.fromkeys(
-    ("chat_messages", "session_snapshots", "drafts"), "session_id"
-)
-
-
-def test_names_of_any_length_fit_into_a_database_of_an_earlier_version(store, server):
-    agent = chat(store, says("one"))
-    agent.ask("first")
-    store.close()
-    run_sql(server, *(f"DELETE FROM {table}" for table in reversed(LONG)))
-    run_sql(
-        server,
-        *(f"ALTER TABLE {t} ALTER {name} TYPE VARCHAR(64)" for t, name in LONG.items()),
-    )
-    session = Session([("user", "hi")], session_id="s" * 70)
+def test_names_of_any_length_fit(store):
+    session = Session([("user", "hi")], session_id="s" * 300)
     save_session(store, session)
-    assert store.load("s" * 70).transcript == session.transcript
+    assert store.load("s" * 300).transcript == session.transcript
     scope = f"local:/{'x' * 300}.gguf"
     store.set_setting(scope, "keep", 5)
     assert store.settings([scope]) == {"keep": (scope, 5)}

@@ -21,9 +21,9 @@ from nbchat.conversation.events import EntryAdded, Event, SavingFailed
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import count_messages
 from nbchat.errors import SessionNotFound, SessionTaken, StoreError
+from nbchat.storage.database import default_file
 from nbchat.storage.recorder import save_session
-from nbchat.storage.schema import default_file
-from nbchat.storage.store import PinKind, SessionStore
+from nbchat.storage.store import Origin, PinKind, SessionStore
 from nbchat.testing import Line, ScriptedProvider, calls, says
 
 STORY = "The customer asks about order W100 and its parcel. " * 20
@@ -135,7 +135,10 @@ def test_new_sessions_and_messages_are_found_and_deleted_ones_are_not(store):
     for each in (store, other):
         (found,) = each.sessions(query="toner")
         assert found.id == third.session.session_id
-        assert len(each._search._entries) == 8  # none indexed twice
+    with sqlite3.connect(store.url.removeprefix("sqlite:///")) as database:
+        indexed = database.execute("SELECT count(*) FROM message_words_docsize")
+        assert indexed.fetchone() == (2,)  # none twice, and none of those deleted
+    database.close()
     other.close()
 
 
@@ -258,11 +261,11 @@ def test_saving_an_entry_again_changes_nothing(store):
     agent = agent_in(store, says("hi"))
     agent.ask("hello")
     for position in (0, 1):
-        store.add_entry(agent.session, position, notebook="", model="")
+        store.add_entries(agent.session, position, position + 1, Origin())
     assert store.load(agent.session.session_id).transcript == agent.session.transcript
     other = Session([("user", "other")], session_id=agent.session.session_id)
     with pytest.raises(SessionTaken, match="another kernel"):
-        store.add_entry(other, 0, notebook="", model="")
+        store.add_entries(other, 0, 1, Origin())
 
 
 def test_sessions_are_listed_with_their_first_words(store):
@@ -410,15 +413,18 @@ def test_no_row_contains_characters_that_databases_refuse(store, tmp_path, text)
     assert store.sessions()[0].title == text
 
 
-def test_a_session_with_entries_of_a_later_version_is_refused_in_one_line(
+def test_a_message_of_a_later_version_is_shown_as_damaged_and_hides_no_other(
     store, tmp_path
 ):
     agent = agent_in(store, says("ok"))
     agent.ask("hello")
     with sqlite3.connect(tmp_path / "sessions.db") as connection:
-        connection.execute("UPDATE chat_messages SET role = 'oracle'")
-    with pytest.raises(StoreError, match=r"cannot be read: entry 0 .* role 'oracle'"):
-        store.load(agent.session.session_id)
+        connection.execute(
+            "UPDATE chat_messages SET role = 'oracle' WHERE position = 0"
+        )
+    damaged, answer = store.load(agent.session.session_id).transcript
+    assert "is damaged in the session store: its role 'oracle'" in damaged.content
+    assert answer.content == "ok"
 
 
 def test_the_default_file_is_in_the_jupyter_data_folder_and_private():
@@ -455,6 +461,7 @@ def test_a_temporary_fault_is_reported_once_and_leaves_no_gap(tmp_path):
     assert len([event for event in events if isinstance(event, SavingFailed)]) == 1
     folder.mkdir()
     agent.ask("second")
+    agent.recorder.save()
     saved = store.load(agent.session.session_id)
     assert saved.transcript == agent.session.transcript
     assert saved.usages == agent.session.usages
@@ -538,7 +545,7 @@ def test_any_text_is_stored_in_every_column_and_loaded(store):
     session = agent.session
     session.session_id = ODD
     session.append(Entry("user", ODD, ODD, ODD, ODD))
-    store.add_entry(session, 0, notebook=ODD, model=ODD)
+    store.add_entries(session, 0, 1, Origin(notebook=ODD, model=ODD))
     record = Compaction(ODD, 0, 1, ODD, model=ODD, reason=ODD)
     session.newest_snapshot = store.add_compaction(session, record)
     store.add_pins(session, (ODD,), kind="pin")

@@ -14,6 +14,7 @@ import random
 import shutil
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -90,6 +91,7 @@ def survivor(template: Path, file: Path) -> tuple[int, float]:
     lines = Lines(None)
     compact(file, lambda _word: lines.begin())
     sys.settrace(None)
+    threading.settrace(None)  # type: ignore[arg-type]
     return lines.passed, seconds
 
 
@@ -139,6 +141,7 @@ class Lines:
     def begin(self) -> None:
         """Trace everything that is called from here on, and what is running already."""
         sys.settrace(self._call)
+        threading.settrace(self._call)  # the recorder's thread, which saves
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
             frame.f_trace = self._line if self._is_traced(frame) else None

@@ -335,12 +335,12 @@ class OwnCommands:
     def store(self) -> "SessionStore":
         """The store of the sessions; one for the panel's whole life."""
         # Late: settings and store load while the panel can be seen already.
+        from nbchat.config.factory import opened_store  # noqa: PLC0415
         from nbchat.config.layers import settings  # noqa: PLC0415
-        from nbchat.storage.store import SessionStore  # noqa: PLC0415
 
         with self._opening:
             if self._store is None:
-                self._store = SessionStore(settings().store_url)
+                self._store = opened_store(settings())
             return self._store
 
     def _loaded(self) -> "Commands":

@@ -1,0 +1,299 @@
+"""Open a database: connection pool, first tables, migration of an older schema.
+
+A database of a newer nbchat opens read-only. An older SQLite file is copied beside
+itself before it changes; PostgreSQL keeps its old tables under other names.
+"""
+
+import os
+import random
+import sqlite3
+import time
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from jupyter_core.paths import jupyter_data_dir
+from sqlalchemy.exc import ArgumentError, OperationalError, SQLAlchemyError
+
+from nbchat.errors import StoreError
+from nbchat.storage.files import create_private
+from nbchat.storage.owners import OwnedRows
+from nbchat.storage.schema import (
+    INDEXES,
+    SESSION_TABLES,
+    VERSIONS,
+    chat_messages,
+    metadata,
+    sessions,
+    settings,
+    version,
+)
+from nbchat.storage.serialization import readable_entry
+from nbchat.storage.session_search import index_messages, unindex_messages
+
+BUSY_SECONDS = 5
+
+CONNECTIONS = 2
+"""Of one process to a server: 24 processes stay below a limit of 60."""
+
+CONNECT_SECONDS = 5
+"""Until a server that does not answer counts as out of reach."""
+
+OPEN_SECONDS = 30
+"""For how long the first use of a database by many processes at once is repeated."""
+
+LOCK_NUMBER = 0x6E626368
+"""PostgreSQL's advisory lock under which tables are created: "nbch"."""
+
+READ_ONLY = (
+    "this database was written by a newer nbchat (schema {}); it can be read here but "
+    "not changed: upgrade nbchat"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """An opened database."""
+
+    engine: sa.Engine
+    refusal: str = ""
+    """Why it can only be read; empty if it can be written, too."""
+
+
+def default_file() -> Path:
+    """The SQLite file used when no URL is set."""
+    return Path(jupyter_data_dir()) / "nbchat" / "sessions.db"
+
+
+def database_url(url: str) -> sa.URL:
+    """Parse a database URL; raises StoreError, which never quotes the URL.
+
+    An unescaped @ in a password would make the rest of it part of the visible host.
+    """
+    try:
+        found = sa.make_url(url)
+    except (ArgumentError, ValueError):
+        found = None
+    credentials = url.partition("://")[2].partition(":")[2]
+    if found is None or (found.password is not None and credentials.count("@") > 1):
+        raise StoreError(
+            "the session store failed: store_url is not a valid database URL such as "
+            "postgresql+psycopg://user:password@host:5432/chats; in a password write "
+            "@ as %40, : as %3A and / as %2F"
+        ) from None
+    return found
+
+
+def open_database(url: str, owner: str) -> Database:
+    """Open the database at a URL, or the default file, with tables of this version.
+
+    Messages of an older SQLite file become the owner's; those of a server belong to
+    `""` until `nbchat db adopt` gives them to an owner.
+    """
+    if not url:
+        default_file().parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        url = f"sqlite:///{default_file()}"
+    found = database_url(url)
+    if file := sqlite_file(found):
+        create_private(file)
+    engine = engine_for(found)
+    return Database(engine, _prepared(engine, owner))
+
+
+def sqlite_file(url: sa.URL) -> Path | None:
+    """The file of a SQLite database; None for others, in memory, and `file:` URLs."""
+    name = url.database or ""
+    if url.get_backend_name() != "sqlite" or name in ("", ":memory:"):
+        return None
+    return None if name.startswith("file:") else Path(name)
+
+
+def engine_for(url: sa.URL) -> sa.Engine:
+    """The engine of a URL: one pool in each process, a new one after a fork."""
+    text = url.render_as_string(hide_password=False)
+    if url.get_backend_name() == "sqlite" and sqlite_file(url) is None:
+        return _memory_engine(url)
+    return _shared_engine(text, os.getpid())
+
+
+@lru_cache(maxsize=16)
+def _shared_engine(url: str, _process: int) -> sa.Engine:
+    """An engine; a connection that the server closed is replaced."""
+    found = sa.make_url(url)
+    if found.get_backend_name() == "sqlite":
+        engine = sa.create_engine(found, pool_pre_ping=True)
+        sa.event.listen(engine, "connect", _tune_sqlite)
+        return engine
+    is_given = "connect_timeout" in found.query
+    waits = {} if is_given else {"connect_timeout": CONNECT_SECONDS}
+    return sa.create_engine(
+        found,
+        pool_pre_ping=True,
+        pool_size=CONNECTIONS,
+        max_overflow=0,
+        connect_args=waits if found.get_backend_name() == "postgresql" else {},
+    )
+
+
+def _memory_engine(url: sa.URL) -> sa.Engine:
+    """In memory each connection is its own database, so all threads share one."""
+    engine = sa.create_engine(
+        url,
+        poolclass=sa.QueuePool,
+        pool_size=1,
+        max_overflow=0,
+        connect_args={"check_same_thread": False},
+    )
+    sa.event.listen(engine, "connect", _tune_sqlite)
+    return engine
+
+
+def _tune_sqlite(connection: Any, _record: object) -> None:
+    """Use WAL with full sync (one fsync a commit); overwrite what is deleted.
+
+    Also a `lower` for all alphabets. Switching to WAL needs the file alone, which
+    SQLite does not wait for.
+    """
+    for pragma in (
+        f"busy_timeout={BUSY_SECONDS * 1000}",
+        "journal_mode=WAL",
+        "synchronous=FULL",
+        "foreign_keys=ON",
+        "secure_delete=ON",
+    ):
+        _repeat_while_locked(lambda each=pragma: connection.execute(f"PRAGMA {each}"))
+    connection.create_function("lower", 1, str.lower, deterministic=True)
+
+
+def _repeat_while_locked(step: Any) -> None:
+    """Repeat a step while another process has the SQLite file, for `BUSY_SECONDS`."""
+    end = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            step()
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > end:
+                raise
+            time.sleep(random.uniform(0.01, 0.1))  # noqa: S311  # no secret
+        else:
+            return
+
+
+def _prepared(engine: sa.Engine, owner: str) -> str:
+    """Create or migrate the tables; returns why nothing can be written, or nothing."""
+    end = time.monotonic() + OPEN_SECONDS
+    while True:
+        try:
+            return _checked(engine, owner)
+        except OperationalError as error:
+            # Too many clients at once, or a file that others are creating.
+            is_crowd = any(each in str(error) for each in ("locked", "too many client"))
+            if not is_crowd or time.monotonic() > end:
+                raise
+            time.sleep(random.uniform(0.05, 0.5))  # noqa: S311  # no secret
+
+
+def _checked(engine: sa.Engine, owner: str) -> str:
+    found = schema_version(engine)
+    if found == VERSIONS[-1]:
+        return ""
+    if found and found not in VERSIONS:
+        return READ_ONLY.format(found)
+    with engine.connect() as connection:
+        _lock(connection)
+        found = schema_version(connection)  # another process may have been quicker
+        if found != VERSIONS[-1]:
+            if found or sa.inspect(connection).has_table(sessions.name):
+                _migrate(connection, owner, found)
+            else:
+                create_tables(connection)
+        connection.commit()
+    return ""
+
+
+def schema_version(bind: sa.Engine | sa.Connection) -> str:
+    """The version of the schema; empty before the first tables and before versions."""
+    if isinstance(bind, sa.Engine):
+        with bind.connect() as connection:
+            return schema_version(connection)
+    if not sa.inspect(bind).has_table("alembic_version"):
+        return ""
+    return str(bind.scalar(sa.select(version)) or "")
+
+
+def create_tables(connection: sa.Connection) -> None:
+    """Create all tables of this version and note the version."""
+    metadata.create_all(connection)
+    for statement in INDEXES.get(connection.dialect.name, ()):
+        connection.exec_driver_sql(statement)
+    connection.exec_driver_sql(
+        "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"
+    )
+    connection.execute(sa.insert(version).values(version_num=VERSIONS[-1]))
+
+
+def _lock(connection: sa.Connection) -> None:
+    """Begin a transaction that keeps out all others which create tables."""
+    match connection.dialect.name:
+        case "sqlite":  # its driver would begin one only before the first insert
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        case "postgresql":
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(LOCK_NUMBER)))
+
+
+def _migrate(connection: sa.Connection, owner: str, found: str) -> None:
+    """Migrate to this version in the open transaction; raises StoreError."""
+    # Not at the top: Alembic takes half a second to import.
+    from nbchat.storage.migrations.run import upgrade  # noqa: PLC0415
+
+    file = sqlite_file(connection.engine.url)
+    try:
+        if file is not None:
+            back_up(file, found or VERSIONS[0])
+            with suppress(OSError):  # earlier versions made it readable for all
+                file.chmod(0o600)
+        upgrade(connection, owner if connection.dialect.name == "sqlite" else "")
+    except (SQLAlchemyError, OSError, sqlite3.Error) as error:
+        raise StoreError(
+            "the session store failed: its schema could not be migrated, it is "
+            f"unchanged ({str(error).splitlines()[0]})"
+        ) from error
+
+
+def adopt(connection: sa.Connection, owner: str) -> int:
+    """Give an owner all sessions and settings that have none; returns how many."""
+    nobodys, owned = OwnedRows(""), {"owner": owner}
+    rows = connection.execute(nobodys.select(sessions)).mappings().all()
+    for row in rows:
+        connection.execute(sa.insert(sessions).values({**row, **owned}))
+    messages = connection.execute(nobodys.select(chat_messages)).all()
+    unindex_messages(
+        connection, [(row.number, "", readable_entry(row)) for row in messages]
+    )
+    for table in (*SESSION_TABLES, settings):
+        connection.execute(nobodys.update(table).values(owned))
+    index_messages(
+        connection, [(row.number, owner, readable_entry(row)) for row in messages]
+    )
+    connection.execute(nobodys.delete(sessions))
+    return len(rows)
+
+
+def back_up(file: Path, schema: str) -> Path:
+    """Copy a SQLite file beside itself; an existing backup is kept."""
+    name = f"{file.name}.backup-{schema}"
+    number, target = 1, file.with_name(name)
+    while not create_private(target):
+        number += 1
+        target = file.with_name(f"{name}-{number}")
+    with closing(sqlite3.connect(file)) as old, closing(sqlite3.connect(target)) as new:
+        old.backup(new)
+    return target
+
+
+def backups_of(file: Path) -> list[Path]:
+    """The backups beside a SQLite file."""
+    return sorted(file.parent.glob(f"{file.name}.backup-*"))

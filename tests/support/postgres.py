@@ -1,0 +1,47 @@
+"""A real PostgreSQL, started for tests: an empty cluster on a port of this machine."""
+
+import getpass
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def programs() -> Path:
+    """Where PostgreSQL's own programs are; Debian keeps them out of the PATH."""
+    found = shutil.which("initdb")
+    folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    return Path(found).parent if found else folders[0]
+
+
+def as_its_user(*command: str) -> None:
+    """Run a program of PostgreSQL, which refuses to be root."""
+    switch = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+    subprocess.run([*switch, *command], check=True, capture_output=True, cwd="/")
+
+
+@contextmanager
+def running_server(*settings: str, is_synced: bool = False) -> Iterator[str]:
+    """The URL of a server with an empty database; `settings` as name=value.
+
+    `is_synced` keeps what was committed when the server itself is killed.
+    """
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    folder = Path(f"/tmp/nbchat-postgres-{port}")
+    folder.mkdir()
+    user = "postgres" if os.geteuid() == 0 else getpass.getuser()
+    shutil.chown(folder, user)
+    files, where = str(folder / "files"), programs()
+    as_its_user(str(where / "initdb"), "-D", files, "-A", "trust", "--no-sync")
+    options = f"-p {port} -c listen_addresses=127.0.0.1 -k {folder}"
+    options += " ".join(f" -c {each}" for each in settings) + " -F" * (not is_synced)
+    control = (str(where / "pg_ctl"), "-D", files, "-w")
+    as_its_user(*control, "-o", options, "-l", str(folder / "log"), "start")
+    yield f"postgresql+psycopg://{user}@127.0.0.1:{port}/postgres"
+    as_its_user(*control, "-m", "immediate", "stop")
+    shutil.rmtree(folder)
