@@ -37,7 +37,7 @@ from nbchat.storage.store import Origin, PinKind, SessionStore
 DRAFT_SECONDS = 1.0
 """Time between two saves of a streaming answer: what a killed kernel loses at most."""
 
-PATIENCE_SECONDS = 0.5
+PATIENCE_SECONDS = 2.0
 """How long an event waits for its save, once: not while saving is late."""
 
 RETRY_SECONDS = 1.0
