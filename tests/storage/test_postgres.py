@@ -1,8 +1,10 @@
 """The store on a real PostgreSQL, which is started for these tests."""
 
+import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa

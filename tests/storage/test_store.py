@@ -532,9 +532,9 @@ def test_a_password_with_an_escaped_at_works_and_is_hidden():
     assert repr(store) == "<SessionStore postgresql://a%40corp:***@host/chats>"
 
 
-def test_an_invalid_option_of_the_url_is_reported_in_one_line():
+def test_an_invalid_option_of_the_url_is_reported_in_one_line(tmp_path):
     with pytest.raises(StoreError, match=r"'soon'; check store_url$"):
-        SessionStore("sqlite:///x.db?timeout=soon").sessions()
+        SessionStore(f"sqlite:///{tmp_path}/x.db?timeout=soon").sessions()
 
 
 ODD = "a\ud800 \0 \ufdd0 \u202e\U0001f600"
