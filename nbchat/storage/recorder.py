@@ -45,6 +45,9 @@ RETRY_SECONDS = 1.0
 FLUSH_SECONDS = 5.0
 """How long /new, /resume and the end of the process wait for what is not saved yet."""
 
+IDLE_SECONDS = 1.0
+"""Until a thread without work ends: a run of many agents has many recorders."""
+
 SLOW_SECONDS = 5.0
 """Duration of a save after which it is reported as late."""
 
@@ -352,7 +355,7 @@ class _Writer:
     def _next(self) -> bool:
         """Wait for something to save; False when there is nothing for a while."""
         with self._changed:
-            is_due = self._changed.wait_for(lambda: self._is_due, FLUSH_SECONDS)
+            is_due = self._changed.wait_for(lambda: self._is_due, IDLE_SECONDS)
             if not is_due:
                 self._thread = None
                 return False

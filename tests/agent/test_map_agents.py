@@ -288,11 +288,11 @@ class FullDisk(Store):
 
     written = 0
 
-    def add_entry(self, *args: object, **options: object) -> None:
+    def add_entries(self, *args: object, **options: object) -> None:
         self.written += 1
         if self.written > 4:
             raise StoreError("the session store failed: database or disk is full")
-        super().add_entry(*args, **options)  # type: ignore[arg-type]
+        super().add_entries(*args, **options)  # type: ignore[arg-type]
 
 
 def test_a_full_disk_is_noted_in_the_row_and_the_rest_goes_on(tmp_path):
