@@ -10,7 +10,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.approvals import PendingCall, approvals_of
-from nbchat.chat.attachments.attachments import load_attachments
+from nbchat.chat.attachments.attachments import load_attachments, unknown_names
 from nbchat.chat.commands import Commands
 from nbchat.chat.runner import ChatRunner
 from nbchat.chat.runner_events import ChatEvent
@@ -114,9 +114,14 @@ class KernelChat:
 
     def _attachments(self, text: str) -> Iterator[Entry]:
         """Load what a message mentions, and print what is attached."""
-        for each in load_attachments(text, self._contents) if self._contents else ():
+        if self._contents is None:
+            return
+        for unknown in unknown_names(text, self._contents):
+            print(unknown)
+        for each in load_attachments(text, self._contents):
             size = self.agent.engine.tracker.counter.count_entry(each.entry)
-            print(f"attached {each.mention.text}: {size:,} tokens")
+            secrets = f", {each.hidden} hidden (may be secrets)" if each.hidden else ""
+            print(f"attached {each.mention.text}: {size:,} tokens{secrets}")
             yield each.entry
 
     def _built(self) -> Agent:

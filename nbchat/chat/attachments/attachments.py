@@ -1,7 +1,9 @@
 """Load what a message mentions as entries: variables, cells, files, images, errors.
 
 Texts of files and bytes of images are sent unchanged, everything else as a text of
-limited size. If one thing cannot be loaded, an error says why and nothing is sent.
+limited size; of large files the types and the beginning. What looks like a secret is
+hidden in all texts, unless the mention begins with `@!`. If one thing cannot be loaded,
+an error says why and nothing is sent.
 """
 
 import base64
@@ -11,13 +13,17 @@ import mimetypes
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from nbchat.chat.attachments.large_files import describe_large_file
 from nbchat.chat.attachments.mentions import Mention, Resolver, mentions
+from nbchat.chat.attachments.references import nearest, part_of
+from nbchat.chat.attachments.secrets import HIDDEN, is_secret_name, without_secrets
 from nbchat.chat.attachments.value_preview import (
     comes_from,
     describe_value,
-    is_secret_name,
     truncated,
 )
 from nbchat.conversation.entries import TEXT_TYPES, Entry
@@ -37,6 +43,7 @@ REASON_LIMIT = 200
 """Characters shown of an error that matplotlib or PIL raised."""
 
 _SIGNATURES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}
+_BASE = re.compile(r"[^\W\d]\w*")
 _COLOURS = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
 
 
@@ -46,32 +53,75 @@ class Attachment:
 
     mention: Mention
     entry: Entry
+    hidden: int = 0
+    """How many secrets were replaced in its text."""
 
 
 def load_attachments(text: str, resolver: Resolver) -> list[Attachment]:
     """Load everything that a message mentions; raises AttachmentError."""
-    found = (
-        (mention, load_attachment(mention, resolver)) for mention in mentions(text)
-    )
-    return [Attachment(mention, entry) for mention, entry in found if entry]
+    found = (load_attachment(mention, resolver) for mention in mentions(text))
+    return [attachment for attachment in found if attachment]
 
 
-def load_attachment(mention: Mention, resolver: Resolver) -> Entry | None:
+def load_attachment(mention: Mention, resolver: Resolver) -> Attachment | None:
     """Load what a mention refers to; None if it is not the name of a variable.
 
-    Raises AttachmentError for what is missing, secret, too large or unreadable.
+    Raises AttachmentError for what is missing, too large or unreadable.
     """
-    return _LOADERS[mention.kind](mention, resolver)
+    entry = _LOADERS[mention.kind](mention, resolver)
+    return None if entry is None else loaded(mention, entry)
+
+
+def loaded(mention: Mention, entry: Entry) -> Attachment:
+    """An attachment without the secrets in its text, unless the mention wants them."""
+    if mention.is_raw or not entry.is_text_file:
+        return Attachment(mention, entry)
+    text, hidden = without_secrets(str(entry.arguments["data"]))
+    details = json.dumps({**entry.arguments, "data": text})
+    return Attachment(mention, entry._replace(tool_args=details), hidden)
+
+
+def unknown_names(text: str, resolver: Resolver) -> list[str]:
+    """A line for each name in a message that is no variable."""
+    return list(filter(None, (unknown_name(m, resolver) for m in mentions(text))))
+
+
+def uploaded_entry(name: str, media_type: str, content: bytes) -> Entry:
+    """A file that was dropped or pasted; raises AttachmentError if it is unreadable."""
+    if media_type.startswith("image/"):
+        return image_entry(name, content)
+    if len(content) > FILE_LIMIT_BYTES:
+        with TemporaryDirectory() as folder:
+            path = Path(folder, Path(name).name or "file")
+            path.write_bytes(content)
+            return _large_file(Mention("upload", name, name), path)
+    return _text_file(name, content)
+
+
+def unknown_name(mention: Mention, resolver: Resolver) -> str:
+    """One line about a name that is no variable; empty if it may be something else."""
+    values = resolver.variables()
+    if mention.kind != "variable" or not mention.name.isidentifier():
+        return ""
+    if mention.name in values:  # a module or a function
+        return ""
+    known = [name for name in values if is_fit(name, values[name])]
+    hint = nearest(mention.name, known)
+    return f"there is no variable {mention.name}{hint}; this is sent as plain text"
 
 
 def _variable(mention: Mention, resolver: Resolver) -> Entry | None:
-    name = mention.name
-    values = resolver.variables()
-    if name not in values or not is_fit(name, values[name]):
+    name, values = mention.name, resolver.variables()
+    base = _BASE.match(name)
+    if base is None or base[0] not in values or not is_fit(base[0], values[base[0]]):
         return None
-    return _text_entry(
-        f"The variable {name}", name, describe_value(_checked(name, values[name]))
-    )
+    value = part_of(name, values)
+    if _is_figure(value) or _is_picture(value):
+        return _image(mention, resolver)
+    text = describe_value(value, is_raw=mention.is_raw)
+    if type(value) in (str, int) and is_secret_name(name) and not mention.is_raw:
+        text = f"{type(value).__name__}\n{HIDDEN}"
+    return _text_entry(f"The variable {name}", name, text)
 
 
 def _cell(mention: Mention, resolver: Resolver) -> Entry:
@@ -96,32 +146,53 @@ def _error(mention: Mention, resolver: Resolver) -> Entry:
 
 
 def _file(mention: Mention, resolver: Resolver) -> Entry:
+    path = _path(mention, resolver)
+    if path.stat().st_size > FILE_LIMIT_BYTES or path.suffix.lower() == ".parquet":
+        return _large_file(mention, path)
     content = _bytes(mention, resolver, FILE_LIMIT_BYTES)
+    return _text_file(mention.name, content)
+
+
+def _text_file(name: str, content: bytes) -> Entry:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
-        raise AttachmentError(f"{mention.text} is not a text file")
-    guessed = mimetypes.guess_type(mention.name)[0] or ""
+        raise AttachmentError(f"{name} is not a text file")
+    guessed = mimetypes.guess_type(name)[0] or ""
     media_type = guessed if guessed.startswith(TEXT_TYPES) else "text/plain"
-    return _text_entry(f"The file {mention.name}", mention.name, text, media_type)
+    return _text_entry(f"The file {name}", name, text, media_type)
+
+
+def _large_file(mention: Mention, path: Path) -> Entry:
+    try:
+        text = describe_large_file(path)
+    except (OSError, ValueError) as error:
+        raise AttachmentError(f"{mention.text} cannot be attached: {error}") from None
+    return _text_entry(f"The beginning of {mention.name}", mention.name, text)
 
 
 def _image(mention: Mention, resolver: Resolver) -> Entry:
-    values = resolver.variables()
-    if mention.name in values:
-        content = _drawn_image(mention, _checked(mention.name, values[mention.name]))
+    values, base = resolver.variables(), _BASE.match(mention.name)
+    is_path = mention.kind == "image" and (resolver.folder / mention.name).is_file()
+    if base is not None and base[0] in values and not is_path:
+        content = _drawn_image(mention, part_of(mention.name, values))
     else:
         content = _bytes(mention, resolver, IMAGE_LIMIT_BYTES)
+    return image_entry(mention.name, content)
+
+
+def image_entry(name: str, content: bytes) -> Entry:
+    """An image as it is sent; raises AttachmentError unless it is a PNG or JPEG."""
     known = (kind for start, kind in _SIGNATURES.items() if content.startswith(start))
     media_type = next(known, None)
     if media_type is None:
-        raise AttachmentError(f"{mention.text} is not a PNG or JPEG image")
+        raise AttachmentError(f"{name} is not a PNG or JPEG image")
     if len(content) > IMAGE_LIMIT_BYTES:
-        raise AttachmentError(f"{mention.text} is too large to send")
+        raise AttachmentError(f"{name} is too large to send")
     sent = base64.b64encode(content).decode("ascii")
-    return _entry("image", f"The image {mention.name}", mention.name, media_type, sent)
+    return _entry("image", f"The image {name}", name, media_type, sent)
 
 
 _LOADERS: dict[str, Callable[[Mention, Resolver], Entry | None]] = {
@@ -133,27 +204,25 @@ _LOADERS: dict[str, Callable[[Mention, Resolver], Entry | None]] = {
 }
 
 
-def _checked(name: str, value: object) -> object:
-    """The value; raises AttachmentError if its name suggests a secret."""
-    if is_secret_name(name):
-        raise AttachmentError(
-            f"@{name} was not attached: a variable with this name may hold a secret"
-        )
-    return value
-
-
-def _bytes(mention: Mention, resolver: Resolver, limit: int) -> bytes:
+def _path(mention: Mention, resolver: Resolver) -> Path:
     if not mention.name:
         raise AttachmentError(f"{mention.text}: give the path of a file")
     try:
         path = resolver.folder / mention.name
-        if not path.is_file():
-            raise AttachmentError(
-                f"{mention.text}: there is no such file in {path.parent}"
-            )
+        is_file = path.is_file()
+    except (OSError, ValueError) as error:  # ValueError: a null character
+        raise AttachmentError(f"{mention.text} cannot be read: {error}") from None
+    if not is_file:
+        raise AttachmentError(f"{mention.text}: there is no such file in {path.parent}")
+    return path
+
+
+def _bytes(mention: Mention, resolver: Resolver, limit: int) -> bytes:
+    path = _path(mention, resolver)
+    try:
         with path.open("rb") as file:
             content = file.read(limit + 1)
-    except (OSError, ValueError) as error:  # ValueError: a null character
+    except OSError as error:
         raise AttachmentError(f"{mention.text} cannot be read: {error}") from None
     if len(content) > limit:
         raise AttachmentError(f"{mention.text} is larger than {limit:,} bytes")
@@ -164,9 +233,9 @@ def _drawn_image(mention: Mention, value: object) -> bytes:
     """The bytes of a figure or image, at the largest size that a model uses."""
     kind = type(value)
     draw: Callable[[Any], bytes] = _reduced
-    if comes_from(kind, "matplotlib") and hasattr(value, "savefig"):
+    if _is_figure(value):
         draw = _drawn
-    elif not (comes_from(kind, "PIL") and hasattr(value, "thumbnail")):
+    elif not _is_picture(value):
         name = type_name(kind).removeprefix("builtins.")
         raise AttachmentError(
             f"{mention.text} is a {name}, not a matplotlib Figure or a PIL image"
@@ -176,6 +245,14 @@ def _drawn_image(mention: Mention, value: object) -> bytes:
     except Exception as error:  # noqa: BLE001  # a figure runs user code
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:REASON_LIMIT]
         raise AttachmentError(f"{mention.text} cannot be drawn: {reason}") from None
+
+
+def _is_figure(value: object) -> bool:
+    return comes_from(type(value), "matplotlib") and hasattr(value, "savefig")
+
+
+def _is_picture(value: object) -> bool:
+    return comes_from(type(value), "PIL") and hasattr(value, "thumbnail")
 
 
 def _drawn(figure: Any) -> bytes:

@@ -1,7 +1,8 @@
-"""Find mentions in a message: `@df`, `@cell:3`, `@file:a.txt`, `@image:fig`, `@error`.
+"""Find mentions in a message: `@df`, `@df.amount`, `@cell:3`, `@file:a.txt`, `@error`.
 
-Only the text is read here; a `Resolver` looks up what a name refers to. E-mail
-addresses, decorators and code in backticks are not mentions.
+`@!` in place of `@` attaches a thing with what looks like a secret. Only the text is
+read here; a `Resolver` looks up what a name refers to. E-mail addresses, decorators and
+code in backticks are not mentions.
 """
 
 import re
@@ -12,15 +13,16 @@ from typing import Literal, Protocol
 
 from nbchat.conversation.entries import Entry
 
-Kind = Literal["variable", "cell", "file", "image", "error"]
+Kind = Literal["variable", "cell", "file", "image", "error", "upload"]
 
 # A word before the @ makes it an address; some characters after the name, code.
 _MENTION = re.compile(
-    r"""(?<![\w@.+/\\-])@(?:
+    r"""(?<![\w@.+/\\-])@(?P<raw>!)?(?:
       (?P<kind>file|image):(?P<target>"[^"\n]*"|[^\s"]*)
     | (?P<cell>cell)(?::(?P<number>\w+))?(?!\w|[(@/]|[.:-]\w)
     | (?P<error>error)(?!\w|[(@/]|[.:-]\w)
-    | (?P<name>[^\W\d]\w*)(?!\w|[(\[@/]|[.:-]\w)
+    | (?P<name>(?>[^\W\d]\w*
+        (?:\.[^\W\d]\w*|\[(?:[^\[\]\n]|\[[^\[\]\n]*\]){1,200}\])*))(?![(\[@/]|[.:-]\w)
     )""",
     re.VERBOSE,
 )
@@ -38,6 +40,8 @@ class Mention:
     """A variable, a path, or a cell's number; empty for the last cell or error."""
     text: str
     """As it was typed."""
+    is_raw: bool = False
+    """Whether it is attached with its secrets, as in `@!config`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +76,7 @@ def mentions(text: str) -> list[Mention]:
         return []
     prose = _without_decorators(_CODE.sub(_blanked, text))
     found = (_mention(match) for match in _MENTION.finditer(prose))
-    return list({(each.kind, each.name): each for each in found}.values())
+    return list({(each.kind, each.name, each.is_raw): each for each in found}.values())
 
 
 def not_mentioned(message: Entry, attached: Iterable[Entry]) -> list[Entry]:
@@ -112,16 +116,17 @@ def _without_decorators(text: str) -> str:
 
 
 def _mention(match: re.Match[str]) -> Mention:
-    text = match[0]
+    text, is_raw = match[0], match["raw"] is not None
     match match.groupdict():
         case {"kind": ("file" | "image") as kind, "target": target}:
             if target.startswith('"'):
-                return Mention(kind, target.strip('"'), text)
+                return Mention(kind, target.strip('"'), text, is_raw)
             path = target.rstrip(_ENDINGS)
-            return Mention(kind, path, text[: len(text) - len(target) + len(path)])
+            typed = text[: len(text) - len(target) + len(path)]
+            return Mention(kind, path, typed, is_raw)
         case {"cell": "cell", "number": number}:
-            return Mention("cell", number or "", text)
+            return Mention("cell", number or "", text, is_raw)
         case {"error": "error"}:
-            return Mention("error", "", text)
+            return Mention("error", "", text, is_raw)
         case _:
-            return Mention("variable", match["name"], text)
+            return Mention("variable", match["name"], text, is_raw)

@@ -5,7 +5,6 @@ hostile. Only types that are known by identity are read; other values show their
 and the attributes in their own `__dict__`.
 """
 
-import re
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,6 +15,7 @@ from pathlib import PosixPath, PurePosixPath, WindowsPath
 from types import GetSetDescriptorType
 from uuid import UUID
 
+from nbchat.chat.attachments.secrets import HIDDEN, is_secret_name
 from nbchat.conversation.live_variables import describe_variables, is_one_of, type_name
 
 TEXT_LIMIT = 8_000
@@ -27,11 +27,9 @@ ROWS_SHOWN, COLUMNS_SHOWN, CELL_WIDTH = 5, 20, 40
 ITEMS_SHOWN, DEPTH_SHOWN, STRING_SHOWN, BITS_SHOWN = 20, 4, 200, 600
 """Items of a container, levels of nesting, characters of a string, bits of an int."""
 
-NOT_SHOWN = "<not shown: may be a secret>"
+Hides = Callable[[str], bool]
+"""Whether the texts in a column of this name are hidden."""
 
-_SECRET = re.compile(
-    r"key|token|secret|passw(?:or)?d|passphrase|credential", re.IGNORECASE
-)
 _PLAIN = (bool, float, complex, range, type(None), type(...))
 _SAFE = (date, timedelta, Decimal, UUID, PosixPath, PurePosixPath, WindowsPath)
 _STRINGS = (str, bytes, bytearray)
@@ -48,15 +46,13 @@ _CLOCKS = ("datetime", "zoneinfo", "pytz", "dateutil")
 """Packages whose time zones are safe to print."""
 
 
-def is_secret_name(name: str) -> bool:
-    """Whether a variable, column or attribute of this name may hold a key."""
-    return _SECRET.search(name) is not None
+def describe_value(value: object, *, is_raw: bool = False) -> str:
+    """Type, shape and first items of a value, in at most `TEXT_LIMIT` characters.
 
-
-def describe_value(value: object) -> str:
-    """Type, shape and first items of a value, in at most `TEXT_LIMIT` characters."""
+    Texts in columns such as `password` are hidden unless `is_raw`.
+    """
     try:
-        return truncated("\n".join(_lines(value)))
+        return truncated("\n".join(_lines(value, _never if is_raw else is_secret_name)))
     except Exception:  # noqa: BLE001  # a frame may hold user code
         return type_name(type(value))
 
@@ -93,13 +89,18 @@ def comes_from(kind: type, *packages: str) -> bool:
     return is_named_so and getattr(sys.modules.get(module), name, None) is kind
 
 
-def _lines(value: object) -> Iterator[str]:
+def _never(_name: str) -> bool:
+    """No column is hidden."""
+    return False
+
+
+def _lines(value: object, is_hidden: Hides) -> Iterator[str]:
     """The first line names type and shape, the others show the contents."""
     (line,) = describe_variables({"it": value}, names=["it"])
     line = line.removeprefix("- it: ").removeprefix("builtins.")
     for module, name, preview in _KNOWN:
         if type(value) is getattr(sys.modules.get(module), name, None):
-            yield from (line, *preview(value))
+            yield from (line, *preview(value, is_hidden))
             return
     if type(value) is str:
         yield from (line, value)
@@ -110,23 +111,26 @@ def _lines(value: object) -> Iterator[str]:
     yield line if inside in line else inside
 
 
-def _frame(value: object) -> Iterator[str]:
+def frame_lines(value: object, is_hidden: Hides = is_secret_name) -> Iterator[str]:
+    """Types and first rows of a data frame of pandas."""
     columns = [value.iloc[:, n] for n in range(min(value.shape[1], COLUMNS_SHOWN))]  # type: ignore[attr-defined]
     yield "dtypes: " + ", ".join(
         f"{_short(each.name)} {_short_text(str(each.dtype))}" for each in columns
     )
-    yield from _table(value.index, columns, len(value))  # type: ignore[attr-defined, arg-type]
+    yield from _table(value.index, columns, len(value), is_hidden)  # type: ignore[attr-defined, arg-type]
 
 
-def _series(value: object) -> Iterator[str]:
-    yield from _table(value.index, [value], len(value))  # type: ignore[attr-defined, arg-type]
+def _series(value: object, is_hidden: Hides) -> Iterator[str]:
+    yield from _table(value.index, [value], len(value), is_hidden)  # type: ignore[attr-defined, arg-type]
 
 
-def _table(index: object, columns: Iterable[object], rows: int) -> Iterator[str]:
+def _table(
+    index: object, columns: Iterable[object], rows: int, is_hidden: Hides
+) -> Iterator[str]:
     """The first rows, in aligned columns."""
     count = min(rows, ROWS_SHOWN)
     labels = ["", *map(_short, index[:count].tolist())]  # type: ignore[index]
-    columns_shown = [labels, *(_column(each, count) for each in columns)]
+    columns_shown = [labels, *(_column(each, count, is_hidden) for each in columns)]
     widths = [max(map(len, column)) for column in columns_shown]
     yield f"the first {count} of {rows:,} rows:"
     for row in zip(*columns_shown, strict=True):
@@ -134,17 +138,18 @@ def _table(index: object, columns: Iterable[object], rows: int) -> Iterator[str]
         yield "  ".join(cells).rstrip()
 
 
-def _column(column: object, count: int) -> list[str]:
+def _column(column: object, count: int, is_hidden: Hides) -> list[str]:
     """A column's name and first values; only the name if its type is unknown."""
     name, kind = column.name, type(column.dtype)  # type: ignore[attr-defined]
-    if type(name) is str and is_secret_name(name):
-        return [_short(name), *["***"] * count]
     if not comes_from(kind, "numpy", "pandas"):
         return [_short(name), *["…"] * count]
-    return [_short(name), *map(_short, column.iloc[:count].tolist())]  # type: ignore[attr-defined]
+    values = column.iloc[:count].tolist()  # type: ignore[attr-defined]
+    if type(name) is str and is_hidden(name):
+        values = [HIDDEN if type(each) is str else each for each in values]
+    return [_short(name), *map(_short, values)]
 
 
-def _array(value: object) -> Iterator[str]:
+def _array(value: object, _is_hidden: Hides) -> Iterator[str]:
     """The first rows and columns of the first plane."""
     while value.ndim > 2:  # type: ignore[attr-defined]  # noqa: PLR2004
         if not len(value):  # type: ignore[arg-type]
@@ -215,7 +220,7 @@ def _container(value: object, depth: int) -> str:
     if is_one_of(kind, _MAPPINGS):
         return "{" + _pairs(value, depth, ": ") + "}"  # type: ignore[arg-type]
     name = type_name(kind).removeprefix("builtins.")
-    return f"{name}({_pairs(_attributes(value), depth, '=')})"
+    return f"{name}({_pairs(attributes_of(value), depth, '=')})"
 
 
 def _pairs(values: Mapping[object, object], depth: int, separator: str) -> str:
@@ -223,9 +228,7 @@ def _pairs(values: Mapping[object, object], depth: int, separator: str) -> str:
     for key, value in islice(values.items(), ITEMS_SHOWN):
         is_name = type(key) is str
         named = str(key) if is_name and separator == "=" else short_repr(key, depth=1)
-        is_hidden = is_name and is_secret_name(str(key))
-        shown = NOT_SHOWN if is_hidden else short_repr(value, depth=depth - 1)
-        pairs.append(f"{named}{separator}{shown}")
+        pairs.append(f"{named}{separator}{short_repr(value, depth=depth - 1)}")
     return _joined(pairs, len(values))
 
 
@@ -234,7 +237,7 @@ def _joined(items: list[str], total: int) -> str:
     return ", ".join([*items, *more])
 
 
-def _attributes(value: object) -> dict[object, object]:
+def attributes_of(value: object) -> dict[object, object]:
     """Public attributes in an instance's `__dict__`, unless its class overrides it."""
     for each in type.__dict__["__mro__"].__get__(type(value)):
         own = type.__dict__["__dict__"].__get__(each).get("__dict__")
@@ -247,8 +250,8 @@ def _attributes(value: object) -> dict[object, object]:
     return {k: v for k, v in kept.items() if type(k) is str and not k.startswith("_")}
 
 
-_KNOWN: tuple[tuple[str, str, Callable[[object], Iterator[str]]], ...] = (
-    ("pandas", "DataFrame", _frame),
+_KNOWN: tuple[tuple[str, str, Callable[[object, Hides], Iterator[str]]], ...] = (
+    ("pandas", "DataFrame", frame_lines),
     ("pandas", "Series", _series),
     ("numpy", "ndarray", _array),
 )

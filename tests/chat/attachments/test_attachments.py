@@ -2,6 +2,7 @@
 
 import base64
 import io
+import time
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +17,18 @@ from nbchat.chat.attachments.attachments import (
     IMAGE_LIMIT_BYTES,
     IMAGE_LIMIT_PIXELS,
     load_attachments,
+    unknown_names,
 )
 from nbchat.chat.attachments.mentions import Cell
+from nbchat.chat.attachments.secrets import HIDDEN
 from nbchat.chat.attachments.value_preview import TEXT_LIMIT
 from nbchat.conversation.entries import Entry
 from nbchat.errors import AttachmentError
 from nbchat.providers.base import image_of, user_text
+
+
+class Box:
+    """An object with attributes."""
 
 
 def brought(text: str, desk: Desk) -> list[Entry]:
@@ -65,12 +72,101 @@ def test_a_name_of_no_data_variable_attaches_nothing():
     assert brought("@ann @math @print @kind @_hidden", Desk(values=values)) == []
 
 
-@pytest.mark.parametrize("text", ["@api_key", "@image:api_key"])
-def test_a_variable_named_like_a_secret_is_refused(text: str):
-    with pytest.raises(AttachmentError, match="may hold a secret") as refused:
-        load_attachments(text, Desk(values={"api_key": "sk-1"}))
-    assert "\n" not in str(refused.value)
-    assert "sk-1" not in str(refused.value)
+SECRETS = {
+    "api_key": "hunter2",
+    "config": {"user": "ann", "password": "hunter2"},
+    "address": "postgres://ann:hunter2@db/orders",
+    "frame": pd.DataFrame({"user": ["ann"], "db_password": ["hunter2"]}),
+    "note": "the key of this machine is hunter2-hunter2",
+}
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_a_secret_is_hidden_in_a_variable_and_attached_on_request(name, monkeypatch):
+    monkeypatch.setenv("SERVICE_TOKEN", "hunter2-hunter2")
+    desk = Desk(values=SECRETS)
+    (masked,) = load_attachments(f"@{name}", desk)
+    assert "hunter2" not in masked.entry.tool_args
+    assert masked.hidden or name in ("api_key", "frame")
+    (whole,) = load_attachments(f"@!{name}", desk)
+    assert "hunter2" in whole.entry.tool_args
+    assert whole.hidden == 0
+
+
+def test_cells_errors_and_files_pass_the_same_filter(tmp_path):
+    (tmp_path / "env.txt").write_text("db: postgres://ann:hunter2@db\nport: 5432\n")
+    cell = Cell(1, "headers = {'Authorization': 'Bearer hunter2-abc'}", "")
+    desk = Desk(tmp_path, cells={1: cell}, traceback="KeyError: password='hunter2'")
+    for text in ("@cell", "@error", "@file:env.txt"):
+        (found,) = load_attachments(text, desk)
+        assert "hunter2" not in found.entry.tool_args
+        assert found.hidden == 1
+    assert "5432" in load_attachments("@file:env.txt", desk)[0].entry.tool_args
+
+
+ORDINARY = {
+    "tokens": ["a", "b"],
+    "tokenizer": {"max_token_count": 512, "key": "orders"},
+    "monkeys": 3,
+    "stars": pd.DataFrame({"primary_key": [11, 12], "token": [7, 8], "pin": [4711, 1]}),
+}
+
+
+@pytest.mark.parametrize("name", ORDINARY)
+def test_names_and_numbers_of_ordinary_data_are_not_hidden(name):
+    (found,) = load_attachments(f"@{name}", Desk(values=ORDINARY))
+    assert found.hidden == 0
+    assert HIDDEN not in found.entry.tool_args
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("@df.amount", "Series"),
+        ("@df['amount']", "Series"),
+        ('@df[["amount"]]', "DataFrame"),
+        ("@df[:1]", "DataFrame"),
+        ("@rows[0]['city'].", "Bergen"),
+        ("@box.inside", "42"),
+    ],
+)
+def test_a_part_of_a_variable_is_attached(text, shown):
+    box = Box()
+    box.inside = 42
+    frame = pd.DataFrame({"amount": [1.5, 2.5], "city": ["a", "b"]})
+    values = {"df": frame, "rows": [{"city": "Bergen"}], "box": box}
+    (entry,) = brought(text, Desk(values=values))
+    assert shown in entry.arguments["data"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("@df.amuont", "did you mean amount"),
+        ("@df[amount]", "literal keys"),
+        ("@box.missing", "there is no missing"),
+        ("@box[0]", "cannot be attached"),
+    ],
+)
+def test_a_part_that_does_not_exist_is_an_error_of_one_line(text, said):
+    values = {"df": pd.DataFrame({"amount": [1]}), "box": Box()}
+    with pytest.raises(AttachmentError, match=said):
+        load_attachments(text, Desk(values=values))
+
+
+def test_an_unknown_name_is_told_with_the_nearest_one():
+    desk = Desk(values={"orders": 1, "np": np})
+    (line,) = unknown_names("@order @np @orders ann@x.org", desk)
+    assert line.startswith("there is no variable order; did you mean orders?")
+
+
+def test_a_figure_and_a_picture_are_attached_as_pictures():
+    figure = Figure()
+    figure.subplots().plot([1, 2])
+    picture = Image.new("RGB", (8, 8))
+    desk = Desk(values={"fig": figure, "picture": picture})
+    entries = brought("@fig and @picture", desk)
+    assert [entry.tool_name for entry in entries] == ["image", "image"]
 
 
 def test_a_cell_is_sent_with_its_source_and_output():
@@ -138,12 +234,44 @@ def test_a_binary_file_is_refused(content: bytes, tmp_path: Path):
         load_attachments("@file:data.bin", Desk(tmp_path))
 
 
-def test_a_file_that_is_too_large_is_refused(tmp_path: Path):
+def test_a_file_that_is_too_large_is_sent_in_part(tmp_path: Path):
     (tmp_path / "log").write_text("x" * FILE_LIMIT_BYTES)
     assert brought("@file:log", Desk(tmp_path))
     (tmp_path / "log").write_text("x" * (FILE_LIMIT_BYTES + 1))
-    with pytest.raises(AttachmentError, match="larger than 200,000 bytes"):
-        load_attachments("@file:log", Desk(tmp_path))
+    (entry,) = brought("@file:log", Desk(tmp_path))
+    assert len(entry.arguments["data"]) < 10_000
+    assert "bytes omitted" in entry.arguments["data"]
+
+
+def test_large_tables_are_attached_as_shape_types_and_head(tmp_path: Path):
+    frame = pd.DataFrame({"id": range(40_000), "city": ["Bergen"] * 40_000})
+    frame.to_csv(tmp_path / "big.csv", index=False)
+    frame.to_parquet(tmp_path / "big.parquet")
+    frame.to_json(tmp_path / "big.jsonl", orient="records", lines=True)
+    for name, rows in (
+        ("big.csv", "about "),
+        ("big.parquet", "40,000 rows x 2"),
+        ("big.jsonl", "about 4"),
+    ):
+        (entry,) = brought(f"@file:{name}", Desk(tmp_path))
+        text = entry.arguments["data"]
+        assert rows in text
+        assert "dtypes: id int64, city" in text
+        assert "Bergen" in text
+        assert len(text) < 2_000
+
+
+def test_gigabytes_take_no_longer_than_megabytes(tmp_path: Path):
+    with (tmp_path / "huge.csv").open("wb") as file:
+        file.write(b"id,city\n" + b"1,Bergen\n" * 200_000)
+        file.truncate(3_000_000_000)
+    began = time.process_time()
+    (entry,) = brought("@file:huge.csv", Desk(tmp_path))
+    assert time.process_time() - began < 2
+    assert "3.0 GB" in entry.arguments["data"]
+    (tmp_path / "noise.parquet").write_bytes(b"PAR1" + b"\0" * 300_000)
+    with pytest.raises(AttachmentError, match="not text"):
+        load_attachments("@file:noise.parquet", Desk(tmp_path))
 
 
 @pytest.mark.parametrize("kind", ["png", "jpeg"])

@@ -7,7 +7,12 @@ from panel_protocol import known
 
 from nbchat.agent.agent import Agent
 from nbchat.config.preferences import SettingInForce
-from nbchat.jupyter.panel.queries.choices import MOST_NAMES, completions, settings_list
+from nbchat.jupyter.panel.queries.choices import (
+    MOST_NAMES,
+    completions,
+    paths_list,
+    settings_list,
+)
 from nbchat.testing import ScriptedProvider
 
 
@@ -31,9 +36,21 @@ def test_completions_are_commands_and_names_of_variables() -> None:
         {"name": "pin", "arguments": "[text]", "help": "keep a rule"},
     ]
     names = [each["name"] for each in answer["names"]]
-    assert names == ["Ann", "df", "cell", "file:", "image:", "error"]
-    assert answer["names"][1]["help"] == "list"
+    assert names == ["Ann", "api_key", "df", "cell", "file:", "image:", "error"]
+    assert answer["names"][2]["help"] == "list"
     assert "sk-1" not in json.dumps(answer)
+
+
+def test_paths_are_completed_with_folders_first(tmp_path) -> None:
+    (tmp_path / "data").mkdir()
+    for name in ("dates.csv", "data/b.csv", "data/a.csv", ".hidden", "other"):
+        (tmp_path / name).touch()
+    found = [each["name"] for each in known(paths_list(tmp_path, "da"))["paths"]]
+    assert found == ["data/", "dates.csv"]
+    inside = [each["name"] for each in paths_list(tmp_path, "data/")["paths"]]
+    assert inside == ["data/a.csv", "data/b.csv"]
+    assert ".hidden" not in str(paths_list(tmp_path, ""))
+    assert paths_list(tmp_path, "none/\0")["paths"] == []
 
 
 def test_completions_are_limited_in_number() -> None:

@@ -1,5 +1,6 @@
 """Previews of attachments, and the attachments that are sent."""
 
+import base64
 from collections.abc import Iterator
 from typing import Any
 
@@ -30,7 +31,7 @@ def test_a_chip_shows_the_tokens_of_a_mention_and_its_preview_what_is_sent(
     agent: Agent,
 ) -> None:
     shown = Previews(Desk(values={"price": [1, 2], "word": "x"}))
-    (chip,) = chips(shown, agent, "Is @price right, @ann?")
+    chip, _unknown = chips(shown, agent, "Is @price right, @ann?")
     preview = known(shown.previewed(agent, chip["key"]))
     (entry,) = shown.entries("Is @price right, @ann?", [chip["key"]])
     assert preview["text"] == user_text(entry)
@@ -54,10 +55,11 @@ def test_the_preview_of_a_picture_is_the_bytes_that_are_sent(agent: Agent) -> No
 
 def test_a_missing_attachment_has_a_chip_with_the_reason(agent: Agent) -> None:
     shown = Previews(Desk(values={"my_token": "t"}))
-    missing, refused = chips(shown, agent, "@error \ud800 @my_token")
-    assert (missing["key"], refused["key"]) == ("", "")
+    missing, unknown = chips(shown, agent, "@error \ud800 @my_toke")
+    assert (missing["key"], unknown["key"]) == ("", "")
     assert "no cell of this kernel has failed" in missing["problem"]
-    assert "may hold a secret" in refused["problem"]
+    assert "did you mean my_token" in unknown["problem"]
+    assert shown.entries("@my_toke", []) == []
     with pytest.raises(AttachmentError, match="no cell of this kernel has failed"):
         shown.entries("@error", [])
 
@@ -72,6 +74,29 @@ def test_a_previewed_value_is_sent_as_shown_and_others_are_looked_up(
     sent = shown.entries("@a and @b", [chip["key"], "unknown", 7, None])
     assert [entry.arguments["data"] for entry in sent] == ["int 1", "int 2"]
     assert shown.entries("nothing", [chip["key"]]) == []
+
+
+def test_a_chip_says_how_many_secrets_are_hidden(agent: Agent) -> None:
+    shown = Previews(Desk(values={"config": {"password": "hunter2"}}))
+    masked, whole = chips(shown, agent, "@config and @!config")
+    assert (masked["hidden"], whole["hidden"]) == (1, 0)
+    sent = shown.entries("@config", [masked["key"]])
+    assert "hunter2" not in sent[0].tool_args
+
+
+def test_a_dropped_file_goes_with_the_message_whose_chip_it_is(agent: Agent) -> None:
+    shown = Previews(Desk())
+    data = base64.b64encode(b"password: hunter2\nport: 1").decode()
+    answer = known(shown.uploaded(agent, "notes.txt", "text/plain", data))
+    (chip,) = answer["chips"]
+    assert (chip["mention"], chip["hidden"]) == ("notes.txt", 1)
+    (entry,) = shown.entries("look", [chip["key"]])
+    assert "port: 1" in entry.tool_args
+    assert shown.entries("look", []) == []
+    with pytest.raises(AttachmentError, match="did not arrive whole"):
+        shown.uploaded(agent, "notes.txt", "text/plain", "%%%")
+    with pytest.raises(AttachmentError, match="not a PNG or JPEG"):
+        shown.uploaded(agent, "x.gif", "image/gif", data)
 
 
 def test_old_previews_expire(agent: Agent) -> None:

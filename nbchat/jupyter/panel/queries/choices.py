@@ -1,11 +1,14 @@
 """Queries for what can be chosen: settings, models, and completions while typing."""
 
+import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.attachments.mentions import Resolver
-from nbchat.chat.attachments.value_preview import is_secret_name
 from nbchat.config.preferences import SettingInForce
 from nbchat.conversation.live_variables import is_fit, type_name
 from nbchat.providers.base import Provider
@@ -13,6 +16,8 @@ from nbchat.providers.connect import list_models
 from nbchat.rendering.markdown import displayable
 
 MOST_NAMES = 500
+
+MOST_PATHS, MOST_SCANNED = 50, 10_000
 
 REFERENCES = {
     "cell": "the last cell and its output; @cell:3 is the third",
@@ -63,6 +68,23 @@ def completions(
     }
 
 
+def paths_list(folder: Path, start: str) -> dict[str, Any]:
+    """Paths that begin with `start`, folders first; hidden ones only when asked for."""
+    above, _, letters = start.replace("\\", "/").rpartition("/")
+    found = []
+    with suppress(OSError, ValueError), os.scandir(folder / above) as entries:
+        for each in islice(entries, MOST_SCANNED):
+            is_meant = each.name.lower().startswith(letters.lower())
+            if is_meant and (letters or not each.name.startswith(".")):
+                found.append((not each.is_dir(), each.name.casefold(), each.name))
+    parent = f"{above}/" if "/" in start else ""
+    shown = [
+        {"name": displayable(f"{parent}{name}{'' if is_file else '/'}"), "help": ""}
+        for is_file, _, name in sorted(found)[:MOST_PATHS]
+    ]
+    return {"type": "paths_list", "paths": shown}
+
+
 def _setting(setting: SettingInForce) -> dict[str, Any]:
     texts = ("name", "value", "help", "kind", "origin")
     row: dict[str, Any] = {name: displayable(getattr(setting, name)) for name in texts}
@@ -82,7 +104,6 @@ def _variables(resolver: Resolver) -> dict[str, str]:
     return {
         displayable(name): displayable(_type(values[name]))
         for name in sorted(names, key=str.casefold)[:MOST_NAMES]
-        if not is_secret_name(name)  # would be refused
     }
 
 

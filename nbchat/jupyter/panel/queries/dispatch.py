@@ -20,6 +20,7 @@ from nbchat.jupyter.panel.queries.choices import (
     Settings,
     completions,
     models_list,
+    paths_list,
     settings_list,
 )
 from nbchat.jupyter.panel.queries.context import (
@@ -107,6 +108,11 @@ class Queries:
                 return partial(self.previews.mentioned, text=text)
             case "preview", {"key": str(key)}:
                 return partial(self.previews.previewed, key=key)
+            case "upload", {"name": str(file), "media_type": str(kind), "data": str(d)}:
+                return lambda agent: self.previews.uploaded(agent, file, kind, d)
+            case "paths", {"start": str(start)} if self.resolver is not None:
+                folder = self.resolver.folder
+                return lambda _agent: paths_list(folder, start)
             case "complete", _:
                 return lambda _agent: completions(self.commands(), self.resolver)
         return None

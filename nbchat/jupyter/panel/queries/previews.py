@@ -4,6 +4,7 @@ A preview that was shown is kept, and sent as it was shown, whatever the variabl
 then.
 """
 
+import base64
 import hashlib
 import json
 import threading
@@ -12,7 +13,13 @@ from collections.abc import Collection
 from typing import Any
 
 from nbchat.agent.agent import Agent
-from nbchat.chat.attachments.attachments import Attachment, load_attachment
+from nbchat.chat.attachments.attachments import (
+    Attachment,
+    load_attachment,
+    loaded,
+    unknown_name,
+    uploaded_entry,
+)
 from nbchat.chat.attachments.mentions import Mention, Resolver, mentions
 from nbchat.conversation.entries import Entry
 from nbchat.errors import AttachmentError
@@ -40,6 +47,15 @@ class Previews:
         chips = (self._chip(agent, each) for each in mentions(text))
         return {"type": "mentioned", "chips": [chip for chip in chips if chip]}
 
+    def uploaded(
+        self, agent: Agent, name: str, media_type: str, data: str
+    ) -> dict[str, Any]:
+        """A chip for a file that was dropped, pasted or picked, in base64."""
+        content = _decoded(data)
+        entry = uploaded_entry(name, media_type, content)
+        shown = self._shown_chip(agent, loaded(Mention("upload", name, name), entry))
+        return {"type": "mentioned", "chips": [shown]}
+
     def previewed(self, agent: Agent, key: str) -> dict[str, Any]:
         """The attachment behind a chip."""
         with self._changing:
@@ -61,27 +77,34 @@ class Previews:
         """
         with self._changing:
             shown = [self._shown.get(key) for key in keys if isinstance(key, str)]
-        known = {each.mention: each.entry for each in shown if each}
-        found = (known.get(each) or self._attached(each) for each in mentions(text))
-        return [entry for entry in found if entry]
+        uploads = [each for each in shown if each and each.mention.kind == "upload"]
+        known = {each.mention: each for each in shown if each}
+        found = [known.get(each) or self._attached(each) for each in mentions(text)]
+        return [each.entry for each in (*found, *uploads) if each]
 
-    def _attached(self, mention: Mention) -> Entry | None:
+    def _attached(self, mention: Mention) -> Attachment | None:
         return (
             None if self._resolver is None else load_attachment(mention, self._resolver)
         )
 
     def _chip(self, agent: Agent, mention: Mention) -> dict[str, Any] | None:
-        named = {"mention": displayable(mention.text)}
         try:
-            entry = self._attached(mention)
+            attachment = self._attached(mention)
         except AttachmentError as error:
-            problem = displayable(str(error))
-            return {**named, "key": "", "tokens": 0, "problem": problem}
-        if entry is None:
-            return None
-        tokens = agent.engine.tracker.counter.count_entry(entry)
-        key = self._keep(Attachment(mention, entry))
-        return {**named, "key": key, "tokens": tokens, "problem": ""}
+            return _problem(mention, str(error))
+        if attachment is not None:
+            return self._shown_chip(agent, attachment)
+        unknown = unknown_name(mention, self._resolver) if self._resolver else ""
+        return _problem(mention, unknown) if unknown else None
+
+    def _shown_chip(self, agent: Agent, attachment: Attachment) -> dict[str, Any]:
+        return {
+            "mention": displayable(attachment.mention.text),
+            "key": self._keep(attachment),
+            "tokens": agent.engine.tracker.counter.count_entry(attachment.entry),
+            "problem": "",
+            "hidden": attachment.hidden,
+        }
 
     def _keep(self, shown: Attachment) -> str:
         named = json.dumps([shown.mention.text, *shown.entry]).encode()
@@ -95,3 +118,15 @@ class Previews:
 
     def _size(self) -> int:
         return sum(len(each.entry.tool_args) for each in self._shown.values())
+
+
+def _problem(mention: Mention, reason: str) -> dict[str, Any]:
+    named = {"mention": displayable(mention.text), "key": "", "tokens": 0}
+    return {**named, "problem": displayable(reason), "hidden": 0}
+
+
+def _decoded(data: str) -> bytes:
+    try:
+        return base64.b64decode(data, validate=True)
+    except ValueError:
+        raise AttachmentError("the file did not arrive whole; try again") from None

@@ -45,6 +45,8 @@ export class Attached {
     this.panel = panel;
     this.token = null;
     this.chips = [];
+    this.uploads = []; // chips of files that no word of the message names
+    this.uploadTokens = new Set();
     this.known = ""; // the words with an @ that were looked up last
     this.ask = later(() => this.look());
   }
@@ -75,24 +77,56 @@ export class Attached {
   }
 
   hear(message) {
+    if (this.uploadTokens.delete(message.token)) this.uploaded(message);
     if (message.token !== this.token) return;
     this.token = null;
     if (message.type === "mentioned" && this.words()) this.draw(message.chips);
   }
 
-  keys() {
-    return this.chips.map((chip) => chip.key).filter(Boolean);
+  uploaded({ type, chips, reason }) {
+    const problem = { mention: "The file", key: "", tokens: 0, problem: reason, hidden: 0 };
+    this.uploads.push(...(type === "mentioned" ? chips : [problem]));
+    this.draw(this.chips);
+    this.panel.parts.input.focus();
   }
 
-  draw(chips) {
-    this.chips = chips;
+  // Those of the message, which is sent now
+  keys() {
+    const keys = [...this.chips, ...this.uploads].map((chip) => chip.key).filter(Boolean);
+    this.uploads = [];
+    this.draw(this.chips);
+    return keys;
+  }
+
+  // Files that were dropped, pasted or picked
+  async bring(files) {
+    for (const file of files) {
+      const data = await base64Of(file);
+      const name = file.name || `pasted.${file.type.split("/")[1] ?? "txt"}`;
+      const token = newToken();
+      this.uploadTokens.add(token);
+      const sent = { name, media_type: file.type, data, token };
+      if (file.size > UPLOAD_LIMIT_BYTES) this.refuse(name);
+      else this.panel.send({ type: "upload", ...sent });
+    }
+  }
+
+  refuse(name) {
+    const problem = `${name} is too large to be sent; save it beside the notebook and write @file:${name}`;
+    this.uploads.push({ mention: name, key: "", tokens: 0, problem, hidden: 0 });
+    this.draw(this.chips);
+  }
+
+  draw(mentioned) {
+    this.chips = mentioned;
+    const chips = [...mentioned, ...this.uploads];
     const { attachments } = this.panel.parts;
     attachments.hidden = !chips.length;
     attachments.replaceChildren(...chips.map((chip) => this.chip(chip)));
   }
 
   chip(chip) {
-    const { mention, tokens, problem } = chip;
+    const { mention, tokens, problem, hidden } = chip;
     const size = tag("span", "nbc-attached-size", {}, plural(tokens, "token"));
     const open = button("nbc-attached-open", mention, "See exactly what will be sent");
     open.append(size);
@@ -100,12 +134,29 @@ export class Attached {
     const drop = button("nbc-attached-drop", "×", `Do not attach ${mention}`);
     drop.setAttribute("aria-label", drop.title);
     drop.addEventListener("click", () => this.drop(mention));
+    const anyway = button("nbc-attached-anyway", `${hidden} hidden · attach anyway`, SECRETS);
+    anyway.addEventListener("click", () => this.attachAnyway(mention));
+    const extra = hidden && mention.startsWith("@") ? [anyway] : [];
     const shown = problem ? tag("span", "nbc-attached-problem", {}, problem) : open;
-    return tag("li", "nbc-attached-chip", { "data-missing": String(Boolean(problem)) }, shown, drop);
+    const missing = { "data-missing": String(Boolean(problem)) };
+    return tag("li", "nbc-attached-chip", missing, shown, ...extra, drop);
+  }
+
+  // With @! in place of @ nothing is hidden.
+  attachAnyway(mention) {
+    const { input } = this.panel.parts;
+    input.value = this.text.replaceAll(mention, `@!${mention.slice(1)}`);
+    this.panel.box.onInput();
+    input.focus();
   }
 
   // Without its @ it is a plain word.
   drop(mention) {
+    if (this.uploads.some((chip) => chip.mention === mention)) {
+      this.uploads = this.uploads.filter((chip) => chip.mention !== mention);
+      this.draw(this.chips);
+      return;
+    }
     const { input } = this.panel.parts;
     const literal = mention.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
     const ends = /\w$/.test(mention) ? "(?!\\w)" : "";
@@ -114,4 +165,38 @@ export class Attached {
     this.panel.box.onInput();
     input.focus();
   }
+}
+
+const SECRETS = "What looks like a secret is not sent. Attach it with all of its text.";
+const UPLOAD_LIMIT_BYTES = 7_000_000; // Jupyter Server takes messages of 10 MB
+const PASTE_LIMIT = 20_000; // characters; longer ones become an attachment
+
+function base64Of(file) {
+  return new Promise((resolve) => {
+    const reader = new FileReader();
+    reader.onload = () => resolve(String(reader.result).split(",", 2)[1] ?? "");
+    reader.readAsDataURL(file);
+  });
+}
+
+// Drop, paste and the picker
+export function listenForFiles({ root, input }, attached) {
+  root.addEventListener("dragover", (event) => {
+    if (event.dataTransfer?.types.includes("Files")) event.preventDefault();
+  });
+  root.addEventListener("drop", (event) => {
+    if (!event.dataTransfer?.files.length) return;
+    event.preventDefault();
+    event.stopPropagation();
+    attached.bring([...event.dataTransfer.files]);
+  });
+  input.addEventListener("paste", (event) => {
+    const { clipboardData: pasted } = event;
+    const text = pasted?.getData("text/plain") ?? "";
+    const isLong = text.length > PASTE_LIMIT;
+    const files = isLong ? [new File([text], "pasted.txt", { type: "text/plain" })] : [...(pasted?.files ?? [])];
+    if (!files.length || (text && !isLong)) return;
+    event.preventDefault();
+    attached.bring(files);
+  });
 }

@@ -3,8 +3,8 @@
 // which nbchat.rendering made safe, are inserted as HTML.
 
 import { Decisions, waitingText } from "./approvals.js";
-import { Attached, PreviewDialog } from "./attachments.js";
 import { CodeActions } from "./code_blocks.js";
+import { Attached, PreviewDialog, listenForFiles } from "./attachments.js";
 import { CompactDialog } from "./compact_dialog.js";
 import { Completer } from "./completion.js";
 import { ContextDialog } from "./context_usage.js";
@@ -321,6 +321,7 @@ class Panel {
     scroller.addEventListener("scroll", () => this.transcript.onScroll());
     jump.addEventListener("click", () => this.jump());
     root.addEventListener("click", (event) => this.retryClicked(event));
+    listenForFiles(this.parts, this.attached);
     const resized = new ResizeObserver(() => this.transcript.keepAtBottom());
     resized.observe(scroller);
     resized.observe(this.parts.content);

@@ -1,0 +1,111 @@
+"""Hide secrets in a text that is about to be sent: keys, passwords, tokens, logins.
+
+A value is judged by what it is, not by a word in some name: the keys of this machine's
+environment, the known forms of keys, logins in addresses, headers, what is assigned to
+a password, and random-looking strings. `primary_key` and `token_count` are not secrets.
+"""
+
+import math
+import os
+import re
+from collections import Counter
+
+HIDDEN = "<hidden: may be a secret>"
+
+LEAST_LENGTH = 8
+"""Characters of a key in the environment; shorter values are words, too."""
+
+LEAST_ENTROPY = 4.2
+"""Bits per character of a random string of 24 or more of 64 characters; identifiers and
+paths of Python's own library have less, as a test shows."""
+
+_NAMES = r"""(?:password|passwd|passphrase|pwd|secret|credentials?|pin
+  |(?:api|access|secret|private|account|auth|encryption)[-_ ]?key
+  |(?:openai|anthropic|gemini|google|azure|aws)[-_ ]?key
+  |token|client[-_]?secret)(?:[-_]?\d+)?"""
+
+_FORMS = (
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
+    r"\b(?:sk|pk|rk)[-_][\w-]{16,}",  # OpenAI, Anthropic, Stripe
+    r"\b(?:gh[opsur]_|github_pat_|glpat-|xox[abeoprs]-|hf_|npm_|pypi-|dop_v1_)[\w-]{16,}",
+    r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b",
+    r"\bAIza[\w-]{35}",
+    r"\bya29\.[\w-]{20,}",
+    r"\bSG\.[\w-]{16,}\.[\w-]{16,}",
+    r"\beyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*",  # a JSON web token
+)
+_FORM = re.compile("|".join(_FORMS), re.DOTALL)
+
+_LOGIN = re.compile(r"(?<=://)([^\s/:@'\"]{0,100}):([^\s/'\"]{1,200})(?=@[\w.\[-])")
+
+_HEADER = re.compile(
+    r"""((?:proxy-)?authorization["']?\s*[:=]\s*["']?(?:(?:bearer|basic|token|digest)\s+)?
+    |\bbearer\s+|x-api-key["']?\s*[:=]\s*["']?)(?!\s|bearer\b|basic\b|token\b)
+    ([^\s"',;<>]{6,4000})""",
+    re.IGNORECASE | re.VERBOSE,
+)
+
+_ASSIGNED = re.compile(
+    rf"""((?<![a-z0-9]){_NAMES}["']?\]?\s*(?::\s*str\s*)?(?:=(?!=)|:)\s*[frbu]{{0,2}})
+    (?:(["'])(?P<quoted>(?:(?!\2)[^\n]){{3,500}})\2
+    |(?P<bare>(?![\d.]+\s*[,)\]}}])[^\s"'()\[\]{{}},;<>]{{4,500}})(?=[\s,;)\]}}]|$))""",
+    re.IGNORECASE | re.VERBOSE | re.MULTILINE,
+)
+
+_TOKEN = re.compile(r"(?<![\w+/=-])[\w+/-]{24,128}={0,2}(?![\w+/=-])")
+
+_NAME = re.compile(rf"(?:.*[^a-zA-Z])?{_NAMES}", re.IGNORECASE | re.VERBOSE)
+
+_CODE = re.compile(
+    r"(?:os|self|config|settings|env|getpass|None|True|False|pass|return|raise|str|int|bytes)\b.*"
+)
+"""What is assigned where a program reads a secret, and is none itself."""
+
+
+def without_secrets(text: str) -> tuple[str, int]:
+    """The text with every secret replaced, and how many there were."""
+    count = 0
+
+    def hidden(_found: re.Match[str]) -> str:
+        nonlocal count
+        count += 1
+        return HIDDEN
+
+    for value in _environment():
+        count += text.count(value)
+        text = text.replace(value, HIDDEN)
+    text = _FORM.sub(hidden, text)
+    text = _LOGIN.sub(lambda found: f"{found[1]}:{hidden(found)}", text)
+    text = _HEADER.sub(lambda found: found[1] + hidden(found), text)
+
+    def assigned(found: re.Match[str]) -> str:
+        value = found["quoted"] or found["bare"]
+        is_code = found["quoted"] is None and _CODE.fullmatch(value)
+        return found[0] if is_code or value == HIDDEN else found[1] + hidden(found)
+
+    text = _ASSIGNED.sub(assigned, text)
+    return _TOKEN.sub(lambda f: hidden(f) if is_random(f[0]) else f[0], text), count
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a text of this name is a secret: `api_key`, `db_password`, not `key`."""
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)
+    return _NAME.fullmatch(words) is not None
+
+
+def is_random(text: str) -> bool:
+    """Whether a text looks like a key: as random as base64, with all kinds of letters.
+
+    Hashes and UUIDs, which are hexadecimal, do not.
+    """
+    kinds = (str.islower, str.isupper, str.isdigit)
+    if any(sum(map(kind, text)) < 3 for kind in kinds):  # noqa: PLR2004
+        return False
+    shares = (n / len(text) for n in Counter(text).values())
+    return -sum(share * math.log2(share) for share in shares) >= LEAST_ENTROPY
+
+
+def _environment() -> list[str]:
+    """The secrets of this machine's environment, the longest first."""
+    values = {v.strip() for n, v in os.environ.items() if is_secret_name(n)}
+    return sorted((v for v in values if len(v) >= LEAST_LENGTH), key=len, reverse=True)

@@ -1,0 +1,74 @@
+"""Secrets are found by what they are, quickly, and nothing else is hidden."""
+
+import re
+import sysconfig
+import time
+from pathlib import Path
+
+import pytest
+
+from nbchat.chat.attachments.secrets import HIDDEN, is_random, without_secrets
+
+RANDOM = "aB3dE5fG7hI9jK1lM3nO5pQ7rS9t"
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("OPENAI_API_KEY = 'sk-proj-abcdefghijklmnop1234'", "abcdefghijkl"),
+        ("client = Client('sk" + "-ant-api03-0123456789abcdef')", "api03"),
+        ("password: hunter2", "hunter2"),
+        ("{'db_password': 'hunter2', 'n': 1}", "hunter2"),
+        ("{'Authorization': 'Bearer abc.def-ghi'}", "abc.def"),
+        ("curl -H 'x-api-key: hunter2hunter2'", "hunter2"),
+        ("postgres://ann:hunter2@db/orders", "hunter2"),
+        ("pin = 4711", "4711"),
+        ("AKIAIOSFODNN7EXAMPLE", "AKIA"),
+        ("ghp_0123456789abcdefghij", "0123456789"),
+        ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc", "eyJhbGci"),
+        (
+            "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----",
+            "MIIE",
+        ),
+        (f"x = '{RANDOM}'", RANDOM),
+    ],
+)
+def test_a_secret_is_hidden(text, secret):
+    shown, count = without_secrets(text)
+    assert secret not in shown
+    assert count == 1
+    assert HIDDEN in shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{'key': 'orders', 'primary_key': 12, 'token_count': 1200}",
+        "api_key = os.environ['OPENAI_API_KEY']",
+        "password = getpass()",
+        "tokens = tokenizer(text, max_token=4096)",
+        "d41d8cd98f00b204e9800998ecf8427e 550e8400-e29b-41d4-a716-446655440000",
+        "https://example.org:8080/a?b=c",
+        "if key == secret: pass",
+    ],
+)
+def test_what_is_no_secret_stays(text):
+    assert without_secrets(text) == (text, 0)
+
+
+def test_no_name_in_pythons_own_library_looks_random():
+    folder = Path(sysconfig.get_paths()["stdlib"])
+    texts = (file.read_text() for file in sorted(folder.glob("[a-h]*.py")))
+    words = [word for text in texts for word in re.findall(r"[\w+/-]{24,128}", text)]
+    assert len(words) > 300
+    assert not list(filter(is_random, words))
+
+
+@pytest.mark.parametrize(
+    "piece", ["a", "://", "password=", "Authorization: ", "token_", "eyJ", "://a:", "'"]
+)
+def test_a_text_made_to_be_slow_is_read_in_time(piece):
+    text = piece * (100_000 // len(piece))
+    began = time.process_time()
+    without_secrets(text)
+    assert time.process_time() - began < 2
