@@ -59,3 +59,61 @@ def test_a_failed_turn_is_tried_again_by_a_click(open_panel_page: OpenPanelPage)
     expect(failed).to_have_count(0)
     expect(panel.locator(".nbc-user")).to_have_count(1)
     is_idle(panel)
+
+
+ATTACHING = """
+from pathlib import Path
+Path('small.csv').write_text('a,b\\n1,2\\n')
+%load_ext nbchat
+from nbchat.testing import ScriptedProvider, says
+agent = %chat agent
+agent.use(ScriptedProvider(*[says('I see.')] * 9))
+config = {'user': 'ann', 'password': 'hunter2'}
+%chat
+"""
+
+DROP = """([panel, name, type, text]) => {
+  const moved = new DataTransfer();
+  moved.items.add(new File([text], name, { type }));
+  panel.dispatchEvent(new DragEvent('drop', { dataTransfer: moved, bubbles: true, cancelable: true }));
+}"""
+
+
+def test_secrets_are_hidden_until_asked_and_files_can_be_dropped(
+    open_panel_page: OpenPanelPage, monkeypatch, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
+    notebook = open_panel_page(ATTACHING, "print(agent.session.transcript[:])")
+    panel = notebook.run(0).locator(".nbc")
+    box = panel.locator(".nbc-input")
+    box.fill("What is in @config")
+    box.press("End")
+    anyway = panel.get_by_role("button", name="attach anyway")
+    expect(anyway).to_contain_text("1 hidden")
+    anyway.click()
+    expect(box).to_have_value("What is in @!config")
+    expect(anyway).to_have_count(0)
+    page = panel.page
+    page.evaluate(
+        DROP, [panel.element_handle(), "notes.txt", "text/plain", "the notes"]
+    )
+    expect(panel.locator(".nbc-attached-chip")).to_have_count(2)
+    box.press("Enter")
+    expect(panel.locator(".nbc-assistant")).to_have_text("I see.")
+    expect(panel.locator(".nbc-attached-chip")).to_have_count(0)
+    sent = notebook.run(1)
+    expect(sent).to_contain_text("hunter2")
+    expect(sent).to_contain_text("the notes")
+
+
+def test_the_paths_of_files_are_completed(
+    open_panel_page: OpenPanelPage, monkeypatch, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
+    panel = open_panel_page(ATTACHING).run(0).locator(".nbc")
+    box = panel.locator(".nbc-input")
+    box.press_sequentially("Read @file:sm")
+    choice = panel.locator(".nbc-choice")
+    expect(choice).to_have_text("small.csv")
+    box.press("Enter")
+    expect(box).to_have_value("Read @file:small.csv ")

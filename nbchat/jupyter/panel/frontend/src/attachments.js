@@ -180,7 +180,12 @@ function base64Of(file) {
 }
 
 // Drop, paste and the picker
-export function listenForFiles({ root, input }, attached) {
+export function listenForFiles({ root, input, attach }, attached) {
+  attach.addEventListener("click", () => {
+    const picker = tag("input", "", { type: "file", multiple: "" });
+    picker.addEventListener("change", () => attached.bring([...picker.files]));
+    picker.click();
+  });
   root.addEventListener("dragover", (event) => {
     if (event.dataTransfer?.types.includes("Files")) event.preventDefault();
   });

@@ -28,6 +28,7 @@ export class Completer {
     if (!word || word.start !== this.word?.start || word.sign !== this.word?.sign) {
       this.known = this.closedAt = null;
     }
+    if (word?.sign === PATH && word.letters !== this.word?.letters) this.known = null;
     this.word = word;
     if (!word || this.closedAt === word.start || this.panel.isGone) this.hide();
     else if (this.known) this.draw();
@@ -37,21 +38,26 @@ export class Completer {
   ask() {
     if (this.token) return;
     this.token = newToken();
-    this.panel.send({ type: "complete", token: this.token });
+    const { token, word } = this;
+    this.asked = word.letters;
+    if (word.sign === PATH) this.panel.send({ type: "paths", start: word.letters, token });
+    else this.panel.send({ type: "complete", token });
   }
 
   hear(message) {
     if (message.token !== this.token) return;
     this.token = null;
-    if (message.type !== "completions" || !this.word) return;
+    const wanted = this.word?.sign === PATH ? "paths_list" : "completions";
+    const isStale = wanted === "paths_list" && this.asked !== this.word.letters;
+    if (message.type !== wanted || isStale) return this.word && this.follow();
     this.known = message;
     this.follow();
   }
 
   draw() {
     const { sign, letters } = this.word;
-    const offered = sign === "/" ? this.known.commands : this.known.names;
-    this.items = matching(offered, letters);
+    const { commands, names, paths } = this.known;
+    this.items = paths ?? matching(sign === "/" ? commands : names, letters);
     this.index = 0;
     const { choices } = this.panel.parts;
     choices.setAttribute("aria-label", sign === "/" ? "Commands" : "What to attach");
@@ -118,16 +124,24 @@ export class Completer {
     const { input } = this.panel.parts;
     const { name, arguments: wanted } = this.items[this.index];
     const { sign, start } = this.word;
-    const goesOn = sign === "/" ? Boolean(wanted) : !name.endsWith(":");
+    const goesOn = sign === "/" ? Boolean(wanted) : !/[:/]$/.test(name);
     const text = `${sign}${name}${goesOn ? " " : ""}`;
     input.setRangeText(text, start, input.selectionEnd, "end");
+    const isOpen = /[:/]$/.test(name); // a path goes on
+    if (!isOpen) this.close();
     this.panel.box.onInput();
-    this.close();
+    if (!isOpen) this.close();
   }
 }
 
+const PATH = ""; // the sign of a path after @file: or @image:
+
 // A slash counts at the very beginning only, an @ wherever a word may begin.
 export function wordAtCaret({ value, selectionStart: caret, selectionEnd: end }) {
+  const path = /(?:^|[\s([{"',;])@!?(?:file|image):([^\s"]*)$/.exec(value.slice(0, caret));
+  if (path && caret === end && !/^\S/.test(value.slice(caret))) {
+    return { sign: PATH, letters: path[1], start: caret - path[1].length };
+  }
   const found = /(?:^(\/)|(?:^|[\s([{"',;])(@))(\w*)$/.exec(value.slice(0, caret));
   if (!found || caret !== end || /^\w/.test(value.slice(caret))) return null;
   const [, slash, at, letters] = found;
