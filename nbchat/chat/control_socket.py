@@ -11,6 +11,7 @@ A request is a line of JSON each way: {"secret": ..., "action": "stop"} and
 nothing at its address knows the secret.
 """
 
+import asyncio
 import atexit
 import contextlib
 import glob
@@ -25,6 +26,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import copy_context
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,9 @@ TIMEOUT_SECONDS = 1.0
 """How long either side waits for the other's line."""
 
 LINE_LIMIT_BYTES = 65_536
+
+MOST_CONNECTIONS = 64
+"""Open at once; a further one ends the oldest, so slow ones never keep out a Stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,11 @@ class ControlSocket:
         self._pid = 0
         self._secret = secrets.token_urlsafe(32)
         self._context = copy_context()
+        self._has_started = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._end = asyncio.Event()
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        """Of open connections, the oldest first."""
 
     def open(self) -> None:
         """Start listening; does nothing outside of a kernel.
@@ -91,7 +101,7 @@ class ControlSocket:
             self._close()
 
     def _open(self, kernel: str) -> None:
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=1_024)
         self._pid = os.getpid()
         _remove_stale(kernel)
         self._file = _folder() / f"nbchat-{kernel}-{self._chat_id}.json"
@@ -100,7 +110,12 @@ class ControlSocket:
         with secure_write(str(self._file)) as stream:
             json.dump(asdict(address), stream)
         atexit.register(self.close)
-        self._start(self._listen, self._listener)
+        threading.Thread(
+            target=self._context.copy().run,
+            args=(asyncio.run, self._serve(self._listener)),
+            name="nbchat-control-socket",
+            daemon=True,
+        ).start()
 
     def _close(self) -> None:
         listener, self._listener = self._listener, None
@@ -109,31 +124,50 @@ class ControlSocket:
         atexit.unregister(self.close)
         if self._file is not None:
             self._file.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # ends `accept`; a close would not
-            socket.create_connection(listener.getsockname(), TIMEOUT_SECONDS).close()
-        listener.close()
+        if self._has_started.wait(TIMEOUT_SECONDS) and self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # it has ended
+                self._loop.call_soon_threadsafe(self._end.set)
 
-    def _listen(self, listener: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                connection, _ = listener.accept()
-                if self._listener is not listener:
-                    connection.close()
-                    return
-                self._start(self._receive, connection)
+    async def _serve(self, listener: socket.socket) -> None:
+        """Answer requests until the end, all on this thread.
 
-    def _start(self, step: Callable[[socket.socket], None], on: socket.socket) -> None:
-        threading.Thread(
-            target=self._context.copy().run,
-            args=(step, on),
-            name="nbchat-control-socket",
-            daemon=True,
-        ).start()
+        Without a free file descriptor asyncio tries again after a second.
+        """
+        self._loop = asyncio.get_running_loop()
+        self._loop.set_exception_handler(_note_fault)
+        server = await asyncio.start_server(
+            self._receive, sock=listener, limit=LINE_LIMIT_BYTES
+        )
+        self._has_started.set()
+        async with server:
+            await self._end.wait()
+            for task in self._tasks:
+                task.cancel()
 
-    def _receive(self, connection: socket.socket) -> None:
-        with connection, contextlib.suppress(OSError):
-            connection.settimeout(TIMEOUT_SECONDS)
-            _send(connection, self._answer(_line(connection)))
+    async def _receive(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        task = asyncio.current_task()
+        if len(self._tasks) >= MOST_CONNECTIONS:
+            oldest = next(iter(self._tasks))
+            del self._tasks[oldest]
+            oldest.cancel()
+        self._tasks[task] = None  # type: ignore[index]  # always in a task
+        try:
+            async with asyncio.timeout(TIMEOUT_SECONDS):
+                line = await reader.readline()
+            step = partial(self._context.copy().run, self._answer, line)
+            answer = await asyncio.get_running_loop().run_in_executor(None, step)
+            writer.write(json.dumps(answer).encode() + b"\n")
+            async with asyncio.timeout(TIMEOUT_SECONDS):
+                await writer.drain()
+        except (OSError, TimeoutError, ValueError) as error:  # the last: a long line
+            logger.debug("a request to the control socket ended: %s", error)
+        except asyncio.CancelledError:
+            logger.debug("a slow connection to the control socket was closed")
+        finally:
+            self._tasks.pop(task, None)  # type: ignore[arg-type]  # always in a task
+            writer.close()
 
     def _answer(self, line: bytes) -> dict[str, Any]:
         try:
@@ -151,6 +185,10 @@ class ControlSocket:
         except NbchatError as error:
             return {"error": str(error)}
         return {"done": True}
+
+
+def _note_fault(_loop: asyncio.AbstractEventLoop, fault: dict[str, Any]) -> None:
+    logger.debug("the control socket: %s", fault.get("message"))
 
 
 def kernel_id() -> str:

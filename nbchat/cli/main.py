@@ -24,6 +24,7 @@ from nbchat.providers.connect import EMBEDDED_MODEL, default_model
 from nbchat.providers.model_download import is_fetched, model_file
 from nbchat.rendering.markdown import displayable
 from nbchat.storage.export import FORMATS, exported, imported
+from nbchat.storage.files import write_private
 from nbchat.storage.owners import rls_statements
 from nbchat.storage.recorder import save_session
 from nbchat.storage.store import SessionStore
@@ -200,7 +201,7 @@ def _export(options: argparse.Namespace) -> None:
         sys.stdout.buffer.write(text.encode())
         return
     try:
-        options.output.write_text(text, encoding="utf-8")
+        write_private(options.output, text)
     except OSError as error:
         raise NbchatError(f"cannot write {options.output}: {error.strerror}") from error
 

@@ -22,7 +22,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jupyter_core.paths import jupyter_config_path
+from jupyter_core.paths import (
+    ENV_CONFIG_PATH,
+    SYSTEM_CONFIG_PATH,
+    jupyter_config_path,
+)
 from traitlets import TraitError
 from traitlets.config import Config
 from traitlets.config.loader import DeferredConfigString
@@ -133,7 +137,9 @@ def is_locked(name: str) -> bool:
 
 def read_site() -> Site:
     """Read and merge all site files; raises ConfigError naming a broken file."""
-    folders = list(enumerate(dict.fromkeys(jupyter_config_path())))
+    # JUPYTER_NO_CONFIG would leave out the folders in which a site locks settings.
+    every = (*jupyter_config_path(), *ENV_CONFIG_PATH, *SYSTEM_CONFIG_PATH)
+    folders = list(enumerate(dict.fromkeys(every)))
     files = [
         _read(path, rank)
         for rank, folder in reversed(folders)

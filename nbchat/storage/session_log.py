@@ -10,6 +10,7 @@ from pathlib import Path
 from nbchat.conversation.entries import Compaction, Usage
 from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError
+from nbchat.storage.files import write_private
 
 TITLE = "# SESSION_LOG"
 
@@ -64,7 +65,7 @@ def session_log(session: Session, window: int | None = None) -> str:
 def write_session_log(session: Session, file: Path, window: int | None = None) -> None:
     """Write the log to a file; raises NbchatError when that fails."""
     try:
-        file.write_text(session_log(session, window), encoding="utf-8")
+        write_private(file, session_log(session, window))
     except OSError as error:
         raise NbchatError(f"cannot write {file}: {error.strerror}") from error
 

@@ -1,8 +1,19 @@
 """The control socket outside of a kernel; `jupyter/test_server.py` has it in real ones."""
 
+import resource
+import socket
+import threading
+import time
+from contextlib import ExitStack, suppress
+
 import pytest
 
-from nbchat.chat.control_socket import ControlSocket, kernel_id, send_action
+from nbchat.chat.control_socket import (
+    MOST_CONNECTIONS,
+    ControlSocket,
+    kernel_id,
+    send_action,
+)
 from nbchat.errors import ChatUnreachable
 
 
@@ -19,3 +30,46 @@ def test_a_kernel_without_a_chat_cannot_be_reached(tmp_path, monkeypatch):
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
     with pytest.raises(ChatUnreachable, match=r"no chat can be reached in kernel \*"):
         send_action("*", "stop")
+
+
+def test_stop_is_answered_while_slow_connections_hang(tmp_path, monkeypatch):
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
+    stops: list[object] = []
+    control_socket = ControlSocket({"stop": stops.append}, "chat")
+    control_socket._open("kernel")
+    threads = threading.active_count()
+    address = control_socket._listener.getsockname()
+    with ExitStack() as hanging:
+        for _ in range(300):
+            slow = hanging.enter_context(socket.create_connection(address))
+            slow.sendall(b'{"secret":')
+        send_action("kernel", "stop", token="a")
+        assert len(stops) == 1
+        assert threading.active_count() <= threads + 2
+        assert len(control_socket._tasks) <= MOST_CONNECTIONS
+    control_socket.close()
+
+
+def test_the_socket_goes_on_after_the_process_had_no_descriptor_left(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
+    stops: list[object] = []
+    control_socket = ControlSocket({"stop": stops.append}, "chat")
+    control_socket._open("kernel")
+    address = control_socket._listener.getsockname()
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with ExitStack() as opened:
+        slow = [socket.socket() for _ in range(3)]
+        for each in slow:
+            opened.enter_context(each)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (slow[-1].fileno() + 1, limits[1]))
+        for each in slow:
+            each.connect(address)  # accepting them needs descriptors, too
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    end = time.monotonic() + 20
+    while not stops and time.monotonic() < end:
+        with suppress(ChatUnreachable):
+            send_action("kernel", "stop", token="b")
+    assert stops
+    control_socket.close()

@@ -13,7 +13,12 @@ from traitlets.config import Config
 from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
 from nbchat.config.factory import build_agent
-from nbchat.config.layers import CHATBOT_VARIABLES, settings, unread_variables
+from nbchat.config.layers import (
+    CHATBOT_VARIABLES,
+    is_locked,
+    settings,
+    unread_variables,
+)
 from nbchat.config.preferences import settings_in_force, with_preferences
 from nbchat.config.settings import TABLE, NbChat
 from nbchat.errors import ConfigError
@@ -287,3 +292,15 @@ def test_the_variables_of_the_plan_behind_tiered_are_explained(monkeypatch):
     assert len(lines) == len(CHATBOT_VARIABLES) == 7
     named = {name for line in lines for name in re.findall(r"NBCHAT_\w+", line)}
     assert named < {row.variable for row in TABLE.values()}
+
+
+def test_a_variable_of_jupyter_does_not_drop_the_locks_of_a_site(tmp_path, monkeypatch):
+    folder = tmp_path / "system"
+    (folder / "nbchat_config.d").mkdir(parents=True)
+    text = '{"NbChat": {"policy": "tiered"}, "locked": ["policy"]}'
+    (folder / "nbchat_config.d" / "site.json").write_text(text)
+    monkeypatch.setattr("nbchat.config.layers.SYSTEM_CONFIG_PATH", [str(folder)])
+    monkeypatch.setenv("JUPYTER_NO_CONFIG", "1")
+    assert is_locked("policy")
+    with pytest.raises(ConfigError, match="locked"):
+        settings(policy="early")

@@ -18,7 +18,7 @@ from nbchat.errors import ConfigError, ModelFileError, Stopped
 from nbchat.providers import model_download
 from nbchat.providers.base import Provider, Reply, Request
 from nbchat.providers.connect import connect
-from nbchat.providers.model_download import Weights, model_file
+from nbchat.providers.model_download import Weights, cache_folder, model_file
 
 LETTER = (
     "My parcel W100 was sent on May 3. It has not arrived, and the tracking page says "
@@ -188,3 +188,14 @@ def test_without_the_package_index_one_line_says_what_to_do(index, monkeypatch):
 def test_an_unknown_embedded_model_names_the_known_ones():
     with pytest.raises(ConfigError, match="use local:smollm2"):
         connect("local:llama")
+
+
+def test_a_model_file_that_was_replaced_in_the_cache_is_not_loaded(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    kept = cache_folder() / "SmolLM2-135M-Instruct.Q4_1.gguf"
+    kept.parent.mkdir(parents=True)
+    kept.write_bytes(b"GGUF something else")
+    with pytest.raises(ModelFileError, match="is not the model that was downloaded"):
+        model_file("smollm2")

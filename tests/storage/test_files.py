@@ -1,0 +1,69 @@
+"""Files that nbchat writes are private, and a planted link changes nothing."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from nbchat.cli.main import main
+from nbchat.conversation.session import Session
+from nbchat.storage.export import MarkdownLog
+from nbchat.storage.files import create_private, write_private
+from nbchat.storage.recorder import save_session
+from nbchat.storage.session_log import write_session_log
+from nbchat.storage.store import SessionStore
+
+SESSION = Session([("user", "hi"), ("assistant", "hello")], session_id="s")
+
+
+def mode(file: Path) -> int:
+    return stat.S_IMODE(file.stat().st_mode)
+
+
+@pytest.fixture
+def victim(tmp_path: Path) -> Path:
+    file = tmp_path / "victim"
+    file.write_text("precious")
+    return file
+
+
+def test_every_kind_of_file_is_private(tmp_path, monkeypatch):
+    url = f"sqlite:///{tmp_path}/s.db"
+    monkeypatch.setenv("NBCHAT_STORE_URL", url)
+    store = SessionStore(url)
+    save_session(store, SESSION)
+    MarkdownLog(str(tmp_path / "logs")).write(SESSION)
+    write_session_log(SESSION, tmp_path / "log.md")
+    assert main(["export", "s", "--to", "json", "--output", f"{tmp_path}/s.json"]) == 0
+    files = [each for each in tmp_path.rglob("*") if each.is_file()]
+    assert {each.suffix for each in files} >= {".db", ".md", ".json"}
+    assert {each.name: mode(each) for each in files} == {
+        each.name: 0o600 for each in files
+    }
+    store.close()
+
+
+def test_a_planted_link_is_replaced_and_its_target_unchanged(tmp_path, victim):
+    log, export, session_log = (tmp_path / name for name in ("s.md", "e", "l"))
+    for each in (log, export, session_log):
+        each.symlink_to(victim)
+    MarkdownLog(str(tmp_path)).write(SESSION)
+    write_private(export, "new")
+    write_session_log(SESSION, session_log)
+    assert victim.read_text() == "precious"
+    assert not any(each.is_symlink() for each in (log, export, session_log))
+    assert create_private(victim) is False
+    assert not [each for each in tmp_path.iterdir() if each.name.startswith(".")]
+
+
+def test_a_link_that_leads_nowhere_is_not_followed(tmp_path):
+    link = tmp_path / "new.db"
+    link.symlink_to(tmp_path / "elsewhere")
+    assert create_private(link) is False
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_device_is_not_replaced(tmp_path):
+    with pytest.raises(OSError, match="not a regular file"):
+        write_private(Path("/dev/null"), "text")
+    assert Path("/dev/null").is_char_device()
