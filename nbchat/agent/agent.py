@@ -10,7 +10,7 @@ from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from threading import Event as Flag
-from typing import Any, Unpack
+from typing import Any, Self, Unpack
 
 from nbchat.agent.approvals import approvals_of
 from nbchat.agent.budget import Budget, Meter, check_price, meter_of
@@ -22,7 +22,8 @@ from nbchat.agent.interruptions import (
     keep_partial,
 )
 from nbchat.agent.live_output import shown, shown_async
-from nbchat.agent.recall import OffersRecall, with_kept_promises
+from nbchat.agent.many_tasks import ManyTasks
+from nbchat.agent.recall import with_kept_promises
 from nbchat.agent.structured_output import (
     ATTEMPTS,
     SCHEMA_REFUSED,
@@ -77,7 +78,7 @@ BROKEN_OFF = "Your answer broke off. Give it again, from its beginning."
 Events = Generator[Event, None, None]
 
 
-class Agent(ChangesHistory, OffersRecall):
+class Agent(ChangesHistory, ManyTasks):
     """A model with tools and a conversation that is compacted when it grows.
 
     agent = Agent(tools=[get_ticket, close_ticket], system="You triage tickets.")
@@ -147,7 +148,7 @@ class Agent(ChangesHistory, OffersRecall):
         """The model and the size of the conversation."""
         return f"<Agent {self.provider.name}: {self.session!r}>"
 
-    def another(self, session: Session | None = None) -> "Agent":
+    def another(self, session: Session | None = None) -> Self:
         """An agent like this one, in a new session or the given one."""
         return type(self)(session=session, **self._recipe)
 

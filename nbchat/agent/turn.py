@@ -33,6 +33,7 @@ from nbchat.conversation.events import (
     TurnFinished,
     UsageReported,
 )
+from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError
 from nbchat.rendering.markdown import markdown_html
 
@@ -244,6 +245,9 @@ class SessionRecorder(Protocol):
 
     def write_log_to(self, folder: str) -> None:
         """Keep a Markdown log in this folder from now on; empty for none."""
+
+    def of_branch(self, branch: Session) -> "SessionRecorder":
+        """What saves a branch of the session in the same place; it gets an id."""
 
 
 class StopFlag(Flag):

@@ -8,11 +8,13 @@ not saved yet is bounded by the conversation: it is read from there.
 import atexit
 import threading
 import time
+import uuid
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
+from typing import Any
 
 from nbchat.conversation.entries import Compaction
 from nbchat.conversation.events import (
@@ -135,6 +137,18 @@ class Recorder:
             with suppress(LogNotWritten):  # it was reported by an event
                 self._log_writer.run(wait_seconds=FLUSH_SECONDS, repeats=True)
 
+    def of_branch(self, branch: Session) -> "Recorder":
+        """What saves a branch of the session in the same store; it gets an id."""
+        branch.session_id = uuid.uuid4().hex[:12]
+        progress = self._progress
+        return Recorder(progress.store, branch, progress.origin, is_saved=False)
+
+    def __reduce__(self) -> Any:
+        """Pickled with its session; goes on from what the store has then."""
+        made, progress = partial(Recorder, log_folder=self._log.folder), self._progress
+        made.keywords["is_saved"] = progress.is_begun
+        return made, (progress.store, self._session, progress.origin)
+
     def write_log_to(self, folder: str) -> None:
         """Keep a Markdown log in this folder from now on; empty for none."""
         self._log.folder = folder
@@ -174,7 +188,7 @@ class _Progress:
     def __init__(
         self, store: SessionStore, session: Session, origin: Origin, *, is_saved: bool
     ) -> None:
-        self._store, self._session, self._origin = store, session, origin
+        self.store, self._session, self.origin = store, session, origin
         self._lock = threading.Lock()
         self._saved_entries = _unchanged_entries(session) if is_saved else 0
         self._noted_compactions = len(session.compactions) if is_saved else 0
@@ -187,6 +201,11 @@ class _Progress:
         self._draft: tuple[int, str] | None = None
         if not self._saved_entries and session.newest_snapshot is None:
             session.newest_snapshot = 0  # a new session has none yet
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether the store has the session."""
+        return bool(self._saved_entries)
 
     def note_all(
         self, running: Compaction | None = None, *, moves: bool = False
@@ -218,18 +237,18 @@ class _Progress:
         # Entries first: the first one creates the session that all else refers to
         start, stop = self._saved_entries, self._entries
         if start < stop:
-            self._store.add_entries(self._session, start, stop, self._origin)
+            self.store.add_entries(self._session, start, stop, self.origin)
             self._saved_entries = stop
         if not self._saved_entries:
             return
         while self._records:
             self._add(
-                partial(self._store.add_compaction, self._session, self._records[0])
+                partial(self.store.add_compaction, self._session, self._records[0])
             )
             self._records.popleft()
         self._save_pins(self._pins)
         if self._moves:
-            self._store.move(self._session.session_id, self._origin)
+            self.store.move(self._session.session_id, self.origin)
             self._moves = False
         self._save_draft()
 
@@ -237,12 +256,12 @@ class _Progress:
         with self._lock:
             draft, self._draft = self._draft, None
         if draft is not None:
-            self._store.save_draft(self._session.session_id, *draft)
+            self.store.save_draft(self._session.session_id, *draft)
 
     def _save_pins(self, pins: tuple[str, ...]) -> None:
         if pins != self._saved_pins:
             kind: PinKind = "pin" if len(pins) >= len(self._saved_pins) else "unpin"
-            self._add(partial(self._store.add_pins, self._session, pins, kind=kind))
+            self._add(partial(self.store.add_pins, self._session, pins, kind=kind))
             self._saved_pins = pins
 
     def _add(self, add: Callable[[], int]) -> None:
