@@ -17,7 +17,8 @@ from fault_server import AnthropicDialect
 from hosted_model import HostedModel
 from nbclient import NotebookClient
 
-NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
+FOLDER = Path(__file__).parents[1] / "notebooks"
+NOTEBOOKS = sorted([*FOLDER.glob("*.ipynb"), *FOLDER.glob("policies/*.ipynb")])
 SLOW_CELL_SECONDS = 900
 
 
@@ -32,6 +33,11 @@ def text_of(cell: dict) -> str:
 
 def test_the_demo_notebooks_are_there():
     assert [notebook.stem for notebook in NOTEBOOKS] == [
+        "000_tiered",
+        "001_single_summary",
+        "002_recent_messages",
+        "003_early",
+        "004_token_window",
         "policies",
         "quickstart",
         "ticket_triage",

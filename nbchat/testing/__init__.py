@@ -1,6 +1,6 @@
 """For tests and demos: scripted models, recorded conversations, a desk of tickets."""
 
-from nbchat.testing.replay import Replay, recorded_desk
+from nbchat.testing.replay import Replay, recorded_coding, recorded_desk
 from nbchat.testing.scripted import (
     Line,
     ScriptedProvider,
@@ -20,6 +20,7 @@ __all__ = [
     "calls",
     "fails",
     "read_tickets",
+    "recorded_coding",
     "recorded_desk",
     "says",
 ]

@@ -118,9 +118,21 @@ class Replay:
 def recorded_desk() -> list[Entry]:
     """Twelve real conversations of customers with one help desk, in a row.
 
-    429 entries, about 47,000 tokens; `cli/data/LICENSES.md` names their source.
+    429 entries, about 47,000 tokens; `data/LICENSES.md` names their source.
     """
-    packed = (files("nbchat.testing") / "data" / "desk.jsonl.gz").read_bytes()
+    return _recorded("desk.jsonl.gz")
+
+
+def recorded_coding() -> list[Entry]:
+    """A real session of a coding agent that fixes a bug in a compiler's library.
+
+    97 entries, about 14,000 tokens; `data/LICENSES.md` names its source.
+    """
+    return _recorded("coding.jsonl.gz")
+
+
+def _recorded(file: str) -> list[Entry]:
+    packed = (files("nbchat.testing") / "data" / file).read_bytes()
     rows = map(json.loads, gzip.decompress(packed).decode().splitlines())
     return [_own(number, Entry(*texts)) for number, *texts in rows]
 
