@@ -16,7 +16,7 @@ from nbchat.providers.tokens import TokenCounter
 
 EXCHANGES_TITLE = "Earlier exchanges, a line each:"
 
-LENGTHS = ((80, 120), (60, 90), (45, 60), (30, 40))
+LENGTHS = ((80, 120), (60, 90), (45, 60), (25, 50))
 """Characters kept of a question and of its answer, tried until all lines fit. Where
 even the last do not, the oldest lines are left out: each line has its answer."""
 
@@ -56,8 +56,9 @@ def exchange_lines(
 def gist(answer: str, question: str, limit: int) -> str:
     """What an answer says, within a limit: the sentence with the most new values.
 
-    A value is a word with a digit, or a name in the middle of a sentence. Where no
-    sentence has one it is the first sentence.
+    A value is a word with a digit or, where no sentence has one, a name in the middle
+    of a sentence. Without either it is the sentence that shares most words with the
+    question.
     """
     whole = " ".join(answer.split())
     if len(whole) <= limit:
@@ -65,7 +66,7 @@ def gist(answer: str, question: str, limit: int) -> str:
     known = set(question.casefold().split())
     parts = (part.strip(SIGNS) for part in SENTENCE_ENDS.split(answer))
     sentences = [" ".join(part.split()) for part in parts if part]
-    best = max(sentences or [whole], key=lambda text: len(_values(text, known)))
+    best = max(sentences or [whole], key=lambda text: _weight(text, known))
     return best if len(best) <= limit else _around_values(best, known, limit)
 
 
@@ -108,14 +109,25 @@ def _ends(text: str, limit: int) -> str:
     return f"{line[: limit - tail - 1].rstrip()}…{line[-tail:].lstrip()}"
 
 
+def _weight(sentence: str, known: set[str]) -> tuple[int, int, int]:
+    """Its new words with digits, its new names, and its words of the question."""
+    words, found = sentence.split(), _values(sentence, known)
+    digits = sum(_has_digit(words[index]) for index in found)
+    return digits, len(found) - digits, len(known & set(sentence.casefold().split()))
+
+
 def _values(sentence: str, known: set[str]) -> list[int]:
     """The indices of a sentence's words that are values and not in the question."""
     return [
         index
         for index, word in enumerate(sentence.split())
         if word.casefold() not in known
-        and (any(map(str.isdigit, word)) or (index and word[:1].isupper()))
+        and (_has_digit(word) or (index and len(word) > 1 and word[0].isupper()))
     ]
+
+
+def _has_digit(word: str) -> bool:
+    return any(map(str.isdigit, word))
 
 
 def _around_values(sentence: str, known: set[str], limit: int) -> str:

@@ -35,7 +35,8 @@ def test_every_line_says_which_question_it_was_and_its_answer(budget: int):
     [
         ("Yes.", "Yes."),
         ("Gladly! I looked it up for you. It is 42 pounds.", "It is 42 pounds."),
-        ("That depends on many things. It can vary a lot.", "That depends on many…"),
+        ("That depends on many things. Oh, well, who knows.", "That depends on many…"),
+        ("Gladly, as you asked. Very much it is, like this.", "Very much it is, like…"),
         ("# Result\n\n- **Paid** by Ann Lee\n- nothing else", "Paid** by Ann Lee"),
         (
             "ご確認しました。合計は4200円です。以上でよろしいでしょうか。",
