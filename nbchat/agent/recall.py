@@ -1,4 +1,4 @@
-"""Whether the model is offered the tool `recall`, and notes that mention it."""
+"""Tools about the context: when `recall` and `checkpoint` are offered to the model."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -29,13 +29,20 @@ _PROMISE_OF_FACTS = re.compile(
 _SAME = re.compile(r"\[same as recall\(\d{1,20}\)\]")
 
 
+CHECKPOINT_TOOL = "checkpoint"
+
+
 class OffersRecall:
-    """The tools of an agent, `recall` included where it is offered."""
+    """The tools of an agent, with `recall` and `checkpoint` where they are offered."""
 
     provider: Provider
     session: Session
     engine: CompactionEngine
     recall: bool | None
+
+    def count_fixed_tokens(self) -> None:
+        """Count what is in each request: system prompt, tools and pins."""
+        raise NotImplementedError
 
     def _use_tools(
         self, functions: Iterable[Callable[..., object]], *, recall: bool | None
@@ -44,6 +51,8 @@ class OffersRecall:
         count = self.engine.tracker.counter.count
         recall_function = recall_tool(lambda: self.session, count=count)
         self._recall_tool = tool(read_only=True)(recall_function)
+        as_checkpoint = tool(name=CHECKPOINT_TOOL, read_only=True)
+        self._checkpoint_tool = as_checkpoint(self._save_checkpoint)
         self._tools = as_tools(functions)
         self.recall = recall
         if recall and self._recall_tool not in self.tools:
@@ -51,13 +60,32 @@ class OffersRecall:
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """The tools that the model may call, `recall` included where it is offered."""
-        offered = self._offers_recall(self.session.active_compactions)
-        return (*self._tools, self._recall_tool) if offered else self._tools
+        """The tools that the model may call, with those about its context."""
+        offers_recall = self._offers_recall(self.session.active_compactions)
+        recall = (self._recall_tool,) if offers_recall else ()
+        checkpoint = (self._checkpoint_tool,) if self._offers_checkpoint else ()
+        return (*self._tools, *checkpoint, *recall)
 
     @tools.setter
     def tools(self, tools: tuple[Tool, ...]) -> None:
-        self._tools = tuple(each for each in tools if each is not self._recall_tool)
+        added = {id(self._recall_tool), id(self._checkpoint_tool)}
+        self._tools = tuple(each for each in tools if id(each) not in added)
+
+    @property
+    def _offers_checkpoint(self) -> bool:
+        names = [each.name for each in self._tools]
+        is_free = bool(names) and CHECKPOINT_TOOL not in names
+        return is_free and self.engine.policy.offers_checkpoint
+
+    def _save_checkpoint(self, state: str) -> str:
+        """Save the state of the work: what is done, found and next, in a few lines.
+
+        It is kept word for word when the conversation is compacted, and replaces the
+        last one.
+        """
+        self.session.checkpoint(state)
+        self.count_fixed_tokens()
+        return "saved; it replaces the last checkpoint"
 
     def _offers_recall(self, records: Iterable[Compaction]) -> bool:
         """Whether to offer `recall`, as set or as these active compactions suggest.

@@ -95,6 +95,9 @@ class Policy:
     called."""
     shortens_at_once: bool = False
     """Whether tool outputs are shortened before the model first sees them."""
+    offers_checkpoint: bool = False
+    """Whether a model with tools is offered one more, which saves the state of its work
+    in place of the last checkpoint."""
     verbosity: Literal["normal", "debug"] = "normal"
     """With debug no tool output is shortened."""
     protected_tools: tuple[str, ...] = ()
@@ -187,6 +190,7 @@ PRESETS = {
             keep=3,
             keeps_always=True,
             shortens_at_once=True,
+            offers_checkpoint=True,
         ),
         Policy(
             "token-window",

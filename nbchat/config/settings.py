@@ -195,6 +195,10 @@ class NbChat(Configurable):
     shortens_at_once = _switch(
         "Shorten long tool outputs before the model first reads them."
     )
+    offers_checkpoint = _switch(
+        "Offer a model with tools one more, which saves the state of its work in place "
+        "of the last checkpoint."
+    )
     verbosity = _field(
         Enum(["normal", "debug"], None, allow_none=True),
         "With debug no tool output is ever shortened.",

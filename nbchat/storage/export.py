@@ -31,6 +31,7 @@ from nbchat.rendering.conversation import timeline
 from nbchat.rendering.entries import entry_html
 from nbchat.rendering.markdown import displayable, stylesheet
 from nbchat.storage.files import write_private
+from nbchat.storage.session_log import session_log
 
 Format = Literal["md", "html", "json", "ipynb"]
 
@@ -99,11 +100,17 @@ def format_named(name: str) -> Format:
 
 
 class MarkdownLog:
-    """Keeps `<session id>.md` up to date in a folder, readable by the user alone."""
+    """Keeps a session up to date in a folder, as files readable by the user alone.
+
+    `<session id>.md` is the conversation, and once something was compacted or shortened
+    `<session id>.SESSION_LOG.md` is the log of that.
+    """
 
     def __init__(self, folder: str = "") -> None:
         """Without a folder, nothing is written."""
         self.folder = folder
+        self.window: int | None = None
+        """Tokens of the model's window, of which the log shows sizes as shares."""
 
     def write(self, session: Session) -> None:
         """Write the file; raises LogNotWritten."""
@@ -119,9 +126,12 @@ class MarkdownLog:
 
     def _write(self, session: Session) -> None:
         name = re.sub(r"[^\w-]", "_", session.session_id)  # an id may come from a file
-        file = Path(self.folder).expanduser() / f"{name}.md"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_private(file, exported(session, "md"))
+        folder = Path(self.folder).expanduser()
+        folder.mkdir(parents=True, exist_ok=True)
+        write_private(folder / f"{name}.md", exported(session, "md"))
+        if session.finished_compactions:
+            log = session_log(session, self.window)
+            write_private(folder / f"{name}.SESSION_LOG.md", log)
 
 
 def _json(session: Session) -> str:

@@ -30,6 +30,7 @@ from nbchat.conversation.events import (
     TextDelta,
     TurnFailed,
     TurnFinished,
+    UsageReported,
 )
 from nbchat.conversation.session import Session
 from nbchat.errors import LogNotWritten, SessionTaken, StoreError
@@ -117,6 +118,8 @@ class Recorder:
 
         Returns the news that everything is saved again, once.
         """
+        if isinstance(event, UsageReported):
+            self._log.window = event.window
         try:
             if self._note(event):
                 return self._writer.run(wait_seconds=PATIENCE_SECONDS)

@@ -31,9 +31,9 @@ class Monitoring:
 
     @property
     def success_share(self) -> float:
-        """The share of attempts that succeeded; 1.0 before the first."""
+        """The share of attempts with a summary by a model; 1.0 before the first."""
         attempts = self.compactions + self.failed
-        return self.compactions / attempts if attempts else 1.0
+        return (self.compactions - self.degraded) / attempts if attempts else 1.0
 
 
 def monitoring(session: Session) -> Monitoring:

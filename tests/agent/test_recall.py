@@ -1,5 +1,7 @@
 """The model has the tool `recall` where something is hidden, and notes are true."""
 
+from dataclasses import replace
+
 import pytest
 
 from nbchat.agent.agent import Agent
@@ -19,7 +21,7 @@ def read() -> str:
 
 
 def agent_with(*lines: object, **options: object) -> Agent:
-    engine = CompactionEngine(policy=PRESETS["early"])
+    engine = CompactionEngine(policy=replace(PRESETS["early"], offers_checkpoint=False))
     options = {"tools": [read], "engine": engine} | options
     return Agent(ScriptedProvider(*lines), **options)  # type: ignore[arg-type]
 

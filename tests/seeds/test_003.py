@@ -31,11 +31,12 @@ from nbchat.conversation.events import Compacted, CompactionFailed
 from nbchat.conversation.session import Session
 from nbchat.conversation.tools import Tool, tool
 from nbchat.conversation.turns import count_messages
+from nbchat.errors import RequestRefused
 from nbchat.providers.base import Request
 from nbchat.providers.model_info import ModelInfo
 from nbchat.providers.tokens import TokenCounter
 from nbchat.storage.session_log import monitoring, session_log
-from nbchat.testing import Line, ScriptedProvider, calls, says
+from nbchat.testing import Line, ScriptedProvider, calls, fails, says
 
 POLICY = "early"
 WINDOW, TRIGGER = 20_000, 10_000
@@ -249,6 +250,28 @@ def test_protection_rules_the_active_checkpoint_stays_and_replaces_the_last(stor
     assert all(
         "Step 2" not in each.history[0].content for each in summary_requests(agent)
     )
+
+
+def test_protection_rules_the_model_writes_the_checkpoint_through_a_tool(store):
+    def lookup() -> str:
+        """Find the sales."""
+        return "4"
+
+    state = "Q3 is fetched; compare with Q2 next."
+    agent = agent_with(
+        calls("checkpoint", state=state),
+        says("Done."),
+        *[chatting] * 400,
+        tools=[lookup],
+    )
+    agent.recorder = recorder(store, agent.session, agent)
+    list(agent.run("Analyse the sales."))
+    until_compacted(agent)
+    list(agent.run("Go on."))
+    assert f"Checkpoint: {state}" in chat_requests(agent)[-1].system
+    assert store.load(agent.session.session_id).pins == (f"Checkpoint: {state}",)
+    Commands(store)(agent, "/set offers_checkpoint false")
+    assert "checkpoint" not in [tool.name for tool in agent.tools]
 
 
 def test_protection_rules_what_a_user_asked_to_be_respected_stays_word_for_word():
@@ -602,6 +625,28 @@ def test_monitoring_sums_up_what_was_made_saved_and_paid():
     log = session_log(agent.session)
     assert "- Compactions: 2 (0 degraded, 0 failed; 100% successful)" in log
     assert "- Tool outputs shortened: 1" in log
+
+
+def test_monitoring_keeps_the_log_by_itself_in_a_folder(store, tmp_path):
+    agent = agent_with()
+    agent.recorder = recorder(store, agent.session, agent, log_folder=str(tmp_path))
+    until_compacted(agent, times=2)
+    list(agent.run("Go on."))
+    (file,) = tmp_path.glob("*.SESSION_LOG.md")
+    text = file.read_text(encoding="utf-8")
+    assert text == session_log(agent.session, WINDOW)
+    assert text.count("## Token Usage @ ") == text.count("\nSummarized ") == 2
+    assert f" / {WINDOW:,} (" in text
+
+
+def test_monitoring_never_counts_a_summary_by_code_as_a_success():
+    def failing(asked: Request) -> Line:
+        return fails(RequestRefused("no")) if asked.answer_tag else says(LONG)
+
+    agent = agent_with(*[failing] * 400)
+    made = until_compacted(agent)
+    assert made[-1].status == "degraded"
+    assert monitoring(agent.session).success_share == 0
 
 
 def test_monitoring_writes_the_log_to_a_file_that_a_restart_does_not_change(

@@ -56,7 +56,7 @@ def test_the_file_shows_compactions_and_their_undo(store, tmp_path):
     agent = logging_agent(store, tmp_path / "logs", says("word " * 300), STORY)
     agent.ask("Good day.")
     list(agent.compact())
-    [file] = (tmp_path / "logs").iterdir()
+    file = tmp_path / "logs" / f"{agent.session.session_id}.md"
     assert "They greeted each other." in file.read_text(encoding="utf-8")
     list(agent.undo_compaction())
     assert file.read_text(encoding="utf-8") == exported(agent.session, "md")

@@ -33,6 +33,6 @@ function copyBySelection(text) {
   area.select();
   const isCopied = document.execCommand("copy");
   area.remove();
-  if (focused instanceof HTMLElement) focused.focus();
+  focused.focus();
   return isCopied;
 }

@@ -4,14 +4,11 @@ import { isComposing, newToken, tag } from "./dom.js";
 
 const CARET_KEYS = new Set(["ArrowLeft", "ArrowRight", "Home", "End", "PageUp", "PageDown"]);
 
-/** @typedef {{ sign: string, letters: string, start: number }} Word The word at the caret */
-
 export class Completer {
   constructor(panel) {
     this.panel = panel;
     this.token = null;
     this.known = null; // what the kernel offers for the open list
-    /** @type {Word | null} */
     this.word = null; // the word being completed: sign, letters, start
     this.closedAt = null; // start of the word for which Escape was pressed
     this.items = [];
@@ -41,8 +38,7 @@ export class Completer {
   ask() {
     if (this.token) return;
     this.token = newToken();
-    const { token } = this;
-    const word = /** @type {Word} */ (this.word);
+    const { token, word } = this;
     this.asked = word.letters;
     if (word.sign === PATH) this.panel.send({ type: "paths", start: word.letters, token });
     else this.panel.send({ type: "complete", token });
@@ -52,14 +48,14 @@ export class Completer {
     if (message.token !== this.token) return;
     this.token = null;
     const wanted = this.word?.sign === PATH ? "paths_list" : "completions";
-    const isStale = wanted === "paths_list" && this.asked !== this.word?.letters;
+    const isStale = wanted === "paths_list" && this.asked !== this.word.letters;
     if (message.type !== wanted || isStale) return this.word && this.follow();
     this.known = message;
     this.follow();
   }
 
   draw() {
-    const { sign, letters } = /** @type {Word} */ (this.word);
+    const { sign, letters } = this.word;
     const { commands, names, paths } = this.known;
     this.items = paths ?? matching(sign === "/" ? commands : names, letters);
     this.index = 0;
@@ -102,7 +98,7 @@ export class Completer {
       Enter: () => this.choose(),
       Escape: () => this.close(),
     };
-    const isWhole = this.items[this.index].name === this.word?.letters;
+    const isWhole = this.items[this.index].name === this.word.letters;
     if (!steps[event.key] || (event.key === "Enter" && isWhole)) {
       if (event.key === "Enter") this.close();
       return false;
@@ -127,7 +123,7 @@ export class Completer {
   choose() {
     const { input } = this.panel.parts;
     const { name, arguments: wanted } = this.items[this.index];
-    const { sign, start } = /** @type {Word} */ (this.word);
+    const { sign, start } = this.word;
     const goesOn = sign === "/" ? Boolean(wanted) : !/[:/]$/.test(name);
     const text = `${sign}${name}${goesOn ? " " : ""}`;
     input.setRangeText(text, start, input.selectionEnd, "end");
