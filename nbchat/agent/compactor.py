@@ -23,6 +23,7 @@ from nbchat.conversation.events import Change, Event
 from nbchat.conversation.session import Session
 from nbchat.errors import CompactionError, ConfigError, ContextOverflow
 from nbchat.providers.base import NoticesTruncation, Provider, Reply, Request
+from nbchat.providers.options import RequestOptions
 from nbchat.providers.streaming import until_stopped
 
 BACKGROUND = "background"
@@ -45,6 +46,7 @@ class Conversation(Protocol):
     session: Session
     engine: CompactionEngine
     provider: Provider
+    options: RequestOptions
 
     def with_recall(self, record: Compaction) -> Compaction:
         """The record with the tokens of `recall`, if it is offered from now."""
@@ -178,6 +180,7 @@ class Compactor:
     ) -> Events:
         """Write the summary in force again, and commit it if a model did."""
         engine, session = self._agent.engine, self._agent.session
+        engine.request_options = self._agent.options
         start = partial(
             partial(engine.regenerate, focus=focus, trigger=trigger, stop=stop),
             session,
@@ -230,6 +233,7 @@ class Compactor:
     def _start(self, plan: Plan) -> Callable[..., CompactionRun]:
         """What begins to run a plan; takes the arguments `stop` and `on_usage`."""
         base, agent = self._base_request(), self._agent
+        agent.engine.request_options = agent.options
         return partial(
             agent.engine.compact,
             agent.session,

@@ -107,6 +107,7 @@ class AnthropicProvider(SdkProvider):
     usual_service: ClassVar[Service] = ANTHROPIC
     sdk_error = anthropic.AnthropicError
     warm_up_events = SHORT_ANSWER
+    speaks_messages = True
     sampling: ClassVar[Mapping[str, str]] = {
         "temperature": "temperature",
         "top_p": "top_p",

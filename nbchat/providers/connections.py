@@ -14,6 +14,11 @@ from typing import Any
 
 import httpx2
 
+from nbchat.errors import ProtocolFault
+
+MOST_BYTES = 32_000_000
+"""Bytes of one event or page: a hundred times the longest that servers send."""
+
 
 class Line:
     """The connection that the request of one thread uses at the moment."""
@@ -25,6 +30,8 @@ class Line:
         self._lock = threading.Lock()
         self._stream: WatchedStream | None = None
         self.is_cut = False
+        self.received = 0
+        """Bytes since the last item of the answer."""
 
     def cut(self) -> None:
         """Close the connection now, or as soon as there is one."""
@@ -33,6 +40,17 @@ class Line:
             stream = self._stream
         if stream is not None:
             stream.shut_down(self)
+
+    def count(self, received: int) -> None:
+        """Count bytes of one item; raises ProtocolFault if it does not end."""
+        self.received += received
+        if self.received > MOST_BYTES:
+            endless = ProtocolFault(
+                f"one event of the answer is longer than {MOST_BYTES:,} bytes; it was "
+                "stopped"
+            )
+            endless.is_retryable = False
+            raise endless
 
     def hold(self, stream: "WatchedStream") -> None:
         """Remember the connection; closes it if the line was cut."""
@@ -83,6 +101,8 @@ class WatchedStream:
         if self._user is not None and self._user.first_byte_seconds is not None:
             timeout = self._user.first_byte_seconds
         data: bytes = self._stream.read(max_bytes, timeout)
+        if self._user is not None:
+            self._user.count(len(data))
         return data
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:

@@ -8,6 +8,7 @@ from functools import cache
 from importlib.util import find_spec
 from ipaddress import ip_address
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
 from weakref import WeakSet
 
 from nbchat.errors import ConfigError
@@ -48,6 +49,11 @@ class Endpoint:
     """Whether there is a key that is not sent to this host."""
     is_trusted: bool = True
     """Whether the credentials of the environment may be sent to this host."""
+    is_own: bool = True
+    """Whether it is a server of the provider itself."""
+    speaks_messages: bool = False
+    """Whether it is asked by Anthropic's messages API."""
+    proxy: str = field(default="", repr=False)
     other_secrets: tuple[str, ...] = field(default=(), repr=False)
     """What else is never shown: values of headers, a proxy's password."""
 
@@ -70,6 +76,16 @@ class Endpoint:
         """The address to be shown, without the values of its query."""
         head, mark, _ = self.url.partition("?")
         return f"{head}?{HIDDEN}" if mark else head
+
+    @property
+    def shown_proxy(self) -> str:
+        """The proxy by which the server is reached, without its login; or empty."""
+        parts = urlsplit(self.address)
+        by_environment = (
+            "" if proxy_bypass(self.host) else getproxies().get(parts.scheme)
+        )
+        found = urlsplit(self.proxy or by_environment or "")
+        return found._replace(netloc=found.netloc.rpartition("@")[2]).geturl()
 
     @property
     def host(self) -> str:

@@ -5,7 +5,9 @@ here.
 """
 
 import re
-from collections.abc import Mapping
+import socket
+import ssl
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from http import HTTPStatus
@@ -63,6 +65,16 @@ a shorter request is not."""
 BAD_KEY = re.compile(r"API_KEY_INVALID|API key not valid", re.IGNORECASE)
 """Gemini's messages for a bad key; the status is 400."""
 
+PROXY_ADVICE = "check the setting proxy, or HTTPS_PROXY and NO_PROXY"
+
+NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
+"""OpenSSL's reasons where the other side does not speak TLS."""
+
+OTHER_APIS = {
+    "anthropic": "Anthropic, anthropic:MODEL with the address before /v1",
+    "openai": "OpenAI, openai:MODEL with an address that ends in /v1",
+}
+
 NEAR_NAME = 0.75
 """Similarity from which a model's name is taken for another's with a typo."""
 
@@ -112,6 +124,8 @@ class Refusal:
     types: tuple[str, ...]
     message: str
     retry_after: float | None = None
+    api: str = ""
+    """The API in whose words it is, `anthropic` or `openai`; empty if unknown."""
 
     @property
     def error_class(self) -> type[ProviderError]:
@@ -134,6 +148,8 @@ class Refusal:
 
 def provider_error(error: Exception, endpoint: Endpoint, model: str) -> ProviderError:
     """The ProviderError for an error of an SDK, of httpx2 or of a parser."""
+    if isinstance(error.__cause__, ProviderError):  # of ours, wrapped by an SDK
+        return error.__cause__
     refusal = _refusal_of(error)
     if refusal is not None:
         return refused(refusal, endpoint, model)
@@ -173,14 +189,29 @@ def _withheld(refusal: Refusal, endpoint: Endpoint) -> AuthenticationFailed:
 
 def _not_found(refusal: Refusal, endpoint: Endpoint, model: str) -> RequestRefused:
     words = f"{refusal.types} {refusal.message}".lower()
+    if other := _other_api(refusal, endpoint):
+        return RequestRefused(other)
     if "model" in words:
         return RequestRefused(
             f"{endpoint.kind} has no model {model!r}; {_instead_of(model, endpoint)}"
         )
     seen = endpoint.shown(refusal.message) or "no reason"
     return RequestRefused(
-        f"{endpoint.shown_url} was not found; check base_url ({seen})"
+        f"{endpoint.shown_url} was not found; check base_url, or the server is too old "
+        f"for this API ({seen})"
     )
+
+
+def _other_api(refusal: Refusal, endpoint: Endpoint) -> str:
+    """One line about a server that speaks another API; empty if it may be this one.
+
+    A path that is not found is answered in the words of the server's own API.
+    """
+    speaks = "anthropic" if endpoint.speaks_messages else "openai"
+    if endpoint.is_own or refusal.api in ("", speaks):
+        return ""
+    maker, _, name = OTHER_APIS[refusal.api].partition(", ")
+    return f"{endpoint.shown_url} speaks the API of {maker}; use {name}"
 
 
 def _instead_of(model: str, endpoint: Endpoint) -> str:
@@ -208,7 +239,15 @@ def refusal_in(status: int, body: object, headers: Mapping[str, str]) -> Refusal
     if not _is_error(status):
         status = _status_of_types(types)
     wait = retry_after(headers)
-    return Refusal(status, types, message, _delay(details) if wait is None else wait)
+    wait = _delay(details) if wait is None else wait
+    return Refusal(status, types, message, wait, _api_of(error))
+
+
+def _api_of(error: dict[str, Any]) -> str:
+    """Whose words an error is in: OpenAI's have a `param` and a `code`."""
+    if {"param", "code"} & {*error}:
+        return "openai"
+    return "anthropic" if str(error.get("type")).endswith("_error") else ""
 
 
 def unlisted(body: object) -> object:
@@ -274,24 +313,66 @@ def _status_of_types(types: tuple[str, ...]) -> int:
 
 
 def _connection_error(error: Exception, endpoint: Endpoint) -> ConnectionFailed:
+    """What has failed, in its own words: name, proxy, TLS, server, silence."""
+    chain = list(_causes(error))
+    found = next(filter(None, (_in_words(each, endpoint) for each in chain)), None)
+    if found is not None:
+        words, is_retryable = found
+        failed = ConnectionFailed(words)
+        failed.is_retryable = is_retryable
+        return failed
     # The SDKs wrap some of httpx2's errors, and httpx2 wraps others.
     is_ours = isinstance(error, httpx2.HTTPError)
     cause = error if is_ours else error.__cause__ or error
-    match cause:
-        case httpx2.ConnectError() | httpx2.ConnectTimeout():
-            return ConnectionFailed(
-                f"cannot connect to {endpoint.shown_url}; is the server running? "
-                "check base_url"
+    seen = endpoint.shown(f"{type(cause).__name__}: {cause}")
+    return ConnectionFailed(
+        f"the connection to {endpoint.kind} was lost; try again ({seen})"
+    )
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """The causes of an error, the innermost first: it says most."""
+    within = error.__cause__ or error.__context__
+    if within is not None:
+        yield from _causes(within)
+    yield error
+
+
+def _in_words(error: BaseException, endpoint: Endpoint) -> tuple[str, bool] | None:
+    """What an error means, and whether another attempt can help."""
+    host, words, may_pass = endpoint.host, "", False
+    match error:
+        case ssl.SSLCertVerificationError():
+            words = (
+                f"the certificate of {host} cannot be verified ({error.verify_message})"
+                "; if a proxy or your own authority signs it, set SSL_CERT_FILE"
             )
-        case httpx2.TimeoutException():
-            silent = ConnectionFailed(
+        case ssl.SSLError() if error.reason in NO_TLS:
+            words = f"{host} speaks no TLS; use http:// in base_url"
+        case ssl.SSLError():
+            words = f"TLS with {host} failed ({error.reason}); try again"
+            may_pass = True
+        case socket.gaierror():
+            words = f"the name {host} cannot be found (DNS); check base_url, network"
+            may_pass = True
+        case httpx2.ProxyError():
+            words = f"the proxy refused ({endpoint.shown(str(error))}); {PROXY_ADVICE}"
+        case httpx2.ConnectError() | httpx2.ConnectTimeout():
+            words, may_pass = _not_connected(endpoint), True
+        case httpx2.TimeoutException():  # a slow server would compute it all again
+            words = (
                 f"{endpoint.kind} sent no answer in time; try again, or set a longer "
                 "timeout_seconds"
             )
-            silent.is_retryable = False  # a slow server would compute it all again
-            return silent
-        case _:
-            seen = endpoint.shown(f"{type(cause).__name__}: {cause}")
-            return ConnectionFailed(
-                f"the connection to {endpoint.kind} was lost; try again ({seen})"
-            )
+    return (words, may_pass) if words else None
+
+
+def _not_connected(endpoint: Endpoint) -> str:
+    if proxy := endpoint.shown_proxy:
+        return (
+            f"cannot connect to {endpoint.shown_url} by the proxy {proxy}; is it "
+            f"running? {PROXY_ADVICE}"
+        )
+    return (
+        f"cannot connect to {endpoint.shown_url}; is the server running? check base_url"
+    )

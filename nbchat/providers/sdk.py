@@ -26,6 +26,7 @@ from nbchat.errors import (
     ConnectionFailed,
     NbchatError,
     ProviderError,
+    RequestRefused,
 )
 from nbchat.providers.adaptation import Adaptations
 from nbchat.providers.base import (
@@ -143,6 +144,7 @@ class SdkProvider(ABC):
     sdk_error: ClassVar[type[Exception]]
     warm_up_events: ClassVar[tuple[Json, ...]]
     """The events of a short reply, for the warm-up."""
+    speaks_messages: ClassVar[bool] = False
     sampling: ClassVar[Mapping[str, str]]
     """Options about answers that the API has, with their names in its requests."""
 
@@ -179,7 +181,7 @@ class SdkProvider(ABC):
             **options,
         )
         address = self.service.find_address(base_url)
-        self.endpoint = find_endpoint(
+        endpoint = find_endpoint(
             self.kind,
             address,
             key_variable=set_variable(self.service.key_variables),
@@ -188,6 +190,12 @@ class SdkProvider(ABC):
             needs_key=self.service.needs_key,
             key_hosts=api_key_hosts,
             other_secrets=_secrets(headers or {}, proxy),
+        )
+        self.endpoint = replace(
+            endpoint,
+            is_own=self.service.is_own(address),
+            speaks_messages=self.speaks_messages,
+            proxy=proxy,
         )
         self._model = name
         self._known = self._look_up(name)
@@ -245,9 +253,18 @@ class SdkProvider(ABC):
         with closing(opened) as items:
             for item in items:
                 content = item.to_dict(warnings=False)
+                self._check_api(content)
                 deltas = list(reader.read(content))
                 size.add(content, deltas)
                 yield from deltas
+
+    def _check_api(self, content: Json) -> None:
+        """Raise for an event of Anthropic's API where OpenAI's is spoken."""
+        if not self.speaks_messages and content.get("type") == "message_start":
+            raise RequestRefused(
+                f"{self.endpoint.shown_url} speaks the API of Anthropic; use "
+                "anthropic:MODEL with the address before /v1"
+            )
 
     def warm_up(self) -> None:
         """Load what the first request needs: a client, the SDK's models, certificates.

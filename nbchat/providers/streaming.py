@@ -142,7 +142,7 @@ def _read_all(
     try:
         with using(line), open_stream() as stream:
             for item in stream:
-                line.first_byte_seconds = None
+                line.first_byte_seconds, line.received = None, 0
                 if line.is_cut:
                     return
                 arrived.put(_Got(item))

@@ -129,6 +129,9 @@ class _Conversation(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self._answer({})
 
+    def do_CONNECT(self) -> None:
+        self._answer({})
+
     def do_POST(self) -> None:
         length = int(self.headers["Content-Length"])
         self._answer(json.loads(self.rfile.read(length)))

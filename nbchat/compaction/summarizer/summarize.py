@@ -13,8 +13,8 @@ MAX_ANSWERS requests.
 
 import re
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from threading import Event as Flag
 from typing import TypeVar
 
@@ -98,6 +98,8 @@ class SummaryModel:
     """Shapes of its requests, in the order they are tried."""
     refusals: int = MAX_REFUSALS
     """Answers that may be refused before the next model is asked."""
+    options: RequestOptions = field(default_factory=RequestOptions)
+    """Of the chat's requests; those about patience hold for summaries, too."""
 
     @property
     def name(self) -> str:
@@ -120,6 +122,8 @@ class Chat:
     """Of its last answer, if the history is still the same."""
     count_error: float = COUNT_ERROR
     """The server's count divided by the local one."""
+    options: RequestOptions = field(default_factory=RequestOptions)
+    """Of its requests."""
 
     @property
     def is_requested(self) -> bool:
@@ -148,12 +152,13 @@ def _summary_model(
     chat: Chat, choice: ModelChoice, shape: ShapeChoice = "auto"
 ) -> SummaryModel:
     """The chosen model; only the chat's own may share the chat's request."""
+    model = partial(SummaryModel, options=chat.options)
     if isinstance(choice, str):
-        return SummaryModel(chat.provider, Sizes(chat.info, chat.counter), choice)
+        return model(chat.provider, Sizes(chat.info, chat.counter), choice)
     if choice is not None:
-        return SummaryModel(choice, Sizes(choice.info(), chat.counter))
+        return model(choice, Sizes(choice.info(), chat.counter))
     sizes = Sizes(chat.info, chat.counter, chat.count_error)
-    return SummaryModel(chat.provider, sizes, shapes=_shapes(chat, shape))
+    return model(chat.provider, sizes, shapes=_shapes(chat, shape))
 
 
 def _shapes(chat: Chat, shape: ShapeChoice) -> tuple[Shape, ...]:
@@ -455,8 +460,8 @@ class _Run:
         self, model: SummaryModel, request: Request
     ) -> Generator[RetryScheduled, None, Reply]:
         """The reply; of its events only retries are passed on."""
-        chat = RequestOptions() if self._base is None else self._base.options
-        request = replace(request, options=for_summary(request.options, chat))
+        options = for_summary(request.options, model.options)
+        request = replace(request, options=options)
         stream = stream_with_retries(model.provider, request, stop=self._stop)
         while True:
             try:

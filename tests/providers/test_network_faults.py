@@ -1,0 +1,161 @@
+"""TLS, DNS, proxies, pages and other APIs: each fault says what it is, in one line."""
+
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import pytest
+from fault_server import FaultServer, Response, answer, failure, page
+from provider_kit import DIALECTS, HELLO, PATHS, drained, provider_at
+from tls_server import tls_server
+
+from nbchat.agent.agent import Agent
+from nbchat.conversation.events import TurnFailed
+from nbchat.errors import ConnectionFailed, ProtocolFault, ProviderError, RequestRefused
+from nbchat.providers.connect import connect
+from nbchat.providers.error_mapping import provider_error
+
+
+@pytest.fixture
+def server() -> Iterator[FaultServer]:
+    server = FaultServer()
+    yield server
+    server.close()
+
+
+def failed(provider: Any) -> ProviderError:
+    with pytest.raises(ProviderError) as raised:
+        drained(provider.stream(HELLO))
+    assert "\n" not in str(raised.value)
+    return raised.value
+
+
+@pytest.mark.parametrize("kind", DIALECTS)
+def test_a_certificate_that_nobody_signed_is_named_and_not_tried_again(kind):
+    with tls_server() as url:
+        made = type(provider_at(FaultServer(), kind))
+        provider = made("m", base_url=url + PATHS[kind], api_key=lambda: "k")
+        error = failed(provider)
+    assert str(error).startswith(
+        "the certificate of 127.0.0.1 cannot be verified (self-signed certificate); if"
+    )
+    assert not error.is_retryable
+
+
+@pytest.mark.parametrize("kind", DIALECTS)
+def test_https_to_a_server_without_tls_says_to_use_http(server, kind):
+    url = server.url.replace("http://", "https://") + PATHS[kind]
+    made = type(provider_at(server, kind))
+    error = failed(made("m", base_url=url, api_key=lambda: "k"))
+    assert str(error) == "127.0.0.1 speaks no TLS; use http:// in base_url"
+
+
+@pytest.mark.parametrize("kind", DIALECTS)
+def test_a_name_that_is_not_found_is_told_from_a_server_that_is_down(server, kind):
+    unknown = httpx2.ConnectError("[Errno -2] Name or service not known")
+    unknown.__cause__ = socket.gaierror(-2, "Name or service not known")
+    provider = provider_at(server, kind)
+    error = provider_error(unknown, provider.endpoint, "m")
+    assert type(error) is ConnectionFailed
+    assert str(error) == (
+        "the name 127.0.0.1 cannot be found (DNS); check base_url, network"
+    )
+
+
+def test_a_proxy_that_wants_a_login_or_is_down_is_named_without_its_password(server):
+    server.script(failure(407))
+    https = {"base_url": "https://api.example/v1", "api_key": lambda: "k"}
+    proxy = server.url.replace("://", "://ann:pr0xy-w0rd@")
+    refused = failed(connect("openai:m", proxy=proxy, **https))  # type: ignore[arg-type]
+    assert str(refused).startswith("the proxy refused (407")
+    assert "check the setting proxy, or HTTPS_PROXY" in str(refused)
+    down = "http://ann:pr0xy-w0rd@127.0.0.1:9"
+    gone = failed(connect("openai:m", proxy=down, **https))  # type: ignore[arg-type]
+    assert "by the proxy http://127.0.0.1:9; is it running?" in str(gone)
+    assert "pr0xy" not in str(refused) + str(gone)
+
+
+def test_a_proxy_of_the_environment_is_named_too(monkeypatch):
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
+    provider = connect(
+        "openai:m", base_url="https://api.example/v1", api_key=lambda: "k"
+    )
+    assert "by the proxy http://127.0.0.1:9" in str(failed(provider))
+
+
+OPENAI_404 = answer(
+    {"error": {"message": "Invalid URL (POST /v1/messages)", "type": "x", "param": None, "code": None}}, 404
+)  # fmt: skip
+ANTHROPIC_404 = answer(
+    {"type": "error", "error": {"type": "not_found_error", "message": "Not found"}}, 404
+)
+
+
+def test_a_server_that_speaks_the_other_api_is_named_with_the_right_one(server):
+    server.script(OPENAI_404, ANTHROPIC_404, DIALECTS["anthropic"].text("Hi."))
+    error = failed(provider_at(server, "anthropic"))
+    assert type(error) is RequestRefused
+    assert "speaks the API of OpenAI; use openai:MODEL with an address" in str(error)
+    for _ in range(2):  # refused in its words, then answered in its events
+        error = failed(provider_at(server, "openai"))
+        assert "speaks the API of Anthropic; use anthropic:MODEL" in str(error)
+
+
+def test_events_of_another_api_are_no_answer(server):
+    server.script(DIALECTS["openai"].text("Hi."))
+    error = failed(provider_at(server, "anthropic"))
+    assert type(error) is ProtocolFault
+    assert "the reply of anthropic:model-x broke off" in str(error)
+
+
+@pytest.mark.parametrize("kind", DIALECTS)
+def test_a_server_that_is_too_old_is_named(server, kind):
+    server.script(Response((b"404 page not found",), 404))
+    words = "was not found; check base_url, or the server is too old for this API (404"
+    assert words in str(failed(provider_at(server, kind)))
+
+
+@pytest.mark.parametrize("kind", DIALECTS)
+@pytest.mark.parametrize("status", [200, 404, 503])
+def test_a_page_instead_of_an_answer_is_one_line(server, kind, status):
+    whole = page("<html>\n<title>Sign in</title>\n</html>")
+    server.script(Response(whole.events, status, whole.headers))
+    assert "<html> <title>Sign in" in str(failed(provider_at(server, kind)))
+
+
+def long_event(kind: str, length: int) -> Response:
+    """An answer in one event."""
+    return DIALECTS[kind].text("x" * length)
+
+
+def assert_stopped(server: FaultServer, kind: str, response: Response) -> None:
+    server.script(response)
+    events = list(Agent(provider_at(server, kind, window=9_000)).run("Hello"))
+    assert isinstance(events[-1], TurnFailed)
+    assert "longer than" in str(events[-1].error)
+    assert "it was stopped" in str(events[-1].error)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("kind", DIALECTS)
+@pytest.mark.parametrize("status", [200, 500])
+def test_an_event_or_page_that_does_not_end_is_stopped(
+    server, monkeypatch, kind, status
+):
+    monkeypatch.setattr("nbchat.providers.connections.MOST_BYTES", 300_000)
+    endless = Response((b"data: " + b"x" * 600_000,), status)
+    assert_stopped(server, kind, endless)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", DIALECTS)
+def test_an_answer_of_64_mb_is_stopped(server, kind):
+    assert_stopped(server, kind, long_event(kind, 64_000_000))
+
+
+def test_many_events_of_usual_size_are_no_endless_event(server, monkeypatch):
+    monkeypatch.setattr("nbchat.providers.connections.MOST_BYTES", 300_000)
+    server.script(DIALECTS["openai"].text(*["x" * 1_000] * 600))
+    _, reply = drained(provider_at(server, "openai").stream(HELLO))
+    assert len(reply.text) == 600_000
