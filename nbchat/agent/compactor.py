@@ -180,7 +180,7 @@ class Compactor:
     ) -> Events:
         """Write the summary in force again, and commit it if a model did."""
         engine, session = self._agent.engine, self._agent.session
-        engine.request_options = self._agent.options
+        engine.tracker.request_options = self._agent.options
         start = partial(
             partial(engine.regenerate, focus=focus, trigger=trigger, stop=stop),
             session,
@@ -233,7 +233,7 @@ class Compactor:
     def _start(self, plan: Plan) -> Callable[..., CompactionRun]:
         """What begins to run a plan; takes the arguments `stop` and `on_usage`."""
         base, agent = self._base_request(), self._agent
-        agent.engine.request_options = agent.options
+        agent.engine.tracker.request_options = agent.options
         return partial(
             agent.engine.compact,
             agent.session,

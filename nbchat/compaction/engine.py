@@ -60,7 +60,6 @@ from nbchat.conversation.turns import count_messages, open_calls
 from nbchat.errors import CompactionError
 from nbchat.providers.base import Provider, Request
 from nbchat.providers.model_info import ModelInfo
-from nbchat.providers.options import RequestOptions
 
 DEFAULT_THRESHOLD = 5_000
 
@@ -120,8 +119,6 @@ class CompactionEngine:
         self.fallback_model = fallback_model
         self.summary_shape = summary_shape
         self.live_variables = live_variables
-        self.request_options = RequestOptions()
-        """Those of the chat; what is about patience holds for summaries, too."""
 
     def __repr__(self) -> str:
         """The policy and the tokens counted towards its threshold."""
@@ -514,7 +511,7 @@ class CompactionEngine:
             tracker.failures,
             usage,
             self._count_error(session, usage),
-            self.request_options,
+            tracker.request_options,
         )
         shape = self.summary_shape
         return summary_models(chat, self.summary_model, self.fallback_model, shape)

@@ -23,8 +23,8 @@ from nbchat.providers.prompt_cache import cache_key, marked_for_anthropic
 from nbchat.providers.sdk import (
     QUESTION_TIMEOUT_SECONDS,
     SdkProvider,
-    WireStream,
 )
+from nbchat.providers.sdk_clients import WireStream
 from nbchat.providers.services import ANTHROPIC, Service
 from nbchat.providers.wire import (
     EMPTY_TEXT,

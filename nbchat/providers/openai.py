@@ -20,10 +20,9 @@ from nbchat.providers.base import ReplyStop, Request, image_of, speaker, user_te
 from nbchat.providers.history_repair import wire_name
 from nbchat.providers.sdk import (
     QUESTION_TIMEOUT_SECONDS,
-    Reader,
     SdkProvider,
-    WireStream,
 )
+from nbchat.providers.sdk_clients import Reader, WireStream
 from nbchat.providers.services import OPENAI, Service
 from nbchat.providers.window_questions import loaded_window
 from nbchat.providers.wire import (

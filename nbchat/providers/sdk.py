@@ -1,19 +1,16 @@
 """The base of all providers that use an official SDK: requests, streams, errors."""
 
-import json
 import logging
-import os
 import re
-import ssl
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import closing
 from copy import copy
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from threading import Event as Flag
-from typing import Any, ClassVar, Protocol, TypeVar, Unpack
+from typing import Any, ClassVar, TypeVar, Unpack
 from urllib.parse import unquote, urlsplit
 
 import httpx2
@@ -54,6 +51,15 @@ from nbchat.providers.options import (
     stop_texts,
 )
 from nbchat.providers.rate_limits import Limiter, limiter_of
+from nbchat.providers.sdk_clients import (
+    CONNECTIONS,
+    Reader,
+    SdkClient,
+    WireStream,
+    canned_client,
+    certificates,
+    is_dropped,
+)
 from nbchat.providers.services import Service
 from nbchat.providers.streaming import read_stream
 from nbchat.providers.tokens import TokenCounter
@@ -65,7 +71,6 @@ from nbchat.providers.window_questions import (
 from nbchat.providers.wire import (
     Json,
     SizeCheck,
-    StreamedReply,
     WireFormat,
     WireMessages,
     finished_reply,
@@ -82,10 +87,6 @@ CONNECT_TIMEOUT_SECONDS = 10.0
 SILENCE_SECONDS = 300.0
 """A slow server computes for minutes before its first word."""
 
-CONNECTIONS = httpx2.Limits(keepalive_expiry=3.0)
-"""Idle connections are closed before the server drops them: llama.cpp does after 5 s,
-which is also the SDKs' own figure."""
-
 QUESTION_TIMEOUT_SECONDS = 3.0
 """For what a chat can do without, such as a model's window."""
 
@@ -99,41 +100,8 @@ NEARLY = 0.9
 
 SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
 
-DROPPED = (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError)
-"""Errors of a dropped connection: no answer, a reset, a broken pipe."""
-
 ADAPTABLE = (400, 422)
 """Status of an error that may name a parameter which the model does not take."""
-
-
-class WireItem(Protocol):
-    """One item of an SDK's stream."""
-
-    def to_dict(self, *, warnings: bool) -> Json:
-        """The item as it came over the wire."""
-
-
-class WireStream(AbstractContextManager[Iterable[WireItem]], Protocol):
-    """An SDK's stream and its response."""
-
-    response: httpx2.Response
-
-
-class SdkClient(Protocol):
-    """An SDK's client."""
-
-    def with_options(self, *, http_client: httpx2.Client) -> "SdkClient":
-        """The same client with another HTTP client."""
-
-
-class Reader(Protocol):
-    """Reads a stream in one wire format."""
-
-    def read(self, item: Json) -> Iterator[Delta]:
-        """Read an item and yield its deltas."""
-
-    def answer(self) -> StreamedReply:
-        """What has arrived until now."""
 
 
 class SdkProvider(ABC):
@@ -571,32 +539,6 @@ class SdkProvider(ABC):
         return provider_error(error, self.endpoint, model)
 
 
-def certificates() -> ssl.SSLContext:
-    """The certificates that this machine trusts, read once for all clients (20 ms)."""
-    variables = ("SSL_CERT_FILE", "SSL_CERT_DIR")
-    return _certificates(*(os.environ.get(name) for name in variables))
-
-
-@cache
-def _certificates(*_places: str | None) -> ssl.SSLContext:
-    return httpx2.create_ssl_context()
-
-
-def canned_client(events: Iterable[Json]) -> httpx2.Client:
-    """A client that answers every request with these events, without a network."""
-    body = "".join(
-        f"{_event_line(each)}data: {json.dumps(each)}\n\n" for each in events
-    )
-    headers = {"content-type": "text/event-stream"}
-    answer = httpx2.Response(200, headers=headers, text=f"{body}data: [DONE]\n\n")
-    return httpx2.Client(transport=httpx2.MockTransport(lambda _request: answer))
-
-
-def is_dropped(error: Exception) -> bool:
-    """Whether an error of httpx2 or of an SDK means a dropped connection."""
-    return any(isinstance(each, DROPPED) for each in (error, error.__cause__))
-
-
 def _secrets(headers: Mapping[str, str], proxy: str) -> list[str]:
     """What headers and the address of a proxy contain that is not to be shown.
 
@@ -611,7 +553,3 @@ class _Maker(partial["SdkProvider"]):
     """Makes providers of one server; its repr shows no password."""
 
     __repr__ = object.__repr__
-
-
-def _event_line(event: Json) -> str:
-    return f"event: {event['type']}\n" if "type" in event else ""

@@ -27,6 +27,7 @@ from nbchat.conversation.entries import Compaction, Usage
 from nbchat.conversation.session import CHANGED, Session
 from nbchat.errors import NbchatError, Stopped
 from nbchat.providers.model_info import ModelInfo
+from nbchat.providers.options import RequestOptions
 from nbchat.providers.tokens import TokenCounter
 
 logger = logging.getLogger(__name__)
@@ -89,6 +90,8 @@ class ContextTracker:
         self._shares_prefix = shares_prefix
         self._clock = clock
         self._answered_at: float | None = None
+        self.request_options = RequestOptions()
+        """Those of the chat; what is about patience holds for summaries, too."""
         self._breaker = CircuitBreaker()
         self._anchor: Report | None = None
         self._first_report: Report | None = None
