@@ -23,7 +23,7 @@ from nbchat.conversation.events import (
     TextDelta,
     ToolRequested,
 )
-from nbchat.rendering.markdown import markdown_html
+from nbchat.rendering.markdown import markdown_html, terminal_text
 
 UPDATE_SECONDS = 0.2
 """Shortest time between two updates."""
@@ -196,7 +196,7 @@ def _line(event: Event) -> str:
     """An event in one line; empty for what needs none."""
     match event:
         case ToolRequested(call):
-            return f"[{call.tool_name} {call.tool_args}]"
+            return terminal_text(f"[{call.tool_name} {call.tool_args}]")
         case RetryScheduled(_, wait, reason):
             return f"Trying again in {wait:.0f} s: {reason}"
         case SavingFailed(reason, is_resolved=is_resolved):

@@ -18,13 +18,15 @@ from nbchat.cli.doctor import diagnose
 from nbchat.config.factory import opened_store
 from nbchat.config.layers import settings
 from nbchat.config.settings import markdown_table
+from nbchat.conversation.session import Session
 from nbchat.conversation.turns import count_messages
 from nbchat.errors import ConfigError, NbchatError
 from nbchat.providers.connect import EMBEDDED_MODEL, default_model
 from nbchat.providers.model_download import is_fetched, model_file
-from nbchat.rendering.markdown import displayable
+from nbchat.rendering.markdown import terminal_text
 from nbchat.storage.export import FORMATS, exported, imported
 from nbchat.storage.files import write_private
+from nbchat.storage.imports import checked, claims, without_claims
 from nbchat.storage.owners import rls_statements
 from nbchat.storage.recorder import save_session
 from nbchat.storage.store import SessionStore
@@ -36,6 +38,9 @@ NOTEBOOKS = ("ticket_triage", "quickstart", "policies")
 DEMO_FOLDER = "nbchat-demo"
 MIN_TICKETS, MAX_TICKETS = 3, 30
 """Fewer tickets would end before the first compaction, which the notebook shows."""
+LARGEST_IMPORT = 256_000_000
+"""Bytes of a file that is imported."""
+
 SESSION_ID = re.compile(r"[\w-]{1,64}", re.ASCII)
 """Valid ids of imported sessions; a session with any other id gets a new one."""
 
@@ -51,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         command(options)
     except NbchatError as error:
-        print(f"nbchat: {error}", file=sys.stderr)
+        print(f"nbchat: {terminal_text(str(error))}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("nbchat: stopped", file=sys.stderr)
@@ -116,6 +121,11 @@ def _add_session_commands(commands: "argparse._SubParsersAction[Any]") -> None:
         "import", help="store a session from an exported json or ipynb file"
     )
     importing.add_argument("file", type=Path)
+    importing.add_argument(
+        "--accept",
+        action="store_true",
+        help="take over its pins, summaries and shortened outputs without asking",
+    )
     importing.set_defaults(command=_import)
 
 
@@ -191,13 +201,15 @@ def _sessions(_options: argparse.Namespace) -> None:
     """Print one line per session, the newest first."""
     for info in _store().sessions():
         line = f"{info.id}  {info.used_at[:16]}  {info.messages:5}  {info.title}"
-        print(displayable(line))
+        print(terminal_text(line))
 
 
 def _export(options: argparse.Namespace) -> None:
     """Write a session to a file or to standard output."""
     text = exported(_store().load(options.session), options.to)
     if options.output is None:
+        if sys.stdout.isatty():
+            text = terminal_text(text)
         sys.stdout.buffer.write(text.encode())
         return
     try:
@@ -209,18 +221,44 @@ def _export(options: argparse.Namespace) -> None:
 def _import(options: argparse.Namespace) -> None:
     """Store a session, with a new id if its own is taken."""
     try:
+        if options.file.stat().st_size > LARGEST_IMPORT:
+            raise NbchatError(f"{options.file} has over {LARGEST_IMPORT:,} bytes")
         session = imported(options.file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8"
         raise NbchatError(f"cannot read {options.file}: {reason}") from error
     if not session.transcript:
         raise NbchatError(f"{options.file} contains a session without messages")
+    session = _confirmed(session, is_accepted=options.accept)
     store = _store()
     taken = {info.id for info in store.sessions()}
     if not SESSION_ID.fullmatch(session.session_id) or session.session_id in taken:
         session.session_id = uuid.uuid4().hex[:12]
     save_session(store, session)
     print(f"{session.session_id}  {count_messages(session.transcript)} messages")
+
+
+def _confirmed(session: Session, *, is_accepted: bool) -> Session:
+    """The session with what acts on the model, if that is confirmed; else without."""
+    found = claims(session)
+    if not found:
+        return without_claims(session)
+    _tell("The file would also act on the model:")
+    for line in found:
+        _tell(f"  {line}")
+    if not is_accepted and sys.stdin.isatty():
+        is_accepted = input("Take this over? [y/N] ").strip().lower() in ("y", "yes")
+    if not is_accepted:
+        _tell("Only the messages are imported; --accept takes over the rest.")
+        return without_claims(session)
+    kept = checked(session)
+    if left := len(session.compactions) - len(kept.compactions):
+        _tell(f"{left} of its records do not fit its messages and are left out.")
+    return kept
+
+
+def _tell(line: str) -> None:
+    print(terminal_text(line), file=sys.stderr)
 
 
 def _settings(_options: argparse.Namespace) -> None:

@@ -41,6 +41,7 @@ from nbchat.rendering.banners import (
     progress_text,
 )
 from nbchat.rendering.conversation import conversation_html, conversation_text
+from nbchat.rendering.markdown import terminal_text
 
 FLUSH_SECONDS = 0.1
 """Longest time between flushes; JupyterLab draws the whole output at each of them."""
@@ -167,7 +168,7 @@ def _show(event: ChatEvent, text: WrappedText) -> None:
         case CommandReplied(reply):
             print(reply)
         case ToolRequested(call):
-            print(f"[{call.tool_name} {call.tool_args}]")
+            print(terminal_text(f"[{call.tool_name} {call.tool_args}]"))
         case Compacted(compaction):
             display(Banner(compaction))  # type: ignore[no-untyped-call]
         case _:

@@ -14,6 +14,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
+from markdown_it import MarkdownIt
+
 from nbchat.conversation.entries import (
     Compaction,
     Entry,
@@ -42,6 +44,9 @@ Value = TypeVar("Value")
 VERSION = 1
 """Version of the json and ipynb formats; files of a later one are refused."""
 
+MOST_INTEGER = 2**53
+"""Limit of a number in a file: every database and JSON reader takes those below."""
+
 UNTITLED = "An empty session"
 
 PAGE_STYLE = """
@@ -62,6 +67,11 @@ _CHOICES = {
     "status": get_args(Status),
     "revision": get_args(Revision),
 }
+
+
+_LINE_START = re.compile(r"^([\s>*+\-\d.)]*)(#|`{3}|~{3})")
+_RULE = re.compile(r"^([\s>]*)((?:=+|-+|\*{3,}|_{3,})\s*)$")
+"""A line that makes a heading of the one before it, or begins front matter."""
 
 
 def exported(session: Session, to: Format) -> str:
@@ -277,13 +287,15 @@ def _present(record: Mapping[str, Any], kind: type[Compaction | Usage]) -> Any:
 
 def _typed(value: Any, kind: type[Value]) -> Value:
     if type(value) is not kind:
-        raise TypeError(f"{value!r} is not of type {kind.__name__}")
+        raise TypeError(f"{repr(value)[:60]} is not of type {kind.__name__}")
+    if isinstance(value, int) and not 0 <= value < MOST_INTEGER:
+        raise ValueError(f"{str(value)[:20]} is out of range")
     return value
 
 
 def _markdown(session: Session) -> str:
     """Headings for speakers, fenced blocks for tool calls and results."""
-    title = f"# {session.title or UNTITLED}"
+    title = f"# {_inert_line(session.title) or UNTITLED}"
     shown = [title, *_parts(session, _entry_markdown, _quoted)]
     return displayable("\n\n".join(filter(None, shown))) + "\n"
 
@@ -307,8 +319,9 @@ def _entry_markdown(entry: Entry) -> str:
     match entry.role:
         case "user" | "assistant":
             text = f"## {'You' if entry.role == 'user' else 'Assistant'}"
-            text += f"\n\n[{entry.tool_name}]" if entry.is_attachment else ""
-            text += f"\n\n{entry.content}"
+            name = _inert_line(entry.tool_name)
+            text += f"\n\n[{name}]" if entry.is_attachment else ""
+            text += f"\n\n{_inert(entry.content)}"
             text += "\n\n*stopped here*" if entry.is_incomplete else ""
         case "thinking" if not entry.content:
             text = ""
@@ -321,13 +334,40 @@ def _entry_markdown(entry: Entry) -> str:
 
 def _quoted(record: Compaction) -> str:
     summary = f"\n\n{_fenced(record.summary)}" if record.summary else ""
-    return f"> {' '.join(compaction_text(record).split())}{summary}"
+    line = " ".join(compaction_text(record).split())
+    return f"> {_inert_line(line)}{summary}"
 
 
-def _fenced(text: str) -> str:
+def _inert(text: str) -> str:
+    """Markdown that fetches nothing and forges no part of the page.
+
+    Code blocks are fenced again, so that every reader sees their end; elsewhere images,
+    HTML, headings and fences are escaped.
+    """
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    parts: list[str] = []
+    done = 0
+    for token in MarkdownIt("commonmark").parse("\n".join(lines)):
+        if token.level or token.type not in ("fence", "code_block") or not token.map:
+            continue
+        parts += map(_inert_line, lines[done : token.map[0]])
+        language = "".join(re.findall(r"[\w+#-]", token.info))[:30]
+        parts.append(_fenced(token.content.removesuffix("\n"), language))
+        done = token.map[1]
+    return "\n".join([*parts, *map(_inert_line, lines[done:])])
+
+
+def _inert_line(line: str) -> str:
+    """A line outside of code: no HTML, image, heading, fence or rule."""
+    line = line.replace("<", "&lt;").replace("![", "&#33;[")
+    line = _LINE_START.sub(r"\1\\\2", line)
+    return _RULE.sub(r"\1\\\2", line)
+
+
+def _fenced(text: str, language: str = "") -> str:
     """A fenced block with a fence longer than any run of backticks in the text."""
     fence = "`" * max(3, _longest_run(text) + 1)
-    return f"{fence}\n{text}\n{fence}"
+    return f"{fence}{language}\n{text}\n{fence}"
 
 
 def _code(name: str) -> str:

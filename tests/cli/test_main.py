@@ -143,7 +143,7 @@ def test_a_session_is_exported_and_imported_under_another_id(tmp_path, capsysbin
     for form in ("json", "ipynb"):
         file = tmp_path / f"session.{form}"
         assert main(["export", "s1", "--to", form, "--output", str(file)]) == 0
-        assert main(["import", str(file)]) == 0
+        assert main(["import", str(file), "--accept"]) == 0
         new_id = capsysbinary.readouterr().out.split()[0].decode()
         assert new_id != "s1"
         again = SessionStore().load(new_id)
@@ -158,11 +158,11 @@ def test_an_imported_session_keeps_its_id_unless_it_is_taken(
     file = tmp_path / "session.json"
     assert main(["export", "s1", "--to", "json", "--output", str(file)]) == 0
     monkeypatch.setenv("NBCHAT_STORE_URL", f"sqlite:///{tmp_path / 'other.db'}")
-    assert main(["import", str(file)]) == 0
+    assert main(["import", str(file), "--accept"]) == 0
     assert capsys.readouterr().out == "s1  1 messages\n"
     hostile = json.loads(file.read_text()) | {"session_id": "../../x"}
     file.write_text(json.dumps(hostile))
-    assert main(["import", str(file)]) == 0
+    assert main(["import", str(file), "--accept"]) == 0
     assert ".." not in capsys.readouterr().out
 
 

@@ -1,0 +1,102 @@
+"""What an imported session would have a model obey, and what may be taken over.
+
+A file comes from anywhere. Its messages can be read in the panel; its pins, summaries
+and shortened outputs act on the model unseen. They are listed, taken over only when
+that was confirmed, and checked: a shortened output holds words of the output only.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from nbchat.conversation.entries import EXCLUDED_TEXT, Compaction, prefix_hash
+from nbchat.conversation.session import CHECKPOINT, Session
+
+SHOWN_LENGTH = 200
+"""Characters of a text that a list of claims shows."""
+
+NOTE_WORDS = frozenset(
+    {"of", "tokens", "left", "out", "recall", "brings", "them", "back", "same", "as"}
+    | {"more", "items", "lines", "keys", "chars", "characters", "entries", "rows"}
+    | {"not", "shown", "omitted", "a", "later", "output", "the", "and", "in"}
+)
+"""Words that nbchat itself writes into a shortened output."""
+
+_WORD = re.compile(r"[^\W\d_]+")
+
+
+def claims(session: Session) -> list[str]:
+    """What in a file acts on the model beside the messages, one line each."""
+    lines = [_pin(text) for text in session.pins]
+    for record in session.active_compactions:
+        if record.kind == "summary":
+            lines.append(f"summary of {record.stop} entries: {_brief(record.summary)}")
+        else:
+            lines += _replacements(record)
+    return lines
+
+
+def without_claims(session: Session) -> Session:
+    """The messages alone."""
+    return Session(
+        session.transcript, session_id=session.session_id, usages=session.usages
+    )
+
+
+def checked(session: Session) -> Session:
+    """A session with what was confirmed, less the records that cannot be true.
+
+    Their hashes are computed from the messages of the file.
+    """
+    records = [each for each in session.compactions if _is_possible(session, each)]
+    entries = session.transcript
+    return Session(
+        entries,
+        session_id=session.session_id,
+        compactions=[
+            replace(each, prefix_hash=prefix_hash(entries[: each.stop]))
+            if each.is_active
+            else each
+            for each in records
+        ],
+        usages=session.usages,
+        pins=session.pins,
+    )
+
+
+def _pin(text: str) -> str:
+    if text.startswith(CHECKPOINT):
+        return f"checkpoint: {_brief(text.removeprefix(CHECKPOINT))}"
+    return f"pinned rule: {_brief(text)}"
+
+
+def _replacements(record: Compaction) -> Iterator[str]:
+    for position, text in record.replacements:
+        yield f"message {position} is shown to the model as: {_brief(text)}"
+
+
+def _brief(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= SHOWN_LENGTH else f"{line[:SHOWN_LENGTH]}..."
+
+
+def _is_possible(session: Session, record: Compaction) -> bool:
+    """Whether nbchat could have made a record of these messages."""
+    length = len(session.transcript)
+    is_inside = 0 <= record.start <= record.stop <= length
+    is_inside = is_inside and 0 <= record.committed_at <= length
+    return is_inside and all(
+        0 <= position < length and _is_made_of(session, record, position, text)
+        for position, text in record.replacements
+    )
+
+
+def _is_made_of(session: Session, record: Compaction, position: int, text: str) -> bool:
+    """Whether a replaced text says nothing that the message does not."""
+    entry = session.transcript[position]
+    if record.is_exclusion:
+        return entry.can_be_excluded and text == EXCLUDED_TEXT
+    words = {*_WORD.findall(entry.content.casefold())} | NOTE_WORDS
+    is_shorter = len(text) <= len(entry.content)
+    is_output = entry.role == "tool" and is_shorter
+    return is_output and words.issuperset(_WORD.findall(text.casefold()))
