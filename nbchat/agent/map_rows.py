@@ -6,13 +6,14 @@
 import inspect
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from hashlib import sha256
 from itertools import count
 from threading import Event as Flag
 from types import CodeType
 from typing import Any
 
+import cloudpickle
 from pydantic_core import to_jsonable_python
 
 from nbchat.agent.agent import Agent
@@ -116,6 +117,11 @@ class RowTask:
     store: ResultStore | None
     control: Control
 
+    def __reduce__(self) -> Any:
+        """Pickled with the code of functions that no module has, as a notebook's."""
+        values = [getattr(self, each.name) for each in fields(self)]
+        return _task, (cloudpickle.dumps(values),)
+
     def failed(self, reason: str, **known: Any) -> Result:
         """The result of a row that ended in an error."""
         return self.result(error=reason, **known)
@@ -131,6 +137,10 @@ class RowTask:
             attempt=self.attempt,
             **known,
         )
+
+
+def _task(pickled: bytes) -> RowTask:
+    return RowTask(*cloudpickle.loads(pickled))
 
 
 def run_row(task: RowTask) -> Result:

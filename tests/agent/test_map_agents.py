@@ -108,6 +108,19 @@ def test_processes_work_and_their_cost_counts(store):
     assert len(store.load(run.table()["session"][3]).transcript) == 2
 
 
+def test_functions_of_a_notebook_go_to_other_processes():
+    parent = os.getpid()
+
+    def maker() -> Agent:
+        return Agent(Desk(), system=f"not {parent}")
+
+    class Local(Decision):
+        pass
+
+    with ProcessPoolExecutor(1) as executor:
+        assert_right(mapped(tickets(3), maker, executor=executor, output=Local), 3)
+
+
 @pytest.mark.parametrize(
     ("row", "error"),
     [
