@@ -7,6 +7,7 @@ table in tests/README.md.
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -376,6 +377,29 @@ def test_models_are_listed_or_it_is_said_that_they_are_not(server: Faithful):
         assert server.case.model in found.models
     else:
         assert found.problem
+
+
+FEATURES = (
+    "stream",
+    "tools",
+    "images",
+    "reasoning",
+    "cache",
+    "usage",
+    "stop",
+    "limits",
+)
+
+
+def test_the_readme_of_the_tests_has_a_test_in_each_cell():
+    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    header = f"| provider | {' | '.join(FEATURES)} |"
+    table = readme.partition(header)[2].partition("\n\n")[0].splitlines()[2:]
+    cells = [[cell.strip(" `") for cell in row.strip("|").split("|")] for row in table]
+    assert cells == [
+        [name, *(f"test_{feature}[{name}]" for feature in FEATURES)] for name in CASES
+    ]
+    assert all(callable(globals()[f"test_{feature}"]) for feature in FEATURES)
 
 
 def test_every_row_of_the_table_has_a_case():
