@@ -51,7 +51,8 @@ def stream_with_retries(
 ) -> ReplyStream:
     """Stream a reply; retry passing failures after a visible wait.
 
-    Only while no delta has arrived. Full jitter (AWS Architecture Blog, "Exponential
+    Only while no delta has arrived; a summary, which nothing shows as it arrives, also
+    later. Full jitter (AWS Architecture Blog, "Exponential
     Backoff And Jitter"); a server's Retry-After of up to a minute is honoured, a longer
     one is an error at once.
     """
@@ -69,7 +70,7 @@ def stream_with_retries(
                     limiter.accepted()
                     reply: Reply = finished.value
                     return reply
-                has_shown = True
+                has_shown = not request.answer_tag
                 yield delta
         except ProviderError as error:
             if isinstance(error, RateLimited):

@@ -816,6 +816,24 @@ def test_8_1_a_failing_server_is_asked_again_over_the_wire(
     assert [record.status for record in records(events)] == ["done"]
 
 
+@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+def test_8_1_a_summary_whose_stream_breaks_is_asked_for_again(
+    server: FaultServer, kind: str
+):
+    dialect = OpenAIDialect() if kind == "openai" else AnthropicDialect()
+    path = "/v1" if kind == "openai" else ""
+    provider = connect(
+        f"{kind}:m", base_url=server.url + path, api_key=lambda: "k", window=8_000
+    )
+    engine = CompactionEngine(None, policy="tiered")
+    agent = Agent(provider, engine=engine, session=Session(said(20)))
+    broken = replace(dialect.text(*SUMMARY).after(3), ending="reset")
+    server.script(broken, dialect.text(SUMMARY))
+    events = list(agent.compact())
+    assert [e.attempt for e in events if isinstance(e, RetryScheduled)] == [1]
+    assert [record.status for record in records(events)] == ["done"]
+
+
 def test_8_1_after_the_retry_rules_stand_in_with_entities_and_newest_words():
     agent = agent_of(
         says("Yes.", tokens=6_500),
