@@ -7,6 +7,7 @@ In a notebook the text is a display that is updated a few times a second. Elsewh
 import sys
 import time
 import uuid
+from html import escape
 from typing import Any
 
 from nbchat.agent.turn import Answer, Turn
@@ -23,7 +24,10 @@ from nbchat.conversation.events import (
     TextDelta,
     ToolRequested,
 )
-from nbchat.rendering.markdown import markdown_html, terminal_text
+from nbchat.rendering.markdown import markdown_cell_html, terminal_text
+
+FLUSH_SECONDS = 0.1
+"""Longest time between flushes of what is printed."""
 
 UPDATE_SECONDS = 0.2
 """Shortest time between two updates."""
@@ -52,7 +56,7 @@ def shown(turn: Turn) -> Answer:
     Raises what `Turn.result` raises. An interrupt ends the turn, keeps what had
     arrived, and passes through.
     """
-    output = _output()
+    output = cell_output()
     try:
         for event in turn:
             _show(event, output)
@@ -64,7 +68,7 @@ def shown(turn: Turn) -> Answer:
 
 async def shown_async(turn: Turn) -> Answer:
     """The same on an event loop; a cancelled task stops the turn."""
-    output = _output()
+    output = cell_output()
     try:
         async for event in turn:
             _show(event, output)
@@ -73,13 +77,18 @@ async def shown_async(turn: Turn) -> Answer:
         output.end_text()
 
 
-def _output() -> "_NotebookOutput | _PrintedOutput":
+def cell_output() -> "CellOutput":
+    """Where a turn is shown: displays of a notebook's cell, or lines on stdout."""
     shell = _shell()
     is_notebook = getattr(shell, "kernel", None) is not None
-    return _NotebookOutput(shell.display_pub) if is_notebook else _PrintedOutput()
+    if not is_notebook:
+        return PrintedOutput()
+    # A run that takes no input has nobody who watches: nbconvert, nbval, papermill.
+    is_watched = getattr(shell.kernel, "_allow_stdin", True)
+    return NotebookOutput(shell.display_pub, is_watched=is_watched)
 
 
-def _finished(turn: Turn, output: "_NotebookOutput | _PrintedOutput") -> Answer:
+def _finished(turn: Turn, output: "CellOutput") -> Answer:
     answer = turn.result()
     if answer.note:
         output.line(f"({answer.note})")
@@ -94,18 +103,25 @@ def _finished(turn: Turn, output: "_NotebookOutput | _PrintedOutput") -> Answer:
     return made
 
 
-class _PrintedOutput:
+class PrintedOutput:
     """Plain text on stdout, as it comes."""
 
     def __init__(self) -> None:
+        """Start at the beginning of a line."""
         self._has_text = False
         self._is_in_line = False
+        self._flushed_at = 0.0
 
     def text(self, piece: str) -> None:
+        """Print a piece of an answer."""
         sys.stdout.write(piece)
-        sys.stdout.flush()
+        if time.monotonic() - self._flushed_at > FLUSH_SECONDS:
+            self._flush()
         self._has_text = True
         self._is_in_line = not piece.endswith("\n")
+
+    def wait(self, _text: str) -> None:
+        """Show nothing: what is printed stays."""
 
     def end_text(self, whole: str = "") -> None:
         """End the line; print the whole text first if nothing of it was streamed."""
@@ -114,29 +130,52 @@ class _PrintedOutput:
         if self._is_in_line:
             self.text("\n")
         self._has_text = False
+        self._flush()
+
+    def _flush(self) -> None:
+        sys.stdout.flush()
+        self._flushed_at = time.monotonic()
 
     def line(self, text: str) -> None:
+        """Print a line."""
         self.end_text()
         self.text(f"{text}\n")
         self._has_text = False
 
+    def usage(self, _text: str) -> None:
+        """Show nothing, for a script's output is the answer."""
+
     def progress(self, text: str, *, is_over: bool) -> None:
+        """Print a step."""
         del is_over  # each step is a line
         self.line(text)
 
 
-class _NotebookOutput:
-    """Displays of a notebook cell: one of Markdown for each text, one for each line."""
+class NotebookOutput:
+    """Displays of a notebook cell: one of Markdown for each text, one for each line.
 
-    def __init__(self, publisher: Any) -> None:
+    Unless it is watched each text is shown once, when it is whole.
+    """
+
+    def __init__(self, publisher: Any, *, is_watched: bool = True) -> None:
+        """Publish with IPython's `publisher` of displays."""
         self._publisher = publisher
+        self._is_watched = is_watched
         self._text = ""
         self._text_id = ""
         self._progress_id = ""
         self._updated_at = 0.0
 
+    def wait(self, text: str) -> None:
+        """Show what is waited for, until a text takes its place."""
+        if self._is_watched and not self._text_id:
+            self._text_id = self._show({"text/plain": text}, "")
+
     def text(self, piece: str) -> None:
+        """Show an answer as it grows, a few times a second."""
         self._text += piece
+        if not self._is_watched:
+            return
         wait = max(UPDATE_SECONDS, len(self._text) / CHARACTERS_PER_SECOND)
         if time.monotonic() - self._updated_at >= wait:
             self._show_text()
@@ -146,12 +185,21 @@ class _NotebookOutput:
         self._text = whole or self._text
         if self._text:
             self._show_text()
+        elif self._text_id:
+            self._show({"text/plain": ""}, self._text_id)
         self._text = self._text_id = ""
         self._updated_at = 0.0
 
     def line(self, text: str) -> None:
+        """Show a line in a display of its own."""
         self.end_text()
         self._show({"text/plain": text}, "")
+
+    def usage(self, text: str) -> None:
+        """Show tokens and costs, small."""
+        self.end_text()
+        html = f"<small style='opacity: 0.7'>{escape(text)}</small>"
+        self._show({"text/html": html, "text/plain": text}, "")
 
     def progress(self, text: str, *, is_over: bool) -> None:
         """Show a line that the next steps replace, until it is over."""
@@ -161,7 +209,9 @@ class _NotebookOutput:
 
     def _show_text(self) -> None:
         shown = {
-            "text/html": markdown_html(self._text),  # notebooks prefer it: it is safe
+            "text/html": markdown_cell_html(
+                self._text
+            ),  # notebooks prefer it: it is safe
             "text/markdown": self._text,
             "text/plain": self._text,
         }
@@ -177,7 +227,10 @@ class _NotebookOutput:
         return shown_id
 
 
-def _show(event: Event, output: _PrintedOutput | _NotebookOutput) -> None:
+CellOutput = PrintedOutput | NotebookOutput
+
+
+def _show(event: Event, output: CellOutput) -> None:
     match event:
         case TextDelta(piece):
             output.text(piece)

@@ -1,21 +1,20 @@
-"""Print a turn in a notebook cell: its text as it streams, its compactions as banners.
+"""Show a turn in a notebook cell: rendered Markdown, and its compactions as banners.
 
-The text is a plain stream: safe, readable in a saved notebook without a kernel, and
-cheap for the browser.
+The answer grows in one display and is readable in a saved notebook without a kernel.
 """
 
-import re
 import sys
-import time
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 from IPython.core.error import UsageError
 from IPython.display import display
 
+from nbchat.agent.live_output import CellOutput, cell_output
 from nbchat.agent.turn import STOP_NOTES, Turn
 from nbchat.chat.runner_events import ChatEvent, CommandReplied
-from nbchat.conversation.entries import Compaction
+from nbchat.conversation.costs import usage_text
+from nbchat.conversation.entries import Compaction, Usage
 from nbchat.conversation.events import (
     Branched,
     Compacted,
@@ -32,6 +31,7 @@ from nbchat.conversation.events import (
     ToolRequested,
     TurnFailed,
     TurnFinished,
+    UsageReported,
 )
 from nbchat.conversation.session import Session
 from nbchat.rendering.banners import (
@@ -42,12 +42,6 @@ from nbchat.rendering.banners import (
 )
 from nbchat.rendering.conversation import conversation_html, conversation_text
 from nbchat.rendering.markdown import terminal_text
-
-FLUSH_SECONDS = 0.1
-"""Longest time between flushes; JupyterLab draws the whole output at each of them."""
-
-WIDTH = 96
-"""Characters of a printed line; as many as fit beside JupyterLab's file browser."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,66 +72,13 @@ class Conversation:
         return conversation_html(self.session)
 
 
-class WrappedText:
-    """Prints streamed text and wraps it between words; code blocks stay as they are.
-
-    Notebooks wrap long lines of plain output in the middle of words.
-    """
-
-    def __init__(self) -> None:
-        """Start at the beginning of a line."""
-        self._column = 0
-        self._word = ""
-        self._is_code = False
-        self._flushed_at = 0.0
-
-    def write(self, text: str) -> None:
-        """Print the complete words so far; the last one may still go on."""
-        for part in re.findall(r"\s|\S+", text):
-            if part.isspace():
-                self._print_word()
-                self._print(part)
-            else:
-                self._word += part
-        if time.monotonic() - self._flushed_at > FLUSH_SECONDS:
-            self._flush()
-
-    def end(self) -> None:
-        """Print the last word, and end the line."""
-        self._print_word()
-        self._print("\n")
-        self._flush()
-
-    def end_line(self) -> None:
-        """End the line that was started, if any."""
-        if self._word or self._column:
-            self.end()
-
-    def _flush(self) -> None:
-        sys.stdout.flush()
-        self._flushed_at = time.monotonic()
-
-    def _print_word(self) -> None:
-        is_too_long = self._column + len(self._word) > WIDTH
-        if is_too_long and self._column and not self._is_code:
-            self._print("\n")
-        if self._word.startswith("```"):
-            self._is_code = not self._is_code
-        self._print(self._word)
-        self._word = ""
-
-    def _print(self, text: str) -> None:
-        self._column = 0 if text == "\n" else self._column + len(text)
-        print(text, end="")
-
-
-def show(events: Iterator[ChatEvent]) -> None:
+def show(events: Iterator[ChatEvent], output: CellOutput | None = None) -> None:
     """Print a turn as it happens, with the banner of every compaction.
 
     Raises UsageError, one line without a traceback, when the turn failed.
     """
     try:
-        failure = _show_all(events)
+        failure = _show_all(events, output or cell_output())
     finally:
         if isinstance(events, Generator | Turn):
             events.close()  # else a kept traceback keeps it, and the chat is locked
@@ -145,34 +86,42 @@ def show(events: Iterator[ChatEvent]) -> None:
         raise UsageError(failure)
 
 
-def _show_all(events: Iterator[ChatEvent]) -> str:
-    """Print all events; returns the error of a turn that failed."""
-    failure, text = "", WrappedText()
+def _show_all(events: Iterator[ChatEvent], output: CellOutput) -> str:
+    """Show all events; returns the error of a turn that failed."""
+    failure, usage = "", Usage()
     try:
         for event in events:
             if isinstance(event, TurnFailed):
                 failure = event.message
-            else:
-                _show(event, text)
+            elif isinstance(event, UsageReported):
+                usage += event.usage
+            elif isinstance(event, TurnFinished) and usage.total_tokens:
+                output.usage(usage_text(usage))
+            _show(event, output)
     finally:
-        text.end_line()
+        output.end_text()
     return failure
 
 
-def _show(event: ChatEvent, text: WrappedText) -> None:
+def _show(event: ChatEvent, output: CellOutput) -> None:
     match event:
         case TextDelta(piece):
-            text.write(piece)
+            output.text(piece)
         case EntryAdded(_, entry) if entry.is_answer:
-            text.end()
+            output.end_text(entry.content)
+        case EntryAdded(_, entry) if entry.role in ("user", "tool"):
+            output.wait("Waiting for the model …")
         case CommandReplied(reply):
+            output.end_text()
             print(reply)
         case ToolRequested(call):
-            print(terminal_text(f"[{call.tool_name} {call.tool_args}]"))
+            output.line(terminal_text(f"[{call.tool_name} {call.tool_args}]"))
         case Compacted(compaction):
+            output.end_text()
             display(Banner(compaction))  # type: ignore[no-untyped-call]
         case _:
             if note := _note(event):
+                output.end_text()
                 print(note, file=sys.stderr)
 
 

@@ -1,6 +1,5 @@
 """The chat of one kernel, shared by `%chat`, `%%chat` and the panel."""
 
-import sys
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -97,7 +96,7 @@ class KernelChat:
         try:
             show(events)
         except KeyboardInterrupt:
-            print("stopped; the partial answer is kept", file=sys.stderr)
+            print("stopped; the partial answer is kept")
         finally:
             if unsubscribe is not None:
                 unsubscribe()

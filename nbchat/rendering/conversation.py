@@ -10,6 +10,7 @@ from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.session import Session
 from nbchat.rendering.banners import CELL_STYLE, compaction_html, compaction_text
 from nbchat.rendering.entries import entry_html
+from nbchat.rendering.markdown import code_style
 
 SPEAKERS = {"user": "You", "assistant": "Assistant", "tool": "Result"}
 
@@ -20,6 +21,7 @@ STYLE = """
 .nbc-said > .nbc-user { width: auto; max-width: none; margin: 0; padding: 0; }
 .nbc-said > .nbc-user { background: none; }
 .nbc-said :is(pre, details) { margin: 4px 0; }
+.nbc-said .nbc-code { margin: 8px 0; }
 """
 """CSS of messages outside the panel, where its stylesheet may not be loaded."""
 
@@ -41,7 +43,7 @@ def conversation_html(session: Session) -> str:
     """Render a conversation with a banner for each compaction, safe in any notebook."""
     shown = "".join(_html(part) for _, part in timeline(session))
     # JupyterLab lets MathJax read a cell's HTML, and its \href takes any address.
-    style = f"<style>{CELL_STYLE}{STYLE}</style>"
+    style = f"<style>{CELL_STYLE}{STYLE}{code_style()}</style>"
     return f'<div class="nbc-cell mathjax_ignore">{style}{shown}</div>'
 
 

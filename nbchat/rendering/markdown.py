@@ -62,6 +62,15 @@ _COLOURS = {
     "light-dark(#9a3412, #ffb38a)": "na no gd gr err",
 }
 
+CODE_STYLE = """
+.nbc-cell .nbc-code { margin: 8px 0; padding: 8px 12px; overflow: auto;
+  border: 1px solid var(--jp-border-color2, light-dark(#d0d7de, #444c56));
+  background: var(--jp-layout-color2, light-dark(#f6f8fa, #22272e));
+  border-radius: 6px; }
+[data-jp-theme-light="true"] .nbc-cell { color-scheme: light; }
+[data-jp-theme-light="false"] .nbc-cell { color-scheme: dark; }
+"""
+
 _COLOURED = {name for names in _COLOURS.values() for name in names.split()}
 
 STYLESHEETS = ("base", "transcript", "collapsed", "banners", "markdown")
@@ -109,6 +118,21 @@ def markdown_html(text: str) -> str:
 def code_html(code: str, language: str) -> str:
     """Render code as a coloured block that is safe to insert."""
     return _cleaned(_highlighted(displayable(code), language, ""))
+
+
+def markdown_cell_html(text: str) -> str:
+    r"""Markdown for a cell's output, where the panel's stylesheet is not loaded.
+
+    JupyterLab lets MathJax read a cell's HTML, and its `\href` takes any address.
+    """
+    style = f"<style>{code_style()}</style>" if "```" in text or "~~~" in text else ""
+    inside = markdown_html(text)
+    return f'<div class="nbc-cell mathjax_ignore">{style}{inside}</div>'
+
+
+def code_style() -> str:
+    """CSS of coloured code outside the panel."""
+    return CODE_STYLE + pygments_css()
 
 
 def stylesheet() -> str:

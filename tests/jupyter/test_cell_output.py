@@ -7,12 +7,13 @@ import pytest
 from IPython.core.error import UsageError
 
 from nbchat.agent.agent import Agent
+from nbchat.agent.live_output import NotebookOutput, PrintedOutput
 from nbchat.chat.commands import Commands
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import EntryAdded, TextDelta
 from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError, RequestRefused
-from nbchat.jupyter.cell_output import WIDTH, Conversation, WrappedText, show
+from nbchat.jupyter.cell_output import Conversation, show
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, fails, says
 
@@ -45,7 +46,7 @@ def test_a_fast_answer_is_not_flushed_word_by_word():
 
 def test_the_first_words_are_flushed_at_once():
     with contextlib.redirect_stdout(CountingStream()) as stream:
-        WrappedText().write("Hello there, ")
+        PrintedOutput().text("Hello there, ")
     assert stream.flushes == 1
 
 
@@ -63,11 +64,71 @@ def test_an_interrupted_answer_is_printed_to_its_last_word(fault):
     assert stream.getvalue() == "The answer is forty-two\n"
 
 
-def test_lines_wrap_between_words_and_code_stays_unchanged():
-    code = "```\n" + "x = 1; " * 30 + "\n```"
-    text, _, rest = printed(ANSWER[:700], f"\n{code}\n").getvalue().partition("```")
-    assert max(len(line.rstrip()) for line in text.splitlines()) <= WIDTH
-    assert f"```{rest}".strip() == code
+class Publisher:
+    """IPython's publisher of displays; keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[dict[str, str], bool]] = []
+
+    def publish(self, data, *, transient, update) -> None:
+        assert transient["display_id"]
+        self.calls.append((data, update))
+
+
+TABLE = "| a | b |\n|---|---|\n| 1 | **2** |\n\n```python\nx = 1\n```\n"
+
+
+def shown_in(publisher: Publisher, turn, *, is_watched: bool) -> list[dict[str, str]]:
+    """The outputs of a cell after a turn, as a front end keeps them."""
+    output = NotebookOutput(publisher, is_watched=is_watched)
+    with contextlib.suppress(UsageError):
+        show(turn, output)
+    kept: list[dict[str, str]] = []
+    for data, is_update in publisher.calls:
+        if is_update:
+            kept.pop()
+        kept.append(data)
+    return kept
+
+
+@pytest.mark.parametrize("is_watched", [True, False])
+def test_an_answer_is_rendered_markdown_with_a_plain_fallback_and_its_usage(is_watched):
+    agent = Agent(ScriptedProvider(says(TABLE, tokens=20)))
+    publisher = Publisher()
+    answer, usage = shown_in(publisher, agent.run("hi"), is_watched=is_watched)
+    assert answer["text/plain"] == answer["text/markdown"] == TABLE
+    assert "<table>" in answer["text/html"]
+    assert "<strong>2</strong>" in answer["text/html"]
+    assert "nbc-code" in answer["text/html"]
+    assert "20" in usage["text/plain"]
+    assert publisher.calls[0][0]["text/plain"].startswith("Waiting") is is_watched
+
+
+def test_a_run_that_nobody_watches_updates_no_display():
+    agent = Agent(ScriptedProvider(says("word " * 500, delay_seconds=0.0001)))
+    publisher = Publisher()
+    shown_in(publisher, agent.run("hi"), is_watched=False)
+    assert [is_update for _, is_update in publisher.calls] == [False, False]
+
+
+def test_a_turn_without_an_answer_leaves_no_waiting_line():
+    agent = Agent(ScriptedProvider(fails(RequestRefused("no such model"))))
+    kept = shown_in(Publisher(), agent.run("hi"), is_watched=True)
+    assert [each["text/plain"] for each in kept] == [""]
+
+
+def test_no_picture_of_an_answer_is_fetched_and_no_html_of_it_runs():
+    text = "![x](https://evil.example/?q=1) <img src=x onerror=alert(1)>"
+    agent = Agent(ScriptedProvider(says(text)))
+    answer, *_ = shown_in(Publisher(), agent.run("hi"), is_watched=False)
+    assert "<img" not in answer["text/html"]
+    assert "onerror" not in answer["text/html"].replace("&lt;img src=x onerror", "")
+
+
+def test_code_blocks_of_a_transcript_have_a_border_and_colours():
+    html = Conversation(Session([Entry("assistant", TABLE)]))._repr_html_()
+    assert ".nbc-cell .nbc-code { margin: 8px 0;" in html
+    assert ".nbc-code .k" in html
 
 
 def test_a_conversation_can_be_shown_without_widgets():

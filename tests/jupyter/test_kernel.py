@@ -20,7 +20,7 @@ def test_the_interrupt_button_ends_an_answer_and_keeps_what_had_arrived(kernel):
     assert "Traceback" not in shown
     kept = kernel.run("agent.session.transcript[-1].is_incomplete")
     assert kept == "True"
-    assert kernel.run("%%chat\ngo on").strip() == "fine"
+    assert kernel.run("%%chat\ngo on").startswith("fine")
 
 
 def test_a_session_goes_on_after_the_kernel_was_restarted(kernel):

@@ -28,7 +28,7 @@ class Kernel:
     def run(self, code: str, *, interrupt_on: str = "") -> str:
         """All text a cell shows; the kernel is interrupted when it shows a certain one."""
         request = self.client.execute(code)
-        shown = ""
+        parts: dict[str, str] = {}
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             try:
@@ -39,14 +39,16 @@ class Kernel:
                 continue
             content = message["content"]
             data = content.get("data", {})
-            shown += content.get("text", "") + data.get("text/plain", "")
-            shown += content.get("evalue", "")
+            part = content.get("transient", {}).get("display_id", str(len(parts)))
+            text = content.get("text", "") + data.get("text/plain", "")
+            parts[part] = text + content.get("evalue", "")  # in place of an older one
+            shown = "".join(parts.values())
             if interrupt_on and interrupt_on in shown:
                 self.manager.interrupt_kernel()
                 interrupt_on = ""
             if content.get("execution_state") == "idle":
                 return shown
-        raise AssertionError(f"the cell did not end; it showed {shown!r}")
+        raise AssertionError(f"the cell did not end; it showed {parts!r}")
 
     def outputs(self, code: str) -> list[dict[str, Any]]:
         """What a cell displays, by type."""
