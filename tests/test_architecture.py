@@ -40,6 +40,8 @@ OUTSIDE = {
     "nbclient": {"cli.demo"},
     "acp": {"cli.acp"},
     "mcp": {"agent.mcp"},
+    "papermill": {"cli.run"},
+    "opentelemetry": {"agent.telemetry"},
     "latex2mathml": {"rendering.math"},
     "jupyter_server": {"jupyter.server", "cli.doctor"},
     "tornado": {"jupyter.server"},

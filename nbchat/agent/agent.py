@@ -29,6 +29,7 @@ from nbchat.agent.structured_output import (
     SCHEMA_REFUSED,
     output_type,
 )
+from nbchat.agent.telemetry import Telemetry
 from nbchat.agent.tool_calls import Approve, ToolCalls
 from nbchat.agent.turn import (
     Answer,
@@ -126,6 +127,9 @@ class Agent(ChangesHistory, ManyTasks):
         refuse_untaken(self.provider, self.options)
         self.approve = approve
         self.listener = listener
+        self._telemetry = Telemetry(
+            lambda: (self.provider.name, self.session.session_id)
+        )
         self.meter = meter_of(budget)
         """What was used of the agent's budget; None without one."""
         self.send = stream_with_retries
@@ -562,6 +566,7 @@ class Agent(ChangesHistory, ManyTasks):
     def _publish(self, event: Event) -> events.SavingFailed | None:
         """Pass an event to recorder and listener; the chat goes on if saving fails."""
         failure: events.SavingFailed | None = None
+        self._telemetry(event)
         for observe in (self.recorder, self.listener):
             try:
                 found = observe(event) if observe is not None else None

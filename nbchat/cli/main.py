@@ -72,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"nbchat {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", title="commands")
     _add_demo_commands(commands)
+    _add_run_command(commands)
     _add_session_commands(commands)
     _add_database_commands(commands)
     listing = commands.add_parser("settings", help="list all settings, as Markdown")
@@ -107,6 +108,23 @@ def _add_demo_commands(commands: "argparse._SubParsersAction[Any]") -> None:
         default=8,
         help=f"how many tickets, {MIN_TICKETS} to {MAX_TICKETS} (default: %(default)s)",
     )
+
+
+def _add_run_command(commands: "argparse._SubParsersAction[Any]") -> None:
+    run = commands.add_parser(
+        "run", help="execute a notebook with other values of its parameters"
+    )
+    run.add_argument("notebook", help=f"a file, or one of: {', '.join(NOTEBOOKS)}")
+    run.add_argument(
+        *("-p", "--parameter"),
+        nargs=2,
+        action="append",
+        default=[],
+        metavar=("NAME", "VALUE"),
+        help="a value for the cell tagged `parameters`; JSON, or else a text",
+    )
+    run.add_argument("--output", type=Path, help="file (default: NAME-executed.ipynb)")
+    run.set_defaults(command=_run)
 
 
 def _add_session_commands(commands: "argparse._SubParsersAction[Any]") -> None:
@@ -183,6 +201,18 @@ def _demo(options: argparse.Namespace) -> None:
 
     executed = folder / f"{NOTEBOOKS[0]}-executed.ipynb"
     print(run_demo(_packaged(NOTEBOOKS[0]), executed, options.tickets))
+
+
+def _run(options: argparse.Namespace) -> None:
+    """Execute a notebook by papermill and save it, also if a cell fails."""
+    require("papermill")
+    packaged = options.notebook in NOTEBOOKS and not Path(options.notebook).exists()
+    file = _packaged(options.notebook) if packaged else Path(options.notebook)
+    output = options.output or Path(f"{file.stem}-executed.ipynb")
+    from nbchat.cli.run import run_notebook  # noqa: PLC0415  # papermill takes a second
+
+    run_notebook(file, output, dict(options.parameter))
+    print(f"notebook          {output.resolve()}")
 
 
 def _lab(options: argparse.Namespace) -> None:
