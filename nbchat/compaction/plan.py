@@ -43,6 +43,9 @@ class Budget:
     limit: int | None = None
     """Of both together, so that the context gets small enough; None is no limit beside
     the share of what they replace."""
+    most_facts: int = 0
+    """What facts may take where the summary leaves room: their share of all that was
+    ever compacted."""
 
     @property
     def entry(self) -> int:
@@ -132,7 +135,8 @@ class Room:
         if limit < SHORTEST_SUMMARY:  # no summary could be short enough
             return Budget(SHORTEST_SUMMARY, min(budget.facts, SHORTEST_SUMMARY))
         facts = min(budget.facts, limit // 3)
-        return Budget(min(budget.summary, limit - facts), facts, limit)
+        summary = min(budget.summary, limit - facts)
+        return Budget(summary, facts, limit, budget.most_facts)
 
 
 def make_plan(
@@ -177,7 +181,7 @@ def budget_for(
     grown = min(int(tokens_ever * policy.facts_share), policy.facts_max_tokens)
     if window is not None:
         grown = min(grown, window // FACTS_WINDOW_PART)
-    return Budget(summary, max(least, min(grown, both - summary)))
+    return Budget(summary, max(least, min(grown, both - summary)), most_facts=grown)
 
 
 def latest_cut(history: Sequence[Entry], cuts: Sequence[int]) -> int:

@@ -77,8 +77,13 @@ class SummaryBuilder:
         """
         self._checked(summary, Facts())  # an endless one is refused before it is read
         is_good = self._is_good(summary)
-        found = self._facts(self.plan.budget.facts, summary, is_good=is_good)
+        budget = self.plan.budget
+        found = self._facts(budget.facts, summary, is_good=is_good)
         carried = self._carried(summary, found.lines)
+        taken = self.counter.count("\n".join([summary, *carried])) + TAGS_TOKENS
+        room = min(budget.most_facts, self._largest - taken)
+        if room > budget.facts and not is_good:
+            found = self._facts(room, summary)
         return self._checked(summary, replace(found, lines=(*carried, *found.lines)))
 
     def _carried(self, summary: str, facts: Sequence[str]) -> list[str]:

@@ -25,6 +25,7 @@ _BEFORE = re.compile(r"^\(before ([\w.:/-]+)\)$")
 _CALL = re.compile(r"^([\w.:/-]+)\((.*)\)$", re.DOTALL)
 _TALLY = re.compile(r"^Calls made: (\d+) in all(?:, (.+))?$")
 _TALLIED = re.compile(r"([\w.:/-]+) x(\d+)(?: \(([^)]*)\))?(?:, |$)")
+_RANGE = re.compile(r"(.*?)(\d{1,9}) to (\1)(\d{1,9})")
 _COLUMN = re.compile(r"^(.*) \(([^()]*)\)$")
 
 OwnId = Callable[[dict[str, Any]], str | None]
@@ -353,6 +354,7 @@ class Judge:
         else:  # one call for each of the values after it
             opening, *values = split(shown.replace(" | ", ", "), ", ")
             opening, _, value = opening.rpartition(": ")
+            value, *values = _in_full([value, *values])
             call, _, name = opening.rpartition(" ")
             if name == "for":  # entities that the results name
                 yield from self._named(call, [value, *values])
@@ -390,6 +392,9 @@ class Judge:
         if statement.scope:
             yield from self._result_faults(statement)
             return
+        if any(_CALL.match(column) for column, _ in statement.cells):
+            yield from self._decision_faults(statement)
+            return
         own = list(self._own(statement))
         if not own:
             yield "no object has this id"
@@ -416,6 +421,33 @@ class Judge:
             if not number or len(faults) < len(shortest):
                 shortest = faults
         yield from shortest
+
+    def _decision_faults(self, statement: Statement) -> Iterator[str]:
+        """What actions set for an entity, which the call or its result names."""
+        name, subject = statement.label
+        for column, text in statement.cells[1:]:
+            call = _CALL.match(column)
+            self.checked += 1
+            if call is None:
+                yield f"{column} is no call"
+                continue
+            made = [
+                source
+                for source in self.sources
+                if source.tool == call[1]
+                and self.acts(source)
+                and (
+                    subject in source.asked_texts.get(name, ())
+                    or (name == "for" and source.content.startswith(f"{subject}:"))
+                )
+            ]
+            if text == NONE:
+                if made:
+                    yield f"{column} was done"
+            elif text != HIDDEN and (
+                not made or plain(text) not in made[-1].asked_texts.get(call[2], ())
+            ):
+                yield f"{column} was not {text!r}"
 
     def _own(self, statement: Statement) -> Iterator[tuple[Source, Node]]:
         """The objects that a row is about, the oldest first."""
@@ -492,6 +524,17 @@ class Judge:
 
         saying = [each for each in holding if _says(each[1], name, text)]
         return all(any(replaces(n, *each) for n in holding) for each in saying)
+
+
+def _in_full(values: Sequence[str]) -> Iterator[str]:
+    """Values, and for `T1 to T3` each of the ids."""
+    for value in values:
+        if found := _RANGE.fullmatch(value):
+            width = len(found[2]) if found[2].startswith("0") else 1
+            for number in range(int(found[2]), int(found[4]) + 1):
+                yield f"{found[1]}{number:0{width}}"
+        else:
+            yield value
 
 
 def _is_said(words: str, source: Source) -> bool:

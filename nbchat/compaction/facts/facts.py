@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from nbchat.compaction.facts.decisions import Action, decision_rows, in_ranges
 from nbchat.compaction.facts.entities import entity_rows
 from nbchat.compaction.facts.open_matters import (
     names_in,
@@ -54,6 +55,9 @@ DONE, FAILED, RETURNED, SHORT_ANSWER = 1.5, 0.8, 0.3, 1.2
 
 ARGUMENT_CHARACTERS, WORDS_CHARACTERS, ONE_NAME = 60, 100, 40
 """Characters shown of an argument and of a result in words, and of one name."""
+
+MOST_RETURNED = 6
+"""Results in words that are shown, the newest; the others are closed searches."""
 
 SAID_BEFORE = 0.05
 """Factor for a value that the summary states already."""
@@ -217,28 +221,33 @@ def _call_rows(calls: Sequence[Call], weights: Weights) -> list[Row]:
     done = [call for call in newest.values() if call.status == "done"]
     rows = _done_rows(done, weights)
     others = (call for call in newest.values() if call.status != "done")
-    answered = (call for call in others if call.words or call.status != "called")
+    answered = [call for call in others if call.words or call.status != "called"]
+    told = [c for c in answered if c.status == "called" and not _is_name(c.words)]
+    old = {call.index for call in told[:-MOST_RETURNED]}
+    answered = [call for call in answered if call.index not in old]
     return rows + [_answer_row(call, weights) for call in answered]
 
 
 def _done_rows(done: Sequence[Call], weights: Weights) -> list[Row]:
     """Actions; those that differ only in what they were done to share a row."""
-    groups: dict[tuple[object, ...], list[tuple[Call, Field]]] = {}
     rows: list[Row] = []
+    actions: list[Action] = []
     for call in done:
         subject = _subject(call)
         if subject is None or sum(f.is_identity for f in call.asked) > 1:
             rows.append(_done_row(call, weights))
         else:
-            rest = tuple(field for field in call.asked if field != subject)
-            groups.setdefault((call.tool, subject.name, rest), []).append(
-                (call, subject)
-            )
+            actions.append((call, subject))
+    decided, others = decision_rows(actions, weights, title=DONE_TITLE, weight=DONE)
+    groups: dict[tuple[object, ...], list[Action]] = {}
+    for call, subject in others:
+        rest = tuple(field for field in call.asked if field != subject)
+        groups.setdefault((call.tool, subject.name, rest), []).append((call, subject))
     rows += [
         _group_row(same, weights) if len(same) > 1 else _done_row(same[0][0], weights)
         for same in groups.values()
     ]
-    return sorted(rows, key=lambda row: row.index)
+    return sorted([*rows, *decided], key=lambda row: row.index)
 
 
 def _subject(call: Call) -> Field | None:
@@ -277,16 +286,20 @@ def _done_row(call: Call, weights: Weights) -> Row:
     return row
 
 
-def _group_row(same: Sequence[tuple[Call, Field]], weights: Weights) -> Row:
+def _group_row(same: Sequence[Action], weights: Weights) -> Row:
     call, subject = same[-1]
     rest = tuple(field for field in call.asked if field != subject)
     label = f"{_shown(Call(call.tool, 0, rest))} {subject.name}:"
     row = Row(f"done {call.index}", "", label, 1, call.index, DONE_TITLE)
     row.score = max(_score(s.text, each, weights) for each, s in same)
-    for each, own in same:
-        weight = DONE + weights.weight(own.name, own.text)
-        fact = Fact(each.scope, own.name, own.text, each.index)
-        row.cells.append(Cell("", quoted(own.text, "|,"), weight, (fact,)))
+    made = {own.text: each for each, own in same}
+    for text, texts in in_ranges(list(made)):
+        weight = DONE + max(weights.weight(subject.name, each) for each in texts)
+        facts = tuple(
+            Fact(made[t].scope, subject.name, t, made[t].index) for t in texts
+        )
+        shown = quoted(text, "|,") if len(texts) == 1 else text
+        row.cells.append(Cell("", shown, weight, facts))
     return row
 
 
@@ -338,7 +351,7 @@ def _answer_row(call: Call, weights: Weights) -> Row:
     """A call that failed, was interrupted, or returned words."""
     titles = {"failed": FAILED_TITLE, "interrupted": UNKNOWN_TITLE}
     title = titles.get(call.status, RETURNED_TITLE)
-    is_name = len(call.words) <= ONE_NAME and " " not in call.words
+    is_name = _is_name(call.words)
     weight = RETURNED
     if is_name:
         weight = SHORT_ANSWER * (NEEDED if form_weight(call.words) >= NAME else 1)
@@ -357,6 +370,10 @@ def _answer_row(call: Call, weights: Weights) -> Row:
         Cell("", text, weight, (Fact(call.scope, "", call.words, call.index),))
     )
     return row
+
+
+def _is_name(words: str) -> bool:
+    return len(words) <= ONE_NAME and " " not in words
 
 
 def _score(label: str, call: Call, weights: Weights) -> float:

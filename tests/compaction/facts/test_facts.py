@@ -190,7 +190,7 @@ def test_actions_that_differ_only_in_their_subject_share_a_line():
     lines = lines_of(*said)
     assert "Calls made: 5 in all, set_priority x4, close_ticket x1 (1 failed)" in lines
     done = lines.index("Done, not to be done again:")
-    assert lines[done + 1] == "set_priority(priority: low) ticket_id: T1, T2, T3, T4"
+    assert lines[done + 1] == "set_priority(priority: low) ticket_id: T1 to T4"
     failed = lines.index("Tried, and failed:")
     assert lines[failed + 1] == "close_ticket(ticket_id: T9) → error: no ticket is open"
 
@@ -240,7 +240,7 @@ def test_actions_whose_results_name_their_subject_are_grouped():
     said = []
     for number in range(1, 5):
         said += did("close_ticket", f"T{number}: closed")
-    assert "close_ticket() for: T1, T2, T3, T4" in lines_of(*said)
+    assert "close_ticket() for: T1 to T4" in lines_of(*said)
 
 
 def test_arguments_of_tools_tell_what_is_kept_first():
