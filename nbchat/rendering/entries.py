@@ -25,6 +25,9 @@ MARKDOWN_START = '<div class="nbc-md">'
 TEXT_START = '<div class="nbc-text">'
 """The opening tag around plain text."""
 
+_LINE_END = re.compile(r"(?<=[^\s|])\n(?=\*\*)")
+"""The end of a line of a summary before the bold name of its next part."""
+
 _SUMMARY_TAG = re.compile(r"</?(?:summary|facts)>\n?")
 
 
@@ -56,10 +59,14 @@ def entry_html(entry: Entry) -> str:
 def summary_html(content: str) -> str:
     """Render a summary as Markdown, followed by the facts that code kept."""
     summary, facts = summary_parts(content)
-    return (
-        f'<div class="nbc-summary-text"><div class="nbc-md">{markdown_html(summary)}'
-        f"</div>{part_html('Facts kept by code', facts) if facts else ''}</div>"
-    )
+    shown = part_html("Facts kept by code", facts) if facts else ""
+    return f'<div class="nbc-summary-text">{summary_text_html(summary)}{shown}</div>'
+
+
+def summary_text_html(text: str) -> str:
+    """Render a summary's text with its own line breaks."""
+    broken = _LINE_END.sub("  \n", text)
+    return f'<div class="nbc-md">{markdown_html(broken)}</div>'
 
 
 def summary_parts(content: str) -> tuple[str, str]:

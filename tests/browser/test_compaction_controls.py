@@ -7,7 +7,7 @@ from pathlib import Path
 from panel_page import OpenPanelPage, PanelPage
 from panels import ask, choose, is_idle, panel_of, say
 from playwright.sync_api import Locator, Page, expect
-from readable import CONTRAST
+from readable import CONTRAST, faults
 
 Screenshot = Callable[[str], Path]
 
@@ -131,6 +131,35 @@ def test_a_person_sees_the_plan_cancels_and_confirms(
     banner.locator("summary").click()
     expect(banner.locator(".nbc-summary-text strong")).to_have_text("Ann")
     screenshot("summary")
+
+
+def test_the_memory_can_be_checked_against_all_that_was_said(
+    theme: str, open_panel_page: OpenPanelPage, page: Page, screenshot: Screenshot
+) -> None:
+    story = (
+        "<summary>**Goal** Ann pays 129.50 for order W107.\n**Next** 77 days.</summary>"
+    )
+    script = f"says('Noted.'), says({story!r}), says('Yes.')"
+    panel = open_panel(open_panel_page, script)
+    ask(panel, f"{SEE_ALL * 60} Order W107 is 129.50 euros.")
+    say(panel, "/compact")
+    is_idle(panel)
+    ask(panel, "Is it?")
+    panel.get_by_role("button", name="View").click()
+    memory = panel.get_by_role("dialog", name="What the model remembers")
+    seen = memory.get_by_role("region", name="What the model sees now")
+    expect(seen).to_contain_text("In place of the first 2 messages")
+    expect(seen.locator(".nbc-unfound").first).to_contain_text("77")
+    said = memory.get_by_role("region", name="All that was said")
+    seen.get_by_role("button", name="W107").first.click()
+    found = said.locator(".nbc-found")
+    expect(found).to_contain_text("Order W107 is 129.50 euros.")
+    expect(found).to_contain_text("#0")
+    expect(found).to_be_focused()
+    assert faults(memory) == []
+    screenshot(f"memory-{theme}")
+    page.keyboard.press("Escape")
+    expect(memory).to_be_hidden()
 
 
 def test_a_small_conversation_is_warned_about_and_a_failure_can_be_retried(

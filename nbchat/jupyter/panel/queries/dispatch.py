@@ -34,6 +34,7 @@ from nbchat.jupyter.panel.queries.history import (
     message_text,
     sessions_list,
 )
+from nbchat.jupyter.panel.queries.memory import memory_view
 from nbchat.jupyter.panel.queries.previews import Previews
 from nbchat.jupyter.panel.queries.start import start_options
 from nbchat.rendering.markdown import displayable
@@ -83,6 +84,8 @@ class Queries:
 
     def _find_in_history(self, name: str, content: dict[str, Any]) -> Query | None:
         match name, content:
+            case "memory", _:
+                return memory_view
             case "history", {"query": str(query), "before": position}:
                 before = whole_number(position)
                 return lambda agent: history_page(agent.session, query, before=before)

@@ -33,6 +33,6 @@ function copyBySelection(text) {
   area.select();
   const isCopied = document.execCommand("copy");
   area.remove();
-  focused.focus();
+  if (focused instanceof HTMLElement) focused.focus();
   return isCopied;
 }

@@ -131,6 +131,7 @@ export class CodeActions {
     return `cell ${index + 1} of ${this.panel.notebook.cells.length}`;
   }
 
+  /** @param {number | null} milliseconds */
   notify(bar, text, milliseconds = NOTICE_MILLISECONDS) {
     const notice = bar.querySelector(".nbc-code-notice");
     notice.textContent = text;

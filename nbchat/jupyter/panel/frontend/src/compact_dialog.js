@@ -45,7 +45,7 @@ export class CompactDialog extends Dialog {
   }
 
   options() {
-    const tokens = Math.min(Math.max(0, Math.round(this.keep.value)), MOST_TOKENS);
+    const tokens = Math.min(Math.max(0, Math.round(Number(this.keep.value))), MOST_TOKENS);
     const keep = this.keep.value === "" ? null : tokens;
     return { focus: this.focus.value.trim(), keep, upto: this.upto };
   }
@@ -53,6 +53,7 @@ export class CompactDialog extends Dialog {
   answered(plan) {
     this.plan = plan;
     this.status.textContent = "";
+    /** @param {[string, string]} pair */
     const row = ([name, text]) => [tag("dt", "", {}, name), tag("dd", "", {}, text)];
     this.figures.replaceChildren(...planRows(plan).flatMap(row));
   }
@@ -82,10 +83,14 @@ export class CompactDialog extends Dialog {
   }
 }
 
+/** @returns {[string, string][]} */
 function planRows(plan) {
   const { tokens_before: before, tokens_after: after } = plan;
+  /** @type {[string, string]} */
   const messages = ["All messages", count(plan.messages)];
+  /** @type {[string, string][]} */
   const known = plan.summarized ? [["Already compacted", count(plan.summarized)]] : [];
+  /** @type {[string, string]} */
   const now = ["Tokens now", count(before)];
   if (plan.skip) return [messages, ...known, now];
   const saved = after < before ? ` (−${percent(1 - after / before)})` : "";

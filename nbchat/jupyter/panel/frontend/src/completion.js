@@ -4,11 +4,14 @@ import { isComposing, newToken, tag } from "./dom.js";
 
 const CARET_KEYS = new Set(["ArrowLeft", "ArrowRight", "Home", "End", "PageUp", "PageDown"]);
 
+/** @typedef {{ sign: string, letters: string, start: number }} Word The word at the caret */
+
 export class Completer {
   constructor(panel) {
     this.panel = panel;
     this.token = null;
     this.known = null; // what the kernel offers for the open list
+    /** @type {Word | null} */
     this.word = null; // the word being completed: sign, letters, start
     this.closedAt = null; // start of the word for which Escape was pressed
     this.items = [];
@@ -55,7 +58,7 @@ export class Completer {
   }
 
   draw() {
-    const { sign, letters } = this.word;
+    const { sign, letters } = /** @type {Word} */ (this.word);
     const { commands, names, paths } = this.known;
     this.items = paths ?? matching(sign === "/" ? commands : names, letters);
     this.index = 0;
@@ -98,7 +101,7 @@ export class Completer {
       Enter: () => this.choose(),
       Escape: () => this.close(),
     };
-    const isWhole = this.items[this.index].name === this.word.letters;
+    const isWhole = this.items[this.index].name === this.word?.letters;
     if (!steps[event.key] || (event.key === "Enter" && isWhole)) {
       if (event.key === "Enter") this.close();
       return false;
@@ -123,7 +126,7 @@ export class Completer {
   choose() {
     const { input } = this.panel.parts;
     const { name, arguments: wanted } = this.items[this.index];
-    const { sign, start } = this.word;
+    const { sign, start } = /** @type {Word} */ (this.word);
     const goesOn = sign === "/" ? Boolean(wanted) : !/[:/]$/.test(name);
     const text = `${sign}${name}${goesOn ? " " : ""}`;
     input.setRangeText(text, start, input.selectionEnd, "end");

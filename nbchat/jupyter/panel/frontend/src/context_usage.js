@@ -54,10 +54,12 @@ export class ContextDialog extends Dialog {
   }
 }
 
+/** @returns {[string, number][]} */
 function partsOf({ parts }) {
   return parts.map(({ name, tokens }) => [name, tokens]).filter(([, tokens]) => tokens > 0);
 }
 
+/** @returns {[string, number][]} */
 function freeOf({ reserve, free, window: limit }) {
   return limit === null ? [] : [["reserve", reserve], ["free", free]];
 }
@@ -88,6 +90,7 @@ function partRows(held) {
   const { total, window: limit } = held;
   const whole = Math.max(limit ?? total, 1);
   const head = tableHead(["Part", "Tokens", limit ? "Of the window" : "Share"]);
+  /** @param {[string, number]} part */
   const rowOf = ([name, tokens]) => partRow(name, tokens, whole);
   const sum = tableRow(["Used", count(total), share(total, whole)]);
   sum.className = "nbc-sum";
@@ -98,7 +101,7 @@ function partRows(held) {
 function partRow(name, tokens, whole) {
   const swatch = tag("span", "nbc-part nbc-swatch", { "data-part": name, "aria-hidden": "true" });
   const row = tableRow([PARTS[name], count(tokens), share(tokens, whole)]);
-  row.firstChild.prepend(swatch);
+  row.cells[0].prepend(swatch);
   return row;
 }
 
@@ -133,6 +136,7 @@ function tableHead(names) {
   return tag("thead", "", {}, tag("tr", "", {}, ...cells));
 }
 
+/** @param {string[]} cells */
 function tableRow([name, ...values]) {
   const cells = values.map((value) => tag("td", "", {}, value));
   return tag("tr", "", {}, tag("th", "", { scope: "row" }, name), ...cells);

@@ -23,7 +23,7 @@ export class Dialog {
     const [before, after] = [1, 2].map(() => tag("span", "", { tabindex: "0" }));
     this.overlay = tag("div", "nbc-overlay", { hidden: "" }, before, this.box, after);
     this.overlay.addEventListener("keydown", (event) => this.onKey(event));
-    before.addEventListener("focus", () => this.stops().at(-1).focus());
+    before.addEventListener("focus", () => this.stops().at(-1)?.focus());
     after.addEventListener("focus", () => this.stops()[0].focus());
     close.addEventListener("click", () => this.close());
     panel.parts.root.append(this.overlay);
@@ -38,7 +38,8 @@ export class Dialog {
     this.status.textContent = "";
     this.setOpen(true);
     this.draw();
-    (this.box.querySelector("[data-first]") ?? this.box).focus({ preventScroll: true });
+    const first = /** @type {HTMLElement | null} */ (this.box.querySelector("[data-first]"));
+    (first ?? this.box).focus({ preventScroll: true });
     this.overlay.scrollIntoView({ block: "nearest" });
   }
 
@@ -77,8 +78,8 @@ export class Dialog {
   keepFocus(step) {
     const hadFocus = this.box.contains(document.activeElement);
     step();
-    const focused = document.activeElement;
-    const isLost = !this.box.contains(focused) || focused.disabled; // a disabled element loses it
+    const focused = /** @type {HTMLInputElement | null} */ (document.activeElement);
+    const isLost = !this.box.contains(focused) || focused?.disabled; // a disabled element loses it
     if (hadFocus && isLost) this.box.focus();
   }
 
@@ -89,7 +90,9 @@ export class Dialog {
   }
 
   stops() {
-    return [...this.box.querySelectorAll(FOCUSABLE)].filter(isReachable);
+    /** @type {NodeListOf<HTMLElement>} */
+    const found = this.box.querySelectorAll(FOCUSABLE);
+    return [...found].filter(isReachable);
   }
 
   draw() {}

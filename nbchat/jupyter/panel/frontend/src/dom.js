@@ -2,10 +2,14 @@
 
 const TYPING_MILLISECONDS = 250; // ask when the person has paused
 
+/** The element of the kernel's safe HTML.
+ * @param {string} html
+ * @returns {HTMLElement}
+ */
 export function fromHtml(html) {
   const template = document.createElement("template");
   template.innerHTML = html;
-  return template.content.firstElementChild;
+  return /** @type {HTMLElement} */ (template.content.firstElementChild);
 }
 
 export function button(className, label, title, type = "button") {
@@ -20,6 +24,16 @@ export function iconButton(className, icon, label, title = label, type = "button
 }
 
 // Whether a key belongs to an input method; Safari's Enter comes after the composition.
+/** What was pressed, if it is or is in an element that the selector means.
+ * @param {Event} event
+ * @param {string} selector
+ * @returns {HTMLButtonElement | null}
+ */
+export function pressedIn({ target }, selector) {
+  return target instanceof Element ? target.closest(selector) : null;
+}
+
+/** @param {KeyboardEvent} event */
 export function isComposing(event) {
   return event.isComposing || event.keyCode === 229;
 }
@@ -33,6 +47,14 @@ export function submitByEnter(text) {
   });
 }
 
+/**
+ * @template {keyof HTMLElementTagNameMap} Name
+ * @param {Name} name
+ * @param {string} [className]
+ * @param {Record<string, string>} [attributes]
+ * @param {...(Node | string)} children
+ * @returns {HTMLElementTagNameMap[Name]}
+ */
 export function tag(name, className = "", attributes = {}, ...children) {
   const element = document.createElement(name);
   if (className) element.className = className;
@@ -54,21 +76,25 @@ export function newToken() {
 }
 
 export function later(react) {
-  let timer = null;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let timer;
   return () => {
     clearTimeout(timer);
     timer = setTimeout(react, TYPING_MILLISECONDS);
   };
 }
 
+/** @param {number} number */
 export function count(number) {
   return number.toLocaleString("en-US");
 }
 
+/** @param {number} share */
 export function percent(share) {
   return `${Math.round(100 * share)}%`;
 }
 
+/** @param {number} number @param {string} noun */
 export function plural(number, noun) {
   if (number !== 1 && noun.endsWith("ry")) noun = `${noun.slice(0, -1)}ie`;
   const ending = noun.endsWith("ch") ? "es" : "s";

@@ -60,13 +60,14 @@ export class HistoryView extends Dialog {
   }
 }
 
-function historyRow({ position, label, seen, html }, isSearch, notebook) {
+export function historyRow({ position, label, seen, html }, isSearch, notebook) {
   const content = fromHtml(html) ?? tag("div");
   if (isSearch && content.matches("details")) content.open = true;
   finishBlocks(content, notebook);
   if (position === null) return tag("div", "nbc-row nbc-row-wide", {}, content);
+  const about = { "data-seen": seen, "data-position": String(position), tabindex: "-1" };
   const number = tag("span", "nbc-row-position", {}, `#${position}`);
   const mark = SEEN[seen] ? [tag("span", "nbc-chip", {}, SEEN[seen])] : [];
   const gutter = tag("div", "nbc-row-gutter", {}, label, " ", number, ...mark);
-  return tag("div", "nbc-row", { "data-seen": seen }, gutter, content);
+  return tag("div", "nbc-row", about, gutter, content);
 }

@@ -141,7 +141,7 @@ export class Actions {
     const { panel } = this;
     const steps = {
       copy: () => this.copy(position, item, opener),
-      view: () => panel.historyView.open(opener),
+      view: () => panel.memoryDialog.open(opener),
       edit: () => this.askText(position, (text) => panel.editing.begin(position, text)),
       regenerate: () => panel.command("/again"),
       pin: () => this.askText(position, (text) => panel.command(`/pin ${text}`)),

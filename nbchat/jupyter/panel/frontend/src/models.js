@@ -1,7 +1,7 @@
 // The dialog to choose or name a model
 
 import { Dialog } from "./dialog.js";
-import { button, plural, tag } from "./dom.js";
+import { button, plural, pressedIn, tag } from "./dom.js";
 
 export class ModelDialog extends Dialog {
   constructor(panel) {
@@ -21,7 +21,7 @@ export class ModelDialog extends Dialog {
     });
     this.name.addEventListener("input", () => this.drawList());
     this.list.addEventListener("click", (event) => {
-      const chosen = event.target.closest("button");
+      const chosen = pressedIn(event, "button");
       if (chosen) this.choose(chosen.textContent);
     });
   }

@@ -16,6 +16,7 @@ import { Box } from "./input_box.js";
 import { Height } from "./height.js";
 import { KernelLink } from "./kernel_connection.js";
 import { SILENT, frame, goneText } from "./layout.js";
+import { MemoryDialog } from "./memory.js";
 import { Menu } from "./menu.js";
 import { Actions, Editing } from "./message_actions.js";
 import { ModelDialog } from "./models.js";
@@ -32,6 +33,8 @@ import { Start } from "./start.js";
 import { RegenerateDialog, SummaryDialog } from "./summary_dialogs.js";
 import { Transcript } from "./transcript.js";
 
+/** @import * as Protocol from "../protocol.js" */
+
 const PROTOCOL = 1;
 
 function render({ model, el }) {
@@ -47,6 +50,7 @@ class Panel {
     this.parts = frame();
     this.sequence = null; // null until a snapshot came
     this.transcript = new Transcript(this);
+    /** @type {Protocol.SomeState & { queue: string[], waiting: NonNullable<Protocol.SomeState['waiting']> }} */
     this.state = { queue: [], is_busy: false, retry: null, waiting: [] };
     this.isFrozen = false; // after Stop: later text is not shown
     this.undo = [];
@@ -57,6 +61,7 @@ class Panel {
     this.notebook = new NotebookCells(this);
     this.compactDialog = new CompactDialog(this);
     this.historyView = new HistoryView(this);
+    this.memoryDialog = new MemoryDialog(this);
     this.settingsDialog = new SettingsDialog(this);
     this.policyDialog = new PolicyDialog(this);
     this.summaryDialog = new SummaryDialog(this);
@@ -107,6 +112,7 @@ class Panel {
     this.undo.push(() => this.model.off(name, react));
   }
 
+  /** @param {Protocol.ViewToKernel} message */
   send(message) {
     this.link.send(message);
   }
@@ -115,6 +121,7 @@ class Panel {
     return this.link.isGone;
   }
 
+  /** @param {Protocol.KernelToView} message */
   receive(message) {
     this.keepFocus(() => this.take(message));
   }
@@ -247,7 +254,7 @@ class Panel {
 
   drawStatus() {
     const { status, statusText } = this.parts;
-    const text = this.isGone ? "" : this.statusText();
+    const text = this.isGone ? "" : (this.statusText() ?? "");
     status.hidden = !text;
     if (statusText.textContent !== text) statusText.textContent = text;
     const isHeld = this.state.retry || this.state.waiting.length;
@@ -263,7 +270,7 @@ class Panel {
     const { retry, activity, phase, queue, is_busy: isBusy, waiting } = this.state;
     if (waiting.length) return waitingText(waiting);
     if (retry) {
-      const seconds = Math.max(0, Math.ceil((this.retryAt - Date.now()) / 1000));
+      const seconds = Math.max(0, Math.ceil(((this.retryAt ?? 0) - Date.now()) / 1000));
       const when = seconds ? `retrying in ${seconds} s` : "retrying now";
       return `${retry.reason} · ${when} (attempt ${retry.attempt})`;
     }
@@ -295,7 +302,7 @@ class Panel {
 
   drawButtons() {
     const { input, send, stop, context, attach, mention } = this.parts;
-    const isBusy = this.state.is_busy;
+    const isBusy = Boolean(this.state.is_busy);
     const isReady = this.state.phase === "ready" && !this.isGone;
     const hasText = input.value.trim() !== "";
     stop.hidden = !isBusy || this.isGone;

@@ -10,6 +10,7 @@ export class PinsDialog extends Dialog {
     const note = ": rules sent with every request, never compacted";
     super(panel, { title: "Pins", className: "nbc-pins", note });
     this.drawn = "";
+    /** @type {{ text: string, number: number } | null} */
     this.adding = null; // the rule sent last, until it is in the list
     this.list = tag("ol", "nbc-pin-list", { "aria-label": "Pinned" });
     this.none = tag("div", "nbc-none", {}, "Nothing is pinned yet.");
@@ -54,7 +55,7 @@ export class PinsDialog extends Dialog {
   }
 
   clear() {
-    if (this.text.value === this.adding.text) this.text.value = "";
+    if (this.text.value === this.adding?.text) this.text.value = "";
     this.adding = null;
   }
 

@@ -1,7 +1,7 @@
 // The dialog to choose when and how the conversation is compacted
 
 import { Dialog } from "./dialog.js";
-import { button, tag } from "./dom.js";
+import { button, pressedIn, tag } from "./dom.js";
 
 export class PolicyDialog extends Dialog {
   constructor(panel) {
@@ -9,7 +9,7 @@ export class PolicyDialog extends Dialog {
     this.list = tag("ul", "nbc-model-list", { "aria-label": "Policies" });
     this.content.append(this.list);
     this.list.addEventListener("click", (event) => {
-      const chosen = event.target.closest("button");
+      const chosen = pressedIn(event, "button");
       if (chosen) this.choose(chosen.dataset.name);
     });
   }

@@ -16,6 +16,7 @@ export class ServerRoute {
     const address = ownAddress(page, `nbchat/${action}`);
     if (!this.isOpen || !kernel || !address) return;
     const body = JSON.stringify({ kernel_id: kernel, ...details });
+    /** @type {RequestInit} */
     const options = { method: "POST", headers: authorization(page), body, cache: "no-store" };
     try {
       // `mode` makes the browser refuse any other server.
@@ -30,7 +31,7 @@ export class ServerRoute {
 // Settings that Jupyter Server puts into its pages; empty on other pages
 function pageSettings() {
   try {
-    return JSON.parse(document.getElementById("jupyter-config-data").textContent);
+    return JSON.parse(document.getElementById("jupyter-config-data")?.textContent ?? "");
   } catch {
     return {};
   }

@@ -121,6 +121,7 @@ function sessionButtons(title) {
 
 function moment(time) {
   const then = new Date(time);
+  /** @type {Intl.DateTimeFormatOptions} */
   const parts = { dateStyle: "medium", timeStyle: "short" };
   return Number.isNaN(then.getTime()) ? time : then.toLocaleString("en-GB", parts);
 }

@@ -29,7 +29,9 @@ export class SettingsDialog extends Dialog {
   constructor(panel) {
     super(panel, { title: "Settings", className: "nbc-settings" });
     this.rows = new Map();
+    /** @type {string[]} */
     this.saving = []; // names of settings whose answer is still to come
+    this.saved = 0; // how many are saved together
     this.groups = new Map();
     this.scope = tag("select", "nbc-setting-scope", { "aria-label": "Save for" });
     this.save = button("nbc-primary", "Save", "Save what you changed", "submit");
@@ -138,7 +140,7 @@ class SettingRow {
     this.kind = setting.kind;
     this.name = setting.name;
     this.known = null; // the saved value: another one is being edited
-    this.input = settingInput(setting);
+    this.input = /** @type {HTMLInputElement} */ (settingInput(setting));
     const label = labelOf(setting.name);
     this.input.setAttribute("aria-label", label);
     this.origin = tag("span", "nbc-setting-origin");

@@ -77,8 +77,8 @@ export class Transcript {
 
   itemOf({ html, streamed, ...named }) {
     const fresh = fromHtml(html);
-    const text = fresh.querySelector(".nbc-md");
-    if (streamed === "thinking") fresh.querySelector(".nbc-text").prepend(this.textOf(streamed));
+    const text = /** @type {HTMLElement} */ (fresh.querySelector(".nbc-md"));
+    if (streamed === "thinking") fresh.querySelector(".nbc-text")?.prepend(this.textOf(streamed));
     else if (streamed) text.prepend(...this.blocksOf(streamed));
     text?.classList.toggle("nbc-long", text.childElementCount > MANY_BLOCKS);
     finishBlocks(fresh, this.panel.notebook);

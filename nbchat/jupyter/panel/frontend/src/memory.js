@@ -1,0 +1,121 @@
+// The memory, to check: what the model sees now, beside all that was said
+
+import { Dialog } from "./dialog.js";
+import { button, fromHtml, plural, pressedIn, tag } from "./dom.js";
+import { historyRow } from "./full_history.js";
+
+const AFTER = 3; // messages shown below the one that was opened
+
+const MARK = /\[not (?:with [^\]]{1,130} )?in\s+the\s+conversation\]/;
+
+export class MemoryDialog extends Dialog {
+  constructor(panel) {
+    super(panel, { title: "What the model remembers", className: "nbc-memory" });
+    const scrolling = { tabindex: "0", role: "region" };
+    this.seen = tag("div", "nbc-memory-side", { ...scrolling, "aria-label": "What the model sees now" });
+    this.said = tag("div", "nbc-memory-side", { ...scrolling, "aria-label": "All that was said" });
+    this.content.append(this.seen, this.said);
+    this.seen.addEventListener("click", (event) => {
+      const source = pressedIn(event, ".nbc-source");
+      if (source) this.show(Number(source.dataset.position));
+    });
+  }
+
+  open(opener) {
+    this.position = null;
+    this.seen.replaceChildren();
+    this.said.replaceChildren();
+    super.open(opener);
+    this.status.textContent = "Loading …";
+    this.panel.send({ type: "memory", token: this.newToken() });
+  }
+
+  answered(message) {
+    if (message.type === "memory_view") this.drawMemory(message);
+    else this.drawSaid(message);
+  }
+
+  drawMemory({ html, values, facts, covered, kept }) {
+    const story = fromHtml(html);
+    const unfound = linkValues(story, values);
+    const rest = kept ? `, then the newest ${plural(kept, "message")} word for word` : "";
+    const about = tag("p", "nbc-memory-about", {}, `In place of the first ${plural(covered, "message")} this${rest}.`);
+    const hint = unfound ? ` ${plural(unfound, "value")} in no message.` : "";
+    this.seen.replaceChildren(about, story, ...factTable(facts));
+    this.status.textContent = `A number or fact opens the message it comes from.${hint}`;
+    this.show(Math.max(covered - 1, 0), false);
+  }
+
+  show(position, isMarked = true) {
+    this.position = isMarked ? position : null;
+    this.panel.send({ type: "history", query: "", before: position + AFTER, token: this.newToken() });
+  }
+
+  drawSaid({ items }) {
+    const rows = items.map((item) => historyRow(item, false, this.panel.notebook));
+    this.said.replaceChildren(...rows);
+    const row = rows.find((each) => each.dataset.position === String(this.position));
+    this.said.scrollTop = row ? row.offsetTop - this.said.offsetTop - 24 : this.said.scrollHeight;
+    row?.classList.add("nbc-found");
+    row?.querySelectorAll("details").forEach((each) => (each.open = true));
+    row?.focus({ preventScroll: true });
+  }
+}
+
+// Make each value of a story a button that opens its message; returns how many have none.
+function linkValues(story, values) {
+  let unfound = 0;
+  for (const text of textsOf(story)) unfound += markUnfound(text);
+  const texts = textsOf(story);
+  let at = 0;
+  for (const value of values) {
+    const n = texts.findIndex((text, index) => index >= at && text.data.includes(value.text));
+    if (n < 0) continue;
+    const rest = texts[n].splitText(texts[n].data.indexOf(value.text));
+    texts[n] = rest.splitText(value.text.length);
+    at = n;
+    rest.replaceWith(value.position === null ? unfoundMark(value.text) : source(value.text, value.position));
+    unfound += value.position === null ? 1 : 0;
+  }
+  return unfound;
+}
+
+function textsOf(story) {
+  const walker = document.createTreeWalker(story, NodeFilter.SHOW_TEXT);
+  const texts = [];
+  while (walker.nextNode()) {
+    if (!walker.currentNode.parentElement?.matches(".nbc-unfound")) texts.push(walker.currentNode);
+  }
+  return texts;
+}
+
+// What the audit wrote behind a value that it did not find
+function markUnfound(text) {
+  const [mark] = MARK.exec(text.data) ?? [];
+  if (!mark) return 0;
+  const rest = text.splitText(text.data.indexOf(mark));
+  const after = rest.splitText(mark.length);
+  rest.replaceWith(unfoundMark(mark));
+  return 1 + markUnfound(after);
+}
+
+function unfoundMark(text) {
+  return tag("span", "nbc-unfound", { title: "In no message" }, text);
+}
+
+function source(text, position) {
+  const made = button("nbc-source", text, `Open message #${position}`);
+  made.dataset.position = position;
+  return made;
+}
+
+function factTable(facts) {
+  if (!facts.length) return [];
+  const rows = facts.map(({ entity, field, value, position }, n) => {
+    const name = facts[n - 1]?.entity === entity ? "" : entity;
+    const cells = [tag("th", "", { scope: "row" }, name), tag("td", "", {}, field)];
+    return tag("tr", "", {}, ...cells, tag("td", "", {}, source(value, position)));
+  });
+  const table = tag("table", "nbc-facts", { "aria-label": "Facts" }, tag("tbody", "", {}, ...rows));
+  return [tag("div", "nbc-label", {}, "Facts kept by code"), table];
+}

@@ -1,0 +1,66 @@
+"""Query about the memory: what the model sees now, and where each value is from."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from nbchat.agent.agent import Agent
+from nbchat.compaction.markup import summary_text
+from nbchat.compaction.summarizer.marks import is_marked
+from nbchat.compaction.summarizer.values import Value, values
+from nbchat.conversation.entries import Entry
+from nbchat.errors import NbchatError
+from nbchat.rendering.entries import summary_text_html
+from nbchat.rendering.markdown import displayable
+
+
+def memory_view(agent: Agent) -> dict[str, Any]:
+    """The summary, the facts and the messages they come from.
+
+    The position of a value is that of the first covered message that holds it, in any
+    way of writing it; null where none does.
+    """
+    session, record = agent.session, agent.session.compaction
+    if record is None:
+        raise NbchatError("nothing is compacted: the model sees all messages")
+    story = summary_text(record.summary)
+    found = [each for each in values(story) if not is_marked(story, each.stop)]
+    covered = session.transcript[: record.stop]
+    positions = _positions(found, covered)
+    facts = ((displayable(f.entity), displayable(f.field), f) for f in record.facts)
+    return {
+        "type": "memory_view",
+        "html": summary_text_html(story),
+        "values": [
+            {"text": displayable(value.text), "position": position}
+            for value, position in zip(found, positions, strict=True)
+        ],
+        "facts": [
+            {
+                "entity": entity,
+                "field": field,
+                "value": displayable(fact.value),
+                "position": fact.position,
+            }
+            for entity, field, fact in facts
+        ],
+        "covered": record.stop,
+        "kept": len(session.transcript) - record.stop,
+    }
+
+
+def _positions(wanted: Sequence[Value], entries: Sequence[Entry]) -> list[int | None]:
+    """The first entry that holds each value."""
+    missing = set().union(*(value.keys for value in wanted))
+    places: dict[str, int] = {}
+    for position, entry in enumerate(entries):
+        if not missing:
+            break
+        text = f"{entry.attachment_text}\n{entry.tool_args}"
+        for value in values(text):
+            for key in (value.known | value.related) & missing:
+                places[key] = position
+                missing.discard(key)
+    return [
+        min((places[key] for key in value.keys if key in places), default=None)
+        for value in wanted
+    ]

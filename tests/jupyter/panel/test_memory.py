@@ -1,0 +1,52 @@
+import json
+
+import pytest
+from panel_protocol import known
+
+from nbchat.agent.agent import Agent
+from nbchat.conversation.entries import Compaction, Entry, Fact
+from nbchat.conversation.session import Session
+from nbchat.errors import NbchatError
+from nbchat.jupyter.panel.queries.memory import memory_view
+from nbchat.testing import ScriptedProvider
+
+SAID = (
+    Entry("user", "Order W107 costs $1,299.00, \ud800 please."),
+    Entry("assistant", "", "c", "look_up", json.dumps({"order": "SO-12"})),
+    Entry("tool", "due on 2026-05-16", "c", "look_up"),
+    Entry("assistant", "It is due."),
+    Entry("user", "Thank you."),
+)
+
+
+def remembering(story: str, *facts: Fact) -> Agent:
+    summary = f"<summary>\n{story}\n</summary>"
+    record = Compaction("c", 0, 4, summary, 900, 90, facts=facts)
+    session = Session(SAID, compactions=[record])
+    return Agent(ScriptedProvider(), session=session)
+
+
+def test_each_value_of_the_summary_names_the_message_it_comes_from() -> None:
+    story = "W107 (1299) and SO-12, due May 16, 2026; 4711 [not in the conversation]; 77 left"
+    seen = known(memory_view(remembering(story)))
+    assert [tuple(each.values()) for each in seen["values"]] == [
+        ("W107", 0),
+        ("1299", 0),
+        ("SO-12", 1),
+        ("May 16, 2026", 2),
+        ("77", None),
+    ]
+    assert (seen["covered"], seen["kept"]) == (4, 1)
+
+
+def test_each_fact_names_its_message_and_no_text_can_break_the_answer() -> None:
+    evil = "<img src=x onerror=x>\ud800"
+    seen = known(memory_view(remembering(evil, Fact(evil, "due", evil, 2))))
+    assert seen["facts"][0]["position"] == 2
+    assert "<img" not in seen["html"]
+    json.dumps(seen).encode()
+
+
+def test_without_a_compaction_there_is_nothing_to_remember() -> None:
+    with pytest.raises(NbchatError, match="the model sees all messages"):
+        memory_view(Agent(ScriptedProvider(), session=Session(SAID)))
