@@ -183,7 +183,7 @@ function base64Of(file) {
 export function listenForFiles({ root, input, attach }, attached) {
   attach.addEventListener("click", () => {
     const picker = tag("input", "", { type: "file", multiple: "" });
-    picker.addEventListener("change", () => attached.bring([...picker.files]));
+    picker.addEventListener("change", () => attached.bring([...(picker.files ?? [])]));
     picker.click();
   });
   root.addEventListener("dragover", (event) => {

@@ -41,7 +41,8 @@ export class Completer {
   ask() {
     if (this.token) return;
     this.token = newToken();
-    const { token, word } = this;
+    const { token } = this;
+    const word = /** @type {Word} */ (this.word);
     this.asked = word.letters;
     if (word.sign === PATH) this.panel.send({ type: "paths", start: word.letters, token });
     else this.panel.send({ type: "complete", token });
@@ -51,7 +52,7 @@ export class Completer {
     if (message.token !== this.token) return;
     this.token = null;
     const wanted = this.word?.sign === PATH ? "paths_list" : "completions";
-    const isStale = wanted === "paths_list" && this.asked !== this.word.letters;
+    const isStale = wanted === "paths_list" && this.asked !== this.word?.letters;
     if (message.type !== wanted || isStale) return this.word && this.follow();
     this.known = message;
     this.follow();
