@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import nh3
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
+from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 from pygments.lexer import Lexer
 from pygments.lexers import find_lexer_class_by_name
@@ -107,6 +108,9 @@ _SHAPES = {
 _CONTROL = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 )
+
+_BOXES = {"[ ] ": "\u2610", "[x] ": "\u2611"}
+
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
@@ -175,11 +179,26 @@ def _cleaned(html: str) -> str:
 
 @cache
 def _parser() -> MarkdownIt:
-    parser = MarkdownIt("commonmark", {"html": False, "highlight": _highlighted})
-    parser.enable(["table", "strikethrough"])
+    options = {"html": False, "linkify": True, "highlight": _highlighted}
+    parser = MarkdownIt("commonmark", options)
+    parser.enable(["table", "strikethrough", "linkify"])
+    if parser.linkify is not None:  # whole addresses only: `report.py` is no host
+        parser.linkify.set({"fuzzy_link": False, "fuzzy_email": False})
+    parser.core.ruler.push("tasks", _tasks)
     parser.use(formulas_plugin)
     parser.add_render_rule("image", _image_as_link)
     return parser
+
+
+def _tasks(state: StateCore) -> None:
+    """Draw the boxes of a task list."""
+    for item, _, inline in zip(
+        state.tokens, state.tokens[1:], state.tokens[2:], strict=False
+    ):
+        if item.type == "list_item_open" and inline.type == "inline":
+            for text in (inline.children or [])[:1]:
+                box = _BOXES.get(text.content[:4].lower())
+                text.content = f"{box} {text.content[4:]}" if box else text.content
 
 
 def _highlighted(code: str, language: str, _attributes: str) -> str:

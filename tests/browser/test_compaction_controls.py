@@ -143,7 +143,7 @@ def test_the_memory_can_be_checked_against_all_that_was_said(
     script = f"says('Noted.'), says({story!r}), says('Yes.')"
     panel = open_panel(open_panel_page, script)
     ask(panel, f"{SEE_ALL * 60} Order W107 is 129.50 euros, for DESK-7.")
-    say(panel, "/compact")
+    open_dialog(panel).get_by_role("button", name="Compact", exact=True).click()
     expect(panel.locator(".nbc-banner[data-state=done]")).to_be_visible()
     is_idle(panel)
     ask(panel, "Is it?")

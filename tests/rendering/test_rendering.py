@@ -41,6 +41,16 @@ def test_markdown_has_tables_lists_and_strikethrough() -> None:
         assert part in html
 
 
+def test_bare_addresses_are_links_and_task_lists_have_boxes() -> None:
+    html = markdown_html("See https://a.example/b?c=1, report.py and a@b.example.")
+    assert '<a href="https://a.example/b?c=1"' in html
+    assert html.count("<a ") == 1
+    assert markdown_html("- [ ] one\n- [x] *two*\n- [y] three\n\n[ ] no").split() == [
+        *("<ul>", "<li>☐", "one</li>", "<li>☑", "<em>two</em></li>"),
+        *("<li>[y]", "three</li>", "</ul>", "<p>[", "]", "no</p>"),
+    ]
+
+
 def test_code_is_coloured_by_classes_and_names_its_language() -> None:
     html = markdown_html("```python\ndef f(): ...\n```")
     assert 'data-language="python"' in html

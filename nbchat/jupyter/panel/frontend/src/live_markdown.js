@@ -113,13 +113,19 @@ function list(lines) {
     const indent = /^ */.exec(line)?.[0].length ?? 0;
     if (mark && indent < width && /\d/.test(mark) === isOrdered) {
       width = (all ?? "").length || 2;
-      items.push([line.slice((all ?? "").length)]);
+      items.push([boxed(line.slice((all ?? "").length))]);
     } else if (!line.trim() || indent >= Math.min(width, 2)) {
       items.at(-1)?.push(line.slice(Math.min(width, indent)));
     } else break;
   }
   const nodes = items.map((item) => /** @type {Node} */ (["li", ...unwrapped(parse(item.join("\n")))]));
   return { node: [isOrdered ? "ol" : "ul", ...nodes], rest };
+}
+
+// The box of a task list
+/** @param {string} text */
+function boxed(text) {
+  return text.replace(/^\[ \] /, "\u2610 ").replace(/^\[x\] /i, "\u2611 ");
 }
 
 // The first paragraph of an item is its text.
