@@ -9,7 +9,7 @@ from nbchat.agent.agent import Agent
 from nbchat.chat.runner_events import ChatEvent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.markup import summary_text
-from nbchat.compaction.triggers.context_breakdown import ContextUsage
+from nbchat.compaction.triggers.context_breakdown import ContextUsage, context_state
 from nbchat.config.layers import refuse_locked
 from nbchat.conversation.costs import cost_rows, usage_text
 from nbchat.conversation.session import Session
@@ -46,9 +46,10 @@ def _context(agent: Agent, _argument: str, _stop: Stop) -> str:
         "policy": engine.policy.name,
         "context": _context_size(usage) + _trigger(engine),
         **{f"  {part}": f"{n:,} tokens" for part, n in usage.parts_of_total.items()},
+        "  answer": f"about {usage.response:,} tokens are expected",
         "since compaction": _of(input_tokens, threshold, "input tokens"),
         "automatic": engine.should_compact(session).reason,
-        "history": _history_size(session),
+        "history": _history_size(session, engine),
         "last compaction": _last_compaction(session),
         "pinned": f"{len(session.pins)} rules; /pin lists them",
         **_costs(session),
@@ -57,10 +58,12 @@ def _context(agent: Agent, _argument: str, _stop: Stop) -> str:
     return "\n".join(f"{name:16} {text}" for name, text in rows.items())
 
 
-def _history_size(session: Session) -> str:
-    sent, total = count_messages(session.history), count_messages(session.transcript)
-    made = len(session.active_compactions)
-    return f"{sent} of {total} messages are sent to the model, {made} compactions"
+def _history_size(session: Session, engine: CompactionEngine) -> str:
+    state, total = context_state(session, engine.tracker), session.transcript
+    return (
+        f"{state.message_count} of {count_messages(total)} messages are sent to the "
+        f"model, {state.summary_count} summaries"
+    )
 
 
 def _costs(session: Session) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """The commands, one by one, on a store in a temporary folder."""
 
 import json
+import re
 import sqlite3
 import threading
 from pathlib import Path
@@ -229,7 +230,8 @@ def test_context_shows_its_size_and_when_it_is_compacted(commands):
     agent.ask("first")
     text = replied(commands(agent, "/context"))
     assert "500 input tokens of 75,000" in text
-    assert "2 of 2 messages are sent to the model" in text
+    assert "2 of 2 messages are sent to the model, 0 summaries" in text
+    assert re.search(r"  answer +about \d+ tokens are expected", text)
     assert "would leave about" in text
 
 
