@@ -21,6 +21,7 @@ from nbchat.conversation.turns import attachments_start
 from nbchat.errors import ConfigError, NbchatError, SessionTaken, Stopped, StoreError
 from nbchat.providers.model_download import WEIGHTS, is_fetched, model_file
 from nbchat.providers.services import KINDS
+from nbchat.storage.export import MarkdownLog
 from nbchat.storage.recorder import Recorder
 from nbchat.storage.store import SessionStore
 
@@ -110,6 +111,10 @@ class Commands:
             "new": (self._new, "start another session; this one is kept"),
             "sessions": (self._sessions, "list the sessions"),
             "resume": (self._resume, "id  continue a session"),
+            "redact": (
+                self._redact,
+                "text  remove a text from this session, its summaries and backups",
+            ),
             "delete": (self._delete, "id  delete a session permanently"),
         }
 
@@ -154,6 +159,19 @@ class Commands:
             )
         self._store.delete(session_id)
         return f"session {session_id} was deleted"
+
+    def _redact(self, agent: Agent, text: str, _stop: Stop) -> Reply:
+        """Remove a text from the stored session, then continue in what is left."""
+        if unsaved := self._save(agent):
+            return unsaved  # the store is out of order: nothing would be removed
+        session_id = agent.session.session_id
+        count = self._store.redact(session_id, text)
+        self._switch(agent, self._store.load(session_id))
+        MarkdownLog(self._live_settings.config.log_folder).write(agent.session)
+        return (
+            f"removed from {count} messages, from summaries, facts, pins, the search "
+            "index and backups of this session; exported files still have it"
+        )
 
     def _save(self, agent: Agent) -> list[Event]:
         """Save the whole session before another one starts; an error is an event.

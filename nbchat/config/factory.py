@@ -158,6 +158,15 @@ def _notebook_id(path: str) -> str:
     return found[:128] if isinstance(found, str) else ""
 
 
+def expire_sessions(store: SessionStore, config: NbChat) -> None:
+    """Delete the sessions that are older than the settings keep them."""
+    if config.retention_days is not None:
+        try:
+            store.expire(config.retention_days)
+        except StoreError as error:
+            logger.warning("old sessions were not deleted: %s", error)
+
+
 def newest_session(store: SessionStore) -> Session:
     """The newest session of this notebook, to continue after a restart; else a new one.
 

@@ -361,6 +361,13 @@ class NbChat(Configurable):
         help="Owner of the sessions and stored settings, whose user sees no others. "
         "Empty: the user of JupyterHub, or of the operating system.",
     ).tag(config=True, scope="configuration", apply="restart")
+    retention_days = Int(
+        None,
+        allow_none=True,
+        min=1,
+        help="Delete sessions that were not used for so many days, when a chat begins. "
+        "None: keep them.",
+    ).tag(config=True, scope="configuration", apply="restart")
     log_folder = Unicode(
         "",
         help="Folder in which each session is also written as Markdown, after each "

@@ -13,7 +13,12 @@ from nbchat.chat.attachments.attachments import load_attachments, unknown_names
 from nbchat.chat.commands import Commands
 from nbchat.chat.runner import ChatRunner
 from nbchat.chat.runner_events import ChatEvent
-from nbchat.config.factory import build_agent, newest_session, opened_store
+from nbchat.config.factory import (
+    build_agent,
+    expire_sessions,
+    newest_session,
+    opened_store,
+)
 from nbchat.config.live_changes import LiveSettings
 from nbchat.config.settings import NbChat
 from nbchat.conversation.entries import Entry
@@ -124,6 +129,7 @@ class KernelChat:
             yield each.entry
 
     def _built(self) -> Agent:
+        expire_sessions(self.store, self.config)
         session = newest_session(self.store)
         self.runner.show(session)
         return build_agent(

@@ -1,7 +1,8 @@
 """Conversion of entries, usages, compactions and pins to database rows and back."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, get_args
 
@@ -16,7 +17,11 @@ from nbchat.conversation.entries import (
     Usage,
 )
 from nbchat.conversation.session import ROLES, title_of
+from nbchat.errors import StoreError
 from nbchat.storage.schema import TOKENS
+
+MOST_GAPS = 1_000
+"""Messages missing in a damaged session that are shown as such."""
 
 ESCAPED = "\ufdd0"
 """Prefix of a text stored in escapes: a noncharacter, reserved for programs."""
@@ -98,6 +103,27 @@ def readable_entry(row: Any) -> Entry:
     if entry.role not in ROLES:
         return damaged_entry(row.position, f"its role {entry.role[:20]!r} is unknown")
     return entry
+
+
+def entries_from_rows(rows: Sequence[Any]) -> Iterator[Entry]:
+    """The entries at their positions; a missing one is shown as damaged."""
+    position, gaps = 0, 0
+    for row in rows:
+        for missing in range(position, row.position):
+            gaps += 1
+            if gaps > MOST_GAPS:
+                raise StoreError(
+                    f"over {MOST_GAPS:,} messages are missing in the store"
+                )
+            yield damaged_entry(missing, "it is missing")
+        yield readable_entry(row)
+        position = row.position + 1
+
+
+def setting_from_row(row: Any) -> Iterator[tuple[tuple[str, str], Any]]:
+    """A stored setting; nothing if its row is damaged."""
+    with suppress(ValueError, RecursionError):
+        yield (restored(row.scope), restored(row.name)), json.loads(row.value_json)
 
 
 def damaged_entry(position: int, reason: str) -> Entry:

@@ -10,7 +10,9 @@ import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
 from itertools import groupby, islice
+from pathlib import Path
 from typing import Any, Literal
 
 import sqlalchemy as sa
@@ -19,13 +21,21 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from nbchat.conversation.entries import Compaction, Entry, now
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import begins_message
-from nbchat.errors import HistoryError, SessionNotFound, SessionTaken, StoreError
+from nbchat.errors import (
+    HistoryError,
+    NbchatError,
+    SessionNotFound,
+    SessionTaken,
+    StoreError,
+)
 from nbchat.storage.database import (
     Database,
     adopt,
+    backups_of,
     database_url,
     default_file,
     open_database,
+    sqlite_file,
 )
 from nbchat.storage.owners import (
     SHARE_SETTING,
@@ -33,6 +43,7 @@ from nbchat.storage.owners import (
     current_owner,
     rls_statements,
 )
+from nbchat.storage.redaction import SHORTEST, redact_backup, redact_session, wipe
 from nbchat.storage.schema import (
     SESSION_TABLES,
     chat_messages,
@@ -46,11 +57,11 @@ from nbchat.storage.serialization import (
     SessionInfo,
     compaction_json,
     compactions_from_rows,
-    damaged_entry,
+    entries_from_rows,
     entry_from_draft,
     pins_from_rows,
-    readable_entry,
     restored,
+    setting_from_row,
     storable,
     title_of_entries,
     usage_columns,
@@ -78,10 +89,6 @@ NOT_FOUND = "there is no session {!r}; /sessions lists them"
 def session_scope(session_id: str) -> str:
     """The scope of settings that are saved for one session."""
     return f"session:{session_id}"
-
-
-MOST_GAPS = 1_000
-"""Messages missing in a damaged session that are shown as such."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +141,7 @@ class SessionStore:
             raise SessionNotFound(NOT_FOUND.format(session_id))
         try:
             session = Session(
-                [*_without_gaps(rows), *map(entry_from_draft, draft)],
+                [*entries_from_rows(rows), *map(entry_from_draft, draft)],
                 session_id=session_id,
                 compactions=compactions_from_rows(snapshots),
                 usages=[
@@ -196,6 +203,9 @@ class SessionStore:
             found = self._delete_all(connection, stored_id)
         if not found:
             raise SessionNotFound(NOT_FOUND.format(session_id))
+        with suppress(SQLAlchemyError):  # another process reads: its end erases it
+            if self._engine.dialect.name == "sqlite":
+                wipe(self._engine)
 
     def _delete_all(self, connection: sa.Connection, stored_id: str) -> bool:
         """Delete all rows of a session; whether there was one."""
@@ -345,13 +355,60 @@ class SessionStore:
         query = self._mine.select(settings).order_by(settings.c.number)
         with self._connection(writes=False) as connection:
             rows = connection.execute(query).all()
-        saved = dict(pair for row in rows for pair in _setting(row))
+        saved = dict(pair for row in rows for pair in setting_from_row(row))
         return {
             name: (scope, value)
             for wanted in scopes
             for (scope, name), value in saved.items()
             if scope == wanted and value is not None
         }
+
+    def redact(self, session_id: str, text: str) -> int:
+        """Remove a text from a session and its backups for good; returns how often.
+
+        That is the number of messages with it. Raises NbchatError for a short text.
+        """
+        if len(text) < SHORTEST:
+            raise NbchatError(f"/redact takes a text of {SHORTEST} characters or more")
+        stored_id = storable(session_id)
+        with self._connection() as connection:
+            count = redact_session(connection, self._mine, stored_id, text)
+        self._wipe()
+        for backup in self._backups():
+            redact_backup(backup, stored_id, text)
+        return count
+
+    def _backups(self) -> list[Path]:
+        file = sqlite_file(self._engine.url)
+        return backups_of(file) if file is not None else []
+
+    def _wipe(self) -> None:
+        """Erase what was removed; another process may be reading it still."""
+        try:
+            wipe(self._engine)
+        except SQLAlchemyError as error:
+            raise StoreError(
+                "the text is removed, but the database still has it in free space: "
+                f"{_first_line(error)}; ask its administrator to vacuum it"
+            ) from error
+
+    @property
+    def _engine(self) -> sa.Engine:
+        if self._database is None:
+            self._database = self._opened()
+        return self._database.engine
+
+    def expire(self, days: int) -> int:
+        """Delete the sessions not used for so many days; returns how many."""
+        limit = (datetime.now(UTC) - timedelta(days=days)).isoformat()
+        query = self._mine.select(sessions, sessions.c.id)
+        with self._connection() as connection:
+            old = [*connection.scalars(query.where(sessions.c.used_at < limit))]
+            for stored_id in old:
+                self._delete_all(connection, stored_id)
+        if old:
+            wipe(self._engine)
+        return len(old)
 
     def initialize(self, *, rls: str | None = None) -> None:
         """Create or migrate the tables; `rls` is owner or role, on PostgreSQL."""
@@ -511,27 +568,6 @@ def _entry_row(session: Session, position: int) -> dict[str, Any]:
 
 def _stored(at: Origin) -> dict[str, str]:
     return {name: storable(text) for name, text in asdict(at).items()}
-
-
-def _without_gaps(rows: Sequence[Any]) -> Iterator[Entry]:
-    """The entries at their positions; a missing one is shown as damaged."""
-    position, gaps = 0, 0
-    for row in rows:
-        for missing in range(position, row.position):
-            gaps += 1
-            if gaps > MOST_GAPS:
-                raise StoreError(
-                    f"over {MOST_GAPS:,} messages are missing in the store"
-                )
-            yield damaged_entry(missing, "it is missing")
-        yield readable_entry(row)
-        position = row.position + 1
-
-
-def _setting(row: Any) -> Iterator[tuple[tuple[str, str], Any]]:
-    """A stored setting; nothing if its row is damaged."""
-    with suppress(ValueError, RecursionError):
-        yield (restored(row.scope), restored(row.name)), json.loads(row.value_json)
 
 
 def _hash(token: str) -> str:

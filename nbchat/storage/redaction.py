@@ -1,0 +1,160 @@
+"""Remove a text from one stored session for good: messages, summaries, facts, index.
+
+Also from the streaming answer, the list of sessions, shared copies, and the backups
+that migrations left. Summaries stay in force: their hashes are computed again.
+"""
+
+import json
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from nbchat.conversation.entries import Entry, prefix_hash
+from nbchat.storage.owners import OwnedRows
+from nbchat.storage.schema import (
+    SESSION_TABLES,
+    chat_messages,
+    drafts,
+    session_snapshots,
+    sessions,
+    shares,
+)
+from nbchat.storage.serialization import readable_entry, restored, storable
+from nbchat.storage.session_search import index_messages, purge_index, unindex_rows
+
+MARK = "[redacted]"
+
+SHORTEST = 4
+"""Characters of a text that can be removed: a shorter one is in too many words."""
+
+LONG_LINE = 8
+"""Characters from which a line of a text is removed by itself, too."""
+
+Remove = Callable[[str], str]
+
+
+def remover(text: str) -> Remove:
+    """What replaces a text, also escaped inside JSON, and each long line of it.
+
+    Facts hold texts on one line, and may end at a line's end.
+    """
+    lines = [line for line in text.splitlines() if len(line) >= LONG_LINE]
+    forms: set[str] = set()
+    for part in (text, " ".join(text.split()), *lines):
+        forms |= {part, storable(part)}
+        for is_ascii in (True, False):
+            once = json.dumps(part, ensure_ascii=is_ascii)[1:-1]
+            forms |= {once, json.dumps(once, ensure_ascii=is_ascii)[1:-1]}
+
+    def remove(content: str) -> str:
+        for form in sorted(forms, key=len, reverse=True):
+            content = content.replace(form, MARK)
+        return content
+
+    return remove
+
+
+def redact_session(
+    connection: sa.Connection, mine: OwnedRows, stored_id: str, text: str
+) -> int:
+    """Remove a text from all rows of a session; returns from how many messages."""
+    remove = remover(text)
+    its_own = chat_messages.c.session_id == stored_id
+    query = mine.select(chat_messages).where(its_own).order_by(chat_messages.c.position)
+    rows = connection.execute(query).all()
+    before = [readable_entry(row) for row in rows]
+    after = [Entry(entry.role, *map(remove, entry[1:])) for entry in before]
+    changed = [index for index, entry in enumerate(after) if entry != before[index]]
+    unindex_rows(connection, mine, [rows[index] for index in changed])
+    for index in changed:
+        texts = {name: storable(each) for name, each in after[index]._asdict().items()}
+        is_it = chat_messages.c.number == rows[index].number
+        connection.execute(mine.update(chat_messages).where(is_it).values(texts))
+    index_messages(
+        connection,
+        [(rows[index].number, mine.owner, after[index]) for index in changed],
+    )
+    _redact_snapshots(connection, mine, stored_id, (before, after), remove)
+    for table, key, column in (
+        (drafts, drafts.c.session_id, "content"),
+        (shares, shares.c.session_id, "content_json"),
+        (sessions, sessions.c.id, "title"),
+    ):
+        for row in connection.execute(mine.select(table).where(key == stored_id)):
+            values = {column: storable(remove(restored(getattr(row, column))))}
+            connection.execute(
+                mine.update(table).where(key == stored_id).values(values)
+            )
+    purge_index(connection)
+    return len(changed)
+
+
+def _redact_snapshots(
+    connection: sa.Connection,
+    mine: OwnedRows,
+    stored_id: str,
+    entries: tuple[list[Entry], list[Entry]],
+    remove: Remove,
+) -> None:
+    before, after = entries
+    snapshots = session_snapshots.c
+    query = mine.select(session_snapshots).where(snapshots.session_id == stored_id)
+    for row in connection.execute(query).all():
+        try:
+            content = _without(json.loads(row.content_json), remove)
+        except (ValueError, RecursionError):  # a damaged row
+            content = None
+        record = content.get("record") if isinstance(content, dict) else None
+        if isinstance(record, dict):
+            stop = record.get("stop", 0)
+            if record.get("prefix_hash") == prefix_hash(before[:stop]):
+                record["prefix_hash"] = prefix_hash(after[:stop])
+        is_it = snapshots.number == row.number
+        values = {"content_json": json.dumps(content)}
+        connection.execute(mine.update(session_snapshots).where(is_it).values(values))
+
+
+def _without(value: Any, remove: Remove) -> Any:
+    """A JSON value without the text in any of its strings."""
+    if isinstance(value, str):
+        return remove(value)
+    if isinstance(value, list):
+        return [_without(each, remove) for each in value]
+    if isinstance(value, dict):
+        return {remove(name): _without(each, remove) for name, each in value.items()}
+    return value
+
+
+def wipe(engine: sa.Engine) -> None:
+    """Give up the space in which removed texts may still be written."""
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        if engine.dialect.name == "sqlite":
+            connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+        elif engine.dialect.name == "postgresql":
+            for name in (*(table.name for table in SESSION_TABLES), "message_words"):
+                connection.exec_driver_sql(f"VACUUM FULL {name}")
+
+
+def redact_backup(file: Path, session_id: str, text: str) -> None:
+    """Remove a text from the rows of a session in a backup of any schema."""
+    remove = remover(text)
+    with closing(sqlite3.connect(file)) as database:
+        database.create_function("without", 1, lambda each: each and remove(each))
+        database.execute("PRAGMA secure_delete=ON")
+        named = "SELECT name FROM sqlite_master WHERE type = 'table'"
+        for (table,) in database.execute(named).fetchall():
+            columns = database.execute(f"PRAGMA table_info({table})").fetchall()
+            kinds = {column[1]: column[2] for column in columns}
+            key = "session_id" if "session_id" in kinds else "id"
+            texts = [name for name, kind in kinds.items() if kind == "TEXT"]
+            if key in kinds and texts:
+                changes = ", ".join(f"{name} = without({name})" for name in texts)
+                database.execute(
+                    f"UPDATE {table} SET {changes} WHERE {key} = ?", [session_id]
+                )
+        database.commit()
+        database.execute("VACUUM")

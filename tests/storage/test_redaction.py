@@ -1,0 +1,157 @@
+"""A text is removed from a session for good, in both databases."""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from postgres import running_server
+
+from nbchat.agent.agent import Agent
+from nbchat.chat.commands import Commands
+from nbchat.compaction.engine import CompactionEngine
+from nbchat.config.factory import expire_sessions, recorder
+from nbchat.config.settings import NbChat
+from nbchat.conversation.session import Session
+from nbchat.errors import NbchatError
+from nbchat.storage.database import backups_of, engine_for
+from nbchat.storage.recorder import save_session
+from nbchat.storage.schema import sessions
+from nbchat.storage.store import SessionStore
+from nbchat.testing import ScriptedProvider, calls, says
+
+SECRET = 'sk-live "4242"\n\\é-SECRET'
+NEEDLES = (b"4242", b"-SECRET")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with running_server(is_synced=True) as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SessionStore]:
+    url = f"sqlite:///{tmp_path}/sessions.db"
+    if request.param == "postgresql":
+        url = request.getfixturevalue("server")
+    opened = SessionStore(url)
+    yield opened
+    opened.close()
+
+
+def login(key: str) -> str:
+    """Log in."""
+    return json.dumps({"key": key, "order": "W1"})
+
+
+def told(store: SessionStore, folder: str = "") -> Agent:
+    """A compacted session with the secret in every kind of place."""
+    lines = (
+        calls("login", key=SECRET),
+        says(f"The key is {SECRET}. " * 5),
+        says(f"<summary>They said {SECRET}.</summary>"),
+        says("ok"),
+    )
+    agent = Agent(ScriptedProvider(*lines), tools=[login], engine=CompactionEngine())
+    agent.recorder = recorder(store, agent.session, agent, log_folder=folder)
+    agent.ask(f"Use {SECRET}")
+    list(agent.compact())
+    list(agent.pin(f"Never show {SECRET}"))
+    agent.ask("Go on.")
+    store.share(agent.session, json.dumps({"text": SECRET}))
+    agent.recorder.save()
+    return agent
+
+
+def test_redact_removes_a_text_everywhere_and_the_chat_goes_on(store, tmp_path):
+    log = tmp_path / "logs"
+    agent = told(store, str(log))
+    commands = Commands(store, NbChat(log_folder=str(log)))
+    summary = agent.session.compaction
+    assert summary is not None
+    list(commands(agent, f"/redact {SECRET}"))
+    assert agent.session.compaction is not None  # still in force
+    assert "[redacted]" in agent.session.compaction.summary
+    assert agent.session.pins == ("Never show [redacted]",)
+    loaded = store.load(agent.session.session_id)
+    for session in (agent.session, loaded):
+        shown = repr([*session.transcript, *map(vars_of, session.compactions)])
+        assert "4242" not in shown
+    assert loaded.history == agent.session.history
+    assert store.sessions(query="4242") == []
+    assert [*log.iterdir()]
+    for file in log.iterdir():
+        assert "4242" not in file.read_text(), file.name
+    if store.url.startswith("sqlite"):
+        store.close()
+        written = b"".join(each.read_bytes() for each in tmp_path.glob("sessions.db*"))
+        assert not [each for each in NEEDLES if each in written]
+    else:
+        assert_no_table_has_it(store.url)
+    agent.provider = ScriptedProvider(says("fine"))
+    assert agent.ask("And now?") == "fine"
+
+
+def vars_of(record: object) -> list[object]:
+    return [getattr(record, name) for name in record.__slots__]  # type: ignore[attr-defined]
+
+
+def assert_no_table_has_it(url: str) -> None:
+    engine = sa.create_engine(url)
+    with engine.connect() as connection:
+        for table in sa.inspect(connection).get_table_names():
+            rows = connection.execute(sa.text(f"SELECT * FROM {table}")).all()
+            assert "4242" not in repr(rows), table
+    engine.dispose()
+
+
+def test_redact_reaches_the_backup_of_a_migration(tmp_path):
+    schemas = Path(__file__).parents[1] / "data" / "schemas"
+    file = tmp_path / "sessions.db"
+    script = (schemas / "0001-sqlite.sql").read_text()
+    with sqlite3.connect(file) as database:
+        database.executescript(script)
+    database.close()
+    store = SessionStore(f"sqlite:///{file}")
+    (found,) = [info.id for info in store.sessions() if "printer" in info.title]
+    assert store.redact(found, "toner is low") == 1
+    store.close()
+    (backup,) = backups_of(file)
+    for each in (file, backup):
+        assert b"toner is low" not in each.read_bytes()
+    assert b"printer" in backup.read_bytes()
+
+
+def test_a_short_text_is_refused(tmp_path):
+    store = SessionStore(f"sqlite:///{tmp_path}/s.db")
+    with pytest.raises(NbchatError, match="4 characters or more"):
+        store.redact("s", "abc")
+    store.close()
+
+
+def test_a_deleted_session_leaves_nothing_in_the_file(tmp_path):
+    store = SessionStore(f"sqlite:///{tmp_path}/sessions.db")
+    agent = told(store)
+    store.delete(agent.session.session_id)
+    store.close()
+    written = b"".join(each.read_bytes() for each in tmp_path.glob("sessions.db*"))
+    assert not [each for each in (*NEEDLES, b"4242", b"order") if each in written]
+
+
+def test_sessions_that_were_not_used_for_long_are_deleted(tmp_path):
+    store = SessionStore(f"sqlite:///{tmp_path}/s.db")
+    for name in ("old", "new"):
+        save_session(store, Session([("user", name)], session_id=name))
+    before = (datetime.now(UTC) - timedelta(days=31)).isoformat()
+    with engine_for(sa.make_url(store.url)).begin() as connection:
+        is_old = sessions.c.id == "old"
+        connection.execute(sa.update(sessions).where(is_old).values(used_at=before))
+    expire_sessions(store, NbChat())
+    assert len(store.sessions()) == 2
+    expire_sessions(store, NbChat(retention_days=30))
+    assert [info.id for info in store.sessions()] == ["new"]
+    store.close()
