@@ -20,6 +20,7 @@ from nbclient import NotebookClient
 FOLDER = Path(__file__).parents[1] / "notebooks"
 NOTEBOOKS = sorted([*FOLDER.glob("*.ipynb"), *FOLDER.glob("policies/*.ipynb")])
 SLOW_CELL_SECONDS = 900
+FEWER = {"NBCHAT_DEMO_TICKETS": "3", "NBCHAT_DEMO_HELD_OUT": "3"}
 
 
 def code_cells(notebook: Path) -> list[dict]:
@@ -84,7 +85,7 @@ def test_nbval_runs_and_compares_every_code_cell(notebook: Path, tmp_path: Path)
     command += ["-p", "no:cacheprovider", "-o", "addopts=", "-o", "filterwarnings="]
     command += [f"--nbval-cell-timeout={SLOW_CELL_SECONDS}", f"--junitxml={report}"]
     # Fewer tickets than in the committed run: as many decisions of each kind, less waiting.
-    environment = {**os.environ, "NBCHAT_DEMO_TICKETS": "4"}
+    environment = {**os.environ, **FEWER, "NBCHAT_DEMO_TICKETS": "4"}
     done = subprocess.run(
         [*command, str(notebook)],
         env=environment,
@@ -105,7 +106,7 @@ def test_with_a_key_the_same_notebook_runs_on_that_provider(tmp_path):
     triage = next(path for path in NOTEBOOKS if path.stem == "ticket_triage")
     book = nbformat.read(triage, as_version=4)
     server = HostedModel(AnthropicDialect())
-    environment = {**os.environ, "NBCHAT_DEMO_TICKETS": "3", **server.environment}
+    environment = {**os.environ, **FEWER, **server.environment}
     client = NotebookClient(
         book, timeout=120, resources={"metadata": {"path": tmp_path}}
     )

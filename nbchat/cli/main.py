@@ -36,7 +36,7 @@ EPILOG = "In a notebook: %load_ext nbchat, then %chat for the chat panel."
 
 NOTEBOOKS = ("ticket_triage", "quickstart", "policies")
 DEMO_FOLDER = "nbchat-demo"
-MIN_TICKETS, MAX_TICKETS = 3, 30
+MIN_TICKETS, MAX_TICKETS = 4, 50
 """Fewer tickets would end before the first compaction, which the notebook shows."""
 LARGEST_IMPORT = 256_000_000
 """Bytes of a file that is imported."""

@@ -9,15 +9,24 @@ from nbchat.testing.scripted import (
     fails,
     says,
 )
-from nbchat.testing.ticket_desk import TicketDesk, read_tickets
+from nbchat.testing.ticket_desk import (
+    GuidedDesk,
+    SolvedTickets,
+    TicketDesk,
+    chosen_category,
+    read_tickets,
+)
 
 __all__ = [
+    "GuidedDesk",
     "Line",
     "Replay",
     "ScriptedProvider",
     "ScriptedReply",
+    "SolvedTickets",
     "TicketDesk",
     "calls",
+    "chosen_category",
     "fails",
     "read_tickets",
     "recorded_coding",

@@ -44,20 +44,20 @@ def test_the_demo_triages_tickets_compacts_and_says_what_happened(
     server = HostedModel(OpenAIDialect())
     for name, value in server.environment.items():
         monkeypatch.setenv(name, value)
-    done = nbchat("demo", "--tickets", "3", folder=tmp_path)
+    done = nbchat("demo", "--tickets", "4", folder=tmp_path)
     server.close()
     assert done.returncode == 0, done.stderr
-    assert "3 tickets, model openai:" in done.stdout
-    assert "tickets closed    3 in" in done.stdout
+    assert "4 tickets, model openai:" in done.stdout
+    assert "tickets closed    4 in" in done.stdout
     assert "compaction 1" in done.stdout
-    assert "3/3" in done.stdout  # the progress bar
+    assert "4/4" in done.stdout  # the progress bar
     saved = tmp_path / "nbchat-demo" / "ticket_triage-executed.ipynb"
     assert str(saved) in done.stdout
     book = nbformat.read(saved, as_version=4)
     counts = [cell.execution_count for cell in book.cells if cell.cell_type == "code"]
     assert counts == list(range(1, len(counts) + 1))
     text = saved.read_text(encoding="utf-8")
-    assert "1 of 3 categories right" in text
+    assert "1 of 4 categories right" in text
     assert "Compaction occurred" in text
     assert "sk-test" not in text
 
@@ -78,9 +78,9 @@ def test_commands_without_a_notebook_do_not_load_what_runs_notebooks():
 
 
 def test_an_invalid_number_of_tickets_is_one_line(capsys):
-    for number in ("0", "2", "31"):
+    for number in ("0", "3", "51"):
         assert main(["demo", "--tickets", number]) == 1
-        assert "choose 3 to 30" in capsys.readouterr().err
+        assert "choose 4 to 50" in capsys.readouterr().err
 
 
 def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, capsys):

@@ -1,6 +1,7 @@
 """A model behind a provider's API that decides the tickets of the demo."""
 
 import json
+import re
 
 from fault_server import (
     AnthropicDialect,
@@ -40,6 +41,11 @@ class HostedModel(FaultServer):
             return failure(404)
         choice = request.body.get("tool_choice", "none")
         usage = (1_500, 20, 0)
+        if '"json_schema"' in json.dumps(request.body):
+            category = DECISIONS["set_category"]["category"]
+            found = re.search(r'"enum": \["(\w+)"', json.dumps(request.body))
+            answer = json.dumps({"category": found[1] if found else category})
+            return self.dialect.text(answer, usage=usage)
         if isinstance(choice, str) or choice.get("type") in ("none", "auto"):
             text = "<summary>Some tickets are closed.</summary>"
             return self.dialect.text(text, usage=usage)
