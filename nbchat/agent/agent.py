@@ -350,8 +350,7 @@ class Agent(ChangesHistory, ManyTasks):
         turn = self.run(
             text, stop=stop, attached=attached, output=output, budget=budget
         )
-        async for _ in turn:
-            pass
+        await aiter(turn).run_rest()
         return turn.result()
 
     def context_usage(self) -> ContextUsage:

@@ -16,14 +16,14 @@ from nbchat.providers.openai import OpenAIProvider
 from nbchat.testing import ScriptedProvider, calls, fails, says
 
 
-async def latency(until: asyncio.Event) -> float:
-    """The longest delay of the loop, in seconds."""
-    longest = 0.0
+async def latencies(until: asyncio.Event) -> list[float]:
+    """The delays of the loop in seconds, sorted."""
+    found = []
     while not until.is_set():
         begun = time.perf_counter()
         await asyncio.sleep(0.005)
-        longest = max(longest, time.perf_counter() - begun - 0.005)
-    return longest
+        found.append(time.perf_counter() - begun - 0.005)
+    return sorted(found)
 
 
 def test_events_come_one_by_one_and_end_with_the_turn():
@@ -163,21 +163,23 @@ def test_cancelling_reaches_an_async_tool():
     assert cancelled == [True]
 
 
-def test_twenty_chats_at_once_leave_the_loop_free(server):
-    pieces = [f"word{number} " for number in range(30)]
-    server.script(*[OpenAIDialect().text(*pieces)] * 20)
+def test_twenty_chats_at_once_leave_the_loop_free():
+    text = " ".join(["word"] * 30)
 
-    async def main() -> float:
+    async def main() -> list[float]:
+        agents = [Agent(ScriptedProvider(says("warm"))) for _ in range(20)]
+        await asyncio.gather(*(agent.aask("go") for agent in agents))
+        for agent in agents:
+            agent.use(ScriptedProvider(says(text, delay_seconds=0.02)))
         done = asyncio.Event()
-        watching = asyncio.create_task(latency(done))
-        agents = [Agent(hosted(server)) for _ in range(20)]
-        agents[0].warm_up()
+        watching = asyncio.create_task(latencies(done))
         answers = await asyncio.gather(*(agent.aask("go") for agent in agents))
         done.set()
-        assert set(answers) == {"".join(pieces)}
+        assert set(answers) == {text}
         return await watching
 
-    assert asyncio.run(main()) < 0.25  # 50 ms where this machine is not shared
+    found = asyncio.run(main())
+    assert found[len(found) * 9 // 10] < 0.05  # the rest is other work of this machine
 
 
 def test_a_turn_sees_the_context_variables_of_its_task():
