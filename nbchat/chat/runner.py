@@ -175,6 +175,12 @@ class ChatRunner:
         """
         return self._run_here(Job(text, _message(text, load_attachments)))
 
+    def run_action(
+        self, label: str, action: Action
+    ) -> Generator[ChatEvent, None, None]:
+        """Run an action on the calling thread; raises NbchatError while one runs."""
+        return self._run_here(Job(label, action))
+
     def run_command(self, line: str) -> Generator[ChatEvent, None, None]:
         """Run a command on the calling thread; raises NbchatError if it fails."""
         return self._run_here(Job(line, self._command(line)))

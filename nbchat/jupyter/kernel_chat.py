@@ -1,6 +1,7 @@
 """The chat of one kernel, shared by `%chat`, `%%chat` and the panel."""
 
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,7 @@ from nbchat.agent.agent import Agent
 from nbchat.agent.approvals import PendingCall, approvals_of
 from nbchat.chat.attachments.attachments import load_attachments, unknown_names
 from nbchat.chat.commands import Commands
-from nbchat.chat.runner import ChatRunner
+from nbchat.chat.runner import Action, ChatRunner
 from nbchat.chat.runner_events import ChatEvent
 from nbchat.config.factory import (
     build_agent,
@@ -22,6 +23,7 @@ from nbchat.config.factory import (
 from nbchat.config.live_changes import LiveSettings
 from nbchat.config.settings import NbChat
 from nbchat.conversation.entries import Entry
+from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError
 from nbchat.jupyter.cell_output import Conversation, show
 from nbchat.jupyter.panel.chat_ui import ChatUI
@@ -47,6 +49,8 @@ class KernelChat:
         self.commands = Commands(self.store, self.live_settings)
         self.runner = ChatRunner(self._built, commands=self.commands)
         self._panel: ChatUI | None = None
+        self._turns: dict[str, tuple[Session, int]] = {}
+        """Session and position of the message that each cell has sent, by cell id."""
         config.observe(self._apply_settings, names=list(config.traits(config=True)))
 
     @property
@@ -73,9 +77,22 @@ class KernelChat:
         """The whole conversation, for the output of a cell."""
         return Conversation(self.agent.session)
 
-    def send(self, text: str) -> None:
-        """Answer a message in the cell that called this."""
-        self._show(self.runner.run_message(text, partial(self._attachments, text)))
+    def send(self, text: str, *, cell_id: str = "") -> None:
+        """Answer a message in the cell that called this.
+
+        A cell that has sent one before replaces its turn and all that followed: they
+        stay in a session of their own, as after any edit of a message.
+        """
+        session, position = self._turns.get(cell_id, (None, 0))
+        try:
+            if session is not None and session is self.agent.session:
+                action = self._replacing(position, text)
+                self._show(self.runner.run_action(text, action))
+            else:
+                loading = partial(self._attachments, text)
+                self._show(self.runner.run_message(text, loading))
+        finally:
+            self._note_turn(cell_id, text)
 
     def fix(self) -> None:
         """Ask about the last error."""
@@ -93,6 +110,30 @@ class KernelChat:
         self.commands.servers.close()
         self.config.unobserve_all()
         self.store.close()
+
+    def _replacing(self, position: int, text: str) -> Action:
+        """Answer in place of an earlier turn; one that failed has its answer yet."""
+
+        def act(agent: Agent, stop: threading.Event) -> Iterable[ChatEvent]:
+            session = agent.session
+            is_same = session.transcript[position].content == text
+            if agent.can_retry and position == session.last_prompt and is_same:
+                return agent.retry(stop=stop)
+            attached = tuple(self._attachments(text))
+            return self.commands.branch(
+                agent, position, text, attached=attached, stop=stop
+            )
+
+        return act
+
+    def _note_turn(self, cell_id: str, text: str) -> None:
+        """Remember where the turn of a cell is, if its message was sent."""
+        agent = self.runner.built_agent
+        prompts = () if agent is None else agent.session.transcript
+        if cell_id and agent is not None and any(each.is_prompt for each in prompts):
+            position = agent.session.last_prompt
+            if prompts[position].content == text:
+                self._turns[cell_id] = (agent.session, position)
 
     def _show(self, events: Iterator[ChatEvent]) -> None:
         """Print a turn; an interrupt ends it without a traceback."""

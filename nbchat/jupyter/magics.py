@@ -4,7 +4,7 @@ Only light modules are imported here, which keeps `%load_ext nbchat` fast; the f
 of a magic imports the rest, or a thread does while the panel opens.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
@@ -41,16 +41,19 @@ class ChatMagics(Magics):
         agent = %chat agent        the Agent: run, ask, chat, engine
         %chat transcript           show the whole conversation, also without a kernel
         %chat fix                  attach the last error and ask how to fix it
-        %%chat                     send the cell's text; the answer appears below it
+        %%chat                     send the cell's text; the answer appears below it.
+                                   Run again, the cell replaces its own turn
+        %%chat add                 send it as another turn
 
         %config NbChat lists the settings.
         """
         try:
             if cell is None:
                 return self._line(line.strip())
-            if line.strip():
-                raise UsageError(f"%%chat takes no options, not {line.strip()!r}")
-            self._open().send(cell.rstrip("\n"))
+            if line.strip() not in ("", "add"):
+                raise UsageError(f"%%chat takes no options but add: {line.strip()!r}")
+            cell_id = "" if line.strip() else _cell_id(self.shell)
+            self._open().send(cell.rstrip("\n"), cell_id=cell_id)
         except NbchatError as error:
             raise UsageError(str(error)) from None
         return None
@@ -84,6 +87,13 @@ class ChatMagics(Magics):
 
             self._chat = KernelChat(self.settings, self.shell)
         return self._chat
+
+
+def _cell_id(shell: InteractiveShell | None) -> str:
+    """The id of the cell that runs, as JupyterLab names it; empty elsewhere."""
+    get_parent = getattr(getattr(shell, "kernel", None), "get_parent", dict)
+    parent: dict[str, Any] = get_parent() or {}
+    return str(parent.get("metadata", {}).get("cellId", ""))
 
 
 def load(shell: InteractiveShell) -> None:

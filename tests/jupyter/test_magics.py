@@ -528,7 +528,7 @@ def test_another_server_or_model_is_asked_from_then_on(shell, monkeypatch):
 def test_what_could_not_be_saved_is_saved_after_a_setting_was_changed(shell, tmp_path):
     agent = agent_with(shell, says("one"), says("two"), says("three"))
     shell.run_cell_magic("chat", "", "first")
-    file = shell.run_line_magic("chat", "agent").recorder._progress._store.location
+    file = shell.run_line_magic("chat", "agent").recorder._progress.store.location
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("PRAGMA busy_timeout = 1")
         other.execute("ALTER TABLE chat_messages RENAME TO elsewhere")
@@ -714,3 +714,37 @@ def test_a_shell_without_a_history_has_no_cells():
     contents = ShellContents(SimpleNamespace(history_manager=None))
     assert contents.cell(1) is None
     assert contents.cell(None) is None
+
+
+def run_as_cell(
+    shell: InteractiveShell, cell_id: str, text: str, line: str = ""
+) -> None:
+    """Run a %%chat cell, as JupyterLab does with its id."""
+    parent = {"metadata": {"cellId": cell_id}}
+    shell.kernel = SimpleNamespace(get_parent=lambda: parent)
+    shell.run_cell_magic("chat", line, text)
+
+
+def test_a_cell_that_is_run_again_replaces_its_turn(shell):
+    agent = agent_with(shell, *map(says, ("One.", "Two.", "Uno.", "Dos.", "Extra.")))
+    run_as_cell(shell, "a", "first")
+    run_as_cell(shell, "b", "second")
+    before = agent.session
+    run_as_cell(shell, "a", "first")
+    run_as_cell(shell, "b", "second, changed")
+    said = [entry.content for entry in agent.session.transcript]
+    assert said == ["first", "Uno.", "second, changed", "Dos."]
+    assert [e.content for e in before.transcript] == ["first", "One.", "second", "Two."]
+    run_as_cell(shell, "b", "more", "add")
+    assert agent.session.last_answer == "Extra."
+    assert len(agent.session.transcript) == 6
+
+
+def test_a_cell_that_failed_is_tried_again_in_the_same_session(shell):
+    agent = agent_with(shell, fails(RequestRefused("no such model")), says("Yes."))
+    with pytest.raises(UsageError, match="no such model"):
+        run_as_cell(shell, "a", "hello")
+    session = agent.session
+    run_as_cell(shell, "a", "hello")
+    assert agent.session is session
+    assert [entry.content for entry in session.transcript] == ["hello", "Yes."]
