@@ -11,7 +11,7 @@ from nbchat.compaction.markup import summary_entry, summary_text
 from nbchat.compaction.plan import Plan
 from nbchat.compaction.policies import LARGEST_SUMMARY_SHARE, Policy
 from nbchat.compaction.summarizer.audit import share_said
-from nbchat.compaction.summarizer.carry_over import carried, section, told
+from nbchat.compaction.summarizer.carry_over import carried, not_in_rows, section, told
 from nbchat.compaction.summarizer.validation import check_budget, check_size
 from nbchat.compaction.truncation import shorten, shorten_to_tokens, within
 from nbchat.conversation.entries import Entry, Fact
@@ -89,7 +89,8 @@ class SummaryBuilder:
     def _carried(self, summary: str, facts: Sequence[str]) -> list[str]:
         """Lines of what was told or said before and this summary lacks.
 
-        A rule that the facts quote is not said again, and one that ended neither.
+        A rule that the facts quote is not said again, nor one that ended, nor an id
+        that they have in a row.
         """
         covered, count = self.plan.covered, self.counter.count
         earlier = [told(entry.content) for entry in covered if entry.role == "summary"]
@@ -97,7 +98,8 @@ class SummaryBuilder:
         quoted = [line for line in facts if line.startswith(QUOTE)]
         ended = ended_rules(self.session.included_transcript[: self.plan.stop])
         lacking = carried("\n".join(earlier), messages, "\n".join([summary, *quoted]))
-        found = [line for line in lacking if plain(line) not in ended]
+        in_force = [line for line in lacking if plain(line) not in ended]
+        found = not_in_rows(in_force, facts)
         room = self._room(count(summary), count("\n".join(facts)))
         kept = within(section(found), room, lambda line: count(line) + 1)
         return kept if len(kept) > 1 else []

@@ -108,6 +108,26 @@ def carried(
     return kept
 
 
+def not_in_rows(found: Iterable[str], rows: Sequence[str]) -> list[str]:
+    """The sentences that say more than a row of facts, unlike "My user ID is ann_1"."""
+    lines = [line.casefold() for line in rows]
+    return [
+        each for each in found if not _is_row(_statement(each, is_open=False), lines)
+    ]
+
+
+def _is_row(said: Statement, rows: Sequence[str]) -> bool:
+    """Whether one row has all values and all words of a statement."""
+    if not said.values or said.is_open:
+        return False
+    texts = [re.escape(value.text.casefold()) for value in said.values]
+    return any(
+        all(word in row for word in said.words)
+        and all(re.search(rf"(?<!\w){text}(?!\w)", row) for text in texts)
+        for row in rows
+    )
+
+
 def section(found: Iterable[str]) -> list[str]:
     """The lines of what is carried over, newest first."""
     return [TITLE, *(f"{MARK}{line}" for line in found)]

@@ -7,7 +7,7 @@ import time
 import pytest
 from forgetful import Forgetful, dialogue, folded, keys_of
 
-from nbchat.compaction.summarizer.carry_over import carried
+from nbchat.compaction.summarizer.carry_over import carried, not_in_rows
 
 EARLIER = """Ann wants a refund of 45.10 for order W17. The deadline is May 16.
 She paid 80 on May 3 for W18.
@@ -116,3 +116,10 @@ def test_no_text_holds_it_up(text: str):
     carried(text, [text] * 3, text)
     carried(text.replace(" ", "\n"), [], text)
     assert time.process_time() - began < 4
+
+
+def test_an_id_that_facts_have_in_a_row_is_not_said_again():
+    said = ["My user ID is ann_lee_1234.", "Please cancel W77."]
+    rows = ["user_id: ann_lee_1234 | name: Ann | orders: W77"]
+    assert not_in_rows(said, rows) == said[1:]
+    assert not_in_rows(said, ["user_id: ann_lee_12345"]) == said
