@@ -391,6 +391,12 @@ def _is_changed(record: Compaction, hashes: Mapping[int, str]) -> bool:
 
 def _entry(position: int, fields: Sequence[str]) -> Entry:
     """An entry from its fields; raises HistoryError for invalid ones."""
+    if type(fields) is Entry and fields[0] in ROLES:
+        for each in fields:  # a loop: a stored session has a hundred thousand
+            if type(each) is not str:
+                break
+        else:
+            return fields
     is_tuple = isinstance(fields, tuple | list)
     if not is_tuple or len(fields) not in (2, 3, 4, 5) or not _are_texts(fields):
         raise HistoryError(

@@ -97,8 +97,11 @@ def readable_entry(row: Any) -> Entry:
     """Read an entry; a damaged row becomes a message that says so."""
     texts = (row.role, row.content, row.tool_id, row.tool_name, row.tool_args)
     try:
-        entry = Entry(*map(restored, texts))
-    except (ValueError, AttributeError) as error:  # no escapes, or no text
+        if not any(ESCAPED in text[:1] for text in texts):  # nearly always
+            entry = Entry(*texts)
+        else:
+            entry = Entry(*map(restored, texts))
+    except (ValueError, AttributeError, TypeError) as error:  # no text
         return damaged_entry(row.position, type(error).__name__)
     if entry.role not in ROLES:
         return damaged_entry(row.position, f"its role {entry.role[:20]!r} is unknown")

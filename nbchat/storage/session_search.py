@@ -8,8 +8,9 @@ nothing of another owner.
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import sqlalchemy as sa
@@ -159,22 +160,20 @@ def best_messages(connection: sa.Connection, query: str, owner: str) -> list[int
     """Numbers of an owner's messages with any word of a query, the best first."""
     if not has_index(connection):
         return []
-    dialect = connection.dialect.name
-    forms = [_term(word, dialect) for word in words_of(query)[:MOST_WORDS]]
-    counted = sorted((_count(connection, each, owner), each) for each in forms if each)
-    used: list[str] = []
+    terms = (_term(word, connection.dialect.name) for word in words_of(query))
+    found = [
+        _matching(connection, each, owner)
+        for each in islice(filter(None, terms), MOST_WORDS)
+    ]
+    scores: dict[int, float] = {}
     total = 0
-    for count, form in counted:
-        total += count
-        if count and (not used or total <= MOST_CANDIDATES):
-            used.append(form)
-    if not used:
-        return []
-    any_word = _any(used, owner, dialect)
-    rows = connection.execute(
-        _BEST[dialect], {"words": any_word, "most": MOST_CANDIDATES}
-    )
-    return [row[0] for row in rows]
+    for numbers in sorted(filter(None, found), key=len):
+        total += len(numbers)
+        if scores and total > MOST_CANDIDATES:
+            break
+        for number in numbers:  # a rare word says more than a frequent one
+            scores[number] = scores.get(number, 0) + 1 / len(numbers)
+    return sorted(scores, key=lambda number: (-scores[number], -number))
 
 
 def _rows(
@@ -191,12 +190,12 @@ def _rows(
     ]
 
 
-def _count(connection: sa.Connection, term: str, owner: str) -> int:
-    """How many messages of an owner have a word, counted up to the limit."""
+def _matching(connection: sa.Connection, term: str, owner: str) -> list[int]:
+    """Numbers of an owner's messages with a word, the newest up to the limit."""
     dialect = connection.dialect.name
-    words = _any([term], owner, dialect)
-    values = {"words": words, "term": term, "most": MOST_CANDIDATES + 1}
-    return int(connection.scalar(_COUNT[dialect], values) or 0)
+    values = {"words": _of_owner(term, owner, dialect), "term": term}
+    rows = connection.execute(_MATCH[dialect], {**values, "most": MOST_CANDIDATES})
+    return [row[0] for row in rows]
 
 
 _ADD = {
@@ -214,28 +213,15 @@ _REMOVE = {
     "postgresql": sa.text("DELETE FROM message_words WHERE number = :number"),
 }
 _MATCH = {
-    "sqlite": "SELECT rowid AS number FROM message_words WHERE message_words MATCH "
-    ":words ORDER BY rowid DESC LIMIT :most",
-    "postgresql": "SELECT number, words FROM message_words WHERE "
-    "words @@ to_tsquery('english', :words) LIMIT :most",
-}
-_COUNT = {
-    "sqlite": sa.text(f"SELECT count(*) FROM ({_MATCH['sqlite']}) AS found"),
+    # Not by bm25: it counts all rows with a word, and each has the owner's.
+    "sqlite": sa.text(
+        "SELECT rowid FROM message_words WHERE message_words MATCH :words "
+        "ORDER BY rowid DESC LIMIT :most"
+    ),
     # A word such as "the" is not indexed: a query without nodes.
     "postgresql": sa.text(
-        "SELECT CASE WHEN numnode(to_tsquery('english', :term)) > 0 THEN "
-        f"(SELECT count(*) FROM ({_MATCH['postgresql']}) AS found) ELSE 0 END"
-    ),
-}
-_BEST = {
-    # The unary plus makes SQLite score the newest matches only.
-    "sqlite": sa.text(
-        "SELECT rowid FROM message_words WHERE message_words MATCH :words AND +rowid "
-        f"IN ({_MATCH['sqlite']}) ORDER BY rank"  # constants
-    ),
-    "postgresql": sa.text(
-        f"SELECT number FROM ({_MATCH['postgresql']}) AS found ORDER BY "
-        "ts_rank(words, to_tsquery('english', :words)) DESC, number DESC"
+        "SELECT number FROM message_words WHERE words @@ to_tsquery('english', :words) "
+        "AND numnode(to_tsquery('english', :term)) > 0 LIMIT :most"
     ),
 }
 
@@ -273,8 +259,8 @@ def _term(word: str, dialect: str) -> str:
     return " <-> ".join(f"'{each}'" for each in _ALPHANUMERIC.findall(plain))
 
 
-def _any(terms: Sequence[str], owner: str, dialect: str) -> str:
-    """A query for the messages of an owner that have any of the terms."""
+def _of_owner(term: str, owner: str, dialect: str) -> str:
+    """A query for the messages of an owner that have a term."""
     if dialect == "sqlite":
-        return f"{_owner_word(owner)} AND ({' OR '.join(terms)})"
-    return f"'{_owner_word(owner)}' & ({' | '.join(f'({each})' for each in terms)})"
+        return f"{_owner_word(owner)} AND {term}"
+    return f"'{_owner_word(owner)}' & ({term})"
