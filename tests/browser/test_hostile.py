@@ -32,7 +32,7 @@ OWN_ATTRIBUTES = {
     *("disabled", "hidden", "open", "placeholder", "role", "rows", "tabindex"),
     *("aria-haspopup", "data-action", "data-item", "data-key", "data-kind"),
     *("data-divider", "data-icon", "data-label", "data-size", "dir"),
-    *("data-seen-to", "data-retry"),
+    *("aria-orientation", "data-name", "data-position", "data-retry", "data-seen-to"),
     *("data-excluded", "data-mark", "data-number", "data-seen", "inert"),
     *("data-part", "data-session", "data-step", "scope", "spellcheck"),
     *("aria-autocomplete", "aria-modal", "data-first", "min", "step", "title", "type"),

@@ -282,8 +282,8 @@ class Panel {
     const { queue: texts } = this.state;
     const { queue } = this.parts;
     queue.hidden = !texts.length;
-    if (queue.dataset.shown === JSON.stringify(texts)) return;
-    queue.dataset.shown = JSON.stringify(texts);
+    if (this.shownQueue === JSON.stringify(texts)) return;
+    this.shownQueue = JSON.stringify(texts);
     queue.replaceChildren(...texts.map((text, index) => this.queued(text, index)));
   }
 
