@@ -893,6 +893,28 @@ def test_fr_3_2_1_window_output_and_tokenization_of_models_are_known(
     assert isinstance(load_encoding(info.encoding), tiktoken.Encoding)
 
 
+@pytest.mark.parametrize(
+    ("provider", "name", "longest"),
+    [
+        ("openai", "gpt-4o", 16_384),
+        ("openai", "gpt-4-turbo", 4_096),
+        ("openai", "gpt-3.5-turbo", 4_096),
+        ("anthropic", "claude-sonnet-4-5", 64_000),
+        ("anthropic", "claude-3-haiku-20240307", 4_096),
+        ("gemini", "gemini-2.5-flash", 65_536),
+    ],
+)
+def test_fr_1_2_4_the_reserve_is_the_longest_answer_but_a_quarter_at_most(
+    provider: str, name: str, longest: int
+):
+    info = model_info(name, provider=provider)
+    window = info.window or 0
+    limits = CompactionEngine(policy="token-window", info=info).tracker.limits
+    left = window - min(longest, window // 4)
+    assert info.output_limit == longest
+    assert limits.guard == int(left * 0.95) - int(window * 0.05)
+
+
 def test_fr_3_2_1_threshold_and_retention_are_kept_per_model(store: SessionStore):
     mine = "for openai:gpt-4o"
     lines = (f"/set window_share 0.6 {mine}", f"/set keep 2000 {mine}")
