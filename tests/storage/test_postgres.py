@@ -1,7 +1,11 @@
 """The store on a real PostgreSQL, which is started for these tests."""
 
+import multiprocessing
+import os
+import random
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,13 +18,16 @@ from postgres import running_server
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.config.factory import recorder
-from nbchat.conversation.events import SavingFailed
+from nbchat.conversation.events import EntryAdded, SavingFailed
 from nbchat.conversation.session import Session
 from nbchat.errors import SessionTaken, StoreError
 from nbchat.storage.recorder import save_session
 from nbchat.storage.run_store import Store
 from nbchat.storage.store import Origin, SessionStore
 from nbchat.testing import ScriptedProvider, says
+
+KILLS = int(os.environ.get("NBCHAT_TEST_KILLS", "8"))
+"""Of the test of kills; the measure is 200."""
 
 STORY = "The customer asks about order W100 and its parcel. " * 40
 
@@ -183,3 +190,39 @@ def test_after_kills_of_a_run_every_ticket_is_decided_once_and_closed_once(serve
     store = Store(url)
     assert_decided_once(store, effects, 18)
     store.close()
+
+
+def talk(url: str, name: str, writer: int) -> None:
+    """In a process of its own: chat, and tell each entry once it was shown."""
+    agent = chat(
+        SessionStore(url), *[says("ok")] * 500, session=Session(session_id=name)
+    )
+    for number in range(500):
+        for event in agent.run(f"question {number}"):
+            if isinstance(event, EntryAdded):
+                os.write(writer, b"%d\n" % event.position)
+
+
+def test_a_process_killed_at_any_moment_loses_nothing_that_was_shown(server, store):
+    chance = random.Random(time.time_ns())
+    forking = multiprocessing.get_context("fork")
+    for number in range(KILLS):
+        reader, writer = os.pipe()
+        name = f"killed-{number}"
+        child = forking.Process(target=talk, args=(server, name, writer))
+        child.start()
+        os.close(writer)
+        with os.fdopen(reader, "rb") as pipe:
+            told = pipe.readline()
+            time.sleep(chance.uniform(0, 0.3))
+            child.kill()
+            told += pipe.read()
+        child.join()
+        shown = len(told.split())
+        kept = store.load(name).transcript
+        assert len(kept) >= shown
+        expected = [
+            ("user", f"question {n // 2}") if n % 2 == 0 else ("assistant", "ok")
+            for n in range(len(kept))
+        ]
+        assert [(entry.role, entry.content) for entry in kept] == expected
