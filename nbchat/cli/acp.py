@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import uuid4
 
 import acp
 from acp import schema
@@ -166,9 +167,9 @@ class AcpAgent:
         chat = self._chats.get(session_id)
         session = chat.agent.session if chat else await self._stored(session_id)
         copy = deepcopy(session)
-        copy.session_id = ""  # the recorder gives it one
-        await self._open(copy, cwd, mcp_servers)
+        copy.session_id = uuid4().hex[:12]
         await asyncio.to_thread(save_session, self._store, copy)
+        await self._open(copy, cwd, mcp_servers)
         return schema.ForkSessionResponse(session_id=copy.session_id)
 
     async def close_session(

@@ -193,6 +193,7 @@ def test_a_session_is_listed_loaded_and_forked(tmp_path):
         await client.prompt(session_id=forked.session_id, prompt=prompt("And 18"))
         store = agent._store
         assert len(store.load(ids[0]).transcript) == 2
+        agent._chats[forked.session_id].agent.recorder.save()
         assert len(store.load(forked.session_id).transcript) == 4
 
     ids: list[str] = []
