@@ -74,7 +74,7 @@ def test_a_bad_setting_is_named_in_one_line(values, message):
 
 
 NEW_ROW = """
-    temperature = Int(
+    courage = Int(
         None, allow_none=True, min=0, help="What the model takes."
     ).tag(config=True, scope="model", apply="agent.max_steps")
 """
@@ -99,20 +99,20 @@ from nbchat.storage.store import SessionStore
 
 assert build_agent().max_steps == 7
 store = SessionStore()
-config = settings(temperature=8)
+config = settings(courage=8)
 agent = build_agent(config, store=store)
 assert agent.max_steps == 8
 live = LiveSettings(store, config)
-config.observe(lambda change: live.follow(agent, change), names=["temperature"])
-config.temperature = 9
+config.observe(lambda change: live.follow(agent, change), names=["courage"])
+config.courage = 9
 assert agent.max_steps == 9
 config.explicit = frozenset()
-live.set(agent, "temperature", "10")
+live.set(agent, "courage", "10")
 assert agent.max_steps == 10
 dialog = settings_list(agent, live.listed)
-assert "temperature" in [row["name"] for row in dialog["settings"]]
+assert "courage" in [row["name"] for row in dialog["settings"]]
 listed = live.listed(agent)
-assert [row.value for row in listed if row.name == "temperature"] == ["10"]
+assert [row.value for row in listed if row.name == "courage"] == ["10"]
 main(["settings"])
 main(["doctor"])
 """
@@ -126,11 +126,11 @@ def test_a_row_of_the_table_is_all_that_a_new_setting_needs():
         text=True,
         check=False,
         timeout=120,
-        env={**os.environ, "NBCHAT_TEMPERATURE": "7"},
+        env={**os.environ, "NBCHAT_COURAGE": "7"},
     )
     assert done.returncode == 0, done.stderr
     for line in (
-        r"\| `temperature` \|  \| What the model takes\. \| yes \|",
-        r"  temperature +7 +environment variable NBCHAT_TEMPERATURE",
+        r"\| `courage` \|  \| What the model takes\. \| yes \|",
+        r"  courage +7 +environment variable NBCHAT_COURAGE",
     ):
         assert re.search(line, done.stdout)
