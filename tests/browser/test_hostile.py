@@ -48,7 +48,7 @@ from nbchat.agent.agent import Agent
 from nbchat.jupyter.cell_output import Banner
 from nbchat.chat.commands import Commands
 from nbchat.errors import AuthenticationFailed
-from nbchat.conversation.events import RetryScheduled, ToolRequested
+from nbchat.conversation.events import EntryAdded, RetryScheduled, ToolRequested
 from nbchat.conversation.entries import FAILED, INCOMPLETE, Compaction, Entry
 from nbchat.conversation.search import find
 from nbchat.conversation.session import Session
@@ -96,6 +96,7 @@ for number, text in enumerate(texts):
     put(CommandReplied(text))
     for event in notices(text):
         put(event)
+    put(EntryAdded(len(said) + number, Entry("user", "next")))  # an error stays above it
     put(RetryScheduled(number, 9.0, text))
     put(ToolRequested(Entry("assistant", "", "c", text, "{}")))
     put(QueueChanged((text,)))
