@@ -228,7 +228,7 @@ def _quotes(
     follows = False
     for passage, said, after in zip_longest(own, readings, readings[1:]):
         is_stressed = after is not None and _is_emphasis(after.text)
-        changes = follows or said.is_change
+        changes = follows
         follows = said.is_withdrawal or _only_changes(said)
         if passage.is_list:
             yield passage.text, "rule"
