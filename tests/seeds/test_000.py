@@ -357,7 +357,7 @@ def test_5_2_workflow_older_exchanges_are_facts():
 def test_5_2_workflow_in_a_small_window_bullets_get_shorter_before_any_is_dropped():
     entries = said(50)
     wide, narrow, tight = (
-        exchange_lines(entries, 40, n, COUNTER) for n in (9_000, 1_500, 300)
+        exchange_lines(entries, 40, n, COUNTER) for n in (9_000, 1_000, 300)
     )
     assert len(wide) == len(narrow) == 41
     assert max(map(COUNTER.count, narrow)) < min(map(COUNTER.count, wide[1:]))
@@ -452,7 +452,7 @@ def test_5_3_monitor_context_shows_every_part_total_threshold_and_percent(store)
     assert all(tokens > 0 for tokens in usage.parts.values())
     assert usage.limit == GUARD
     text = replied(Commands(store)(agent, "/context"))
-    for name, tokens in usage.parts.items():
+    for name, tokens in usage.parts_of_total.items():
         assert f"  {name:15}{tokens:,} tokens" in text
     assert f"{usage.total:,} tokens of 8,000 ({usage.total / WINDOW:.1%})" in text
     assert "; compacts at 6,000" in text

@@ -39,7 +39,13 @@ from nbchat.rendering.entries import (
     text_html,
     waiting_html,
 )
-from nbchat.rendering.markdown import _cleaned, displayable, markdown_html
+from nbchat.rendering.markdown import (
+    _cleaned,
+    code_style,
+    displayable,
+    markdown_cell_html,
+    markdown_html,
+)
 
 FAMILIES: dict[str, list[str]] = json.loads(
     (Path(__file__).parents[1] / "data" / "hostile.json").read_text(encoding="utf-8")
@@ -57,6 +63,7 @@ PLACES: dict[str, Callable[[str], str]] = {
     "a stopped answer": lambda text: entry_html(
         Entry("assistant", text, tool_args=INCOMPLETE)
     ),
+    "an answer in a cell": markdown_cell_html,
     "what a person says": lambda text: entry_html(Entry("user", text)),
     "an attached file": lambda text: entry_html(
         Entry("user", text, "", text, json.dumps({"media_type": text}))
@@ -194,7 +201,7 @@ class Elements(HTMLParser):
 def assert_harmless(html: str) -> None:
     """Only known elements and attributes, links only to where a click may lead."""
     html.encode()
-    for style in (CELL_STYLE, CELL_STYLE + STYLE):
+    for style in (CELL_STYLE, CELL_STYLE + STYLE + code_style(), code_style()):
         html = html.replace(f"<style>{style}</style>", "")
     elements = Elements(html)
     assert elements.faults == []
