@@ -22,12 +22,14 @@ from nbchat.conversation.events import (
     CompactionFailed,
     CompactionStarted,
     Event,
+    RetryScheduled,
     SavingFailed,
     TurnFinished,
 )
 from nbchat.conversation.session import Session
 from nbchat.errors import Overloaded, ProtocolFault
 from nbchat.providers.base import ReplyStream, Request
+from nbchat.providers.streaming import ATTEMPTS
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, ScriptedReply, fails, says
 
@@ -45,6 +47,18 @@ HERE = Path(__file__).parents[1] / "support"
 @pytest.fixture
 def store(tmp_path: Path) -> SessionStore:
     return SessionStore(f"sqlite:///{tmp_path / 'sessions.db'}")
+
+
+@pytest.fixture(autouse=True)
+def each_event_is_saved_before_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However busy the machine is; else a late save goes on in the background."""
+    monkeypatch.setattr("nbchat.storage.recorder.PATIENCE_SECONDS", 60.0)
+
+
+@pytest.fixture
+def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask again at once."""
+    monkeypatch.setattr("nbchat.providers.streaming.FIRST_WAIT_SECONDS", 0.0)
 
 
 def agent_in(
@@ -74,6 +88,7 @@ class Breaking(ScriptedProvider):
         super().__init__(*lines)
         self._piece = piece
         self._fault = fault
+        self.asked = 0
 
     def stream(
         self, request: Request, *, stop: threading.Event | None = None
@@ -81,6 +96,7 @@ class Breaking(ScriptedProvider):
         stream = super().stream(request, stop=stop)
         if not request.answer_tag:
             return (yield from stream)
+        self.asked += 1
         for _ in range(self._piece):
             yield next(stream)
         self._fault()
@@ -95,20 +111,26 @@ def raises(error: BaseException) -> Callable[[], None]:
 
 
 FAULTS = [
-    ProtocolFault("half an answer"),
-    RuntimeError("a fault of the provider's own"),
+    (ProtocolFault("half an answer"), ATTEMPTS),
+    (RuntimeError("a fault of the provider's own"), 1),
 ]
+"""Faults, and how often a summary is asked for that each of them breaks."""
 
 
+@pytest.mark.usefixtures("no_waits")
 @pytest.mark.parametrize("piece", range(PIECES + 1))
-@pytest.mark.parametrize("error", FAULTS, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize(
+    ("error", "asked"), FAULTS, ids=[type(error).__name__ for error, _ in FAULTS]
+)
 def test_a_turn_continues_with_the_old_history_wherever_its_compaction_fails(
-    store, error: Exception, piece: int
+    store, error: Exception, asked: int, piece: int
 ):
-    lines = (says(LONG, tokens=150), says(SUMMARY), says("two"))
+    lines = (says(LONG, tokens=150), *[says(SUMMARY)] * asked, says("two"))
     provider = Breaking(*lines, piece=piece, fault=raises(error))
     agent = agent_in(store, provider, threshold=100)
     events = list(agent.run("one"))
+    assert provider.asked == asked
+    assert retries(events) == list(range(1, asked))
     failed = [event for event in events if isinstance(event, CompactionFailed)]
     assert len(failed) == 1
     assert str(error) in failed[0].reason
@@ -119,6 +141,32 @@ def test_a_turn_continues_with_the_old_history_wherever_its_compaction_fails(
     assert agent.ask("and now?") == "two"
     assert agent.provider.requests[0].history == tuple(agent.session.transcript[:3])
     assert reloaded(store, agent).history == agent.session.transcript
+
+
+@pytest.mark.usefixtures("no_waits")
+@pytest.mark.parametrize("piece", range(PIECES + 1))
+def test_a_summary_that_broke_anywhere_is_asked_for_again_and_holds_no_half(
+    store, piece: int
+):
+    def break_once() -> None:
+        if provider.asked == 1:
+            raise ProtocolFault("half an answer")
+
+    lines = (says(LONG, tokens=150), says(SUMMARY), says(SUMMARY))
+    provider = Breaking(*lines, piece=piece, fault=break_once)
+    agent = agent_in(store, provider, threshold=100)
+    events = list(agent.run("one"))
+    assert (provider.asked, retries(events)) == (2, [1])
+    assert not any(isinstance(event, CompactionFailed) for event in events)
+    assert roles(agent) == ["summary"]
+    text = summary_text(agent.session.history[0].content)
+    assert text.count("It is a long story about a parcel") == 1
+    assert statuses(store, agent) == ["running", "done"]
+    assert reloaded(store, agent).history == agent.session.history
+
+
+def retries(events: list[Event]) -> list[int]:
+    return [event.attempt for event in events if isinstance(event, RetryScheduled)]
 
 
 @pytest.mark.parametrize("piece", range(PIECES + 1))

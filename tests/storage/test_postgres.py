@@ -46,6 +46,12 @@ def store(server: str) -> Iterator[SessionStore]:
     opened.close()
 
 
+@pytest.fixture(autouse=True)
+def each_event_is_saved_before_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However busy the machine is; else a late save goes on in the background."""
+    monkeypatch.setattr("nbchat.storage.recorder.PATIENCE_SECONDS", 60.0)
+
+
 def chat(store: SessionStore, *lines, session: Session | None = None) -> Agent:
     agent = Agent(
         ScriptedProvider(*lines),

@@ -145,6 +145,12 @@ def _await_address(runtime: Path, process: "subprocess.Popen[bytes]", log: Path)
     raise AssertionError(f"the server did not start:\n{log.read_text()}")
 
 
+def _shown_text(content: dict[str, Any]) -> str:
+    """What a message prints, or displays as plain text."""
+    text: str = content.get("text", "") + content.get("data", {}).get("text/plain", "")
+    return text
+
+
 class ServerKernel:
     """A kernel that a server started, talked to as a notebook does.
 
@@ -186,9 +192,7 @@ class ServerKernel:
             if message["parent_header"].get("msg_id") != request:
                 continue
             content = message["content"]
-            data = content.get("data", {})
-            shown += content.get("text", "") + data.get("text/plain", "")
-            shown += content.get("evalue", "")
+            shown += _shown_text(content) + content.get("evalue", "")
             if content.get("execution_state") == "idle":
                 self._await_reply(request)
                 return shown
@@ -204,12 +208,12 @@ class ServerKernel:
         return self.join(self.start(code))
 
     def await_output(self, request: str, text: str) -> None:
-        """Until a cell that runs has printed a certain text."""
+        """Until a cell that runs has printed or displayed a certain text."""
         shown = ""
         while text not in shown:
             message = self.client.get_iopub_msg(timeout=60)
             if message["parent_header"].get("msg_id") == request:
-                shown += message["content"].get("text", "")
+                shown += _shown_text(message["content"])
 
     def close(self) -> None:
         self.client.stop_channels()
