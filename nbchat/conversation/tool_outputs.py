@@ -19,10 +19,7 @@ from pydantic_core import to_jsonable_python
 from nbchat.conversation.entries import Entry, failed_result
 
 OUTPUT_LIMIT = 200_000
-"""Characters of an output that are kept, about 50,000 tokens."""
-
-ERROR_LIMIT = 2_000
-"""Characters of an error's text; some quote a whole page."""
+"""Characters of an output or an error that are kept, about 50,000 tokens."""
 
 ITEM_LIMIT = 10_000
 """Items that are taken from a generator, and rows of a dataframe; it may not end."""
@@ -77,9 +74,9 @@ def error_line(error: BaseException) -> str:
     name = type(error).__name__
     with contextlib.suppress(Exception):
         text = str(error)
-        if len(text) > ERROR_LIMIT:
-            removed = f"[{len(text) - ERROR_LIMIT:,} characters removed]"
-            text = f"{text[:ERROR_LIMIT]} {removed}"
+        if len(text) > OUTPUT_LIMIT:
+            removed = f"[{len(text) - OUTPUT_LIMIT:,} characters removed]"
+            text = f"{text[:OUTPUT_LIMIT]} {removed}"
         return f"{name}: {text}" if text else name
     return name
 

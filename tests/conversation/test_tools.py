@@ -339,13 +339,13 @@ def test_large_outputs_and_errors_are_bounded():
         return np.zeros(100_000)
 
     def explode() -> None:
-        raise ValueError("x" * 100_000)
+        raise ValueError("x" * 300_000)
 
     tools = as_tools([forever, large, explode])
     assert len(result(tools, call("forever", "")).content) < 210_000
     assert len(result(tools, call("large", "")).content) < 1_000
     failed = result(tools, call("explode", "")).content
-    assert failed.endswith("[98,000 characters removed]")
+    assert failed.endswith("[100,000 characters removed]")
 
 
 @pytest.mark.parametrize("make", [Figure, lambda: Image.new("RGB", (4_000, 10))])

@@ -362,7 +362,7 @@ def test_5_2_workflow_in_a_small_window_bullets_get_shorter_before_any_is_droppe
     assert len(wide) == len(narrow) == 41
     assert max(map(COUNTER.count, narrow)) < min(map(COUNTER.count, wide[1:]))
     assert tight[1] == f"({41 - len(tight) + 1} earlier left out)"
-    assert tight[-1].startswith(f"- {question(49)}")
+    assert tight[-1].startswith("- Where is order W1049…")
 
 
 def test_5_2_workflow_after_a_second_compaction_the_tiers_have_moved_on():
@@ -976,7 +976,7 @@ def sample(trait: object) -> str:
         case "Float":
             return "0.33"
         case "Int":
-            return "123"
+            return "99"
     return "something"
 
 

@@ -28,6 +28,8 @@ SENTENCE_ENDS = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")  # noqa: RUF00
 SIGNS = " \t*_#>`|-•"
 """What Markdown puts around a sentence."""
 
+PUNCTUATION = ".,;:!?()\"'"
+
 TAIL = 1 / 3
 """Part of a shortened question that is its end."""
 
@@ -101,12 +103,21 @@ def _question(exchange: Sequence[Entry]) -> str:
 
 
 def _ends(text: str, limit: int) -> str:
-    """A text on one line, its middle left out where it is too long."""
+    """A text on one line, its middle left out where it is too long.
+
+    Where that would cut out its only value, such as an order's number, its end is.
+    """
     line = " ".join(text.split())
     if len(line) <= limit:
         return line
     tail = int(limit * TAIL)
-    return f"{line[: limit - tail - 1].rstrip()}…{line[-tail:].lstrip()}"
+    ends = f"{line[: limit - tail - 1].rstrip()}…{line[-tail:].lstrip()}"
+    values = [word.strip(PUNCTUATION) for word in line.split() if _has_digit(word)]
+    if not values or any(value in ends for value in values) or len(values[0]) > limit:
+        return ends
+    start = line.index(values[0])
+    head = line[: min(start, limit - len(values[0]) - 2)]
+    return f"{head}{'' if len(head) == start else '…'}{values[0]}…"
 
 
 def _weight(sentence: str, known: set[str]) -> tuple[int, int, int]:
