@@ -47,6 +47,7 @@ SENT = (
     "    print(*(image_of(entry) or ['-'])[:1])"
 )
 
+HIDDEN_KEY = "The variable api_key\n\nstr\n<hidden: may be a secret>"
 
 # Notes from now on what the chips above the message say, whenever that changes.
 NOTE_CHIPS = """(list) => {
@@ -90,7 +91,8 @@ def test_a_dataframe_is_chosen_previewed_and_sent_word_for_word(
     page.keyboard.type("What is in @")
     expect(options(panel).filter(has_text="@error")).to_be_visible()
     expect(options(panel).filter(has_text="DataFrame")).to_have_count(1)
-    expect(options(panel).filter(has_text="api_key")).to_have_count(0)
+    expect(options(panel).filter(has_text="api_key")).to_have_text("@api_keystr")
+    expect(panel).not_to_contain_text("never-shown")
     screenshot("names")
     assert options(panel).nth(1).locator(".nbc-choice-help").evaluate(CONTRAST) >= 4.5
     page.keyboard.type("d")
@@ -212,20 +214,49 @@ def test_the_last_error_and_its_cell_are_brought_in_without_colours(
 def test_what_is_missing_leaves_the_message_with_its_author(
     open_panel_page: OpenPanelPage, screenshot: Screenshot
 ) -> None:
-    notebook = open_panel_page("api_key = 'sk-never-shown'", CHAT, "said.requests")
-    notebook.run(0)
-    panel = panel_of(notebook, 1)
+    notebook = open_panel_page(CHAT, "said.requests")
+    panel = panel_of(notebook, 0)
     field = panel.locator(".nbc-input")
     for text, reason in (
         ("See @file:gone.txt", "there is no such file"),
-        ("See @api_key", "may hold a secret"),
+        ("See @cell:77", "no cell 77 was run in this kernel"),
     ):
         field.fill(text)
         field.press("Enter")
         expect(panel.locator(".nbc-error").last).to_contain_text(reason)
         expect(field).to_have_value(text)
     screenshot("missing")
-    expect(notebook.run(2)).to_have_text("[]")
+    expect(notebook.run(1)).to_have_text("[]")
+
+
+def test_a_key_goes_without_its_value_unless_its_author_insists(
+    open_panel_page: OpenPanelPage, page: Page, screenshot: Screenshot
+) -> None:
+    notebook = open_panel_page("api_key = 'sk-never-shown'", CHAT, SENT)
+    notebook.run(0)
+    panel = panel_of(notebook, 1)
+    field = panel.locator(".nbc-input")
+    field.fill("See @api_key")
+    anyway = chips(panel).get_by_role("button", name="attach anyway")
+    expect(anyway).to_have_text("1 hidden · attach anyway")
+    chips(panel).get_by_role("button").first.click()
+    shown = panel.get_by_role("dialog").locator("pre")
+    expect(shown).to_have_text(HIDDEN_KEY)
+    screenshot("hidden")
+    page.keyboard.press("Escape")
+    field.press("Enter")
+    answers(panel, 1)
+    expect(panel).not_to_contain_text("never-shown")
+    sent = notebook.run(2).inner_text()
+    assert sent.startswith(f"{HIDDEN_KEY}\n-\nSee @api_key\n-")
+    field.fill("See @api_key")
+    anyway.click()
+    expect(field).to_have_value("See @!api_key")
+    expect(chips(panel)).to_contain_text(["@!api_key"])
+    expect(anyway).to_have_count(0)
+    field.press("Enter")
+    answers(panel, 2)
+    assert "str of length 14\nsk-never-shown\n-\nSee @!" in notebook.run(2).inner_text()
 
 
 def test_commands_are_completed_by_keyboard_and_no_key_leaves_the_panel(

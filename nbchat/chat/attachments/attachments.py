@@ -76,8 +76,9 @@ def loaded(mention: Mention, entry: Entry) -> Attachment:
     """An attachment without the secrets in its text, unless the mention wants them."""
     if mention.is_raw or not entry.is_text_file:
         return Attachment(mention, entry)
-    text, hidden = without_secrets(str(entry.arguments["data"]))
+    text, _ = without_secrets(str(entry.arguments["data"]))
     details = json.dumps({**entry.arguments, "data": text})
+    hidden = text.count(HIDDEN)  # also what was hidden for its name alone
     return Attachment(mention, entry._replace(tool_args=details), hidden)
 
 
