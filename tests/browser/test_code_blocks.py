@@ -223,11 +223,13 @@ def test_buttons_work_by_the_keyboard_and_no_key_reaches_the_notebook(
 ) -> None:
     notebook, panel = answered(open_notebook)
     enter(notebook, 2)
-    panel.locator(".nbc-code-copy").first.focus()
-    page.keyboard.press("Tab")
+    panel.get_by_role("group", name="Answer").focus()
+    for button in ("copy", "insert"):
+        page.keyboard.press("ArrowRight")
+        expect(panel.locator(f".nbc-code-{button}").first).to_be_focused()
     page.keyboard.press("Enter")
     assert page.evaluate(CELLS) == ["a = 1", "b = 2", PYTHON]
-    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
     expect(panel.get_by_role("dialog")).to_be_visible()
     page.keyboard.press("Escape")
