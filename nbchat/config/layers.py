@@ -44,8 +44,8 @@ logger = logging.getLogger(__name__)
 
 FOLDER = "nbchat_config.d"
 
-OTHER_VARIABLES = ("NBCHAT_DEMO_TICKETS",)
-"""Variables that are no settings."""
+OTHER_VARIABLES = ("NBCHAT_DEMO_", "NBCHAT_TEST_", "NBCHAT_CHROMIUM")
+"""How variables begin that are no settings: of the demo's notebook and the tests."""
 
 CHATBOT_VARIABLES = {
     "CHATBOT_MAX_HISTORY": "no message is ever dropped",
@@ -112,11 +112,11 @@ def settings(config: Config | None = None, **arguments: Any) -> NbChat:
 def unread_variables() -> list[str]:
     """One line about each variable of the environment that looks like a setting."""
     known = [row.variable for row in TABLE.values()]
-    unread = sorted(os.environ.keys() - {*known, *OTHER_VARIABLES})
+    unread = sorted(os.environ.keys() - set(known))
     lines = [
         unknown_setting(name, known=known)
         for name in unread
-        if name.startswith("NBCHAT_")
+        if name.startswith("NBCHAT_") and not name.startswith(OTHER_VARIABLES)
     ]
     return lines + [
         f"{name} is not read: {use}"

@@ -70,14 +70,14 @@ def test_every_message_is_in_the_protocol_and_has_no_id(
 def test_the_widget_state_contains_no_text_of_the_conversation(
     panel_with: MakePanel,
 ) -> None:
-    panel = panel_with(says("The secret answer."))
-    panel.ask("A secret question?")
+    panel = panel_with(says("The marzipan answer."))
+    panel.ask("A marzipan question?")
     settled(panel)
     base = anywidget.AnyWidget()
     assert set(panel.keys) - set(base.keys) == {"height", "theme", "protocol", "_css"}
     state = json.dumps({key: panel.get_state(key)[key] for key in ("height", "theme")})
     assert json.loads(state) == {"height": "480px", "theme": "auto"}
-    assert "secret" not in str(panel.get_state())
+    assert "marzipan" not in str(panel.get_state())
 
 
 def test_a_saved_notebook_contains_the_same_output_in_every_run(
