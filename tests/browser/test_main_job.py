@@ -30,7 +30,7 @@ def test_the_embedded_model_answers_the_banner_comes_and_the_chat_goes_on(
     notebook.run(1)
     panel = notebook.run(2).locator(".nbc")
     expect(panel.locator(".nbc-model")).to_have_text("local:smollm2")
-    box = panel.get_by_role("textbox")
+    box = panel.get_by_role("textbox", name="Message")
     box.fill(LETTER * 3)
     box.press("Enter")
     banner = panel.locator(".nbc-log .nbc-banner[data-state=done]")
@@ -61,7 +61,7 @@ def test_a_missing_key_is_told_in_the_panel_and_nothing_typed_is_lost(
     for cell in (0, 1):
         notebook.run(cell)
     panel = notebook.run(2).locator(".nbc")
-    box = panel.get_by_role("textbox")
+    box = panel.get_by_role("textbox", name="Message")
     box.fill("Is anybody there?")
     box.press("Enter")
     failed = panel.locator(".nbc-log .nbc-error")
