@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import AsyncIterator
 
+import loops
 import pytest
 from fault_server import FaultServer, OpenAIDialect
 
@@ -30,7 +31,7 @@ def test_events_come_one_by_one_and_end_with_the_turn():
     async def main() -> list[object]:
         return [event async for event in Agent(ScriptedProvider(says("a b"))).run("hi")]
 
-    events = asyncio.run(main())
+    events = loops.run(main())
     assert [each.text for each in events if isinstance(each, TextDelta)] == ["a ", "b"]
     assert events[-1] == TurnFinished("end_turn", 1)
 
@@ -47,7 +48,7 @@ def test_aask_and_achat_return_the_answer_and_raise_what_ended_it(capsys):
         with pytest.raises(RateLimited):
             await agent.aask("3")
 
-    asyncio.run(main())
+    loops.run(main())
     assert capsys.readouterr().out == "two words\n"
 
 
@@ -77,10 +78,11 @@ def test_async_tools_run_on_the_loop_that_awaits_beside_plain_ones():
     async def main() -> list[str]:
         agent = Agent(ScriptedProvider(*script), tools=tools)
         await agent.aask("go")
-        return [e.content for e in agent.session.transcript if e.role == "tool"]
+        outputs = [e.content for e in agent.session.transcript if e.role == "tool"]
+        return [threading.current_thread().name, *outputs]
 
-    awaited, threaded, streamed = asyncio.run(main())
-    assert awaited == "W1 in MainThread"
+    here, awaited, threaded, streamed = loops.run(main())
+    assert awaited == f"W1 in {here}"
     assert threaded.startswith("nbchat-turn")
     assert streamed == "a\nb\n"
 
@@ -95,7 +97,7 @@ def test_async_tools_run_in_plain_chats_also_inside_of_a_running_loop():
         agent.ask("in a notebook's cell")
 
     agent.ask("in a script")
-    asyncio.run(main())
+    loops.run(main())
     results = [e.content for e in agent.session.transcript if e.role == "tool"]
     assert results == ["W1 in nbchat-loop"] * 2
 
@@ -138,7 +140,7 @@ def test_cancelling_the_task_ends_the_request_and_the_next_turn_works(server):
         assert agent.session.transcript[-1].is_incomplete
         assert await agent.aask("and now?") == "again"
 
-    asyncio.run(main())
+    loops.run(main())
 
 
 def test_cancelling_reaches_an_async_tool():
@@ -159,7 +161,7 @@ def test_cancelling_reaches_an_async_tool():
         await asyncio.sleep(0)
         assert "unknown" in agent.session.transcript[-1].content
 
-    asyncio.run(main())
+    loops.run(main())
     assert cancelled == [True]
 
 
@@ -178,7 +180,7 @@ def test_twenty_chats_at_once_leave_the_loop_free():
         assert set(answers) == {text}
         return await watching
 
-    found = asyncio.run(main())
+    found = loops.run(main())
     assert found[len(found) * 9 // 10] < 0.05  # the rest is other work of this machine
 
 
@@ -194,7 +196,7 @@ def test_a_turn_sees_the_context_variables_of_its_task():
         await agent.aask("go")
         return agent.session.transcript[2].content
 
-    assert asyncio.run(main()) == "Ann"
+    assert loops.run(main()) == "Ann"
 
 
 def test_one_agent_answers_one_task_at_a_time():
@@ -208,4 +210,4 @@ def test_one_agent_answers_one_task_at_a_time():
             pass
         assert first.result() == "a b"
 
-    asyncio.run(main())
+    loops.run(main())

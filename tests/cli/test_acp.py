@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import acp
+import loops
 import pytest
 from acp import schema
 from fault_server import OpenAIDialect
@@ -109,7 +110,7 @@ def run(scenario: Callable[[Any], Any], agent: AcpAgent, editor: Editor) -> None
         async with connected(agent, editor) as client:
             await asyncio.wait_for(scenario(client), 60)
 
-    asyncio.run(main())
+    loops.run(main())
 
 
 def prompt(text: str) -> list[Any]:
@@ -258,6 +259,6 @@ def test_the_command_answers_over_stdin_and_stdout(tmp_path, monkeypatch):
         await process.wait()
 
     editor = Editor()
-    asyncio.run(asyncio.wait_for(main(), 120))
+    loops.run(asyncio.wait_for(main(), 120))
     server.close()
     assert "Some tickets are closed" in editor.text()
