@@ -83,7 +83,7 @@ def cell_output() -> "CellOutput":
     is_notebook = getattr(shell, "kernel", None) is not None
     if not is_notebook:
         return PrintedOutput()
-    # A run that takes no input has nobody who watches: nbconvert, nbval, papermill.
+    # A run that takes no input is not watched: nbconvert, nbval, papermill.
     is_watched = getattr(shell.kernel, "_allow_stdin", True)
     return NotebookOutput(shell.display_pub, is_watched=is_watched)
 

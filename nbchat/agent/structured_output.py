@@ -55,7 +55,7 @@ class OutputType:
 
     @property
     def instruction(self) -> str:
-        """What the model is told about its answer."""
+        """The sentence in the request that asks for an answer of this form."""
         return (
             "When you give the final answer, write nothing but JSON that follows this "
             f"schema: {schema_text(self.schema)}"
