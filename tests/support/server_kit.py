@@ -151,6 +151,16 @@ def _shown_text(content: dict[str, Any]) -> str:
     return text
 
 
+def _hears_broadcasts(client: BlockingKernelClient) -> bool:
+    """Whether its broadcasts arrive within 20 tries; what is sent before is lost."""
+    for _ in range(20):
+        client.kernel_info(reply=True, timeout=60)
+        with contextlib.suppress(Empty):
+            client.get_iopub_msg(timeout=0.5)
+            return True
+    return False
+
+
 class ServerKernel:
     """A kernel that a server started, talked to as a notebook does.
 
@@ -163,21 +173,18 @@ class ServerKernel:
         self.server = server
         self.id: str = server.ask("api/kernels", {}).json["id"]
         runtime = Path(server.environment["JUPYTER_RUNTIME_DIR"])
-        self.client = BlockingKernelClient(
-            connection_file=str(runtime / f"kernel-{self.id}.json")
-        )
-        self.client.load_connection_file()
-        self.client.start_channels()
-        self.client.kernel_info(reply=True, timeout=60)
-        self._await_broadcasts()
+        self.client = self._connected(runtime / f"kernel-{self.id}.json")
 
-    def _await_broadcasts(self) -> None:
-        """Until its broadcasts arrive here; what is sent before is lost."""
-        while True:
-            self.client.kernel_info(reply=True, timeout=60)
-            with contextlib.suppress(Empty):
-                self.client.get_iopub_msg(timeout=0.5)
-                return
+    def _connected(self, connection_file: Path) -> BlockingKernelClient:
+        """A client that the kernel's broadcasts reach; one that hears none is replaced."""
+        for _ in range(3):
+            client = BlockingKernelClient(connection_file=str(connection_file))
+            client.load_connection_file()
+            client.start_channels()
+            if _hears_broadcasts(client):
+                return client
+            client.stop_channels()
+        raise AssertionError(f"no broadcast of kernel {self.id} arrives")
 
     def start(self, code: str) -> str:
         """Run a cell without waiting for it."""
