@@ -42,6 +42,29 @@ STRING_LEAST, STRING_LIMIT = 3, 160
 LIST_LIMIT = 8
 """Items of a list in a structured answer, for the same reason."""
 
+SMALLER_LIMITS = (
+    (6, 120),
+    (4, 100),
+    (3, 80),
+    (2, 80),
+    (1, 120),
+    (1, 90),
+    (1, 60),
+    (1, 40),
+)
+"""Items of a list and characters of a string in forms that would not fit an answer."""
+
+CHARACTERS_PER_TOKEN = 3
+"""Of JSON, rather too few: it is 3.8 where the embedded model fills a form."""
+
+NUMBER_LENGTH = 8
+
+NESTED = 3
+"""Strings in a list of objects, such as names, are so many times shorter."""
+
+_COMPACT = {"x-guidance": {"whitespace_flexible": False, "lenient": True}}
+"""For grammars: line breaks and indentation would be a third of a form's tokens."""
+
 ANSWER_LIMIT = 1_200
 """Characters of an answer when tools must not be called."""
 
@@ -164,11 +187,11 @@ class _GrammarClient(OpenAIProvider):
 
     def _extra_body(self, request: Request) -> dict[str, Any]:
         limit = request.max_output_tokens or OUTPUT_LIMIT
-        schema = request.output_schema
+        schema, grammar = request.output_schema, ""
         if request.tools and request.tool_choice != "none":
             schema = None  # llama.cpp takes no grammar while tools may be called
         elif schema is not None:
-            schema = bounded_schema(schema)
+            schema, grammar = enforced(schema, limit * CHARACTERS_PER_TOKEN)
         request = replace(request, max_output_tokens=limit, output_schema=schema)
         body = super()._extra_body(request)
         if is_forced(request):
@@ -176,6 +199,8 @@ class _GrammarClient(OpenAIProvider):
             body |= {"grammar": call_grammar(request), "tool_choice": "none"}
             return body
         body["frequency_penalty"] = REPETITION_PENALTY
+        if grammar:
+            return body | {"grammar": grammar}
         if request.output_schema is not None:
             return body  # the server makes a grammar of the schema, and takes only one
         if request.answer_tag:
@@ -253,10 +278,7 @@ def call_grammar(request: Request) -> str:
     allowed = [
         tool for tool in request.tools if request.tool_choice in ("required", tool.name)
     ]
-    schema = {
-        "x-guidance": {"whitespace_flexible": False},
-        "anyOf": [_call_schema(tool) for tool in allowed],
-    }
+    schema = _COMPACT | {"anyOf": [_call_schema(tool) for tool in allowed]}
     return (
         "%llguidance {}\n"
         'start: "<tool_call>\\n" call "\\n</tool_call>"\n'
@@ -288,23 +310,79 @@ def _closed(
     }
 
 
-def _bounded(definition: dict[str, Any]) -> dict[str, Any]:
+def _bounded(
+    definition: dict[str, Any], string_limit: int = STRING_LIMIT
+) -> dict[str, Any]:
     is_free_string = definition.get("type") == "string" and "enum" not in definition
-    limits = {"minLength": STRING_LEAST, "maxLength": STRING_LIMIT}
+    limits = {"minLength": STRING_LEAST, "maxLength": string_limit}
     return limits | definition if is_free_string else definition
 
 
-def bounded_schema(schema: Any) -> Any:
+def enforced(
+    schema: Mapping[str, Any], characters: int
+) -> tuple[Mapping[str, Any] | None, str]:
+    """A schema for the server, or a grammar where the answer could get too long.
+
+    An answer that is cut is of no use, and small models write until they are cut. The
+    grammar has limits that fit so many characters, or the least there are.
+    """
+    usual: Mapping[str, Any] = bounded_schema(schema)
+    if longest_answer(usual) <= characters:
+        return usual, ""
+    for limits in SMALLER_LIMITS:
+        smaller = bounded_schema(schema, *limits)
+        if longest_answer(smaller) <= characters:
+            break
+    return None, "%llguidance {}\n" + f"start: %json {json.dumps(_COMPACT | smaller)}"
+
+
+def bounded_schema(
+    schema: Any, list_limit: int = LIST_LIMIT, string_limit: int = STRING_LIMIT
+) -> Any:
     """A schema whose free strings and lists have a limit, at any depth."""
     if isinstance(schema, list):
-        return [bounded_schema(each) for each in schema]
+        return [bounded_schema(each, list_limit, string_limit) for each in schema]
     if not isinstance(schema, Mapping):
         return schema
-    inner = {word: bounded_schema(each) for word, each in schema.items()}
-    if inner.get("type") == "array":
-        return {"maxItems": LIST_LIMIT} | inner
+    is_list = schema.get("type") == "array"
+    is_short = (
+        is_list and string_limit < STRING_LIMIT and _is_object(schema.get("items"))
+    )
+    inner_limit = string_limit // NESTED if is_short else string_limit
+    inner = {
+        word: bounded_schema(each, list_limit, inner_limit)
+        for word, each in schema.items()
+    }
+    if is_list:
+        return {"maxItems": list_limit} | inner
     is_free = not {"format", "pattern"} & set(inner)
-    return _bounded(inner) if is_free else inner
+    return _bounded(inner, string_limit) if is_free else inner
+
+
+def _is_object(schema: Any) -> bool:
+    return isinstance(schema, Mapping) and schema.get("type") == "object"
+
+
+def longest_answer(schema: Any) -> int:
+    """Characters of the longest answer to a bounded schema, without whitespace."""
+    if not isinstance(schema, Mapping):
+        return 0
+    if "enum" in schema:
+        return max(len(json.dumps(choice)) for choice in schema["enum"])
+    if either := schema.get("anyOf") or schema.get("oneOf"):
+        return max(map(longest_answer, either))
+    longest = NUMBER_LENGTH
+    match schema.get("type"):
+        case "string":
+            longest = int(schema.get("maxLength", STRING_LIMIT)) + len('""')
+        case "array":
+            each = longest_answer(schema.get("items")) + len(", ")
+            longest = int(schema["maxItems"]) * each + len("[]")
+        case "object":
+            properties = schema.get("properties", {}).items()
+            parts = (len(f'"{n}": , ') + longest_answer(p) for n, p in properties)
+            longest = sum(parts) + len("{}")
+    return longest
 
 
 def as_call(reply: Reply, request: Request) -> Reply:

@@ -11,6 +11,7 @@ import pytest
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
+from nbchat.compaction.summarizer.structured import SCHEMA
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import Compacted
 from nbchat.conversation.tools import as_tools
@@ -18,6 +19,7 @@ from nbchat.errors import ConfigError, ModelFileError, Stopped
 from nbchat.providers import model_download
 from nbchat.providers.base import Provider, Reply, Request
 from nbchat.providers.connect import connect
+from nbchat.providers.local import enforced, longest_answer
 from nbchat.providers.model_download import Weights, cache_folder, model_file
 
 LETTER = (
@@ -91,6 +93,28 @@ def test_an_answer_follows_its_schema(model):
         answer = json.loads(reply_of(model, request).text)
         assert answer["topic"] in {"parcel", "card"}
         assert isinstance(answer["paid"], int)
+
+
+@pytest.mark.slow
+def test_a_long_form_ends_within_the_answers_limit(model):
+    request = Request(
+        (Entry("user", LETTER + LETTER),),
+        max_output_tokens=200,
+        answer_tag="summary",
+        output_schema=SCHEMA | {"uniqueItems": True},
+    )
+    reply = reply_of(model, request)
+    assert reply.stop_reason == "end_turn"
+    assert set(json.loads(reply.text)) == set(SCHEMA["properties"])
+
+
+def test_a_form_is_bounded_so_that_its_longest_answer_fits():
+    for tokens in (160, 320, 1_000):
+        _, grammar = enforced(SCHEMA, tokens * 3)
+        bounded = json.loads(grammar.partition("%json")[2])
+        assert longest_answer(bounded) <= tokens * 3
+    usual, grammar = enforced({"type": "array", "items": {"enum": ["a", "b"]}}, 300)
+    assert (usual["maxItems"], grammar) == (8, "")
 
 
 @pytest.mark.slow

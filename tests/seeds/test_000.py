@@ -490,7 +490,7 @@ def test_6_1_prompt_asks_for_every_field_as_json_and_nothing_else():
         "Copy names, numbers and identifiers exactly",  # 1 preserve facts
         "what was decided and why",  # 2 preserve decisions
         "two or three sentences",  # 3 compress verbosity
-        '"entities": [{"kind": "kind of thing", "names": []}]',  # 4 extract entities
+        '"entities", a list of objects with "kind"',  # 4 extract entities
         "what happened, in order",  # 5 maintain chronology
         "unresolved_questions",  # 6 flag unresolved
     ],

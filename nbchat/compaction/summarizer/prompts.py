@@ -44,10 +44,12 @@ DETAILS: dict[Detail, str] = {
     "concise": "Be concise: only what the next step needs, in the fewest words.",
 }
 
-STRUCTURE = """Write the summary as one JSON object with these fields, all texts:
-{"overview": "two or three sentences", "key_facts": [], "decisions": [],
-"entities": [{"kind": "kind of thing", "names": []}], "unresolved_questions": [],
-"conversation_flow": ["what happened, in order"], "resolved": []}"""
+STRUCTURE = """Write the summary as one JSON object with these fields:
+"overview", a text of two or three sentences;
+"key_facts", "decisions" and "unresolved_questions", lists of texts;
+"entities", a list of objects with "kind", the kind of thing, and "names", a list;
+"conversation_flow", a list of texts: what happened, in order;
+"resolved", a list of numbers."""
 
 OPEN_ITEMS = """Open items of the previous summary:
 {items}

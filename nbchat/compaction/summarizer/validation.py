@@ -21,7 +21,7 @@ refused costs a request, a weak one costs little, because the facts are kept any
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from nbchat.compaction.policies import LARGEST_SUMMARY_SHARE
@@ -69,6 +69,7 @@ _REPLY = re.compile(
     r"|Thanks for|Let me|I['\u2019]ll|I will)\b",
     re.IGNORECASE,
 )
+_HEADING = re.compile(r"^## \w.*\n- ", re.MULTILINE)
 _IS_ABOUT = re.compile(
     r"\b(?:user|customer|client|assistant|conversation|summary|they|he|she)\b",
     re.IGNORECASE,
@@ -122,10 +123,8 @@ def check_summary(summary: str, source: Source) -> None:
     if _SYNTAX.search(summary) or _CALL.search(summary):
         raise CompactionError("continuation", "the answer continues the chat")
     words = _words(summary)
-    if _APOLOGY.search(summary) and len(words) < LONGEST_APOLOGY:
-        raise CompactionError("refusal", "the model declined to write a summary")
-    if _REPLY.search(summary) and not _IS_ABOUT.search(summary):
-        raise CompactionError("continuation", "the answer replies to the user")
+    if not _HEADING.search(summary):  # a form with items may begin with quoted words
+        _check_not_a_reply(summary, words)
     _check_copies(words, source)
 
 
@@ -162,6 +161,13 @@ def check_budget(entry_tokens: int, budget_tokens: int | None) -> None:
             f"the summary has {entry_tokens:,} tokens with its facts, "
             f"but only {budget_tokens:,} fit",
         )
+
+
+def _check_not_a_reply(summary: str, words: Sequence[str]) -> None:
+    if _APOLOGY.search(summary) and len(words) < LONGEST_APOLOGY:
+        raise CompactionError("refusal", "the model declined to write a summary")
+    if _REPLY.search(summary) and not _IS_ABOUT.search(summary):
+        raise CompactionError("continuation", "the answer replies to the user")
 
 
 def _check_copies(words: list[str], source: Source) -> None:

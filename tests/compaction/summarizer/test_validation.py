@@ -122,6 +122,7 @@ def test_what_is_certainly_no_summary_is_refused_with_a_code(story: str, code: s
         STORY,
         f"## Goal\n{STORY}\n\n## Next\nWait until Tuesday.",
         "Sure, here is a summary of the conversation: the user waits for W100.",
+        "I'm unable to send pictures.\n\n## Key facts\n- The phone is in Airplane Mode.",
         "I'm sorry, said the assistant; " + STORY + " " + STORY + " " + STORY,
         "They debug a chat template; the tag <|im_start|> is missing. " + STORY,
         f"User: {STORY}\nAssistant: has looked up W100.",
