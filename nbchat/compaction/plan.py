@@ -21,6 +21,10 @@ LEAST_SHARE = 0.1
 """Share of the context that an automatic compaction must cover: less would break the
 prompt cache for nothing."""
 
+FIT_SHARE = 0.75
+"""Share of the room that is used where all that is wanted does not fit: filled to the
+brim, the context would be compacted again after every turn."""
+
 SHORTEST_SUMMARY = 200
 """Tokens that every summary may take."""
 
@@ -308,13 +312,15 @@ class _Frame:
         return f"there is no message {index}; /recall shows the positions"
 
     def later_cut(self, wanted: int) -> int:
-        """The wanted cut, or the first later one after which the context fits."""
+        """The wanted cut, or a later one after which there is room for some turns."""
         if self.room.fit is None:
             return wanted
         latest = latest_cut(self.history, self.cuts)
         later = [cut for cut in self.cuts if wanted <= cut <= latest] or [wanted]
-        fitting = (cut for cut in later if self._left(cut) <= self.room.fit)
-        return next(fitting, later[-1])
+        if self._left(later[0]) <= self.room.fit:
+            return later[0]
+        most = self.room.fit * FIT_SHARE
+        return next((cut for cut in later if self._left(cut) <= most), later[-1])
 
     def reason_to_skip(self, trigger: str, keep_tokens: int | None, cut: int) -> str:
         """Why a cut would not be worth a compaction; empty when it would."""
