@@ -1,5 +1,6 @@
 """What a look at the context costs, however long the conversation is."""
 
+import gc
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -20,11 +21,13 @@ def calls_of(act: Callable[[], object]) -> int:
         calls += event == "call"
 
     before = sys.getprofile()
+    gc.disable()  # finalizers of other tests' objects would be counted
     sys.setprofile(count)
     try:
         act()
     finally:
         sys.setprofile(before)
+        gc.enable()
     return calls
 
 
