@@ -1,6 +1,6 @@
 """Build the summary entry of a plan: the summary, the facts, the live variables."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from nbchat.compaction.facts.facts import Facts, collect_facts
@@ -119,11 +119,13 @@ class SummaryBuilder:
 
     def _is_good(self, summary: str) -> bool:
         """Whether a summary says most of the important values itself."""
-        lines = self._facts(self.plan.budget.facts).lines
+        found = self._facts(self.plan.budget.facts)
+        quotes = [line for line in found.lines if line.startswith(QUOTE)]
+        known = "\n".join([*quotes, *(fact.value for fact in found.facts)])
         covered = self.session.included_transcript[: self.plan.stop]
-        spoken = (entry for entry in covered if entry.role != "tool")
-        talk = "\n".join(e.tool_args if e.is_call else e.content for e in spoken)
-        return share_said(summary, "\n".join(lines), talk) >= GOOD_SHARE
+        own = said_or_asked(entry for entry in covered if not entry.is_answer)
+        talk = said_or_asked(covered)
+        return share_said(summary, known, talk=talk, own=own) >= GOOD_SHARE
 
     def extract_entry(self) -> Entry:
         """The entry with an extract, as long as a summary may be."""
@@ -230,6 +232,12 @@ class SummaryBuilder:
         share = int(self.plan.tokens_covered * VARIABLES_SHARE)
         kept = within(lines, min(VARIABLES_TOKENS, share), self.counter.count)
         return [VARIABLES_TITLE, *kept] if kept else []
+
+
+def said_or_asked(entries: Iterable[Entry]) -> str:
+    """The text of messages and the arguments of calls."""
+    spoken = (entry for entry in entries if entry.role != "tool")
+    return "\n".join(e.tool_args if e.is_call else e.content for e in spoken)
 
 
 def extract(

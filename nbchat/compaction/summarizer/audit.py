@@ -2,13 +2,15 @@
 
 Every id, number, amount, date and time of a summary must occur in what it covers; a
 value beside an id must have stood with that id, where it stood with ids of that kind at
-all. Small whole numbers are left out, because they count things.
+all. Small whole numbers are left out, because they count things. A number that can be
+computed is no invention: the total or the length of a list that a call returned, and
+the sum or difference of amounts that the same line says.
 """
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import compress
+from dataclasses import dataclass, replace
+from itertools import accumulate, combinations, compress
 
 from nbchat.compaction.summarizer.marks import (
     INVENTED,
@@ -27,6 +29,10 @@ MOST_IDS = 20
 
 STORY_CHARACTERS = 200_000
 """Characters of a summary that are checked."""
+
+MOST_ADDED = 12
+"""Amounts of a line of which sums and differences are computed; among more, some would
+meet any number by chance."""
 
 IDIOMS = ("24/7", "100", "50/50", "360")
 """Numbers that are words."""
@@ -104,9 +110,10 @@ def audit(story: str, sources: Sources) -> Audit:
 
 
 def _findings(story: str, sources: Sources) -> Iterator[Finding]:
+    line = _Line(story, sources)
     for group in groups(story):
         checked = [each for each in group if not is_marked(story, each.stop)]
-        known = [_is_known(each, story, sources) for each in checked]
+        known = [_is_known(each, story, sources) or line.says(each) for each in checked]
         ids = [each for each in compress(checked, known) if each.is_id]
         for value, is_known in zip(checked, known, strict=True):
             if not is_known:
@@ -121,6 +128,54 @@ def _is_known(value: Value, story: str, sources: Sources) -> bool:
     if value.is_count or value.text in IDIOMS:
         return True
     return sources.knows(value, is_rough=is_rough)
+
+
+class _Line:
+    """What can be computed from the amounts that a line of a summary says."""
+
+    def __init__(self, story: str, sources: Sources) -> None:
+        self._story, self._sources = story, sources
+        self._stop = -1
+        self._amounts: list[Value] = []
+
+    def says(self, value: Value) -> bool:
+        """Whether a number is a total of a result, or of other amounts of its line."""
+        numbers = _numbers(value)
+        if value.kind not in ("number", "amount") or not numbers:
+            return False
+        if not numbers.isdisjoint(self._sources.totals):
+            return True
+        if value.start >= self._stop:
+            self._read(value.start)
+        others = [each for each in self._amounts if each.start != value.start]
+        return not numbers.isdisjoint(_computed([min(_numbers(e)) for e in others]))
+
+    def _read(self, at: int) -> None:
+        """Read the known amounts of the line; values are asked for in order."""
+        start = self._story.rfind("\n", 0, at) + 1
+        stop = self._story.find("\n", at)
+        self._stop = stop if stop >= 0 else len(self._story)
+        line = self._story[start : self._stop]
+        found = (replace(each, start=each.start + start) for each in values(line))
+        numbers = [e for e in found if e.kind in ("number", "amount") and _numbers(e)]
+        known = [each for each in numbers if self._sources.knows(each)]
+        self._amounts = known if len(known) <= MOST_ADDED else []
+
+
+def _computed(amounts: Sequence[float]) -> set[float]:
+    """The differences of amounts, and the sums of neighbours."""
+    differences = {round(abs(a - b), 2) for a, b in combinations(amounts, 2)}
+    sums = (
+        total
+        for first in range(len(amounts))
+        for total in list(accumulate(amounts[first:]))[1:]
+    )
+    return differences | {round(total, 2) for total in sums}
+
+
+def _numbers(value: Value) -> set[float]:
+    """The number in each way in which it can be read, in cents at the finest."""
+    return {round(float(key[2:]), 2) for key in value.keys if key.startswith("n:")}
 
 
 def _foreign(value: Value, ids: Sequence[Value], sources: Sources) -> Value | None:
@@ -152,15 +207,23 @@ def _shape(value: Value) -> str:
     return shape(key) if value.is_id else ""
 
 
-def share_said(story: str, facts: str, talk: str) -> float:
+def share_said(story: str, known: str, *, talk: str, own: str) -> float:
     """The share of important values that a summary says itself.
 
-    Important are the values of the facts that a message or a call names: `talk`
-    is the text of messages and calls.
+    Important are the values that code knows and a later call may name: ids and dates
+    in `talk`, the text of messages and calls, and the numbers and times in `own`, that
+    of people and calls alone. The times and prices of the model's offers are not.
     """
     needed = {
-        each.keys for each in values(facts) if not each.is_count and each.text in talk
+        each.keys
+        for each in values(known)
+        if not each.is_count and each.text in (talk if _names(each) else own)
     }
     said = {key for each in values(story) for key in each.known | each.related}
     held = sum(not said.isdisjoint(keys) for keys in needed)
     return held / len(needed) if needed else 0.0
+
+
+def _names(value: Value) -> bool:
+    """Whether a value names a thing or a day."""
+    return value.is_id or value.kind == "date"

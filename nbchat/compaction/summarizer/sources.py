@@ -5,11 +5,13 @@ it, of the call that returned it, or of its sentence. So a program can see that 
 never stood with order W1, only with W2.
 """
 
+import math
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 from nbchat.compaction.summarizer.marks import without_marked
 from nbchat.compaction.summarizer.values import (
@@ -18,7 +20,7 @@ from nbchat.compaction.summarizer.values import (
     squeezed,
     values,
 )
-from nbchat.compaction.truncation import parsed
+from nbchat.compaction.truncation import Number, parsed
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.turns import calls_by_result
 
@@ -97,6 +99,8 @@ class Sources:
     known: set[str] = field(default_factory=set)
     records: dict[str, set[Ids]] = field(default_factory=dict)
     """Of each value's keys, the ids of every record in which it stands."""
+    totals: set[float] = field(default_factory=set)
+    """The lengths of lists in results, and the sums of each field of their records."""
     _numbers: list[float] = field(default_factory=list)
     _unread: list[str] = field(default_factory=list)
     _searched: set[str] = field(default_factory=set)
@@ -194,6 +198,7 @@ class Sources:
         if value is None:
             self._add_text(text, asked)
             return
+        self.totals.update(_totals(value))
         for leaf, ids in _leaves(value, asked):
             self.known.update(spoken_keys(leaf))
             self._add_record(values(leaf), ids)
@@ -247,3 +252,22 @@ def _leaves(value: object, asked: Ids) -> Iterator[tuple[str, Ids]]:
             waiting.extend((part, ids) for part in each)
         elif each is not None and not isinstance(each, bool):
             yield str(each), ids
+
+
+def _totals(value: dict[str, Any] | list[Any]) -> Iterator[float]:
+    """The length of each list inside a JSON value, and the sums of its numbers."""
+    waiting: list[dict[str, Any] | list[Any]] = [value]
+    for _ in range(MOST_NODES):
+        if not waiting:
+            return
+        each = waiting.pop()
+        parts = list(each.values() if isinstance(each, dict) else each)
+        waiting += [part for part in parts if isinstance(part, dict | list)]
+        yield float(len(parts))
+        columns: dict[str, list[float]] = {}
+        for part in parts:
+            cells = part.items() if isinstance(part, dict) else [("", part)]
+            for name, cell in cells:
+                if isinstance(cell, Number) and math.isfinite(float(cell)):
+                    columns.setdefault(name, []).append(float(cell))
+        yield from (round(math.fsum(c), 2) for c in columns.values() if len(c) > 1)

@@ -11,7 +11,7 @@ from nbchat.compaction.facts.facts import collect_facts
 from nbchat.compaction.markup import summary_entry
 from nbchat.compaction.summarizer.audit import Audit, audit, share_said
 from nbchat.compaction.summarizer.sources import Sources
-from nbchat.compaction.summary_entry import GOOD_SHARE
+from nbchat.compaction.summary_entry import GOOD_SHARE, QUOTE, said_or_asked
 from nbchat.conversation.entries import Entry
 from nbchat.providers.tokens import TokenCounter
 
@@ -101,6 +101,45 @@ def test_the_same_value_in_another_form_is_no_invention(story: str, said: str):
 )
 def test_a_value_that_was_never_said_is_found(story: str, said: str, named: list[str]):
     assert audited(story, said).names == named
+
+
+PAID = [
+    {"id": "W1", "paid": 80.25},
+    {"id": "W2", "paid": 50.5},
+    {"id": "W3", "paid": 9},
+]
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        "HAT003 ($488) and HAT438 ($484), $972 in all",
+        "$488 and $484 and $445 make $1,417",
+        "The new fare is $484, $4 less than the $488 before",
+        "They paid $139.75 in all",
+        "There are 21 tickets",
+    ],
+)
+def test_a_number_that_can_be_computed_is_no_invention(story: str):
+    said = "HAT003 is 488, HAT438 484; or 445"
+    tickets = result({"tickets": [f"T{n}" for n in range(21)]})
+    assert audited(story, said, *result({"orders": PAID}), *tickets).names == []
+
+
+@pytest.mark.parametrize(
+    ("story", "named"),
+    [
+        ("HAT003 ($488) and HAT438 ($484), $837 in all", ["837"]),
+        ("HAT003 ($488) and HAT438 ($499), $987 in all", ["499", "987"]),
+        ("They paid $488 and $484.\nThe total is $972.", ["972"]),
+        ("They paid $130.76 in all", ["130.76"]),
+        ("There are 22 tickets", ["22"]),
+    ],
+)
+def test_a_number_that_is_computed_wrongly_is_found(story: str, named: list[str]):
+    said = "HAT003 is 488, HAT438 484; or 445"
+    tickets = result({"tickets": [f"T{n}" for n in range(21)]})
+    assert audited(story, said, *result({"orders": PAID}), *tickets).names == named
 
 
 def test_each_invented_value_is_marked_where_it_is_and_nothing_is_dropped():
@@ -204,13 +243,14 @@ def test_an_honest_summary_gets_no_mark_and_counts_as_good(number: int):
     assert audit(story, sources(run.system, *run.entries)).names == []
     end = len(run.entries)
     found = collect_facts(run.entries, end, budget_tokens=500, counter=COUNTER)
-    block = "\n".join(found.lines)
-    spoken = (e for e in run.entries if e.role != "tool")
-    talk = "\n".join(e.tool_args if e.is_call else e.content for e in spoken)
+    quotes = [line for line in found.lines if line.startswith(QUOTE)]
+    known = "\n".join([*quotes, *(fact.value for fact in found.facts)])
+    talk = said_or_asked(run.entries)
+    own = said_or_asked(entry for entry in run.entries if not entry.is_answer)
     begun = "\n".join(e.content[:100] for e in run.entries if e.is_prompt)
-    assert share_said(story, block, talk) >= GOOD_SHARE
-    assert share_said(begun, block, talk) < GOOD_SHARE
-    assert share_said("", block, talk) == 0
+    assert share_said(story, known, talk=talk, own=own) >= GOOD_SHARE
+    assert share_said(begun, known, talk=talk, own=own) < GOOD_SHARE
+    assert share_said("", known, talk=talk, own=own) == 0
 
 
 HOSTILE = {
