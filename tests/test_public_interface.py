@@ -59,47 +59,6 @@ ERRORS = """
     StoreError
 """
 
-USER_MODULE = """
-from typing import assert_type
-
-from nbchat import (
-    PRESETS, Agent, Answer, Approvals, ChatUI, Compacted, Session, TextDelta, Turn,
-    Usage, build_agent, settings, tool,
-)
-from nbchat.errors import NbchatError, RateLimited
-from nbchat.testing import ScriptedProvider, says
-
-
-def lookup(order: str) -> str:
-    return order
-
-
-agent = Agent(ScriptedProvider(says("Hello.")), tools=[lookup], approve=Approvals())
-turn = agent.run("hi")
-assert_type(turn, Turn)
-for event in turn:
-    match event:
-        case TextDelta(text):
-            assert_type(text, str)
-        case Compacted(compaction):
-            assert_type(compaction.tokens_before, int)
-        case _:
-            pass
-try:
-    answer = agent.chat("hi")
-    assert_type(answer, Answer)
-    assert_type(answer.usage, Usage)
-    print(answer.upper(), answer.stop_reason == "end_turn", len(answer.events))
-except RateLimited as error:
-    assert_type(error.retry_after, float | None)
-except NbchatError:
-    raise
-assert_type(agent.session, Session)
-panel = ChatUI(build_agent(settings(store_url="sqlite://"), tools=[lookup]))
-print(panel, sorted(PRESETS), tool)
-agent.ask(3)  # type: ignore[arg-type]  # an error, so the types are known
-"""
-
 
 def run_python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -160,18 +119,10 @@ def test_looking_at_the_package_loads_nothing_and_is_silent():
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-@pytest.mark.slow
-def test_mypy_accepts_a_users_module(tmp_path: Path):
-    module = tmp_path / "users_module.py"
-    module.write_text(USER_MODULE)
-    done = run_python(
-        *("-m", "mypy", "--strict", "--config-file=", "--python-version=3.11"),
-        *("--no-error-summary", f"--cache-dir={ROOT / '.mypy_cache' / 'user'}"),
-        str(module),
-        MYPYPATH=str(ROOT),
-    )
-    assert [line for line in done.stdout.splitlines() if "users_module" in line] == []
-    assert done.stderr == ""
+def test_mypy_checks_a_users_module_beside_the_package():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert project["tool"]["mypy"]["files"] == ["nbchat", "tests/data/users_module.py"]
+    assert project["tool"]["mypy"]["strict"]
 
 
 def test_the_package_says_that_it_is_typed():
