@@ -4,33 +4,20 @@ Only the agent changes a session. It knows no widget and no database: its record
 its listener get each event before the caller does.
 """
 
-from collections.abc import Callable, Generator, Iterable, Mapping
-from contextlib import AbstractContextManager, ExitStack, closing
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, closing
 from copy import deepcopy
-from dataclasses import replace
 from functools import partial
 from threading import Event as Flag
 from typing import Any, Self, Unpack
 
 from nbchat.agent.approvals import approvals_of
-from nbchat.agent.budget import Budget, Meter, check_price, meter_of
-from nbchat.agent.compactor import Compactor
-from nbchat.agent.history_changes import ChangesHistory
-from nbchat.agent.interruptions import (
-    estimated_usage,
-    incomplete,
-    keep_partial,
-)
+from nbchat.agent.budget import Budget, Meter, meter_of
+from nbchat.agent.context_tools import ContextTools
 from nbchat.agent.live_output import shown, shown_async
-from nbchat.agent.many_tasks import ManyTasks
-from nbchat.agent.recall import with_kept_promises
-from nbchat.agent.structured_output import (
-    ATTEMPTS,
-    SCHEMA_REFUSED,
-    output_type,
-)
+from nbchat.agent.structured_output import output_type
 from nbchat.agent.telemetry import Telemetry
-from nbchat.agent.tool_calls import Approve, ToolCalls
+from nbchat.agent.tool_calls import Approve
 from nbchat.agent.turn import (
     Answer,
     SessionRecorder,
@@ -39,24 +26,24 @@ from nbchat.agent.turn import (
     TurnLock,
     TurnOptions,
 )
+from nbchat.agent.turn_runner import TurnRunner
 from nbchat.compaction.engine import CompactionEngine
+from nbchat.compaction.facts.facts import facts_by
+from nbchat.compaction.plan import Plan
 from nbchat.compaction.triggers.context_breakdown import ContextUsage, context_usage
 from nbchat.conversation import events
-from nbchat.conversation.entries import Entry, Usage, html_table
-from nbchat.conversation.events import Event, StopReason
-from nbchat.conversation.session import Session
+from nbchat.conversation.entries import Compaction, Entry, html_table
+from nbchat.conversation.events import Event
+from nbchat.conversation.session import Session, title_of
+from nbchat.conversation.tools import Tool
 from nbchat.conversation.turns import INTERRUPTED, has_unfinished_turn
 from nbchat.errors import (
-    AnswerInvalid,
     LogNotWritten,
     NbchatError,
-    RequestRefused,
-    Stopped,
     StoreError,
 )
 from nbchat.providers.base import (
     Provider,
-    Reply,
     Request,
     SupportsWarmUp,
     fixed_tokens,
@@ -70,16 +57,10 @@ from nbchat.providers.streaming import stream_with_retries
 
 DEFAULT_MAX_STEPS = 50
 
-INVALID_ANSWER = (
-    "This answer is not valid: {}. Answer again, with nothing but the JSON."
-)
-
-BROKEN_OFF = "Your answer broke off. Give it again, from its beginning."
-
 Events = Generator[Event, None, None]
 
 
-class Agent(ChangesHistory, ManyTasks):
+class Agent:
     """A model with tools and a conversation that is compacted when it grows.
 
     agent = Agent(tools=[get_ticket, close_ticket], system="You triage tickets.")
@@ -119,7 +100,7 @@ class Agent(ChangesHistory, ManyTasks):
         self.system = system
         self.session = session or Session()
         self.engine = engine or CompactionEngine(context_token_threshold=None)
-        self._use_tools(tools, recall=recall)
+        self._tools = ContextTools(self, tools, recall=recall)
         self.tool_choice = tool_choice
         self.max_steps = max_steps
         self.max_output_tokens = max_output_tokens
@@ -138,13 +119,8 @@ class Agent(ChangesHistory, ManyTasks):
         """Whether the summary after a turn is left to `compact_in_background`."""
         self.recorder: SessionRecorder | None = None
         self._lock = TurnLock()
-        self._options = TurnOptions(StopFlag(None))
-        self._unenforced: set[str] = set()
-        """Providers that have refused a schema for answers."""
-        self._compactor = Compactor(self, self._base_request, self._publish)
-        self._tool_calls = ToolCalls(
-            self, self._append, self._compactor.commit, self._publish
-        )
+        self._turns = TurnRunner(self, self._publish)
+        self._compactor = self._turns.compactor
         self.use(self.provider)
         self.engine.tracker.resume(self.session)
 
@@ -165,7 +141,7 @@ class Agent(ChangesHistory, ManyTasks):
         """The arguments that make an agent like this one."""
         return {
             "provider": self.provider,
-            "tools": self._tools,
+            "tools": self._tools.own,
             "system": self.system,
             "engine": deepcopy(self.engine),
             "tool_choice": self.tool_choice,
@@ -190,6 +166,28 @@ class Agent(ChangesHistory, ManyTasks):
             "State": "answering" if self.is_answering else "idle",
         }
         return html_table("Agent", rows)
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools that the model may call, with those about its context."""
+        return self._tools.offered
+
+    @tools.setter
+    def tools(self, tools: tuple[Tool, ...]) -> None:
+        self._tools.replace(tools)
+
+    @property
+    def recall(self) -> bool | None:
+        """Whether `recall` is offered; None where something is hidden."""
+        return self._tools.recall
+
+    @recall.setter
+    def recall(self, recall: bool | None) -> None:
+        self._tools.recall = recall
+
+    def with_recall(self, record: Compaction) -> Compaction:
+        """A record whose `tokens_after` include `recall`, if it is offered from now."""
+        return self._tools.with_recall(record)
 
     @property
     def is_answering(self) -> bool:
@@ -266,7 +264,9 @@ class Agent(ChangesHistory, ManyTasks):
         arrived, and the next turn works. KeyboardInterrupt passes through.
         """
         prompt = [*attached, Entry("user", text)]
-        return self._new_turn(text, partial(self._added, prompt), stop, output, budget)
+        return self._new_turn(
+            text, partial(self._turns.say, prompt), stop, output, budget
+        )
 
     def retry(
         self,
@@ -283,7 +283,9 @@ class Agent(ChangesHistory, ManyTasks):
         if not has_unfinished_turn(self.session.transcript):
             raise NbchatError("the last message is answered; /again asks it again")
         prompts = (e.content for e in reversed(self.session.transcript) if e.is_prompt)
-        return self._new_turn(next(prompts, ""), self._go_on, stop, output, budget)
+        return self._new_turn(
+            next(prompts, ""), self._turns.go_on, stop, output, budget
+        )
 
     @property
     def can_retry(self) -> bool:
@@ -353,9 +355,144 @@ class Agent(ChangesHistory, ManyTasks):
         await aiter(turn).run_rest()
         return turn.result()
 
+    def ask_in_branch(
+        self,
+        text: str,
+        *,
+        stop: Flag | None = None,
+        attached: Iterable[Entry] = (),
+        output: Any = None,
+        budget: Budget | Meter | None = None,
+    ) -> Answer:
+        """Ask in a branch of the conversation, of which only the answer returns.
+
+        The branch sees all that this conversation does. Its calls and their results
+        stay in a session of its own, which is saved where this one is and holds its
+        cost; a line for the task and the answer are added here. Raises as `ask` does.
+        """
+        branch = self._branch()
+        answer = branch.ask(
+            text, stop=stop, attached=attached, output=output, budget=budget
+        )
+        saved = f" (session {branch.session.session_id})" if branch.recorder else ""
+        task = Entry("user", f"{title_of(text)}{saved}")
+        added = self._turns.say([task, Entry("assistant", str(answer))])
+        list(self._exclusive(added))
+        return answer
+
     def context_usage(self) -> ContextUsage:
         """What the next request holds, part by part."""
         return context_usage(self.session, self.engine.tracker, self.system, self.tools)
+
+    def next_request(self) -> Request:
+        """The request that comes next: history, system prompt, tools and options."""
+        return self._turns.next_request()
+
+    def facts_by(self, field: str) -> dict[str, dict[str, str]]:
+        """What calls have returned of each entity, by the value of one of its fields.
+
+        As in `agent.facts_by("ticket")["T0017"]["category"]`. Read by code from the
+        whole transcript, so that it is complete after any number of compactions; of a
+        field that was changed the newest value counts. A table is
+        `pandas.DataFrame(agent.facts_by("ticket")).T`.
+        """
+        counter = self.engine.tracker.counter
+        return facts_by(
+            field, self.session.transcript[:], counter=counter, tools=self.tools
+        )
+
+    def compact(
+        self,
+        *,
+        focus: str = "",
+        keep: int | None = None,
+        upto: int | None = None,
+        stop: Flag | None = None,
+    ) -> Iterator[Event]:
+        """Compact now, whatever the meters say; `focus` names what matters most.
+
+        `keep` is how many of the newest tokens stay word for word, instead of what the
+        policy says; `upto` is the index in the transcript of the last message to
+        compact: all after it stay.
+        """
+        asked = partial(self.engine.plan, focus=focus, keep=keep, upto=upto)
+        return self._exclusive(self._compact_by_hand(asked, stop))
+
+    def compact_in_background(
+        self, on_ready: Callable[[], object] = lambda: None
+    ) -> bool:
+        """Begin to write the summary of a context that is nearly full; True if so.
+
+        Call it between turns. The record is committed within the next turn, as soon as
+        it is there, or by `commit_background`; `on_ready` is called on another thread
+        when it is. A turn begins and goes on meanwhile.
+        """
+        with self.alone():
+            return self._compactor.begin_in_background(on_ready)
+
+    def commit_background(self) -> Iterator[Event]:
+        """Commit the summary that was written in the background, if it is there."""
+        return self._exclusive(self._compactor.commit_ready())
+
+    def cancel_background(self) -> None:
+        """End a summary that is being written in the background."""
+        self._compactor.cancel_background()
+
+    def wait_for_background(self, timeout_seconds: float | None = None) -> bool:
+        """Block until no summary is being written; False after the timeout."""
+        return self._compactor.wait_for_background(timeout_seconds)
+
+    def undo_compaction(self) -> Iterator[Event]:
+        """Undo the compaction in force; the model sees what it saw before."""
+        nothing = "there is no compaction to undo"
+        return self._exclusive(self._compactor.change(self.engine.undo, None, nothing))
+
+    def redo_compaction(self) -> Iterator[Event]:
+        """Redo the compaction undone last, unless another one was made since."""
+        nothing = "there is nothing to redo"
+        return self._exclusive(
+            self._compactor.change(self.engine.redo, "redone", nothing)
+        )
+
+    def edit_compaction(self, text: str) -> Iterator[Event]:
+        """Replace the summary by `text`; the facts kept by code stay."""
+        edit = partial(self.engine.edit, text=text)
+        return self._exclusive(self._compactor.change(edit, "edited"))
+
+    def regenerate_compaction(
+        self, *, focus: str = "", stop: Flag | None = None
+    ) -> Iterator[Event]:
+        """Write the summary in force again; the old one stays if that fails."""
+        return self._exclusive(self._compactor.regenerate(focus, stop))
+
+    def exclude(self, index: int) -> Iterator[Event]:
+        """Hide a message from the model, by its index in the transcript."""
+        exclude = partial(self.engine.exclude, index=index)
+        return self._exclusive(self._compactor.change(exclude))
+
+    def include(self, index: int) -> Iterator[Event]:
+        """Show an excluded message to the model again."""
+        include = partial(self.engine.include, index=index)
+        return self._exclusive(self._compactor.change(include))
+
+    def pin(self, text: str) -> Iterator[Event]:
+        """Keep a rule word for word through every compaction; at most 2,000 tokens."""
+        return self._exclusive(self._compactor.change_pins(Session.pin, text))
+
+    def checkpoint(self, text: str) -> Iterator[Event]:
+        """Keep the state of the work word for word, until the next checkpoint."""
+        return self._exclusive(self._compactor.change_pins(Session.checkpoint, text))
+
+    def unpin(self, number: int) -> Iterator[Event]:
+        """Remove a pinned rule, by its number from 1."""
+        return self._exclusive(self._compactor.change_pins(Session.unpin, number))
+
+    def import_summary(self, other: Session) -> Iterator[Event]:
+        """Start from another session's summary; raises NbchatError if it has none."""
+        if other.compaction is None:
+            raise NbchatError(f"{other!r} has no summary to import; compact it first")
+        imported = [other.compaction.entry]
+        return self._exclusive(self._turns.append(entry) for entry in imported)
 
     def _new_turn(
         self,
@@ -369,7 +506,7 @@ class Agent(ChangesHistory, ManyTasks):
         meters = tuple(filter(None, (self.meter, meter_of(budget))))
         options = TurnOptions(flag, wanted, meters)
         arrived: list[Event] = []
-        running = self._exclusive(self._turn(begin, options), arrived.append)
+        running = self._exclusive(self._turns.run(begin, options), arrived.append)
 
         def cancel() -> None:
             flag.set()
@@ -377,168 +514,26 @@ class Agent(ChangesHistory, ManyTasks):
 
         return Turn(text, running, arrived, output=wanted, cancel=cancel)
 
-    def _added(self, entries: Iterable[Entry]) -> Events:
-        yield from map(self._append, entries)
-
-    def _go_on(self) -> Events:
-        yield from self._answer_open_calls(INTERRUPTED)
-        if self.session.transcript[-1].is_incomplete:
-            yield self._append(Entry("user", BROKEN_OFF))
-
-    def _turn(self, begin: Callable[[], Events], options: TurnOptions) -> Events:
-        self._options = options
-        self._prepare(options)
-        yield from begin()
-        steps: list[Reply] = []
-        try:
-            reason = yield from self._within_budgets(steps, options)
-        except Stopped:
-            yield from self._answer_open_calls("stopped before it ran")
-            yield events.TurnFinished("stopped", len(steps))
-        except NbchatError as error:
-            yield from self._answer_open_calls("the turn failed before it ran")
-            yield events.TurnFailed(str(error), error)
-        except BaseException:  # KeyboardInterrupt, or the caller closed the turn
-            for event in self._answer_open_calls("interrupted before it ran"):
-                self._publish(event)
-            raise
-        else:
-            yield events.TurnFinished(reason, len(steps))
-        finally:
-            self._options = TurnOptions(StopFlag(None))
-
-    def _prepare(self, options: TurnOptions) -> None:
-        if (approvals := approvals_of(self.approve)) is not None:
-            approvals.begin(self.session, options.stop)
-        if self.provider.name.startswith("local:"):  # it answers one after the other
-            self.cancel_background()
-
-    def _within_budgets(
-        self, steps: list[Reply], options: TurnOptions
-    ) -> Generator[Event, None, StopReason]:
-        with ExitStack() as running:
-            for meter in options.meters:
-                running.enter_context(meter.running())
-                self._check_price(meter)
-            reason = yield from self._steps(steps, options)
-            if not options.is_used_up:
-                later = self.compacts_later
-                yield from self._compactor.if_due(options.stop, later=later)
-        return reason
-
-    def _steps(
-        self, steps: list[Reply], options: TurnOptions
-    ) -> Generator[Event, None, StopReason]:
-        """Ask and run tools until the model has nothing more to call."""
-        invalid: list[str] = []
-        while len(steps) < self.max_steps:
-            if options.is_used_up:
-                return "budget"
-            yield from self._compactor.if_due(options.stop)
-            ask = partial(self._ask, repairs=bool(invalid))
-            reply = yield from self._compactor.within_window(ask, options.stop)
-            steps.append(reply)
-            yield from self._append_reply(reply)
-            if reply.calls:
-                yield from self._tool_calls.run(reply.calls, options.stop)
-                continue
-            reason = reply.stop_reason
-            problem = (
-                options.problem(reply.text)
-                if reason in ("end_turn", "tool_use")
-                else ""
-            )
-            if not problem:
-                return "end_turn" if reason == "tool_use" else reason
-            invalid.append(problem)
-            yield from self._ask_again(invalid, options)
-        return "max_steps"
-
-    def _ask_again(self, invalid: list[str], options: TurnOptions) -> Events:
-        """Name the fault of an answer; raises AnswerInvalid after the last attempt."""
-        if len(invalid) >= ATTEMPTS and options.output is not None:
-            raise AnswerInvalid(
-                f"the answer of {self.provider.name} is no {options.output.name} after "
-                f"{ATTEMPTS} attempts: {invalid[-1]}"
-            )
-        yield self._append(Entry("user", INVALID_ANSWER.format(invalid[-1])))
-
-    def _ask(self, *, repairs: bool = False) -> Generator[Event, None, Reply]:
-        request = self._request(repairs=repairs)
-        try:
-            return (yield from self._sent(request))
-        except RequestRefused as error:
-            is_schema = request.output_schema and SCHEMA_REFUSED.search(str(error))
-            if not is_schema:
-                raise
-        self._unenforced.add(self.provider.name)
-        return (yield from self._sent(replace(request, output_schema=None)))
-
-    def _sent(self, request: Request) -> Generator[Event, None, Reply]:
-        stream = self.send(self.provider, request, stop=self._options.stop)
-        return (yield from keep_partial(stream, self._append_partial, self._publish))
-
-    def _check_price(self, meter: Meter) -> None:
-        is_free = self.provider.name.startswith("local:")
-        is_priced = is_free or self.provider.info().prices is not None
-        check_price(meter, is_priced=is_priced, model=self.provider.name)
-
-    def _append_partial(self, entries: tuple[Entry, ...]) -> Events:
-        if entries:
-            usage = estimated_usage(entries, self.session, self.engine.tracker)
-            reply = Reply(entries, usage, "end_turn", self.provider.name)
-            yield from self._append_reply(reply)
-
-    def _request(self, *, repairs: bool = False) -> Request:
-        """The next request; one that `repairs` an answer calls no tool."""
-        choice, output = self.tool_choice, self._options.output
-        is_enforced = output is not None and self.provider.name not in self._unenforced
-        chosen = choice if isinstance(choice, str) else choice(self.session)
-        return replace(
-            self._base_request(),
-            tool_choice="none" if repairs else chosen,
-            max_output_tokens=self.max_output_tokens,
-            output_schema=output.schema if output and is_enforced else None,
+    def _branch(self) -> Self:
+        session = self.session
+        copied = Session(
+            session.transcript[:],
+            compactions=session.compactions,
+            usages=session.usages,
+            pins=session.pins,
         )
+        branch = self.another(copied)
+        branch.meter = self.meter
+        if self.recorder is not None:
+            branch.recorder = self.recorder.of_branch(copied)
+        return branch
 
-    def _base_request(self) -> Request:
-        """The next request without its options: history, system prompt and tools."""
-        tools = self.tools
-        history = with_kept_promises(self.session.history, tools)
-        system = instructions(self.system, self.session.pins)
-        if (output := self._options.output) is not None:
-            system = "\n\n".join(filter(None, (system, output.instruction)))
-        return Request(
-            history,
-            system,
-            tools,
-            options=self.options,
-        )
-
-    def _append_reply(self, reply: Reply) -> Events:
-        """Append a reply, its usage with the last entry, and count the usage."""
-        usage = replace(reply.usage, model=reply.model)
-        loss = self.engine.tracker.cache_loss(usage)
-        usage = replace(usage, cache_loss=loss)
-        entries = reply.entries or [incomplete("")]  # an empty reply is billed, too
-        for number, entry in enumerate(entries, 1):
-            is_last = number == len(entries)
-            yield self._append(entry, usage if is_last else None)
-        position, tracker = len(self.session.transcript), self.engine.tracker
-        self.engine.update_token_count(usage, position=position)
-        yield events.UsageReported(
-            usage,
-            tracker.input_tokens,
-            tracker.limits.threshold,
-            tracker.context_tokens(self.session),
-            tracker.info.window,
-        )
-
-    def _append(self, entry: Entry, usage: Usage | None = None) -> Event:
-        position = self.session.append(entry, usage)
-        # Counted once, here: a plan needs the sizes of all entries at once.
-        self.engine.tracker.counter.count_entry(entry)
-        return events.EntryAdded(position, entry, usage)
+    def _compact_by_hand(
+        self, make_plan: Callable[[Session], Plan], stop: Flag | None
+    ) -> Events:
+        """Compact; calls that an ended kernel left open do not prevent it."""
+        yield from self._turns.answer_open_calls(INTERRUPTED)
+        yield from self._compactor.run(make_plan(self.session), stop)
 
     def _exclusive(
         self, running: Events, note: Callable[[Event], object] = lambda _event: None
@@ -559,7 +554,7 @@ class Agent(ChangesHistory, ManyTasks):
 
     def _measure(self, event: Event) -> None:
         """Count what was used; a change between turns counts for the agent, too."""
-        for meter in self._options.meters or filter(None, (self.meter,)):
+        for meter in self._turns.options.meters or filter(None, (self.meter,)):
             meter.observe(event)
 
     def _publish(self, event: Event) -> events.SavingFailed | None:

@@ -1,7 +1,7 @@
 """Run the compactions that the engine plans, and commit their records.
 
-What the model sees changes in `Compactor.commit` only. All methods run while the
-agent's lock is held, and yield the events of what they do.
+What the model sees changes in `commit` and `change_pins` only. All methods run while
+the agent's lock is held, and yield the events of what they do.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import chain, repeat
 from threading import Event as Flag
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from nbchat.agent.background import BackgroundCompaction
 from nbchat.agent.interruptions import CompactionRun, run_to_record
@@ -21,7 +21,7 @@ from nbchat.conversation import events
 from nbchat.conversation.entries import Compaction
 from nbchat.conversation.events import Change, Event
 from nbchat.conversation.session import Session
-from nbchat.errors import CompactionError, ConfigError, ContextOverflow
+from nbchat.errors import CompactionError, ConfigError, ContextOverflow, NbchatError
 from nbchat.providers.base import NoticesTruncation, Provider, Reply, Request
 from nbchat.providers.options import RequestOptions
 from nbchat.providers.streaming import until_stopped
@@ -31,6 +31,11 @@ BACKGROUND = "background"
 
 SHORTENINGS = 2
 """How often results are shortened, to a third each, for one request."""
+
+PIN_LIMIT = 2_000
+"""Tokens of one pin: it is in every request from now on, as a system prompt is."""
+
+PinOrNumber = TypeVar("PinOrNumber", str, int)
 
 Events = Generator[Event, None, None]
 
@@ -230,6 +235,16 @@ class Compactor:
             return events.CompactionChanged(record, change)
         return events.Compacted(record)
 
+    def change_pins(
+        self, change: Callable[[Session, PinOrNumber], object], value: PinOrNumber
+    ) -> Events:
+        """Change the pins, with which every request begins."""
+        if isinstance(value, str):
+            _check_pin(self._agent.engine.tracker.counter.count(value))
+        change(self._agent.session, value)
+        self._agent.count_fixed_tokens()
+        yield events.PinsChanged(self._agent.session.pins)
+
     def _start(self, plan: Plan) -> Callable[..., CompactionRun]:
         """What begins to run a plan; takes the arguments `stop` and `on_usage`."""
         base, agent = self._base_request(), self._agent
@@ -307,3 +322,11 @@ class Compactor:
 
     def _count_request(self) -> int:
         return self._agent.provider.count_tokens(self._base_request())
+
+
+def _check_pin(tokens: int) -> None:
+    if tokens > PIN_LIMIT:
+        raise NbchatError(
+            f"this text has {tokens:,} tokens; a pin may have {PIN_LIMIT:,}, because "
+            "it is sent with every request"
+        )

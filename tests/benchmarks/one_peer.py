@@ -66,16 +66,16 @@ class Nbchat:
 
     def add(self, entries: Any) -> None:
         for entry in entries:
-            self.agent._remember(entry)
+            self.agent.session.append(entry)
 
     def decide(self) -> None:
         assert not self.agent.engine.should_compact(self.agent.session)
 
     def build(self) -> Any:
-        return self.agent.provider._extra_body(self.agent._request())
+        return self.agent.provider._extra_body(self.agent.next_request())
 
     def send(self) -> None:
-        list(self.agent.provider.stream(self.agent._request()))
+        list(self.agent.provider.stream(self.agent.next_request()))
 
 
 class LangChain:

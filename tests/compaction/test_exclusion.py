@@ -152,7 +152,7 @@ def test_what_was_thought_for_an_answer_goes_with_it_and_comes_back_with_it():
     event = only(agent.exclude(2))
     assert isinstance(event, Compacted)
     assert compaction_text(event.compaction).startswith("Message excluded: #2, ")
-    assert "4711" not in json.dumps(anthropic_wire.body(agent._base_request()))
+    assert "4711" not in json.dumps(anthropic_wire.body(agent.next_request()))
     list(agent.compact())
     assert "4711" not in "".join(contents(agent.provider.requests[-1]))
     list(agent.undo_compaction())
@@ -283,7 +283,7 @@ def test_an_excluded_message_counts_once_beside_a_compaction(
     again = agent_that(session=loaded)
     known = agent.engine.tracker.context_tokens(agent.session)
     assert again.engine.tracker.context_tokens(loaded) == known
-    sent = again.provider.count_tokens(again._base_request())
+    sent = again.provider.count_tokens(again.next_request())
     assert known == pytest.approx(sent, abs=60)
 
 

@@ -341,10 +341,10 @@ def test_effort_and_patience_are_in_the_next_request(chat):
     agent, run_command = chat
     run_command(agent, "/set effort high")
     run_command(agent, "/set timeout_seconds 20")
-    request = agent._base_request()
+    request = agent.next_request()
     assert request.options == {"effort": "high", "timeout_seconds": 20}
     run_command(agent, "/set effort default")
-    assert "effort" not in agent._base_request().options
+    assert "effort" not in agent.next_request().options
 
 
 def test_an_option_that_the_model_lacks_is_refused_by_name_and_not_stored(chat, store):

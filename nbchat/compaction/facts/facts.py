@@ -71,6 +71,9 @@ LEAST_SAID = 40
 NOTE_TOKENS = 12
 """Of the note on what is missing."""
 
+ALL_TOKENS = 10**9
+"""A budget that holds all facts, where no model reads them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Facts:
@@ -107,6 +110,32 @@ def collect_facts(
     weights = Weights(covered, calls, _argument_names(tools))
     block = _packed(covered, calls, said, weights, budget_tokens=left, counter=counter)
     return Facts((*lines, *block.lines), block.facts)
+
+
+def facts_by(
+    field: str,
+    transcript: Sequence[Entry],
+    *,
+    counter: TokenCounter,
+    tools: Iterable[Tool],
+) -> dict[str, dict[str, str]]:
+    """What calls have returned of each entity, by the value of one of its fields."""
+    facts = collect_facts(
+        transcript,
+        len(transcript),
+        budget_tokens=ALL_TOKENS,
+        counter=counter,
+        tools=tools,
+    ).facts
+    records: dict[tuple[int, str], dict[str, str]] = {}
+    for fact in sorted(facts, key=lambda each: each.position):
+        record = records.setdefault((fact.position, fact.entity), {})
+        record[fact.field] = fact.value
+    found: dict[str, dict[str, str]] = {}
+    for record in records.values():
+        if field in record:
+            found.setdefault(record[field], {}).update(record)
+    return found
 
 
 def _argument_names(tools: Iterable[Tool]) -> set[str]:

@@ -156,4 +156,6 @@ def test_any_json_can_be_read(value: object):
 def test_hostile_results_take_little_time(content: str):
     began = time.process_time()
     called(content, "read")
-    assert time.process_time() - began < 2
+    assert (
+        time.process_time() - began < 5
+    )  # 1.2 s on a quiet machine; by squares, minutes

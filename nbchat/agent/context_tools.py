@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.conversation.entries import Compaction, Entry
@@ -28,54 +29,69 @@ _PROMISE_OF_FACTS = re.compile(
 )
 _SAME = re.compile(r"\[same as recall\(\d{1,20}\)\]")
 
-
 CHECKPOINT_TOOL = "checkpoint"
 
 
-class OffersRecall:
-    """The tools of an agent, with `recall` and `checkpoint` where they are offered."""
+class ContextOwner(Protocol):
+    """The parts of an agent that decide whether the tools are offered."""
 
     provider: Provider
     session: Session
     engine: CompactionEngine
-    recall: bool | None
 
     def count_fixed_tokens(self) -> None:
         """Count what is in each request: system prompt, tools and pins."""
-        raise NotImplementedError
 
-    def _use_tools(
-        self, functions: Iterable[Callable[..., object]], *, recall: bool | None
+
+class ContextTools:
+    """The tools of an agent, with `recall` and `checkpoint` where they are offered."""
+
+    def __init__(
+        self,
+        agent: ContextOwner,
+        functions: Iterable[Callable[..., object]],
+        *,
+        recall: bool | None,
     ) -> None:
-        """Set the agent's own tools; raises ConfigError if two have the same name."""
-        count = self.engine.tracker.counter.count
-        recall_function = recall_tool(lambda: self.session, count=count)
-        self._recall_tool = tool(read_only=True)(recall_function)
+        """Raises ConfigError if two tools have the same name."""
+        self._agent = agent
+        count = agent.engine.tracker.counter.count
+        recall_function = recall_tool(lambda: agent.session, count=count)
+        self._recall = tool(read_only=True)(recall_function)
         as_checkpoint = tool(name=CHECKPOINT_TOOL, read_only=True)
-        self._checkpoint_tool = as_checkpoint(self._save_checkpoint)
-        self._tools = as_tools(functions)
+        self._checkpoint = as_checkpoint(self._save_checkpoint)
+        self.own = as_tools(functions)
+        """The tools that the agent was given."""
         self.recall = recall
-        if recall and self._recall_tool not in self.tools:
+        if recall and self._recall not in self.offered:
             raise ConfigError("two tools are named recall; rename one")
 
     @property
-    def tools(self) -> tuple[Tool, ...]:
-        """The tools that the model may call, with those about its context."""
-        offers_recall = self._offers_recall(self.session.active_compactions)
-        recall = (self._recall_tool,) if offers_recall else ()
-        checkpoint = (self._checkpoint_tool,) if self._offers_checkpoint else ()
-        return (*self._tools, *checkpoint, *recall)
+    def offered(self) -> tuple[Tool, ...]:
+        """The tools that the model may call now."""
+        offers_recall = self._offers_recall(self._agent.session.active_compactions)
+        recall = (self._recall,) if offers_recall else ()
+        checkpoint = (self._checkpoint,) if self._offers_checkpoint else ()
+        return (*self.own, *checkpoint, *recall)
 
-    @tools.setter
-    def tools(self, tools: tuple[Tool, ...]) -> None:
-        added = {id(self._recall_tool), id(self._checkpoint_tool)}
-        self._tools = tuple(each for each in tools if id(each) not in added)
+    def replace(self, tools: Iterable[Tool]) -> None:
+        """Give the agent other tools of its own."""
+        added = {id(self._recall), id(self._checkpoint)}
+        self.own = tuple(each for each in tools if id(each) not in added)
+
+    def with_recall(self, record: Compaction) -> Compaction:
+        """A record whose `tokens_after` include `recall`, if it is offered from now."""
+        if self._recall in self.offered or not record.tokens_after:
+            return record
+        offered = record.is_active and self._offers_recall([record])
+        size = fixed_tokens("", [self._recall], self._agent.engine.tracker.counter)
+        return replace(record, tokens_after=record.tokens_after + size * offered)
 
     @property
     def _offers_checkpoint(self) -> bool:
-        names = [each.name for each in self._tools]
+        names = [each.name for each in self.own]
         is_free = bool(names) and CHECKPOINT_TOOL not in names
-        return is_free and self.engine.policy.offers_checkpoint
+        return is_free and self._agent.engine.policy.offers_checkpoint
 
     def _save_checkpoint(self, state: str) -> str:
         """Save the state of the work: what is done, found and next, in a few lines.
@@ -83,8 +99,8 @@ class OffersRecall:
         It is kept word for word when the conversation is compacted, and replaces the
         last one.
         """
-        self.session.checkpoint(state)
-        self.count_fixed_tokens()
+        self._agent.session.checkpoint(state)
+        self._agent.count_fixed_tokens()
         return "saved; it replaces the last checkpoint"
 
     def _offers_recall(self, records: Iterable[Compaction]) -> bool:
@@ -94,25 +110,18 @@ class OffersRecall:
         something is compacted or shortened and there are other tools: then the server
         takes tools.
         """
-        if any(each.name == TOOL_NAME for each in self._tools):
+        if any(each.name == TOOL_NAME for each in self.own):
             return False
         if self.recall is not None:
             return self.recall
-        provider, threshold = self.provider, self.engine.tracker.limits.threshold
+        provider = self._agent.provider
+        threshold = self._agent.engine.tracker.limits.threshold
         if threshold is not None and threshold < LEAST_THRESHOLD:
             return False
         if isinstance(provider, SupportsSiblings) and provider.host in RECALLING_HOSTS:
             return True
         hides = not all(record.is_exclusion for record in records)
-        return bool(self._tools) and hides
-
-    def with_recall(self, record: Compaction) -> Compaction:
-        """A record whose `tokens_after` include `recall`, if it is offered from now."""
-        if self._recall_tool in self.tools or not record.tokens_after:
-            return record
-        offered = record.is_active and self._offers_recall([record])
-        size = fixed_tokens("", [self._recall_tool], self.engine.tracker.counter)
-        return replace(record, tokens_after=record.tokens_after + size * offered)
+        return bool(self.own) and hides
 
 
 def with_kept_promises(

@@ -52,7 +52,7 @@ def test_recall_is_offered_after_a_compaction():
     assert agent.session.compaction is not None
     assert [tool.name for tool in agent.tools] == ["read", "recall"]
     known = agent.engine.tracker.context_tokens(agent.session)
-    sent = agent.provider.count_tokens(agent._base_request())
+    sent = agent.provider.count_tokens(agent.next_request())
     assert known == pytest.approx(sent, abs=60)
 
 

@@ -1,0 +1,242 @@
+"""Run a turn: requests, tool calls and compactions until the model has answered."""
+
+from collections.abc import Callable, Generator, Iterable
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from typing import Protocol
+
+from nbchat.agent.approvals import approvals_of
+from nbchat.agent.budget import Meter, check_price
+from nbchat.agent.compactor import Compactor, Conversation
+from nbchat.agent.context_tools import with_kept_promises
+from nbchat.agent.interruptions import estimated_usage, incomplete, keep_partial
+from nbchat.agent.structured_output import ATTEMPTS, SCHEMA_REFUSED
+from nbchat.agent.tool_calls import CallingAgent, ToolCalls
+from nbchat.agent.turn import StopFlag, TurnOptions
+from nbchat.conversation import events
+from nbchat.conversation.entries import Entry, Usage, failed_result
+from nbchat.conversation.events import Event, StopReason
+from nbchat.conversation.session import Session
+from nbchat.conversation.turns import INTERRUPTED, open_calls
+from nbchat.errors import AnswerInvalid, NbchatError, RequestRefused, Stopped
+from nbchat.providers.base import Reply, ReplyStream, Request, instructions
+
+INVALID_ANSWER = (
+    "This answer is not valid: {}. Answer again, with nothing but the JSON."
+)
+
+BROKEN_OFF = "Your answer broke off. Give it again, from its beginning."
+
+Events = Generator[Event, None, None]
+
+
+class TurnAgent(Conversation, CallingAgent, Protocol):
+    """The parts of an agent that a turn needs."""
+
+    system: str
+    tool_choice: str | Callable[[Session], str]
+    max_steps: int
+    max_output_tokens: int | None
+    send: Callable[..., ReplyStream]
+    compacts_later: bool
+
+
+class TurnRunner:
+    """Runs the turns of an agent, one at a time.
+
+    All methods run while the agent's lock is held, and yield events.
+    """
+
+    def __init__(self, agent: TurnAgent, publish: Callable[[Event], object]) -> None:
+        """`publish` passes on the events that cannot be yielded after an interrupt."""
+        self._agent = agent
+        self._publish = publish
+        self.options = TurnOptions(StopFlag(None))
+        """Of the turn that runs."""
+        self._unenforced: set[str] = set()
+        """Providers that have refused a schema for answers."""
+        self.compactor = Compactor(agent, self.base_request, publish)
+        self._tool_calls = ToolCalls(agent, self.append, self.compactor.commit, publish)
+
+    def say(self, entries: Iterable[Entry]) -> Events:
+        """Append messages to the transcript."""
+        yield from map(self.append, entries)
+
+    def go_on(self) -> Events:
+        """Answer the calls that an interrupted turn left open."""
+        yield from self.answer_open_calls(INTERRUPTED)
+        if self._agent.session.transcript[-1].is_incomplete:
+            yield self.append(Entry("user", BROKEN_OFF))
+
+    def run(self, begin: Callable[[], Events], options: TurnOptions) -> Events:
+        """Begin a turn and ask the model until it ends, in whatever way."""
+        self.options = options
+        self._prepare(options)
+        yield from begin()
+        steps: list[Reply] = []
+        try:
+            reason = yield from self._within_budgets(steps, options)
+        except Stopped:
+            yield from self.answer_open_calls("stopped before it ran")
+            yield events.TurnFinished("stopped", len(steps))
+        except NbchatError as error:
+            yield from self.answer_open_calls("the turn failed before it ran")
+            yield events.TurnFailed(str(error), error)
+        except BaseException:  # KeyboardInterrupt, or the caller closed the turn
+            for event in self.answer_open_calls("interrupted before it ran"):
+                self._publish(event)
+            raise
+        else:
+            yield events.TurnFinished(reason, len(steps))
+        finally:
+            self.options = TurnOptions(StopFlag(None))
+
+    def _prepare(self, options: TurnOptions) -> None:
+        if (approvals := approvals_of(self._agent.approve)) is not None:
+            approvals.begin(self._agent.session, options.stop)
+        if self._agent.provider.name.startswith(
+            "local:"
+        ):  # it answers one after the other
+            self.compactor.cancel_background()
+
+    def _within_budgets(
+        self, steps: list[Reply], options: TurnOptions
+    ) -> Generator[Event, None, StopReason]:
+        with ExitStack() as running:
+            for meter in options.meters:
+                running.enter_context(meter.running())
+                self._check_price(meter)
+            reason = yield from self._steps(steps, options)
+            if not options.is_used_up:
+                later = self._agent.compacts_later
+                yield from self.compactor.if_due(options.stop, later=later)
+        return reason
+
+    def _steps(
+        self, steps: list[Reply], options: TurnOptions
+    ) -> Generator[Event, None, StopReason]:
+        """Ask and run tools until the model has nothing more to call."""
+        invalid: list[str] = []
+        while len(steps) < self._agent.max_steps:
+            if options.is_used_up:
+                return "budget"
+            yield from self.compactor.if_due(options.stop)
+            ask = partial(self._ask, repairs=bool(invalid))
+            reply = yield from self.compactor.within_window(ask, options.stop)
+            steps.append(reply)
+            yield from self._append_reply(reply)
+            if reply.calls:
+                yield from self._tool_calls.run(reply.calls, options.stop)
+                continue
+            reason = reply.stop_reason
+            problem = (
+                options.problem(reply.text)
+                if reason in ("end_turn", "tool_use")
+                else ""
+            )
+            if not problem:
+                return "end_turn" if reason == "tool_use" else reason
+            invalid.append(problem)
+            yield from self._ask_again(invalid, options)
+        return "max_steps"
+
+    def _ask_again(self, invalid: list[str], options: TurnOptions) -> Events:
+        """Name the fault of an answer; raises AnswerInvalid after the last attempt."""
+        if len(invalid) >= ATTEMPTS and options.output is not None:
+            name = self._agent.provider.name
+            raise AnswerInvalid(
+                f"the answer of {name} is no {options.output.name} after "
+                f"{ATTEMPTS} attempts: {invalid[-1]}"
+            )
+        yield self.append(Entry("user", INVALID_ANSWER.format(invalid[-1])))
+
+    def _ask(self, *, repairs: bool = False) -> Generator[Event, None, Reply]:
+        request = self.next_request(repairs=repairs)
+        try:
+            return (yield from self._sent(request))
+        except RequestRefused as error:
+            is_schema = request.output_schema and SCHEMA_REFUSED.search(str(error))
+            if not is_schema:
+                raise
+        self._unenforced.add(self._agent.provider.name)
+        return (yield from self._sent(replace(request, output_schema=None)))
+
+    def _sent(self, request: Request) -> Generator[Event, None, Reply]:
+        stream = self._agent.send(self._agent.provider, request, stop=self.options.stop)
+        return (yield from keep_partial(stream, self._append_partial, self._publish))
+
+    def _check_price(self, meter: Meter) -> None:
+        is_free = self._agent.provider.name.startswith("local:")
+        is_priced = is_free or self._agent.provider.info().prices is not None
+        check_price(meter, is_priced=is_priced, model=self._agent.provider.name)
+
+    def _append_partial(self, entries: tuple[Entry, ...]) -> Events:
+        if entries:
+            usage = estimated_usage(
+                entries, self._agent.session, self._agent.engine.tracker
+            )
+            reply = Reply(entries, usage, "end_turn", self._agent.provider.name)
+            yield from self._append_reply(reply)
+
+    def next_request(self, *, repairs: bool = False) -> Request:
+        """The next request; one that `repairs` an answer calls no tool."""
+        choice, output = self._agent.tool_choice, self.options.output
+        is_enforced = (
+            output is not None and self._agent.provider.name not in self._unenforced
+        )
+        chosen = choice if isinstance(choice, str) else choice(self._agent.session)
+        return replace(
+            self.base_request(),
+            tool_choice="none" if repairs else chosen,
+            max_output_tokens=self._agent.max_output_tokens,
+            output_schema=output.schema if output and is_enforced else None,
+        )
+
+    def base_request(self) -> Request:
+        """The next request without its options: history, system prompt and tools."""
+        tools = self._agent.tools
+        history = with_kept_promises(self._agent.session.history, tools)
+        system = instructions(self._agent.system, self._agent.session.pins)
+        if (output := self.options.output) is not None:
+            system = "\n\n".join(filter(None, (system, output.instruction)))
+        return Request(
+            history,
+            system,
+            tools,
+            options=self._agent.options,
+        )
+
+    def _append_reply(self, reply: Reply) -> Events:
+        """Append a reply, its usage with the last entry, and count the usage."""
+        usage = replace(reply.usage, model=reply.model)
+        loss = self._agent.engine.tracker.cache_loss(usage)
+        usage = replace(usage, cache_loss=loss)
+        entries = reply.entries or [incomplete("")]  # an empty reply is billed, too
+        for number, entry in enumerate(entries, 1):
+            is_last = number == len(entries)
+            yield self.append(entry, usage if is_last else None)
+        position, tracker = (
+            len(self._agent.session.transcript),
+            self._agent.engine.tracker,
+        )
+        self._agent.engine.update_token_count(usage, position=position)
+        yield events.UsageReported(
+            usage,
+            tracker.input_tokens,
+            tracker.limits.threshold,
+            tracker.context_tokens(self._agent.session),
+            tracker.info.window,
+        )
+
+    def append(self, entry: Entry, usage: Usage | None = None) -> Event:
+        """Append an entry to the transcript; the usage is of the request it ends."""
+        position = self._agent.session.append(entry, usage)
+        # Counted once, here: a plan needs the sizes of all entries at once.
+        self._agent.engine.tracker.counter.count_entry(entry)
+        return events.EntryAdded(position, entry, usage)
+
+    def answer_open_calls(self, reason: str) -> Events:
+        """Answer every call that will not run, so that the history stays legal."""
+        for call in open_calls(self._agent.session.history):
+            yield self.append(failed_result(call, reason))
