@@ -5,10 +5,11 @@ In a notebook the text is a display that is updated a few times a second. Elsewh
 """
 
 import sys
+import threading
 import time
 import uuid
 from html import escape
-from typing import Any
+from typing import Any, Protocol
 
 from nbchat.agent.turn import Answer, Turn
 from nbchat.conversation.events import (
@@ -31,6 +32,9 @@ FLUSH_SECONDS = 0.1
 
 UPDATE_SECONDS = 0.2
 """Shortest time between two updates."""
+
+RUN_UPDATE_SECONDS = 1.0
+"""Time between two updates of a run of many agents."""
 
 CHARACTERS_PER_SECOND = 40_000
 """Most text sent per second: each update sends the whole text so far."""
@@ -228,6 +232,67 @@ class NotebookOutput:
 
 
 CellOutput = PrintedOutput | NotebookOutput
+
+
+class Running(Protocol):
+    """What goes on for long, and can be shown at any moment of it."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it goes on."""
+
+    def wait(self, timeout_seconds: float | None = None) -> object:
+        """Block until it ends, or for so long."""
+
+    def _repr_html_(self) -> str: ...
+
+
+class LiveDisplay:
+    """The display of a run in a cell, updated each second until the run ends."""
+
+    def __init__(self, publisher: Any) -> None:
+        """Publish with IPython's `publisher` of displays."""
+        self._publisher = publisher
+        self._id = uuid.uuid4().hex
+        self._is_shown = False
+        self._thread: threading.Thread | None = None
+
+    def follow(self, run: Running) -> None:
+        """Show the run in its cell and update it there; returns at once."""
+        if self._thread is not None and self._thread.is_alive():
+            return  # it goes on with the run
+        self._show(run)
+        self._thread = threading.Thread(
+            target=self._update, args=(run,), name="nbchat-run-display", daemon=True
+        )
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Block until the end of the run is shown."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def _update(self, run: Running) -> None:
+        while run.is_running:
+            run.wait(RUN_UPDATE_SECONDS)
+            self._show(run)
+
+    def _show(self, run: Running) -> None:
+        self._publisher.publish(
+            {"text/html": run._repr_html_(), "text/plain": repr(run)},
+            transient={"display_id": self._id},
+            update=self._is_shown,
+        )
+        self._is_shown = True
+
+
+def live_display() -> LiveDisplay | None:
+    """A display in the running cell; None outside of a notebook that is watched."""
+    shell = _shell()
+    kernel = getattr(shell, "kernel", None)
+    # A run that takes no input is not watched: nbconvert, nbval, papermill.
+    is_watched = kernel is not None and getattr(kernel, "_allow_stdin", True)
+    return LiveDisplay(shell.display_pub) if is_watched else None
 
 
 def _show(event: Event, output: CellOutput) -> None:

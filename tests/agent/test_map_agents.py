@@ -5,8 +5,9 @@ import pickle
 import subprocess
 import sys
 import threading
+import tracemalloc
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from pathlib import Path
 
 import pandas as pd
@@ -26,6 +27,8 @@ from map_desk import (
 from nbchat.agent.agent import Agent
 from nbchat.agent.budget import Budget
 from nbchat.agent.map_agents import MapRun, map_agents
+from nbchat.agent.map_results import MemoryResults, Result
+from nbchat.agent.map_rows import RowTask
 from nbchat.errors import ConfigError, StoreError
 from nbchat.providers.base import Request
 from nbchat.providers.connect import connect
@@ -354,6 +357,48 @@ def test_the_rows_of_an_iterable_are_read_as_they_are_needed():
     run = mapped(rows(), workers=2, budget=Budget(steps=3))
     assert run.counts.done in (3, 4)  # both workers may be before their request
     assert len(read) <= 200
+
+
+class InstantExecutor(Executor):
+    """Decides each row at once, without an agent."""
+
+    def submit(self, function: object, task: RowTask) -> Future[Result]:  # type: ignore[override]
+        done: Future[Result] = Future()
+        done.set_result(task.result(value="card", stop_reason="end_turn"))
+        return done
+
+
+class ResultsElsewhere(MemoryResults):
+    """Results that are kept in no memory of this process, as a database's."""
+
+    def put(self, result: Result) -> None:
+        pass
+
+
+class StoreElsewhere:
+    def results(self, run: str) -> ResultsElsewhere:
+        return ResultsElsewhere()
+
+
+def test_a_further_row_takes_under_200_bytes_of_memory():
+    sizes = {}
+
+    def rows(count: int) -> Iterator[str]:
+        for number in range(count):
+            if number in (1_000, count - 1):
+                sizes[number] = tracemalloc.get_traced_memory()[0]
+            yield f"T{number}: my card is gone"
+
+    tracemalloc.start()
+    run = map_agents(
+        make_agent,
+        rows(6_000),
+        executor=InstantExecutor(),
+        store=StoreElsewhere(),  # type: ignore[arg-type]
+    ).wait()
+    tracemalloc.stop()
+    assert run.counts.done == 6_000
+    assert (sizes[5_999] - sizes[1_000]) / 5_000 < 200
 
 
 SCRIPT = Path(__file__).parents[1] / "support" / "map_desk.py"
