@@ -34,6 +34,7 @@ def text_of(cell: dict) -> str:
 
 def test_the_demo_notebooks_are_there():
     assert [notebook.stem for notebook in NOTEBOOKS] == [
+        "batch_triage",
         "000_tiered",
         "001_single_summary",
         "002_recent_messages",

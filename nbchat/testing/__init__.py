@@ -1,6 +1,11 @@
 """For tests and demos: scripted models, recorded conversations, a desk of tickets."""
 
-from nbchat.testing.replay import Replay, recorded_coding, recorded_desk
+from nbchat.testing.replay import (
+    Replay,
+    recorded_coding,
+    recorded_decisions,
+    recorded_desk,
+)
 from nbchat.testing.scripted import (
     Line,
     ScriptedProvider,
@@ -30,6 +35,7 @@ __all__ = [
     "fails",
     "read_tickets",
     "recorded_coding",
+    "recorded_decisions",
     "recorded_desk",
     "says",
 ]

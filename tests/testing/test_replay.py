@@ -3,7 +3,13 @@
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.conversation.entries import Entry
-from nbchat.testing.replay import Replay, recorded_desk, turns_of
+from nbchat.testing.replay import (
+    Replay,
+    recorded_decisions,
+    recorded_desk,
+    turns_of,
+)
+from nbchat.testing.ticket_desk import ROUTES
 
 ENTRIES = [
     Entry("assistant", "Welcome."),
@@ -51,3 +57,11 @@ def test_asked_for_a_summary_it_tells_how_requests_began():
     agent.engine.tracker.set_threshold(5_000)
     list(agent.compact())
     assert "- The user said: " in agent.session.history[0].content
+
+
+def test_there_is_a_recorded_decision_for_each_of_the_150_tickets():
+    made = recorded_decisions()
+    assert [each.ticket.id for each in made] == [f"T{n:03}" for n in range(1, 151)]
+    assert {each.category for each in made} <= set(ROUTES)
+    assert sum(each.category == each.ticket.true_category for each in made) == 115
+    assert min(each.usage.input_tokens for each in made) > 100
