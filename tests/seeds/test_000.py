@@ -633,7 +633,7 @@ def test_7_3_the_limit_of_100_percent_is_never_hit():
         return chatting(request)
 
     agent = agent_of(*[strict] * 2_000)
-    long = [ANSWER * size for size in (1, 12, 3, 25, 1, 1, 30, 8)] * 12
+    long = [ANSWER * size for size in (1, 12, 3, 25, 1, 1, 30, 8)] * 5
     events = [e for text in long for e in agent.run(text)]
     assert [e for e in events if isinstance(e, TurnFailed)] == []
     assert len(sizes) == len(sent(agent))
