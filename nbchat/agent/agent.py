@@ -13,7 +13,7 @@ from typing import Any, Self, Unpack
 
 from nbchat.agent.approvals import approvals_of
 from nbchat.agent.budget import Budget, Meter, meter_of
-from nbchat.agent.context_tools import ContextTools
+from nbchat.agent.context_tools import ContextTools, without_promise
 from nbchat.agent.live_output import shown, shown_async
 from nbchat.agent.structured_output import output_type
 from nbchat.agent.telemetry import Telemetry
@@ -491,8 +491,8 @@ class Agent:
         """Start from another session's summary; raises NbchatError if it has none."""
         if other.compaction is None:
             raise NbchatError(f"{other!r} has no summary to import; compact it first")
-        imported = [other.compaction.entry]
-        return self._exclusive(self._turns.append(entry) for entry in imported)
+        imported = without_promise(other.compaction.entry)  # it names messages of other
+        return self._exclusive(self._turns.say([imported]))
 
     def _new_turn(
         self,

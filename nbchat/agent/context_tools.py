@@ -124,16 +124,17 @@ class ContextTools:
         return bool(self.own) and hides
 
 
-def with_kept_promises(
-    history: Iterable[Entry], tools: Sequence[Tool]
-) -> tuple[Entry, ...]:
+def with_kept_promises(session: Session, tools: Sequence[Tool]) -> tuple[Entry, ...]:
     """The history, where notes name the tool `recall` only if it is among the tools."""
-    if any(each.name == TOOL_NAME for each in tools):
+    history = session.history
+    is_offered = any(each.name == TOOL_NAME for each in tools)
+    if is_offered or not session.active_compactions:  # then no note was made
         return tuple(history)
-    return tuple(map(_without_promise, history))
+    return tuple(map(without_promise, history))
 
 
-def _without_promise(entry: Entry) -> Entry:
+def without_promise(entry: Entry) -> Entry:
+    """A summary or shortened output without the notes that `recall` brings more."""
     if entry.role == "summary":
         return entry._replace(content=_PROMISE_OF_FACTS.sub("", entry.content))
     if entry.role != "tool" or "recall(" not in entry.content[-200:]:

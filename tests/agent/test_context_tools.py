@@ -7,7 +7,7 @@ import pytest
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import PRESETS
-from nbchat.conversation.entries import Entry
+from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.session import Session
 from nbchat.providers.connect import connect
 from nbchat.testing import ScriptedProvider, calls, says
@@ -128,3 +128,14 @@ def test_facts_that_found_no_room_are_promised_only_with_the_tool(*, recall: boo
     shown = agent.provider.requests[-1].history[0].content
     assert " more not shown" in shown
     assert ("; recall " in shown) is recall
+
+
+def test_an_imported_summary_names_no_message_of_the_other_session():
+    text = "<facts>\nT1 | card\n(3 more not shown; recall 57)\n</facts>"
+    record = Compaction("c1", 0, 0, text, status="done")
+    other = Session([], compactions=[record])
+    assert other.compaction is not None
+    agent = agent_with(says("Yes."))
+    list(agent.import_summary(other))
+    agent.ask("Is it known?")
+    assert "(3 more not shown)" in agent.provider.requests[0].history[0].content

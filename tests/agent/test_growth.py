@@ -1,6 +1,7 @@
 """The cost of a turn grows with what is new, not with the length of the chat."""
 
 import copy
+import sys
 import time
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -173,3 +174,23 @@ def test_an_abandoned_call_does_not_block_compaction_and_an_open_one_does():
     agent = Agent(ScriptedProvider(says(SUMMARY)), session=Session(old))
     list(agent.compact())
     assert agent.session.compaction.stop == len(old)
+
+
+def test_the_next_request_calls_no_function_for_each_old_message():
+    def calls(size: int) -> int:
+        agent = Agent(ScriptedProvider(), session=Session(chat(size)), recall=False)
+        agent.next_request()
+        counted = 0
+
+        def count_call(_frame: object, event: str, _argument: object) -> None:
+            nonlocal counted
+            counted += event == "call"
+
+        sys.setprofile(count_call)
+        try:
+            agent.next_request()
+        finally:
+            sys.setprofile(None)
+        return counted
+
+    assert calls(4_000) <= calls(40) + 20
