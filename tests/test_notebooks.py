@@ -42,6 +42,7 @@ def test_the_demo_notebooks_are_there():
         "004_token_window",
         "policies",
         "quickstart",
+        "retail_desk",
         "ticket_triage",
     ]
 

@@ -1,4 +1,4 @@
-"""For tests and demos: scripted models, recorded conversations, a desk of tickets."""
+"""For tests and demos: scripted models, recorded conversations, desks to work at."""
 
 from nbchat.testing.replay import (
     Replay,
@@ -6,6 +6,7 @@ from nbchat.testing.replay import (
     recorded_decisions,
     recorded_desk,
 )
+from nbchat.testing.retail_desk import RetailDesk, Scenario, retail_scenarios
 from nbchat.testing.scripted import (
     Line,
     ScriptedProvider,
@@ -26,6 +27,8 @@ __all__ = [
     "GuidedDesk",
     "Line",
     "Replay",
+    "RetailDesk",
+    "Scenario",
     "ScriptedProvider",
     "ScriptedReply",
     "SolvedTickets",
@@ -37,5 +40,6 @@ __all__ = [
     "recorded_coding",
     "recorded_decisions",
     "recorded_desk",
+    "retail_scenarios",
     "says",
 ]
