@@ -39,6 +39,8 @@ OUTSIDE = {
     "tiktoken": {"providers.tokens"},
     "nbclient": {"cli.demo"},
     "acp": {"cli.acp"},
+    "jupyter_ai_acp_client": {"cli.persona"},
+    "jupyter_ai_persona_manager": {"cli.persona"},
     "mcp": {"agent.mcp"},
     "papermill": {"cli.run"},
     "opentelemetry": {"agent.telemetry"},
