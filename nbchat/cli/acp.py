@@ -99,14 +99,21 @@ class AcpAgent:
     def on_connect(self, conn: Any) -> None:
         """Remember the client, to which updates are sent."""
         self._client = conn
+        conn._conn.add_observer(self._observe)  # noqa: SLF001
+
+    def _observe(self, event: Any) -> None:
+        """See whether the client knows compactions, which the package's types drop."""
+        message = event.message
+        if event.direction == "incoming" and message.get("method") == "initialize":
+            match message.get("params"):
+                case {"clientCapabilities": {"session": {"compaction": dict()}}}:
+                    self._knows_compaction = True
 
     async def initialize(
         self, protocol_version: int, client_capabilities: Any = None, **_: Any
     ) -> schema.InitializeResponse:
         """Say what this agent can do."""
-        session = getattr(client_capabilities, "session", None)
-        extra = getattr(session, "model_extra", None) or {}
-        self._knows_compaction = "compaction" in extra
+        del client_capabilities  # `_observe` reads those that the package drops
         can = schema.AgentCapabilities(
             load_session=True,
             prompt_capabilities=schema.PromptCapabilities(embedded_context=True),

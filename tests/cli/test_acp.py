@@ -219,6 +219,39 @@ def test_a_compaction_is_said_and_the_messages_stay(tmp_path):
     assert "Compaction occurred:" in editor.text("agent_thought_chunk")
 
 
+def test_a_client_that_knows_compactions_gets_them_as_updates_of_their_own(tmp_path):
+    received: list[dict[str, Any]] = []
+
+    async def scenario(client: Any) -> None:
+        client._conn.add_observer(lambda event: received.append(event.message))
+        begun = {
+            "protocolVersion": acp.PROTOCOL_VERSION,
+            "clientCapabilities": {"session": {"compaction": {}}},
+        }
+        await client._conn.send_request("initialize", begun)
+        opened = await client.new_session(cwd="/", mcp_servers=[])
+        for number in range(3):
+            text = f"Question {number}: {'why ' * 300}"
+            await client.prompt(session_id=opened.session_id, prompt=prompt(text))
+
+    def answer(request: Any) -> Any:
+        summary = "<summary>\nThey ask why.\n</summary>"
+        return says(summary if request.answer_tag else "Because.")
+
+    editor = Editor()
+    run(scenario, acp_agent(tmp_path, *[answer] * 9, threshold=1_500), editor)
+    updates = [
+        each["params"]["update"]
+        for each in received
+        if "update" in str(each.get("method"))
+    ]
+    found = [each for each in updates if each["sessionUpdate"] == "compaction_update"]
+    assert {each["status"] for each in found} == {"completed"}
+    assert "They ask why." in found[0]["summary"]["text"]
+    assert found[0]["compactionId"]
+    assert "Compaction occurred" not in editor.text("agent_thought_chunk")
+
+
 def test_an_unknown_session_is_refused_in_one_line(tmp_path):
     async def scenario(client: Any) -> None:
         for refused in (
