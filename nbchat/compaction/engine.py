@@ -10,6 +10,7 @@ from threading import Event as Flag
 from typing import Any, TypeVar, overload
 
 from nbchat.compaction import edits
+from nbchat.compaction.facts.reading import Readings
 from nbchat.compaction.oversize import shortened_unread
 from nbchat.compaction.plan import (
     SHORTEST_SUMMARY,
@@ -119,6 +120,7 @@ class CompactionEngine:
         self.fallback_model = fallback_model
         self.summary_shape = summary_shape
         self.live_variables = live_variables
+        self._readings = Readings()
 
     def __repr__(self) -> str:
         """The policy and the tokens counted towards its threshold."""
@@ -458,10 +460,10 @@ class CompactionEngine:
         self, session: Session, plan: Plan, base: Request | None
     ) -> SummaryBuilder:
         """What makes the summary entry from a text, with the facts of the session."""
-        counter, tools = self.tracker.counter, base.tools if base else ()
-        return SummaryBuilder(
-            session, plan, self.policy, counter, self.live_variables, tools
-        )
+        builder = SummaryBuilder(session, plan, self.policy, self.tracker.counter)
+        tools = base.tools if base else ()
+        builder = replace(builder, tools=tools, readings=self._readings)
+        return replace(builder, live_variables=self.live_variables)
 
     def _assignment_in(self, session: Session, plan: Plan, system: str) -> Assignment:
         """The assignment with all that a summary may speak of besides its entries."""

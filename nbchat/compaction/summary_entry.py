@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from nbchat.compaction.facts.facts import Facts, collect_facts
+from nbchat.compaction.facts.reading import Readings
 from nbchat.compaction.facts.rule_forms import plain
 from nbchat.compaction.facts.rules import ended_rules
 from nbchat.compaction.facts.sections import kept_sections
@@ -67,6 +68,8 @@ class SummaryBuilder:
     live_variables: LiveVariables | None = None
     tools: tuple[Tool, ...] = ()
     """The tools of the chat: their arguments tell what may be needed."""
+    readings: Readings = field(default_factory=Readings, compare=False)
+    """What was read of the transcript by earlier compactions."""
     facts_of: dict[str, tuple[Fact, ...]] = field(default_factory=dict, compare=False)
     """The facts in each entry that was built, by its content."""
 
@@ -93,10 +96,12 @@ class SummaryBuilder:
         that they have in a row.
         """
         covered, count = self.plan.covered, self.counter.count
+        transcript = self.session.included_transcript[: self.plan.stop]
         earlier = [told(entry.content) for entry in covered if entry.role == "summary"]
         messages = [entry.content for entry in covered if entry.is_prompt]
         quoted = [line for line in facts if line.startswith(QUOTE)]
-        ended = ended_rules(self.session.included_transcript[: self.plan.stop])
+        with self.readings.of(transcript) as read:
+            ended = ended_rules(read.messages)
         lacking = carried("\n".join(earlier), messages, "\n".join([summary, *quoted]))
         in_force = [line for line in lacking if plain(line) not in ended]
         found = not_in_rows(in_force, facts)
@@ -195,27 +200,29 @@ class SummaryBuilder:
         transcript, stop = self.session.included_transcript, self.plan.stop
         covered, counter = transcript[:stop], self.counter
         earlier = (record.summary for record in self.session.active_compactions)
-        stories = [*map(summary_text, earlier), summary]
-        sections = kept_sections(
-            covered,
-            self.policy,
-            budget_tokens,
-            counter,
-            stories=stories,
-            rules_tokens=self._rules_tokens(budget_tokens, summary),
-        )
-        used = counter.count("\n".join(sections)) if sections else 0
-        if is_good:
-            most = int(counter.count(summary) * FACTS_SHARE / (1 - FACTS_SHARE))
-            budget_tokens = min(budget_tokens, used + most)
-        found = collect_facts(
-            transcript,
-            stop,
-            said=summary,
-            budget_tokens=budget_tokens - used,
-            counter=counter,
-            tools=self.tools,
-        )
+        with self.readings.of(covered) as read:
+            sections = kept_sections(
+                covered,
+                self.policy,
+                budget_tokens,
+                counter,
+                stories=[*map(summary_text, earlier), summary],
+                rules_tokens=self._rules_tokens(budget_tokens, summary),
+                read=read,
+            )
+            used = counter.count("\n".join(sections)) if sections else 0
+            if is_good:
+                most = int(counter.count(summary) * FACTS_SHARE / (1 - FACTS_SHARE))
+                budget_tokens = min(budget_tokens, used + most)
+            found = collect_facts(
+                transcript,
+                stop,
+                said=summary,
+                budget_tokens=budget_tokens - used,
+                counter=counter,
+                tools=self.tools,
+                read=read,
+            )
         lines = (*sections, *found.lines, *self._variables(transcript))
         return Facts(lines, found.facts)
 

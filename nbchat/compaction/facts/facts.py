@@ -16,21 +16,17 @@ summary, so they never decay. Each line states what one record in the transcript
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from nbchat.compaction.facts.decisions import Action, decision_rows, in_ranges
 from nbchat.compaction.facts.entities import entity_rows
-from nbchat.compaction.facts.open_matters import (
-    names_in,
-    open_matters,
-    unused_statements,
-)
-from nbchat.compaction.facts.records import Call, Field, Record, quoted, read_calls
+from nbchat.compaction.facts.open_matters import open_matters, unused_statements
+from nbchat.compaction.facts.reading import ReadEntries
+from nbchat.compaction.facts.records import Call, Field, quoted
 from nbchat.compaction.facts.tables import Block, Cell, Row, block_within
-from nbchat.compaction.facts.weights import NAME, NEEDED, Weights, form_weight, words
+from nbchat.compaction.facts.weights import NAME, NEEDED, Weights, form_weight
 from nbchat.conversation.entries import Entry, Fact
-from nbchat.conversation.search_index import TOOL_NAME
 from nbchat.conversation.tools import Tool
 from nbchat.providers.tokens import TokenCounter
 
@@ -91,24 +87,30 @@ def collect_facts(
     budget_tokens: int,
     counter: TokenCounter,
     tools: Iterable[Tool] = (),
+    read: ReadEntries | None = None,
 ) -> Facts:
     """The facts in the first `stop` entries of a transcript, within a budget.
 
     The arguments of `tools` tell what later calls may need. What `said`, the text of a
-    summary, states already comes last. Calls of `recall` do not count.
+    summary, states already comes last. Calls of `recall` do not count. `read` is what
+    was read of the entries, if it is known.
     """
     covered = transcript[:stop]
-    calls = [each for each in read_calls(covered) if each.tool != TOOL_NAME]
+    read = read or ReadEntries(covered)
+    calls, used = read.calls, read.used_words()
     lines = open_matters(
         transcript, stop, calls, int(budget_tokens * OPEN_SHARE), counter
     )
     room = max(int(budget_tokens * SAID_SHARE), min(LEAST_SAID, budget_tokens // 2))
-    lines += unused_statements(covered, _used_words(calls), room, counter)
+    lines += unused_statements(read.statements, used, room, counter)
     if counts := tally(calls):
         lines.append(f"Calls made: {counts}")
     left = budget_tokens - counter.count("\n".join([*lines, ""])) - 1
-    weights = Weights(covered, calls, _argument_names(tools))
-    block = _packed(covered, calls, said, weights, budget_tokens=left, counter=counter)
+    weights = Weights(stop, read.uses, _argument_names(tools))
+    entities = entity_rows(calls, covered, weights)
+    rows = [*_call_rows(calls, weights), *entities, *_argument_rows(read, weights)]
+    rows += _named_rows(read, used, weights)
+    block = _packed(rows, said, budget_tokens=left, counter=counter)
     return Facts((*lines, *block.lines), block.facts)
 
 
@@ -153,24 +155,6 @@ def _argument_names(tools: Iterable[Tool]) -> set[str]:
     return names
 
 
-def _used_words(calls: Sequence[Call]) -> set[str]:
-    """The words of all arguments and results, in small letters."""
-    used: set[str] = set()
-    for call in calls:
-        texts = [field.text for field in call.asked] + [call.words]
-        texts += _texts(call.record) if call.record else []
-        for text in texts:
-            used |= words(text)
-    return used
-
-
-def _texts(record: Record) -> Iterator[str]:
-    yield record.label
-    yield from (field.text for field in record.fields)
-    for _, part in record.parts:
-        yield from _texts(part)
-
-
 def tally(calls: Sequence[Call]) -> str:
     """The number of calls, of repeated actions, and of failures."""
     made = Counter(call.tool for call in calls)
@@ -192,18 +176,13 @@ def _failures(failed: int, unknown: int) -> str:
 
 
 def _packed(
-    covered: Sequence[Entry],
-    calls: Sequence[Call],
+    rows: Sequence[Row],
     said: str,
-    weights: Weights,
     *,
     budget_tokens: int,
     counter: TokenCounter,
 ) -> Block:
     """The rows within the budget, and a note on the rows that did not fit."""
-    entities = entity_rows(calls, covered, weights)
-    rows = [*_call_rows(calls, weights), *entities, *_argument_rows(calls, weights)]
-    rows += _named_rows(covered, _used_words(calls), weights)
     rows = [_beside(row, said) for row in rows] if said else rows
     block = block_within(rows, budget_tokens, counter.count)
     if not (note := _missing_note(block)):
@@ -332,18 +311,16 @@ def _group_row(same: Sequence[Action], weights: Weights) -> Row:
     return row
 
 
-def _argument_rows(calls: Sequence[Call], weights: Weights) -> list[Row]:
+def _argument_rows(read: ReadEntries, weights: Weights) -> list[Row]:
     """What calls were asked with and no result names, such as the paths of files.
 
     What was used more often is more likely to be used again.
     """
-    known = {text for call in calls if call.record for text in _texts(call.record)}
-    known |= {f.text for c in calls if c.status == "done" for f in c.asked}
     uses: dict[tuple[str, str], list[int]] = {}
-    for call in calls:
+    for call in read.calls:
         for field in call.asked:
             is_name = form_weight(field.text) >= NAME and " " not in field.text
-            if is_name and field.text not in known:
+            if is_name and field.text not in read.known:
                 uses.setdefault((field.name, field.text), []).append(call.index)
     rows: dict[str, Row] = {}
     for (name, text), indices in uses.items():
@@ -356,19 +333,15 @@ def _argument_rows(calls: Sequence[Call], weights: Weights) -> list[Row]:
     return list(rows.values())
 
 
-def _named_rows(
-    covered: Sequence[Entry], used: set[str], weights: Weights
-) -> list[Row]:
+def _named_rows(read: ReadEntries, used: set[str], weights: Weights) -> list[Row]:
     """What people and the model named and no call or result has, in one row."""
-    newest: dict[str, tuple[float, int]] = {}
-    for index, entry in enumerate(covered):
-        speaker = USER if entry.is_prompt else MODEL if entry.is_answer else 0
-        for name in names_in(entry.content) if speaker else ():
-            weight = speaker * weights.freshness(name, index)
-            newest[name] = max((weight, index), newest.get(name, (0.0, 0)))
     row = Row("named", "", "", 1, 0, NAMED_TITLE)
-    for name, (weight, index) in newest.items():
+    for name, speakers in read.named.items():
         if name.lower().strip("#") not in used:
+            weight, index = max(
+                ((USER if is_user else MODEL) * weights.freshness(name, at), at)
+                for is_user, at in speakers.items()
+            )
             is_id = form_weight(name) >= NAME and any(map(str.isalpha, name))
             cell = weights.weight("", name) * weight * (NEEDED if is_id else 1)
             fact = Fact(NAMED, "", name, index)

@@ -8,6 +8,7 @@ word for word, with gaps marked.
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import islice
 
 from nbchat.compaction.facts.records import Call
 from nbchat.compaction.facts.weights import CACHED_TEXTS, NAME, form_weight, words
@@ -91,8 +92,37 @@ def _quoted_entries(
         yield WAITING_TITLE, index
 
 
+class Statements:
+    """Messages of people, and the names and ids in their sentences."""
+
+    def __init__(self) -> None:
+        """Start before the first message."""
+        self._said: list[tuple[Entry, frozenset[str]]] = []
+
+    def add(self, entry: Entry) -> None:
+        """Add a message."""
+        names = frozenset[str]().union(*map(_new_names, _parts(entry)))
+        if names:
+            self._said.append((entry, names))
+
+    def with_news(self, used: set[str]) -> Iterator[Entry]:
+        """The messages with names that are not used, newest first.
+
+        `used` may grow meanwhile.
+        """
+        for entry, names in reversed(self._said):
+            if not names <= used:
+                yield entry
+
+
+def _parts(entry: Entry) -> dict[str, None]:
+    """The sentences of a message, each once."""
+    sentences = _SENTENCE.split(entry.content[:READ_CHARACTERS])
+    return dict.fromkeys(" ".join(part.split()) for part in sentences)
+
+
 def unused_statements(
-    entries: Sequence[Entry],
+    statements: Statements,
     used: set[str],
     budget_tokens: int,
     counter: TokenCounter,
@@ -104,12 +134,10 @@ def unused_statements(
     used = set(used)
     lines: list[str] = []
     left = budget_tokens - counter.count(SAID_TITLE)
-    for entry in reversed([each for each in entries if each.is_prompt]):
-        sentences = _SENTENCE.split(entry.content[:READ_CHARACTERS])
-        parts = dict.fromkeys(" ".join(part.split()) for part in sentences)
-        news = [part for part in parts if part and _new_names(part) - used]
-        if not news:
-            continue
+    for entry in statements.with_news(used):
+        if left <= 0:
+            break
+        news = [part for part in _parts(entry) if part and _new_names(part) - used]
         used |= _new_names(" ".join(news))
         line = f'- "{GAP.join(news)}"'
         size = counter.count(line) + 1
@@ -144,16 +172,15 @@ def _waiting(
     entries: Sequence[Entry], calls: Sequence[Call], before: int
 ) -> Iterator[int]:
     """Proposals that were not answered, carried out or replaced, newest first."""
-    later: list[frozenset[str]] = [
-        frozenset(field.text.lower() for field in call.asked)
-        for call in calls
-        if call.status == "done"
-    ]
-    done_at = [call.index for call in calls if call.status == "done"]
+    answers = (n for n in range(len(entries) - 1, -1, -1) if entries[n].is_answer)
+    looked_at = list(islice(answers, LOOKED_AT))
+    first = looked_at[-1] if looked_at else len(entries)
+    done = [call for call in calls if call.status == "done" and call.index > first]
+    later = [frozenset(field.text.lower() for field in call.asked) for call in done]
+    done_at = [call.index for call in done]
     known: list[frozenset[str]] = []
     found = 0
-    looked_at = [n for n in range(len(entries)) if entries[n].is_answer][-LOOKED_AT:]
-    for index in reversed(looked_at):
+    for index in looked_at:
         text = entries[index].content
         names = frozenset(n for n in _names(text) if form_weight(n) >= NAME)
         if not names or not _ASKS.search(text[-400:]):

@@ -7,15 +7,14 @@ code or by the id of something else. Numbers keep the digits they were written w
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from nbchat.compaction.facts.evidence import Status, snake, status_of
 from nbchat.compaction.truncation import parsed
 from nbchat.conversation.entries import Entry, failed_result
-from nbchat.conversation.turns import INTERRUPTED, calls_by_result
+from nbchat.conversation.turns import INTERRUPTED, CallMatcher
 
 MOST_RECORDS, MOST_FIELDS, MOST_DEPTH = 2_000, 200, 8
 """Records read from one result, plain fields of one record, and levels of nesting."""
@@ -25,9 +24,6 @@ LONGEST_JSON, LONGEST_WORDS = 2_000_000, 400
 
 LONGEST_NAME, LONGEST_VALUE = 60, 200
 """Characters of an id, and of a value; longer texts are prose and not kept."""
-
-CACHED_CALLS = 20_000
-"""Calls whose records stay in memory, so that each is parsed once."""
 
 KEY = "key"
 """The label's field of a record that only its key in a dictionary names."""
@@ -124,15 +120,46 @@ def read_calls(entries: Sequence[Entry]) -> list[Call]:
 
     A call that was never answered was interrupted, too.
     """
-    results = calls_by_result(entries)
-    answered = set(results.values())
-    calls = []
-    for index, entry in enumerate(entries):
-        if index in results:
-            calls.append(_call(entries[results[index]], entry, index))
-        elif entry.is_call and index not in answered:
-            calls.append(_call(entry, failed_result(entry, INTERRUPTED), index))
-    return calls
+    reader = CallReader()
+    reader.update(entries)
+    return reader.calls
+
+
+class CallReader:
+    """Reads the calls of entries as they come, each once."""
+
+    def __init__(self) -> None:
+        """Start before the first entry."""
+        self._matcher = CallMatcher()
+        self._position = 0
+        self._answered: list[Call] = []
+        self._waiting: dict[int, Entry] = {}
+
+    @property
+    def calls(self) -> list[Call]:
+        """All calls so far, in the order of their results."""
+        return sorted([*self._answered, *self.interrupted], key=lambda call: call.index)
+
+    @property
+    def interrupted(self) -> list[Call]:
+        """The calls without a result so far."""
+        return [
+            _call(entry, failed_result(entry, INTERRUPTED), index)
+            for index, entry in self._waiting.items()
+        ]
+
+    def update(self, entries: Iterable[Entry]) -> list[Call]:
+        """Read the next entries; returns the calls that they answer."""
+        known = len(self._answered)
+        for index, entry in enumerate(entries, self._position):
+            answered = self._matcher.match(entry)
+            if answered is not None:
+                call = self._waiting.pop(answered)
+                self._answered.append(_call(call, entry, index))
+            elif entry.is_call:
+                self._waiting[index] = entry
+            self._position = index + 1
+        return self._answered[known:]
 
 
 def is_identity(name: str) -> bool:
@@ -157,7 +184,6 @@ MOST_SPACES = 7
 """Spaces in a value that is not taken for a sentence: streets, titles, names."""
 
 
-@lru_cache(CACHED_CALLS)
 def _call(call: Entry, result: Entry, index: int) -> Call:
     arguments = parsed(call.tool_args)
     asked = tuple(_plain_fields(arguments if isinstance(arguments, dict) else {}))

@@ -11,7 +11,7 @@ one on the same question, and a rule ends when it is withdrawn.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import zip_longest
 
@@ -54,31 +54,33 @@ class Quote:
 
 
 def rules_in_force(
-    entries: Sequence[Entry], *, stories: Iterable[str] = ()
+    entries: Sequence[Entry],
+    *,
+    stories: Iterable[str] = (),
+    messages: Sequence["Message"] | None = None,
 ) -> list[Quote]:
     """The quotes in force after all entries, oldest first.
 
     `stories` are the texts of all summaries so far: what they quote word for word from
-    a person's own message is in force, too, until it is withdrawn.
+    a person's own message is in force, too, until it is withdrawn. `messages` are those
+    of people in the entries, if they were read before.
     """
+    messages = messages_in(entries) if messages is None else messages
     by_index: dict[int, list[Quote]] = {}
     for quote in verified_quotes("\n".join(stories), entries):
         by_index.setdefault(quote.index, []).append(quote)
     quotes: list[Quote] = []
-    for index, entry in enumerate(entries):
-        if entry.is_prompt and entry.content:
-            message = _message(entries, index, by_index.get(index, ()))
-            quotes = _after(quotes, message)
+    for message in messages:
+        verified = by_index.get(message.index, ())
+        quotes = _after(quotes, message.with_quotes(verified) if verified else message)
     return quotes
 
 
-def ended_rules(entries: Sequence[Entry]) -> set[str]:
+def ended_rules(messages: Sequence["Message"]) -> set[str]:
     """Sentences of people that were replaced or withdrawn later, in lower case."""
-    prompts = (n for n, entry in enumerate(entries) if entry.is_prompt)
-    stated = {
-        plain(quote.text) for n in prompts for quote in _message(entries, n, ()).quotes
-    }
-    return stated - {plain(quote.text) for quote in rules_in_force(entries)}
+    stated = {plain(quote.text) for each in messages for quote in each.quotes}
+    in_force = rules_in_force((), messages=messages)
+    return stated - {plain(quote.text) for quote in in_force}
 
 
 def rule_lines(
@@ -109,7 +111,7 @@ def quoted(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Message:
+class Message:
     """A person's message: its quotes, and what it says about earlier ones."""
 
     index: int
@@ -121,20 +123,28 @@ class _Message:
     recent: tuple[int, ...]
     """Indices of the person's messages shortly before."""
 
+    def with_quotes(self, verified: Iterable[Quote]) -> "Message":
+        """The message with the quotes that a summary found in it, too."""
+        held = {quote.text for quote in self.quotes}
+        more = (quote for quote in verified if quote.text not in held)
+        return replace(self, quotes=(*self.quotes, *more))
 
-def _message(
-    entries: Sequence[Entry], index: int, verified: Iterable[Quote]
-) -> _Message:
-    """Read the message at an index, and add the quotes that a summary found in it."""
+
+def messages_in(entries: Sequence[Entry]) -> list[Message]:
+    """What the messages of people in entries state."""
+    prompts = (n for n, e in enumerate(entries) if e.is_prompt and e.content)
+    return [message_of(entries, index) for index in prompts]
+
+
+def message_of(entries: Sequence[Entry], index: int) -> Message:
+    """Read the message of a person at an index."""
     is_answer = index > 0 and _asks_for_rules(entries[index - 1])
     content = entries[index].content
     reader = _read if len(content) <= REMEMBERED else _read.__wrapped__
     said = reader(content, is_answer=is_answer)
-    quotes = [Quote(text, index, kind) for text, kind in said.quotes]
-    held = {quote.text for quote in quotes}
-    quotes += [quote for quote in verified if quote.text not in held]
+    quotes = tuple(Quote(text, index, kind) for text, kind in said.quotes)
     before = tuple(_before(entries, index)) if said.withdrawals else ()
-    return _Message(index, tuple(quotes), said.withdrawals, said.is_change, before)
+    return Message(index, quotes, said.withdrawals, said.is_change, before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,8 +334,10 @@ def _content(said: str) -> set[str]:
     return spaced | numbers | pairs
 
 
-def _after(quotes: list[Quote], message: _Message) -> list[Quote]:
+def _after(quotes: list[Quote], message: Message) -> list[Quote]:
     """The quotes in force after one more message."""
+    if not (message.quotes or message.withdrawals):
+        return quotes
     for sentence in message.withdrawals:
         quotes = _without_withdrawn(quotes, sentence, message)
     for quote in message.quotes:
@@ -335,7 +347,7 @@ def _after(quotes: list[Quote], message: _Message) -> list[Quote]:
 
 
 def _without_withdrawn(
-    quotes: list[Quote], sentence: str, message: _Message
+    quotes: list[Quote], sentence: str, message: Message
 ) -> list[Quote]:
     """Without what a sentence withdraws: what it names, or what was just said."""
     named = _content(_withdrawn_part(sentence))
@@ -394,9 +406,7 @@ _FORBIDS = re.compile(
 )
 
 
-def _without_replaced(
-    quotes: list[Quote], new: Quote, message: _Message
-) -> list[Quote]:
+def _without_replaced(quotes: list[Quote], new: Quote, message: Message) -> list[Quote]:
     """Without the earlier quotes that a new one replaces."""
     said = plain(new.text)
     earlier = [quote for quote in quotes if quote.index < message.index]

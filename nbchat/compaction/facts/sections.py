@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from nbchat.compaction.facts.artifacts import artifact_lines
 from nbchat.compaction.facts.exchanges import exchange_lines
+from nbchat.compaction.facts.reading import ReadEntries
 from nbchat.compaction.facts.rules import not_quoted, rule_lines, rules_in_force
 from nbchat.compaction.markup import summary_facts
 from nbchat.compaction.policies import Policy
@@ -25,14 +26,17 @@ def kept_sections(
     *,
     stories: Sequence[str] = (),
     rules_tokens: int | None = None,
+    read: ReadEntries | None = None,
 ) -> list[str]:
     """The rules in force, then the sections of a policy, within a budget.
 
     `stories` are the texts of the summaries, whose quotes of people are kept, too; what
     the last one quotes is not said again. `rules_tokens` is what the rules may take;
-    None is the whole budget.
+    None is the whole budget. `read` is what
+    was read of the entries, if it is known.
     """
-    quotes = rules_in_force(covered, stories=stories)
+    messages = read.messages if read else None
+    quotes = rules_in_force(covered, stories=stories, messages=messages)
     quotes = not_quoted(quotes, stories[-1]) if stories else quotes
     room = budget_tokens if rules_tokens is None else rules_tokens
     lines = rule_lines(quotes, room, counter)

@@ -7,7 +7,7 @@ order matters (`tests/benchmarks/longrun.py` measures them on domains left out).
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 
 from nbchat.compaction.facts.evidence import snake
@@ -64,30 +64,48 @@ def words(text: str) -> frozenset[str]:
     return frozenset(word.strip(".:!?#").lower() for word in found)
 
 
+class Uses:
+    """Where people, the model and calls used each word last."""
+
+    def __init__(self) -> None:
+        """Start before the first entry."""
+        self.last: dict[str, int] = {}
+        """Indices of entries, by words in small letters."""
+        self.arguments: set[str] = set()
+        """Stems of the names of arguments."""
+
+    def add_entry(self, entry: Entry, index: int) -> None:
+        """Add the words of a message."""
+        if entry.role == "user" or entry.is_answer:
+            for word in words(entry.content):
+                self._add(word, index)
+
+    def add_call(self, call: Call) -> None:
+        """Add what a call was asked with."""
+        for field in call.asked:
+            self.arguments.add(stem(field.name))
+            self._add(field.text.strip("#").lower(), call.index)
+
+    def _add(self, word: str, index: int) -> None:
+        self.last[word] = max(index, self.last.get(word, 0))
+
+
 class Weights:
     """What the conversation says about the importance of values."""
 
     def __init__(
         self,
-        entries: Sequence[Entry],
-        calls: Iterable[Call],
+        length: int,
+        uses: Uses,
         arguments: Iterable[str] = (),
     ) -> None:
-        """Read what was said, and what calls were asked with.
+        """Weigh by the uses in a conversation of `length` entries.
 
         `arguments` are the names of all arguments that tools take.
         """
-        self._length = max(len(entries), 1)
-        self._arguments = {stem(name) for name in arguments}
-        self._last_used: dict[str, int] = {}
-        for index, entry in enumerate(entries):
-            if entry.role == "user" or entry.is_answer:
-                self._last_used.update(dict.fromkeys(words(entry.content), index))
-        for call in calls:
-            for field in call.asked:
-                self._arguments.add(stem(field.name))
-                key = field.text.strip("#").lower()
-                self._last_used[key] = max(call.index, self._last_used.get(key, 0))
+        self._length = max(length, 1)
+        self._arguments = uses.arguments.union(map(stem, arguments))
+        self._last_used = uses.last
 
     def weight(self, name: str, text: str) -> float:
         """The weight of a value in a field of this name."""

@@ -1,0 +1,124 @@
+"""What facts are made of, read from each entry once and kept for the next compaction.
+
+A transcript only grows, so that a compaction reads what is new. Where earlier entries
+differ from those that were read, as after an exclusion, all are read again.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from nbchat.compaction.facts.open_matters import Statements, names_in
+from nbchat.compaction.facts.records import Call, CallReader, Record
+from nbchat.compaction.facts.rules import Message, message_of
+from nbchat.compaction.facts.weights import Uses, words
+from nbchat.conversation.entries import Entry
+from nbchat.conversation.search_index import TOOL_NAME
+
+
+class ReadEntries:
+    """What was read of the first entries of a transcript."""
+
+    def __init__(self, entries: Sequence[Entry] = ()) -> None:
+        """Read entries; `update` reads what follows them."""
+        self._entries: list[Entry] = []
+        self._reader = CallReader()
+        self._used: set[str] = set()
+        self.known: set[str] = set()
+        """All values of results and of what was done."""
+        self._waiting: list[Call] = []
+        self.calls: list[Call] = []
+        """All calls but those of `recall`, in the order of their results."""
+        self.uses = Uses()
+        """Where people, the model and calls used each word last."""
+        self.named: dict[str, dict[bool, int]] = {}
+        """By name the newest message of a person (True), and of the model."""
+        self.messages: list[Message] = []
+        """The rules that each message of a person states."""
+        self.statements = Statements()
+        self.update(entries)
+
+    def is_of(self, entries: Sequence[Entry]) -> bool:
+        """Whether the entries begin with all that was read."""
+        return self._entries == entries[: len(self._entries)]
+
+    def update(self, entries: Sequence[Entry]) -> int:
+        """Read what follows the entries that were read; returns how many these are."""
+        start = len(self._entries)
+        new = entries[start:]
+        if not new:
+            return 0
+        self._entries += new
+        answered = [e for e in self._reader.update(new) if e.tool != TOOL_NAME]
+        self.calls = [e for e in self._reader.calls if e.tool != TOOL_NAME]
+        self._waiting = [e for e in self._reader.interrupted if e.tool != TOOL_NAME]
+        for call in answered:
+            self._used |= used_words(call)
+            self.known.update(_known_texts(call))
+        for call in (*answered, *self._waiting):
+            self.uses.add_call(call)
+        for index, entry in enumerate(new, start):
+            self._say(index, entry)
+        return len(new)
+
+    def _say(self, index: int, entry: Entry) -> None:
+        self.uses.add_entry(entry, index)
+        if entry.is_prompt or entry.is_answer:
+            for name in names_in(entry.content):
+                self.named.setdefault(name, {})[entry.is_prompt] = index
+        if entry.is_prompt:
+            self.statements.add(entry)
+            if entry.content:
+                self.messages.append(message_of(self._entries, index))
+
+    def used_words(self) -> set[str]:
+        """The words of all arguments and results, in small letters."""
+        return self._used.union(*map(used_words, self._waiting))
+
+
+class Readings:
+    """Lends the reading of a transcript; only one compaction has it at a time."""
+
+    def __init__(self) -> None:
+        """Start with nothing read."""
+        self._free: list[ReadEntries] = []
+        self.entries_read = 0
+        """How many entries were read, those read again included."""
+
+    def __reduce__(self) -> tuple[type["Readings"], tuple[()]]:
+        """Without what was read: that is as large as the transcript."""
+        return (Readings, ())
+
+    @contextmanager
+    def of(self, entries: Sequence[Entry]) -> Iterator[ReadEntries]:
+        """The reading of these entries, of which only what is new is read."""
+        try:
+            reading = self._free.pop()
+        except IndexError:  # the first one, or another compaction has it
+            reading = ReadEntries()
+        if not reading.is_of(entries):
+            reading = ReadEntries()
+        self.entries_read += reading.update(entries)
+        yield reading
+        self._free[:] = [reading]
+
+
+def used_words(call: Call) -> set[str]:
+    """The words of a call's arguments and result, in small letters."""
+    texts = [field.text for field in call.asked] + [call.words]
+    texts += record_texts(call.record) if call.record else []
+    return set().union(*map(words, texts))
+
+
+def _known_texts(call: Call) -> Iterator[str]:
+    if call.status == "done":
+        yield from (field.text for field in call.asked)
+    if call.record:
+        yield from record_texts(call.record)
+
+
+def record_texts(record: Record) -> Iterator[str]:
+    """The label and all values of a record."""
+    yield record.label
+    yield from (field.text for field in record.fields)
+    for _, part in record.parts:
+        yield from record_texts(part)

@@ -1,0 +1,113 @@
+"""What facts are made of is read once from each entry."""
+
+import json
+import pickle
+from itertools import islice
+
+import pytest
+from generated_records import transcripts
+from measures import COUNTER
+
+from nbchat.compaction.engine import CompactionEngine
+from nbchat.compaction.facts.facts import collect_facts
+from nbchat.compaction.facts.reading import ReadEntries, Readings
+from nbchat.compaction.facts.rules import rules_in_force
+from nbchat.conversation.entries import Compaction, Entry
+from nbchat.conversation.session import Session
+from nbchat.testing import ScriptedProvider, says
+
+SUMMARY = "<summary>\nIt went on.\n</summary>"
+BUDGET = 600
+
+
+def orders(count: int, start: int = 0) -> list[Entry]:
+    """Four entries about each of so many orders."""
+    found = []
+    for number in range(start, start + count):
+        order, call = f"SO-{number}", f"c{number}"
+        result = {"order_id": order, "status": "open", "total": f"{number}.50"}
+        found += [
+            Entry("user", f"What about {order} of Ann Lee? Never ship {order} late."),
+            Entry("assistant", "", call, "get_order", json.dumps({"order_id": order})),
+            Entry("tool", json.dumps(result), call, "get_order"),
+            Entry("assistant", f"{order} is open."),
+        ]
+    return found
+
+
+def facts(entries: list[Entry], read: ReadEntries | None = None):
+    return collect_facts(
+        entries, len(entries), budget_tokens=BUDGET, counter=COUNTER, read=read
+    )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_facts_of_entries_read_in_pieces_are_those_of_entries_read_at_once(seed):
+    (entries,) = islice(transcripts(iter([seed])), 1)
+    entries += orders(12)
+    readings = Readings()
+    for stop in range(1, len(entries) + 1, 3):
+        with readings.of(entries[:stop]) as read:
+            assert facts(entries[:stop], read) == facts(entries[:stop])
+            quotes = rules_in_force(entries[:stop], messages=read.messages)
+        assert quotes == rules_in_force(entries[:stop])
+    assert readings.entries_read == stop
+
+
+def test_a_call_that_was_open_counts_as_answered_once_its_result_is_there():
+    entries, readings = orders(1), Readings()
+    for stop in (2, 3, 4):
+        with readings.of(entries[:stop]) as read:
+            assert facts(entries[:stop], read) == facts(entries[:stop])
+
+
+def test_changed_or_fewer_entries_are_read_again():
+    readings, entries = Readings(), orders(3)
+    changed = [*entries[:2], entries[2].with_content("{}"), *entries[3:]]
+    for each in (entries, changed, changed[:4], entries):
+        with readings.of(each) as read:
+            assert facts(each, read) == facts(each)
+    assert readings.entries_read == 12 + 12 + 4 + 12
+
+
+def test_two_compactions_at_once_do_not_share_a_reading():
+    readings, entries = Readings(), orders(3)
+    with readings.of(entries) as first, readings.of(entries[:4]) as second:
+        assert facts(entries, first) == facts(entries)
+        assert facts(entries[:4], second) == facts(entries[:4])
+
+
+def test_a_pickled_engine_leaves_behind_what_was_read():
+    readings = Readings()
+    with readings.of(orders(3)):
+        pass
+    assert pickle.loads(pickle.dumps(readings)).entries_read == 0
+
+
+@pytest.mark.parametrize("earlier", [20, 200])
+def test_a_second_compaction_reads_only_the_entries_said_since_the_first(earlier):
+    covered = Compaction("c", 0, earlier * 4, SUMMARY)
+    session = Session(orders(earlier + 20))
+    session.compactions.append(covered)
+    engine, provider = CompactionEngine(None), ScriptedProvider(*[says(SUMMARY)] * 2)
+
+    def compact() -> int:
+        before = engine._readings.entries_read
+        record = yield_from(engine.compact(session, provider, engine.plan(session)))
+        assert record.status == "done"
+        session.compactions.append(record)
+        return engine._readings.entries_read - before
+
+    assert compact() == len(session.transcript)
+    for entry in orders(20, start=1_000):
+        session.append(entry)
+    assert compact() == 80
+
+
+def yield_from(run):
+    """The result of a generator."""
+    while True:
+        try:
+            next(run)
+        except StopIteration as end:
+            return end.value
