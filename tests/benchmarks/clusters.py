@@ -2,10 +2,14 @@
 
 PYTHONPATH=.:tests/support python tests/benchmarks/clusters.py dask
 ... ipyparallel        pip install ipyparallel
+... ray                pip install ray
 """
 
 import os
 import sys
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from typing import Any
 
 from map_desk import Decision, category, tickets
 
@@ -23,11 +27,31 @@ def main(kind: str) -> None:
             Client(cluster) as client,
         ):
             check(client.get_executor())
+    elif kind == "ray":
+        check_ray()
     else:
         import ipyparallel
 
         with ipyparallel.Cluster(n=1, log_level=40) as engines:
             check(engines.load_balanced_view().executor)
+
+
+def check_ray() -> None:
+    """Ray has no executor of its own; its futures are those of the standard library."""
+    import ray
+
+    @ray.remote
+    def call(function: Callable[..., object], *arguments: object) -> object:
+        return function(*arguments)
+
+    class RayExecutor(Executor):
+        def submit(self, function: Any, /, *arguments: Any, **_: Any) -> Future[Any]:
+            return call.remote(function, *arguments).future()
+
+    paths = {"PYTHONPATH": os.environ["PYTHONPATH"]}
+    ray.init(num_cpus=1, include_dashboard=False, runtime_env={"env_vars": paths})
+    check(RayExecutor())
+    ray.shutdown()
 
 
 def check(executor: object) -> None:
