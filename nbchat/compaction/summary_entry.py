@@ -12,7 +12,13 @@ from nbchat.compaction.markup import summary_entry, summary_text
 from nbchat.compaction.plan import Plan
 from nbchat.compaction.policies import LARGEST_SUMMARY_SHARE, Policy
 from nbchat.compaction.summarizer.audit import share_said
-from nbchat.compaction.summarizer.carry_over import carried, not_in_rows, section, told
+from nbchat.compaction.summarizer.carry_over import (
+    carried,
+    not_in_rows,
+    not_served,
+    section,
+    told,
+)
 from nbchat.compaction.summarizer.validation import check_budget, check_size
 from nbchat.compaction.truncation import shorten, shorten_to_tokens, within
 from nbchat.conversation.entries import Entry, Fact
@@ -92,8 +98,8 @@ class SummaryBuilder:
     def _carried(self, summary: str, facts: Sequence[str]) -> list[str]:
         """Lines of what was told or said before and this summary lacks.
 
-        A rule that the facts quote is not said again, nor one that ended, nor an id
-        that they have in a row.
+        A rule that the facts quote is not said again, nor one that ended, nor what
+        calls were given, nor an id that the facts have in a row.
         """
         covered, count = self.plan.covered, self.counter.count
         transcript = self.session.included_transcript[: self.plan.stop]
@@ -101,10 +107,16 @@ class SummaryBuilder:
         messages = [entry.content for entry in covered if entry.is_prompt]
         quoted = [line for line in facts if line.startswith(QUOTE)]
         with self.readings.of(transcript) as read:
-            ended = ended_rules(read.messages)
+            ended, calls = ended_rules(read.messages), read.calls
         lacking = carried("\n".join(earlier), messages, "\n".join([summary, *quoted]))
         in_force = [line for line in lacking if plain(line) not in ended]
-        found = not_in_rows(in_force, facts)
+        open_still = not_served(
+            in_force,
+            transcript,
+            calls=calls,
+            tools=[tool.name for tool in self.tools],
+        )
+        found = not_in_rows(open_still, facts)
         room = self._room(count(summary), count("\n".join(facts)))
         kept = within(section(found), room, lambda line: count(line) + 1)
         return kept if len(kept) > 1 else []

@@ -42,6 +42,9 @@ FIELDS_OF_PARTS, LEAST_FIELD = 4, 0.4
 MENTIONED = 1.0
 """How much more an entity counts that people mention."""
 
+SETTLED = 0.3
+"""How much an entity counts of a matter in which an action was the last thing done."""
+
 MOST_DIFFERING = 3
 """Fields that tell parts of one name apart, or parts without names."""
 
@@ -74,10 +77,49 @@ def entity_rows(
     shown = [[_shown_parts(each, mentions) for each in group] for group in known]
     fields = _fields_by_table(known, shown, weights)
     changed = _changed_by(calls)
-    return [
+    rows = [
         _row(group, parts, fields, changed, weights)
         for group, parts in zip(known, shown, strict=True)
     ]
+    settled = _settled(calls)
+    for row, group in zip(rows, known, strict=True):
+        label = group[-1].record.label or group[-1].call.scope
+        row.score *= SETTLED if label in settled else 1
+    return rows
+
+
+def _settled(calls: Sequence[Call]) -> set[str]:
+    """The entities and calls of matters in which nothing came after an action.
+
+    A matter is what calls name together, such as a customer and the orders. One that
+    waits for a "yes" was looked up last.
+    """
+    matter: dict[str, str] = {}
+
+    def root(name: str) -> str:
+        while (above := matter.setdefault(name, name)) != name:
+            matter[name] = matter[above]
+            name = matter[name]
+        return name
+
+    last: dict[str, bool] = {}
+    for call in calls:
+        if call.status == "failed":
+            continue
+        names = [call.scope, *_identities(call)]
+        for name in names[1:]:
+            matter[root(name)] = root(names[0])
+    for call in calls:
+        last[root(call.scope)] = call.status == "done"
+    return {name for name in matter if last.get(root(name), False)}
+
+
+def _identities(call: Call) -> Iterator[str]:
+    """The entities that a call is about: its own ids, and those of what it returned."""
+    yield from (field.text for field in call.asked if field.is_identity)
+    if call.record is not None and call.record.label:
+        yield call.record.label
+        yield from (f.text for f in call.record.fields if f.is_identity)
 
 
 def _newest(calls: Sequence[Call], mentions: "_Mentions") -> list[list[_Known]]:

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from nbchat.compaction.facts.own_words import passages
+from nbchat.compaction.facts.records import Call
 from nbchat.compaction.facts.rule_forms import plain, read, words_of
 from nbchat.compaction.markup import summary_facts, summary_text
 from nbchat.compaction.summarizer.marks import without_marked
 from nbchat.compaction.summarizer.values import Value, values
+from nbchat.conversation.entries import Entry
 
 TITLE, MARK = "From earlier, and not in the summary:", "* "
 """The title of what is carried over, above the facts, and the sign before each."""
@@ -28,6 +30,9 @@ values are, too, and in one sentence with the same names, which replaces it."""
 
 FEW_WORDS = 4
 """Words beside its values up to which a sentence says nothing more than them."""
+
+MORE_WORDS = 2
+"""Words, such as "sure" and "but", that an answer with what a call needs may say."""
 
 LEAST_WORDS = 3
 """Words beside its values from which a statement can be replaced by its likeness."""
@@ -114,6 +119,86 @@ def not_in_rows(found: Iterable[str], rows: Sequence[str]) -> list[str]:
     return [
         each for each in found if not _is_row(_statement(each, is_open=False), lines)
     ]
+
+
+def not_served(
+    found: Iterable[str],
+    entries: Sequence[Entry],
+    *,
+    calls: Iterable[Call],
+    tools: Iterable[str] = (),
+) -> list[str]:
+    """The sentences of people that say more than what later calls were given.
+
+    "Sure, my user ID is ann_1" has served when a call took `ann_1`; a request has when
+    an action took all its values. `tools` are the names of all tools: a sentence that
+    names one asks for it.
+    """
+    calls = [each for each in calls if each.status in ("called", "done")]
+    takings = [_Taking.of(call) for call in calls]
+    acts = words_of(
+        " ".join([*tools, *(call.tool for call in calls)]).replace("_", " ")
+    )
+    prompts = [(n, " ".join(e.content.split())) for n, e in _prompts(entries)]
+    kept: list[str] = []
+    for text in found:
+        said = next((n for n, prompt in reversed(prompts) if text in prompt), None)
+        later = [each for each in takings if said is not None and each.index > said]
+        asked = _question_before(entries, said) if said is not None else ""
+        if not _has_served(_statement(text, is_open=False), later, acts, asked):
+            kept.append(text)
+    return kept
+
+
+@dataclass(frozen=True, slots=True)
+class _Taking:
+    """What a call was given."""
+
+    index: int
+    is_done: bool
+    keys: Keys
+    words: frozenset[str]
+
+    @classmethod
+    def of(cls, call: Call) -> "_Taking":
+        """What one call was given, its tool's name and its arguments' included."""
+        given = " ".join(field.text for field in call.asked)
+        keys = frozenset(key for value in values(given) for key in value.keys)
+        names = " ".join([call.tool, *(field.name for field in call.asked)])
+        words = _words(f"{names.replace('_', ' ')} {given}")
+        return cls(call.index, call.status == "done", keys, words)
+
+
+def _prompts(entries: Sequence[Entry]) -> Iterator[tuple[int, Entry]]:
+    return ((n, entry) for n, entry in enumerate(entries) if entry.is_prompt)
+
+
+def _question_before(entries: Sequence[Entry], index: int) -> str:
+    """The answer before a message, to which it may reply."""
+    before = (entries[n] for n in range(index - 1, -1, -1))
+    return next((entry.content for entry in before if entry.is_answer), "")
+
+
+def _has_served(
+    said: Statement, later: Sequence[_Taking], acts: set[str], asked: str
+) -> bool:
+    """Whether calls took all values of a statement, and it says hardly more."""
+    if not said.values:
+        return False
+    keys = frozenset().union(*(value.keys for value in said.values))
+    taking = [each for each in later if not keys.isdisjoint(each.keys)]
+    if _are_taken(said, [each for each in taking if each.is_done]):
+        return not said.is_open
+    if said.is_open or not _are_taken(said, taking):
+        return False
+    given = _words(asked).union(*(each.words for each in taking))
+    more = said.words - given
+    return len(more) <= MORE_WORDS and acts.isdisjoint(more)
+
+
+def _are_taken(said: Statement, taking: Sequence[_Taking]) -> bool:
+    taken = frozenset().union(*(each.keys for each in taking))
+    return all(not taken.isdisjoint(value.keys) for value in said.values)
 
 
 def _is_row(said: Statement, rows: Sequence[str]) -> bool:

@@ -341,3 +341,16 @@ def test_a_long_session_and_hostile_outputs_take_seconds_at_most():
     began = time.process_time()
     assert lines_of(*said, budget=3_000)
     assert time.process_time() - began < 10
+
+
+def test_what_waits_comes_before_matters_in_which_an_action_was_the_last_call():
+    waits = did("get_order", {**ORDER, "order_id": "#W1000001"}, order_id="#W1000001")
+    closed: list[Entry] = []
+    for number in range(2, 12):
+        order = {**ORDER, "order_id": f"#W10000{number:02}", "user_id": f"ann_{number}"}
+        closed += did("get_order", order, order_id=order["order_id"])
+        done = {**order, "status": "cancelled"}
+        closed += did("cancel_order", done, order_id=order["order_id"])
+    lines = lines_of(*waits, *closed, budget=260)
+    row = row_with(lines, "#W1000001")
+    assert "3478699712" in row

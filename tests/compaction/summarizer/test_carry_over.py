@@ -1,5 +1,6 @@
 """What earlier summaries and people said stays until it is said again or replaced."""
 
+import json
 import random
 import re
 import time
@@ -7,7 +8,9 @@ import time
 import pytest
 from forgetful import Forgetful, dialogue, folded, keys_of
 
-from nbchat.compaction.summarizer.carry_over import carried, not_in_rows
+from nbchat.compaction.facts.records import read_calls
+from nbchat.compaction.summarizer.carry_over import carried, not_in_rows, not_served
+from nbchat.conversation.entries import Entry
 
 EARLIER = """Ann wants a refund of 45.10 for order W17. The deadline is May 16.
 She paid 80 on May 3 for W18.
@@ -123,3 +126,50 @@ def test_an_id_that_facts_have_in_a_row_is_not_said_again():
     rows = ["user_id: ann_lee_1234 | name: Ann | orders: W77"]
     assert not_in_rows(said, rows) == said[1:]
     assert not_in_rows(said, ["user_id: ann_lee_12345"]) == said
+
+
+def call(tool: str, **arguments: str) -> tuple[Entry, Entry]:
+    """A call and its result."""
+    asked = json.dumps(arguments)
+    return Entry("assistant", "", "1", tool, asked), Entry(
+        "tool", '{"status": "ok"}', "1", tool
+    )
+
+
+def unserved(said: str, *entries: Entry, tools: tuple[str, ...] = ()) -> list[str]:
+    return not_served([said], entries, calls=read_calls(entries), tools=tools)
+
+
+QUESTION = Entry("assistant", "Could you give me your user ID and the order ID?")
+GIVEN = "Sure, my user ID is ann_lee_4411 and the order is W17."
+
+
+@pytest.mark.parametrize(
+    ("said", "calls"),
+    [
+        (GIVEN, call("get_order", user_id="ann_lee_4411", order_id="W17")),
+        ("Yes, cancel both items of W17 please.", call("cancel_order", order_id="W17")),
+    ],
+)
+def test_what_calls_were_given_is_not_carried_over(said: str, calls: tuple[Entry, ...]):
+    assert unserved(said, QUESTION, Entry("user", said), *calls) == []
+    assert unserved(said, *calls, QUESTION, Entry("user", said)) == [said]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Cancel W17.",
+        "I want W17 back.",
+        "Call Ann about W17 please.",
+        "My order is W17, and W18 too.",
+    ],
+)
+def test_a_request_is_carried_over_until_an_action_took_all_its_values(said: str):
+    looked_up = [QUESTION, Entry("user", said), *call("get_order", order_id="W17")]
+    assert unserved(said, *looked_up, tools=("get_order", "cancel_order")) == [said]
+
+
+def test_what_no_person_said_is_carried_over():
+    entries = [Entry("user", "hi"), *call("cancel_order", order_id="W17")]
+    assert unserved("W17 waits.", *entries) == ["W17 waits."]
