@@ -7,6 +7,7 @@ else only says what was called and what came back.
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, Literal
 
 Status = Literal["done", "called", "failed", "interrupted"]
@@ -84,9 +85,13 @@ _NOTHING: tuple[object, ...] = (None, False, "", [], {}, "0", "none", "None", "n
 ERROR_CODES = range(400, 600)
 """HTTP status codes of failures."""
 
+CACHED_NAMES = 5_000
+"""Names of fields that are remembered: records have the same ones again and again."""
+
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
+@lru_cache(CACHED_NAMES)
 def snake(name: str) -> str:
     """A name in snake case, as `orderId` in `order_id`."""
     return _CAMEL.sub("_", name).replace("-", "_").replace(" ", "_").lower()

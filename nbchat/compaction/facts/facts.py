@@ -106,10 +106,11 @@ def collect_facts(
     if counts := tally(calls):
         lines.append(f"Calls made: {counts}")
     left = budget_tokens - counter.count("\n".join([*lines, ""])) - 1
-    weights = Weights(stop, read.uses, _argument_names(tools))
-    entities = entity_rows(calls, covered, weights)
-    rows = [*_call_rows(calls, weights), *entities, *_argument_rows(read, weights)]
-    rows += _named_rows(read, used, weights)
+    arguments = frozenset(_argument_names(tools))
+    if arguments not in read.rows:
+        weights = Weights(stop, read.uses, arguments)
+        read.rows[arguments] = _all_rows(covered, read, weights)
+    rows = read.rows[arguments]
     block = _packed(rows, said, budget_tokens=left, counter=counter)
     return Facts((*lines, *block.lines), block.facts)
 
@@ -173,6 +174,15 @@ def _failures(failed: int, unknown: int) -> str:
     counts = ((failed, "failed"), (unknown, "interrupted"))
     lines = ", ".join(f"{count} {how}" for count, how in counts if count)
     return f" ({lines})" if lines else ""
+
+
+def _all_rows(
+    covered: Sequence[Entry], read: ReadEntries, weights: Weights
+) -> list[Row]:
+    calls, used = read.calls, read.used_words()
+    entities = entity_rows(calls, covered, weights)
+    rows = [*_call_rows(calls, weights), *entities, *_argument_rows(read, weights)]
+    return rows + _named_rows(read, used, weights)
 
 
 def _packed(

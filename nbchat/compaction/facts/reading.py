@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from nbchat.compaction.facts.open_matters import Statements, names_in
 from nbchat.compaction.facts.records import Call, CallReader, Record
 from nbchat.compaction.facts.rules import Message, message_of
+from nbchat.compaction.facts.tables import Row
 from nbchat.compaction.facts.weights import Uses, words
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.search_index import TOOL_NAME
@@ -35,6 +36,8 @@ class ReadEntries:
         self.messages: list[Message] = []
         """The rules that each message of a person states."""
         self.statements = Statements()
+        self.rows: dict[frozenset[str], list[Row]] = {}
+        """All rows of facts, by the names of the arguments that tools take."""
         self.update(entries)
 
     def is_of(self, entries: Sequence[Entry]) -> bool:
@@ -48,6 +51,7 @@ class ReadEntries:
         if not new:
             return 0
         self._entries += new
+        self.rows = {}
         answered = [e for e in self._reader.update(new) if e.tool != TOOL_NAME]
         self.calls = [e for e in self._reader.calls if e.tool != TOOL_NAME]
         self._waiting = [e for e in self._reader.interrupted if e.tool != TOOL_NAME]

@@ -5,13 +5,15 @@ and a record is named by its own id or by the arguments of its call, never by a 
 code or by the id of something else. Numbers keep the digits they were written with.
 """
 
+import dataclasses
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
-from nbchat.compaction.facts.evidence import Status, snake, status_of
+from nbchat.compaction.facts.evidence import CACHED_NAMES, Status, snake, status_of
 from nbchat.compaction.truncation import parsed
 from nbchat.conversation.entries import Entry, failed_result
 from nbchat.conversation.turns import INTERRUPTED, CallMatcher
@@ -108,11 +110,13 @@ class Call:
     """The result in words, if it was not."""
     status: Status = "called"
 
-    @property
-    def scope(self) -> str:
-        """Tool and arguments, by which results that belong to one call are known."""
-        asked = ", ".join(f"{field.name}: {quoted(field.text)}" for field in self.asked)
-        return f"{self.tool}({asked})"
+    scope: str = dataclasses.field(init=False, compare=False)
+    """Tool and arguments, by which results that belong to one call are known."""
+
+    def __post_init__(self) -> None:
+        """Write the scope once: it is asked for at each compaction."""
+        asked = ", ".join(f"{each.name}: {quoted(each.text)}" for each in self.asked)
+        object.__setattr__(self, "scope", f"{self.tool}({asked})")
 
 
 def read_calls(entries: Sequence[Entry]) -> list[Call]:
@@ -162,6 +166,7 @@ class CallReader:
         return self._answered[known:]
 
 
+@lru_cache(CACHED_NAMES)
 def is_identity(name: str) -> bool:
     """Whether a field's name says that its value names an entity."""
     own = snake(name.rpartition(".")[2])

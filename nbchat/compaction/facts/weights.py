@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-from nbchat.compaction.facts.evidence import snake
+from nbchat.compaction.facts.evidence import CACHED_NAMES, snake
 from nbchat.compaction.facts.records import Call
 from nbchat.conversation.entries import Entry
 
@@ -128,6 +128,7 @@ class Weights:
         return float((1 + age / RECENT) ** -DECAY)
 
 
+@lru_cache(CACHED_NAMES)
 def stem(name: str) -> str:
     """A field's name without what differs between tools: `new_item_ids`, `item`."""
     own = snake(name.rpartition(".")[2])

@@ -70,6 +70,18 @@ def test_changed_or_fewer_entries_are_read_again():
     assert readings.entries_read == 12 + 12 + 4 + 12
 
 
+def test_rows_are_made_once_however_often_a_compaction_asks_for_its_facts():
+    readings, entries = Readings(), orders(3)
+    with readings.of(entries) as read:
+        assert facts(entries, read) == facts(entries)
+        (rows,) = read.rows.values()
+        assert facts(entries, read) == facts(entries)
+        assert next(iter(read.rows.values())) is rows
+    entries += orders(1, start=9)
+    with readings.of(entries) as read:
+        assert facts(entries, read) == facts(entries)
+
+
 def test_two_compactions_at_once_do_not_share_a_reading():
     readings, entries = Readings(), orders(3)
     with readings.of(entries) as first, readings.of(entries[:4]) as second:
