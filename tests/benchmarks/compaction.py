@@ -3,7 +3,8 @@
     python tests/benchmarks/compaction.py [entries]
 
 Its entries but the newest 400 were compacted before, as in a chat that goes on.
-100,000 entries, CPU: 16 s the first time, 2 s later (before, 151 s each time).
+100,000 entries, CPU: 16 s the first time, 2 s later. When each
+compaction read the whole transcript it was 40 and 42 s.
 """
 
 import json
