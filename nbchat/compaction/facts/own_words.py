@@ -31,6 +31,7 @@ _QUOTED = re.compile(
     r"\"[^\"\n]{2,2000}\"|\u201c[^\u201d]{2,2000}\u201d|\u201e[^\u201c\u201d]{2,2000}"
     r"[\u201c\u201d]|\u00ab[^\u00bb]{2,2000}\u00bb|\u300c[^\u300d]{2,2000}\u300d"
     r"|\u300e[^\u300f]{2,2000}\u300f|(?<![^\s(])'[^'\n]{12,2000}'(?!\w)"
+    r"|(?<=[\s(])\"(?!\s)(?:[^\"\n]|\n(?!\s*\n)){2,600}(?<!\s)\"(?!\w)"
 )
 _LIST_NOUNS = (
     r"rules?|requirements?|constraints?|preferences|guidelines|conditions|conventions"
@@ -107,6 +108,11 @@ _LOG = re.compile(
     r"|(?:const|let|var) \w+ ?=|function \w+\()[^\n]*",
     re.MULTILINE,
 )
+_SET_APART = re.compile(
+    r"\A[^\n]{0,60}\n\s*(?:([-=*_~#])\1{2,})[ \t]*\n(.*?)\n[ \t]*\1{3,}[ \t]*$",
+    re.DOTALL | re.MULTILINE,
+)
+"""A block between two lines of dashes, after at most a short line."""
 _BLOCKQUOTE = re.compile(r"^[ \t]*>[^\n]*", re.MULTILINE)
 _LABEL = re.compile(
     r"^[ \t]*(?:\*\*)?(@?[^\W\d_][\w.'-]{0,20}(?: [^\W\d_][\w.'-]{0,20}){0,2})"
@@ -175,6 +181,7 @@ def own_mask(text: str) -> str:
     text = text.replace("\u2019", "'").replace(HIDDEN, " ")
     for pattern in (_CODE, _ELEMENT, _BLOCKQUOTE):
         text = pattern.sub(_hidden, text)
+    text = _SET_APART.sub(_hidden_block, text)
     text = _QUOTED.sub(_hidden_quote, text)
     for pasted in _PASTE.finditer(text):
         if not _opens_list(text, pasted.start()) and not _HIDDEN_NEXT.match(
@@ -200,6 +207,11 @@ def _opens_list(text: str, start: int) -> bool:
 
 def _hidden(found: re.Match[str]) -> str:
     return _VISIBLE.sub(HIDDEN, found[0])
+
+
+def _hidden_block(found: re.Match[str]) -> str:
+    begin, end = found.start(2) - found.start(), found.end(2) - found.start()
+    return found[0][:begin] + _VISIBLE.sub(HIDDEN, found[2]) + found[0][end:]
 
 
 def _hidden_quote(found: re.Match[str]) -> str:

@@ -39,6 +39,20 @@ MOST_OF_ONE = 12
 REMEMBERED = 2_000
 """Characters of the longest message whose reading is kept."""
 
+LONGEST_LEAD = 100
+"""Characters of an opening line that is quoted with a rule."""
+
+GAP = "[…]"
+"""Between parts of a quote."""
+
+_INTRODUCING = ("?", ":", "\uff1f", "\uff1a", "\u061f")
+_POINTS_ON = re.compile(
+    r"\b(?:this|these|that|below|following|here|text|diese\w*|hier|folgende\w*|ceci|voici"
+    r"|est[eoa]s?|isto|это|ниже)\b|[这此下以]|この|これ|هذا|यह",
+    re.IGNORECASE,
+)
+"""In an opening line before an empty one."""
+
 NEAR = 2
 """Messages of the person that "scrap that" may refer back to."""
 
@@ -51,6 +65,13 @@ class Quote:
     index: int
     """Of its message in the transcript."""
     kind: Kind = "rule"
+    lead: str = ""
+    """The message's opening line, where that may introduce what somebody else wrote."""
+
+    @property
+    def line(self) -> str:
+        """The quote as a line of its own, with its lead."""
+        return quoted(f"{self.lead} {GAP} {self.text}" if self.lead else self.text)
 
 
 def rules_in_force(
@@ -94,8 +115,8 @@ def rule_lines(
     by_need = sorted(
         quotes, key=lambda q: (q.kind != "decision", q.index), reverse=True
     )
-    kept = within(by_need, room, lambda each: counter.count(quoted(each.text)) + 1)
-    lines = [quoted(quote.text) for quote in quotes if quote in kept]
+    kept = within(by_need, room, lambda each: counter.count(each.line) + 1)
+    lines = [quote.line for quote in quotes if quote in kept]
     return [TITLE, *lines] if lines else []
 
 
@@ -142,7 +163,9 @@ def message_of(entries: Sequence[Entry], index: int) -> Message:
     content = entries[index].content
     reader = _read if len(content) <= REMEMBERED else _read.__wrapped__
     said = reader(content, is_answer=is_answer)
-    quotes = tuple(Quote(text, index, kind) for text, kind in said.quotes)
+    quotes = tuple(
+        Quote(text, index, kind, _lead(content, text)) for text, kind in said.quotes
+    )
     before = tuple(_before(entries, index)) if said.withdrawals else ()
     return Message(index, quotes, said.withdrawals, said.is_change, before)
 
@@ -166,6 +189,22 @@ def _read(content: str, *, is_answer: bool) -> _Said:
         tuple(each.text for each in readings if each.is_withdrawal),
         any(each.is_change or each.is_withdrawal for each in readings),
     )
+
+
+def _lead(content: str, text: str) -> str:
+    """The opening line of a message that may introduce the text of somebody else.
+
+    "Is this spam?" and a pasted mail, or "Is this fine?" and an own rule, look alike to
+    code. A quote that says what it followed lets the reader judge.
+    """
+    opening, _, rest = content.strip()[: LONGEST + LONGEST_LEAD].partition("\n")
+    before, is_in_opening, _ = opening.partition(text)
+    lead = before.strip()
+    introduces = lead.endswith(_INTRODUCING) or (
+        not is_in_opening and rest.startswith("\n") and bool(_POINTS_ON.search(lead))
+    )
+    is_own = not lead or text.startswith(lead)  # a heading with its list
+    return lead if introduces and not is_own and len(lead) <= LONGEST_LEAD else ""
 
 
 def _before(entries: Sequence[Entry], index: int) -> Iterator[int]:
@@ -493,7 +532,8 @@ def _quotes_in(
         for said, passage in sentences:
             if each in said or (len(said) >= SHORTEST and said in each):
                 if kind := _kind_of_quoted(passage):
-                    yield each, Quote(passage.text[:LONGEST_LIST], index, kind)
+                    text = passage.text[:LONGEST_LIST]
+                    yield each, Quote(text, index, kind, _lead(content, text))
                 break
 
 

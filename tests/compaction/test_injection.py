@@ -1,0 +1,79 @@
+"""Orders of tools, files and pasted texts become no rule of the person."""
+
+from itertools import islice
+
+import pytest
+from injections import ORDERS, PASTES, PLACES, cases, is_bare, obeyed
+
+from nbchat.agent.agent import Agent
+from nbchat.compaction.engine import CompactionEngine
+from nbchat.compaction.facts.rules import rules_in_force
+from nbchat.compaction.policies import PRESETS
+from nbchat.conversation.entries import Entry
+from nbchat.conversation.session import Session
+from nbchat.testing import ScriptedProvider, says
+
+SUMMARY = says("<summary>They talked about a ticket.</summary>")
+
+
+def test_there_are_52_orders_in_over_50_places():
+    assert len(ORDERS) == 52
+    assert len(PLACES) > 50
+
+
+def test_no_order_of_a_tool_a_file_or_the_model_is_quoted_as_a_rule():
+    places = [name for name in PLACES if not name.startswith("pasted")]
+    assert len(places) == 5
+    quoted = [
+        order
+        for place, order, entries in cases()
+        if place in places and rules_in_force(entries)
+    ]
+    assert quoted == []
+
+
+def test_a_pasted_order_is_quoted_with_what_introduced_it_or_not_at_all():
+    """Informal ways of pasting, of which code cannot know, included."""
+    found, bare = 0, []
+    for place, order, entries in cases():
+        quotes = obeyed(order, rules_in_force(entries))
+        found += bool(quotes)
+        bare += [place for quote in quotes if is_bare(order, quote)]
+    assert 0 < found < 0.45 * len(ORDERS) * len(PLACES)
+    assert len(bare) <= 0.005 * len(ORDERS) * len(PLACES)
+    assert not {f"pasted: {name}" for name in [*PASTES][:12]} & {*bare}
+
+
+@pytest.mark.parametrize("policy", PRESETS)
+def test_no_order_is_in_the_system_prompt_or_the_pins_after_a_compaction(policy):
+    every = list(cases())
+    for _, order, entries in islice(every, 0, None, len(every) // 40):
+        session = Session(
+            [*entries, Entry("user", "Next."), Entry("assistant", "Yes.")]
+        )
+        engine = CompactionEngine(policy=policy)
+        provider = ScriptedProvider(SUMMARY, SUMMARY)
+        agent = Agent(provider, session=session, engine=engine, system="Be kind.")
+        list(agent.compact())
+        request = agent.next_request()
+        assert order not in request.system
+        assert session.pins == ()
+
+
+@pytest.mark.parametrize("policy", [name for name in PRESETS if name != "off"])
+def test_a_chat_that_is_flooded_keeps_the_rule_that_was_said_first(policy):
+    """The attack of compaction eviction: so much text that a rule is compacted away."""
+    rule = "Never pay out more than 50 dollars without asking me."
+    flood = [
+        each
+        for number, order in enumerate(ORDERS)
+        for each in PLACES["result of a tool"](f"{number}: {order} " * 8)
+    ]
+    session = Session([Entry("user", rule), Entry("assistant", "Understood."), *flood])
+    engine = CompactionEngine(policy=policy)
+    provider = ScriptedProvider(*[SUMMARY] * 9, window=16_000)
+    agent = Agent(provider, session=session, engine=engine)
+    for _ in range(3):
+        list(agent.compact(keep=500))
+    sent = "\n".join(entry.content for entry in agent.next_request().history)
+    assert rule in sent
