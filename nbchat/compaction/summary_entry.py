@@ -14,6 +14,7 @@ from nbchat.compaction.policies import LARGEST_SUMMARY_SHARE, Policy
 from nbchat.compaction.summarizer.audit import share_said
 from nbchat.compaction.summarizer.carry_over import (
     carried,
+    carried_lines,
     not_in_rows,
     not_served,
     section,
@@ -164,12 +165,18 @@ class SummaryBuilder:
     def smaller_entry(self) -> Entry:
         """The summary in force again, within the budget: its text, and new facts.
 
-        Raises CompactionError when it is too large even so.
+        What was carried over comes before other facts. Raises CompactionError when the
+        entry is too large even so.
         """
         budget, count = self.plan.budget, self.counter.count
-        story = summary_text(self.plan.covered[0].content)
-        story = shorten_to_tokens(story, budget.summary, count)
-        entry = self._made(story, self._facts(budget.facts))
+        before = self.plan.covered[0].content
+        story = shorten_to_tokens(summary_text(before), budget.summary, count)
+        lines, room = carried_lines(before), budget.facts // 2
+        kept = within(lines, room, lambda line: count(line) + 1)
+        carried = kept if len(kept) > 1 else []
+        taken = count("\n".join(carried)) + 1 if carried else 0
+        found = self._facts(budget.facts - taken)
+        entry = self._made(story, replace(found, lines=(*carried, *found.lines)))
         check_budget(count(entry.content), budget.limit)
         return entry
 

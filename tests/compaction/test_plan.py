@@ -8,9 +8,10 @@ from driving import finished
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.markup import summary_entry
+from nbchat.compaction.markup import summary_entry, summary_facts
 from nbchat.compaction.plan import FACTS_TOKENS, budget_for
 from nbchat.compaction.policies import PRESETS
+from nbchat.compaction.summarizer.carry_over import section
 from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.session import Session
 from nbchat.providers.base import Request
@@ -124,6 +125,20 @@ def test_a_summary_that_is_too_large_by_itself_is_made_smaller_without_a_model()
     session.compactions.append(record)
     assert (record.status, record.messages, record.cost) == ("done", 0, Usage())
     assert story in session.history[0].content
+    assert engine.tracker.counter.count_entries(session.history) < 1_200
+
+
+def test_what_was_carried_over_stays_when_the_summary_is_made_smaller():
+    rows = [f"W{n:07d} delivered, {n} Oak Street, Denver" for n in range(400)]
+    kept = section(["Never ship before May 16.", "Ann waits for order W17."])
+    session = in_force("* They talked about orders.", [*kept, *rows], *records(100))
+    engine = engine_of(window=8_000)
+    plan = engine.plan(session, trigger="window")
+    session.compactions.append(
+        finished(engine.compact(session, ScriptedProvider(), plan))
+    )
+    lines = summary_facts(session.history[0].content)
+    assert lines[:3] == kept
     assert engine.tracker.counter.count_entries(session.history) < 1_200
 
 

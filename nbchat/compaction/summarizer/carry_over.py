@@ -220,10 +220,15 @@ def section(found: Iterable[str]) -> list[str]:
 
 def told(content: str) -> str:
     """What a summary entry tells: its summary, and what was carried over to it."""
+    return "\n".join([summary_text(content), *carried_lines(content)[1:]])
+
+
+def carried_lines(content: str) -> list[str]:
+    """The lines of what was carried over to a summary entry, with their title."""
     lines = summary_facts(content)
     start = lines.index(TITLE) + 1 if TITLE in lines else len(lines)
-    kept = takewhile(lambda line: line.startswith(MARK), lines[start:])
-    return "\n".join([summary_text(content), *kept])
+    kept = list(takewhile(lambda line: line.startswith(MARK), lines[start:]))
+    return [TITLE, *kept] if kept else []
 
 
 def statements(text: str, *, is_all: bool = False) -> Iterator[Statement]:
