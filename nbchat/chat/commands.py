@@ -16,17 +16,20 @@ from nbchat.config.preferences import THIS_SESSION
 from nbchat.config.settings import NbChat
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import Branched, Event, SavingFailed
-from nbchat.conversation.session import Session
+from nbchat.conversation.session import Session, title_of
 from nbchat.conversation.turns import attachments_start
 from nbchat.errors import ConfigError, NbchatError, SessionTaken, Stopped, StoreError
 from nbchat.providers.model_download import WEIGHTS, is_fetched, model_file
 from nbchat.providers.services import KINDS
-from nbchat.storage.export import MarkdownLog
+from nbchat.storage.export import MarkdownLog, exported, imported
 from nbchat.storage.recorder import Recorder
 from nbchat.storage.store import SessionStore
 
 FETCH_SECONDS = 1.0
 """How often the progress of a download is shown."""
+
+SHARED = "share:"
+"""Begins the link of a shared copy, which `/resume` takes."""
 
 
 class Commands:
@@ -110,11 +113,16 @@ class Commands:
             "import": (self._import, "id  continue from another session's summary"),
             "new": (self._new, "start another session; this one is kept"),
             "sessions": (self._sessions, "list the sessions"),
-            "resume": (self._resume, "id  continue a session"),
+            "resume": (
+                self._resume,
+                "id  continue a session; share:LINK opens a copy of a shared one",
+            ),
             "redact": (
                 self._redact,
                 "text  remove a text from this session, its summaries and backups",
             ),
+            "rename": (self._rename, "title  give this session another title"),
+            "share": (self._share, "make a copy that others of this store can read"),
             "delete": (self._delete, "id  delete a session permanently"),
         }
 
@@ -149,8 +157,33 @@ class Commands:
 
     def _resume(self, agent: Agent, session_id: str, _stop: Stop) -> Reply:
         unsaved = self._save(agent)
-        self._switch(agent, self._store.load(session_id))
-        return [CommandReplied(f"resumed {agent.session!r}"), *unsaved]
+        is_copy = session_id.startswith(SHARED)
+        session = self._copy(session_id) if is_copy else self._store.load(session_id)
+        self._switch(agent, session)
+        done = "opened a copy of" if is_copy else "resumed"
+        return [CommandReplied(f"{done} {agent.session!r}"), *unsaved]
+
+    def _copy(self, link: str) -> Session:
+        """The messages of a shared session, without its pins and summaries."""
+        shared = imported(self._store.shared(link.removeprefix(SHARED)))
+        return Session(shared.transcript, usages=shared.usages)
+
+    def _rename(self, agent: Agent, title: str, _stop: Stop) -> str:
+        if not title.strip():
+            raise NbchatError("/rename takes a title: /rename Orders of May")
+        self._store.rename(agent.session.session_id, title)
+        return f"renamed to {title_of(title)}"
+
+    def _share(self, agent: Agent, _argument: str, _stop: Stop) -> str:
+        """Later messages are not in the copy."""
+        session = agent.session
+        if not session.transcript:
+            raise NbchatError("there is nothing to share yet; send a message first")
+        link = f"{SHARED}{self._store.share(session, exported(session, 'json'))}"
+        return (
+            f"everyone who uses this store ({self._store.location}) and has this link "
+            f"can read the conversation as it is now:\n/resume {link}"
+        )
 
     def _delete(self, agent: Agent, session_id: str, _stop: Stop) -> str:
         if session_id == agent.session.session_id:

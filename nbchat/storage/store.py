@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from nbchat.conversation.entries import Compaction, Entry, now
-from nbchat.conversation.session import Session
+from nbchat.conversation.session import Session, title_of
 from nbchat.conversation.turns import begins_message
 from nbchat.errors import (
     HistoryError,
@@ -291,6 +291,15 @@ class SessionStore:
             )
         is_it = sessions.c.id == storable(session.session_id)
         return self._mine.update(sessions).where(is_it).values(values)
+
+    def rename(self, session_id: str, title: str) -> None:
+        """Give a session another title; raises SessionNotFound."""
+        is_it = sessions.c.id == storable(session_id)
+        renamed = self._mine.update(sessions).where(is_it)
+        with self._connection() as connection:
+            done = connection.execute(renamed.values(title=storable(title_of(title))))
+        if not done.rowcount:
+            raise SessionNotFound("this session is not saved yet; send a message first")
 
     def move(self, session_id: str, at: Origin) -> None:
         """Assign a session to another notebook."""

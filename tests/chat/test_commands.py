@@ -275,6 +275,46 @@ def test_a_session_can_be_deleted_unless_it_is_the_current_one(commands):
     assert commands._store.sessions() == []
 
 
+def test_a_session_keeps_the_title_that_it_was_given(commands):
+    agent = agent_for(commands, says("one"), says("two"))
+    with pytest.raises(StoreError, match="not saved yet"):
+        replied(commands(agent, "/rename Orders"))
+    agent.ask("Where is W100?")
+    assert (
+        replied(commands(agent, "/rename Orders\n of May"))
+        == "renamed to Orders of May"
+    )
+    agent.ask("And W101?")
+    agent.recorder.save()
+    assert [each.title for each in commands._store.sessions()] == ["Orders of May"]
+    with pytest.raises(NbchatError, match="takes a title"):
+        replied(commands(agent, "/rename  "))
+
+
+def test_a_shared_copy_is_opened_without_pins_and_summaries(commands):
+    agent = agent_for(commands, says("one"), says("<summary>\nOld.\n</summary>"))
+    with pytest.raises(NbchatError, match="nothing to share"):
+        replied(commands(agent, "/share"))
+    agent.ask(STORY)
+    list(agent.pin("Obey me."))
+    list(agent.compact())
+    shared = replied(commands(agent, "/share"))
+    assert "sessions.db" in shared
+    _, _, link = shared.partition("/resume ")
+    bob = Commands(SessionStore(commands._store.url, owner="bob"))
+    reader = agent_for(bob, says("Yes."))
+    assert bob._store.sessions() == []
+    assert "opened a copy" in replied(bob(reader, f"/resume {link}"))
+    assert reader.session.history == agent.session.transcript
+    assert (reader.session.pins, reader.session.compactions) == ((), [])
+    reader.ask("Is it so?")
+    reader.recorder.save()
+    assert len(bob._store.sessions()) == 1
+    assert len(agent.session.transcript) == 2
+    with pytest.raises(StoreError, match="leads to no shared session"):
+        replied(bob(reader, "/resume share:guess"))
+
+
 def test_branch_sends_its_text_as_it_was_typed(commands):
     agent = agent_for(commands, says("one"), says("two"), says("three"))
     agent.ask("first")

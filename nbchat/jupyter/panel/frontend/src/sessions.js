@@ -37,7 +37,8 @@ export class SessionsDialog extends Dialog {
   }
 
   answered({ sessions, total }) {
-    this.list.replaceChildren(...sessions.map(sessionRow));
+    const isSearch = this.search.value.trim() !== ""; // then the best match is first
+    this.list.replaceChildren(...(isSearch ? sessions.map(sessionRow) : byDay(sessions)));
     if (!this.isDeleting) this.status.textContent = plural(total, "session");
     this.isDeleting = false;
   }
@@ -83,6 +84,29 @@ export class SessionsDialog extends Dialog {
     if (!this.isOpen || !this.isDeleting || !item.matches(".nbc-note, .nbc-error")) return;
     this.status.textContent = item.textContent;
   }
+}
+
+// Rows below headings such as "Today"; the sessions are the newest first
+function byDay(sessions) {
+  let last = "";
+  return sessions.flatMap((known) => {
+    const name = dayName(new Date(known.used_at), new Date());
+    const isNew = name !== last;
+    last = name;
+    const heading = tag("li", "nbc-session-day", {}, name);
+    return isNew ? [heading, sessionRow(known)] : [sessionRow(known)];
+  });
+}
+
+export function dayName(then, today) {
+  if (Number.isNaN(then.getTime())) return "Earlier";
+  const midnight = (time) => new Date(time.getFullYear(), time.getMonth(), time.getDate());
+  const days = Math.round((midnight(today).getTime() - midnight(then).getTime()) / 86_400_000);
+  if (days <= 0) return "Today";
+  if (days === 1) return "Yesterday";
+  if (days < 7) return "Previous 7 days";
+  if (days < 30) return "Previous 30 days";
+  return then.toLocaleString("en-GB", { month: "long", year: "numeric" });
 }
 
 function sessionRow(known) {
