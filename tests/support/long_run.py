@@ -10,6 +10,7 @@ and tools.
 """
 
 import random
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -36,6 +37,8 @@ FORGOTTEN_SHARE = 0.2
 Story = Literal["none", "copy", "forgetful"]
 """What the model's summaries say: nothing, the beginning of each prompt, or the old
 summary and all messages, of which each line is dropped with a chance of a fifth."""
+
+_TAG = re.compile(r"</?(?:user|assistant|call|result)\b[^>\n]*>")
 
 NO_STORY = "(no story was written)"
 
@@ -168,11 +171,14 @@ class Recorded(Replay):
     def _remembered(self, request: Request) -> str:
         """The old summary and what was said since, without a fifth of the lines."""
         said = "\n".join(entry.content for entry in request.history)
-        new = [line.strip() for line in said.splitlines() if len(line.split()) > 2]
-        lines = dict.fromkeys([*self._lines, *new])
+        lines = (
+            _TAG.sub("", line) for line in said.splitlines() if "summary>" not in line
+        )
+        new = [line.strip() for line in lines if len(line.split()) > 2]
+        known = dict.fromkeys([*self._lines, *new])
         room = int((request.max_output_tokens or 1_500) / 2)
         self._lines = []
-        for line in reversed(lines):
+        for line in reversed(known):
             room -= COUNTER.count(line)
             if room < 0:
                 break
