@@ -36,6 +36,7 @@ class ChatMagics(Magics):
         """Chat with a model in the notebook; long conversations are compacted.
 
         %chat                      show the chat panel
+        %chat side                 show it in a tab beside the notebook (JupyterLab)
         %chat /compact             run a command; %chat /help lists them
         session = %chat session    the Session: history, transcript, compactions
         agent = %chat agent        the Agent: run, ask, chat, engine
@@ -68,6 +69,8 @@ class ChatMagics(Magics):
         match line:
             case "":
                 return self._open().panel()
+            case "side":
+                self._open().show_beside()
             case "session":
                 return self._open().agent.session
             case "transcript":

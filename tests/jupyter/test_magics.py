@@ -247,6 +247,25 @@ def refund(order: str) -> str:
     return f"{order} refunded"
 
 
+def test_a_chat_beside_the_notebook_shows_the_panel_of_the_cells(shell):
+    panel = shell.run_line_magic("chat", "")
+    assert shell.run_line_magic("chat", "side") is None
+    chat = shell.find_magic("chat").__self__._chat
+    first = chat._side
+    (shown,) = first.outputs
+    view = shown["data"]["application/vnd.jupyter.widget-view+json"]
+    assert view["model_id"] == panel.model_id
+    shell.run_line_magic("chat", "side")
+    assert chat._side is not first
+    assert first.comm is None  # closed: it is there once
+
+
+def test_without_the_package_for_it_one_line_says_what_to_install(shell, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sidecar", None)
+    with pytest.raises(UsageError, match=r"pip install 'jupyter-nbchat\[side\]'"):
+        shell.run_line_magic("chat", "side")
+
+
 def test_a_cells_call_waits_in_the_panel_whenever_approvals_were_set(shell):
     panel = shell.run_line_magic("chat", "")
     agent = agent_with(shell, calls("refund", order="W1"), says("Done."))
