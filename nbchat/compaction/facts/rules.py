@@ -47,11 +47,12 @@ GAP = "[…]"
 
 _INTRODUCING = ("?", ":", "\uff1f", "\uff1a", "\u061f")
 _POINTS_ON = re.compile(
-    r"\b(?:this|these|that|below|following|here|text|diese\w*|hier|folgende\w*|ceci|voici"
+    r"\b(?:this|these|below|following|here|diese\w*|hier|folgende\w*|ceci|voici"
     r"|est[eoa]s?|isto|это|ниже)\b|[这此下以]|この|これ|هذا|यह",
     re.IGNORECASE,
 )
-"""In an opening line before an empty one."""
+"""In an opening sentence before an empty line."""
+_TWO_SENTENCES = re.compile(r"[.!?\u3002\uff01\uff1f]\s*\S")
 
 NEAR = 2
 """Messages of the person that "scrap that" may refer back to."""
@@ -201,7 +202,10 @@ def _lead(content: str, text: str) -> str:
     before, is_in_opening, _ = opening.partition(text)
     lead = before.strip()
     introduces = lead.endswith(_INTRODUCING) or (
-        not is_in_opening and rest.startswith("\n") and bool(_POINTS_ON.search(lead))
+        not is_in_opening
+        and rest.startswith("\n")
+        and _POINTS_ON.search(lead) is not None
+        and not _TWO_SENTENCES.search(lead)
     )
     is_own = not lead or text.startswith(lead)  # a heading with its list
     return lead if introduces and not is_own and len(lead) <= LONGEST_LEAD else ""
