@@ -93,6 +93,12 @@ _PASTE = re.compile(
     rf"|написал\w?|كتب)\s?[:：]",
     re.IGNORECASE | re.MULTILINE,
 )
+_ASKED_OF = re.compile(
+    r"\A[^\n]{0,160}\b(?:this|these|the|following|diese\w*|de[rs]|cet?t?e?|est[ea]) "
+    rf"(?:\w+ )?(?:{_MATERIAL})\b[^\n]{{0,80}}\n[ \t]*\n(?=[\s\S]{{300}})",
+    re.IGNORECASE,
+)
+"""An opening line about a text, before one that is too long to be a remark."""
 _LETTER = re.compile(
     r"^(?:from|to|subject|sent|cc|von|betreff|gesendet|objet|asunto|assunto|тема|"
     r"发件人|主题|差出人|件名)[ \t]?[:：][ \t]\S"
@@ -189,6 +195,8 @@ def own_mask(text: str) -> str:
         ):
             text = _hidden_after(text, pasted.end())
             break
+    if asked := _ASKED_OF.search(text):
+        text = _hidden_after(text, asked.end())
     if letter := _LETTER.search(text):
         text = _hidden_after(text, letter.start())
     return _without_speakers(_LOG.sub(_hidden, text))

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 
 from nbchat.compaction.facts.own_words import (
     HIDDEN,
@@ -117,8 +117,21 @@ def rule_lines(
         quotes, key=lambda q: (q.kind != "decision", q.index), reverse=True
     )
     kept = within(by_need, room, lambda each: counter.count(each.line) + 1)
-    lines = [quote.line for quote in quotes if quote in kept]
+    lines = [
+        _together(list(alike))
+        for _, alike in groupby((q for q in quotes if q in kept), key=_introduction)
+    ]
     return [TITLE, *lines] if lines else []
+
+
+def _introduction(quote: Quote) -> tuple[int, str]:
+    return quote.index, quote.lead or quote.text
+
+
+def _together(alike: Sequence[Quote]) -> str:
+    """The line of quotes that one opening line introduces."""
+    parts = (alike[0].lead, *(quote.text for quote in alike))
+    return quoted(f" {GAP} ".join(filter(None, parts)))
 
 
 def not_quoted(quotes: Sequence[Quote], story: str) -> list[Quote]:
