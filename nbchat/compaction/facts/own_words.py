@@ -182,6 +182,12 @@ def _trimmed(mask: str, start: int, stop: int) -> tuple[int, int]:
     return start, stop
 
 
+def without_shown_text(text: str) -> str:
+    """The message up to a long text that its opening line asks about."""
+    asked = _ASKED_OF.search(text)
+    return text[: asked.end()] if asked else text
+
+
 def own_mask(text: str) -> str:
     """The text, with HIDDEN for each character that was pasted or quoted."""
     text = text.replace("\u2019", "'").replace(HIDDEN, " ")
@@ -195,8 +201,6 @@ def own_mask(text: str) -> str:
         ):
             text = _hidden_after(text, pasted.end())
             break
-    if asked := _ASKED_OF.search(text):
-        text = _hidden_after(text, asked.end())
     if letter := _LETTER.search(text):
         text = _hidden_after(text, letter.start())
     return _without_speakers(_LOG.sub(_hidden, text))

@@ -21,6 +21,7 @@ from nbchat.compaction.facts.own_words import (
     Passage,
     own_mask,
     passages,
+    without_shown_text,
 )
 from nbchat.compaction.facts.rule_forms import Kind, Reading, plain, read, words_of
 from nbchat.compaction.truncation import within
@@ -196,7 +197,8 @@ class _Said:
 @lru_cache(maxsize=20_000)
 def _read(content: str, *, is_answer: bool) -> _Said:
     """Read a message; kept, so that a compaction reads only what is new."""
-    own = [passage for passage in passages(content) if _is_readable(passage)]
+    text = without_shown_text(content)
+    own = [passage for passage in passages(text) if _is_readable(passage)]
     readings = [read("" if each.is_list else each.mask) for each in own]
     return _Said(
         tuple(_quotes(own, readings, is_answer=is_answer))[:MOST_OF_ONE],
