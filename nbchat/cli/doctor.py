@@ -23,7 +23,7 @@ from nbchat.providers.base import Provider
 from nbchat.providers.connect import EMBEDDED_MODEL
 from nbchat.providers.endpoint import keyring_key, redact
 from nbchat.providers.model_download import cache_folder, is_fetched
-from nbchat.providers.model_info import ModelInfo
+from nbchat.providers.model_info import ModelInfo, nearest_models
 from nbchat.providers.retirement import DATES, is_retired, retirement
 from nbchat.providers.services import KINDS, SERVICES
 from nbchat.storage.store import SessionStore
@@ -190,6 +190,11 @@ def _limit_rows(
     yield _row("retirement", known)
     if ending is not None and is_retired(name):
         report.problem(f"choose another model: {ending.line(name)}")
+    is_listed = info.window is not None or info.prices is not None
+    nearest = [] if is_listed else nearest_models(name, provider.name.split(":")[0])
+    if nearest:
+        names = " or ".join(nearest)
+        report.problem(f"{name} is in no list of models; did you mean {names}?")
 
 
 def _figure(info: ModelInfo, name: str, tokens: int | None, usual: str = "") -> str:

@@ -9,7 +9,6 @@ import socket
 import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from http import HTTPStatus
 from typing import Any
 
@@ -27,7 +26,7 @@ from nbchat.errors import (
     RequestRefused,
 )
 from nbchat.providers.endpoint import Endpoint
-from nbchat.providers.model_info import chat_models
+from nbchat.providers.model_info import nearest_models
 from nbchat.providers.rate_limits import retry_after
 from nbchat.providers.retirement import retirement
 
@@ -74,9 +73,6 @@ OTHER_APIS = {
     "anthropic": "Anthropic, anthropic:MODEL with the address before /v1",
     "openai": "OpenAI, openai:MODEL with an address that ends in /v1",
 }
-
-NEAR_NAME = 0.75
-"""Similarity from which a model's name is taken for another's with a typo."""
 
 CODE_FIELDS = ("error_code", "reason")
 """Fields with an error code in the details of Anthropic and Gemini."""
@@ -218,9 +214,7 @@ def _instead_of(model: str, endpoint: Endpoint) -> str:
     """What to do about an unknown model: its successor, or the nearest names."""
     if ending := retirement(model):
         return ending.line("it")
-    known = chat_models(endpoint.kind)
-    nearest = get_close_matches(model, known, n=3, cutoff=NEAR_NAME)
-    if nearest:
+    if nearest := nearest_models(model, endpoint.kind):
         return f"did you mean {' or '.join(nearest)}? Choose with /model"
     return "choose another with /model"
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal
+from difflib import get_close_matches
 
 from genai_prices import types
 from genai_prices.data_snapshot import get_snapshot
@@ -57,6 +58,9 @@ MILLION = 1_000_000
 
 LISTED = {"anthropic": "anthropic", "openai": "openai", "gemini": "google"}
 """Names of the providers in the price list."""
+
+NEAR_NAME = 0.75
+"""Similarity from which a model's name is taken for another's with a typo."""
 
 LEAST_WINDOW = 128_000
 """Smallest window of a model to offer from the price list: others are old."""
@@ -224,6 +228,14 @@ def chat_models(kind: str) -> list[str]:
         and _CHAT_NAME.match(model.id)
         and not (model.deprecated or _SPECIAL.search(model.id))
         and not is_retired(model.id)
+    )
+
+
+def nearest_models(name: str, kind: str) -> list[str]:
+    """The names in the price list that a model's name may be a typo of."""
+    known = chat_models(kind)
+    return (
+        [] if name in known else get_close_matches(name, known, n=3, cutoff=NEAR_NAME)
     )
 
 

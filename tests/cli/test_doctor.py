@@ -232,6 +232,17 @@ def test_a_retired_model_is_a_problem_that_names_its_successor():
     assert line in done.stdout
 
 
+def test_a_model_with_a_typo_is_a_problem_that_names_the_nearest():
+    done = doctor(NBCHAT_MODEL="openai:gpt-5.6-lunna", OPENAI_API_KEY="sk-secret-1")
+    assert done.returncode == 1
+    assert (
+        "gpt-5.6-lunna is in no list of models; did you mean gpt-5.6-luna"
+        in done.stdout
+    )
+    unlike = doctor(NBCHAT_MODEL="openai:zebra", OPENAI_API_KEY="sk-secret-1")
+    assert "did you mean" not in unlike.stdout
+
+
 def test_a_missing_embedded_model_is_reported(tmp_path):
     done = doctor(XDG_CACHE_HOME=str(tmp_path))
     assert done.returncode == 0
