@@ -44,11 +44,14 @@ export function drawModel({ model: opener, dot }, state, isGone) {
   const names = { starting: "starting …", failed: "no model" };
   opener.textContent = names[phase] ?? model ?? (isGone ? "not connected" : "connecting …");
   opener.disabled = phase !== "ready" || isGone;
-  opener.title = model ? `${model}: choose another model` : "";
+  const trial = state.is_trial ? "a trial model, tiny, with poor answers; " : "";
+  opener.title = model ? `${model}: ${trial}choose another model` : "";
+  opener.toggleAttribute("data-trial", Boolean(state.is_trial) && phase === "ready");
   dot.dataset.state = isGone ? "gone" : dotState(state);
 }
 
-function dotState({ phase, is_busy: isBusy, waiting = [] }) {
+function dotState({ phase, is_busy: isBusy, waiting = [], problem = "" }) {
   if (waiting.length) return "waiting";
+  if (problem && !isBusy) return "unconnected";
   return isBusy ? "busy" : (phase ?? "starting");
 }
