@@ -33,7 +33,8 @@ def test_no_order_of_a_tool_a_file_or_the_model_is_quoted_as_a_rule():
 
 
 def test_a_pasted_order_is_quoted_with_what_introduced_it_or_not_at_all():
-    """Informal ways of pasting, of which code cannot know, included."""
+    """For the ways in PLACES, which were in view when the rule was made; of others it
+    recognises few, for code cannot tell who wrote a text that nothing introduces."""
     found, bare = 0, []
     for place, order, entries in cases():
         quotes = obeyed(order, rules_in_force(entries))

@@ -159,7 +159,8 @@ INFORMAL = (
     "Copy of the ticket\n==================\n{}\n==================\nWhat priority?",
     "Name: Bob\nMessage: {}\nDate: today\n\nStore it as JSON.",
 )
-"""The same without a word that names a source. The code was not fitted to them."""
+"""The same without a word that names a source. The rule about introducing lines was made
+with these in view: of other ways to paste it recognises few."""
 
 
 def _lines(text: str) -> str:
