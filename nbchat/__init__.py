@@ -24,7 +24,7 @@ _MODULES = {
     "compaction.plan": "Plan",
     "compaction.policies": "PRESETS Policy",
     "config.factory": "build_agent",
-    "config.layers": "settings",
+    "config.precedence": "settings",
     "conversation.entries": "Compaction Entry Usage",
     "conversation.events": (
         "Branched Compacted CompactionChanged CompactionFailed CompactionProgress "

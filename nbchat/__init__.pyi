@@ -9,7 +9,7 @@ from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.plan import Plan
 from nbchat.compaction.policies import PRESETS, Policy
 from nbchat.config.factory import build_agent
-from nbchat.config.layers import settings
+from nbchat.config.precedence import settings
 from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.events import (
     Branched,

@@ -11,6 +11,7 @@ from functools import partial
 from threading import Event as Flag
 from typing import Any, Self, Unpack
 
+from nbchat.agent.agent_loop import TurnRunner
 from nbchat.agent.approvals import approvals_of
 from nbchat.agent.budget import Budget, Meter, meter_of
 from nbchat.agent.context_tools import ContextTools, without_promise
@@ -26,7 +27,6 @@ from nbchat.agent.turn import (
     TurnLock,
     TurnOptions,
 )
-from nbchat.agent.turn_runner import TurnRunner
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.facts.facts import facts_by
 from nbchat.compaction.plan import Plan

@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 from nbchat.agent.background import BackgroundCompaction
 from nbchat.agent.interruptions import CompactionRun, run_to_record
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.oversize import with_largest_message
+from nbchat.compaction.oversized_messages import with_largest_message
 from nbchat.compaction.plan import Plan
 from nbchat.compaction.triggers.context_tracker import RETRY
 from nbchat.conversation import events

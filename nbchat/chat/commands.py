@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor, wait
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.attachments.mentions import not_mentioned
+from nbchat.chat.chat_events import ChatEvent, CommandReplied, Working
 from nbchat.chat.context_commands import CONTEXT_COMMANDS, Command, Reply, Stop
 from nbchat.chat.mcp import ChatServers
-from nbchat.chat.runner_events import ChatEvent, CommandReplied, Working
 from nbchat.compaction.policies import PRESETS
 from nbchat.config.factory import recorder
 from nbchat.config.live_changes import LiveSettings
@@ -20,7 +20,7 @@ from nbchat.conversation.session import Session, title_of
 from nbchat.conversation.turns import attachments_start
 from nbchat.errors import ConfigError, NbchatError, SessionTaken, Stopped, StoreError
 from nbchat.providers.model_download import WEIGHTS, is_fetched, model_file
-from nbchat.providers.services import KINDS
+from nbchat.providers.provider_table import KINDS
 from nbchat.storage.export import MarkdownLog, exported, imported
 from nbchat.storage.recorder import Recorder
 from nbchat.storage.store import SessionStore

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from nbchat.agent.agent import Agent
-from nbchat.chat.runner_events import ChatEvent
+from nbchat.chat.chat_events import ChatEvent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.markup import summary_text
 from nbchat.compaction.triggers.context_breakdown import ContextUsage, context_state
-from nbchat.config.layers import refuse_locked
+from nbchat.config.precedence import refuse_locked
 from nbchat.conversation.costs import cost_rows, usage_text
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import count_messages

@@ -23,7 +23,7 @@ import nbchat
 from nbchat.agent.agent import Agent
 from nbchat.agent.mcp import McpServer, McpServers
 from nbchat.config.factory import build_agent, recorder
-from nbchat.config.layers import settings
+from nbchat.config.precedence import settings
 from nbchat.conversation import events
 from nbchat.conversation.entries import Entry, Usage
 from nbchat.conversation.events import Event, StopReason

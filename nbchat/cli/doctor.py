@@ -15,7 +15,7 @@ from jupyter_core.paths import jupyter_config_path
 from jupyter_server.extension.config import ExtensionConfigManager
 
 from nbchat.config.factory import build_agent, opened_store
-from nbchat.config.layers import settings, unread_variables
+from nbchat.config.precedence import settings, unread_variables
 from nbchat.config.preferences import Target, with_preferences
 from nbchat.config.settings import TABLE, NbChat, Setting
 from nbchat.errors import NbchatError
@@ -24,8 +24,8 @@ from nbchat.providers.connect import EMBEDDED_MODEL
 from nbchat.providers.endpoint import keyring_key, redact
 from nbchat.providers.model_download import cache_folder, is_fetched
 from nbchat.providers.model_info import ModelInfo, nearest_models
+from nbchat.providers.provider_table import KINDS, SERVICES
 from nbchat.providers.retirement import DATES, is_retired, retirement
-from nbchat.providers.services import KINDS, SERVICES
 from nbchat.storage.store import SessionStore
 
 PACKAGES = (

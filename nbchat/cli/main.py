@@ -16,7 +16,7 @@ from typing import Any
 from nbchat import __version__
 from nbchat.cli.doctor import diagnose
 from nbchat.config.factory import opened_store
-from nbchat.config.layers import settings
+from nbchat.config.precedence import settings
 from nbchat.config.settings import markdown_table
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import count_messages

@@ -10,8 +10,8 @@ from threading import Event as Flag
 from typing import Any, TypeVar, overload
 
 from nbchat.compaction import edits
-from nbchat.compaction.facts.reading import Readings
-from nbchat.compaction.oversize import shortened_unread
+from nbchat.compaction.facts.read_entries import Readings
+from nbchat.compaction.oversized_messages import shortened_unread
 from nbchat.compaction.plan import (
     SHORTEST_SUMMARY,
     Plan,

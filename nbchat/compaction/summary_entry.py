@@ -4,13 +4,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from nbchat.compaction.facts.facts import Facts, collect_facts
-from nbchat.compaction.facts.reading import Readings
-from nbchat.compaction.facts.rule_forms import plain
+from nbchat.compaction.facts.read_entries import Readings
+from nbchat.compaction.facts.rule_patterns import plain
 from nbchat.compaction.facts.rules import ended_rules
 from nbchat.compaction.facts.sections import kept_sections
 from nbchat.compaction.markup import summary_entry, summary_text
 from nbchat.compaction.plan import Plan
 from nbchat.compaction.policies import LARGEST_SUMMARY_SHARE, Policy
+from nbchat.compaction.summarizer.answer_checks import check_budget, check_size
 from nbchat.compaction.summarizer.audit import share_said
 from nbchat.compaction.summarizer.carry_over import (
     carried,
@@ -20,7 +21,6 @@ from nbchat.compaction.summarizer.carry_over import (
     section,
     told,
 )
-from nbchat.compaction.summarizer.validation import check_budget, check_size
 from nbchat.compaction.truncation import shorten, shorten_to_tokens, within
 from nbchat.conversation.entries import Entry, Fact
 from nbchat.conversation.session import Session

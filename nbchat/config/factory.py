@@ -11,7 +11,7 @@ from pathlib import Path
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import policy_named
-from nbchat.config.components import (
+from nbchat.config.from_settings import (
     Namespace,
     configured_model,
     connected,
@@ -22,14 +22,14 @@ from nbchat.config.components import (
     set_attributes,
     summary_writer,
 )
-from nbchat.config.layers import refuse_locked, settings
+from nbchat.config.precedence import refuse_locked, settings
 from nbchat.config.preferences import Target, with_preferences
 from nbchat.config.settings import TABLE, NbChat
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
 from nbchat.errors import StoreError
 from nbchat.providers.base import Provider, warn_of_untaken
-from nbchat.providers.unconnected import connected_or_not
+from nbchat.providers.unavailable_model import connected_or_not
 from nbchat.storage.owners import current_server
 from nbchat.storage.recorder import Recorder
 from nbchat.storage.store import Origin, SessionStore

@@ -7,7 +7,7 @@ from typing import Any
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.policies import PRESETS, Policy, policy_named
-from nbchat.config.components import (
+from nbchat.config.from_settings import (
     Namespace,
     connect_as,
     connected,
@@ -20,7 +20,7 @@ from nbchat.config.components import (
     set_attributes,
     summary_writer,
 )
-from nbchat.config.layers import refuse_locked, settings
+from nbchat.config.precedence import refuse_locked, settings
 from nbchat.config.preferences import (
     THIS_SESSION,
     Change,
@@ -44,8 +44,8 @@ from nbchat.config.settings import (
 from nbchat.errors import ConfigError, NbchatError, StoreError
 from nbchat.providers.base import Provider, SupportsSiblings
 from nbchat.providers.connect import default_model
-from nbchat.providers.services import KINDS
-from nbchat.providers.unconnected import Unconnected
+from nbchat.providers.provider_table import KINDS
+from nbchat.providers.unavailable_model import Unconnected
 from nbchat.storage.store import SessionStore, session_scope
 
 logger = logging.getLogger(__name__)

@@ -24,7 +24,7 @@ from nbchat.compaction.policies import (
     Style,
     Summarizer,
 )
-from nbchat.config.keys import Keys
+from nbchat.config.api_keys import Keys
 from nbchat.errors import ConfigError
 
 DEFAULT = "default"

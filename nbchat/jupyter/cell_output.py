@@ -12,7 +12,7 @@ from IPython.display import display
 
 from nbchat.agent.live_output import CellOutput, cell_output
 from nbchat.agent.turn import STOP_NOTES, Turn
-from nbchat.chat.runner_events import ChatEvent, CommandReplied
+from nbchat.chat.chat_events import ChatEvent, CommandReplied
 from nbchat.conversation.costs import usage_text
 from nbchat.conversation.entries import Compaction, Usage
 from nbchat.conversation.events import (

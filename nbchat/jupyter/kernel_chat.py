@@ -11,9 +11,9 @@ from IPython.core.interactiveshell import InteractiveShell
 from nbchat.agent.agent import Agent
 from nbchat.agent.approvals import PendingCall, approvals_of
 from nbchat.chat.attachments.attachments import load_attachments, unknown_names
+from nbchat.chat.chat_events import ChatEvent
+from nbchat.chat.chat_runner import Action, ChatRunner
 from nbchat.chat.commands import Commands
-from nbchat.chat.runner import Action, ChatRunner
-from nbchat.chat.runner_events import ChatEvent
 from nbchat.config.factory import (
     build_agent,
     expire_sessions,

@@ -30,7 +30,7 @@ from tornado.web import HTTPError, authenticated
 import nbchat
 from nbchat.chat.control_socket import send_action
 from nbchat.config.factory import opened_store
-from nbchat.config.layers import settings
+from nbchat.config.precedence import settings
 from nbchat.errors import (
     ChatUnreachable,
     ConfigError,

@@ -20,13 +20,13 @@ from nbchat.providers.base import ReplyStop, Request, image_of, speaker, user_te
 from nbchat.providers.endpoint import set_variable
 from nbchat.providers.history_repair import wire_name
 from nbchat.providers.prompt_cache import cache_key, marked_for_anthropic
-from nbchat.providers.sdk import (
+from nbchat.providers.provider_table import ANTHROPIC, Service
+from nbchat.providers.sdk_clients import WireStream
+from nbchat.providers.sdk_provider import (
     QUESTION_TIMEOUT_SECONDS,
     SdkProvider,
 )
-from nbchat.providers.sdk_clients import WireStream
-from nbchat.providers.services import ANTHROPIC, Service
-from nbchat.providers.wire import (
+from nbchat.providers.wire_format import (
     EMPTY_TEXT,
     Json,
     StreamedReply,

@@ -21,8 +21,8 @@ from nbchat.providers.base import Provider, Reply, Request
 from nbchat.providers.error_mapping import refusal_in, refused
 from nbchat.providers.openai import OpenAIProvider
 from nbchat.providers.responses import ResponsesProvider
-from nbchat.providers.sdk import SdkProvider
-from nbchat.providers.wire import Json, an_object, finished_reply
+from nbchat.providers.sdk_provider import SdkProvider
+from nbchat.providers.wire_format import Json, an_object, finished_reply
 
 PRICE = 0.5
 """Of what the same tokens cost at once, at both providers."""

@@ -16,8 +16,7 @@ from nbchat.errors import ConfigError, NbchatError
 from nbchat.providers.base import Provider
 from nbchat.providers.model_info import chat_models
 from nbchat.providers.options import RequestOptions
-from nbchat.providers.retirement import retirement
-from nbchat.providers.services import (
+from nbchat.providers.provider_table import (
     CHAT,
     KINDS,
     OPENAI,
@@ -25,6 +24,7 @@ from nbchat.providers.services import (
     service_of,
     unknown_kind,
 )
+from nbchat.providers.retirement import retirement
 
 logger = logging.getLogger(__name__)
 

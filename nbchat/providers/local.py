@@ -22,7 +22,7 @@ from nbchat.providers.model_download import WEIGHTS, model_file
 from nbchat.providers.model_info import ModelInfo
 from nbchat.providers.openai import OpenAIProvider
 from nbchat.providers.options import RequestOptions, checked, merged
-from nbchat.providers.services import LOCAL, Service
+from nbchat.providers.provider_table import LOCAL, Service
 from nbchat.providers.tokens import TokenCounter
 
 DEFAULT_WINDOW = 8_192

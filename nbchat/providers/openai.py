@@ -18,14 +18,14 @@ from nbchat.conversation.entries import Entry, Usage
 from nbchat.conversation.events import Delta, TextDelta, ThinkingDelta
 from nbchat.providers.base import ReplyStop, Request, image_of, speaker, user_text
 from nbchat.providers.history_repair import wire_name
-from nbchat.providers.sdk import (
+from nbchat.providers.provider_table import OPENAI, Service
+from nbchat.providers.sdk_clients import Reader, WireStream
+from nbchat.providers.sdk_provider import (
     QUESTION_TIMEOUT_SECONDS,
     SdkProvider,
 )
-from nbchat.providers.sdk_clients import Reader, WireStream
-from nbchat.providers.services import OPENAI, Service
-from nbchat.providers.window_questions import loaded_window
-from nbchat.providers.wire import (
+from nbchat.providers.server_limits import loaded_window
+from nbchat.providers.wire_format import (
     EMPTY_TEXT,
     Json,
     StreamedReply,

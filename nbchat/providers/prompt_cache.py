@@ -11,7 +11,7 @@ from hashlib import sha256
 
 from nbchat.providers.base import Request, wire_text
 from nbchat.providers.model_info import NEWER_OPENAI
-from nbchat.providers.wire import Json, a_list, utf8_safe_text
+from nbchat.providers.wire_format import Json, a_list, utf8_safe_text
 
 MARKABLE = ("text", "image", "tool_result")
 """Types of blocks of a message that Anthropic can mark."""

@@ -21,9 +21,9 @@ from nbchat.providers.base import ReplyStop, Request, image_of, speaker, user_te
 from nbchat.providers.history_repair import wire_name
 from nbchat.providers.openai import EFFORTS, OpenAIProvider
 from nbchat.providers.prompt_cache import cache_key, marked_for_openai
+from nbchat.providers.provider_table import OPENAI
 from nbchat.providers.sdk_clients import WireStream
-from nbchat.providers.services import OPENAI
-from nbchat.providers.wire import (
+from nbchat.providers.wire_format import (
     EMPTY_TEXT,
     Json,
     StreamedReply,

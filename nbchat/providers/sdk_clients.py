@@ -11,7 +11,7 @@ from typing import Protocol
 import httpx2
 
 from nbchat.conversation.events import Delta
-from nbchat.providers.wire import Json, StreamedReply
+from nbchat.providers.wire_format import Json, StreamedReply
 
 CONNECTIONS = httpx2.Limits(keepalive_expiry=3.0)
 """Idle connections are closed before the server drops them: llama.cpp does after 5 s,

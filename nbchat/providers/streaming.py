@@ -13,7 +13,7 @@ from typing import Generic, Protocol, TypeVar, runtime_checkable
 from nbchat.conversation.events import RetryScheduled
 from nbchat.errors import ProviderError, RateLimited, Stopped
 from nbchat.providers.base import Provider, Reply, ReplyStream, Request
-from nbchat.providers.connections import Line, using
+from nbchat.providers.closable_http import Line, using
 from nbchat.providers.options import RequestOptions
 from nbchat.providers.rate_limits import (
     LONGEST_WAIT_SECONDS,

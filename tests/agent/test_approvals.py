@@ -7,8 +7,8 @@ import pytest
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.approvals import Approvals
-from nbchat.chat.runner import ChatRunner
-from nbchat.chat.runner_events import AgentReady
+from nbchat.chat.chat_events import AgentReady
+from nbchat.chat.chat_runner import ChatRunner
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import Event, TurnFinished
 from nbchat.conversation.session import Session

@@ -6,8 +6,8 @@ import pytest
 from wire_rules import anthropic_faults, openai_faults
 
 from nbchat.agent.agent import Agent
-from nbchat.chat.runner import ChatRunner
-from nbchat.chat.runner_events import ChatEvent, Idle
+from nbchat.chat.chat_events import ChatEvent, Idle
+from nbchat.chat.chat_runner import ChatRunner
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import (

@@ -21,7 +21,7 @@ from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Request
 from nbchat.providers.history_repair import legal
 from nbchat.providers.openai import OpenAIProvider
-from nbchat.providers.wire import WireFormat, WireMessages
+from nbchat.providers.wire_format import WireFormat, WireMessages
 from nbchat.testing import ScriptedProvider, says
 
 DIALECTS = {"openai": OpenAIDialect(), "anthropic": AnthropicDialect()}

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from nbchat.agent.agent import Agent
-from nbchat.chat.runner_events import AgentReady
+from nbchat.chat.chat_events import AgentReady
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.conversation.entries import Usage
 from nbchat.conversation.events import (

@@ -39,7 +39,7 @@ from nbchat.conversation.entries import INCOMPLETE, Compaction, Entry
 from nbchat.conversation.session import Session
 from nbchat.testing import ScriptedProvider, calls, fails, says
 from nbchat.jupyter.panel.chat_ui import ChatUI
-from nbchat.chat.runner_events import CommandReplied, QueueChanged
+from nbchat.chat.chat_events import CommandReplied, QueueChanged
 
 go = threading.Event()
 

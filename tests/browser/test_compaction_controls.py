@@ -14,7 +14,7 @@ Screenshot = Callable[[str], Path]
 SETUP = """
 from dataclasses import dataclass, replace
 from nbchat.agent.agent import Agent
-from nbchat.chat.runner_events import CommandReplied
+from nbchat.chat.chat_events import CommandReplied
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import PRESETS
 from nbchat.errors import AuthenticationFailed

@@ -55,7 +55,7 @@ from nbchat.conversation.session import Session
 from nbchat.storage.store import Origin, SessionStore
 from nbchat.testing import ScriptedProvider, calls, fails, says
 from nbchat.jupyter.panel.chat_ui import ChatUI
-from nbchat.chat.runner_events import CommandReplied, QueueChanged, MessagesReturned
+from nbchat.chat.chat_events import CommandReplied, QueueChanged, MessagesReturned
 
 texts = list(PAYLOADS.values())
 """

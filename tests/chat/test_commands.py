@@ -11,8 +11,8 @@ import pytest
 from driving import replied
 
 from nbchat.agent.agent import Agent
+from nbchat.chat.chat_events import CommandReplied
 from nbchat.chat.commands import Commands
-from nbchat.chat.runner_events import CommandReplied
 from nbchat.compaction.markup import summary_text
 from nbchat.config.factory import newest_session, recorder
 from nbchat.conversation.events import (

@@ -3,7 +3,7 @@
 import pytest
 
 from nbchat.config.factory import build_agent
-from nbchat.config.layers import settings
+from nbchat.config.precedence import settings
 from nbchat.errors import ConfigError
 
 

@@ -12,8 +12,8 @@ from nbchat.chat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import PRESETS
 from nbchat.config.factory import build_agent
-from nbchat.config.layers import settings
 from nbchat.config.live_changes import LiveSettings
+from nbchat.config.precedence import settings
 from nbchat.config.preferences import stored_name
 from nbchat.config.settings import MODEL_SETTINGS, TABLE
 from nbchat.conversation.entries import Entry

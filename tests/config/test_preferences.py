@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from nbchat.config.layers import settings
+from nbchat.config.precedence import settings
 from nbchat.config.preferences import (
     Target,
     settings_in_force,

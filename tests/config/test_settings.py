@@ -13,8 +13,8 @@ from nbchat.agent.agent import Agent
 from nbchat.cli.main import main
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import Policy
-from nbchat.config.layers import settings
 from nbchat.config.live_changes import APPLY
+from nbchat.config.precedence import settings
 from nbchat.config.settings import TABLE, NbChat, Setting
 from nbchat.errors import ConfigError
 
@@ -93,7 +93,7 @@ exec(before + {NEW_ROW!r} + mark + after, module.__dict__)
 from nbchat.cli.main import main
 from nbchat.config.factory import build_agent
 from nbchat.config.live_changes import LiveSettings
-from nbchat.config.layers import settings
+from nbchat.config.precedence import settings
 from nbchat.jupyter.panel.queries.choices import settings_list
 from nbchat.storage.store import SessionStore
 

@@ -15,7 +15,7 @@ from nbchat.chat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import Policy
 from nbchat.config.factory import build_agent
-from nbchat.config.layers import settings
+from nbchat.config.precedence import settings
 from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.search import BUDGET_TOKENS, MOST_RESULTS, find, snippet
 from nbchat.conversation.search_index import TOOL_NAME, SearchIndex

@@ -21,7 +21,7 @@ from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Reply, ReplyStream, Request
 from nbchat.providers.local import LocalServer
 from nbchat.providers.openai import OpenAIProvider
-from nbchat.providers.sdk import SdkProvider
+from nbchat.providers.sdk_provider import SdkProvider
 
 PROVIDERS = [OpenAIProvider, AnthropicProvider]
 WINDOW = 4_096

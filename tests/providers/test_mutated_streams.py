@@ -32,7 +32,7 @@ from nbchat.providers.base import Reply, Request
 from nbchat.providers.gemini import GeminiProvider
 from nbchat.providers.openai import OpenAIProvider
 from nbchat.providers.responses import ResponsesProvider
-from nbchat.providers.sdk import SdkProvider
+from nbchat.providers.sdk_provider import SdkProvider
 
 HELLO = Request((Entry("user", "Hello"),))
 ARGUMENTS = '{"a": 1, "b": 2}'

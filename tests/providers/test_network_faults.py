@@ -143,7 +143,7 @@ def assert_stopped(server: FaultServer, kind: str, response: Response) -> None:
 def test_an_event_or_page_that_does_not_end_is_stopped(
     server, monkeypatch, kind, status
 ):
-    monkeypatch.setattr("nbchat.providers.connections.MOST_BYTES", 300_000)
+    monkeypatch.setattr("nbchat.providers.closable_http.MOST_BYTES", 300_000)
     endless = Response((b"data: " + b"x" * 600_000,), status)
     assert_stopped(server, kind, endless)
 
@@ -155,7 +155,7 @@ def test_an_answer_of_64_mb_is_stopped(server, kind):
 
 
 def test_many_events_of_usual_size_are_no_endless_event(server, monkeypatch):
-    monkeypatch.setattr("nbchat.providers.connections.MOST_BYTES", 300_000)
+    monkeypatch.setattr("nbchat.providers.closable_http.MOST_BYTES", 300_000)
     server.script(DIALECTS["openai"].text(*["x" * 1_000] * 600))
     _, reply = drained(provider_at(server, "openai").stream(HELLO))
     assert len(reply.text) == 600_000

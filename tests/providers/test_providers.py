@@ -83,8 +83,8 @@ from nbchat.providers.gemini import GeminiProvider
 from nbchat.providers.history_repair import legal
 from nbchat.providers.model_info import model_info
 from nbchat.providers.openai import OpenAIProvider
-from nbchat.providers.sdk import SdkProvider
 from nbchat.providers.sdk_clients import canned_client
+from nbchat.providers.sdk_provider import SdkProvider
 from nbchat.providers.streaming import stream_with_retries
 
 

@@ -25,7 +25,7 @@ from nbchat.conversation.events import TurnFinished
 from nbchat.errors import Stopped
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Request
-from nbchat.providers.connections import Line, using
+from nbchat.providers.closable_http import Line, using
 from nbchat.providers.gemini import GeminiProvider
 from nbchat.providers.openai import OpenAIProvider
 from nbchat.providers.responses import ResponsesProvider

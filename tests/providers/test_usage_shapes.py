@@ -21,7 +21,7 @@ from nbchat.providers.base import Reply, Request
 from nbchat.providers.model_info import ModelInfo
 from nbchat.providers.openai import ChunkReader
 from nbchat.providers.tokens import TokenCounter
-from nbchat.providers.wire import finished_reply
+from nbchat.providers.wire_format import finished_reply
 
 Json = dict[str, Any]
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 from hostile import FAMILIES, PAYLOADS, PLACES, assert_harmless, markdowns
 
-from nbchat.chat.runner_events import CommandReplied
+from nbchat.chat.chat_events import CommandReplied
 from nbchat.conversation.events import TextDelta, ThinkingDelta, TurnFailed
 from nbchat.jupyter.panel.view_model.panel_state import PanelState
 

@@ -37,7 +37,7 @@ from nbchat.compaction.policies import PRESETS
 from nbchat.compaction.summarizer.structured import rendered
 from nbchat.compaction.summary_entry import OMISSION, OPENING
 from nbchat.config.factory import build_agent, build_engine, recorder
-from nbchat.config.layers import settings
+from nbchat.config.precedence import settings
 from nbchat.config.settings import NbChat
 from nbchat.conversation.entries import FAILED, Compaction, Entry
 from nbchat.conversation.events import (

@@ -31,7 +31,7 @@ from nbchat.chat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.markup import summary_text
 from nbchat.config.factory import build_agent, build_engine, recorder
-from nbchat.config.layers import settings
+from nbchat.config.precedence import settings
 from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.events import (
     Compacted,

@@ -31,7 +31,7 @@ from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.markup import summary_facts, summary_text
 from nbchat.compaction.triggers.context_breakdown import context_state
 from nbchat.config.factory import build_engine, recorder
-from nbchat.config.layers import settings
+from nbchat.config.precedence import settings
 from nbchat.conversation.entries import Entry, Usage
 from nbchat.conversation.events import (
     Compacted,
@@ -47,7 +47,7 @@ from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Request
 from nbchat.providers.model_info import ModelInfo
 from nbchat.providers.openai import OpenAIProvider
-from nbchat.providers.sdk import SdkProvider
+from nbchat.providers.sdk_provider import SdkProvider
 from nbchat.providers.tokens import TokenCounter
 from nbchat.rendering.banners import compaction_text
 from nbchat.testing import Line, ScriptedProvider, calls, says

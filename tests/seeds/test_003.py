@@ -25,7 +25,7 @@ from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.markup import summary_facts, summary_text
 from nbchat.compaction.triggers.context_breakdown import context_state
 from nbchat.config.factory import build_engine, recorder
-from nbchat.config.layers import settings
+from nbchat.config.precedence import settings
 from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.events import Compacted, CompactionFailed
 from nbchat.conversation.session import Session

@@ -48,8 +48,8 @@ from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.markup import summary_text
 from nbchat.compaction.policies import PRESETS
 from nbchat.config.factory import build_agent, recorder
-from nbchat.config.layers import settings
 from nbchat.config.live_changes import apply_setting
+from nbchat.config.precedence import settings
 from nbchat.config.preferences import Target, with_preferences
 from nbchat.config.settings import NbChat
 from nbchat.conversation.entries import Compaction, Entry, Usage

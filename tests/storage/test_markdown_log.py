@@ -7,7 +7,7 @@ import pytest
 from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
 from nbchat.config.factory import recorder
-from nbchat.config.layers import settings
+from nbchat.config.precedence import settings
 from nbchat.conversation.events import Event, SavingFailed
 from nbchat.conversation.session import Session
 from nbchat.errors import RequestRefused

@@ -11,7 +11,7 @@ from postgres import running_server
 from nbchat.cli.doctor import _store_rows
 from nbchat.cli.main import main
 from nbchat.config.factory import newest_session, opened_store, origin
-from nbchat.config.layers import settings
+from nbchat.config.precedence import settings
 from nbchat.conversation.entries import Compaction
 from nbchat.conversation.session import Session
 from nbchat.errors import SessionNotFound, StoreError

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from nbchat.chat.runner_events import ChatEvent, CommandReplied
+from nbchat.chat.chat_events import ChatEvent, CommandReplied
 from nbchat.compaction.engine import CompactionRun
 from nbchat.conversation.entries import Compaction
 

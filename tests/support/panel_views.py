@@ -10,7 +10,7 @@ from typing import Any
 from panel_protocol import check, is_valid
 
 from nbchat.agent.agent import Agent
-from nbchat.chat.runner_events import RunnerEvent
+from nbchat.chat.chat_events import RunnerEvent
 from nbchat.conversation.events import Event
 from nbchat.jupyter.panel.chat_ui import ChatUI
 from nbchat.jupyter.panel.view_model.panel_state import PanelState

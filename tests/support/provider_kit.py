@@ -20,7 +20,7 @@ from nbchat.providers.base import Reply, ReplyStream, Request
 from nbchat.providers.gemini import GeminiProvider
 from nbchat.providers.openai import OpenAIProvider
 from nbchat.providers.responses import ResponsesProvider
-from nbchat.providers.sdk import SdkProvider
+from nbchat.providers.sdk_provider import SdkProvider
 
 KEY = "sk-canary-5up3rs3cr3t-0123456789"
 PROVIDERS = {

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from nbchat.compaction.facts.records import Call, Field, quoted
 from nbchat.compaction.facts.tables import Cell, Row
-from nbchat.compaction.facts.weights import Weights
+from nbchat.compaction.facts.value_ranking import Weights
 from nbchat.conversation.entries import Fact
 
 LEAST_SUBJECTS, LONGEST_DECISION = 3, 40

@@ -20,7 +20,13 @@ from nbchat.compaction.facts.records import (
     quoted,
 )
 from nbchat.compaction.facts.tables import Cell, Row
-from nbchat.compaction.facts.weights import NAME, NUMBER, Weights, form_weight, words
+from nbchat.compaction.facts.value_ranking import (
+    NAME,
+    NUMBER,
+    Weights,
+    form_weight,
+    words,
+)
 from nbchat.conversation.entries import Entry, Fact
 
 MOST_ENTITIES = 1_000

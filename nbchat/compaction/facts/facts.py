@@ -22,10 +22,10 @@ from dataclasses import dataclass, replace
 from nbchat.compaction.facts.decisions import Action, decision_rows, in_ranges
 from nbchat.compaction.facts.entities import entity_rows
 from nbchat.compaction.facts.open_matters import open_matters, unused_statements
-from nbchat.compaction.facts.reading import ReadEntries
+from nbchat.compaction.facts.read_entries import ReadEntries
 from nbchat.compaction.facts.records import Call, Field, quoted
 from nbchat.compaction.facts.tables import Block, Cell, Row, block_within
-from nbchat.compaction.facts.weights import NAME, NEEDED, Weights, form_weight
+from nbchat.compaction.facts.value_ranking import NAME, NEEDED, Weights, form_weight
 from nbchat.conversation.entries import Entry, Fact
 from nbchat.conversation.tools import Tool
 from nbchat.providers.tokens import TokenCounter

@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import islice
 
 from nbchat.compaction.facts.records import Call
-from nbchat.compaction.facts.weights import CACHED_TEXTS, NAME, form_weight, words
+from nbchat.compaction.facts.value_ranking import CACHED_TEXTS, NAME, form_weight, words
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.turns import last_prompt
 from nbchat.providers.tokens import TokenCounter

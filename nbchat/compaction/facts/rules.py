@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby, zip_longest
 
-from nbchat.compaction.facts.own_words import (
+from nbchat.compaction.facts.pasted_text import (
     HIDDEN,
     READ_CHARACTERS,
     Passage,
@@ -23,7 +23,7 @@ from nbchat.compaction.facts.own_words import (
     passages,
     without_shown_text,
 )
-from nbchat.compaction.facts.rule_forms import Kind, Reading, plain, read, words_of
+from nbchat.compaction.facts.rule_patterns import Kind, Reading, plain, read, words_of
 from nbchat.compaction.truncation import within
 from nbchat.conversation.entries import Entry
 from nbchat.providers.tokens import TokenCounter

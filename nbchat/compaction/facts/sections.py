@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from nbchat.compaction.facts.artifacts import artifact_lines
 from nbchat.compaction.facts.exchanges import exchange_lines
-from nbchat.compaction.facts.reading import ReadEntries
+from nbchat.compaction.facts.read_entries import ReadEntries
 from nbchat.compaction.facts.rules import not_quoted, rule_lines, rules_in_force
 from nbchat.compaction.markup import summary_facts
 from nbchat.compaction.policies import Policy

@@ -12,14 +12,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, combinations, compress
 
-from nbchat.compaction.summarizer.marks import (
+from nbchat.compaction.summarizer.source_index import Sources, groups, shape
+from nbchat.compaction.summarizer.unsupported_marks import (
     INVENTED,
     MISPLACED,
     is_marked,
     with_marks,
 )
-from nbchat.compaction.summarizer.sources import Sources, groups, shape
-from nbchat.compaction.summarizer.values import Value, values
+from nbchat.compaction.summarizer.value_extraction import Value, values
 
 MOST_NAMED = 12
 """Values that a retry names."""

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-from nbchat.compaction.facts.own_words import passages
+from nbchat.compaction.facts.pasted_text import passages
 from nbchat.compaction.facts.records import Call
-from nbchat.compaction.facts.rule_forms import plain, read, words_of
+from nbchat.compaction.facts.rule_patterns import plain, read, words_of
 from nbchat.compaction.markup import summary_facts, summary_text
-from nbchat.compaction.summarizer.marks import without_marked
-from nbchat.compaction.summarizer.values import Value, values
+from nbchat.compaction.summarizer.unsupported_marks import without_marked
+from nbchat.compaction.summarizer.value_extraction import Value, values
 from nbchat.conversation.entries import Entry
 
 TITLE, MARK = "From earlier, and not in the summary:", "* "

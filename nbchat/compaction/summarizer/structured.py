@@ -12,7 +12,7 @@ from typing import Any
 
 import json_repair
 
-from nbchat.compaction.summarizer.values import values
+from nbchat.compaction.summarizer.value_extraction import values
 from nbchat.conversation.entries import SummaryFields, Texts
 
 LISTS = {

@@ -19,6 +19,11 @@ from threading import Event as Flag
 from typing import TypeVar
 
 from nbchat.compaction.policies import Shape, ShapeChoice
+from nbchat.compaction.summarizer.answer_checks import (
+    Source,
+    check_summary,
+    read_summary,
+)
 from nbchat.compaction.summarizer.audit import audit
 from nbchat.compaction.summarizer.chunking import MAX_PARTS
 from nbchat.compaction.summarizer.prompts import Assignment, instruction
@@ -30,9 +35,8 @@ from nbchat.compaction.summarizer.requests import (
     plain_requests,
     shared_request,
 )
-from nbchat.compaction.summarizer.sources import Sources
+from nbchat.compaction.summarizer.source_index import Sources
 from nbchat.compaction.summarizer.structured import as_text, merged, read_answer
-from nbchat.compaction.summarizer.validation import Source, check_summary, read_summary
 from nbchat.conversation.entries import Entry, Status, SummaryFields, Usage
 from nbchat.conversation.events import CompactionProgress, RetryScheduled
 from nbchat.errors import (

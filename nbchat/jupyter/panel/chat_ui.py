@@ -19,8 +19,8 @@ from traitlets import Bool, Enum, Int, Unicode, observe
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.attachments.mentions import Resolver
-from nbchat.chat.runner import Action, ChatRunner, LoadAttachments, RunCommand
-from nbchat.chat.runner_events import ChatEvent
+from nbchat.chat.chat_events import ChatEvent
+from nbchat.chat.chat_runner import Action, ChatRunner, LoadAttachments, RunCommand
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
 from nbchat.jupyter.panel.frontend import SCRIPT, style
@@ -336,7 +336,7 @@ class OwnCommands:
         """The store of the sessions; one for the panel's whole life."""
         # Late: settings and store load while the panel can be seen already.
         from nbchat.config.factory import opened_store  # noqa: PLC0415
-        from nbchat.config.layers import settings  # noqa: PLC0415
+        from nbchat.config.precedence import settings  # noqa: PLC0415
 
         with self._opening:
             if self._store is None:

@@ -10,7 +10,7 @@ from trajectories import read_trajectories
 from nbchat.compaction.facts.facts import collect_facts
 from nbchat.compaction.markup import summary_entry
 from nbchat.compaction.summarizer.audit import Audit, audit, share_said
-from nbchat.compaction.summarizer.sources import Sources
+from nbchat.compaction.summarizer.source_index import Sources
 from nbchat.compaction.summary_entry import GOOD_SHARE, QUOTE, said_or_asked
 from nbchat.conversation.entries import Entry
 from nbchat.providers.tokens import TokenCounter

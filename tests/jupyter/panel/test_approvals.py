@@ -12,7 +12,7 @@ from panel_views import MakePanel, Panel, View
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.approvals import Approvals, PendingCall
-from nbchat.chat.runner_events import ApprovalsPending
+from nbchat.chat.chat_events import ApprovalsPending
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import EntryAdded
 from nbchat.errors import NbchatError

@@ -10,8 +10,8 @@ from panel_views import Panel
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.attachments.mentions import not_mentioned
+from nbchat.chat.chat_events import AgentReady
 from nbchat.chat.commands import Commands
-from nbchat.chat.runner_events import AgentReady
 from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.events import Branched
 from nbchat.conversation.session import Session

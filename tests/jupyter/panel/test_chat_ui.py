@@ -26,7 +26,7 @@ from panel_views import (
 
 import nbchat.jupyter.panel
 from nbchat.agent.agent import Agent
-from nbchat.chat.runner_events import CommandReplied
+from nbchat.chat.chat_events import CommandReplied
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.events import (

@@ -15,7 +15,7 @@ from panel_views import (
 )
 
 from nbchat.agent.agent import Agent
-from nbchat.chat.runner_events import AgentReady
+from nbchat.chat.chat_events import AgentReady
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.events import (

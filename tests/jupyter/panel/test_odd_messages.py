@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from panel_protocol import PROTOCOL
 
 from nbchat.agent.agent import Agent
-from nbchat.chat.runner_events import ChatEvent, CommandReplied
+from nbchat.chat.chat_events import ChatEvent, CommandReplied
 from nbchat.jupyter.panel.chat_ui import ChatUI
 from nbchat.testing import ScriptedProvider, says
 

@@ -10,7 +10,7 @@ from panel_views import (
 )
 
 from nbchat.agent.agent import Agent
-from nbchat.chat.runner_events import (
+from nbchat.chat.chat_events import (
     AgentReady,
     Idle,
     QueueChanged,

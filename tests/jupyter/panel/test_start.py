@@ -8,7 +8,7 @@ from notebook_desk import Desk
 from panel_views import Panel
 
 from nbchat.agent.agent import Agent
-from nbchat.config.keys import KEY_VARIABLES
+from nbchat.config.api_keys import KEY_VARIABLES
 from nbchat.errors import ConfigError
 from nbchat.testing import ScriptedProvider
 

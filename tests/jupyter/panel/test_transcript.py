@@ -16,7 +16,7 @@ from panel_views import (
     text_of,
 )
 
-from nbchat.chat.runner_events import AgentReady, Idle, TurnStarted
+from nbchat.chat.chat_events import AgentReady, Idle, TurnStarted
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import (
     EntryAdded,

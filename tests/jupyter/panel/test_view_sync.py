@@ -17,7 +17,7 @@ from panel_views import (
 )
 
 from nbchat.agent.agent import Agent
-from nbchat.chat.runner_events import RunnerEvent
+from nbchat.chat.chat_events import RunnerEvent
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import (
     Event,

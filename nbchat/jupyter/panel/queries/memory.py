@@ -5,8 +5,8 @@ from typing import Any
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.markup import summary_text
-from nbchat.compaction.summarizer.marks import is_marked
-from nbchat.compaction.summarizer.values import Value, values
+from nbchat.compaction.summarizer.unsupported_marks import is_marked
+from nbchat.compaction.summarizer.value_extraction import Value, values
 from nbchat.conversation.entries import Entry
 from nbchat.errors import NbchatError
 from nbchat.rendering.entries import summary_text_html

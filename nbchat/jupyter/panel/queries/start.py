@@ -5,8 +5,8 @@ from typing import Any
 
 from nbchat.chat.attachments.mentions import Resolver
 from nbchat.chat.attachments.value_preview import comes_from
-from nbchat.config.components import model_of
-from nbchat.config.keys import KEY_VARIABLES
+from nbchat.config.api_keys import KEY_VARIABLES
+from nbchat.config.from_settings import model_of
 from nbchat.conversation.live_variables import is_fit
 from nbchat.providers.connect import EMBEDDED_MODEL
 from nbchat.providers.model_download import WEIGHTS, is_fetched

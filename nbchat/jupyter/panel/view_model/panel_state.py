@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, assert_never
 
 from nbchat.agent.agent import Agent
-from nbchat.chat.runner_events import (
+from nbchat.chat.chat_events import (
     AgentReady,
     ApprovalsPending,
     CommandReplied,
@@ -51,7 +51,7 @@ from nbchat.conversation.session import Session
 from nbchat.jupyter.panel.view_model.items import Operation
 from nbchat.jupyter.panel.view_model.transcript import TranscriptView
 from nbchat.providers.connect import EMBEDDED_MODEL
-from nbchat.providers.unconnected import problem_of
+from nbchat.providers.unavailable_model import problem_of
 from nbchat.rendering.banners import progress_text
 from nbchat.rendering.entries import summary_html
 from nbchat.rendering.markdown import displayable

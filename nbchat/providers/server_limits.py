@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from nbchat.providers.model_info import MILLION, SERVER, ModelInfo, Prices
-from nbchat.providers.wire import Json, a_list, an_object, whole
+from nbchat.providers.wire_format import Json, a_list, an_object, whole
 
 Ask = Callable[[str, Json | None], Any]
 """Gets a path of the server, or posts a body to it; returns the JSON."""

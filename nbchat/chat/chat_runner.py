@@ -22,8 +22,7 @@ from typing import Any
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.approvals import Approvals, CurrentApprovals
-from nbchat.chat.control_socket import ControlSocket, new_chat_id
-from nbchat.chat.runner_events import (
+from nbchat.chat.chat_events import (
     AgentReady,
     ApprovalsPending,
     ChatEvent,
@@ -35,6 +34,7 @@ from nbchat.chat.runner_events import (
     Stopping,
     TurnStarted,
 )
+from nbchat.chat.control_socket import ControlSocket, new_chat_id
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import Event, TurnFailed, TurnFinished
 from nbchat.conversation.session import Session

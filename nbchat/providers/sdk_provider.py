@@ -25,14 +25,13 @@ from nbchat.errors import (
     ProviderError,
     RequestRefused,
 )
-from nbchat.providers.adaptation import Adaptations
 from nbchat.providers.base import (
     ReplyStream,
     Request,
     estimated_tokens,
     refuse_untaken,
 )
-from nbchat.providers.connections import watched
+from nbchat.providers.closable_http import watched
 from nbchat.providers.endpoint import find_endpoint, redact_logs, set_variable
 from nbchat.providers.error_mapping import (
     FOREIGN,
@@ -50,7 +49,9 @@ from nbchat.providers.options import (
     not_among,
     stop_texts,
 )
+from nbchat.providers.provider_table import Service
 from nbchat.providers.rate_limits import Limiter, limiter_of
+from nbchat.providers.refused_parameters import Adaptations
 from nbchat.providers.sdk_clients import (
     CONNECTIONS,
     Reader,
@@ -60,15 +61,14 @@ from nbchat.providers.sdk_clients import (
     certificates,
     is_dropped,
 )
-from nbchat.providers.services import Service
-from nbchat.providers.streaming import read_stream
-from nbchat.providers.tokens import TokenCounter
-from nbchat.providers.window_questions import (
+from nbchat.providers.server_limits import (
     listed_window,
     model_among,
     with_listed,
 )
-from nbchat.providers.wire import (
+from nbchat.providers.streaming import read_stream
+from nbchat.providers.tokens import TokenCounter
+from nbchat.providers.wire_format import (
     Json,
     SizeCheck,
     WireFormat,

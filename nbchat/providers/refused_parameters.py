@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from nbchat.providers.wire import Json
+from nbchat.providers.wire_format import Json
 
 logger = logging.getLogger(__name__)
 

@@ -12,9 +12,9 @@ from nbchat.agent.agent import Agent
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.tools import tool
 from nbchat.errors import ProviderError, RequestRefused
-from nbchat.providers.adaptation import Adaptations
 from nbchat.providers.base import Request
 from nbchat.providers.openai import OpenAIProvider
+from nbchat.providers.refused_parameters import Adaptations
 from nbchat.providers.tokens import TokenCounter
 
 WIRE = OpenAIDialect()

@@ -2,16 +2,16 @@
 
 import pytest
 
-from nbchat.config.components import model_of
+from nbchat.config.api_keys import KEY_VARIABLES, Keys
 from nbchat.config.factory import build_agent
-from nbchat.config.keys import KEY_VARIABLES, Keys
-from nbchat.config.layers import settings
+from nbchat.config.from_settings import model_of
 from nbchat.config.live_changes import LiveSettings
+from nbchat.config.precedence import settings
 from nbchat.errors import ConfigError
 from nbchat.providers.connect import DEFAULT_MODELS
 from nbchat.providers.endpoint import KEYRING_SERVICE
-from nbchat.providers.sdk import SdkProvider
-from nbchat.providers.unconnected import problem_of
+from nbchat.providers.sdk_provider import SdkProvider
+from nbchat.providers.unavailable_model import problem_of
 from nbchat.storage.store import SessionStore
 
 KEY = "sk-ant-typed-0123456789"

@@ -13,7 +13,7 @@ from traitlets.config import Config
 from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
 from nbchat.config.factory import build_agent
-from nbchat.config.layers import (
+from nbchat.config.precedence import (
     CHATBOT_VARIABLES,
     is_locked,
     settings,
@@ -299,7 +299,7 @@ def test_a_variable_of_jupyter_does_not_drop_the_locks_of_a_site(tmp_path, monke
     (folder / "nbchat_config.d").mkdir(parents=True)
     text = '{"NbChat": {"policy": "tiered"}, "locked": ["policy"]}'
     (folder / "nbchat_config.d" / "site.json").write_text(text)
-    monkeypatch.setattr("nbchat.config.layers.SYSTEM_CONFIG_PATH", [str(folder)])
+    monkeypatch.setattr("nbchat.config.precedence.SYSTEM_CONFIG_PATH", [str(folder)])
     monkeypatch.setenv("JUPYTER_NO_CONFIG", "1")
     assert is_locked("policy")
     with pytest.raises(ConfigError, match="locked"):

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from nbchat.compaction.summarizer.marks import without_marked
-from nbchat.compaction.summarizer.values import (
+from nbchat.compaction.summarizer.unsupported_marks import without_marked
+from nbchat.compaction.summarizer.value_extraction import (
     Value,
     spoken_keys,
     squeezed,

@@ -8,8 +8,7 @@ from contextvars import ContextVar
 import pytest
 
 from nbchat.agent.agent import Agent
-from nbchat.chat.runner import ChatRunner
-from nbchat.chat.runner_events import (
+from nbchat.chat.chat_events import (
     AgentReady,
     ChatEvent,
     CommandReplied,
@@ -19,6 +18,7 @@ from nbchat.chat.runner_events import (
     Stopping,
     TurnStarted,
 )
+from nbchat.chat.chat_runner import ChatRunner
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import (

@@ -11,7 +11,7 @@ from nbchat.compaction.facts.open_matters import Statements, names_in
 from nbchat.compaction.facts.records import Call, CallReader, Record
 from nbchat.compaction.facts.rules import Message, message_of
 from nbchat.compaction.facts.tables import Row
-from nbchat.compaction.facts.weights import Uses, words
+from nbchat.compaction.facts.value_ranking import Uses, words
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.search_index import TOOL_NAME
 

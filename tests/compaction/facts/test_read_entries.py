@@ -10,7 +10,7 @@ from measures import COUNTER
 
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.facts.facts import collect_facts
-from nbchat.compaction.facts.reading import ReadEntries, Readings
+from nbchat.compaction.facts.read_entries import ReadEntries, Readings
 from nbchat.compaction.facts.rules import rules_in_force
 from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.session import Session

@@ -8,7 +8,7 @@ from nbchat.conversation.events import TurnFailed
 from nbchat.errors import ConfigError
 from nbchat.providers.base import Provider, Request
 from nbchat.providers.connect import list_models
-from nbchat.providers.unconnected import connected_or_not, problem_of
+from nbchat.providers.unavailable_model import connected_or_not, problem_of
 from nbchat.testing import ScriptedProvider, says
 
 

@@ -2,7 +2,7 @@
 
 import re
 
-from nbchat.compaction.summarizer.values import values
+from nbchat.compaction.summarizer.value_extraction import values
 
 INVENTED = " [not in the conversation]"
 """Follows a value that nothing in the conversation holds."""

@@ -20,7 +20,7 @@ from nbchat.conversation.events import Compacted, TurnFinished
 from nbchat.conversation.session import Session
 from nbchat.providers.base import Request
 from nbchat.providers.openai import OpenAIProvider
-from nbchat.providers.window_questions import loaded_window
+from nbchat.providers.server_limits import loaded_window
 
 WIRE = OpenAIDialect()
 OLLAMA = [{"id": "llama3.2:latest", "object": "model", "owned_by": "library"}]

@@ -7,8 +7,8 @@ from typing import Any
 
 from nbchat.compaction.policies import Policy, policy_named
 from nbchat.compaction.summary_entry import LiveVariables
-from nbchat.config.keys import KEY_VARIABLES
-from nbchat.config.layers import is_locked
+from nbchat.config.api_keys import KEY_VARIABLES
+from nbchat.config.precedence import is_locked
 from nbchat.config.settings import POLICY_FIELDS, TABLE, NbChat
 from nbchat.conversation.live_variables import reader
 from nbchat.errors import ConfigError

@@ -1,6 +1,6 @@
 """One contract for every provider's name, on servers that refuse what real ones refuse.
 
-The same cells for each row of the table `nbchat/providers/services.py`: they are the
+The same cells for each row of the table `nbchat/providers/provider_table.py`: they are the
 table in tests/README.md.
 """
 
@@ -33,8 +33,8 @@ from nbchat.errors import AuthenticationFailed, ConfigError, RequestRefused, Sto
 from nbchat.providers.base import Request
 from nbchat.providers.connect import connect, list_models
 from nbchat.providers.options import RequestOptions
+from nbchat.providers.provider_table import KINDS, SERVICES, service_of
 from nbchat.providers.responses import ResponsesProvider
-from nbchat.providers.services import KINDS, SERVICES, service_of
 
 HELLO = Request((Entry("user", "Hello"),))
 PIXEL = "iVBORw0KGgo="

@@ -14,7 +14,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
 
-from nbchat.compaction.facts.own_words import HIDDEN
+from nbchat.compaction.facts.pasted_text import HIDDEN
 
 Kind = Literal["rule", "preference", "decision"]
 
