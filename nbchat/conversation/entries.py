@@ -165,7 +165,7 @@ class Usage:
     model: str = ""
     """The model, such as `openai:gpt-6-luna`; empty if unknown, and in sums."""
     cache_loss: str = ""
-    """How much of the prompt cache was lost, and why; not stored, empty in sums."""
+    """How much of the prompt cache was lost, and why; empty in sums."""
 
     def __repr__(self) -> str:
         """The figures that are not zero."""

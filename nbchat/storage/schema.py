@@ -5,7 +5,7 @@ import sqlalchemy as sa
 TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 """Fields of a usage that have a column each."""
 
-VERSIONS = ("0001", "0002")
+VERSIONS = ("0001", "0002", "0003")
 """Versions of the schema, oldest first: the revisions in `migrations/versions`."""
 
 metadata = sa.MetaData(
@@ -70,6 +70,7 @@ chat_messages = sa.Table(
     sa.Column("cost", sa.Float),
     sa.Column("is_estimated", sa.Boolean),
     sa.Column("dropped_tokens", NUMBER),
+    sa.Column("cache_loss", sa.Text),
     sa.UniqueConstraint("owner", "session_id", "position"),
 )
 

@@ -156,6 +156,7 @@ def usage_columns(usage: Usage) -> dict[str, Any]:
         "model": storable(usage.model),
         "cost": usage.dollars if usage.priced_tokens else None,
         "is_estimated": usage.is_estimated,
+        "cache_loss": storable(usage.cache_loss),
     }
 
 
@@ -166,6 +167,7 @@ def usage_from_row(row: Any) -> Usage:
         dropped_tokens=row.dropped_tokens or 0,
         is_estimated=bool(row.is_estimated),
         model=restored(row.model or ""),
+        cache_loss=restored(row.cache_loss or ""),
     )
     if row.cost is None:
         return usage

@@ -45,11 +45,16 @@ def server() -> Iterator[str]:
         yield url
 
 
-def first_schema(tmp_path: Path, *, without: tuple[str, ...] = ()) -> SessionStore:
-    """A SQLite file that the first released version has written."""
+OLDER = VERSIONS[:-1]
+
+
+def older_schema(
+    tmp_path: Path, version: str = "0001", *, without: tuple[str, ...] = ()
+) -> SessionStore:
+    """A SQLite file that an earlier version has written."""
     file = tmp_path / "sessions.db"
     with sqlite3.connect(file) as database:
-        database.executescript((SCHEMAS / "0001-sqlite.sql").read_text())
+        database.executescript((SCHEMAS / f"{version}-sqlite.sql").read_text())
         for name in without:
             database.execute(f"ALTER TABLE chat_messages DROP COLUMN {name}")
     database.close()
@@ -58,7 +63,7 @@ def first_schema(tmp_path: Path, *, without: tuple[str, ...] = ()) -> SessionSto
 
 
 def check_contents(store: SessionStore) -> None:
-    """Check that all which the first version saved is there, and that it goes on."""
+    """Check that all which an earlier version saved is there, and that it goes on."""
     printer, order = sorted(store.sessions(), key=lambda each: each.messages)
     assert [order.title, printer.title] == ["Where is W1?", "What about the printer?"]
     assert (order.messages, printer.messages) == (6, 3)
@@ -82,11 +87,14 @@ def check_contents(store: SessionStore) -> None:
 def test_the_newest_version_is_that_of_the_newest_migration():
     assert newest() == VERSIONS[-1]
     fixtures = {file.name.partition("-")[0] for file in SCHEMAS.iterdir()}
-    assert fixtures == {*VERSIONS[:-1]}, "keep a dump of each released schema"
+    assert fixtures == {*OLDER}, "keep a dump of each released schema"
 
 
-def test_a_file_of_the_first_version_is_migrated_with_a_backup_beside_it(tmp_path):
-    store = first_schema(tmp_path)
+@pytest.mark.parametrize("version", OLDER)
+def test_a_file_of_an_earlier_version_is_migrated_with_a_backup_beside_it(
+    version, tmp_path
+):
+    store = older_schema(tmp_path, version)
     check_contents(store)
     (backup,) = backups_of(tmp_path / "sessions.db")
     assert stat.S_IMODE(backup.stat().st_mode) == 0o600
@@ -101,13 +109,13 @@ def test_a_file_of_the_first_version_is_migrated_with_a_backup_beside_it(tmp_pat
 
 def test_a_file_without_the_columns_of_costs_is_migrated_too(tmp_path):
     names = ("model", "cost", "is_estimated", "dropped_tokens")
-    store = first_schema(tmp_path, without=names)
+    store = older_schema(tmp_path, without=names)
     check_contents(store)
     store.close()
 
 
 def test_a_migration_that_fails_or_is_killed_changes_nothing(tmp_path):
-    store = first_schema(tmp_path)
+    store = older_schema(tmp_path)
     with sqlite3.connect(tmp_path / "sessions.db") as database:
         database.execute("CREATE TABLE settings_0001 (mine TEXT)")  # in the way
         before = list(database.iterdump())
@@ -126,7 +134,7 @@ def test_a_migration_that_fails_or_is_killed_changes_nothing(tmp_path):
 
 
 def test_a_process_that_is_killed_in_the_migration_leaves_the_old_tables(tmp_path):
-    store = first_schema(tmp_path)
+    store = older_schema(tmp_path)
     code = (
         "import os, signal, sys\n"
         "from nbchat.storage.migrations import run\n"
@@ -144,13 +152,31 @@ def test_a_process_that_is_killed_in_the_migration_leaves_the_old_tables(tmp_pat
     store.close()
 
 
-def test_a_server_of_the_first_version_is_migrated_and_keeps_its_old_tables(server):
-    engine = sa.create_engine(server)
-    dump = (SCHEMAS / "0001-postgresql.sql").read_text().splitlines()
+def fill_server(url: str, version: str) -> sa.Engine:
+    """Restore the dump of an earlier version on a PostgreSQL server."""
+    engine = sa.create_engine(url)
+    dump = (SCHEMAS / f"{version}-postgresql.sql").read_text().splitlines()
     statements = [each for each in dump if not each.startswith(("\\", "--"))]
     with engine.begin() as connection:
         connection.exec_driver_sql("\n".join(statements).replace("%", "%%"))
         connection.exec_driver_sql("SET search_path TO public")
+    return engine
+
+
+def test_a_server_with_owners_is_migrated(server):
+    engine = fill_server(server, "0002")
+    store = SessionStore(server, owner="ann")
+    check_contents(store)
+    with engine.begin() as connection:
+        assert schema_version(connection) == VERSIONS[-1]
+        connection.exec_driver_sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+    engine.dispose()
+    store.close()
+
+
+def test_a_server_of_the_first_version_is_migrated_and_keeps_its_old_tables(server):
+    engine = fill_server(server, "0001")
+    with engine.begin() as connection:
         connection.exec_driver_sql("ALTER TABLE settings ALTER scope TYPE VARCHAR(64)")
     store = SessionStore(server, owner="ann")
     assert store.sessions() == []  # whose they are is not known

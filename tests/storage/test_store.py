@@ -16,6 +16,7 @@ import pytest
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.config.factory import newest_session, recorder
+from nbchat.conversation.costs import turn_costs
 from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.events import EntryAdded, Event, SavingFailed
 from nbchat.conversation.session import Session
@@ -570,3 +571,13 @@ def test_odd_names_of_notebook_and_model_lose_no_message(store, monkeypatch):
     agent.recorder = recorder(store, agent.session, agent)
     assert not any(isinstance(e, SavingFailed) for e in agent.run("Where is it?"))
     assert newest_session(store).transcript == agent.session.transcript
+
+
+def test_why_a_response_lost_the_prompt_cache_is_there_after_a_restart(tmp_path):
+    lost = Usage(50_000, 20, cache_loss="cache lost: 41,000 tokens, 7 min pause")
+    entries = [("user", "hello"), ("assistant", "Hi.")]
+    session = Session(entries, session_id="s", usages=[(2, lost)])
+    save_session(SessionStore(f"sqlite:///{tmp_path}/sessions.db"), session)
+    restarted = SessionStore(f"sqlite:///{tmp_path}/sessions.db").load("s")
+    (turn,) = turn_costs(restarted)
+    assert turn.cache_losses == (lost.cache_loss,)

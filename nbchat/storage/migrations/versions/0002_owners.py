@@ -1,8 +1,9 @@
 """Owners, a list of sessions that reads no message, and a full-text index.
 
 Tables get other keys, so new ones are filled from the old. PostgreSQL keeps the old
-tables as `NAME_0001`; of a SQLite file there is a backup. The next version of the
-schema has to copy the definitions of `nbchat.storage.schema` into this file.
+tables as `NAME_0001`; of a SQLite file there is a backup. The new tables are those of
+`nbchat.storage.schema` as it is now: a later migration that adds a column has to look
+first whether it is there.
 """
 
 from collections.abc import Iterator
