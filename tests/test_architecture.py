@@ -24,6 +24,8 @@ LAYERS = [
 ]
 """Folders from the ground up: a module imports from its own folder or a lower layer."""
 
+MIGRATIONS = ("0001_first", "0002_owners", "0003_cache_loss")
+
 OUTSIDE = {
     "ipywidgets": {"jupyter.panel.chat_ui"},
     "anywidget": {"jupyter.panel.chat_ui"},
@@ -31,7 +33,7 @@ OUTSIDE = {
     "sqlalchemy": {"storage"},
     "alembic": {
         f"storage.migrations.{each}"
-        for each in ("run", "env", "versions.0001_first", "versions.0002_owners")
+        for each in ("run", "env", *(f"versions.{name}" for name in MIGRATIONS))
     },
     "openai": {"providers.openai", "providers.responses"},
     "anthropic": {"providers.anthropic"},
