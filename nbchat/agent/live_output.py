@@ -258,12 +258,16 @@ class LiveDisplay:
         self._thread: threading.Thread | None = None
 
     def follow(self, run: Running) -> None:
-        """Show the run in its cell and update it there; returns at once."""
-        if self._thread is not None and self._thread.is_alive():
-            return  # it goes on with the run
+        """Show the run in its cell and update it there until it ends; returns at once.
+
+        Call it again when the run has been resumed.
+        """
         self._show(run)
         self._thread = threading.Thread(
-            target=self._update, args=(run,), name="nbchat-run-display", daemon=True
+            target=self._update,
+            args=(run, self._thread),
+            name="nbchat-run-display",
+            daemon=True,
         )
         self._thread.start()
 
@@ -272,9 +276,13 @@ class LiveDisplay:
         if self._thread is not None:
             self._thread.join()
 
-    def _update(self, run: Running) -> None:
-        while run.is_running:
+    def _update(self, run: Running, earlier: threading.Thread | None) -> None:
+        if earlier is not None:
+            earlier.join()
+        is_over = False
+        while not is_over:
             run.wait(RUN_UPDATE_SECONDS)
+            is_over = not run.is_running  # looked at before it is shown
             self._show(run)
 
     def _show(self, run: Running) -> None:

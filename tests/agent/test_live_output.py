@@ -255,6 +255,17 @@ def test_a_display_follows_a_run_to_its_end_and_again_after_it_is_resumed():
     assert len(publisher.shown) == 1
 
 
+def test_a_run_that_ends_before_its_display_looks_is_shown_as_finished():
+    publisher = Publisher()
+    display = LiveDisplay(publisher)
+    run = map_agents(lambda: Agent(ScriptedProvider("Hello.")), ["a"]).wait()
+    display.follow(run)
+    display.wait()
+    ((*_, last),) = publisher.shown.values()
+    assert len(publisher.shown) == 1
+    assert "finished" in last
+
+
 def test_chat_needs_no_ipython():
     code = (
         "import sys\n"
