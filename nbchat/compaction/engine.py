@@ -453,8 +453,8 @@ class CompactionEngine:
             fit = limits.fit(trigger)
         elif trigger == "overflow":  # the window is unknown, and less than this
             goal = fit = before // 2
-        sums = tracker.transcript_tokens(session)
-        return Room(before, sums, tracker.info.window, goal, fit)
+        sums, tail = tracker.transcript_tokens(session), limits.tail(trigger)
+        return Room(before, sums, tracker.info.window, goal, fit, tail)
 
     def _builder(
         self, session: Session, plan: Plan, base: Request | None

@@ -124,6 +124,8 @@ class Room:
     """The size the context should come down to by a shorter summary."""
     fit: int | None = None
     """The size it must fit into, if need be by keeping less."""
+    tail: int = 0
+    """Newest tokens that stay word for word where the policy keeps nothing."""
 
     def budget(self, policy: Policy, *, covered: int, stop: int) -> Budget:
         """The budget of a summary that covers so many tokens, before a `stop`."""
@@ -303,6 +305,8 @@ class _Frame:
         keep, unit = self.policy.kept(trigger), self.policy.keep_unit
         if keep_tokens is not None:
             keep, unit = keep_tokens, "tokens"
+        elif not keep and self.room.tail:
+            keep, unit = self.room.tail, "tokens"
         return kept_start(self.history, self.cuts, keep, unit, self.sizes)
 
     def no_message(self, index: int) -> str:

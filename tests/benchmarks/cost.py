@@ -12,7 +12,8 @@ those for summaries too.
 The caches: Anthropic's holds the ends of earlier requests of 1,024 tokens and more, and
 what is not read is written to it; OpenAI's holds their beginnings in steps of 128
 tokens from 1,024 on, and writing is free. Nothing expires. Where a threshold would be
-below the system prompt it is what the error message asks for, four times that.
+below the system prompt it is what the error message asks for, four times that; a
+context twice that.
 """
 
 import json
@@ -29,7 +30,7 @@ from trajectories import Trajectory, read_trajectories
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.policies import Policy
+from nbchat.compaction.policies import PRESETS, Policy
 from nbchat.conversation.entries import Entry, Usage
 from nbchat.conversation.events import CompactionSkipped, Event
 from nbchat.conversation.tools import Tool
@@ -91,9 +92,9 @@ def ticket_run() -> Work:
     return Work(words(FLOOR), (RecordedTurn(words(FIRST - FLOOR - 4), (*steps, end)),))
 
 
-def words(tokens: int) -> str:
+def words(tokens: int, word: str = " the") -> str:
     """A text of so many tokens."""
-    return " the" * tokens
+    return word * tokens
 
 
 def conversation(run: Trajectory) -> Work:
@@ -165,7 +166,9 @@ class Replay:
         if request.answer_tag:
             size = int((request.max_output_tokens or 0) * SUMMARY_SHARE)
             said: tuple[Entry, ...] = (
-                Entry("assistant", f"<summary>{words(size)}</summary>"),
+                Entry(
+                    "assistant", f"<summary>{words(size, ' of')}</summary>"
+                ),  # no copy
             )
             usage = self._bill(request, said)
             return Reply(said, usage, "end_turn", self.name)
@@ -204,6 +207,10 @@ def tools(work: Work, replay: Replay) -> list[Tool]:
 Make = Callable[[Work], tuple[int | None, Policy]]
 
 
+FAR = 200_000
+"""Tokens of a window whose end is far from all that is replayed."""
+
+
 def by_sum(threshold: int) -> Make:
     """The cumulative meter."""
 
@@ -216,8 +223,13 @@ def by_sum(threshold: int) -> Make:
 
 def by_context(tokens: int) -> Make:
     """A context of so many tokens, far from the end of the window."""
-    share = tokens / 100_000
-    return lambda _: (None, Policy("context", "window", window_share=share))
+
+    def make(work: Work) -> tuple[int | None, Policy]:
+        floor = COUNTER.count(work.system) + 200
+        share = max(tokens, 2 * floor) / FAR
+        return None, Policy("context", "window", window_share=share, share_of="window")
+
+    return make
 
 
 def by_policy(policy: Policy) -> Make:
@@ -234,8 +246,9 @@ FIXED: dict[str, tuple[Make, int | None]] = {
     "window 16k, 80 %": (by_policy(Policy("w", "window", window_share=0.8)), 16_000),
     "window 32k, 50 %": (by_policy(Policy("w", "window", window_share=0.5)), 32_000),
     "window 32k, 80 %": (by_policy(Policy("w", "window", window_share=0.8)), 32_000),
-    "context 4k": (by_context(4_000), 104_096),
-    "context 8k": (by_context(8_000), 104_096),
+    "default, 128k": (by_policy(PRESETS["single-summary"]), 128_000),
+    "context 4k": (by_context(4_000), FAR),
+    "context 8k": (by_context(8_000), FAR),
 }
 METERS = {**FIXED, "auto": (by_policy(Policy("auto", "auto")), None)}
 
@@ -270,8 +283,8 @@ SCENES = {
         model_info(name, provider=provider), is_cached, step, is_written
     )
     for name, provider, step, is_written in (
-        ("claude-sonnet-4-5", "anthropic", 1, True),
-        ("gpt-5-mini", "openai", 128, False),
+        ("claude-sonnet-5-5", "anthropic", 1, True),
+        ("gpt-6-luna", "openai", 128, False),
     )
     for is_cached in (False, True)
 }

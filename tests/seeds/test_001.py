@@ -681,6 +681,34 @@ def test_10_dynamic_threshold_follows_the_window_of_the_model():
     assert engine.context_token_threshold == 6_000
 
 
+def told_in_a_window(window: int, threshold: int | None = None) -> Agent:
+    """A chat of some exchanges whose last answer made a compaction due."""
+    tokens = (threshold or window * 3 // 4) // 9 + 1
+    lines = [
+        says(f"{STORY * 4} Answer {number}.", tokens=tokens) for number in range(8)
+    ]
+    due = says("The last answer.", tokens=tokens)
+    provider = ScriptedProvider(*lines, due, SUMMARY, window=window)
+    agent = Agent(provider, engine=CompactionEngine(threshold, policy="single-summary"))
+    for number in range(8):
+        agent.ask(f"question {number}")
+    assert len(records(list(agent.run("question 8")))) == 1
+    return agent
+
+
+def test_10_dynamic_threshold_leaves_the_newest_words_beside_the_summary():
+    history = told_in_a_window(128_000).session.history
+    assert history[0].role == "summary"
+    newest = [entry.content for entry in history[1:]]
+    assert newest[-2:] == ["question 8", "The last answer."]
+    assert TokenCounter().count_entries(history[1:]) <= 128_000 / 160
+
+
+def test_10_a_threshold_that_is_set_leaves_a_single_entry_as_the_document_says():
+    history = told_in_a_window(128_000, threshold=5_000).session.history
+    assert [entry.role for entry in history] == ["summary"]
+
+
 def test_10_dynamic_threshold_can_be_changed_while_the_chat_runs(store: SessionStore):
     agent = agent_of(
         says(STORY, tokens=500), says("Yes.", tokens=100), SUMMARY, threshold=10_000
