@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat
+from child_processes import ending_with_us
 from playwright.sync_api import Browser, Locator, Page, sync_playwright
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
@@ -91,7 +92,7 @@ def lab_server(root: Path) -> Iterator[Lab]:
         lab = Lab(f"http://127.0.0.1:{probe.getsockname()[1]}", root)
     with log.open("wb") as output:
         server = subprocess.Popen(
-            _command(lab),
+            ending_with_us(_command(lab)),
             stdout=output,
             stderr=subprocess.STDOUT,
             env=_environment(home),

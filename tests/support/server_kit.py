@@ -17,6 +17,7 @@ from pathlib import Path
 from queue import Empty
 from typing import Any
 
+from child_processes import ending_with_us
 from jupyter_client.blocking.client import BlockingKernelClient
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -102,12 +103,14 @@ def jupyter_server(folder: Path, **environment: str) -> Iterator[Server]:
     log = folder / "server.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "jupyter_server", "--no-browser"),
-                *("--allow-root", "--ip=127.0.0.1", "--port=0"),
-                f"--ServerApp.root_dir={folder}",
-                f"--IdentityProvider.token={token}",
-            ],
+            ending_with_us(
+                (
+                    *(sys.executable, "-m", "jupyter_server", "--no-browser"),
+                    *("--allow-root", "--ip=127.0.0.1", "--port=0"),
+                    f"--ServerApp.root_dir={folder}",
+                    f"--IdentityProvider.token={token}",
+                )
+            ),
             stdout=output,
             stderr=subprocess.STDOUT,
             env={**os.environ, **places},
