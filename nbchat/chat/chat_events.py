@@ -38,9 +38,12 @@ class TurnStarted:
 
 @dataclass(frozen=True, slots=True)
 class CommandReplied:
-    """A command replied in plain text."""
+    """A command replied in plain text; one that lists things, as a table, too."""
 
     text: str
+    columns: tuple[str, ...] = ()
+    """Headings of the table; none where there is no table."""
+    rows: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,8 @@ from nbchat.storage.export import MarkdownLog, exported, imported
 from nbchat.storage.recorder import Recorder
 from nbchat.storage.store import SessionStore
 
+SESSION_COLUMNS = ("Session", "Last used", "Messages", "Title")
+
 FETCH_SECONDS = 1.0
 """How often the progress of a download is shown."""
 
@@ -65,7 +67,8 @@ class Commands:
             known = ", ".join(f"/{each}" for each in self.table)
             raise ConfigError(f"unknown command: /{name}. Choose one of: {known}")
         reply = self.table[name][0](agent, "".join(argument), stop)
-        return [CommandReplied(reply)] if isinstance(reply, str) else reply
+        reply = CommandReplied(reply) if isinstance(reply, str) else reply
+        return [reply] if isinstance(reply, CommandReplied) else reply
 
     @property
     def help_lines(self) -> dict[str, str]:
@@ -141,8 +144,12 @@ class Commands:
             ),
         }
 
-    def _help(self, _agent: Agent, _argument: str, _stop: Stop) -> str:
-        return "\n".join(f"/{name} {text}" for name, text in self.help_lines.items())
+    def _help(self, _agent: Agent, _argument: str, _stop: Stop) -> CommandReplied:
+        lines = {f"/{name}": text for name, text in self.help_lines.items()}
+        parts = [(name, *text.rpartition("  ")) for name, text in lines.items()]
+        rows = [(f"{name} {arguments}", text) for name, arguments, _, text in parts]
+        text = "\n".join(map(" ".join, lines.items()))
+        return CommandReplied(text, ("Command", "What it does"), tuple(rows))
 
     def _new(self, agent: Agent, _argument: str, _stop: Stop) -> Reply:
         unsaved = self._save(agent)
@@ -150,10 +157,13 @@ class Commands:
         reply = "started a new session; /sessions lists the earlier ones"
         return [CommandReplied(reply), *unsaved]
 
-    def _sessions(self, _agent: Agent, _argument: str, _stop: Stop) -> str:
+    def _sessions(self, _agent: Agent, _argument: str, _stop: Stop) -> Reply:
         found = self._store.sessions()
-        lines = [f"{s.id}  {s.used_at[:16]}  {s.messages:4}  {s.title}" for s in found]
-        return "\n".join(lines) or "there are no sessions yet"
+        if not found:
+            return "there are no sessions yet"
+        rows = [(s.id, s.used_at[:16], f"{s.messages:,}", s.title) for s in found]
+        text = "\n".join(f"{id_}  {at}  {n:>4}  {title}" for id_, at, n, title in rows)
+        return CommandReplied(text, SESSION_COLUMNS, tuple(rows))
 
     def _resume(self, agent: Agent, session_id: str, _stop: Stop) -> Reply:
         unsaved = self._save(agent)
@@ -276,10 +286,11 @@ class Commands:
     def _mcp(self, agent: Agent, name: str, _stop: Stop) -> str:
         return self.servers.command(agent, name)
 
-    def _settings(self, agent: Agent, _argument: str, _stop: Stop) -> str:
-        rows = self._live_settings.listed(agent)
-        lines = (f"{r.name:24}{r.value or '-':20}{r.origin}" for r in rows)
-        return "\n".join(lines)
+    def _settings(self, agent: Agent, _argument: str, _stop: Stop) -> CommandReplied:
+        listed = self._live_settings.listed(agent)
+        rows = [(each.name, each.value or "-", each.origin) for each in listed]
+        text = "\n".join(f"{name:24}{value:20}{origin}" for name, value, origin in rows)
+        return CommandReplied(text, ("Setting", "Value", "From"), tuple(rows))
 
     def _set(self, agent: Agent, argument: str, _stop: Stop) -> str:
         name, text, scope = _setting_of(argument, agent.provider.name)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from nbchat.agent.agent import Agent
-from nbchat.chat.chat_events import ChatEvent
+from nbchat.chat.chat_events import ChatEvent, CommandReplied
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.markup import summary_text
 from nbchat.compaction.triggers.context_breakdown import ContextUsage, context_state
@@ -20,8 +20,8 @@ from nbchat.storage.session_log import session_log, write_session_log
 
 Stop = threading.Event | None
 
-Reply = str | Iterable[ChatEvent]
-"""What a command returns: a text, or the events of what it does."""
+Reply = str | CommandReplied | Iterable[ChatEvent]
+"""What a command returns: a text, a table, or the events of what it does."""
 
 Command = Callable[[Agent, str, Stop], Reply]
 
@@ -36,7 +36,7 @@ def _log(agent: Agent, file: str, _stop: Stop) -> str:
     return f"written to {Path(file).resolve()}"
 
 
-def _context(agent: Agent, _argument: str, _stop: Stop) -> str:
+def _context(agent: Agent, _argument: str, _stop: Stop) -> CommandReplied:
     engine, session = agent.engine, agent.session
     plan = engine.plan(session)
     usage = agent.context_usage()
@@ -55,7 +55,8 @@ def _context(agent: Agent, _argument: str, _stop: Stop) -> str:
         **_costs(session),
         "compact now": plan.skip or f"would leave about {plan.tokens_after:,} tokens",
     }
-    return "\n".join(f"{name:16} {text}" for name, text in rows.items())
+    text = "\n".join(f"{name:16} {text}" for name, text in rows.items())
+    return CommandReplied(text, ("Context", "Now"), tuple(rows.items()))
 
 
 def _history_size(session: Session, engine: CompactionEngine) -> str:

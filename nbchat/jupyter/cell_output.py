@@ -41,7 +41,25 @@ from nbchat.rendering.banners import (
     progress_text,
 )
 from nbchat.rendering.conversation import conversation_html, conversation_text
+from nbchat.rendering.entries import table_html
 from nbchat.rendering.markdown import terminal_text
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a command lists, as a cell shows it."""
+
+    text: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def __repr__(self) -> str:
+        """The same as text, for what shows no HTML."""
+        return self.text
+
+    def _repr_html_(self) -> str:
+        table = table_html(self.columns, self.rows)
+        return f'<div class="nbc-cell mathjax_ignore">{table}</div>'
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +129,9 @@ def _show(event: ChatEvent, output: CellOutput) -> None:
             output.end_text(entry.content)
         case EntryAdded(_, entry) if entry.role in ("user", "tool"):
             output.wait("Waiting for the model …")
-        case CommandReplied(reply):
+        case CommandReplied():
             output.end_text()
-            print(reply)
+            _show_reply(event)
         case ToolRequested(call):
             output.line(terminal_text(f"[{call.tool_name} {call.tool_args}]"))
         case Compacted(compaction):
@@ -123,6 +141,15 @@ def _show(event: ChatEvent, output: CellOutput) -> None:
             if note := _note(event):
                 output.end_text()
                 print(note, file=sys.stderr)
+
+
+def _show_reply(reply: CommandReplied) -> None:
+    """A table where the command lists things, else its text."""
+    if reply.columns:
+        listing = Listing(reply.text, reply.columns, reply.rows)
+        display(listing)  # type: ignore[no-untyped-call]
+    else:
+        print(reply.text)
 
 
 def _note(event: ChatEvent) -> str:

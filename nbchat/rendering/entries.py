@@ -6,6 +6,7 @@ Text of users, models, tools and files is untrusted. A model's text is Markdown,
 
 import json
 import re
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
@@ -98,6 +99,15 @@ def text_html(text: str) -> str:
 def note_html(text: str) -> str:
     """Render a command's output as preformatted text."""
     return f'<pre class="nbc-note">{escaped(text)}</pre>'
+
+
+def table_html(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Render what a command lists as a table."""
+    head = "".join(f'<th scope="col">{escaped(name)}</th>' for name in columns)
+    cells = ("".join(f"<td>{escaped(text)}</td>" for text in row) for row in rows)
+    body = "".join(f"<tr>{row}</tr>" for row in cells)
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<div class="nbc-md nbc-reply">{table}</div>'
 
 
 def usage_html(text: str) -> str:

@@ -81,7 +81,9 @@ def reductions() -> None:
     desk = [entry for run in read_trajectories() for entry in run.entries]
     said = {"23 conversations": desk}
     said |= {f"meeting {n}": [*e.said] for n, e in enumerate(meetings(), 1)}
-    print("\nfolded once by hand: tokens of what was folded, of the entry, their ratio")
+    print(
+        "\ncompacted once by hand: tokens of what was compacted, of the entry, their ratio"
+    )
     for title, entries in said.items():
         cells = [f"{_reduction(policy, entries):>24}" for policy in POLICIES]
         print(f"{title:18}", *cells)
@@ -93,7 +95,7 @@ def _reduction(policy: str, entries: Sequence[Entry]) -> str:
     list(agent.compact())
     done = agent.session.compaction
     if done is None:
-        return "nothing to fold"
+        return "nothing to compact"
     folded = COUNTER.count_entries(agent.session.transcript[: done.stop])
     after = COUNTER.count_entry(done.entry)
     return f"{folded:,} -> {after:,} {folded / after:.1f}:1"
@@ -141,7 +143,7 @@ def times() -> None:
             session=Session(desk),
         )
         decide = _timed(lambda a=agent: a.engine.should_compact(a.session))
-        build = _timed(lambda a=agent: a._request())
+        build = _timed(lambda a=agent: a.next_request())
         plan = _timed(lambda a=agent: a.engine.plan(a.session))
         began = time.process_time()
         list(agent.compact())

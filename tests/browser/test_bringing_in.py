@@ -297,7 +297,7 @@ def test_commands_are_completed_by_keyboard_and_no_key_leaves_the_panel(
     page.keyboard.type("/help")
     expect(options(panel)).to_have_count(1)
     page.keyboard.press("Enter")
-    expect(panel.locator(".nbc-note")).to_contain_text("/compact")
+    expect(panel.locator(".nbc-reply")).to_contain_text("/compact")
     page.keyboard.type("/new")
     options(panel).first.click()
     expect(field).to_have_value("/new")

@@ -56,6 +56,18 @@ def test_help_lists_every_command(commands):
     assert all(f"/{name} " in text for name in commands.table)
 
 
+@pytest.mark.parametrize("line", ["/help", "/context", "/settings", "/sessions"])
+def test_what_a_command_lists_is_a_table_and_the_same_as_text(commands, line):
+    agent = agent_for(commands, says("Hello."))
+    agent.ask("What about <b>W1</b>?")
+    (reply,) = commands(agent, line)
+    assert isinstance(reply, CommandReplied)
+    assert {len(row) for row in reply.rows} == {len(reply.columns)}
+    assert len(reply.rows) == len(reply.text.splitlines())
+    cells = [cell.strip() for row in reply.rows for cell in row]
+    assert all(cell in reply.text for cell in cells)
+
+
 def test_a_listener_hears_the_next_session_too(commands):
     agent, heard = agent_for(commands, says("one"), says("two")), []
     agent.listener = heard.append

@@ -34,6 +34,9 @@ MOST_ADDED = 12
 """Amounts of a line of which sums and differences are computed; among more, some would
 meet any number by chance."""
 
+LINES_BEFORE = 2
+"""Lines before a number with cents from whose amounts it may be computed."""
+
 IDIOMS = ("24/7", "100", "50/50", "360")
 """Numbers that are words."""
 
@@ -131,12 +134,17 @@ def _is_known(value: Value, story: str, sources: Sources) -> bool:
 
 
 class _Line:
-    """What can be computed from the amounts that a line of a summary says."""
+    """What can be computed from the amounts that a line of a summary says.
+
+    A number with cents meets few others by chance: it may be computed from the amounts
+    of the `LINES_BEFORE`, too.
+    """
 
     def __init__(self, story: str, sources: Sources) -> None:
         self._story, self._sources = story, sources
         self._stop = -1
         self._amounts: list[Value] = []
+        self._near: list[Value] = []
 
     def says(self, value: Value) -> bool:
         """Whether a number is a total of a result, or of other amounts of its line."""
@@ -147,7 +155,9 @@ class _Line:
             return True
         if value.start >= self._stop:
             self._read(value.start)
-        others = [each for each in self._amounts if each.start != value.start]
+        has_cents = not any(number.is_integer() for number in numbers)
+        amounts = self._near if has_cents else self._amounts
+        others = [each for each in amounts if each.start != value.start]
         return not numbers.isdisjoint(_computed([min(_numbers(e)) for e in others]))
 
     def _read(self, at: int) -> None:
@@ -155,11 +165,20 @@ class _Line:
         start = self._story.rfind("\n", 0, at) + 1
         stop = self._story.find("\n", at)
         self._stop = stop if stop >= 0 else len(self._story)
-        line = self._story[start : self._stop]
-        found = (replace(each, start=each.start + start) for each in values(line))
-        numbers = [e for e in found if e.kind in ("number", "amount") and _numbers(e)]
-        known = [each for each in numbers if self._sources.knows(each)]
+        known = [*self._known(start, self._stop)]
         self._amounts = known if len(known) <= MOST_ADDED else []
+        first = start
+        for _ in range(LINES_BEFORE):
+            first = self._story.rfind("\n", 0, max(first - 1, 0)) + 1
+        before = [*self._known(first, start)]
+        self._near = [*before, *known][-MOST_ADDED:]
+
+    def _known(self, start: int, stop: int) -> Iterator[Value]:
+        """The amounts of a part of the summary that its sources hold."""
+        for each in values(self._story[start:stop]):
+            is_amount = each.kind in ("number", "amount") and _numbers(each)
+            if is_amount and self._sources.knows(each):
+                yield replace(each, start=each.start + start)
 
 
 def _computed(amounts: Sequence[float]) -> set[float]:

@@ -89,7 +89,7 @@ _VALUE = re.compile(
 )
 _MONTH = re.compile(rf"\b(?:{_NAMES})\b", re.IGNORECASE)
 _NUMBER = re.compile(r"\d[\d,.]*\Z")
-_UNIT = re.compile(r"(\d[\d.,]*)([a-z]{1,5})\Z", re.IGNORECASE)
+_UNIT = re.compile(r"(\d[\d.,]*)(?:[a-z]{1,5}|[a-z]{0,5}/[a-z]{1,7})\Z", re.IGNORECASE)
 _DURATION = re.compile(r"(?:\d+(?:h|m|s|d|min))+\d*\Z", re.IGNORECASE)
 _SCALED = re.compile(r"[ ]?(k|thousand|mio|million|m|mn|bn|billion)\b", re.IGNORECASE)
 _SCALES = {

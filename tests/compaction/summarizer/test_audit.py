@@ -61,6 +61,7 @@ def result(value: object, **arguments: object) -> tuple[Entry, Entry]:
         ("Commit f3a9c21 broke it.", "f3a9c21d0be4ff"),
         ("They wait for 25 tickets.", "twenty-five tickets"),
         ("The limit is 12.5 euros.", "twelve and a half euros"),
+        ("Refuel at $2.0/GB, 15GB/month.", '{"price_per_gb": 2.0, "limit": 15}'),
         ("It costs 12.50.", "under twelve fifty"),
         ("On July 25 she leaves.", "the quals are in July twenty-fifth"),
         ("About 1,300 were sent.", "1299 were sent"),
@@ -97,6 +98,7 @@ def test_the_same_value_in_another_form_is_no_invention(story: str, said: str):
         ("About 2,300 were sent.", "1299 were sent", ["2,300"]),
         ("Das kostet 99,95 €.", "99,59 €", ["99,95"]),
         ("订单W2905755", "订单W2905754", ["W2905755"]),
+        ("Refuel at $3.5/GB.", '{"price_per_gb": 2.0}', ["3.5"]),
     ],
 )
 def test_a_value_that_was_never_said_is_found(story: str, said: str, named: list[str]):
@@ -118,6 +120,8 @@ PAID = [
         "The new fare is $484, $4 less than the $488 before",
         "They paid $139.75 in all",
         "There are 21 tickets",
+        "- W1 was $80.25\n- W2 is $50.50\n- Next: pay the difference of $29.75",
+        "80.25 and 50.50 per order\n\nIn all 130.75",
     ],
 )
 def test_a_number_that_can_be_computed_is_no_invention(story: str):
@@ -134,6 +138,8 @@ def test_a_number_that_can_be_computed_is_no_invention(story: str):
         ("They paid $488 and $484.\nThe total is $972.", ["972"]),
         ("They paid $130.76 in all", ["130.76"]),
         ("There are 22 tickets", ["22"]),
+        ("- W1 was $80.25\n- W2 is $50.50\n- a difference of $29.57", ["29.57"]),
+        ("W1 was $80.25\n\n\nW2 is $50.50, a difference of $29.75", ["29.75"]),
     ],
 )
 def test_a_number_that_is_computed_wrongly_is_found(story: str, named: list[str]):

@@ -27,7 +27,7 @@ def test_settings_are_listed_with_the_scopes_of_the_model() -> None:
     assert answer["settings"][1]["choices"] == ["auto", "off"]
 
 
-def test_completions_are_commands_and_names_of_variables() -> None:
+def test_completions_are_commands_kinds_and_variables_the_newest_first() -> None:
     values = {"df": [1], "Ann": 1, "_x": 1, "math": json, "api_key": "sk-1", "a b": 1}
     lines = {"new": "begin anew", "pin": "[text]  keep a rule"}
     answer = known(completions(lines, Desk(values=values)))
@@ -36,8 +36,8 @@ def test_completions_are_commands_and_names_of_variables() -> None:
         {"name": "pin", "arguments": "[text]", "help": "keep a rule"},
     ]
     names = [each["name"] for each in answer["names"]]
-    assert names == ["Ann", "api_key", "df", "cell", "file:", "image:", "error"]
-    assert answer["names"][2]["help"] == "list"
+    assert names == ["cell", "file:", "image:", "error", "api_key", "Ann", "df"]
+    assert answer["names"][-1]["help"] == "list"
     assert "sk-1" not in json.dumps(answer)
 
 
@@ -55,5 +55,7 @@ def test_paths_are_completed_with_folders_first(tmp_path) -> None:
 
 def test_completions_are_limited_in_number() -> None:
     many = Desk(values={f"v{n}": n for n in range(MOST_NAMES * 2)})
-    assert len(completions({}, many)["names"]) == MOST_NAMES + 4
+    names = completions({}, many)["names"]
+    assert len(names) == MOST_NAMES + 4
+    assert names[-1]["name"] == f"v{MOST_NAMES}"  # those defined before are left out
     assert completions({}, None)["names"] == []

@@ -59,8 +59,11 @@ def models_list(provider: Provider) -> dict[str, Any]:
 def completions(
     commands: Mapping[str, str], resolver: Resolver | None
 ) -> dict[str, Any]:
-    """What can follow `/` and `@`: commands with help, names with types, no values."""
-    names = {} if resolver is None else {**_variables(resolver), **REFERENCES}
+    """What can follow `/` and `@`: commands with help, names with types, no values.
+
+    Kinds of references come first, then variables, the newest first.
+    """
+    names = {} if resolver is None else {**REFERENCES, **_variables(resolver)}
     return {
         "type": "completions",
         "commands": [_command(*pair) for pair in commands.items()],
@@ -103,7 +106,7 @@ def _variables(resolver: Resolver) -> dict[str, str]:
     names = [n for n in values if is_fit(n, values[n]) and n.isidentifier()]
     return {
         displayable(name): displayable(_type(values[name]))
-        for name in sorted(names, key=str.casefold)[:MOST_NAMES]
+        for name in names[: -MOST_NAMES - 1 : -1]
     }
 
 

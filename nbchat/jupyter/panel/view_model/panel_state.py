@@ -53,7 +53,7 @@ from nbchat.jupyter.panel.view_model.transcript import TranscriptView
 from nbchat.providers.connect import EMBEDDED_MODEL
 from nbchat.providers.unavailable_model import problem_of
 from nbchat.rendering.banners import progress_text
-from nbchat.rendering.entries import summary_html
+from nbchat.rendering.entries import note_html, summary_html, table_html
 from nbchat.rendering.markdown import displayable
 
 NOTHING_MEASURED = {
@@ -232,8 +232,9 @@ class PanelState:
                 operations += self._measure(phase="ready")
             case SessionLoaded(session):
                 operations = self._transcript.restore(session)
-            case CommandReplied(text):
-                operations = self._transcript.note(text)
+            case CommandReplied(text, columns, rows):
+                html = table_html(columns, rows) if columns else note_html(text)
+                operations = self._transcript.note(html)
             case MessagesReturned(texts, position):
                 text = displayable("\n\n".join(texts))
                 at = {} if position is None else {"position": position}

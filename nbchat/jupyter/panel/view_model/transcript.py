@@ -108,9 +108,9 @@ class TranscriptView:
         keys, self._failures = self._failures, []
         return [operation for key in keys for operation in self._items.drop(key)]
 
-    def note(self, text: str) -> list[Operation]:
+    def note(self, html: str) -> list[Operation]:
         """Show the answer of a command."""
-        return self._items.show(note_html(text))
+        return self._items.show(html)
 
     def restore(self, session: Session) -> list[Operation]:
         """Show a session instead of the one before, or what is new in the same one.
