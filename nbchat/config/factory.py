@@ -13,6 +13,7 @@ from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import policy_named
 from nbchat.config.from_settings import (
     Namespace,
+    address_of,
     configured_model,
     connected,
     encoding_of,
@@ -23,7 +24,7 @@ from nbchat.config.from_settings import (
     summary_writer,
 )
 from nbchat.config.precedence import refuse_locked, settings
-from nbchat.config.preferences import Target, with_preferences
+from nbchat.config.preferences import Target, kept_model, with_preferences
 from nbchat.config.settings import TABLE, NbChat
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
@@ -61,17 +62,16 @@ def build_agent(
     config = config or settings()
     store = store or opened_store(config)
     session = session or Session()
-    config = with_preferences(config, store, Target(session_id=session.session_id))
+    chosen = kept_model(config, store, session.session_id)
+    config = with_preferences(config, store, Target(chosen, session.session_id))
     system = config.system_prompt if system is None else system
     values = {name: getattr(config, name) for name in TABLE}
     refuse_locked(**values | {"system_prompt": system})
-    url, window = config.base_url, config.window
-    connect = partial(connected, config, config.model, base_url=url, window=window)
-    provider = (
-        connected_or_not(configured_model(config), connect)
-        if connects_later
-        else connect()
-    )
+    model = chosen or configured_model(config)
+    url = address_of(config, chosen) if chosen else config.base_url
+    window = config.window
+    connect = partial(connected, config, model, base_url=url, window=window)
+    provider = connected_or_not(model, connect) if connects_later else connect()
     agent = Agent(
         provider,
         tools=tools,

@@ -117,9 +117,16 @@ def connect_as(
     is_same_kind = kind == kind_of(current.name)
     if model and is_same_kind and isinstance(current, SupportsSiblings):
         return current.sibling(model, window=window)
-    is_configured = kind == kind_of(config.model or default_model())
-    base_url = config.base_url if is_configured else ""
-    return connected(config, name, base_url=base_url, window=window)
+    return connected(config, name, base_url=address_of(config, name), window=window)
+
+
+def address_of(config: NbChat, name: str) -> str:
+    """The configured address, where a model is of the configured one's provider.
+
+    If a site locks `base_url`, every model is reached there.
+    """
+    is_configured = kind_of(name) == kind_of(config.model or default_model())
+    return config.base_url if is_configured or is_locked("base_url") else ""
 
 
 def kind_of(model: str) -> str:

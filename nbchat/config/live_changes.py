@@ -27,6 +27,8 @@ from nbchat.config.preferences import (
     SettingInForce,
     Target,
     is_overridden,
+    keep_model,
+    kept_model,
     settings_in_force,
     stored_name,
     stored_settings,
@@ -130,11 +132,15 @@ class LiveSettings:
         return f"{shown} {done} for {whom}{more * is_hidden}"
 
     def use_model(self, agent: Agent, name: str) -> None:
-        """Continue the chat with another model and the settings stored for it."""
+        """Continue the chat with another model and the settings stored for it.
+
+        This session keeps it after a restart, until another one is configured.
+        """
         refuse_locked(model=name)
         target = replace(self._target(agent), model=name)
         window = with_preferences(self.config, self._store, target).window
         self._use(agent, connect_as(self.config, name, agent.provider, window=window))
+        self._keep_model(agent)
 
     def use_key(self, agent: Agent, kind: str, key: str, *, keep: bool = False) -> None:
         """Continue with a key that a person typed, and a model of its provider.
@@ -151,6 +157,11 @@ class LiveSettings:
         target = replace(self._target(agent), model=name)
         window = with_preferences(config, self._store, target).window
         self._use(agent, connected(config, name, base_url=url, window=window))
+        self._keep_model(agent)
+
+    def _keep_model(self, agent: Agent) -> None:
+        if session_id := self._session(agent):
+            keep_model(self.config, self._store, session_id, agent.provider.name)
 
     def use_policy(self, agent: Agent, name: str) -> None:
         """Choose a policy for this session alone, also after a restart.
@@ -171,8 +182,12 @@ class LiveSettings:
     def use_session(self, agent: Agent, before: str, *, copies: bool = False) -> None:
         """Apply what is stored for the session that was opened instead of `before`.
 
-        `copies` gives it the settings of that session, as for a branch.
+        `copies` gives it the settings of that session, as for a branch. The model
+        stays; each session is kept with the one it is continued with.
         """
+        each_has = (before, self._session(agent))
+        if any(kept_model(self.config, self._store, each) for each in each_has):
+            self._keep_model(agent)
         own = {each: session_scope(each) for each in (before, self._session(agent))}
         if before and copies:
             for name, (_, value) in self._store.settings([own[before]]).items():

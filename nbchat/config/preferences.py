@@ -26,6 +26,9 @@ logger = logging.getLogger(__name__)
 THIS_SESSION = "session"
 """How `/set` and the dialog name the scope of the session that is open."""
 
+CHOSEN_MODEL = "chosen_model"
+"""The name under which a session keeps its model, with the one configured then."""
+
 Found = dict[str, tuple[str, Any]]
 """Stored values by the name they are stored under, each with its scope."""
 
@@ -100,6 +103,32 @@ def with_preferences(
     """
     target = _known(config, target)
     return _merged(config, _stored(config, store, target, change), target)
+
+
+def keep_model(config: NbChat, store: SessionStore, session_id: str, name: str) -> None:
+    """Remember a session's model for after a restart; a store that fails is logged."""
+    try:
+        chosen = [name, config.model]
+        store.set_setting(session_scope(session_id), CHOSEN_MODEL, chosen)
+    except StoreError as error:
+        logger.warning("the model is not kept for this session: %s", error)
+
+
+def kept_model(config: NbChat, store: SessionStore, session_id: str) -> str:
+    """The model chosen for a session; empty if another was configured or locked since.
+
+    An unreadable store has none.
+    """
+    if not session_id or "model" in config.locks:
+        return ""
+    try:
+        found = store.settings([session_scope(session_id)]).get(CHOSEN_MODEL)
+    except StoreError:
+        return ""
+    match found:
+        case (_, [str(name), configured]) if configured == config.model:
+            return name
+    return ""
 
 
 def settings_in_force(

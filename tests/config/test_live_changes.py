@@ -317,6 +317,35 @@ def test_a_policy_chosen_for_this_session_survives_a_restart_and_no_other_has_it
         run_command(agent, "policy x")
 
 
+def test_a_model_chosen_for_a_session_survives_a_restart_until_another_is_configured(
+    chat, store
+):
+    agent, run_command = chat
+    run_command(agent, "/set window 90000 for openai:gpt-5-mini")
+    run_command(agent, "/model openai:gpt-5-mini")
+    assert again(store).provider.name == MODEL
+    found = reopened(agent, store)
+    assert found.provider.name == "openai:gpt-5-mini"
+    assert found.engine.tracker.info.window == 90_000
+    session = store.load(agent.session.session_id)
+    other = settings(model="openai:gpt-5-nano")
+    found = build_agent(other, store=store, session=session)
+    assert found.provider.name == "openai:gpt-5-nano"
+    run_command(agent, "/new")
+    assert reopened(agent, store).provider.name == "openai:gpt-5-mini"
+
+
+def test_a_model_of_another_provider_is_not_asked_for_at_the_configured_address(
+    chat, store, monkeypatch
+):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-none")
+    agent, run_command = chat
+    run_command(agent, "/model anthropic:claude-haiku-4-5")
+    found = reopened(agent, store, base_url="http://127.0.0.1:9/v1")
+    assert found.provider.name == "anthropic:claude-haiku-4-5"
+    assert "127.0.0.1" not in found.provider.endpoint.shown_url
+
+
 EXAMPLES = {"choice": "default", "bool": "true", "int": "3", "float": "0.5"}
 """A value of each kind."""
 

@@ -33,6 +33,32 @@ def test_a_session_goes_on_after_the_kernel_was_restarted(kernel):
     assert shown == "['how are you?', 'I am well.']"
 
 
+def test_what_was_set_for_a_session_holds_after_the_kernel_was_restarted(kernel):
+    kernel.run("import os; os.environ['OPENAI_API_KEY'] = 'sk-test'")
+    kernel.run(SCRIPT.format(lines="says('I am well.')"))
+    kernel.run("%%chat\nhow are you?")
+    for line in (
+        "/policy token-window",
+        "/model openai:gpt-5-mini",
+        "/set keep 700 for session",
+        "/set automatic false for session",
+        "/set max_output_tokens 900 for openai",
+        "/set window 90000 for openai:gpt-5-mini",
+    ):
+        assert "unknown" not in kernel.run(f"%chat {line}")
+    state = (
+        "agent = %chat agent\nengine = agent.engine\n"
+        "(agent.provider.name, engine.policy.name, engine.policy.keep, "
+        "engine.policy.meter, agent.max_output_tokens, engine.tracker.info.window)"
+    )
+    kept = "('openai:gpt-5-mini', 'token-window', 700, 'off', 900, 90000)"
+    assert kernel.run(state).endswith(kept)
+    kernel.restart()
+    kernel.run("import os; os.environ['OPENAI_API_KEY'] = 'sk-test'")
+    kernel.run("%load_ext nbchat")
+    assert kernel.run(state).endswith(kept)
+
+
 def test_a_failed_turn_shows_one_line_and_no_traceback(kernel):
     shown = kernel.run("%chat /model openai:gpt-5-mini")
     assert "OPENAI_API_KEY" in shown
