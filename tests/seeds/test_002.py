@@ -165,9 +165,9 @@ def test_functional_3_what_matters_is_asked_for_and_kept_by_code_as_well():
     agent = agent_with(session=session)
     list(agent.compact())
     asked = agent.provider.requests[-1].history[0].content
-    for wanted in ("decisions", "file paths", "code", "errors", "current task"):
+    for wanted in ("decisions", "file paths", "code", "errors", "Current task"):
         assert wanted in asked
-    assert "questions and blockers that are open" in asked
+    assert "Pending questions (and blockers)" in asked
     kept = "\n".join(summary_facts(agent.session.history[0].content))
     for fact in ("/srv/app/billing.py", "web-17", "make deploy", "bad port 70000"):
         assert fact in kept

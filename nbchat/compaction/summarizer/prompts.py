@@ -20,16 +20,17 @@ PROMPTS: dict[Style, str] = {
     ),
     "complete": (
         "Write a record of the conversation above, so that it can go on from the "
-        "record alone: what it is about and what the user asked to be respected; key "
-        "facts; decisions and why; important events in the order in which they "
-        "happened; technical details and code that matter; calls of tools and what "
-        "they gave; questions that are open. Be concise and leave out pleasantries."
+        "record alone, under these headings: Context (what it is about and what the "
+        "user asked to be respected); Key points (facts, and important events in the "
+        "order in which they happened); Technical details (code that matters, calls of "
+        "tools and what they gave); Decisions and outcomes (and why); Unresolved "
+        "questions. Be concise and leave out pleasantries."
     ),
     "technical": (
         "Write structured notes on the conversation above, so that work can go on from "
-        "them alone: decisions made and why; technical details (file paths, code, "
-        "configuration, commands, errors); calls of tools and what they gave; the "
-        "current task and its state; questions and blockers that are open."
+        "them alone, under these headings: Key decisions (and why); Technical details "
+        "(file paths, code, configuration, commands, errors, calls of tools and what "
+        "they gave); Current task (and its state); Pending questions (and blockers)."
     ),
     "code": (
         "Summarize the programming in the conversation above, so that it can go on "
