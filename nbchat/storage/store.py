@@ -323,11 +323,14 @@ class SessionStore:
     def add_compaction(self, session: Session, compaction: Compaction) -> int:
         """Append a record of a compaction that began, ended or changed.
 
-        Returns its number; raises SessionTaken when another kernel has continued.
+        A row of the kind "summary" always holds one that was in force; the kind of
+        others is their status: running, failed or undone. Returns the row's number;
+        raises SessionTaken when another kernel has continued.
         """
+        is_made = compaction.status in ("done", "degraded")
         return self._add_snapshot(
             session,
-            compaction.kind,
+            compaction.kind if is_made else compaction.status,
             compaction_json(session.session_id, compaction),
             cutoff=compaction.stop - 1,
             tokens=compaction.summary_tokens,

@@ -517,11 +517,12 @@ def test_fr_1_4_3_the_model_of_the_chat_is_asked(server: FaultServer):
 @pytest.mark.parametrize(
     "asked",
     [
-        "key facts",
-        "decisions",
-        "what it is about",
+        "Context (what it is about",
+        "Key points (facts",
         "events in the order in which they happened",
-        "technical details and code that matter",
+        "Technical details (code that matters",
+        "Decisions and outcomes",
+        "Unresolved questions",
         "calls of tools and what they gave",
         "Be concise",
         "leave out pleasantries",
@@ -562,6 +563,18 @@ def test_fr_1_4_5_and_4_1_2_the_summary_is_a_snapshot(store: SessionStore, file:
     last = rows(file, f"SELECT content FROM chat_messages WHERE position = {cutoff}")
     assert last == [(agent.session.transcript[1].content,)]
     assert tokens == COUNTER.count_entry(record.entry)
+
+
+def test_4_1_2_no_row_of_the_kind_summary_is_empty(store: SessionStore, file: Path):
+    agent = chat(*[says("no")] * 4, store=store, session=said(9_000, 5_000, 300))
+    list(agent.compact())
+    agent.use(chat().provider)
+    list(agent.compact())
+    list(agent.undo_compaction())
+    kinds = [kind for kind, *_ in reversed(rows(file, SNAPSHOTS))]
+    assert kinds == ["running", "failed", "running", "summary", "undone"]
+    loaded = store.load(agent.session.session_id)
+    assert loaded.compactions == agent.session.compactions
 
 
 def test_fr_1_4_6_originals_stay_in_the_database_and_out_of_the_context(
@@ -743,7 +756,7 @@ def test_fr_2_4_1_by_hand_it_is_the_same_process(store: SessionStore, file: Path
     by_hand(agent)
     (_, content, _, _), *_ = rows(file, SNAPSHOTS)
     assert json.loads(content)["compressionType"] == "manual"
-    assert "key facts" in asked(agent)
+    assert "Key points" in asked(agent)
     assert agent.session.transcript[0].content == text(3_000)
 
 
