@@ -192,7 +192,6 @@ class _Progress:
         self, store: SessionStore, session: Session, origin: Origin, *, is_saved: bool
     ) -> None:
         self.store, self._session, self.origin = store, session, origin
-        self._lock = threading.Lock()
         self._saved_entries = _unchanged_entries(session) if is_saved else 0
         self._noted_compactions = len(session.compactions) if is_saved else 0
         self._saved_pins = session.pins if is_saved else ()
@@ -201,7 +200,8 @@ class _Progress:
         self._pins = self._saved_pins
         self._records: deque[Compaction] = deque()
         self._moves = False
-        self._draft: tuple[int, str] | None = None
+        # No lock: an interrupt as it is released would leave it held for ever
+        self._draft: deque[tuple[int, str]] = deque(maxlen=1)
         if not self._saved_entries and session.newest_snapshot is None:
             session.newest_snapshot = 0  # a new session has none yet
 
@@ -214,21 +214,19 @@ class _Progress:
         self, running: Compaction | None = None, *, moves: bool = False
     ) -> None:
         """Note what is to be saved now, on the thread that changes the session."""
-        with self._lock:
-            session = self._session
-            self._entries = len(session.transcript)
-            self._records += session.compactions[self._noted_compactions :]
-            self._noted_compactions = len(session.compactions)
-            if running is not None and len(self._records) < MOST_STARTS:
-                self._records.append(running)
-            self._pins = session.pins
-            self._moves = self._moves or moves
-            self._draft = None
+        session = self._session
+        self._entries = len(session.transcript)
+        self._records += session.compactions[self._noted_compactions :]
+        self._noted_compactions = len(session.compactions)
+        if running is not None and len(self._records) < MOST_STARTS:
+            self._records.append(running)
+        self._pins = session.pins
+        self._moves = self._moves or moves
+        self._draft.clear()
 
     def note_draft(self, text: str) -> None:
         """Note the part of an answer that has arrived."""
-        with self._lock:
-            self._draft = (len(self._session.transcript), text)
+        self._draft.append((len(self._session.transcript), text))
 
     def save_new(self) -> None:
         """Save a session at once, in few transactions."""
@@ -256,10 +254,11 @@ class _Progress:
         self._save_draft()
 
     def _save_draft(self) -> None:
-        with self._lock:
-            draft, self._draft = self._draft, None
-        if draft is not None:
-            self.store.save_draft(self._session.session_id, *draft)
+        try:
+            draft = self._draft.pop()
+        except IndexError:
+            return
+        self.store.save_draft(self._session.session_id, *draft)
 
     def _save_pins(self, pins: tuple[str, ...]) -> None:
         if pins != self._saved_pins:

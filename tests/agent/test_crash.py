@@ -247,6 +247,15 @@ def test_an_interrupt_at_any_line_of_a_turn_leaves_a_whole_saved_history(tmp_pat
         assert agent.session.last_answer
 
 
+def test_an_interrupt_while_the_recorder_notes_what_is_new_blocks_no_later_save(store):
+    agent = turning(store)
+    for line in range(1, 11):
+        with interrupt_at(line, function="note_all"):
+            list(agent.run("two"))
+    list(agent.run("three"))
+    assert reloaded(store, agent).transcript == agent.session.transcript
+
+
 def turning(store: SessionStore) -> Agent:
     lines = (says(LONG), says(LONG, tokens=500), says(SUMMARY))
     agent = agent_in(store, ScriptedProvider(*lines), threshold=400)
@@ -267,18 +276,22 @@ def lines_of_a_turn(store: SessionStore) -> int:
     return tracer.passed
 
 
-def interrupt_at(line: int) -> "Tracer":
-    return Tracer(line)
+def interrupt_at(line: int, function: str = "") -> "Tracer":
+    return Tracer(line, function)
 
 
 class Tracer:
-    """Raises KeyboardInterrupt at a line of nbchat's or the database's code."""
+    """Raises KeyboardInterrupt at a line of nbchat's or the database's code.
 
-    def __init__(self, last: int | None) -> None:
+    With a `function` only lines of functions of that name count.
+    """
+
+    def __init__(self, last: int | None, function: str = "") -> None:
         import sqlalchemy
 
         self.passed = 0
         self._last = last
+        self._function = function
         modules = (nbchat, sqlalchemy)
         self._folders = tuple(str(Path(m.__file__ or "").parent) for m in modules)
         self._before = sys.gettrace()
@@ -291,8 +304,9 @@ class Tracer:
         return kind is KeyboardInterrupt
 
     def _call(self, frame: FrameType, _event: str, _argument: object):
-        is_ours = frame.f_code.co_filename.startswith(self._folders)
-        return self._line if is_ours else None
+        code, name = frame.f_code, self._function
+        is_ours = code.co_filename.startswith(self._folders)
+        return self._line if is_ours and name in ("", code.co_name) else None
 
     def _line(self, _frame: FrameType, event: str, _argument: object):
         if event == "line":
