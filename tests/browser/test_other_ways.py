@@ -304,9 +304,16 @@ def test_sessions_are_found_gone_back_to_and_deleted(
     rows = dialog.locator(".nbc-session")
     expect(rows).to_have_count(3)
     expect(rows.first).to_contain_text("current")
-    expect(rows.first.get_by_role("button")).to_have_count(0)
+    expect(rows.first.get_by_role("button", name="Delete")).to_have_count(0)
     screenshot("sessions")
     roof = rows.filter(has_text="roof")
+    with page.expect_download() as saved:
+        roof.get_by_role("button", name="Export").click()
+    assert saved.value.suggested_filename == "What-about-the-roof.md"
+    assert "What about the roof?" in saved.value.path().read_text("utf-8")
+    copy = roof.locator("[data-step=copy]")
+    copy.click()
+    expect(copy).to_have_attribute("aria-label", "Copied")
     roof.get_by_role("button", name="Delete").click()
     expect(roof.get_by_role("button", name="Cancel")).to_be_focused()
     screenshot("confirm")

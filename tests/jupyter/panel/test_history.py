@@ -17,6 +17,7 @@ from nbchat.jupyter.panel.queries.history import (
     PAGE_ENTRIES,
     history_page,
     message_text,
+    session_text,
     sessions_list,
 )
 from nbchat.testing import ScriptedProvider
@@ -165,6 +166,21 @@ def test_sessions_are_listed_and_the_current_one_is_marked(panel, store):
     assert found["total"] == 1
 
 
+def test_a_session_of_the_list_is_given_as_markdown(panel, store):
+    panel.ask("/new")
+    panel.ask("about the roof \ud800")
+    assert panel.wait(20)
+    current, other = (row.id for row in store.sessions())
+    text = known(session_text(panel.session, current, store))["text"]
+    assert "about the roof \ufffd" in text
+    assert "second" not in text
+    text = known(session_text(panel.session, other, store))["text"]
+    assert "second" in text
+    assert "roof" not in text
+    with pytest.raises(NbchatError, match="no session 'x'"):
+        session_text(panel.session, "x", store)
+
+
 def test_of_many_sessions_the_newest_are_listed(panel):
     @dataclass(frozen=True)
     class Row:
@@ -179,6 +195,9 @@ def test_of_many_sessions_the_newest_are_listed(panel):
     class Many:
         def sessions(self, *, query: str) -> list[Row]:
             return [Row(str(number)) for number in range(MOST_SESSIONS + 50)]
+
+        def load(self, session_id: str) -> Session:
+            return Session()
 
     found = known(sessions_list(panel.session, "", Many()))
     assert len(found["sessions"]) == MOST_SESSIONS

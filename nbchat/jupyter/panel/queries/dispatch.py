@@ -32,6 +32,7 @@ from nbchat.jupyter.panel.queries.history import (
     Store,
     history_page,
     message_text,
+    session_text,
     sessions_list,
 )
 from nbchat.jupyter.panel.queries.memory import memory_view
@@ -93,6 +94,8 @@ class Queries:
                 return lambda agent: message_text(agent.session, position)
             case "sessions", {"query": str(query)} if store := self.store:
                 return lambda agent: sessions_list(agent.session, query, store())
+            case "export", {"session": str(session_id)} if opened := self.store:
+                return lambda agent: session_text(agent.session, session_id, opened())
         return None
 
     def _find_at_start(self, name: str, content: dict[str, Any]) -> Query | None:

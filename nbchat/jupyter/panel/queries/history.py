@@ -64,6 +64,9 @@ class Store(Protocol):
     def sessions(self, *, query: str) -> Sequence[SessionRow]:
         """Sessions with any word of a query, best first; or all, last used first."""
 
+    def load(self, session_id: str) -> Session:
+        """A session with all of its messages; raises NbchatError without one."""
+
 
 def history_page(
     session: Session, query: str = "", *, before: int | None = None
@@ -126,6 +129,16 @@ def sessions_list(session: Session, query: str, store: Store) -> dict[str, Any]:
         "sessions": [_row(each, session.session_id) for each in found[:MOST_SESSIONS]],
         "total": len(found),
     }
+
+
+def session_text(session: Session, session_id: str, store: Store) -> dict[str, Any]:
+    """A session as Markdown, to copy or to save; the current one as it is now."""
+    # Late: the store loads while the panel can be seen already.
+    from nbchat.storage.export import exported  # noqa: PLC0415
+
+    is_current = session_id == session.session_id
+    found = session if is_current else store.load(session_id)
+    return {"type": "session_text", "text": exported(found, "md")}
 
 
 def _is_shown(entry: Entry) -> bool:

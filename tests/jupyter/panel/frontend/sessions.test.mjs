@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { dayName } from "../../../../nbchat/jupyter/panel/frontend/src/sessions.js";
+import { dayName, fileName } from "../../../../nbchat/jupyter/panel/frontend/src/sessions.js";
 
 const TODAY = new Date(2026, 10, 23, 0, 5);
 
@@ -18,4 +18,16 @@ test("sessions are named by the days that have begun since", () => {
     [new Date("nonsense"), "Earlier"],
   ];
   for (const [then, name] of names) assert.equal(dayName(then, TODAY), name);
+});
+
+test("a file is named by a session's title, whatever that contains", () => {
+  const names = [
+    ["Orders of May", "Orders-of-May.md"],
+    ["../../etc/passwd\u202e", "etc-passwd.md"],
+    ["Größe: ½?", "Größe-½.md"],
+    ["<b>", "b.md"],
+    ["///", "chat.md"],
+    ["x".repeat(500), `${"x".repeat(60)}.md`],
+  ];
+  for (const [title, name] of names) assert.equal(fileName(title), name);
 });

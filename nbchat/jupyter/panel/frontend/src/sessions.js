@@ -1,7 +1,8 @@
-// Saved sessions: search, resume, delete
+// Saved sessions: search, resume, copy, export, delete
 
+import { showCopied } from "./clipboard.js";
 import { Dialog } from "./dialog.js";
-import { button, later, plural, tag } from "./dom.js";
+import { button, iconButton, later, newToken, plural, tag } from "./dom.js";
 
 export class SessionsDialog extends Dialog {
   constructor(panel) {
@@ -24,6 +25,7 @@ export class SessionsDialog extends Dialog {
   open(opener) {
     this.search.value = "";
     this.isDeleting = false;
+    this.textToken = null; // of the session whose text was requested
     this.list.replaceChildren();
     super.open(opener);
     this.status.textContent = "Searching …";
@@ -54,11 +56,27 @@ export class SessionsDialog extends Dialog {
     const row = pressed?.closest("li");
     const steps = {
       resume: () => this.leave(`/resume ${row.dataset.session}`),
+      copy: () => this.askText(row, (text) => showCopied(pressed, text)),
+      export: () => this.askText(row, (text) => save(text, fileName(row.dataset.title))),
       delete: () => this.confirm(row, true),
       keep: () => this.confirm(row, false),
       gone: () => this.delete(row),
     };
     steps[pressed?.dataset.step]?.();
+  }
+
+  // As Markdown
+  askText(row, then) {
+    this.textToken = newToken();
+    this.then = then;
+    this.panel.send({ type: "export", session: row.dataset.session, token: this.textToken });
+  }
+
+  hear(message) {
+    if (message.token !== this.textToken) return super.hear(message);
+    this.textToken = null;
+    if (message.type === "refused") this.status.textContent = message.reason;
+    if (message.type === "session_text") this.then(message.text);
   }
 
   confirm(row, isAsking) {
@@ -118,15 +136,15 @@ function sessionRow(known) {
   const about = tag("div", "nbc-session-about", {}, name);
   about.append(tag("div", "nbc-session-facts", {}, facts.join(" · ")));
   if (snippet) about.append(tag("div", "nbc-session-facts", {}, snippet));
-  const row = tag("li", "nbc-session", { "data-session": session }, about);
+  const row = tag("li", "nbc-session", { "data-session": session, "data-title": title }, about);
   if (isCurrent) row.append(tag("span", "nbc-chip", {}, "current"));
-  else row.append(...sessionButtons(title));
+  row.append(...sessionButtons(title, isCurrent));
   return row;
 }
 
-function sessionButtons(title) {
-  const step = (label, about, name) => {
-    const made = button("", label, about);
+function sessionButtons(title, isCurrent) {
+  const step = (label, about, name, icon = "") => {
+    const made = icon ? iconButton("", icon, label, about) : button("", label, about);
     made.dataset.step = name;
     made.setAttribute("aria-label", `${label}: ${title}`);
     return made;
@@ -134,13 +152,28 @@ function sessionButtons(title) {
   const usual = tag("div", "nbc-session-buttons", {});
   const asking = tag("div", "nbc-session-buttons", { hidden: "" }, "This cannot be undone.");
   usual.append(
-    step("Resume", "Continue this session", "resume"),
-    step("Delete", "Delete this session", "delete"),
+    step("Copy", "Copy this session as Markdown", "copy", "copy"),
+    step("Export", "Save this session as a Markdown file", "export"),
   );
+  if (isCurrent) return [usual];
+  usual.prepend(step("Resume", "Continue this session", "resume"));
+  usual.append(step("Delete", "Delete this session", "delete"));
   const gone = step("Delete permanently", "Delete this session", "gone");
   gone.classList.add("nbc-danger");
   asking.append(gone, step("Cancel", "Keep this session", "keep"));
   return [usual, asking];
+}
+
+// A name that every file system takes
+export function fileName(title) {
+  const plain = title.replace(/[^\p{L}\p{N}]+/gu, " ").trim();
+  return `${[...plain].slice(0, 60).join("").trim().replaceAll(" ", "-") || "chat"}.md`;
+}
+
+function save(text, name) {
+  const address = URL.createObjectURL(new Blob([text], { type: "text/markdown" }));
+  tag("a", "", { href: address, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 10_000); // some browsers read it later
 }
 
 function moment(time) {
