@@ -1,0 +1,21 @@
+"""A few seconds of fuzzing with a fresh seed; `fuzz.py` goes on for as long as asked."""
+
+import secrets
+
+import pytest
+from fuzz import TARGETS, fuzz
+
+SECONDS = 4.0
+"""For each target: 20 s in all."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TARGETS)
+def test_random_input_ends_in_a_result_or_a_named_error(name: str):
+    seed = secrets.randbits(48)
+    print(f"seed {seed}")  # shown where it fails
+    assert fuzz([name], SECONDS, seed)[name] > 0
+
+
+def test_a_case_is_the_same_for_the_same_seed():
+    assert fuzz(["wire"], 0.05, 7)["wire"] >= 0
