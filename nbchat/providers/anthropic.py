@@ -360,9 +360,13 @@ def _entry_blocks(entry: Entry) -> Iterator[Json]:
 
 
 def _thinking_blocks(entry: Entry) -> list[Json]:
-    """The block verbatim, for the API checks its signature; or none."""
+    """The block verbatim, for the API checks its signature; or none.
+
+    A file that was imported can hold anything here, so that other types are left out.
+    """
     block = json_object(entry) if entry.tool_name == "anthropic" else {}
-    return [block] if block and utf8_safe([block]) == [block] else []
+    is_thinking = block.get("type") in THINKING
+    return [block] if is_thinking and utf8_safe([block]) == [block] else []
 
 
 def _tool_use(call: Entry) -> Json:

@@ -54,6 +54,9 @@ SHORT_ANSWER: tuple[Json, ...] = (
 )
 """The shortest stream of a server, for the warm-up."""
 
+REASONING = ("type", "id", "summary", "encrypted_content")
+"""Fields of reasoning that are kept and sent again."""
+
 ENCRYPTED = "reasoning.encrypted_content"
 
 LEAST_OUTPUT = 16
@@ -262,9 +265,16 @@ def _said(text: str) -> Json:
 
 
 def _block(entry: Entry) -> Json:
-    """What OpenAI sent and wants back verbatim; empty for all other entries."""
+    """What OpenAI sent and wants back verbatim; empty for all other entries.
+
+    A file that was imported can hold anything here, so that only whole items count.
+    """
     is_ours = entry.role == "thinking" and entry.tool_name == "openai"
     block = json_object(entry) if is_ours else {}
+    if block.get("type") == "reasoning":
+        block = {name: block[name] for name in REASONING if name in block}
+        types = [type(block.get(name)) for name in REASONING]
+        block = block if types == [str, str, list, str] else {}
     return block if block and utf8_safe([block]) == [block] else {}
 
 
@@ -400,11 +410,7 @@ def _reasoning_entry(item: Json, shown: str) -> Entry:
         str(part.get("text") or "")
         for part in [*(item.get("summary") or []), *(item.get("content") or [])]
     )
-    kept = {
-        name: item[name]
-        for name in ("type", "id", "summary", "encrypted_content")
-        if item.get(name) is not None
-    }
+    kept = {name: item[name] for name in REASONING if item.get(name) is not None}
     is_whole = bool(kept.get("encrypted_content")) and "id" in kept
     block = _json({"summary": [], **kept}) if is_whole else ""
     return Entry("thinking", text, "", "openai", block)

@@ -103,7 +103,7 @@ def note_html(text: str) -> str:
 
 def table_html(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Render what a command lists as a table."""
-    head = "".join(f'<th>{escaped(name)}</th>' for name in columns)
+    head = "".join(f"<th>{escaped(name)}</th>" for name in columns)
     cells = ("".join(f"<td>{escaped(text)}</td>" for text in row) for row in rows)
     body = "".join(f"<tr>{row}</tr>" for row in cells)
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

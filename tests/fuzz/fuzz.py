@@ -25,7 +25,7 @@ from hostile import FAMILIES, PLACES, assert_harmless, markdowns
 from mutated_streams import STREAMS, events_of, faults, mutated, places, provider_of
 from panel_protocol import PROTOCOL
 from tqdm import tqdm
-from wire_rules import anthropic_faults, openai_faults
+from wire_rules import anthropic_faults, openai_faults, responses_faults
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
@@ -36,6 +36,7 @@ from nbchat.errors import NbchatError
 from nbchat.jupyter.panel.chat_ui import ChatUI
 from nbchat.providers import anthropic as anthropic_wire
 from nbchat.providers import openai as openai_wire
+from nbchat.providers import responses as responses_wire
 from nbchat.providers.base import Request
 from nbchat.providers.history_repair import legal
 from nbchat.providers.wire_format import WireMessages
@@ -87,6 +88,9 @@ VALUES: list[Any] = [
 ]
 
 
+MAKERS = ("anthropic", "openai", "gemini")
+
+
 def text(chance: Chance, most: int = 12) -> str:
     """A text of odd parts and of attacks."""
     attacks = [*FAMILIES.values()]
@@ -131,6 +135,8 @@ def history(chance: Chance) -> list[Entry]:
         arguments = chance.choice(
             ("{}", "{", "[]", '{"a": NaN}', text(chance, 4), FAILED)
         )
+        kind = chance.choice(("thinking", "reasoning", "text", "", None, []))
+        thought = json.dumps({"type": kind, "id": "r", "encrypted_content": "eA=="})
         made.append(
             chance.choice(
                 (
@@ -138,7 +144,7 @@ def history(chance: Chance) -> list[Entry]:
                     Entry("assistant", text(chance)),
                     Entry("assistant", "", name, call, arguments),
                     Entry("tool", text(chance), name, call, arguments),
-                    Entry("thinking", text(chance), "", "anthropic", arguments),
+                    Entry("thinking", text(chance), "", chance.choice(MAKERS), thought),
                 )
             )
         )
@@ -163,9 +169,11 @@ def histories(chance: Chance) -> None:
         except NbchatError as error:
             assert_one_line(error)
     assert session.transcript[: len(entries)] == entries
-    sent = legal([*session.history, Entry("user", "go on")])
-    assert openai_faults([*WireMessages(openai_wire.FORMAT).update(sent)]) == []
-    assert anthropic_faults(anthropic_wire.wire_messages(Request(tuple(sent)))) == []
+    request = Request(tuple(legal([*session.history, Entry("user", "go on")])))
+    sent = [*WireMessages(openai_wire.FORMAT).update(request.history)]
+    assert openai_faults(sent) == []
+    assert anthropic_faults(anthropic_wire.wire_messages(request)) == []
+    assert responses_faults(responses_wire.body(request)["input"]) == []
 
 
 def imports(chance: Chance) -> None:
