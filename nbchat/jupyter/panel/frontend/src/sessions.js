@@ -57,7 +57,7 @@ export class SessionsDialog extends Dialog {
     const steps = {
       resume: () => this.leave(`/resume ${row.dataset.session}`),
       copy: () => this.askText(row, (text) => showCopied(pressed, text)),
-      export: () => this.askText(row, (text) => save(text, fileName(row.dataset.title))),
+      export: () => this.askText(row, (text) => save(text, fileName(titleOf(row)))),
       delete: () => this.confirm(row, true),
       keep: () => this.confirm(row, false),
       gone: () => this.delete(row),
@@ -136,7 +136,7 @@ function sessionRow(known) {
   const about = tag("div", "nbc-session-about", {}, name);
   about.append(tag("div", "nbc-session-facts", {}, facts.join(" · ")));
   if (snippet) about.append(tag("div", "nbc-session-facts", {}, snippet));
-  const row = tag("li", "nbc-session", { "data-session": session, "data-title": title }, about);
+  const row = tag("li", "nbc-session", { "data-session": session }, about);
   if (isCurrent) row.append(tag("span", "nbc-chip", {}, "current"));
   row.append(...sessionButtons(title, isCurrent));
   return row;
@@ -162,6 +162,10 @@ function sessionButtons(title, isCurrent) {
   gone.classList.add("nbc-danger");
   asking.append(gone, step("Cancel", "Keep this session", "keep"));
   return [usual, asking];
+}
+
+function titleOf(row) {
+  return row.querySelector(".nbc-session-title").textContent;
 }
 
 // A name that every file system takes
