@@ -19,7 +19,10 @@ WORDS = "Many words of a long conversation about one thing. " * 12
 MOMENTS = ("after a tool", "summary")
 """Besides the first request and the middle of an answer: providers/test_providers.py."""
 
-QUICK = {"attempts": 1, "timeout_seconds": 0.15}
+QUICK = {"attempts": 1, "timeout_seconds": 30}
+SILENT = 0.15
+"""Seconds that a chat waits where the fault is silence; elsewhere a busy machine may
+take longer to answer."""
 FAULTS_OF = {
     "openai": openai_faults,
     "gemini": openai_faults,
@@ -70,6 +73,9 @@ def suffer_at(server: FaultServer, wire: str, moment: str, bad: Response) -> Non
     server.script(dialect.text(WORDS), dialect.text(WORDS))
     agent.ask(f"One? {WORDS}")
     agent.ask(f"Two? {WORDS}")
+    usual = agent.options
+    if bad.ending in ("stall", "silence"):
+        agent.options = {**usual, "timeout_seconds": SILENT}
     match moment:
         case "after a tool":
             server.script(dialect.calls(("c1", "note", '{"text": "x"}')), bad)
@@ -88,6 +94,7 @@ def suffer_at(server: FaultServer, wire: str, moment: str, bad: Response) -> Non
     assert ran == (["x"] if moment == "after a tool" else [])
     said = [entry.content for entry in agent.session.transcript]
     assert said[:4] == [f"One? {WORDS}", WORDS, f"Two? {WORDS}", WORDS]
+    agent.options = usual
     assert_goes_on(server, agent, wire)
 
 
