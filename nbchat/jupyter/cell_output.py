@@ -41,7 +41,7 @@ from nbchat.rendering.banners import (
     progress_text,
 )
 from nbchat.rendering.conversation import conversation_html, conversation_text
-from nbchat.rendering.entries import table_html
+from nbchat.rendering.entries import listing_html
 from nbchat.rendering.markdown import terminal_text
 
 
@@ -49,16 +49,14 @@ from nbchat.rendering.markdown import terminal_text
 class Listing:
     """What a command lists, as a cell shows it."""
 
-    text: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    reply: CommandReplied
 
     def __repr__(self) -> str:
         """The same as text, for what shows no HTML."""
-        return self.text
+        return self.reply.text
 
     def _repr_html_(self) -> str:
-        table = table_html(self.columns, self.rows)
+        table = listing_html(self.reply.columns, self.reply.rows)
         return f'<div class="nbc-cell mathjax_ignore">{table}</div>'
 
 
@@ -146,8 +144,7 @@ def _show(event: ChatEvent, output: CellOutput) -> None:
 def _show_reply(reply: CommandReplied) -> None:
     """A table where the command lists things, else its text."""
     if reply.columns:
-        listing = Listing(reply.text, reply.columns, reply.rows)
-        display(listing)  # type: ignore[no-untyped-call]
+        display(Listing(reply))  # type: ignore[no-untyped-call]
     else:
         print(reply.text)
 

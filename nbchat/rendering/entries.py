@@ -101,7 +101,7 @@ def note_html(text: str) -> str:
     return f'<pre class="nbc-note">{escaped(text)}</pre>'
 
 
-def table_html(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def listing_html(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Render what a command lists as a table."""
     head = "".join(f"<th>{escaped(name)}</th>" for name in columns)
     cells = ("".join(f"<td>{escaped(text)}</td>" for text in row) for row in rows)

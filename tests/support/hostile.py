@@ -34,9 +34,9 @@ from nbchat.rendering.banners import (
 from nbchat.rendering.conversation import STYLE
 from nbchat.rendering.entries import (
     entry_html,
+    listing_html,
     note_html,
     summary_html,
-    table_html,
     text_html,
     waiting_html,
 )
@@ -101,7 +101,7 @@ PLACES: dict[str, Callable[[str], str]] = {
     ),
     "notices": lambda text: "".join(map(notice_html, notices(text))),
     "a command's note": note_html,
-    "a command's table": lambda text: table_html([text], [[text, text]]),
+    "a command's table": lambda text: listing_html([text], [[text, text]]),
     "plain text": text_html,
     "something recalled": lambda text: find([Entry("user", text)], 0)._repr_html_(),
     "an entry of an unknown kind": lambda text: entry_html(

@@ -68,7 +68,7 @@ class Quote:
     """Of its message in the transcript."""
     kind: Kind = "rule"
     lead: str = ""
-    """The message's opening line, where that may introduce what somebody else wrote."""
+    """The message's opening line, where that may introduce another person's words."""
 
     @property
     def line(self) -> str:

@@ -137,8 +137,8 @@ class PlainRequests:
     model: str
     parts: list[Part]
     recent: str
-    previous_tokens: int | None
-    """Budget for the summary of the parts before; None is no limit."""
+    room_tokens: int | None
+    """For a part and the summary of those before it; None is no limit."""
     done: int = 0
     """Parts that are summarized already."""
 
@@ -157,20 +157,19 @@ class PlainRequests:
             self.parts[index].text,
             length=_length(self.assignment, self.sizes, refusal),
             refusal="" if refusal is None else str(refusal),
-            previous=self.shown(previous),
+            previous=self.shown(index, previous),
             recent=self.recent if is_last else "",
             part=(self.done + index + 1, self.total),
         )
         request = _plain(text, self.assignment, self.sizes, self.model)
         return _enlarged(request, self.assignment, self.sizes, refusal)
 
-    def shown(self, previous: str) -> str:
-        """The previous summary, shortened to its budget."""
-        if self.previous_tokens is None:
+    def shown(self, index: int, previous: str) -> str:
+        """The previous summary, shortened where it does not fit beside a part."""
+        if self.room_tokens is None:
             return previous
-        return shorten_to_tokens(
-            previous, self.previous_tokens, self.sizes.counter.count
-        )
+        room = self.room_tokens - self.parts[index].tokens
+        return shorten_to_tokens(previous, room, self.sizes.counter.count)
 
 
 def plain_requests(
@@ -210,7 +209,7 @@ def plain_requests(
         summary_tokens = sizes.summary_tokens(assignment.max_tokens)
         reserve = min(max(known_tokens, summary_tokens), free // 3)
         parts = split(rest, _checked(budget - reserve, sizes), counter, most=most)
-    return PlainRequests(assignment, sizes, model, parts, recent, reserve, done)
+    return PlainRequests(assignment, sizes, model, parts, recent, budget, done)
 
 
 def shared_request(

@@ -366,7 +366,7 @@ class _Run:
 
     def _finish_part(self, requests: PlainRequests, index: int) -> None:
         part, previous = requests.parts[index], self._previous
-        cut = max(0, len(previous) - len(requests.shown(previous)))
+        cut = max(0, len(previous) - len(requests.shown(index, previous)))
         self._omitted += part.omitted + cut
         self._rest = self._rest[part.entries :]
         self._known = self.fields or self._known

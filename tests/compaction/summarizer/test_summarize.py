@@ -430,6 +430,10 @@ def test_passing_faults_are_waited_out_in_every_part():
 
 # In parts
 
+NAMES = [
+    f"{a}{b}{c}" for a in ("Ann", "Bo", "Cleo") for b in "aeiou" for c in "bcdkltrsvz"
+]
+
 
 def test_a_conversation_over_the_window_is_summarized_in_parts_with_progress():
     session = chat(*(f"Message {n}. {LONG}" for n in range(8)))
@@ -447,6 +451,18 @@ def test_a_conversation_over_the_window_is_summarized_in_parts_with_progress():
         assert f"part {number + 1} of {total}" in text
         earlier = f"<previous_summary>\nPart {number - 1} was told."
         assert (earlier in text) == (number > 0)
+
+
+def test_a_summary_of_a_part_is_whole_in_the_next_request_where_it_fits():
+    session = chat(*(f"Message {n}. {LONG}" for n in range(64)))
+    told = "\n".join(f"They then went on and met {name} there." for name in NAMES)
+    assert COUNTER.count(told) > Policy("p").summary_max_tokens
+    provider = ScriptedProvider(
+        *[says(f"<summary>{told}</summary>")] * 2, window=16_000
+    )
+    done = run(provider, session)
+    assert done.record.note == "summarized in 2 parts"
+    assert told in provider.requests[1].history[0].content
 
 
 def test_a_summary_of_a_part_cannot_forge_our_tags_in_the_next_request():

@@ -53,7 +53,7 @@ from nbchat.jupyter.panel.view_model.transcript import TranscriptView
 from nbchat.providers.connect import EMBEDDED_MODEL
 from nbchat.providers.unavailable_model import problem_of
 from nbchat.rendering.banners import progress_text
-from nbchat.rendering.entries import note_html, summary_html, table_html
+from nbchat.rendering.entries import listing_html, note_html, summary_html
 from nbchat.rendering.markdown import displayable
 
 NOTHING_MEASURED = {
@@ -233,7 +233,7 @@ class PanelState:
             case SessionLoaded(session):
                 operations = self._transcript.restore(session)
             case CommandReplied(text, columns, rows):
-                html = table_html(columns, rows) if columns else note_html(text)
+                html = listing_html(columns, rows) if columns else note_html(text)
                 operations = self._transcript.note(html)
             case MessagesReturned(texts, position):
                 text = displayable("\n\n".join(texts))
