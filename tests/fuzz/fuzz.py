@@ -16,6 +16,7 @@ import secrets
 import sys
 import time
 from collections.abc import Callable, Iterable
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -192,7 +193,7 @@ def imports(chance: Chance) -> None:
         if chance.random() < 0.3:
             where.pop(key)
         else:
-            where[key] = chance.choice(VALUES)
+            where[key] = deepcopy(chance.choice(VALUES))
     written = json.dumps(changed)
     if chance.random() < 0.3:
         written = flipped(written.encode(), chance).decode("utf-8", "replace")
@@ -229,7 +230,9 @@ def panel(chance: Chance) -> None:
     try:
         for _ in range(chance.randrange(1, 9)):
             names = chance.sample(FIELDS, chance.randrange(6))
-            message = {name: chance.choice([*VALUES, text(chance)]) for name in names}
+            message = {
+                name: deepcopy(chance.choice([*VALUES, text(chance)])) for name in names
+            }
             kind = (
                 chance.choice(TYPES) if chance.random() < 0.9 else chance.choice(VALUES)
             )
