@@ -27,6 +27,11 @@ TIMEOUT_MILLISECONDS = 20_000
 # in a notebook that is opened without a kernel.
 OWN_FAULTS = ("Canceled future", "properties of null (reading 'kernel')")
 
+# A page with unsaved changes asks whether to leave, and a load of another one may end
+# in an error meanwhile.
+LEAVE_UNASKED = """addEventListener(
+    'beforeunload', event => event.stopImmediatePropagation(), true)"""
+
 OpenNotebook = Callable[..., Notebook]
 
 
@@ -65,6 +70,7 @@ def new_page(browser: Browser) -> Page:
     """A page with cookies and requests of its own."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     context.set_default_timeout(TIMEOUT_MILLISECONDS)
+    context.add_init_script(LEAVE_UNASKED)
     return context.new_page()
 
 

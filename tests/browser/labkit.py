@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 import urllib.request
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -158,6 +159,18 @@ def permit(page: Page, lab: Lab) -> dict[str, str]:
     return {"X-XSRFToken": cookies["_xsrf"]}
 
 
+def load_empty(page: Page, lab: Lab) -> None:
+    """Load JupyterLab in a workspace of its own, where no tab is open.
+
+    Not `/lab?reset`: whoever routes again before the reset is saved reloads the page.
+    Leaving asks nothing, and the old page is gone before the new one is asked for.
+    """
+    page.goto("about:blank")
+    page.goto(f"{lab.url}/lab/workspaces/w{uuid.uuid4().hex[:12]}")
+    page.wait_for_function("() => window.jupyterapp?.shell", timeout=60_000)
+    page.evaluate("async () => { await window.jupyterapp.restored }")
+
+
 def load_lab(page: Page, lab: Lab, theme: str) -> None:
     """Load JupyterLab in a theme; one that is changed while shown faults now and then.
 
@@ -168,9 +181,7 @@ def load_lab(page: Page, lab: Lab, theme: str) -> None:
     for _ in range(THEME_ATTEMPTS):
         chosen = json.dumps({"theme": name})
         page.request.put(settings, data={"raw": chosen}, headers=permit(page, lab))
-        page.goto(f"{lab.url}/lab?reset")
-        page.wait_for_function("() => window.jupyterapp?.shell")
-        page.evaluate("async () => { await window.jupyterapp.restored }")
+        load_empty(page, lab)
         shown = page.locator(f"body[data-jp-theme-name='{name}']")
         with contextlib.suppress(PlaywrightTimeout):
             shown.wait_for(state="attached", timeout=5_000)
@@ -199,7 +210,7 @@ class Notebook:
         if not self.page.url.startswith(self.lab.url):
             self.load_page()
         self.page.evaluate(
-            """async path => { await window.jupyterapp.commands.execute(
+            """path => { void window.jupyterapp.commands.execute(
                 'docmanager:open', {path, factory: 'Notebook'}) }""",
             self.name,
         )
@@ -218,9 +229,7 @@ class Notebook:
 
         Not /lab/tree/x.ipynb: its router opens x once more later and steals the focus.
         """
-        self.page.goto(f"{self.lab.url}/lab?reset")
-        self.page.wait_for_function("() => window.jupyterapp?.shell", timeout=60_000)
-        self.page.evaluate("async () => { await window.jupyterapp.restored }")
+        load_empty(self.page, self.lab)
 
     def run(self, index: int) -> Locator:
         """Run a cell to its end; its outputs."""
