@@ -28,6 +28,14 @@ brim, the context would be compacted again after every turn."""
 SHORTEST_SUMMARY = 200
 """Tokens that every summary may take."""
 
+USUAL_SUMMARY, SHORT_SHARE = 600, 0.25
+"""Tokens that a summary may take where its share is less, and the largest part that
+these may take of what it replaces."""
+
+SHORT_ENTRY, SHORT_ENTRY_SHARE = 300, 0.9
+"""Tokens that an entry may take where its policy's share is less, and the largest part
+that these may be of what it replaces: a short conversation may have many rules."""
+
 FACTS_TOKENS, MOST_FACTS = 500, 4 / 9
 """Tokens that facts may take where their share is less, and the largest part that these
 may take of what summary and facts may take together."""
@@ -190,14 +198,22 @@ def budget_for(
     The facts' follow `tokens_ever`, all that was ever compacted, so that what is known
     does not shrink while the conversation grows.
     """
-    wanted = min(int(tokens_covered * policy.summary_share), policy.summary_max_tokens)
+    usual = min(USUAL_SUMMARY, int(tokens_covered * SHORT_SHARE))
+    wanted = max(usual, int(tokens_covered * policy.summary_share))
+    wanted = min(wanted, policy.summary_max_tokens)
     summary = max(SHORTEST_SUMMARY, int(wanted * LENGTHS[policy.detail]))
-    both = int(tokens_covered * policy.largest_share)
+    both = largest_entry(policy, tokens_covered)
     least = min(FACTS_TOKENS, int(both * MOST_FACTS))
     grown = min(int(tokens_ever * policy.facts_share), policy.facts_max_tokens)
     if window is not None:
         grown = min(grown, window // FACTS_WINDOW_PART - tail)
     return Budget(summary, max(least, min(grown, both - summary)), most_facts=grown)
+
+
+def largest_entry(policy: Policy, tokens_covered: int) -> int:
+    """The most tokens that the entry of so many may take under a policy."""
+    short = min(SHORT_ENTRY, int(tokens_covered * SHORT_ENTRY_SHARE))
+    return max(short, int(tokens_covered * policy.largest_share))
 
 
 def latest_cut(history: Sequence[Entry], cuts: Sequence[int]) -> int:

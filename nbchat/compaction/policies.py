@@ -76,15 +76,17 @@ class Policy:
     """How detailed, and so how long, a summary may be."""
     summary_max_tokens: int = 1_500
     """Tokens of the longest summary."""
-    summary_share: float = 0.25
-    """Largest share of what it replaces that a summary is asked to take."""
+    summary_share: float = 0.05
+    """Largest share of what it replaces that a summary is asked to take; 600 tokens,
+    or a quarter, where that is more."""
     facts_share: float = 0.10
     """Tokens of the facts as a share of all that was ever compacted; 500 tokens where
     that is more."""
     facts_max_tokens: int = 4_000
     """Tokens of the longest facts; less in a window of fewer than 32,000."""
     largest_share: float = 0.9
-    """Summary and facts together must be at most this share of what they replace."""
+    """Summary and facts together must be at most this share of what they replace;
+    300 tokens, or nine tenths, where that is more."""
     bullets: int = 0
     """Newest compacted exchanges of which code keeps one line each."""
     least_tokens: int = LEAST_TOKENS

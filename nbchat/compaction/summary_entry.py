@@ -4,12 +4,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from nbchat.compaction.facts.facts import Facts, collect_facts
-from nbchat.compaction.facts.read_entries import Readings
-from nbchat.compaction.facts.rule_patterns import plain
-from nbchat.compaction.facts.rules import ended_rules
+from nbchat.compaction.facts.read_entries import ReadEntries, Readings
+from nbchat.compaction.facts.rule_patterns import Kind, plain
+from nbchat.compaction.facts.rules import (
+    Quote,
+    ended_rules,
+    not_quoted,
+    rules_in_force,
+)
 from nbchat.compaction.facts.sections import kept_sections
 from nbchat.compaction.markup import summary_entry, summary_text
-from nbchat.compaction.plan import Plan
+from nbchat.compaction.plan import Plan, largest_entry
 from nbchat.compaction.policies import LARGEST_SUMMARY_SHARE, Policy
 from nbchat.compaction.summarizer.answer_checks import check_budget, check_size
 from nbchat.compaction.summarizer.audit import share_said
@@ -17,6 +22,7 @@ from nbchat.compaction.summarizer.carry_over import (
     carried,
     carried_lines,
     not_in_rows,
+    not_named,
     not_served,
     section,
     told,
@@ -40,14 +46,17 @@ the length at which a summary is refused."""
 TAGS_TOKENS = 20
 """Of the tags around a summary and its facts."""
 
-RULES_TOKENS = 500
+RULES_TOKENS = 1_000
 """Tokens that rules may always take where they fit; in a short conversation they are
 more than the facts' share."""
 
-GOOD_SHARE, FACTS_SHARE = 2 / 3, 0.2
+GOOD_SHARE, FACTS_SHARE = 2 / 3, 0.1
 """Share of the important values from which a summary is good (honest ones of recorded
 conversations say 83 to 92 %, the beginnings of all prompts at most 50 %), and the share
 of the entry that facts may then take."""
+
+OTHER_KINDS: tuple[Kind, ...] = ("preference", "decision")
+"""Kinds of quotes of which a good summary needs only those that it lacks."""
 
 QUOTE = '- "'
 """Begins a line of facts that quotes a person."""
@@ -88,19 +97,23 @@ class SummaryBuilder:
         self._checked(summary, Facts())  # an endless one is refused before it is read
         is_good = self._is_good(summary)
         budget = self.plan.budget
-        found = self._facts(budget.facts, summary, is_good=is_good)
-        carried = self._carried(summary, found.lines)
+        left = self._largest - self.counter.count(summary) - TAGS_TOKENS
+        found = self._facts(min(budget.facts, left), summary, is_good=is_good)
+        carried = self._carried(summary, found.lines, is_good=is_good)
         taken = self.counter.count("\n".join([summary, *carried])) + TAGS_TOKENS
         room = min(budget.most_facts, self._largest - taken)
         if room > budget.facts and not is_good:
             found = self._facts(room, summary)
         return self._checked(summary, replace(found, lines=(*carried, *found.lines)))
 
-    def _carried(self, summary: str, facts: Sequence[str]) -> list[str]:
+    def _carried(
+        self, summary: str, facts: Sequence[str], *, is_good: bool
+    ) -> list[str]:
         """Lines of what was told or said before and this summary lacks.
 
         A rule that the facts quote is not said again, nor one that ended, nor what
-        calls were given, nor an id that the facts have in a row.
+        calls were given, nor an id that the facts have in a row. A good summary is
+        taken at its word on each id that it names.
         """
         covered, count = self.plan.covered, self.counter.count
         transcript = self.session.included_transcript[: self.plan.stop]
@@ -109,7 +122,12 @@ class SummaryBuilder:
         quoted = [line for line in facts if line.startswith(QUOTE)]
         with self.readings.of(transcript) as read:
             ended, calls = ended_rules(read.messages), read.calls
+            if is_good:
+                choices = self._quotes(read, transcript, summary, *OTHER_KINDS)
+                earlier += [quote.text for quote in choices]
         lacking = carried("\n".join(earlier), messages, "\n".join([summary, *quoted]))
+        if is_good:
+            lacking = not_named(lacking, summary)
         in_force = [line for line in lacking if plain(line) not in ended]
         open_still = not_served(
             in_force,
@@ -131,25 +149,28 @@ class SummaryBuilder:
     @property
     def _largest(self) -> int:
         """The most tokens that the entry may have."""
-        largest = int(self.plan.tokens_covered * self.policy.largest_share)
+        largest = largest_entry(self.policy, self.plan.tokens_covered)
         limit = self.plan.budget.limit
         return largest if limit is None else min(largest, limit)
 
     def _is_good(self, summary: str) -> bool:
-        """Whether a summary says most of the important values itself."""
+        """Whether a summary says most of the important values that are new itself.
+
+        What the summary before held and this one lacks is carried over.
+        """
         found = self._facts(self.plan.budget.facts)
         quotes = [line for line in found.lines if line.startswith(QUOTE)]
         known = "\n".join([*quotes, *(fact.value for fact in found.facts)])
-        covered = self.session.included_transcript[: self.plan.stop]
-        own = said_or_asked(entry for entry in covered if not entry.is_answer)
-        talk = said_or_asked(covered)
+        new = self.session.included_transcript[self.plan.start : self.plan.stop]
+        own = said_or_asked(entry for entry in new if not entry.is_answer)
+        talk = said_or_asked(new)
         return share_said(summary, known, talk=talk, own=own) >= GOOD_SHARE
 
     def extract_entry(self) -> Entry:
         """The entry with an extract, as long as a summary may be."""
         share = LARGEST_SUMMARY_SHARE * EXTRACT_SLACK
-        share = min(share, self.policy.largest_share / 2)
-        budget = min(self.plan.budget.summary, int(self.plan.tokens_covered * share))
+        most = min(int(self.plan.tokens_covered * share), self._largest // 2)
+        budget = min(self.plan.budget.summary, most)
         return self.entry(self._extract(budget))
 
     def extractive_entry(self) -> Entry:
@@ -202,7 +223,7 @@ class SummaryBuilder:
             count(summary),
             entry_tokens,
             replaced_tokens=self.plan.tokens_covered,
-            largest_share=self.policy.largest_share,
+            largest_tokens=largest_entry(self.policy, self.plan.tokens_covered),
         )
         check_budget(entry_tokens, self.plan.budget.limit)
         return entry
@@ -215,19 +236,18 @@ class SummaryBuilder:
     def _facts(
         self, budget_tokens: int, summary: str = "", *, is_good: bool = False
     ) -> Facts:
-        """The facts: beside a good summary a fifth of the entry, rules not counted."""
+        """The facts: beside a good summary a tenth of the entry, rules not counted."""
         transcript, stop = self.session.included_transcript, self.plan.stop
         covered, counter = transcript[:stop], self.counter
-        earlier = (record.summary for record in self.session.active_compactions)
         with self.readings.of(covered) as read:
+            kinds = ("rule",) if is_good else ("rule", *OTHER_KINDS)
             sections = kept_sections(
                 covered,
                 self.policy,
                 budget_tokens,
                 counter,
-                stories=[*map(summary_text, earlier), summary],
+                quotes=self._quotes(read, covered, summary, *kinds),
                 rules_tokens=self._rules_tokens(budget_tokens, summary),
-                read=read,
             )
             used = counter.count("\n".join(sections)) if sections else 0
             if is_good:
@@ -244,6 +264,16 @@ class SummaryBuilder:
             )
         lines = (*sections, *found.lines, *self._variables(transcript))
         return Facts(lines, found.facts)
+
+    def _quotes(
+        self, read: ReadEntries, covered: Sequence[Entry], summary: str, *kinds: Kind
+    ) -> list[Quote]:
+        """The quotes of some kinds that are in force and not in the summary."""
+        earlier = (record.summary for record in self.session.active_compactions)
+        stories = [*map(summary_text, earlier), summary]
+        found = rules_in_force(covered, stories=stories, messages=read.messages)
+        wanted = [quote for quote in found if quote.kind in kinds]
+        return not_quoted(wanted, summary)
 
     def _rules_tokens(self, budget_tokens: int, summary: str) -> int:
         """Tokens for rules: half of the facts', or more where so much is left."""

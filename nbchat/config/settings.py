@@ -183,7 +183,9 @@ class NbChat(Configurable):
         "detail",
     )
     summary_max_tokens = _count("Maximum length of a summary, in tokens.")
-    summary_share = _share("Largest share of what it replaces that a summary takes.")
+    summary_share = _share(
+        "Largest share of what it replaces that a summary takes, from 600 tokens on."
+    )
     facts_share = _share("Share of all that was compacted that the facts may take.")
     facts_max_tokens = _count("Maximum length of the facts, in tokens.")
     largest_share = _share(

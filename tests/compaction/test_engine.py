@@ -273,7 +273,7 @@ def test_the_request_fits_a_small_window_and_counts_what_it_leaves_out(size: int
     kept = session(*(f"{n}: {LONG * size}" for n in range(40 // size)))
     text = engine.create_summary_request(engine.plan(kept)).history[0].content
     assert engine.tracker.counter.count(text) < 1_600
-    assert f"The transcript is part 1 of {14 if size == 1 else 2}" in text
+    assert f"The transcript is part 1 of {20 if size == 1 else 2}" in text
     assert ("characters left out]" in text) == (size == 20)
 
 

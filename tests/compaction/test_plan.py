@@ -62,7 +62,7 @@ def chat(session: Session, window: int, policy: str = "single-summary") -> Agent
         (2_000, 2_000, None, FACTS_TOKENS),
         (12_000, 12_000, None, 1_800),
         (5_000, 20_000, None, 3_000),
-        (5_000, 500_000, None, 3_250),
+        (5_000, 500_000, None, 3_900),
         (50_000, 500_000, None, 4_000),
         (50_000, 500_000, 24_000, 3_000),
         (50_000, 500_000, 4_000, FACTS_TOKENS),
@@ -195,3 +195,47 @@ def test_up_to_a_message_that_is_compacted_or_not_there_nothing_is_compacted():
 def test_what_the_model_must_read_stays_also_when_a_person_compacts_up_to_it():
     session = Session([*records(3), ("user", "And now?")])
     assert engine_of(100_000).plan(session, upto=12).stop == 12
+
+
+def test_a_long_summary_leaves_less_for_the_facts_of_a_long_session():
+    session = Session(records(200))
+    agent = chat(session, 200_000)
+    list(agent.compact())
+    for entry in records(212)[800:]:
+        session.append(entry)
+    covered = agent.engine.plan(session).tokens_covered
+    story = says(f"<summary>{'All of it was told again at length. ' * 250}</summary>")
+    agent.use(ScriptedProvider(*[story] * 4, window=200_000))
+    list(agent.compact())
+    record = session.compactions[-1]
+    assert record.status == "done", record
+    assert agent.engine.tracker.counter.count(record.summary) < covered * 0.9
+
+
+def test_facts_of_a_later_compaction_are_few_beside_a_story_that_says_what_is_new():
+    session = Session(records(100))
+    agent = chat(session, 200_000)
+    list(agent.compact())
+    for entry in look_up(500):
+        session.append(entry)
+    said = "The customer asked where W0000500 is; it was delivered to 500 Oak Street."
+    agent.use(ScriptedProvider(says(f"<summary>{said}</summary>"), window=200_000))
+    list(agent.compact())
+    rows = summary_facts(session.history[0].content)
+    assert not any("Oak Street" in row for row in rows)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_short_conversation_keeps_its_rules(policy: str):
+    rules = [
+        "Never ship to Norway without asking me first.",
+        "Always write prices in euros, never in dollars.",
+        "You must not call the customer by the first name.",
+        "Do not refund anything above 40 euros.",
+    ]
+    answer = "All right: I keep to that in every order of this shop. " * 7
+    session = Session([Entry("user", " ".join(rules)), Entry("assistant", answer)])
+    agent = chat(session, 200_000, policy)
+    list(agent.compact(keep=0))
+    assert session.compaction is not None
+    assert all(rule in session.history[0].content for rule in rules)

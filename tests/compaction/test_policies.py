@@ -188,8 +188,8 @@ def test_a_summary_that_leaves_the_context_too_full_is_asked_for_shorter():
 
 
 def test_without_any_summary_the_conversation_is_cut_with_a_notice():
-    session = Session([("user", "a " * 60), ("assistant", "b " * 30)])
-    policy = Policy("x", "window", largest_share=0.3, least_tokens=0)
+    session = Session([("user", "a " * 22), ("assistant", "b " * 15)])
+    policy = Policy("x", "window", least_tokens=0)
     engine = CompactionEngine(policy=policy, live_variables=lambda _: ["x int"] * 9)
     plan = engine.plan(session, trigger="window")
     broken = ScriptedProvider(*[says("no")] * 5)

@@ -560,7 +560,7 @@ def _kind_of_quoted(passage: Passage) -> Kind | None:
     """What a summary says is in force; None for a question, which states nothing."""
     said = read(passage.mask)
     is_question = said.text.endswith(("?", "\uff1f", "\u061f"))
-    return said.kind or (None if is_question else "rule")
+    return said.kind or (None if is_question else "preference")
 
 
 def _bare(text: str) -> str:

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from nbchat.compaction.facts.artifacts import artifact_lines
 from nbchat.compaction.facts.exchanges import exchange_lines
-from nbchat.compaction.facts.read_entries import ReadEntries
-from nbchat.compaction.facts.rules import not_quoted, rule_lines, rules_in_force
+from nbchat.compaction.facts.rules import Quote, rule_lines, rules_in_force
 from nbchat.compaction.markup import summary_facts
 from nbchat.compaction.policies import Policy
 from nbchat.compaction.truncation import within
@@ -24,20 +23,15 @@ def kept_sections(
     budget_tokens: int,
     counter: TokenCounter,
     *,
-    stories: Sequence[str] = (),
+    quotes: Sequence[Quote] | None = None,
     rules_tokens: int | None = None,
-    read: ReadEntries | None = None,
 ) -> list[str]:
     """The rules in force, then the sections of a policy, within a budget.
 
-    `stories` are the texts of the summaries, whose quotes of people are kept, too; what
-    the last one quotes is not said again. `rules_tokens` is what the rules may take;
-    None is the whole budget. `read` is what
-    was read of the entries, if it is known.
+    `quotes` are what people said that is in force, if it is known. `rules_tokens` is
+    what they may take; None is the whole budget.
     """
-    messages = read.messages if read else None
-    quotes = rules_in_force(covered, stories=stories, messages=messages)
-    quotes = not_quoted(quotes, stories[-1]) if stories else quotes
+    quotes = rules_in_force(covered) if quotes is None else quotes
     room = budget_tokens if rules_tokens is None else rules_tokens
     lines = rule_lines(quotes, room, counter)
     budget_tokens -= counter.count("\n".join(lines))

@@ -133,13 +133,13 @@ def check_size(
     entry_tokens: int,
     *,
     replaced_tokens: int,
-    largest_share: float,
+    largest_tokens: int,
 ) -> None:
     """Raise CompactionError for a summary that would save too little.
 
-    With its facts it must be at most `largest_share` of what it replaces.
+    With its facts it must have at most `largest_tokens`.
     """
-    if entry_tokens > replaced_tokens * largest_share:
+    if entry_tokens > largest_tokens:
         raise CompactionError(
             "not-smaller",
             f"the summary has {entry_tokens:,} tokens, "

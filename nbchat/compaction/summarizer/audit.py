@@ -37,6 +37,12 @@ meet any number by chance."""
 LINES_BEFORE = 2
 """Lines before a number with cents from whose amounts it may be computed."""
 
+_OF = re.compile(
+    r"[\s(,]*\b(?:of|from|in|on|for|under|von|aus|für|de|du|del|da|do|из|для)"
+    r"(?:\s+[^\W\d]+){0,3}\s*[#(\"'`]*"
+)
+"""Between a value and the id that it belongs to, as in "item 7 of order W1"."""
+
 IDIOMS = ("24/7", "100", "50/50", "360")
 """Numbers that are words."""
 
@@ -121,7 +127,7 @@ def _findings(story: str, sources: Sources) -> Iterator[Finding]:
         for value, is_known in zip(checked, known, strict=True):
             if not is_known:
                 yield Finding(value)
-            elif foreign := _foreign(value, ids[:MOST_IDS], sources):
+            elif foreign := _foreign(value, ids[:MOST_IDS], sources, story):
                 yield Finding(value, foreign.text)
 
 
@@ -197,12 +203,17 @@ def _numbers(value: Value) -> set[float]:
     return {round(float(key[2:]), 2) for key in value.keys if key.startswith("n:")}
 
 
-def _foreign(value: Value, ids: Sequence[Value], sources: Sources) -> Value | None:
+def _foreign(
+    value: Value, ids: Sequence[Value], sources: Sources, story: str
+) -> Value | None:
     """The id beside a value that stands with other ids of that kind only.
 
-    Of two ids the later one is the value.
+    Of two ids the later one is the value, but in "item 7 of order W1".
     """
-    if value.is_id:
+    after = next((each for each in ids if each.start > value.start), None)
+    if after is not None and _OF.fullmatch(story, value.stop, after.start):
+        ids = [after]
+    elif value.is_id:
         ids = [each for each in ids if each.start < value.start]
     others = [each for each in ids if _shape(each) != _shape(value)]
     if not others or value.is_count:

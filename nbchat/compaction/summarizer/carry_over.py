@@ -121,6 +121,18 @@ def not_in_rows(found: Iterable[str], rows: Sequence[str]) -> list[str]:
     ]
 
 
+def not_named(found: Iterable[str], story: str) -> list[str]:
+    """The sentences with an id that a summary does not name, and those without ids."""
+    keys = {key for each in values(story) for key in each.known | each.related}
+    read = ((each, _statement(each, is_open=False)) for each in found)
+    return [
+        text
+        for text, said in read
+        if not said.ids
+        or any(each.is_id and keys.isdisjoint(each.keys) for each in said.values)
+    ]
+
+
 def not_served(
     found: Iterable[str],
     entries: Sequence[Entry],

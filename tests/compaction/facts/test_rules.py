@@ -339,7 +339,7 @@ def test_a_flood_of_text_and_many_compactions_do_not_end_a_rule(policy):
     assert not [line for line in lines if line.startswith('- "Always')]
 
 
-@pytest.mark.parametrize("policy", ["single-summary", "extractive"])
+@pytest.mark.parametrize("policy", ["single-summary", "extractive", "tiered"])
 def test_rules_and_final_decisions_of_compactbench_are_kept(policy):
     counts: Counter[tuple[str, bool]] = Counter()
     for template in templates():
@@ -362,7 +362,7 @@ def test_what_a_summary_quotes_is_kept_when_a_person_wrote_it():
     ]
     story = 'They talk.\n- "tea at five  suits us best"\n- "The moon is closed."\n"Hm"'
     assert verified_quotes(story, entries) == [
-        Quote("Tea at five suits us best, thanks.", 0)
+        Quote("Tea at five suits us best, thanks.", 0, "preference")
     ]
     assert rules_in_force(entries, stories=[story]) == verified_quotes(story, entries)
 

@@ -1,7 +1,7 @@
 """What code keeps beside the ledger: rules, artifacts, a line an exchange, imports."""
 
 from nbchat.compaction.facts.exchanges import exchange_lines
-from nbchat.compaction.facts.rules import TITLE
+from nbchat.compaction.facts.rules import TITLE, Quote
 from nbchat.compaction.facts.sections import (
     kept_sections,
 )
@@ -69,12 +69,12 @@ def test_each_policy_gets_the_sections_it_asks_for():
     assert all('- "Never pay."' in text for text in sections.values())
 
 
-def test_a_rule_that_the_summary_quotes_is_not_said_again():
+def test_the_quotes_that_are_in_force_may_be_given():
     entries = [user("Never pay. Always ask."), answer("ok")]
-    story = 'The user has rules:\n- "Never pay."\nalways ask.'
-    lines = kept_sections(entries, Policy("x"), 400, COUNTER, stories=[story])
+    quotes = [Quote("Always ask.", 0)]
+    lines = kept_sections(entries, Policy("x"), 400, COUNTER, quotes=quotes)
     assert lines == [TITLE, '- "Always ask."']
-    assert len(kept_sections(entries, Policy("x"), 400, COUNTER, stories=["", ""])) == 3
+    assert len(kept_sections(entries, Policy("x"), 400, COUNTER)) == 3
 
 
 def test_facts_that_came_with_an_imported_summary_are_kept():

@@ -215,6 +215,16 @@ def test_an_id_beside_the_wrong_id_is_found():
     assert audited("W1 is sent as TRK-222.", *said).names == ["TRK-222 for W1"]
 
 
+def test_an_id_that_follows_its_value_is_what_the_value_belongs_to():
+    said = result(
+        [{"id": "W1", "tracking": "TRK-111"}, {"id": "W2", "tracking": "TRK-222"}]
+    )
+    assert audited("Like W2: TRK-111 of order W1.", *said).names == []
+    assert audited("Nach W2 kommt TRK-111 von Auftrag W1.", *said).names == []
+    found = audited("Like W1: TRK-111 of order W2.", *said)
+    assert found.names[0] == "TRK-111 for W2"
+
+
 @pytest.mark.parametrize(
     "said",
     [
