@@ -13,11 +13,11 @@ from nbchat.compaction.facts.rules import (
     rules_in_force,
 )
 from nbchat.compaction.facts.sections import kept_sections
-from nbchat.compaction.markup import summary_entry, summary_text
+from nbchat.compaction.markup import summary_entry, summary_facts, summary_text
 from nbchat.compaction.plan import Plan, largest_entry
 from nbchat.compaction.policies import LARGEST_SUMMARY_SHARE, Policy
 from nbchat.compaction.summarizer.answer_checks import check_budget, check_size
-from nbchat.compaction.summarizer.audit import share_said
+from nbchat.compaction.summarizer.audit import important, share_said
 from nbchat.compaction.summarizer.carry_over import (
     carried,
     carried_lines,
@@ -154,17 +154,19 @@ class SummaryBuilder:
         return largest if limit is None else min(largest, limit)
 
     def _is_good(self, summary: str) -> bool:
-        """Whether a summary says most of the important values that are new itself.
+        """Whether a summary says most of the important values itself.
 
-        What the summary before held and this one lacks is carried over.
+        They are those that are new, and those that stood beside the summary before
+        because that did not say them. What it did say is carried over.
         """
         found = self._facts(self.plan.budget.facts)
         quotes = [line for line in found.lines if line.startswith(QUOTE)]
         known = "\n".join([*quotes, *(fact.value for fact in found.facts)])
-        new = self.session.included_transcript[self.plan.start : self.plan.stop]
-        own = said_or_asked(entry for entry in new if not entry.is_answer)
-        talk = said_or_asked(new)
-        return share_said(summary, known, talk=talk, own=own) >= GOOD_SHARE
+        rows = [row for entry in self.plan.covered for row in _rows_beside(entry)]
+        transcript = self.session.included_transcript[: self.plan.stop]
+        needed = _important(known, transcript[self.plan.start :])
+        needed |= _important("\n".join(rows), transcript)
+        return share_said(summary, needed) >= GOOD_SHARE
 
     def extract_entry(self) -> Entry:
         """The entry with an extract, as long as a summary may be."""
@@ -288,6 +290,19 @@ class SummaryBuilder:
         share = int(self.plan.tokens_covered * VARIABLES_SHARE)
         kept = within(lines, min(VARIABLES_TOKENS, share), self.counter.count)
         return [VARIABLES_TITLE, *kept] if kept else []
+
+
+def _rows_beside(entry: Entry) -> list[str]:
+    """The facts beside a summary but for what was carried over to it."""
+    if entry.role != "summary":
+        return []
+    carried = set(carried_lines(entry.content))
+    return [line for line in summary_facts(entry.content) if line not in carried]
+
+
+def _important(known: str, entries: Sequence[Entry]) -> set[frozenset[str]]:
+    own = said_or_asked(entry for entry in entries if not entry.is_answer)
+    return important(known, talk=said_or_asked(entries), own=own)
 
 
 def said_or_asked(entries: Iterable[Entry]) -> str:

@@ -212,17 +212,27 @@ def test_a_long_summary_leaves_less_for_the_facts_of_a_long_session():
     assert agent.engine.tracker.counter.count(record.summary) < covered * 0.9
 
 
-def test_facts_of_a_later_compaction_are_few_beside_a_story_that_says_what_is_new():
-    session = Session(records(100))
-    agent = chat(session, 200_000)
+def story_of(order: str) -> Line:
+    number = int(order[1:])
+    said = f"The customer asked for {order}: delivered, {number} Oak Street, Denver."
+    return says(f"<summary>{said}</summary>")
+
+
+@pytest.mark.parametrize("before", ["poor", "good"])
+def test_facts_that_only_code_knew_stay_when_a_later_story_is_good(before: str):
+    session = Session(look_up(7))
+    first = story_of("W0000007") if before == "good" else summarizing
+    agent = Agent(
+        ScriptedProvider(first, story_of("W0000008"), window=200_000),
+        engine=CompactionEngine(),
+        session=session,
+    )
     list(agent.compact())
-    for entry in look_up(500):
+    for entry in look_up(8):
         session.append(entry)
-    said = "The customer asked where W0000500 is; it was delivered to 500 Oak Street."
-    agent.use(ScriptedProvider(says(f"<summary>{said}</summary>"), window=200_000))
     list(agent.compact())
-    rows = summary_facts(session.history[0].content)
-    assert not any("Oak Street" in row for row in rows)
+    lines = "\n".join(summary_facts(session.history[0].content))
+    assert ("order: W0000007" in lines) == (before == "poor"), lines
 
 
 @pytest.mark.parametrize("policy", POLICIES)

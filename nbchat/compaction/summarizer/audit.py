@@ -55,6 +55,9 @@ _ROUGH = re.compile(
 )
 
 
+Keys = frozenset[str]
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """A value that a summary should not hold at this place."""
@@ -237,18 +240,22 @@ def _shape(value: Value) -> str:
     return shape(key) if value.is_id else ""
 
 
-def share_said(story: str, known: str, *, talk: str, own: str) -> float:
-    """The share of important values that a summary says itself.
+def important(known: str, *, talk: str, own: str) -> set[Keys]:
+    """The values that code knows and a later call may name.
 
-    Important are the values that code knows and a later call may name: ids and dates
-    in `talk`, the text of messages and calls, and the numbers and times in `own`, that
-    of people and calls alone. The times and prices of the model's offers are not.
+    They are ids and dates in `talk`, the text of messages and calls, and the numbers
+    and times in `own`, that of people and calls alone. The times and prices of the
+    model's offers are not important.
     """
-    needed = {
+    return {
         each.keys
         for each in values(known)
         if not each.is_count and each.text in (talk if _names(each) else own)
     }
+
+
+def share_said(story: str, needed: set[Keys]) -> float:
+    """The share of some values that a summary says itself; 0 of none."""
     said = {key for each in values(story) for key in each.known | each.related}
     held = sum(not said.isdisjoint(keys) for keys in needed)
     return held / len(needed) if needed else 0.0

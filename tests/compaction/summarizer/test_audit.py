@@ -9,7 +9,7 @@ from trajectories import read_trajectories
 
 from nbchat.compaction.facts.facts import collect_facts
 from nbchat.compaction.markup import summary_entry
-from nbchat.compaction.summarizer.audit import Audit, audit, share_said
+from nbchat.compaction.summarizer.audit import Audit, audit, important, share_said
 from nbchat.compaction.summarizer.source_index import Sources
 from nbchat.compaction.summary_entry import GOOD_SHARE, QUOTE, said_or_asked
 from nbchat.conversation.entries import Entry
@@ -264,9 +264,10 @@ def test_an_honest_summary_gets_no_mark_and_counts_as_good(number: int):
     talk = said_or_asked(run.entries)
     own = said_or_asked(entry for entry in run.entries if not entry.is_answer)
     begun = "\n".join(e.content[:100] for e in run.entries if e.is_prompt)
-    assert share_said(story, known, talk=talk, own=own) >= GOOD_SHARE
-    assert share_said(begun, known, talk=talk, own=own) < GOOD_SHARE
-    assert share_said("", known, talk=talk, own=own) == 0
+    needed = important(known, talk=talk, own=own)
+    assert share_said(story, needed) >= GOOD_SHARE
+    assert share_said(begun, needed) < GOOD_SHARE
+    assert share_said("", needed) == 0
 
 
 HOSTILE = {
