@@ -466,22 +466,28 @@ _FORBIDS = re.compile(
 
 def _without_replaced(quotes: list[Quote], new: Quote, message: Message) -> list[Quote]:
     """Without the earlier quotes that a new one replaces."""
-    said = plain(new.text)
+    limited = _limited(new.text)
+    if not (limited or message.is_change):
+        return quotes
     earlier = [quote for quote in quotes if quote.index < message.index]
-    ended = [quote for quote in earlier if _differs_in_value(plain(quote.text), said)]
+    ended = [q for q in earlier if limited and _limited(q.text) == limited]
     if message.is_change:
+        said = plain(new.text)
         ended += _named_as_old(earlier, said) or _same_question(earlier, new, said)
-    return [quote for quote in quotes if quote not in ended]
+    return [quote for quote in quotes if quote not in ended] if ended else quotes
 
 
-def _differs_in_value(earlier: str, later: str) -> bool:
-    """Whether two sentences are the same but for an amount, a day or a language."""
-    if _FORBIDS.search(earlier) or _FORBIDS.search(later):
-        return False  # "never on Mondays" and "never on Fridays" both hold
-    if not (_VALUE.search(earlier) and _VALUE.search(later)):
-        return False
-    about = [_content(_VALUE.sub(" ", each)) for each in (earlier, later)]
-    return about[0] == about[1] and bool(about[0])
+@lru_cache(maxsize=20_000)
+def _limited(text: str) -> frozenset[str]:
+    """What an amount, a day or a language is said of; empty where there is none.
+
+    Two sentences with the same differ only in that value: the later one replaces the
+    earlier. "Never on Mondays" and "never on Fridays" both hold.
+    """
+    said = plain(text)
+    if _FORBIDS.search(said) or not _VALUE.search(said):
+        return frozenset()
+    return frozenset(_content(_VALUE.sub(" ", said)))
 
 
 def _named_as_old(earlier: Sequence[Quote], said: str) -> list[Quote]:
