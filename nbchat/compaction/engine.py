@@ -304,7 +304,7 @@ class CompactionEngine:
                 on_usage=on_usage,
             )
         record = self._record(session, plan, running, outcome)
-        return replace(record, facts=builder.facts_of.get(record.summary, ()))
+        return replace(record, facts=builder.facts_in(record.summary))
 
     def as_of_now(self, session: Session, plan: Plan, record: Compaction) -> Compaction:
         """A record of a summary that was written while messages were added."""

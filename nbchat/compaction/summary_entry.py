@@ -29,6 +29,7 @@ from nbchat.compaction.summarizer.carry_over import (
 )
 from nbchat.compaction.truncation import shorten, shorten_to_tokens, within
 from nbchat.conversation.entries import Entry, Fact
+from nbchat.conversation.secrets import without_secrets
 from nbchat.conversation.session import Session
 from nbchat.conversation.tools import Tool
 from nbchat.conversation.turns import count_messages
@@ -94,6 +95,7 @@ class SummaryBuilder:
 
         Raises CompactionError when it saves too little.
         """
+        summary, _ = without_secrets(summary)
         self._checked(summary, Facts())  # an endless one is refused before it is read
         is_good = self._is_good(summary)
         budget = self.plan.budget
@@ -105,6 +107,12 @@ class SummaryBuilder:
         if room > budget.facts and not is_good:
             found = self._facts(room, summary)
         return self._checked(summary, replace(found, lines=(*carried, *found.lines)))
+
+    def facts_in(self, content: str) -> tuple[Fact, ...]:
+        """The facts in an entry; equal ones of the compaction before take no memory."""
+        before = self.session.compactions[-1:]
+        known = {fact: fact for record in before for fact in record.facts}
+        return tuple(known.get(each, each) for each in self.facts_of.get(content, ()))
 
     def _carried(
         self, summary: str, facts: Sequence[str], *, is_good: bool
@@ -231,7 +239,11 @@ class SummaryBuilder:
         return entry
 
     def _made(self, summary: str, found: Facts) -> Entry:
-        entry = summary_entry(summary, found.lines)
+        shown = [without_secrets(line) for line in found.lines]
+        entry = summary_entry(summary, [line for line, _ in shown])
+        if any(count for _, count in shown):
+            kept = (each for each in found.facts if not _is_secret(each))
+            found = replace(found, facts=tuple(kept))
         self.facts_of[entry.content] = found.facts
         return entry
 
@@ -290,6 +302,10 @@ class SummaryBuilder:
         share = int(self.plan.tokens_covered * VARIABLES_SHARE)
         kept = within(lines, min(VARIABLES_TOKENS, share), self.counter.count)
         return [VARIABLES_TITLE, *kept] if kept else []
+
+
+def _is_secret(fact: Fact) -> bool:
+    return without_secrets(f"{fact.field}: {fact.value}")[1] > 0
 
 
 def _rows_beside(entry: Entry) -> list[str]:

@@ -45,6 +45,16 @@ CONNECT_SECONDS = 5
 OPEN_SECONDS = 30
 """For how long the first use of a database by many processes at once is repeated."""
 
+NOT_NOW = (
+    "locked",
+    "too many client",
+    "remaining connection slots",
+    "starting up",
+    "shutting down",
+)
+"""In errors that pass: a file that others are creating, a server with too many clients,
+or one that starts again."""
+
 LOCK_NUMBER = 0x6E626368
 """PostgreSQL's advisory lock under which tables are created: "nbch"."""
 
@@ -189,9 +199,8 @@ def _prepared(engine: sa.Engine, owner: str) -> str:
         try:
             return _checked(engine, owner)
         except OperationalError as error:
-            # Too many clients at once, or a file that others are creating.
-            is_crowd = any(each in str(error) for each in ("locked", "too many client"))
-            if not is_crowd or time.monotonic() > end:
+            passes = any(each in str(error) for each in NOT_NOW)
+            if not passes or time.monotonic() > end:
                 raise
             time.sleep(random.uniform(0.05, 0.5))  # noqa: S311  # no secret
 

@@ -221,7 +221,7 @@ _MATCH = {
     # A word such as "the" is not indexed: a query without nodes.
     "postgresql": sa.text(
         "SELECT number FROM message_words WHERE words @@ to_tsquery('english', :words) "
-        "AND numnode(to_tsquery('english', :term)) > 0 LIMIT :most"
+        "AND numnode(to_tsquery('english', :term)) > 0 ORDER BY number DESC LIMIT :most"
     ),
 }
 

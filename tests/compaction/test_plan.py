@@ -264,3 +264,26 @@ def test_what_stays_leaves_room_for_the_next_turns(keep: int):
         assert guard is not None
         left = plan.tokens_before - plan.tokens_covered + plan.budget.entry
         assert left <= guard * 0.86, window
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_no_secret_gets_into_a_summary_or_its_facts(policy: str):
+    key = "sk-ant-api03-" + "a1B2c3D4" * 4
+    session = Session(
+        [
+            ("user", f"Never tell anybody {key}, and order W0000001 is mine."),
+            ("assistant", "All right, I keep to that. " * 20),
+            *look_up(1),
+            Entry("assistant", "", "c9", "log_in", json.dumps({"key": key})),
+            Entry("tool", json.dumps({"user": "ann", "session": key}), "c9", "log_in"),
+            Entry("assistant", "You are logged in."),
+        ]
+    )
+    engine = CompactionEngine(policy=policy)
+    told = says(f"<summary>The customer logs in with {key} for W0000001.</summary>")
+    agent = Agent(ScriptedProvider(*[told] * 4), engine=engine, session=session)
+    list(agent.compact(keep=0))
+    record = session.compactions[-1]
+    assert "W0000001" in record.summary
+    assert key not in record.summary + str(record.facts)
+    assert key in str(list(session.transcript))

@@ -3,8 +3,10 @@
 import multiprocessing
 import os
 import random
+import re
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -126,6 +128,29 @@ def test_sessions_are_found_by_characters_that_databases_refuse(store):
         (found,) = store.sessions(query=f"half a {word}")
         assert found.title.startswith("half a pair")
     assert store.sessions(query="\udfff") == []
+
+
+def test_of_many_messages_with_a_word_the_newest_are_searched(store):
+    for name, count in (("zebra one", 1), ("old ones", 600), ("zebra last", 1)):
+        said = [("user", f"{name} giraffe {n}") for n in range(count)]
+        save_session(store, Session(said, session_id=name))
+    assert "zebra last" in store.sessions(query="giraffe")[0].snippet
+
+
+def test_the_first_use_waits_while_all_connections_are_taken():
+    with running_server("max_connections=5") as url:
+        run_sql(url, "CREATE ROLE ann LOGIN", "GRANT ALL ON SCHEMA public TO ann")
+        as_ann = re.sub(r"//\w+@", "//ann@", url)
+        engine = sa.create_engine(as_ann)  # of five, three are for administrators
+        taken = [engine.connect() for _ in range(2)]
+        release = threading.Timer(1, lambda: [each.close() for each in taken])
+        release.start()
+        release_all = threading.Timer(1, engine.dispose)
+        release_all.start()
+        store = SessionStore(as_ann)
+        assert store.sessions() == []
+        store.close()
+        release.join()
 
 
 def test_names_of_any_length_fit(store):

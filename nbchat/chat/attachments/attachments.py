@@ -20,7 +20,6 @@ from typing import Any
 from nbchat.chat.attachments.large_files import describe_large_file
 from nbchat.chat.attachments.mentions import Mention, Resolver, mentions
 from nbchat.chat.attachments.references import nearest, part_of
-from nbchat.chat.attachments.secrets import HIDDEN, is_secret_name, without_secrets
 from nbchat.chat.attachments.value_preview import (
     comes_from,
     describe_value,
@@ -28,6 +27,7 @@ from nbchat.chat.attachments.value_preview import (
 )
 from nbchat.conversation.entries import TEXT_TYPES, Entry
 from nbchat.conversation.live_variables import is_fit, type_name
+from nbchat.conversation.secrets import HIDDEN, is_secret_name, without_secrets
 from nbchat.errors import AttachmentError
 
 FILE_LIMIT_BYTES = 200_000

@@ -29,7 +29,7 @@ memory", 1991) and was not fitted to these conversations. Falling evenly with th
 of the conversation instead, 78 % of what is needed is readable in sessions of 300,000
 tokens; with the power of age, 89 %."""
 
-SPOKEN_CHARACTERS, CACHED_TEXTS = 20_000, 20_000
+SPOKEN_CHARACTERS, CACHED_TEXTS = 20_000, 2_000
 """Characters of a message that are read, and messages whose words stay in memory."""
 
 _WORDS = re.compile(r"[^\s,;()\[\]{}\"'<>|=`*]{1,80}")

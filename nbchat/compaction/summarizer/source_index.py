@@ -27,8 +27,9 @@ from nbchat.conversation.turns import calls_by_result
 READ_CHARACTERS = 1_000_000
 """Characters of an entry that are indexed (a second); the rest is searched as it is."""
 
-CACHED_TEXTS = 5_000
-"""Texts whose values stay in memory, for the next compaction."""
+CACHED_TEXTS, CACHED_CHARACTERS = 2_000, 2_000
+"""Texts whose values stay in memory for the next compaction, and characters of the
+longest. Longer ones are seldom read again: the summary before is another each time."""
 
 MOST_RECORDS = 200
 """Records of one value that are told apart; a value with more stands with anything."""
@@ -207,7 +208,8 @@ class Sources:
         if len(text) > READ_CHARACTERS:
             self._unread.append(text[READ_CHARACTERS:])
             text = text[:READ_CHARACTERS]
-        spoken, found = _read_text(text)
+        is_short = len(text) <= CACHED_CHARACTERS
+        spoken, found = (_read_text if is_short else _read_text.__wrapped__)(text)
         self.known.update(spoken)
         for group in found:
             self._add_record(group, asked | _ids(group))

@@ -20,9 +20,9 @@ from nbchat.chat.attachments.attachments import (
     unknown_names,
 )
 from nbchat.chat.attachments.mentions import Cell
-from nbchat.chat.attachments.secrets import HIDDEN
 from nbchat.chat.attachments.value_preview import TEXT_LIMIT
 from nbchat.conversation.entries import Entry
+from nbchat.conversation.secrets import HIDDEN
 from nbchat.errors import AttachmentError
 from nbchat.providers.base import image_of, user_text
 

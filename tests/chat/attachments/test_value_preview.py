@@ -14,13 +14,13 @@ import pandas as pd
 import pytest
 from pandas.tests.extension.decimal import DecimalArray, DecimalDtype
 
-from nbchat.chat.attachments.secrets import is_secret_name, without_secrets
 from nbchat.chat.attachments.value_preview import (
     TEXT_LIMIT,
     describe_value,
     short_repr,
     truncated,
 )
+from nbchat.conversation.secrets import is_secret_name, without_secrets
 
 
 class Hostile:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nbchat.chat.attachments.secrets import HIDDEN, is_random, without_secrets
+from nbchat.conversation.secrets import HIDDEN, is_random, without_secrets
 
 RANDOM = "aB3dE5fG7hI9jK1lM3nO5pQ7rS9t"
 
@@ -72,3 +72,9 @@ def test_a_text_made_to_be_slow_is_read_in_time(piece):
     began = time.process_time()
     without_secrets(text)
     assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize("text", ["pi_3MtwBwLkdIwHu7ix28a3tqPa", "cus_NffrFeUfNV2Hib"])
+def test_a_random_id_with_its_kind_before_it_is_no_secret(text: str):
+    assert without_secrets(f"refund {text} now")[1] == 0
+    assert without_secrets(f"refund sk_live_{text[4:]} now")[1] == 1

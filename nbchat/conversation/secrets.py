@@ -1,4 +1,4 @@
-"""Hide secrets in a text that is about to be sent: keys, passwords, tokens, logins.
+"""Hide secrets in a text that is sent or kept: keys, passwords, tokens, logins.
 
 A value is judged by what it is, not by a word in some name: the keys of this machine's
 environment, the known forms of keys, logins in addresses, headers, what is assigned to
@@ -54,6 +54,9 @@ _ASSIGNED = re.compile(
 
 _TOKEN = re.compile(r"(?<![\w+/=-])[\w+/-]{24,128}={0,2}(?![\w+/=-])")
 
+_ID = re.compile(r"(?!sk|pk|rk)[a-z]{2,8}_[A-Za-z0-9]{8,32}")
+"""A random id with its kind before it, such as Stripe's `pi_3MtwBw...`."""
+
 _NAME = re.compile(rf"(?:.*[^a-zA-Z])?{_NAMES}", re.IGNORECASE | re.VERBOSE)
 
 _CODE = re.compile(
@@ -96,8 +99,10 @@ def is_secret_name(name: str) -> bool:
 def is_random(text: str) -> bool:
     """Whether a text looks like a key: as random as base64, with all kinds of letters.
 
-    Hashes and UUIDs, which are hexadecimal, do not.
+    Hashes and UUIDs, which are hexadecimal, do not, nor ids such as `pi_3MtwBw...`.
     """
+    if _ID.fullmatch(text):
+        return False
     kinds = (str.islower, str.isupper, str.isdigit)
     if any(sum(map(kind, text)) < 3 for kind in kinds):  # noqa: PLR2004
         return False
