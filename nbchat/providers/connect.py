@@ -131,7 +131,7 @@ def list_models(
         )
     listed = [_qualified(kind, model) for model in listing.models]
     others = [*_with_keys(besides=kind), *_embedded()]
-    names = dict.fromkeys([*sorted(listed), *others])
+    names = dict.fromkeys([*listed, *others])
     return ModelList(tuple(names), problem)
 
 

@@ -4,10 +4,11 @@ import logging
 import re
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing
 from copy import copy
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from threading import Event as Flag
 from typing import Any, ClassVar, TypeVar, Unpack
@@ -295,8 +296,8 @@ class SdkProvider(ABC):
         return self._sibling(name, window=window)
 
     def models(self) -> list[str]:
-        """The models this server offers."""
-        return self._inquire(lambda: [str(m["id"]) for m in self._served_models()])
+        """The models this server offers, the newest first where it dates them."""
+        return self._inquire(lambda: _newest_first(self._served_models()))
 
     @property
     def _is_home(self) -> bool:
@@ -553,3 +554,21 @@ class _Maker(partial["SdkProvider"]):
     """Makes providers of one server; its repr shows no password."""
 
     __repr__ = object.__repr__
+
+
+def _newest_first(models: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The names of models; those of one day, or without one, by name."""
+    by_name = sorted(models, key=lambda model: str(model["id"]))
+    newest = sorted(by_name, key=_made_at, reverse=True)
+    return [str(model["id"]) for model in newest]
+
+
+def _made_at(model: Mapping[str, Any]) -> float:
+    """When a model was made, as a server lists it; 0 where it does not say."""
+    value = model.get("created", model.get("created_at", 0))
+    try:
+        if isinstance(value, str):
+            value = datetime.fromisoformat(value)
+        return value.timestamp() if isinstance(value, datetime) else float(value)
+    except (TypeError, ValueError, OverflowError, OSError):
+        return 0.0

@@ -21,6 +21,7 @@ from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
+from mdit_py_plugins.footnote import footnote_plugin
 from pygments.lexer import Lexer
 from pygments.lexers import find_lexer_class_by_name
 from pygments.token import STANDARD_TYPES
@@ -89,6 +90,7 @@ _ATTRIBUTES = {
 
 _TAGS = {
     *("a", "blockquote", "br", "code", "em", "hr", "p", "pre", "s", "span", "strong"),
+    "sup",
     *("h1", "h2", "h3", "h4", "h5", "h6", "li", "ol", "ul"),
     *("table", "tbody", "td", "th", "thead", "tr"),
     *math.TAGS,
@@ -104,6 +106,15 @@ _SHAPES = {
     "start": re.compile(r"\d{1,9}"),
     **math.ATTRIBUTES,
 }
+
+FOOTNOTES = {
+    "block_open": "<hr>\n<ol>\n",
+    "open": "<li>",
+    "anchor": "",
+    "close": "</li>\n",
+    "block_close": "</ol>\n",
+}
+"""What surrounds footnotes; no links, which would lead to another answer's."""
 
 _CONTROL = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]"
@@ -186,7 +197,11 @@ def _parser() -> MarkdownIt:
         parser.linkify.set({"fuzzy_link": False, "fuzzy_email": False})
     parser.core.ruler.push("tasks", _tasks)
     parser.use(formulas_plugin)
+    parser.use(footnote_plugin, inline=False)
     parser.add_render_rule("image", _image_as_link)
+    for name, html in FOOTNOTES.items():
+        parser.add_render_rule(f"footnote_{name}", lambda *_, html=html: html)
+    parser.add_render_rule("footnote_ref", _footnote_number)
     return parser
 
 
@@ -245,6 +260,16 @@ def _image_as_link(
     caption = renderer.renderInlineAsText(token.children or [], options, env)
     label = f"{caption or 'image'} (image at {_host(address)})"
     return f'<a href="{escape(address)}">{escape(label)}</a>'
+
+
+def _footnote_number(
+    _renderer: RendererHTML,
+    tokens: Sequence[Token],
+    index: int,
+    _options: Any,
+    _env: Any,
+) -> str:
+    return f"<sup>{int(tokens[index].meta['id']) + 1}</sup>"
 
 
 def _host(address: str) -> str:

@@ -50,6 +50,24 @@ def test_the_servers_own_list_comes_first_under_the_names_that_model_takes(
     assert found.problem == ""
 
 
+@pytest.mark.parametrize(
+    ("kind", "field", "old", "new"),
+    [
+        ("openai", "created", 1_700_000_000, 1_780_000_000),
+        ("anthropic", "created_at", "2025-02-19T00:00:00Z", "2026-09-01T00:00:00Z"),
+        ("openai", "created", "yesterday", 1_780_000_000),
+    ],
+)
+def test_the_newest_models_come_first(server, kind, field, old, new):
+    models = [
+        {"id": name, "type": "model", "display_name": name, field: when}
+        for name, when in (("alpha", old), ("beta", new), ("gamma", old))
+    ]
+    server.script(answer({"object": "list", "data": models, "has_more": False}))
+    found = list_models(provider_at(server.url, kind))
+    assert found.models[:3] == (f"{kind}:beta", f"{kind}:alpha", f"{kind}:gamma")
+
+
 @pytest.mark.parametrize("kind", ["openai", "anthropic"])
 def test_a_real_llama_server_lists_its_model(
     llama_server: LocalServer, kind: str

@@ -51,6 +51,17 @@ def test_bare_addresses_are_links_and_task_lists_have_boxes() -> None:
     ]
 
 
+def test_footnotes_are_a_list_below_the_text_without_links_into_the_page() -> None:
+    html = markdown_html("One[^a], two[^b], [^c] x^[2].\n\n[^a]: *Here*.\n[^b]: There.")
+    assert "One<sup>1</sup>, two<sup>2</sup>, [^c] x^[2]." in html
+    notes = html.partition("<hr>")[2].split()
+    assert "".join(notes) == (
+        "<ol><li><p><em>Here</em>.</p></li><li><p>There.</p></li></ol>"
+    )
+    assert "href" not in html
+    assert "id=" not in html
+
+
 def test_code_is_coloured_by_classes_and_names_its_language() -> None:
     html = markdown_html("```python\ndef f(): ...\n```")
     assert 'data-language="python"' in html
