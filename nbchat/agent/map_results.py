@@ -81,6 +81,10 @@ class Result:
         return asdict(self)
 
 
+_EMPTY_ROW = Result(key="", number=0).as_row()
+"""Its names are the columns of a table without rows."""
+
+
 def result_from_json(saved: Mapping[str, Any]) -> Result:
     """A result that a store has kept; unknown fields of other versions are left out."""
     known = {each.name for each in fields(Result)}
@@ -237,7 +241,8 @@ def table_of(rows: Iterable[Mapping[str, Any]]) -> Any:
         raise ConfigError(
             "table() needs pandas: pip install pandas, or use run.rows()"
         ) from error
-    return pd.DataFrame(list(rows))
+    found = list(rows)
+    return pd.DataFrame(found or None, columns=None if found else list(_EMPTY_ROW))
 
 
 def _duration(seconds: float) -> str:

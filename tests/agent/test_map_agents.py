@@ -72,6 +72,12 @@ def test_every_row_is_decided_in_order(kind: str):
     assert_right(mapped(given[kind]), 20)
 
 
+def test_a_table_without_rows_has_its_columns():
+    table = mapped([]).table()
+    assert len(table) == 0
+    assert {"key", "stop_reason", "error", "tokens", "dollars"} <= set(table.columns)
+
+
 def test_keys_and_prompts_may_be_functions_and_agents_may_be_made_of_the_row():
     run = mapped(
         tickets(6),
