@@ -76,12 +76,25 @@ VOCABULARIES = {
 }
 
 
+def _encoding_of(name: str) -> str:
+    """The encoding of a model of OpenAI's; any other name as it is."""
+    if name in VOCABULARIES:
+        return name
+    try:
+        return tiktoken.encoding_name_for_model(name)
+    except KeyError:
+        return name
+
+
 class TokenCounter:
     """Counts tokens of texts and entries; the sizes of entries are cached."""
 
     def __init__(self, encoding: str = "o200k_base") -> None:
-        """Load nothing until the first count."""
-        self.encoding = encoding
+        """Load nothing until the first count.
+
+        `encoding` may be the name of one of OpenAI's models instead, such as "gpt-4".
+        """
+        self.encoding = _encoding_of(encoding)
         self._sizes: dict[Entry, int] = {}
         self._cached_characters = 0
 

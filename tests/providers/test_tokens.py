@@ -30,6 +30,14 @@ def test_a_million_hostile_characters_are_counted(text: str):
     assert 0 < TokenCounter().count(text * 1_000_000) <= 4_000_000
 
 
+@pytest.mark.parametrize(
+    ("model", "encoding"), [("gpt-4", "cl100k_base"), ("gpt-4o-mini", "o200k_base")]
+)
+def test_a_model_of_openai_names_its_encoding(model: str, encoding: str):
+    text = "Größe 1,204 x 5; hello world, this is a test"
+    assert TokenCounter(model).count(text) == TokenCounter(encoding).count(text)
+
+
 def test_an_entry_costs_its_texts_and_its_markers():
     counter = TokenCounter()
     call = Entry("assistant", "", "1", "add", '{"a": 1}')
