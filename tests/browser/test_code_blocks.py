@@ -1,6 +1,7 @@
 """What can be done with a block of code: it becomes a cell, and may be run there."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -82,6 +83,19 @@ def test_code_is_inserted_below_the_cell_a_person_was_in_and_taken_back(
     undo(notebook)
     undo(notebook)
     assert page.evaluate(CELLS) == ["a = 1", "b = 2"]
+
+
+def test_an_inserted_cell_comes_into_view_and_is_outlined(
+    open_notebook: OpenNotebook, page: Page
+) -> None:
+    long = "\n".join(["x = 1"] * 40)
+    notebook, panel = answered(open_notebook, ANSWER, long, long, long)
+    enter(notebook, 3)
+    press(panel, "Insert")  # for which the page scrolls up
+    inserted = page.locator(".jp-Notebook .jp-Cell", has_text="def total").last
+    expect(inserted).to_be_in_viewport()
+    assert "outline: " in (inserted.get_attribute("style") or "")
+    expect(inserted).not_to_have_attribute("style", re.compile("outline: .+px"))
 
 
 def test_a_long_line_of_code_scrolls_and_leaves_its_buttons_in_sight(

@@ -2,6 +2,7 @@
 // cells. The notebook's own undo reverts everything.
 
 const ACTIVATING_EVENTS = ["pointerdown", "focusin"];
+const OUTLINED_MILLISECONDS = 2000;
 
 export class NotebookCells {
   constructor(panel) {
@@ -52,12 +53,14 @@ export class NotebookCells {
     const index = (last >= 0 ? last : this.index) + 1;
     this.insert(index, code, language);
     this.newest = this.cells[index].id;
+    this.show(index);
     return index;
   }
 
   insertAbove(code, language) {
     const index = this.index;
     this.insert(index, code, language);
+    this.show(index);
     return index;
   }
 
@@ -66,6 +69,19 @@ export class NotebookCells {
     const cell = { cell_type: isText ? "markdown" : "code", source: code };
     const trust = isText ? {} : { trusted: true }; // as the notebook's own new cells
     this.model.sharedModel.insertCell(index, { ...cell, metadata: { ...metadata, ...trust } });
+  }
+
+  // Scroll to a cell that is out of sight, and outline it for a moment.
+  show(index) {
+    requestAnimationFrame(() => {
+      const own = this.panel.parts.root.closest(".jp-Notebook");
+      const shown = own ?? document.querySelector(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Notebook");
+      const cell = [...(shown?.querySelectorAll(".jp-Cell") ?? [])].find((each) => indexOf(each) === index);
+      if (!(cell instanceof HTMLElement)) return;
+      cell.scrollIntoView({ block: "nearest" });
+      cell.style.outline = "2px solid var(--jp-brand-color1)";
+      setTimeout(() => (cell.style.outline = ""), OUTLINED_MILLISECONDS);
+    });
   }
 
   // A new cell rather than new text, so that the notebook's undo covers it.
@@ -79,6 +95,7 @@ export class NotebookCells {
       this.insert(index, code, language, metadata);
     });
     this.anchor = this.cells[index].id;
+    this.show(index);
     return index;
   }
 
