@@ -21,10 +21,9 @@ LEAST_SHARE = 0.1
 """Share of the context that an automatic compaction must cover: less would break the
 prompt cache for nothing."""
 
-FULL_SHARE, FIT_SHARE = 0.85, 0.75
-"""Share of the room up to which all that is wanted is kept, and the share that is used
-where it is not: filled to the brim, the context would be compacted again after every
-turn, and in the background from 85 % on."""
+FIT_SHARE = 0.75
+"""Share of the room that is used where all that is wanted does not fit: filled to the
+brim, the context would be compacted again after every turn."""
 
 SHORTEST_SUMMARY = 200
 """Tokens that every summary may take."""
@@ -348,7 +347,7 @@ class _Frame:
             return wanted
         latest = latest_cut(self.history, self.cuts)
         later = [cut for cut in self.cuts if wanted <= cut <= latest] or [wanted]
-        if self._left(later[0]) <= self.room.fit * FULL_SHARE:
+        if self._left(later[0]) <= self.room.fit:
             return later[0]
         most = self.room.fit * FIT_SHARE
         return next((cut for cut in later if self._left(cut) <= most), later[-1])

@@ -182,6 +182,7 @@ PRESETS = {
             keep=10,
             summarizer="hybrid",
             style="technical",
+            summary_share=0.25,
             summary_max_tokens=2_000,
         ),
         Policy(
