@@ -1,7 +1,7 @@
 """When models are retired, and what to use instead.
 
-Sources, read in November 2026: openai 3.54 (`completion_create_params.py`), anthropic
-2.12 (`DEPRECATED_MODELS`), https://ai.google.dev/gemini-api/docs/deprecations.
+Sources, read in November 2026: openai 3.57 (`completion_create_params.py`), anthropic
+2.13 (`DEPRECATED_MODELS`), https://ai.google.dev/gemini-api/docs/deprecations.
 """
 
 from dataclasses import dataclass
@@ -77,6 +77,7 @@ _TABLE: tuple[tuple[str, str, str], ...] = (
     ("2026-02-12", "gpt-6-sol", "codex-mini-latest"),
     ("2025-10-27", "gpt-6-luna", "o1-mini"),
     ("2025-07-28", "gpt-6-luna", "o1-preview"),
+    ("2027-01-22", "claude-opus-5-5", "claude-opus-4-5"),
     ("2026-11-30", "claude-sonnet-5-5", "claude-sonnet-4-5"),
     ("2026-06-30", "claude-opus-5-5", "claude-mythos-preview"),
     ("2026-06-15", "claude-opus-5-5", "claude-opus-4-0 claude-opus-4"),

@@ -204,9 +204,10 @@ def test_only_code_of_the_kernels_language_can_be_run(
     answer = "```python\n1\n```\n\n```py\n2\n```\n\n```bash\n3\n```\n\n```\n4\n```\n\n    5\n"
     _, panel = answered(open_notebook, answer)
     boxes = panel.locator(".nbc-codebox")
+    expect(boxes).to_have_count(5)
+    expect(panel.locator(".nbc-code-insert")).to_have_count(5)
     runnable = [box.locator(".nbc-code-run").count() for box in boxes.all()]
     assert runnable == [1, 1, 0, 0, 0]
-    assert panel.locator(".nbc-code-insert").count() == 5
 
 
 HOSTILE = "</script></pre><img src=x onerror='window.nbchatRan=1'>\n'''\u202e }\u2066 \u200b''' \t# é 漢 🙂\n\n\n"
@@ -217,6 +218,7 @@ def test_hostile_code_is_shown_and_inserted_byte_for_byte(
 ) -> None:
     notebook, panel = answered(open_notebook, f"````python\n{HOSTILE}````")
     marks = panel.locator(".nbc-invisible")
+    expect(marks).to_have_count(3)
     shown = [mark.get_attribute("data-mark") for mark in marks.all()]
     assert shown == ["U+202E", "U+2066", "U+200B"]
     enter(notebook, 1)

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from cpu_time import CpuTime
 from recall_questions import all_meetings, follow_ups, meetings
 
 from nbchat.agent.agent import Agent
@@ -467,9 +468,9 @@ def test_recall_is_offered_where_tools_are_sure_to_work(
 )
 def test_hostile_texts_and_queries_take_no_longer_than_others(text: str, query: str):
     entries = [Entry("user", text)] * 10
-    began = time.process_time()
+    began = CpuTime()
     shown = find(entries, query).text()
-    assert time.process_time() - began < 1
+    assert began.spent() < 1
     assert len(shown) < 5 * BUDGET_TOKENS
 
 

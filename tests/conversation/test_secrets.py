@@ -2,10 +2,10 @@
 
 import re
 import sysconfig
-import time
 from pathlib import Path
 
 import pytest
+from cpu_time import CpuTime
 
 from nbchat.conversation.secrets import HIDDEN, is_random, without_secrets
 
@@ -69,9 +69,9 @@ def test_no_name_in_pythons_own_library_looks_random():
 )
 def test_a_text_made_to_be_slow_is_read_in_time(piece):
     text = piece * (100_000 // len(piece))
-    began = time.process_time()
+    began = CpuTime()
     without_secrets(text)
-    assert time.process_time() - began < 2
+    assert began.spent() < 2
 
 
 @pytest.mark.parametrize("text", ["pi_3MtwBwLkdIwHu7ix28a3tqPa", "cus_NffrFeUfNV2Hib"])

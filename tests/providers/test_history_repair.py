@@ -2,11 +2,11 @@
 
 import json
 import random
-import time
 from collections import Counter
 from collections.abc import Iterator
 
 import pytest
+from cpu_time import CpuTime
 from fault_server import AnthropicDialect, FaultServer, OpenAIDialect
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -117,9 +117,9 @@ def test_every_call_is_sent_with_a_unique_id():
 
 def test_ten_thousand_calls_of_almost_one_id_are_named_in_no_time():
     ids = [chr(0x4E00 + number % 5_000) for number in range(10_000)]
-    started = time.process_time()
+    started = CpuTime()
     assert len({entry.tool_id for entry in legal(map(call, ids))}) == len(ids)
-    assert time.process_time() - started < 2
+    assert started.spent() < 2
 
 
 @settings(deadline=None)

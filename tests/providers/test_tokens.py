@@ -2,9 +2,9 @@
 
 import base64
 import random
-import time
 
 import pytest
+from cpu_time import CpuTime
 
 from nbchat.conversation.entries import Entry
 from nbchat.providers.tokens import ENTRY_OVERHEAD, TokenCounter
@@ -81,9 +81,9 @@ HOSTILE = hostile_texts()
 def test_a_hostile_text_is_counted_in_less_than_a_second(text: str):
     counter = TokenCounter()
     counter.count("load the vocabulary")
-    started = time.process_time()
+    started = CpuTime()
     assert counter.count(text) > 0
-    assert time.process_time() - started < 1
+    assert started.spent() < 1
 
 
 def test_a_text_of_a_million_characters_is_counted_whole_and_a_longer_one_by_a_sample():
@@ -99,9 +99,9 @@ def test_a_thousand_new_messages_are_counted_in_half_a_second():
     entries = [
         Entry("user", f"Message {n}: {'words and more ' * 25}") for n in range(1000)
     ]
-    started = time.process_time()
+    started = CpuTime()
     assert counter.count_entries(entries) > 50_000
-    assert time.process_time() - started < 0.5
+    assert started.spent() < 0.5
 
 
 @pytest.mark.slow

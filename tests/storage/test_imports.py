@@ -2,10 +2,10 @@
 
 import gzip
 import json
-import time
 from dataclasses import replace
 
 import pytest
+from cpu_time import CpuTime
 
 from nbchat.agent.agent import Agent
 from nbchat.cli.main import main
@@ -171,9 +171,9 @@ def test_20_000_entries_are_imported_in_seconds(url, tmp_path):
     entries = [("user" if n % 2 else "assistant", f"text {n}") for n in range(20_000)]
     file = tmp_path / "s.json"
     file.write_text(exported(Session(entries, session_id="s"), "json"))
-    begun = time.process_time()
+    begun = CpuTime()
     assert main(["import", str(file)]) == 0
-    assert time.process_time() - begun < 8
+    assert begun.spent() < 8
     store = SessionStore(url)
     assert len(store.load("s").transcript) == 20_000
     store.close()

@@ -2,12 +2,12 @@
 
 import base64
 import io
-import time
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from cpu_time import CpuTime
 from matplotlib.figure import Figure
 from notebook_desk import Desk
 from PIL import Image
@@ -265,9 +265,9 @@ def test_gigabytes_take_no_longer_than_megabytes(tmp_path: Path):
     with (tmp_path / "huge.csv").open("wb") as file:
         file.write(b"id,city\n" + b"1,Bergen\n" * 200_000)
         file.truncate(3_000_000_000)
-    began = time.process_time()
+    began = CpuTime()
     (entry,) = brought("@file:huge.csv", Desk(tmp_path))
-    assert time.process_time() - began < 2
+    assert began.spent() < 2
     assert "3.0 GB" in entry.arguments["data"]
     (tmp_path / "noise.parquet").write_bytes(b"PAR1" + b"\0" * 300_000)
     with pytest.raises(AttachmentError, match="not text"):

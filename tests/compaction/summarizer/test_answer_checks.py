@@ -1,9 +1,9 @@
 """What may pass for a summary, and under which code all else is refused."""
 
-import time
 from contextlib import suppress
 
 import pytest
+from cpu_time import CpuTime
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -172,11 +172,11 @@ def test_a_summary_that_would_not_pay_is_refused(story: int, entry: int, code: s
 )
 def test_the_gates_answer_in_time_whatever_they_are_given(unit: str):
     text = unit * (100_000 // len(unit))
-    began = time.process_time()
+    began = CpuTime()
     for answer in (text, f"<summary>{text}</summary>", f"<think>{text}"):
         with suppress(CompactionError):
             check_summary(read_summary(reply(answer)), Source(9_000, text, text))
-    assert time.process_time() - began < 2
+    assert began.spent() < 2
 
 
 @settings(deadline=None)

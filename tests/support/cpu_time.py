@@ -1,0 +1,37 @@
+"""CPU time of a piece of work that a slow or busy machine does not lengthen."""
+
+import gc
+import time
+
+NOMINAL = 0.008
+"""Seconds of the reference work on the machine for which the limits were written."""
+
+
+class CpuTime:
+    """Seconds of this thread's CPU since it was made, as on the reference machine.
+
+    Objects that other tests left behind are not collected meanwhile, and a machine or
+    a moment that is slower at the reference work has proportionally more time.
+    """
+
+    def __init__(self) -> None:
+        gc.freeze()
+        self._reference = _reference_work()
+        self._began = time.thread_time()
+
+    def spent(self) -> float:
+        """Seconds until now."""
+        spent = time.thread_time() - self._began
+        gc.unfreeze()
+        slowest = max(self._reference, _reference_work())
+        return spent / max(1.0, slowest / NOMINAL)
+
+
+def _reference_work() -> float:
+    """Seconds that a fixed piece of work takes now."""
+    began = time.thread_time()
+    words: dict[str, int] = {}
+    for number in range(60_000):
+        word = str(number % 997)
+        words[word] = words.get(word, 0) + 1
+    return time.thread_time() - began
