@@ -24,7 +24,7 @@ LAYERS = [
 ]
 """Folders from the ground up: a module imports from its own folder or a lower layer."""
 
-MIGRATIONS = ("0001_first", "0002_owners", "0003_cache_loss")
+MIGRATIONS = ("0001_first", "0002_owners", "0003_cache_loss", "0004_branches")
 
 OUTSIDE = {
     "ipywidgets": {"jupyter.panel.chat_ui"},

@@ -17,15 +17,20 @@ from nbchat.config.settings import NbChat
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import Branched, Event, SavingFailed
 from nbchat.conversation.session import Session, title_of
-from nbchat.conversation.turns import attachments_start
+from nbchat.conversation.turns import attachments_start, count_messages
 from nbchat.errors import ConfigError, NbchatError, SessionTaken, Stopped, StoreError
 from nbchat.providers.model_download import WEIGHTS, is_fetched, model_file
 from nbchat.providers.provider_table import KINDS
+from nbchat.storage.branches import one_per_family
 from nbchat.storage.export import MarkdownLog, exported, imported
 from nbchat.storage.recorder import Recorder
+from nbchat.storage.serialization import SessionInfo
 from nbchat.storage.store import SessionStore
 
 SESSION_COLUMNS = ("Session", "Last used", "Messages", "Title")
+
+WITH_BRANCHES = " with branches"
+"""After an id in `/delete`: all sessions that share messages with it."""
 
 FETCH_SECONDS = 1.0
 """How often the progress of a download is shown."""
@@ -99,6 +104,9 @@ class Commands:
             others = not_mentioned(old.transcript[position], attachments)
             attached = [*others, *attached]
         unsaved = self._save(agent)
+        if old.session_id:
+            begins = attachments_start(old.transcript, position)
+            kept.ancestors = (*old.ancestors, (old.session_id, begins))
         self._switch(agent, kept, copies=True)
         turn = agent.run(prompt, stop=stop, attached=attached or ())
         return _branched(old, unsaved, turn)
@@ -122,11 +130,14 @@ class Commands:
             ),
             "redact": (
                 self._redact,
-                "text  remove a text from this session, its summaries and backups",
+                "text  remove a text from this session, its branches and backups",
             ),
             "rename": (self._rename, "title  give this session another title"),
             "share": (self._share, "make a copy that others of this store can read"),
-            "delete": (self._delete, "id  delete a session permanently"),
+            "delete": (
+                self._delete,
+                "id [with branches]  delete a session permanently",
+            ),
         }
 
     def _settings_commands(self) -> dict[str, tuple[Command, str]]:
@@ -157,11 +168,12 @@ class Commands:
         reply = "started a new session; /sessions lists the earlier ones"
         return [CommandReplied(reply), *unsaved]
 
-    def _sessions(self, _agent: Agent, _argument: str, _stop: Stop) -> Reply:
-        found = self._store.sessions()
+    def _sessions(self, agent: Agent, _argument: str, _stop: Stop) -> Reply:
+        current = agent.session.session_id
+        found = one_per_family(self._store.sessions(), current=current)
         if not found:
             return "there are no sessions yet"
-        rows = [(s.id, s.used_at[:16], f"{s.messages:,}", s.title) for s in found]
+        rows = [(s.id, s.used_at[:16], f"{s.messages:,}", _titled(s)) for s in found]
         text = "\n".join(f"{id_}  {at}  {n:>4}  {title}" for id_, at, n, title in rows)
         return CommandReplied(text, SESSION_COLUMNS, tuple(rows))
 
@@ -170,8 +182,8 @@ class Commands:
         is_copy = session_id.startswith(SHARED)
         session = self._copy(session_id) if is_copy else self._store.load(session_id)
         self._switch(agent, session)
-        done = "opened a copy of" if is_copy else "resumed"
-        return [CommandReplied(f"{done} {agent.session!r}"), *unsaved]
+        done = "opened a copy" if is_copy else "resumed"
+        return [CommandReplied(f"{done}: {_described(session)}"), *unsaved]
 
     def _copy(self, link: str) -> Session:
         """The messages of a shared session, without its pins and summaries."""
@@ -195,13 +207,20 @@ class Commands:
             f"can read the conversation as it is now:\n/resume {link}"
         )
 
-    def _delete(self, agent: Agent, session_id: str, _stop: Stop) -> str:
-        if session_id == agent.session.session_id:
+    def _delete(self, agent: Agent, argument: str, _stop: Stop) -> str:
+        session_id = argument.removesuffix(WITH_BRANCHES)
+        ids = [session_id]
+        if session_id != argument:
+            ids = [each.id for each in self._store.family(session_id)] or ids
+        if agent.session.session_id in ids:
             raise NbchatError(
                 "the current session cannot be deleted; start another with /new first"
             )
-        self._store.delete(session_id)
-        return f"session {session_id} was deleted"
+        for each in ids:
+            self._store.delete(each)
+        if len(ids) == 1:
+            return f"session {session_id} was deleted"
+        return f"session {session_id} was deleted with its branches, {len(ids)} in all"
 
     def _redact(self, agent: Agent, text: str, _stop: Stop) -> Reply:
         """Remove a text from the stored session, then continue in what is left."""
@@ -318,6 +337,21 @@ def _fetched(name: str, stop: Stop) -> Iterator[ChatEvent]:
         yield Working(f"Fetching {name}, {size} MB, for {seconds} s")
     fetching.result()
     yield CommandReplied(f"local:{name}")
+
+
+def _described(session: Session) -> str:
+    """How a session begins, and its size."""
+    prompts = (entry.content for entry in session.transcript if entry.is_prompt)
+    title = title_of(next(prompts, "")) or "(empty)"
+    messages = count_messages(session.transcript)
+    return f"{title} ({messages} message{'' if messages == 1 else 's'})"
+
+
+def _titled(info: SessionInfo) -> str:
+    """A session's title, and how many branches the list has it stand for."""
+    return (
+        f"{info.title} · {info.branches} branches" if info.branches > 1 else info.title
+    )
 
 
 def _branched(

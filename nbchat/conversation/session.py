@@ -32,6 +32,10 @@ CHECKPOINT = "Checkpoint: "
 
 TITLE_LENGTH = 60
 
+Ancestors = tuple[tuple[str, int], ...]
+"""Of a branch: the ids of the sessions that it comes from, the oldest first, each with
+the position from which the next one differs."""
+
 SHOWN_LENGTH = 60
 """Characters of an invalid entry that an error shows."""
 
@@ -121,6 +125,7 @@ class Session:
         compactions: Iterable[Compaction] = (),
         usages: Iterable[tuple[int, Usage]] = (),
         pins: Iterable[str] = (),
+        ancestors: Ancestors = (),
     ) -> None:
         """Start empty, or with what a store has kept.
 
@@ -135,6 +140,8 @@ class Session:
         self.usages = list(usages)
         self.pins = tuple(pins)
         """Rules that are sent verbatim with every request, oldest first."""
+        self.ancestors = ancestors
+        """What it is a branch of; empty for a conversation of its own."""
         self.newest_snapshot: int | None = None
         """The number of the newest change in the store; None if unknown."""
         self._view = _View(0, [], 0, [])

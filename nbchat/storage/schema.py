@@ -5,7 +5,7 @@ import sqlalchemy as sa
 TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 """Fields of a usage that have a column each."""
 
-VERSIONS = ("0001", "0002", "0003")
+VERSIONS = ("0001", "0002", "0003", "0004")
 """Versions of the schema, oldest first: the revisions in `migrations/versions`."""
 
 metadata = sa.MetaData(
@@ -49,8 +49,12 @@ sessions = sa.Table(
     sa.Column("messages", sa.Integer, nullable=False, default=0),
     sa.Column("created_at", TIME, nullable=False),
     sa.Column("used_at", TIME, nullable=False),
+    # Of a branch: the oldest session of its family, and all that it comes from.
+    sa.Column("family", NAME),
+    sa.Column("ancestors_json", sa.Text),
     sa.PrimaryKeyConstraint("owner", "id"),
     sa.Index(None, "owner", "used_at"),
+    sa.Index(None, "owner", "family"),
 )
 
 chat_messages = sa.Table(

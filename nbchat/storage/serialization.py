@@ -39,6 +39,10 @@ class SessionInfo:
     messages: int
     snippet: str = ""
     """The part of a message that matches a search best."""
+    family: str = ""
+    """The oldest session of those that it is a branch of; else itself."""
+    branches: int = 1
+    """Sessions of its family in the list, this one included."""
 
 
 def compaction_json(session_id: str, compaction: Compaction) -> dict[str, Any]:
@@ -239,10 +243,18 @@ def _known(kind: type[Compaction | Usage], values: dict[str, Any]) -> dict[str, 
 
 def info_from_row(row: Any) -> SessionInfo:
     """Read one row of the list of sessions; a damaged text is shown as such."""
-    session_id, title, notebook, model = map(
-        _readable, (row.id, row.title, row.notebook, row.model)
+    session_id, title, notebook, model, family = map(
+        _readable, (row.id, row.title, row.notebook, row.model, row.family or row.id)
     )
-    return SessionInfo(session_id, title, notebook, model, row.used_at, row.messages)
+    return SessionInfo(
+        session_id,
+        title,
+        notebook,
+        model,
+        row.used_at,
+        row.messages,
+        family=family,
+    )
 
 
 def _readable(text: str) -> str:

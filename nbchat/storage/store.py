@@ -4,13 +4,12 @@ SQLite in the Jupyter data folder by default, or any SQLAlchemy URL. Rows are on
 added, each in its own transaction, so a crash loses nothing that was acknowledged.
 """
 
-import hashlib
 import json
-import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, Literal
@@ -28,6 +27,13 @@ from nbchat.errors import (
     SessionTaken,
     StoreError,
 )
+from nbchat.storage.branches import (
+    Branch,
+    ancestors_from_json,
+    branch_columns,
+    family_of,
+    take_title,
+)
 from nbchat.storage.database import (
     Database,
     adopt,
@@ -38,7 +44,6 @@ from nbchat.storage.database import (
     sqlite_file,
 )
 from nbchat.storage.owners import (
-    SHARE_SETTING,
     OwnedRows,
     current_owner,
     rls_statements,
@@ -74,6 +79,7 @@ from nbchat.storage.session_search import (
     purge_index,
     unindex_rows,
 )
+from nbchat.storage.shares import add_share, shared_copy
 
 PinKind = Literal["pin", "unpin"]
 
@@ -136,7 +142,7 @@ class SessionStore:
 
         A damaged message or record is shown as damaged and hides no other.
         """
-        rows, snapshots, draft = self._rows(storable(session_id))
+        ancestry, rows, snapshots, draft = self._rows(storable(session_id))
         if not rows:
             raise SessionNotFound(NOT_FOUND.format(session_id))
         try:
@@ -150,6 +156,7 @@ class SessionStore:
                     if row.input_tokens is not None
                 ],
                 pins=pins_from_rows(snapshots),
+                ancestors=ancestors_from_json(ancestry),
             )
         except HistoryError as error:
             raise StoreError(
@@ -195,6 +202,11 @@ class SessionStore:
         with self._connection(writes=False) as connection:
             found = connection.scalar(query)
         return None if found is None else restored(found)
+
+    def family(self, session_id: str) -> list[Branch]:
+        """A session and all that share messages with it; none if it is not stored."""
+        with self._connection(writes=False) as connection:
+            return family_of(connection, self._mine, session_id)
 
     def delete(self, session_id: str) -> None:
         """Delete a session for good; raises SessionNotFound if there is none."""
@@ -262,6 +274,7 @@ class SessionStore:
         created_at = now()
         if start == 0:
             begun = {"id": storable(session.session_id), **_stored(at)}
+            begun |= branch_columns(session)
             times = {"created_at": created_at, "used_at": created_at}
             connection.execute(self._mine.insert(sessions).values(**begun, **times))
         values = [{**row, "created_at": created_at} for row in rows]
@@ -270,6 +283,8 @@ class SessionStore:
             connection.execute(insert, list(alike))
         index_session(connection, self._mine, session, start)
         connection.execute(self._shown_after(session, start, len(rows), created_at))
+        if start == 0 and session.ancestors:
+            take_title(connection, self._mine, session)
 
     def _shown_after(
         self, session: Session, start: int, count: int, used_at: str
@@ -293,10 +308,11 @@ class SessionStore:
         return self._mine.update(sessions).where(is_it).values(values)
 
     def rename(self, session_id: str, title: str) -> None:
-        """Give a session another title; raises SessionNotFound."""
-        is_it = sessions.c.id == storable(session_id)
-        renamed = self._mine.update(sessions).where(is_it)
+        """Give a session and its branches another title; raises SessionNotFound."""
         with self._connection() as connection:
+            family = family_of(connection, self._mine, session_id)
+            ids = [storable(member.id) for member in family]
+            renamed = self._mine.update(sessions).where(sessions.c.id.in_(ids))
             done = connection.execute(renamed.values(title=storable(title_of(title))))
         if not done.rowcount:
             raise SessionNotFound("this session is not saved yet; send a message first")
@@ -376,18 +392,21 @@ class SessionStore:
         }
 
     def redact(self, session_id: str, text: str) -> int:
-        """Remove a text from a session and its backups for good; returns how often.
+        """Remove a text from a session, its branches and backups for good.
 
-        That is the number of messages with it. Raises NbchatError for a short text.
+        Returns the number of messages with it. Raises NbchatError for a short text.
         """
         if len(text) < SHORTEST:
             raise NbchatError(f"/redact takes a text of {SHORTEST} characters or more")
-        stored_id = storable(session_id)
         with self._connection() as connection:
-            count = redact_session(connection, self._mine, stored_id, text)
+            family = family_of(connection, self._mine, session_id)
+            ids = [storable(each.id) for each in family]
+            redact = partial(redact_session, connection, self._mine, text=text)
+            count = sum(map(redact, ids))
         self._wipe()
         for backup in self._backups():
-            redact_backup(backup, stored_id, text)
+            for stored_id in ids:
+                redact_backup(backup, stored_id, text)
         return count
 
     def _backups(self) -> list[Path]:
@@ -437,34 +456,21 @@ class SessionStore:
 
     def share(self, session: Session, content: str) -> str:
         """Keep a copy that others can read who have the link's token; returns it."""
-        token = secrets.token_urlsafe(24)
-        row = {
-            "token_hash": _hash(token),
-            "session_id": storable(session.session_id),
-            "content_json": content,
-            "created_at": now(),
-        }
         with self._connection() as connection:
-            connection.execute(self._mine.insert(shares).values(row))
-        return token
+            stored_id = storable(session.session_id)
+            return add_share(connection, self._mine, stored_id, content)
 
     def shared(self, token: str) -> str:
         """The copy behind a link, of any owner; raises SessionNotFound."""
-        key = _hash(token)
         with self._connection(writes=False) as connection:
-            if connection.dialect.name == "postgresql":
-                setting = sa.func.set_config(SHARE_SETTING, key, True)
-                connection.execute(sa.select(setting))
-            query = sa.select(shares.c.content_json).where(shares.c.token_hash == key)
-            found = connection.scalar(query)
-        if found is None:
-            raise SessionNotFound("this link leads to no shared session")
-        return str(found)
+            return shared_copy(connection, token)
 
-    def _rows(self, stored_id: str) -> tuple[Sequence[Any], ...]:
-        """The rows of a session: its entries, its snapshots, and its draft if any."""
+    def _rows(self, stored_id: str) -> tuple[Any, ...]:
+        """The rows of a session: ancestors, entries, snapshots, and a draft if any."""
         messages, snapshots = chat_messages.c, session_snapshots.c
         with self._connection(writes=False) as connection:
+            its_own = self._mine.select(sessions, sessions.c.ancestors_json)
+            ancestry = connection.scalar(its_own.where(sessions.c.id == stored_id))
             rows = connection.execute(
                 self._mine.select(chat_messages)
                 .where(messages.session_id == stored_id)
@@ -479,7 +485,7 @@ class SessionStore:
             is_open = (drafts.c.session_id == stored_id, drafts.c.position == length)
             query = self._mine.select(drafts).where(*is_open)
             draft = connection.execute(query).all()
-        return rows, taken, draft
+        return ancestry, rows, taken, draft
 
     def _holds(self, row: dict[str, Any]) -> bool:
         names = ("session_id", "position", *Entry._fields)
@@ -580,11 +586,6 @@ def _entry_row(session: Session, position: int) -> dict[str, Any]:
 
 def _stored(at: Origin) -> dict[str, str]:
     return {name: storable(text) for name, text in asdict(at).items()}
-
-
-def _hash(token: str) -> str:
-    """What is stored of a link, by which it cannot be made."""
-    return hashlib.sha256(token.encode()).hexdigest()
 
 
 def _first_line(error: Exception) -> str:

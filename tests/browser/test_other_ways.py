@@ -93,9 +93,49 @@ def test_an_earlier_message_is_edited_and_the_old_way_is_gone_back_to(
     expect(panel.locator(".nbc-log")).not_to_contain_text("Second question?")
     screenshot("branched")
     expect(notebook.run(1)).to_have_text(repr(ODD))
-    panel.get_by_role("button", name="Back to the original").click()
+    panel.get_by_role("button", name="Earlier version").click()
     expect(panel.locator(".nbc-log")).to_contain_text("Second question?")
     expect(panel.locator(".nbc-log")).not_to_contain_text("Another two.")
+
+
+def test_versions_of_a_message_are_switched_at_the_message(
+    open_panel_page: OpenPanelPage, page: Page, screenshot: Screenshot
+) -> None:
+    script = ", ".join(f"says('Answer {number}.')" for number in range(8))
+    panel = panel_of(ways_notebook(open_panel_page, script))
+    ask(panel, "First question?")
+    ask(panel, "Second question?")
+    expect(panel.locator(".nbc-switch")).to_have_count(0)
+    box = panel.locator(".nbc-input")
+    for before, text in (
+        ("Second question?", "Rewritten?"),
+        ("Rewritten?", "Once more?"),
+    ):
+        line(panel, before).hover()
+        line(panel, before).get_by_role("button", name="Edit").click()
+        expect(box).to_have_value(before)
+        box.fill(text)
+        box.press("Enter")
+        expect(panel.locator(".nbc-log")).to_contain_text(text)
+        is_idle(panel)
+    switch = line(panel, "Once more?").locator(".nbc-switch")
+    expect(switch).to_have_text("3 / 3")
+    expect(switch.get_by_role("button", name="Later version")).to_be_disabled()
+    screenshot("switch")
+    switch.get_by_role("button", name="Earlier version").click()
+    expect(line(panel, "Rewritten?").locator(".nbc-switch")).to_have_text("2 / 3")
+    expect(panel.get_by_role("button", name="Earlier version")).to_be_focused()
+    page.keyboard.press("Enter")
+    switch = line(panel, "Second question?").locator(".nbc-switch")
+    expect(switch).to_have_text("1 / 3")
+    expect(panel.get_by_role("button", name="Later version")).to_be_focused()
+    screenshot("original")
+    panel.get_by_role("button", name="More").click()
+    panel.get_by_role("menuitem", name="Sessions").click()
+    rows = panel.locator(".nbc-session")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("3 branches")
+    screenshot("list")
 
 
 def test_a_draft_and_a_rewrite_outlive_another_edit_and_a_new_session(
@@ -143,7 +183,7 @@ def test_the_newest_answer_is_regenerated(
     expect(panel.locator(".nbc-log")).not_to_contain_text("Two.")
     is_idle(panel)
     expect(box).to_be_focused()
-    panel.get_by_role("button", name="Back to the original").click()
+    panel.get_by_role("button", name="Earlier version").click()
     expect(panel.locator(".nbc-log")).to_contain_text("Two. Two.")
 
 

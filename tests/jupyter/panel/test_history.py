@@ -191,6 +191,11 @@ def test_of_many_sessions_the_newest_are_listed(panel):
         used_at: str = ""
         messages: int = 1
         snippet: str = ""
+        branches: int = 1
+
+        @property
+        def family(self) -> str:
+            return self.id
 
     class Many:
         def sessions(self, *, query: str) -> list[Row]:

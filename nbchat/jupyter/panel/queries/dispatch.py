@@ -30,6 +30,7 @@ from nbchat.jupyter.panel.queries.context import (
 )
 from nbchat.jupyter.panel.queries.history import (
     Store,
+    branch_switches,
     history_page,
     message_text,
     session_text,
@@ -79,8 +80,8 @@ class Queries:
                 return partial(settings_list, settings=self.settings)
             case "models", _:
                 return lambda agent: models_list(agent.provider)
-        others = (self._find_in_history, self._find_in_typing, self._find_at_start)
-        found = (find(name, content) for find in others)
+        others = (self._find_in_history, self._find_in_store, self._find_in_typing)
+        found = (find(name, content) for find in (*others, self._find_at_start))
         return next(filter(None, found), None)
 
     def _find_in_history(self, name: str, content: dict[str, Any]) -> Query | None:
@@ -92,10 +93,18 @@ class Queries:
                 return lambda agent: history_page(agent.session, query, before=before)
             case "message", {"position": int(position)}:
                 return lambda agent: message_text(agent.session, position)
-            case "sessions", {"query": str(query)} if store := self.store:
+        return None
+
+    def _find_in_store(self, name: str, content: dict[str, Any]) -> Query | None:
+        if (store := self.store) is None:
+            return None
+        match name, content:
+            case "sessions", {"query": str(query)}:
                 return lambda agent: sessions_list(agent.session, query, store())
-            case "export", {"session": str(session_id)} if opened := self.store:
-                return lambda agent: session_text(agent.session, session_id, opened())
+            case "branches", _:
+                return lambda agent: branch_switches(agent.session, store())
+            case "export", {"session": str(session_id)}:
+                return lambda agent: session_text(agent.session, session_id, store())
         return None
 
     def _find_at_start(self, name: str, content: dict[str, Any]) -> Query | None:

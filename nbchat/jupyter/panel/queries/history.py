@@ -1,7 +1,7 @@
 """Queries about what was said: pages of the history, one message, other sessions."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.search import LONGEST_QUERY, excerpt
@@ -11,6 +11,10 @@ from nbchat.rendering.banners import compaction_html
 from nbchat.rendering.conversation import timeline
 from nbchat.rendering.entries import entry_html
 from nbchat.rendering.markdown import displayable
+
+if TYPE_CHECKING:
+    from nbchat.storage.branches import Branch
+    from nbchat.storage.serialization import SessionInfo
 
 PAGE_ENTRIES = 100
 
@@ -26,46 +30,17 @@ MOST_SESSIONS = 200
 LABELS = {"user": "You", "assistant": "Assistant", "thinking": "Thinking"}
 
 
-class SessionRow(Protocol):
-    """What a store knows of a session without loading it."""
-
-    @property
-    def id(self) -> str:
-        """Its id, as `/resume` takes it."""
-
-    @property
-    def title(self) -> str:
-        """How it begins."""
-
-    @property
-    def notebook(self) -> str:
-        """The notebook it was held in; may be empty."""
-
-    @property
-    def model(self) -> str:
-        """The model it began with."""
-
-    @property
-    def used_at(self) -> str:
-        """When it was used last, as ISO 8601."""
-
-    @property
-    def messages(self) -> int:
-        """How many messages it has."""
-
-    @property
-    def snippet(self) -> str:
-        """The part of a message that a search found; may be empty."""
-
-
 class Store(Protocol):
     """A store of sessions."""
 
-    def sessions(self, *, query: str) -> Sequence[SessionRow]:
+    def sessions(self, *, query: str) -> "Sequence[SessionInfo]":
         """Sessions with any word of a query, best first; or all, last used first."""
 
     def load(self, session_id: str) -> Session:
         """A session with all of its messages; raises NbchatError without one."""
+
+    def family(self, session_id: str) -> "Sequence[Branch]":
+        """A session and those that share messages with it; none if it is unknown."""
 
 
 def history_page(
@@ -122,12 +97,39 @@ def message_text(session: Session, position: int) -> dict[str, Any]:
 
 
 def sessions_list(session: Session, query: str, store: Store) -> dict[str, Any]:
-    """Sessions with any word of a query, the best first; or all, last used first."""
-    found = store.sessions(query=query[:LONGEST_QUERY])
+    """Sessions with any word of a query, the best first; or all, last used first.
+
+    A conversation with branches is listed once.
+    """
+    # Late: the store loads while the panel can be seen already.
+    from nbchat.storage.branches import one_per_family  # noqa: PLC0415
+
+    current = session.session_id
+    listed = store.sessions(query=query[:LONGEST_QUERY])
+    found = one_per_family(listed, current=current)
     return {
         "type": "sessions_list",
-        "sessions": [_row(each, session.session_id) for each in found[:MOST_SESSIONS]],
+        "sessions": [_row(each, current) for each in found[:MOST_SESSIONS]],
         "total": len(found),
+    }
+
+
+def branch_switches(session: Session, store: Store) -> dict[str, Any]:
+    """The messages of which there are several versions, each in a branch."""
+    from nbchat.storage.branches import switches  # noqa: PLC0415  # late, as above
+
+    current = session.session_id
+    found = switches(store.family(current), current) if current else ()
+    return {
+        "type": "branch_switches",
+        "switches": [
+            {
+                "position": each.position,
+                "number": each.number,
+                "sessions": list(map(displayable, each.sessions)),
+            }
+            for each in found
+        ],
     }
 
 
@@ -210,7 +212,7 @@ def _label(entry: Entry) -> str:
     return LABELS.get(entry.role, entry.role.capitalize())
 
 
-def _row(session: SessionRow, current: str) -> dict[str, Any]:
+def _row(session: "SessionInfo", current: str) -> dict[str, Any]:
     texts = {
         "session": session.id,
         "title": session.title,
@@ -220,4 +222,9 @@ def _row(session: SessionRow, current: str) -> dict[str, Any]:
         "snippet": session.snippet,
     }
     row: dict[str, Any] = {name: displayable(text) for name, text in texts.items()}
-    return {**row, "messages": session.messages, "is_current": session.id == current}
+    return {
+        **row,
+        "messages": session.messages,
+        "branches": session.branches,
+        "is_current": session.id == current,
+    }

@@ -76,6 +76,13 @@ export class Actions {
     return rows.sort((one, other) => one.key - other.key).map(({ position }) => position);
   }
 
+  // The line of the first message from a position on, if it is shown
+  lineFrom(position) {
+    const rows = [...this.rows.values()].filter((row) => row.kind === "prompt" && row.position >= position);
+    const [first] = rows.sort((one, other) => one.position - other.position);
+    return first?.box.parentElement;
+  }
+
   clear() {
     this.rows.clear();
     this.fresh = [];

@@ -3,6 +3,7 @@
 // which nbchat.rendering made safe, are inserted as HTML.
 
 import { Decisions, waitingText } from "./approvals.js";
+import { Branches } from "./branches.js";
 import { CodeActions } from "./code_blocks.js";
 import { Attached, PreviewDialog, listenForFiles } from "./attachments.js";
 import { CompactDialog } from "./compact_dialog.js";
@@ -82,6 +83,7 @@ class Panel {
     this.menu = new Menu(this);
     this.actions = new Actions(this);
     this.editing = new Editing(this);
+    this.branches = new Branches(this);
     this.start = new Start(this);
     this.height = new Height(this);
     host.append(this.parts.root);
@@ -131,13 +133,14 @@ class Panel {
     if (message.type === "snapshot") this.restore(message);
     if (message.type === "events") this.advance(message);
     if (message.type === "earlier_page") this.transcript.addEarlier(message);
-    const askers = [...this.dialogs, this.completer, this.attached, this.actions, this.start];
+    const askers = [...this.dialogs, this.completer, this.attached, this.actions, this.branches, this.start];
     if (message.token) askers.forEach((asker) => asker.hear(message));
   }
 
   restore(snapshot) {
     if (this.sequence === snapshot.seq) return;
     this.sequence = snapshot.seq;
+    this.branches.clear();
     this.transcript.restore(snapshot);
     this.setState(snapshot.state);
     this.box.restoreDraft();
@@ -174,6 +177,7 @@ class Panel {
 
   restart(operation) {
     this.editing.leave();
+    this.branches.clear();
     this.transcript.restart(operation);
   }
 
@@ -197,6 +201,7 @@ class Panel {
   // The turn is over
   rest() {
     this.dialogs.forEach((dialog) => dialog.refresh());
+    this.branches.ask();
   }
 
   // Without a focused element the next key would be a notebook command.
@@ -231,6 +236,7 @@ class Panel {
     this.start.draw();
     this.menu.draw();
     this.actions.draw();
+    this.branches.draw();
     this.dialogs.forEach((dialog) => dialog.draw());
     this.roving.draw();
     this.transcript.keepAtBottom();

@@ -89,7 +89,8 @@ export class SessionsDialog extends Dialog {
   delete(row) {
     this.isDeleting = true;
     this.search.focus();
-    this.panel.say(`/delete ${row.dataset.session}`);
+    const rest = row.dataset.branches ? " with branches" : "";
+    this.panel.say(`/delete ${row.dataset.session}${rest}`);
   }
 
   leave(command) {
@@ -128,21 +129,23 @@ export function dayName(then, today) {
 }
 
 function sessionRow(known) {
-  const { session, title, notebook, model, used_at: used, messages, snippet } = known;
+  const { session, title, notebook, model, used_at: used, messages, snippet, branches } = known;
   const isCurrent = known.is_current;
   const file = notebook.split(/[\\/]/).at(-1);
-  const facts = [moment(used), plural(messages, "message"), model, file].filter(Boolean);
+  const versions = branches > 1 ? `${branches} branches` : "";
+  const facts = [moment(used), plural(messages, "message"), versions, model, file].filter(Boolean);
   const name = tag("div", "nbc-session-title", {}, title || "(empty)");
   const about = tag("div", "nbc-session-about", {}, name);
   about.append(tag("div", "nbc-session-facts", {}, facts.join(" · ")));
   if (snippet) about.append(tag("div", "nbc-session-facts", {}, snippet));
   const row = tag("li", "nbc-session", { "data-session": session }, about);
   if (isCurrent) row.append(tag("span", "nbc-chip", {}, "current"));
-  row.append(...sessionButtons(title, isCurrent));
+  if (versions) row.dataset.branches = versions;
+  row.append(...sessionButtons(title, isCurrent, versions));
   return row;
 }
 
-function sessionButtons(title, isCurrent) {
+function sessionButtons(title, isCurrent, versions) {
   const step = (label, about, name, icon = "") => {
     const made = icon ? iconButton("", icon, label, about) : button("", label, about);
     made.dataset.step = name;
@@ -150,7 +153,7 @@ function sessionButtons(title, isCurrent) {
     return made;
   };
   const usual = tag("div", "nbc-session-buttons", {});
-  const asking = tag("div", "nbc-session-buttons", { hidden: "" }, "This cannot be undone.");
+  const asking = tag("div", "nbc-session-buttons", { hidden: "" }, warning(versions));
   usual.append(
     step("Copy", "Copy this session as Markdown", "copy", "copy"),
     step("Export", "Save this session as a Markdown file", "export"),
@@ -162,6 +165,10 @@ function sessionButtons(title, isCurrent) {
   gone.classList.add("nbc-danger");
   asking.append(gone, step("Cancel", "Keep this session", "keep"));
   return [usual, asking];
+}
+
+function warning(versions) {
+  return versions ? `All ${versions} go; this cannot be undone.` : "This cannot be undone.";
 }
 
 function titleOf(row) {

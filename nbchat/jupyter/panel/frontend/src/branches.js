@@ -1,0 +1,94 @@
+// "2 / 3" at a message of which there are several versions, each in a session of its own
+
+import { iconButton, newToken, pressedIn, tag } from "./dom.js";
+
+/** @import * as Protocol from "../protocol.js" */
+
+export class Branches {
+  constructor(panel) {
+    this.panel = panel;
+    /** @type {Protocol.Switch[]} */
+    this.switches = [];
+    this.isDue = true; // to ask, once nothing runs: a new branch is saved then
+    this.token = null;
+    this.returnTo = null; // the button that was pressed, in the session that comes
+    panel.parts.log.addEventListener("click", (event) => this.clicked(event));
+  }
+
+  // Another session is shown
+  clear() {
+    this.switches = [];
+    this.isDue = true;
+  }
+
+  ask() {
+    const { state } = this.panel;
+    if (!this.isDue || !state.has_branches || !state.has_sessions) return;
+    this.isDue = false;
+    this.token = newToken();
+    this.panel.send({ type: "branches", token: this.token });
+  }
+
+  hear(message) {
+    if (message.token !== this.token) return;
+    this.token = null;
+    if (message.type !== "branch_switches") return;
+    this.switches = message.switches;
+    this.panel.parts.log.querySelectorAll(".nbc-switch").forEach((each) => each.remove());
+    this.draw();
+    this.goBack();
+  }
+
+  // Earlier messages may have come; the buttons are blocked while a turn runs.
+  draw() {
+    const isBlocked = this.panel.isGone || Boolean(this.panel.state.is_busy);
+    for (const each of this.switches) {
+      const line = this.panel.actions.lineFrom(each.position);
+      if (!line) continue;
+      if (!line.querySelector(".nbc-switch")) line.append(this.made(each));
+      for (const step of line.querySelectorAll(".nbc-switch button")) {
+        step.disabled = isBlocked || !step.dataset.session;
+      }
+    }
+  }
+
+  /** @param {Protocol.Switch} each */
+  made({ position, number, sessions }) {
+    const total = sessions.length;
+    const step = (label, icon, index) => {
+      const made = icon("nbc-switch-step", label);
+      made.dataset.session = sessions[index] ?? "";
+      made.dataset.step = `${position} ${label}`;
+      return made;
+    };
+    const named = (icon) => (className, label) => iconButton(className, icon, label);
+    const about = { role: "group", "aria-label": `Version ${number} of ${total} of this message` };
+    const box = tag("div", "nbc-switch", about);
+    box.append(
+      step("Earlier version", named("before"), number - 2),
+      tag("span", "", { "aria-hidden": "true" }, `${number} / ${total}`),
+      step("Later version", named("after"), number),
+    );
+    this.panel.roving.dress(box);
+    return box;
+  }
+
+  clicked(event) {
+    const pressed = pressedIn(event, ".nbc-switch-step");
+    if (!pressed) return;
+    this.returnTo = pressed.dataset.step;
+    this.panel.command(`/resume ${pressed.dataset.session}`);
+  }
+
+  // Show the message, not the end of the chat, so that one can go on comparing.
+  goBack() {
+    const { log, input } = this.panel.parts;
+    const step = log.querySelector(`[data-step="${CSS.escape(this.returnTo ?? "")}"]`);
+    this.returnTo = null;
+    if (!step) return;
+    this.panel.transcript.isPinned = false;
+    step.closest(".nbc-line").scrollIntoView({ block: "nearest" });
+    const other = step.disabled ? step.parentElement.querySelector("button:enabled") : step;
+    if (document.activeElement === input && !input.value) other?.focus({ preventScroll: true });
+  }
+}
