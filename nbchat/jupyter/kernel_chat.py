@@ -24,7 +24,7 @@ from nbchat.config.live_changes import LiveSettings
 from nbchat.config.settings import NbChat
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
-from nbchat.errors import ConfigError, NbchatError
+from nbchat.errors import NbchatError
 from nbchat.jupyter.cell_output import Conversation, show
 from nbchat.jupyter.panel.chat_ui import ChatUI
 from nbchat.jupyter.panel.queries.start import FIX
@@ -49,7 +49,6 @@ class KernelChat:
         self.commands = Commands(self.store, self.live_settings)
         self.runner = ChatRunner(self._built, commands=self.commands)
         self._panel: ChatUI | None = None
-        self._side: Any = None
         self._turns: dict[str, tuple[Session, int]] = {}
         """Session and position of the message that each cell has sent, by cell id."""
         config.observe(self._apply_settings, names=list(config.traits(config=True)))
@@ -75,22 +74,8 @@ class KernelChat:
         return self._panel
 
     def show_beside(self) -> None:
-        """Show the panel in a tab beside the notebook, in JupyterLab.
-
-        Raises ConfigError without the package sidecar, whose part in the page opens it.
-        """
-        try:
-            from sidecar import Sidecar  # noqa: PLC0415  # an optional package
-        except ImportError as error:
-            raise ConfigError(
-                "%chat side needs the package sidecar: pip install "
-                "'jupyter-nbchat[side]', then load the page of JupyterLab again"
-            ) from error
-        if self._side is not None:
-            self._side.close()
-        data, _ = self.panel()._repr_mimebundle_() or ({}, {})
-        shown = {"output_type": "display_data", "data": data, "metadata": {}}
-        self._side = Sidecar(title="Chat", anchor="split-right", outputs=(shown,))
+        """Show the panel in a tab beside the notebook; raises ConfigError."""
+        self.panel().show_beside()
 
     def conversation(self) -> Conversation:
         """The whole conversation, for the output of a cell."""
@@ -123,8 +108,6 @@ class KernelChat:
 
     def close(self) -> None:
         """Close the panel, the threads and the database."""
-        if self._side is not None:
-            self._side.close()
         if self._panel is not None:
             self._panel.close()
         self.runner.close()

@@ -34,3 +34,22 @@ def test_a_chat_beside_the_notebook_is_the_same_chat_and_survives_a_reload(
             if (tab.title.label === 'Chat') tab.close() }"""
     )
     expect(beside).to_have_count(0)
+
+
+def test_the_menu_shows_a_panel_beside_the_notebook_and_brings_it_back(
+    open_notebook: Callable[..., Notebook], screenshot: Callable[[str], Path]
+) -> None:
+    notebook = open_notebook("%load_ext nbchat", "%chat")
+    notebook.run(0)
+    inside = notebook.run(1).locator(".nbc")
+    beside = notebook.page.locator(".jupyterlab-sidecar .nbc")
+    expect(inside.locator(".nbc-model")).to_have_text("local:smollm2")
+    for _ in range(2):
+        inside.get_by_role("button", name="More").click()
+        inside.get_by_role("menuitem", name="Show beside the notebook").click()
+        expect(beside.locator(".nbc-model")).to_have_text("local:smollm2")
+        beside.get_by_role("button", name="More").click()
+        screenshot("menu")
+        expect(beside.get_by_role("menuitem", name="Show beside")).to_have_count(0)
+        beside.get_by_role("menuitem", name="Back into the notebook").click()
+        expect(beside).to_have_count(0)

@@ -129,6 +129,14 @@ def talk(panel: Locator, picture: Picture) -> None:
     assert faults(panel) == []
 
 
+def has_no_place_beside(panel: Locator) -> None:
+    """Check that the menu offers no tab beside the notebook."""
+    panel.get_by_role("button", name="More", exact=True).click()
+    expect(panel.get_by_role("menuitem", name="Compact", exact=True)).to_be_visible()
+    expect(panel.get_by_role("menuitem", name="Show beside")).to_have_count(0)
+    panel.page.keyboard.press("Escape")
+
+
 def written(notebook: str) -> Callable[[Response], bool]:
     """Whether the server answers that it has saved the notebook."""
     return lambda answer: (
@@ -151,6 +159,7 @@ def test_in_notebook_7_a_chat_streams_stops_compacts_and_survives_a_reload(
     run_first(visitor)
     panel = ready(visitor)
     talk(panel, picture)
+    has_no_place_beside(panel)
     expect(cells).to_have_count(2)
     expect(cells.first.locator(".jp-InputPrompt")).to_have_text(RAN)
     with visitor.expect_response(written(notebook)):

@@ -250,13 +250,12 @@ def refund(order: str) -> str:
 def test_a_chat_beside_the_notebook_shows_the_panel_of_the_cells(shell):
     panel = shell.run_line_magic("chat", "")
     assert shell.run_line_magic("chat", "side") is None
-    chat = shell.find_magic("chat").__self__._chat
-    first = chat._side
+    first = panel._side
     (shown,) = first.outputs
     view = shown["data"]["application/vnd.jupyter.widget-view+json"]
     assert view["model_id"] == panel.model_id
     shell.run_line_magic("chat", "side")
-    assert chat._side is not first
+    assert panel._side is not first
     assert first.comm is None  # closed: it is there once
 
 

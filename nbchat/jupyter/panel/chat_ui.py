@@ -11,6 +11,7 @@ in messages only, as `protocol.json` describes.
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
 
 import anywidget
@@ -23,6 +24,7 @@ from nbchat.chat.chat_events import ChatEvent
 from nbchat.chat.chat_runner import Action, ChatRunner, LoadAttachments, RunCommand
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
+from nbchat.errors import ConfigError
 from nbchat.jupyter.panel.frontend import SCRIPT, style
 from nbchat.jupyter.panel.queries.choices import CommandList, Settings
 from nbchat.jupyter.panel.queries.dispatch import (
@@ -140,6 +142,8 @@ class ChatUI(anywidget.AnyWidget):
             resolver,
             use_key,
         )
+        self._side: Any = None
+        """The tab beside the notebook, if there is one."""
         self._owns_runner = runner is None
         build = (lambda: agent) if agent is not None else build or _default_agent
         self._runner = runner or ChatRunner(build, commands=commands or own)
@@ -154,6 +158,7 @@ class ChatUI(anywidget.AnyWidget):
             takes_keys=self._queries.use_key is not None,
             has_sessions=self._queries.store is not None,
             has_branches=self._branch is not None,
+            has_side=find_spec("sidecar") is not None,
         )
         self._sync = ViewSync(self._state.snapshot, self._state.page, self.send)
         self._show = partial(self._sync.change, self._state.fold)
@@ -234,6 +239,29 @@ class ChatUI(anywidget.AnyWidget):
         """
         self._runner.refresh(agent)
 
+    def show_beside(self) -> None:
+        """Show the panel in a tab beside the notebook, in JupyterLab.
+
+        Raises ConfigError without the package sidecar, whose part in the page opens it.
+        """
+        try:
+            from sidecar import Sidecar  # noqa: PLC0415  # an optional package
+        except ImportError as error:
+            raise ConfigError(
+                "a chat beside the notebook needs the package sidecar: pip install "
+                "'jupyter-nbchat[side]', then load the page of JupyterLab again"
+            ) from error
+        self.hide_beside()
+        data, _ = self._repr_mimebundle_() or ({}, {})
+        shown = {"output_type": "display_data", "data": data, "metadata": {}}
+        self._side = Sidecar(title="Chat", anchor="split-right", outputs=(shown,))
+
+    def hide_beside(self) -> None:
+        """Close the tab beside the notebook, if there is one."""
+        if self._side is not None:
+            self._side.close()
+            self._side = None
+
     def close(self) -> None:
         """Stop the turn, and close the threads and every view."""
         if self._owns_runner:
@@ -242,6 +270,7 @@ class ChatUI(anywidget.AnyWidget):
             self._runner.stop()
             self._runner.listen(None)
         self._sync.close()
+        self.hide_beside()
         super().close()
 
     def receive(self, content: dict[str, Any]) -> None:
@@ -269,8 +298,10 @@ class ChatUI(anywidget.AnyWidget):
                 self._enqueue(content)
 
     def _enqueue(self, content: dict[str, Any]) -> None:
-        """Queue what has to wait for the turn that runs, or take it back."""
+        """Queue what has to wait for the turn that runs, or take it back; or move."""
         match content:
+            case {"type": "side", "is_open": bool(is_open)}:
+                self.show_beside() if is_open else self.hide_beside()
             case {"type": "withdraw", "index": int(index), "text": str(text)}:
                 is_edit = content.get("edit") is True
                 self._runner.withdraw(index, text, is_returned=is_edit)

@@ -13,6 +13,8 @@ const MENU = {
   history: "History",
   pins: "Pins",
   compact: "Compact",
+  side: "Show beside the notebook",
+  back: "Back into the notebook",
   policy: "Compaction policy",
   settings: "Settings",
 };

@@ -18,6 +18,10 @@ export class Menu {
     });
   }
 
+  get isBeside() {
+    return Boolean(this.panel.parts.root.closest(".jupyterlab-sidecar"));
+  }
+
   get items() {
     return [...this.panel.parts.menu.children].filter((item) => !item.hidden && !item.disabled);
   }
@@ -74,6 +78,8 @@ export class Menu {
     const isHidden = { sessions: !state.has_sessions, new: !state.has_sessions };
     isHidden.settings = !state.has_settings;
     isHidden.policy = !policy;
+    isHidden.side = !state.has_side || !isInLab() || this.isBeside;
+    isHidden.back = !this.isBeside;
     const isWaiting = { new: isBusy, compact: isBusy };
     const notes = { pins: pins.length ? ` (${pins.length})` : "", policy: `: ${policy}` };
     for (const item of menu.children) {
@@ -86,4 +92,9 @@ export class Menu {
     more.disabled = phase !== "ready" || isGone;
     if (more.disabled) this.hide();
   }
+}
+
+// Notebook 7, Voila and others have no place beside the notebook.
+function isInLab() {
+  return document.querySelector("#jp-main-dock-panel") !== null;
 }

@@ -369,7 +369,8 @@ class Panel {
       policy: this.policyDialog,
       settings: this.settingsDialog,
     };
-    if (name === "new") this.command("/new");
+    if (name === "side" || name === "back") this.send({ type: "side", is_open: name === "side" });
+    else if (name === "new") this.command("/new");
     else dialogs[name].open(more);
   }
 
