@@ -51,7 +51,7 @@ class Commands:
         """
         if not isinstance(settings, LiveSettings):
             settings = LiveSettings(store, settings)
-        self._store, self._live_settings = store, settings
+        self._store, self.live_settings = store, settings
         self.servers = ChatServers(lambda: settings.config.mcp_file)
         self.table: dict[str, tuple[Command, str]] = {
             "help": (self._help, "list the commands"),
@@ -229,7 +229,7 @@ class Commands:
         session_id = agent.session.session_id
         count = self._store.redact(session_id, text)
         self._switch(agent, self._store.load(session_id))
-        MarkdownLog(self._live_settings.config.log_folder).write(agent.session)
+        MarkdownLog(self.live_settings.config.log_folder).write(agent.session)
         return (
             f"removed from {count} messages, from summaries, facts, pins, the search "
             "index and backups of this session; exported files still have it"
@@ -261,10 +261,10 @@ class Commands:
         """
         before = agent.session.session_id
         agent.switch(session, self._recorder(agent, session))
-        self._live_settings.use_session(agent, before, copies=copies)
+        self.live_settings.use_session(agent, before, copies=copies)
 
     def _recorder(self, agent: Agent, session: Session) -> Recorder:
-        folder = self._live_settings.config.log_folder
+        folder = self.live_settings.config.log_folder
         return recorder(self._store, session, agent, log_folder=folder)
 
     def _again(self, agent: Agent, text: str, stop: Stop) -> Reply:
@@ -286,7 +286,7 @@ class Commands:
 
     def _model(self, agent: Agent, name: str, stop: Stop) -> Reply:
         if name:
-            self._live_settings.use_model(agent, name)
+            self.live_settings.use_model(agent, name)
         found = agent.provider.name
         weights = found.removeprefix("local:")
         if name and weights in WEIGHTS and not is_fetched(weights):
@@ -296,7 +296,7 @@ class Commands:
     def _policy(self, agent: Agent, name: str, _stop: Stop) -> str:
         """Choose for this session alone; `/set policy` stores it for all."""
         if name:
-            self._live_settings.use_policy(agent, name)
+            self.live_settings.use_policy(agent, name)
         engine = agent.engine
         others = ", ".join(each for each in PRESETS if each != engine.policy.name)
         due = engine.should_compact(agent.session).reason
@@ -306,7 +306,7 @@ class Commands:
         return self.servers.command(agent, name)
 
     def _settings(self, agent: Agent, _argument: str, _stop: Stop) -> CommandReplied:
-        listed = self._live_settings.listed(agent)
+        listed = self.live_settings.listed(agent)
         rows = [(each.name, each.value or "-", each.origin) for each in listed]
         text = "\n".join(f"{name:24}{value:20}{origin}" for name, value, origin in rows)
         return CommandReplied(text, ("Setting", "Value", "From"), tuple(rows))
@@ -318,7 +318,7 @@ class Commands:
                 "/set takes a name, a value and optionally a provider, a model or "
                 f'"session": /set keep 5 for {agent.provider.name}'
             )
-        return self._live_settings.set(agent, name, text, scope)
+        return self.live_settings.set(agent, name, text, scope)
 
 
 def _fetched(name: str, stop: Stop) -> Iterator[ChatEvent]:

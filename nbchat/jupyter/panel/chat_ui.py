@@ -40,6 +40,7 @@ from nbchat.jupyter.panel.view_sync import ViewSync
 
 if TYPE_CHECKING:
     from nbchat.chat.commands import Commands
+    from nbchat.config.preferences import SettingInForce
     from nbchat.storage.store import SessionStore
 
 PROTOCOL = 1
@@ -122,11 +123,10 @@ class ChatUI(anywidget.AnyWidget):
 
         `commands` runs messages that begin with a slash, `command_list` lists them,
         `branch` edits an earlier message, and `store` lists the sessions. Without
-        `commands` these are the notebook's, on the store of the settings; otherwise
-        what is not given is not offered. `settings` fills the settings dialog,
-        `use_key` takes a key that was typed, and
-        `resolver` resolves `@name`. A `runner` brings its agent and its commands; it
-        runs on when the panel is closed.
+        `commands` these and the `settings` of its dialog are the notebook's, on their
+        store; otherwise what is not given is not offered. `use_key` takes a key that
+        was typed, and `resolver` resolves `@name`. A `runner` brings its agent and its
+        commands; it runs on when the panel is closed.
         """
         super().__init__(height=height, theme=theme)
         own = None if commands or runner else OwnCommands()
@@ -137,7 +137,7 @@ class ChatUI(anywidget.AnyWidget):
         self._queries = Queries(
             self._previews,
             command_list or (own.help_lines if own else dict),
-            settings,
+            settings or (own.settings if own else None),
             own_store if store is None else lambda: store,
             resolver,
             use_key,
@@ -362,6 +362,10 @@ class OwnCommands:
     def help_lines(self) -> Mapping[str, str]:
         """The arguments and the help of each command."""
         return self._loaded().help_lines
+
+    def settings(self, agent: Agent) -> "Iterable[SettingInForce]":
+        """The settings of the notebook, as they are in force for an agent."""
+        return self._loaded().live_settings.listed(agent)
 
     def store(self) -> "SessionStore":
         """The store of the sessions; one for the panel's whole life."""

@@ -222,6 +222,10 @@ def test_settings_are_offered_if_given(panel_with: MakePanel) -> None:
         raise ValueError("<b>")
 
     assert shown().state["has_settings"] is False
+    own = Panel(Agent(ScriptedProvider(name="scripted:m")))
+    offered = own.answer_to(type="settings")["settings"]
+    assert {"model", "policy", "keep"} <= {each["name"] for each in offered}
+    own.close()
     panel = Panel(Agent(ScriptedProvider()), settings=broken)
     assert panel.answer_to(type="settings")["reason"] == "ValueError: <b>"
     panel.view_says(type="hello")
@@ -244,7 +248,6 @@ def test_messages_outside_the_protocol_are_ignored(panel_with: MakePanel) -> Non
         {"type": "earlier", "token": "t"},
         {"type": "earlier", "before": None, "token": "t"},
         {"type": "history", "query": 5, "before": None, "token": "t"},
-        {"type": "settings", "token": "t"},
         {"type": "plan", "keep": None},
         {},
     ):
