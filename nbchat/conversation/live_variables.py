@@ -3,7 +3,7 @@
 The variables that a conversation mentions are described at every compaction, for a
 summary may forget what `df` is. Objects of unknown types are not touched: their `repr`,
 `len` and attributes may be slow, huge or hostile. Of texts only the length is shown,
-for they may be secrets.
+for they may be secrets, and no number whose name says that it is one.
 """
 
 import re
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 
 from nbchat.conversation.entries import Entry
+from nbchat.conversation.secrets import HIDDEN, is_secret_name, without_secrets
 
 COLUMNS_SHOWN = 20
 
@@ -50,11 +51,7 @@ def describe_variables(
     namespace: Mapping[str, object], *, names: Iterable[str]
 ) -> list[str]:
     """A line for each existing variable: its name, type, and shape or value."""
-    return [
-        f"- {name}: {_guarded(namespace[name])}"[:LINE_LENGTH]
-        for name in names
-        if name in namespace
-    ]
+    return [_line(name, namespace[name]) for name in names if name in namespace]
 
 
 def reader(
@@ -84,6 +81,14 @@ def _texts(entry: Entry) -> Iterable[tuple[str, bool]]:
     if entry.role not in ("user", "assistant"):
         return []
     return [(entry.content, False), (" ".join(entry.content.split("`")[1::2]), True)]
+
+
+def _line(name: str, value: object) -> str:
+    """A variable's line, without what may be a secret."""
+    kind = type(value)
+    if is_secret_name(name) and (kind is int or is_one_of(kind, _SCALARS)):
+        return f"- {name}: {kind.__name__}, {HIDDEN}"[:LINE_LENGTH]
+    return f"- {name}: {without_secrets(_guarded(value))[0]}"[:LINE_LENGTH]
 
 
 def _guarded(value: object) -> str:

@@ -284,3 +284,23 @@ def test_in_a_real_kernel_a_summary_knows_what_the_cells_made(kernel):
     kernel.run("%chat /compact")
     shown = kernel.run("print(agent.session.compaction.summary)")
     assert f"{HEADING}\n- orders: dict of 2 items\n" in shown
+
+
+def test_what_may_be_a_secret_is_not_described():
+    key = "sk-" + "a1B2" * 8
+    frame = pd.DataFrame({key: [1], "primary_key": [2]})
+    namespace = {
+        "pin": 4242,
+        "pins": 4,
+        "api_key": key,
+        "orders": frame,
+        "token": frame,
+    }
+    lines = describe_variables(namespace, names=namespace)
+    assert lines[0] == "- pin: int, <hidden: may be a secret>"
+    assert lines[1] == "- pins: int 4"
+    assert lines[2] == "- api_key: str of length 35"
+    for line in lines[3:]:
+        assert "DataFrame of 1 rows x 2 columns" in line
+        assert "primary_key" in line
+        assert "sk-" not in line
