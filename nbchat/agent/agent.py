@@ -117,6 +117,8 @@ class Agent:
         """Sends a request and streams its reply; `map_agents` collects batches here."""
         self.compacts_later = False
         """Whether the summary after a turn is left to `compact_in_background`."""
+        self.refused_schemas: set[tuple[str, str]] = set()
+        """Models that have refused a schema for answers; they are asked without it."""
         self.recorder: SessionRecorder | None = None
         self._lock = TurnLock()
         self._turns = TurnRunner(self, self._publish)
@@ -523,7 +525,7 @@ class Agent:
             pins=session.pins,
         )
         branch = self.another(copied)
-        branch.meter = self.meter
+        branch.meter, branch.refused_schemas = self.meter, self.refused_schemas
         if self.recorder is not None:
             branch.recorder = self.recorder.of_branch(copied)
         return branch

@@ -17,6 +17,7 @@ from nbchat.agent.turn import StopFlag, TurnOptions
 from nbchat.conversation import events
 from nbchat.conversation.entries import Entry, Usage, failed_result
 from nbchat.conversation.events import Event, StopReason
+from nbchat.conversation.schemas import schema_text
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import INTERRUPTED, open_calls
 from nbchat.errors import AnswerInvalid, NbchatError, RequestRefused, Stopped
@@ -40,6 +41,7 @@ class TurnAgent(Conversation, CallingAgent, Protocol):
     max_output_tokens: int | None
     send: Callable[..., ReplyStream]
     compacts_later: bool
+    refused_schemas: set[tuple[str, str]]
 
 
 class TurnRunner:
@@ -54,8 +56,6 @@ class TurnRunner:
         self._publish = publish
         self.options = TurnOptions(StopFlag(None))
         """Of the turn that runs."""
-        self._unenforced: set[str] = set()
-        """Providers that have refused a schema for answers."""
         self.compactor = Compactor(agent, self.base_request, publish)
         self._tool_calls = ToolCalls(agent, self.append, self.compactor.commit, publish)
 
@@ -159,7 +159,8 @@ class TurnRunner:
             is_schema = request.output_schema and SCHEMA_REFUSED.search(str(error))
             if not is_schema:
                 raise
-        self._unenforced.add(self._agent.provider.name)
+        refused = schema_text(request.output_schema or {})
+        self._agent.refused_schemas.add((self._agent.provider.name, refused))
         return (yield from self._sent(replace(request, output_schema=None)))
 
     def _sent(self, request: Request) -> Generator[Event, None, Reply]:
@@ -182,15 +183,15 @@ class TurnRunner:
     def next_request(self, *, repairs: bool = False) -> Request:
         """The next request; one that `repairs` an answer calls no tool."""
         choice, output = self._agent.tool_choice, self.options.output
-        is_enforced = (
-            output is not None and self._agent.provider.name not in self._unenforced
-        )
+        schema = output.schema if output else None
+        asked = (self._agent.provider.name, schema_text(schema or {}))
+        is_enforced = schema is not None and asked not in self._agent.refused_schemas
         chosen = choice if isinstance(choice, str) else choice(self._agent.session)
         return replace(
             self.base_request(),
             tool_choice="none" if repairs else chosen,
             max_output_tokens=self._agent.max_output_tokens,
-            output_schema=output.schema if output and is_enforced else None,
+            output_schema=schema if is_enforced else None,
         )
 
     def base_request(self) -> Request:

@@ -93,6 +93,8 @@ class Control:
         """`meter` counts for all rows together."""
         self.meter = meter
         self.stop = Flag()
+        self.refused_schemas: set[tuple[str, str]] = set()
+        """What one row has learned of the server, all others need not."""
 
     def __reduce__(self) -> Any:
         """Send what is left of the budget."""
@@ -167,6 +169,7 @@ def run_row(task: RowTask) -> Result:
 def agent_of(task: RowTask) -> Agent:
     """The agent of a row, in its session, which a store may have kept."""
     agent = new_agent(task.make_agent, task.row)
+    agent.refused_schemas = task.control.refused_schemas
     if task.store is None:
         agent.session.session_id = agent.session.session_id or task.session_id
         return agent

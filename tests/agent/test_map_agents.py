@@ -29,11 +29,11 @@ from nbchat.agent.budget import Budget
 from nbchat.agent.map_agents import MapRun, map_agents
 from nbchat.agent.map_results import MemoryResults, Result
 from nbchat.agent.map_rows import RowTask
-from nbchat.errors import ConfigError, StoreError
+from nbchat.errors import ConfigError, RequestRefused, StoreError
 from nbchat.providers.base import Request
 from nbchat.providers.connect import connect
 from nbchat.storage.run_store import Store
-from nbchat.testing import Line, says
+from nbchat.testing import Line, ScriptedProvider, fails, says
 
 
 @pytest.fixture
@@ -325,6 +325,22 @@ def test_a_full_disk_is_noted_in_the_row_and_the_rest_goes_on(tmp_path):
     noted = [bool(note) for note in run.table()["note"]]
     assert noted == [False, False, True, True, True, True]
     assert run.table()["note"][5].endswith("database or disk is full")
+
+
+def test_a_schema_that_no_server_takes_is_refused_once_in_a_run_of_threads():
+    asked: list[bool] = []
+
+    def answer(request: Request) -> object:
+        asked.append(request.output_schema is not None)
+        refused = RequestRefused("response_format is not supported")
+        return fails(refused) if request.output_schema else decision(request)
+
+    def make() -> Agent:
+        return Agent(ScriptedProvider(*[answer] * 3))
+
+    run = mapped(tickets(30), make, workers=1)
+    assert not any(run.table()["error"])
+    assert (len(asked), sum(asked)) == (31, 1)
 
 
 def test_a_maker_that_makes_no_agent_is_an_error_of_the_run():
