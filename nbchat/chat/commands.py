@@ -144,7 +144,10 @@ class Commands:
         return {
             "model": (self._model, "[provider:name]  show or change the model"),
             "policy": (self._policy, "[name]  show or change how this chat compacts"),
-            "mcp": (self._mcp, "[name]  list MCP servers, connect or disconnect one"),
+            "mcp": (
+                self._mcp,
+                "[name]  list MCP servers, connect or disconnect one, describe a tool",
+            ),
             "settings": (
                 self._settings,
                 "list the settings, and where each value comes from",

@@ -7,20 +7,39 @@ chat begins: a person has chosen them.
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.approvals import Approvals
 from nbchat.agent.mcp import McpServer, McpServers, read_servers, servers_in
+from nbchat.conversation.schemas import schema_text
 from nbchat.conversation.tools import Tool
 from nbchat.errors import ConfigError, NbchatError
 
 logger = logging.getLogger(__name__)
 
+HOW = "/mcp NAME connects or disconnects; /mcp TOOL describes a tool"
+
 NONE = (
     "no MCP server is configured; name servers in .jupyter/mcp_settings.json or "
     "mcp.json of this folder, or in the file of the setting mcp_file"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class ServerState:
+    """A server that is configured, and what it offers now."""
+
+    name: str
+    address: str
+    """The command that connecting starts, or the URL."""
+    origin: str
+    """The file or setting that names it."""
+    tools: tuple[Tool, ...] | None = None
+    """None while it is not connected."""
+    problem: str = ""
+    """Why it could not be reached."""
 
 
 class ChatServers:
@@ -47,8 +66,10 @@ class ChatServers:
         """List the servers; with a name connect to that one, or disconnect it."""
         known = self._known()
         if not name:
-            rows = "\n".join(map(self._row, known.values())) or NONE
-            return f"{rows}\n/mcp NAME connects or disconnects" if known else rows
+            rows = "\n".join(map(_row, self.listed())) or NONE
+            return f"{rows}\n{HOW}" if known else rows
+        if tool := self._servers_tool(name):
+            return f"{tool.name}\n{tool.description}\n{schema_text(tool.parameters)}"
         if name in self._servers.connected:
             self._servers.disconnect(name)
             self._offer(agent)
@@ -60,7 +81,11 @@ class ChatServers:
         if problem := self._servers.problems.get(name):
             raise NbchatError(problem)
         self._offer(agent)
-        return self._row(known[name])
+        return _row(self._state(known[name]))
+
+    def listed(self) -> list[ServerState]:
+        """The servers that are configured; raises ConfigError for an invalid file."""
+        return list(map(self._state, self._known().values()))
 
     def close(self) -> None:
         """End the connections and the processes that were started."""
@@ -89,19 +114,30 @@ class ChatServers:
             agent.approve = agent.approve or Approvals()
             agent.count_fixed_tokens()
 
-    def _row(self, server: McpServer) -> str:
-        """A server with its state and its tools."""
+    def _state(self, server: McpServer) -> ServerState:
         tools = self._servers.connected.get(server.name)
-        state = self._servers.problems.get(server.name, "not connected")
-        if tools is None:
-            return f"{server.name}  {state}  {server.address}  ({server.origin})"
-        lines = [f"{server.name}  connected, {len(tools)} tools  ({server.origin})"]
-        lines += [f"  {each.name}  {_shortened(each.description)}" for each in tools]
-        return "\n".join(lines)
+        problem = self._servers.problems.get(server.name, "")
+        offered = None if tools is None else tuple(tools)
+        return ServerState(server.name, server.address, server.origin, offered, problem)
+
+    def _servers_tool(self, name: str) -> Tool | None:
+        """The tool of a connected server with this name."""
+        return next((each for each in self._servers.tools if each.name == name), None)
 
 
-def _shortened(description: str) -> str:
+def _row(server: ServerState) -> str:
+    """A server with its state and its tools."""
+    if server.tools is None:
+        state = server.problem or "not connected"
+        return f"{server.name}  {state}  {server.address}  ({server.origin})"
+    tools = server.tools
+    lines = [f"{server.name}  connected, {len(tools)} tools  ({server.origin})"]
+    lines += [f"  {each.name}  {shortened(each)}" for each in tools]
+    return "\n".join(lines)
+
+
+def shortened(tool: Tool) -> str:
     """The first line of a description, and what the server claims of the tool."""
-    first, _, rest = description.strip().partition("\n")
+    first, _, rest = tool.description.strip().partition("\n")
     claims = rest.rpartition("\n")[2] if rest.endswith(".)") else ""
     return " ".join(filter(None, (first[:100], claims)))

@@ -68,6 +68,7 @@ class KernelChat:
                 branch=self.commands.branch,
                 use_key=self._use_key,
                 store=self.store,
+                servers=self.commands.servers.listed,
                 resolver=self._contents,
                 notifies=self._notifies(),
             )

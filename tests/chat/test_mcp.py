@@ -65,6 +65,12 @@ def test_a_server_is_connected_by_name_and_disconnected_again(commands, tmp_path
     with pytest.raises(NbchatError, match="MCP server 'gone'"):
         commands(agent, "/mcp gone")
     assert "gone  MCP server 'gone' (/no/such/program)" in said(commands, agent, "/mcp")
+    described = said(commands, agent, "/mcp desk__order")
+    assert "Look up an order." in described
+    assert '"number":{' in described
+    desk, gone = sorted(commands.servers.listed(), key=lambda each: each.name)
+    assert [len(desk.tools or ()), gone.tools] == [4, None]
+    assert (desk.problem, "/no/such/program" in gone.problem) == ("", True)
     assert said(commands, agent, "/mcp desk") == "disconnected desk"
     assert [tool.name for tool in agent.tools] == ["lookup"]
     commands.servers.close()

@@ -22,6 +22,7 @@ from nbchat.agent.agent import Agent
 from nbchat.chat.attachments.mentions import Resolver
 from nbchat.chat.chat_events import ChatEvent
 from nbchat.chat.chat_runner import Action, ChatRunner, LoadAttachments, RunCommand
+from nbchat.chat.mcp import ServerState
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
 from nbchat.errors import ConfigError
@@ -114,6 +115,7 @@ class ChatUI(anywidget.AnyWidget):
         resolver: Resolver | None = None,
         branch: Branch | None = None,
         store: Store | None = None,
+        servers: Callable[[], Iterable[ServerState]] | None = None,
         runner: ChatRunner | None = None,
         height: str = "480px",
         theme: str = "auto",
@@ -123,10 +125,10 @@ class ChatUI(anywidget.AnyWidget):
 
         `commands` runs messages that begin with a slash, `command_list` lists them,
         `branch` edits an earlier message, and `store` lists the sessions. Without
-        `commands` these and the `settings` of its dialog are the notebook's, on their
-        store; otherwise what is not given is not offered. `use_key` takes a key that
-        was typed, and `resolver` resolves `@name`. A `runner` brings its agent and its
-        commands; it runs on when the panel is closed.
+        `commands` these, the `settings` of its dialog and the MCP `servers` are the
+        notebook's, on their store; otherwise what is not given is not offered.
+        `use_key` takes a key that was typed, and `resolver` resolves `@name`. A
+        `runner` brings its agent and its commands; it runs on when the panel is closed.
         """
         super().__init__(height=height, theme=theme)
         own = None if commands or runner else OwnCommands()
@@ -141,6 +143,7 @@ class ChatUI(anywidget.AnyWidget):
             own_store if store is None else lambda: store,
             resolver,
             use_key,
+            servers or (own.servers if own else None),
         )
         self._side: Any = None
         """The tab beside the notebook, if there is one."""
@@ -158,6 +161,7 @@ class ChatUI(anywidget.AnyWidget):
             takes_keys=self._queries.use_key is not None,
             has_sessions=self._queries.store is not None,
             has_branches=self._branch is not None,
+            has_servers=self._queries.servers is not None,
             has_side=find_spec("sidecar") is not None,
         )
         self._sync = ViewSync(self._state.snapshot, self._state.page, self.send)
@@ -366,6 +370,10 @@ class OwnCommands:
     def settings(self, agent: Agent) -> "Iterable[SettingInForce]":
         """The settings of the notebook, as they are in force for an agent."""
         return self._loaded().live_settings.listed(agent)
+
+    def servers(self) -> list[ServerState]:
+        """The MCP servers that are configured."""
+        return self._loaded().servers.listed()
 
     def store(self) -> "SessionStore":
         """The store of the sessions; one for the panel's whole life."""

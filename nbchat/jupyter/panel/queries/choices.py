@@ -9,6 +9,7 @@ from typing import Any
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.attachments.mentions import Resolver
+from nbchat.chat.mcp import ServerState, shortened
 from nbchat.config.preferences import SettingInForce
 from nbchat.conversation.live_variables import is_fit, type_name
 from nbchat.providers.base import Provider
@@ -54,6 +55,26 @@ def models_list(provider: Provider) -> dict[str, Any]:
         "models": list(map(displayable, found.models)),
         "problem": displayable(found.problem),
     }
+
+
+def servers_list(servers: Iterable[ServerState]) -> dict[str, Any]:
+    """The MCP servers that are configured, with the tools of those connected."""
+    return {"type": "servers_list", "servers": list(map(_server, servers))}
+
+
+def _server(server: ServerState) -> dict[str, Any]:
+    texts = {
+        "name": server.name,
+        "address": server.address,
+        "origin": server.origin,
+        "problem": server.problem,
+    }
+    tools = [
+        {"name": displayable(tool.name), "about": displayable(shortened(tool))}
+        for tool in server.tools or ()
+    ]
+    shown: dict[str, Any] = {key: displayable(text) for key, text in texts.items()}
+    return {**shown, "is_connected": server.tools is not None, "tools": tools}
 
 
 def completions(

@@ -6,7 +6,7 @@ second, in which no click on Stop must wait.
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.attachments.mentions import Resolver
+from nbchat.chat.mcp import ServerState
 from nbchat.errors import NbchatError
 from nbchat.jupyter.panel.queries.choices import (
     CommandList,
@@ -21,6 +22,7 @@ from nbchat.jupyter.panel.queries.choices import (
     completions,
     models_list,
     paths_list,
+    servers_list,
     settings_list,
 )
 from nbchat.jupyter.panel.queries.context import (
@@ -65,6 +67,7 @@ class Queries:
     store: Callable[[], Store] | None = None
     resolver: Resolver | None = None
     use_key: UseKey | None = None
+    servers: Callable[[], Iterable[ServerState]] | None = None
 
     def find(self, name: str, content: dict[str, Any]) -> Query | None:
         """The query that a message names; None for unknown ones."""
@@ -76,13 +79,25 @@ class Queries:
                 return context_parts
             case "summary", _:
                 return current_summary
-            case "settings", _ if self.settings is not None:
-                return partial(settings_list, settings=self.settings)
-            case "models", _:
-                return lambda agent: models_list(agent.provider)
-        others = (self._find_in_history, self._find_in_store, self._find_in_typing)
-        found = (find(name, content) for find in (*others, self._find_at_start))
+        others = (
+            self._find_choices,
+            self._find_in_history,
+            self._find_in_store,
+            self._find_in_typing,
+            self._find_at_start,
+        )
+        found = (find(name, content) for find in others)
         return next(filter(None, found), None)
+
+    def _find_choices(self, name: str, _content: dict[str, Any]) -> Query | None:
+        match name:
+            case "settings" if self.settings is not None:
+                return partial(settings_list, settings=self.settings)
+            case "models":
+                return lambda agent: models_list(agent.provider)
+            case "servers" if servers := self.servers:
+                return lambda _agent: servers_list(servers())
+        return None
 
     def _find_in_history(self, name: str, content: dict[str, Any]) -> Query | None:
         match name, content:

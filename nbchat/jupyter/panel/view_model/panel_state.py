@@ -79,6 +79,7 @@ class PanelState:
         takes_keys: bool = False,
         has_sessions: bool = False,
         has_branches: bool = False,
+        has_servers: bool = False,
         has_side: bool = False,
     ) -> None:
         """Start empty; the agent comes with `AgentReady`."""
@@ -112,6 +113,7 @@ class PanelState:
             "takes_keys": takes_keys,
             "has_sessions": has_sessions,
             "has_branches": has_branches,
+            "has_servers": has_servers,
             "has_side": has_side,
         }
 

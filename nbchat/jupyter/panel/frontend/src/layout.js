@@ -16,6 +16,7 @@ const MENU = {
   side: "Show beside the notebook",
   back: "Back into the notebook",
   policy: "Compaction policy",
+  servers: "MCP servers",
   settings: "Settings",
 };
 

@@ -78,6 +78,7 @@ export class Menu {
     const isHidden = { sessions: !state.has_sessions, new: !state.has_sessions };
     isHidden.settings = !state.has_settings;
     isHidden.policy = !policy;
+    isHidden.servers = !state.has_servers;
     isHidden.side = !state.has_side || !isInLab() || this.isBeside;
     isHidden.back = !this.isBeside;
     const isWaiting = { new: isBusy, compact: isBusy };

@@ -28,6 +28,7 @@ import { Roving } from "./roving.js";
 import { RunDialog } from "./run_dialog.js";
 import { Announcer } from "./screen_reader.js";
 import { ServerRoute } from "./server_route.js";
+import { ServersDialog } from "./servers.js";
 import { SessionsDialog } from "./sessions.js";
 import { SettingsDialog } from "./settings.js";
 import { Start } from "./start.js";
@@ -69,6 +70,7 @@ class Panel {
     this.regenerateDialog = new RegenerateDialog(this);
     this.pinsDialog = new PinsDialog(this);
     this.sessionsDialog = new SessionsDialog(this);
+    this.serversDialog = new ServersDialog(this);
     this.modelDialog = new ModelDialog(this);
     this.preview = new PreviewDialog(this);
     this.context = new ContextDialog(this);
@@ -367,6 +369,7 @@ class Panel {
       history: this.historyView,
       compact: this.compactDialog,
       policy: this.policyDialog,
+      servers: this.serversDialog,
       settings: this.settingsDialog,
     };
     if (name === "side" || name === "back") this.send({ type: "side", is_open: name === "side" });

@@ -1,0 +1,69 @@
+// The dialog of MCP servers: what is configured, connecting, and the tools of each
+
+import { Dialog } from "./dialog.js";
+import { button, plural, pressedIn, tag } from "./dom.js";
+
+/** @import * as Protocol from "../protocol.js" */
+
+const NONE =
+  "No MCP server is configured. Name servers in .jupyter/mcp_settings.json or mcp.json " +
+  "beside the notebook, or in the file of the setting mcp_file.";
+
+export class ServersDialog extends Dialog {
+  constructor(panel) {
+    super(panel, { title: "MCP servers", className: "nbc-servers" });
+    this.list = tag("ul", "nbc-session-list", { "aria-label": "MCP servers" });
+    const scrolling = { tabindex: "0", role: "region", "aria-label": "MCP servers", "data-first": "" };
+    this.scroller = tag("div", "nbc-history-scroller", scrolling, this.list);
+    this.content.append(this.scroller);
+    this.list.addEventListener("click", (event) => this.clicked(event));
+  }
+
+  open(opener) {
+    super.open(opener);
+    this.status.textContent = "Looking …";
+    this.refresh();
+  }
+
+  // Also after a command, for it may have connected one
+  refresh() {
+    if (this.isOpen) this.panel.send({ type: "servers", token: this.newToken() });
+  }
+
+  answered({ servers }) {
+    this.list.replaceChildren(...servers.map(serverRow));
+    this.status.textContent = servers.length ? "The tools of a server are approved call by call." : NONE;
+  }
+
+  draw() {
+    const isBlocked = this.panel.isGone || this.panel.state.is_busy;
+    this.keepFocus(() => this.list.querySelectorAll("button").forEach((each) => (each.disabled = isBlocked)));
+  }
+
+  clicked(event) {
+    const pressed = pressedIn(event, "button");
+    if (!pressed) return;
+    this.status.textContent = `${pressed.textContent}ing …`;
+    this.scroller.focus();
+    this.panel.say(`/mcp ${pressed.dataset.name}`);
+  }
+}
+
+/** @param {Protocol.Server} server */
+function serverRow({ name, address, origin, problem, is_connected: isConnected, tools }) {
+  const state = isConnected ? `connected, ${plural(tools.length, "tool")}` : problem || "not connected";
+  const about = tag("div", "nbc-session-about", {}, tag("div", "nbc-session-title", {}, name));
+  about.append(tag("div", "nbc-session-facts", {}, `${state} · ${origin}`));
+  about.append(tag("code", "nbc-server-address", {}, address));
+  if (tools.length) {
+    const rows = tools.map((each) => tag("li", "", {}, tag("code", "", {}, each.name), ` ${each.about}`));
+    about.append(tag("details", "nbc-server-tools", {}, tag("summary", "", {}, "Tools"), tag("ul", "", {}, ...rows)));
+  }
+  const [label, title] = isConnected
+    ? ["Disconnect", "End the connection; its tools are no longer offered to the model"]
+    : ["Connect", "Start or reach this server, and offer its tools to the model"];
+  const step = button("", label, title);
+  step.dataset.name = name;
+  step.setAttribute("aria-label", `${label}: ${name}`);
+  return tag("li", "nbc-session", {}, about, step);
+}
