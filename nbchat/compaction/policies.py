@@ -55,8 +55,10 @@ class Policy:
     """Share of the window that is kept free in addition."""
     target_share: float | None = None
     """Share of the window to compact down to; None: below the trigger's limit."""
-    keep: int = 0
-    """How much of the newest is kept word for word; less where it would not fit."""
+    keep: int | None = None
+    """How much of the newest is kept word for word; less where it would not fit. None:
+    the newest messages in 1/160 of the window where an automatic compaction's threshold
+    follows the window; else nothing."""
     keep_unit: KeepUnit = "messages"
     """The unit of `keep`. An exchange is a prompt and all that follows. Messages and
     exchanges are rounded up to whole units; of tokens, whole units that fit are
@@ -135,7 +137,7 @@ class Policy:
     def kept(self, trigger: str) -> int:
         """How much is kept word for word after a trigger."""
         by_hand = trigger == "manual" and self.keep_by_hand is not None
-        return (self.keep_by_hand or 0) if by_hand else self.keep
+        return (self.keep_by_hand if by_hand else self.keep) or 0
 
     def _check_choices(self) -> None:
         for field in fields(self):

@@ -21,6 +21,7 @@ Screenshot = Callable[[str], Path]
 PANEL = {
     *("section", "header", "footer", "form", "textarea", "button"),
     *("dl", "input", "label", "option", "select", "small"),
+    "u",  # a link whose paragraph is still being written
     *TAGS,
 }
 """Elements of the panel, its own controls included."""

@@ -1,6 +1,7 @@
 """How much room a summary and its facts get."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from cpu_time import CpuTime
@@ -272,3 +273,31 @@ def test_no_secret_gets_into_a_summary_or_its_facts(policy: str):
     assert "W0000001" in record.summary
     assert key not in record.summary + str(record.facts)
     assert key in str(list(session.transcript))
+
+
+@pytest.mark.parametrize(
+    ("keep", "threshold", "kept"),
+    [(None, None, ["user", "assistant"]), (0, None, []), (None, 5_000, [])],
+)
+def test_by_default_the_newest_messages_stay_and_with_keep_0_none(
+    keep, threshold, kept
+):
+    story = says("<summary>All about the orders of Ann.</summary>")
+    said = [says(f"Order {number} was shipped. " * 8) for number in range(60)]
+    lines = iter(said)
+
+    def answer(request: Request) -> Line:
+        return story if "<summary>" in request.history[-1].content else next(lines)
+
+    policy = replace(PRESETS["single-summary"], keep=keep)
+    provider = ScriptedProvider(*[answer] * 80, window=32_000)
+    engine = CompactionEngine(policy=policy, context_token_threshold=threshold)
+    agent = Agent(provider, engine=engine)
+    for number in range(60):
+        agent.ask(f"Where is order {number}? " * 4)
+        if agent.session.compaction is not None:
+            break
+    summary, *newest = agent.session.history
+    assert summary.role == "summary"
+    assert [entry.role for entry in newest[:2]] == kept
+    assert agent.engine.tracker.counter.count_entries(newest) <= 32_000 // 160

@@ -72,8 +72,8 @@ def test_default_removes_a_stored_setting(chat, store):
     run_command(agent, "/set keep 3")
     answer = replied(run_command(agent, "/set keep default"))
     assert answer == "keep of single-summary is no longer set for all models"
-    assert agent.engine.policy.keep == 0
-    assert again(store).engine.policy.keep == 0
+    assert agent.engine.policy.keep is None
+    assert again(store).engine.policy.keep is None
 
 
 def test_an_empty_text_overrides_the_value_of_a_site(store, monkeypatch):
@@ -447,7 +447,7 @@ def test_a_setting_that_cannot_be_stored_is_not_applied(tmp_path, monkeypatch):
     agent = build_agent(config, store=readonly)
     with pytest.raises(StoreError, match="readonly"):
         Commands(readonly, config)(agent, "/set keep 5")
-    assert agent.engine.policy.keep == 0
+    assert agent.engine.policy.keep is None
 
 
 def test_the_most_specific_scope_stays_in_force_when_another_is_set_or_removed(chat):
@@ -458,7 +458,7 @@ def test_the_most_specific_scope_stays_in_force_when_another_is_set_or_removed(c
         "/set keep 4 for openai": 5,
         f"/set keep default for {MODEL}": 4,
         "/set keep default for openai": 3,
-        "/set keep default": 0,
+        "/set keep default": None,
     }.items():
         run_command(agent, line)
         assert agent.engine.policy.keep == keep

@@ -66,12 +66,12 @@ class Limits:
         return min(goal, guard) if trigger == "overflow" else max(goal, guard)
 
     def tail(self, trigger: str) -> int:
-        """Newest tokens that stay though the policy keeps nothing.
+        """Newest tokens that stay where the policy does not say what it keeps.
 
         None do where a person asks for a compaction, set a threshold, or where the
         server refused the request.
         """
-        is_automatic = trigger in ("cumulative", "window")
+        is_automatic = trigger in ("cumulative", "window") and self.policy.keep is None
         follows = self.policy.meter == "cumulative" and self.set_threshold is None
         return (self.info.window or 0) // TAIL_PART if is_automatic and follows else 0
 
@@ -108,7 +108,7 @@ class Limits:
 
     def _check_keep(self) -> None:
         policy, guard = self.policy, self.guard
-        if policy.keep_unit != "tokens" or guard is None:
+        if policy.keep is None or policy.keep_unit != "tokens" or guard is None:
             return
         if policy.keep >= guard:
             raise ConfigError(
