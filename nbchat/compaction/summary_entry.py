@@ -172,8 +172,9 @@ class SummaryBuilder:
         known = "\n".join([*quotes, *(fact.value for fact in found.facts)])
         rows = [row for entry in self.plan.covered for row in _rows_beside(entry)]
         transcript = self.session.included_transcript[: self.plan.stop]
-        needed = _important(known, transcript[self.plan.start :])
-        needed |= _important("\n".join(rows), transcript)
+        with self.readings.of(transcript) as read:
+            needed = important("\n".join(rows), talk=read.talk, own=read.own)
+        needed |= _important(known, transcript[self.plan.start :])
         return share_said(summary, needed) >= GOOD_SHARE
 
     def extract_entry(self) -> Entry:

@@ -12,6 +12,8 @@ from fault_server import AnthropicDialect, FaultServer, OpenAIDialect
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
+from nbchat.compaction.facts.open_matters import Statements, unused_statements
+from nbchat.compaction.facts.read_entries import ReadEntries
 from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.session import Session
 from nbchat.providers import anthropic as anthropic_wire
@@ -21,6 +23,7 @@ from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Request
 from nbchat.providers.history_repair import legal
 from nbchat.providers.openai import OpenAIProvider
+from nbchat.providers.tokens import TokenCounter
 from nbchat.providers.wire_format import WireFormat, WireMessages
 from nbchat.testing import ScriptedProvider, says
 
@@ -197,3 +200,33 @@ def test_the_next_request_calls_no_function_for_each_old_message():
         return counted
 
     assert calls(4_000) <= calls(40) + 20
+
+
+def test_a_value_is_searched_for_in_new_texts_alone():
+    entries = [Entry("user", f"order W{number}") for number in range(100)]
+    read = ReadEntries(entries)
+    assert "W99" in read.talk
+    assert "W100" not in read.own
+    entries += [Entry("assistant", "W100 is new"), Entry("user", "ok")]
+    read.update(entries)
+    assert "W100" in read.talk
+    assert "W100" not in read.own
+    read.update([*entries, Entry("user", "W100?")])
+    assert "W100" in read.own
+
+
+def test_the_tries_of_quotes_do_not_grow_with_the_conversation():
+    counted: list[str] = []
+
+    class Counting(TokenCounter):
+        def count(self, text: str) -> int:
+            counted.append(text)
+            return super().count(text)
+
+    said = Statements()
+    for number in range(3_000):
+        said.add(Entry("user", f"Please look at order W{number:05} " + "and on " * 40))
+    lines = unused_statements(said, set(), 130, Counting())
+    assert len(lines) == 2  # the heading and the newest
+    assert "W02999" in lines[1]
+    assert len(counted) < 100

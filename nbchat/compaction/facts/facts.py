@@ -18,6 +18,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from heapq import nlargest
 
 from nbchat.compaction.facts.decisions import Action, decision_rows, in_ranges
 from nbchat.compaction.facts.entities import entity_rows
@@ -51,6 +52,9 @@ DONE, FAILED, RETURNED, SHORT_ANSWER = 1.5, 0.8, 0.3, 1.2
 
 ARGUMENT_CHARACTERS, WORDS_CHARACTERS, ONE_NAME = 60, 100, 40
 """Characters shown of an argument and of a result in words, and of one name."""
+
+MOST_NAMED = 500
+"""The newest names that nothing else has, of which the best are shown."""
 
 MOST_RETURNED = 6
 """Results in words that are shown, the newest; the others are closed searches."""
@@ -346,7 +350,10 @@ def _argument_rows(read: ReadEntries, weights: Weights) -> list[Row]:
 def _named_rows(read: ReadEntries, used: set[str], weights: Weights) -> list[Row]:
     """What people and the model named and no call or result has, in one row."""
     row = Row("named", "", "", 1, 0, NAMED_TITLE)
-    for name, speakers in read.named.items():
+    newest = nlargest(
+        MOST_NAMED, read.named.items(), key=lambda pair: max(pair[1].values())
+    )
+    for name, speakers in newest:
         if name.lower().strip("#") not in used:
             weight, index = max(
                 ((USER if is_user else MODEL) * weights.freshness(name, at), at)

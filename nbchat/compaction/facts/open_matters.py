@@ -32,6 +32,9 @@ _TITLES = re.compile(r"[\"\u201c]([^\"\u201c\u201d\n]{2,40})[\"\u201d]")
 QUOTE_TOKENS = 110
 """The longest quote."""
 
+MOST_MISSES = 50
+"""Quotes in a row that did not fit, after which none is tried."""
+
 MOST_WAITING, LOOKED_AT = 6, 60
 """Proposals that are quoted, and messages of the assistant that are looked at."""
 
@@ -133,9 +136,10 @@ def unused_statements(
     """
     used = set(used)
     lines: list[str] = []
+    misses = 0
     left = budget_tokens - counter.count(SAID_TITLE)
     for entry in statements.with_news(used):
-        if left <= 0:
+        if left <= 0 or misses > MOST_MISSES:
             break
         news = [part for part in _parts(entry) if part and _new_names(part) - used]
         used |= _new_names(" ".join(news))
@@ -144,6 +148,9 @@ def unused_statements(
         if size <= min(left, QUOTE_TOKENS):
             lines.append(line)
             left -= size
+            misses = 0
+        else:
+            misses += 1
     return [SAID_TITLE, *lines] if lines else []
 
 

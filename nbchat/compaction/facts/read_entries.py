@@ -6,6 +6,7 @@ differ from those that were read, as after an exclusion, all are read again.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 
 from nbchat.compaction.facts.open_matters import Statements, names_in
 from nbchat.compaction.facts.records import Call, CallReader, Record
@@ -14,6 +15,39 @@ from nbchat.compaction.facts.tables import Row
 from nbchat.compaction.facts.value_ranking import Uses, words
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.search_index import TOOL_NAME
+
+MOST_ABSENT = 10_000
+"""Values that are remembered as absent."""
+
+
+class SaidTexts:
+    """Texts in which a value is searched for once; later only in those that are new."""
+
+    def __init__(self) -> None:
+        """Start without a text."""
+        self._texts: list[str] = []
+        self._found: set[str] = set()
+        self._absent: dict[str, int] = {}
+        """How many texts do not contain a value."""
+
+    def add(self, text: str) -> None:
+        """Add a text."""
+        self._texts.append(text)
+
+    def __contains__(self, value: object) -> bool:
+        """Whether a text contains the value."""
+        if not isinstance(value, str):
+            return False
+        if value in self._found:
+            return True
+        start = self._absent.get(value, 0)
+        if any(value in text for text in islice(self._texts, start, None)):
+            self._found.add(value)
+            return True
+        if len(self._absent) > MOST_ABSENT:
+            self._absent.clear()
+        self._absent[value] = len(self._texts)
+        return False
 
 
 class ReadEntries:
@@ -36,6 +70,8 @@ class ReadEntries:
         self.messages: list[Message] = []
         """The rules that each message of a person states."""
         self.statements = Statements()
+        self.talk, self.own = SaidTexts(), SaidTexts()
+        """Messages and the arguments of calls; those without the model's answers."""
         self.rows: dict[frozenset[str], list[Row]] = {}
         """All rows of facts, by the names of the arguments that tools take."""
         self.update(entries)
@@ -66,6 +102,11 @@ class ReadEntries:
 
     def _say(self, index: int, entry: Entry) -> None:
         self.uses.add_entry(entry, index)
+        if entry.role != "tool":
+            text = entry.tool_args if entry.is_call else entry.content
+            self.talk.add(text)
+            if not entry.is_answer:
+                self.own.add(text)
         if entry.is_prompt or entry.is_answer:
             for name in names_in(entry.content):
                 self.named.setdefault(name, {})[entry.is_prompt] = index

@@ -8,7 +8,7 @@ the sum or difference of amounts that the same line says.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, combinations, compress
 
@@ -240,7 +240,7 @@ def _shape(value: Value) -> str:
     return shape(key) if value.is_id else ""
 
 
-def important(known: str, *, talk: str, own: str) -> set[Keys]:
+def important(known: str, *, talk: Container[str], own: Container[str]) -> set[Keys]:
     """The values that code knows and a later call may name.
 
     They are ids and dates in `talk`, the text of messages and calls, and the numbers
