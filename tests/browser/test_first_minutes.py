@@ -117,3 +117,46 @@ def test_the_paths_of_files_are_completed(
     expect(choice).to_have_text("small.csv")
     box.press("Enter")
     expect(box).to_have_value("Read @file:small.csv ")
+
+
+PASTE = """([box, text]) => {
+  const pasted = new DataTransfer();
+  pasted.setData('text/plain', text);
+  const event = new ClipboardEvent(
+    'paste', { clipboardData: pasted, bubbles: true, cancelable: true });
+  return box.dispatchEvent(event);
+}"""
+
+
+def test_a_long_paste_is_a_chip_and_goes_out_whole_and_a_picker_takes_files(
+    open_panel_page: OpenPanelPage, monkeypatch, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
+    notebook = open_panel_page(
+        ATTACHING, "sum(len(f'{each}') for each in agent.session.transcript)"
+    )
+    panel = notebook.run(0).locator(".nbc")
+    box = panel.locator(".nbc-input")
+    page = panel.page
+    chips = panel.locator(".nbc-attached-chip")
+    is_default = page.evaluate(PASTE, [box.element_handle(), "a short one"])
+    assert is_default  # the browser puts it into the box
+    long = "a line of a log\n" * 2_000
+    assert not page.evaluate(PASTE, [box.element_handle(), long])
+    expect(chips).to_have_count(1)
+    expect(chips).to_contain_text("pasted.txt")
+    expect(box).to_have_value("")
+    hostile = "<img src=x onerror=window.nbchatRan=1>.txt"
+    with page.expect_file_chooser() as chosen:
+        panel.get_by_role("button", name="Attach a file").click()
+    chosen.value.set_files(
+        {"name": hostile, "mimeType": "text/plain", "buffer": b"some notes"}
+    )
+    expect(chips).to_have_count(2)
+    expect(chips.last).to_contain_text("onerror")
+    assert page.evaluate("() => window.nbchatRan") is None
+    box.fill("What went wrong?")
+    box.press("Enter")
+    expect(panel.locator(".nbc-assistant")).to_have_text("I see.")
+    assert int(notebook.run(1).inner_text()) >= len(long)
+    assert panel.locator("img").count() == 0

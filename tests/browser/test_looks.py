@@ -36,7 +36,7 @@ CHAT = f"""{SETUP}
 answer = {ANSWER!r}
 provider = ScriptedProvider(
     says("Short."), says("Short, too. " * 40), calls("look_up", ticket=42), says(answer),
-    says("<summary>A chat about orders; the printer of ticket 42 is offline.</summary>"),
+    says("<summary>A chat about orders.\\nThe printer of 42 is offline.</summary>"),
     says(answer), says(answer), says(answer))
 ui = ChatUI(Agent(provider, tools=[look_up]), height="640px")
 ui"""
@@ -124,6 +124,8 @@ def test_everything_fits_at_any_width(
     page.keyboard.press("Escape")
     panel.locator(".nbc-line[data-kind=banner] summary").first.click()
     found["summary"] = misfits(panel)
+    summary = panel.locator(".nbc-summary-text > .nbc-md p")
+    assert "orders.\nThe printer" in summary.inner_text()
     screenshot("summary")
     assert {name: each for name, each in found.items() if each} == {}
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from itertools import count
@@ -354,3 +355,24 @@ def test_what_waits_comes_before_matters_in_which_an_action_was_the_last_call():
     lines = lines_of(*waits, *closed, budget=260)
     row = row_with(lines, "#W1000001")
     assert "3478699712" in row
+
+
+def test_words_of_a_query_are_no_facts():
+    query = "SELECT SUM(amount) AS total FROM orders WHERE day = 3 GROUP BY region"
+    said = [
+        Entry("user", "How do I SUM the orders BY region? The column is TD."),
+        Entry(
+            "assistant", f"Use this:\n```sql\n{query}\n```\nThe GROUP BY is the point."
+        ),
+        Entry("user", "And WHERE? Ann Lee asks for table W4411."),
+        Entry("assistant", "I see: table W4411 and Maria Lopez."),
+    ]
+    text = "\n".join(lines_of(*said, budget=500))
+    assert "W4411" in text
+    assert "Maria Lopez" in _named(text)
+    assert not re.search(r"\b(?:SELECT|SUM|FROM|WHERE|GROUP|BY|AS|TD)\b", _named(text))
+
+
+def _named(text: str) -> str:
+    """The names that facts list, without quotes of messages."""
+    return "\n".join(each for each in text.splitlines() if not each.startswith("- "))
