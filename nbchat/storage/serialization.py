@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cache
 from typing import Any, get_args
 
 from nbchat.conversation.entries import (
@@ -16,8 +17,9 @@ from nbchat.conversation.entries import (
     SummaryFields,
     Usage,
 )
-from nbchat.conversation.session import ROLES, title_of
+from nbchat.conversation.session import ROLES, Session, title_of
 from nbchat.errors import StoreError
+from nbchat.providers.tokens import TokenCounter
 from nbchat.storage.schema import TOKENS
 
 MOST_GAPS = 1_000
@@ -150,6 +152,25 @@ def title_of_entries(entries: Sequence[Entry]) -> str:
 def entry_from_draft(draft: Any) -> Entry:
     """Read an answer whose kernel ended while it streamed."""
     return Entry("assistant", restored(draft.content), tool_args=INCOMPLETE)
+
+
+def entry_row(session: Session, position: int) -> dict[str, Any]:
+    """The columns of an entry, but for its time."""
+    entry = session.transcript[position]
+    usage = session.usage_at(position)
+    return {
+        "session_id": storable(session.session_id),
+        "position": position,
+        **{name: storable(text) for name, text in entry._asdict().items()},
+        "tokens": _counter().count_entry(entry),
+        **(usage_columns(usage) if usage else {}),
+    }
+
+
+@cache
+def _counter() -> TokenCounter:
+    """Counts by the vocabulary of OpenAI's newer models, loaded at the first entry."""
+    return TokenCounter()
 
 
 def usage_columns(usage: Usage) -> dict[str, Any]:

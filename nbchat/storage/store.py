@@ -64,12 +64,12 @@ from nbchat.storage.serialization import (
     compactions_from_rows,
     entries_from_rows,
     entry_from_draft,
+    entry_row,
     pins_from_rows,
     restored,
     setting_from_row,
     storable,
     title_of_entries,
-    usage_columns,
     usage_from_row,
 )
 from nbchat.storage.session_search import (
@@ -255,7 +255,7 @@ class SessionStore:
         between the commit and its confirmation. Raises SessionTaken when another kernel
         has saved another entry at one of the positions.
         """
-        rows = [_entry_row(session, position) for position in range(start, stop)]
+        rows = [entry_row(session, position) for position in range(start, stop)]
         try:
             with self._connection() as connection:
                 self._add_rows(connection, session, start, rows, at)
@@ -570,18 +570,6 @@ class SessionStore:
             raise StoreError(
                 f"the session store failed: {_first_line(error)}"
             ) from error
-
-
-def _entry_row(session: Session, position: int) -> dict[str, Any]:
-    """The columns of an entry, but for its time."""
-    entry = session.transcript[position]
-    usage = session.usage_at(position)
-    return {
-        "session_id": storable(session.session_id),
-        "position": position,
-        **{name: storable(text) for name, text in entry._asdict().items()},
-        **(usage_columns(usage) if usage else {}),
-    }
 
 
 def _stored(at: Origin) -> dict[str, str]:

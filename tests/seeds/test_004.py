@@ -321,6 +321,8 @@ def test_fr_1_1_4_and_4_1_1_token_counts_are_kept_with_the_message(
     agent.ask("Where is W100?")
     found = rows(file, "SELECT role, input_tokens, output_tokens FROM chat_messages")
     assert found == [("user", None, None), ("assistant", 321, 10)]
+    counts = [number for (number,) in rows(file, "SELECT tokens FROM chat_messages")]
+    assert counts == list(map(COUNTER.count_entry, agent.session.transcript))
     loaded = store.load(agent.session.session_id)
     assert loaded.usages == [(2, Usage(321, 10, model="scripted:model"))]
 

@@ -1,9 +1,9 @@
-"""Of which sessions a session is a branch, and from which message on."""
+"""Of which sessions a session is a branch, and the tokens of each message."""
 
 import sqlalchemy as sa
 from alembic import op
 
-from nbchat.storage.schema import NAME, sessions
+from nbchat.storage.schema import NAME, chat_messages, sessions
 
 revision = "0004"
 down_revision = "0003"
@@ -14,6 +14,7 @@ def upgrade() -> None:
     columns = sa.inspect(op.get_bind()).get_columns(sessions.name)
     if "family" in {each["name"] for each in columns}:
         return
+    op.add_column(chat_messages.name, sa.Column("tokens", sa.Integer, nullable=True))
     op.add_column(sessions.name, sa.Column("family", NAME, nullable=True))
     op.add_column(sessions.name, sa.Column("ancestors_json", sa.Text, nullable=True))
     op.create_index("ix_sessions_owner_family", sessions.name, ["owner", "family"])
