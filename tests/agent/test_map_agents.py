@@ -8,10 +8,12 @@ import threading
 import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from multiprocessing import parent_process
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from forked import clean_context
 from map_desk import (
     Decision,
     Desk,
@@ -103,7 +105,7 @@ def test_texts_are_rows_too_and_without_an_output_the_answer_is_the_value():
 
 
 def test_processes_work_and_their_cost_counts(store):
-    with ProcessPoolExecutor(2) as executor:
+    with ProcessPoolExecutor(2, clean_context()) as executor:
         run = mapped(
             tickets(12),
             executor=executor,
@@ -126,7 +128,7 @@ def test_functions_of_a_notebook_go_to_other_processes():
     class Local(Decision):
         pass
 
-    with ProcessPoolExecutor(1) as executor:
+    with ProcessPoolExecutor(1, clean_context()) as executor:
         assert_right(mapped(tickets(3), maker, executor=executor, output=Local), 3)
 
 
@@ -273,7 +275,7 @@ def test_a_budget_ends_the_run_and_a_larger_one_goes_on(store):
 
 def test_an_executor_that_dies_is_a_named_row_and_the_rest_goes_on():
     rows = [{"id": "T0009", "text": "T0009: card"}, *tickets(3)]
-    with ProcessPoolExecutor(1) as executor:
+    with ProcessPoolExecutor(1, clean_context()) as executor:
         run = map_agents(
             make_agent_unless_dying,
             [*rows, *tickets(9)[3:8]],
@@ -296,11 +298,8 @@ def test_an_executor_that_dies_is_a_named_row_and_the_rest_goes_on():
     assert "the rest goes on in threads" in run.problem
 
 
-PARENT = os.getpid()
-
-
 def make_agent_unless_dying(ticket: dict[str, str]) -> Agent:
-    if ticket["id"] == "T0002" and os.getpid() != PARENT:
+    if ticket["id"] == "T0002" and parent_process() is not None:
         os._exit(1)
     return make_agent()
 

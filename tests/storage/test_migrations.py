@@ -1,18 +1,16 @@
 """Databases of every released schema: migrated with a backup, or read-only if newer."""
 
-import multiprocessing
 import signal
 import sqlite3
 import stat
 import subprocess
 import sys
 from collections.abc import Iterator
-from multiprocessing.synchronize import Event
 from pathlib import Path
-from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from forked import clean_context, use_first
 from postgres import running_server
 
 from nbchat.conversation.session import Session
@@ -24,19 +22,6 @@ from nbchat.storage.schema import VERSIONS
 from nbchat.storage.store import Origin, SessionStore
 
 SCHEMAS = Path(__file__).parents[1] / "data" / "schemas"
-
-
-def use_first(url: str, number: int, start: Event, told: Any) -> None:
-    """In a process of its own: save two sessions; an error is told."""
-    start.wait()
-    try:
-        for each in range(2):
-            session = Session([("user", "hi")], session_id=f"{number}-{each}")
-            save_session(SessionStore(url), session)
-    except Exception as error:  # noqa: BLE001  # it is told
-        told.put(str(error))
-    else:
-        told.put("")
 
 
 @pytest.fixture(scope="module")
@@ -197,7 +182,7 @@ def test_24_processes_at_once_use_an_empty_database_without_an_error(
     kind, server, tmp_path
 ):
     url = server if kind == "postgresql" else f"sqlite:///{tmp_path}/new.db"
-    forking = multiprocessing.get_context("fork")
+    forking = clean_context()
     start, told = forking.Event(), forking.SimpleQueue()
     children = [
         forking.Process(target=use_first, args=(url, number, start, told))

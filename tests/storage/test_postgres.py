@@ -1,6 +1,5 @@
 """The store on a real PostgreSQL, which is started for these tests."""
 
-import multiprocessing
 import os
 import random
 import re
@@ -10,17 +9,19 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from forked import clean_context, talk
 from map_desk import assert_decided_once, make_effects
 from postgres import running_server
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.config.factory import recorder
-from nbchat.conversation.events import EntryAdded, SavingFailed
+from nbchat.conversation.events import SavingFailed
 from nbchat.conversation.session import Session
 from nbchat.errors import SessionTaken, StoreError
 from nbchat.storage.recorder import save_session
@@ -223,33 +224,23 @@ def test_after_kills_of_a_run_every_ticket_is_decided_once_and_closed_once(serve
     store.close()
 
 
-def talk(url: str, name: str, writer: int) -> None:
-    """In a process of its own: chat, and tell each entry once it was shown."""
-    agent = chat(
-        SessionStore(url), *[says("ok")] * 500, session=Session(session_id=name)
-    )
-    for number in range(500):
-        for event in agent.run(f"question {number}"):
-            if isinstance(event, EntryAdded):
-                os.write(writer, b"%d\n" % event.position)
-
-
 def test_a_process_killed_at_any_moment_loses_nothing_that_was_shown(server, store):
     chance = random.Random(time.time_ns())
-    forking = multiprocessing.get_context("fork")
+    forking = clean_context()
     for number in range(KILLS):
-        reader, writer = os.pipe()
+        reader, writer = forking.Pipe(duplex=False)
         name = f"killed-{number}"
         child = forking.Process(target=talk, args=(server, name, writer))
         child.start()
-        os.close(writer)
-        with os.fdopen(reader, "rb") as pipe:
-            told = pipe.readline()
-            time.sleep(chance.uniform(0, 0.3))
-            child.kill()
-            told += pipe.read()
+        writer.close()
+        told = [reader.recv_bytes()]
+        time.sleep(chance.uniform(0, 0.3))
+        child.kill()
+        with suppress(EOFError, OSError):
+            while True:
+                told.append(reader.recv_bytes())
         child.join()
-        shown = len(told.split())
+        shown = len(told)
         kept = store.load(name).transcript
         assert len(kept) >= shown
         expected = [
