@@ -226,16 +226,20 @@ class Commands:
         return f"session {session_id} was deleted with its branches, {len(ids)} in all"
 
     def _redact(self, agent: Agent, text: str, _stop: Stop) -> Reply:
-        """Remove a text from the stored session, then continue in what is left."""
+        """Remove a text from the session and its branches, and continue without it."""
         if unsaved := self._save(agent):
             return unsaved  # the store is out of order: nothing would be removed
         session_id = agent.session.session_id
         count = self._store.redact(session_id, text)
         self._switch(agent, self._store.load(session_id))
-        MarkdownLog(self.live_settings.config.log_folder).write(agent.session)
+        log = MarkdownLog(self.live_settings.config.log_folder)
+        branches = self._store.family(session_id) if log.folder else ()
+        for branch_id in {session_id, *(branch.id for branch in branches)}:
+            log.write(self._store.load(branch_id))
         return (
             f"removed from {count} messages, from summaries, facts, pins, the search "
-            "index and backups of this session; exported files still have it"
+            "index, logs and backups of this session and its branches; exported files "
+            "still have it"
         )
 
     def _save(self, agent: Agent) -> list[Event]:

@@ -8,9 +8,11 @@ import pytest
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
+from nbchat.config.settings import NbChat
 from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError
 from nbchat.storage.branches import Branch, Switch, one_per_family, switches
+from nbchat.storage.export import MarkdownLog
 from nbchat.storage.recorder import Recorder, save_session
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, says
@@ -152,6 +154,20 @@ def test_redact_removes_a_text_from_the_branches_too(store):
     list(commands(agent, "/redact 4242-9999"))
     for name in ("first", agent.session.session_id):
         assert "4242" not in repr(list(store.load(name).transcript))
+
+
+def test_redact_removes_a_text_from_the_logs_of_all_branches(store, tmp_path):
+    settings = NbChat(log_folder=str(tmp_path / "logs"))
+    agent, commands = agent_of(store), Commands(store, settings)
+    agent.ask("the code is 4242-9999")
+    agent.ask("two")
+    list(commands(agent, "/branch 2 other"))
+    for branch in store.family("first"):
+        MarkdownLog(settings.log_folder).write(store.load(branch.id))
+    logs = list((tmp_path / "logs").glob("*.md"))
+    assert [("4242-9999" in log.read_text()) for log in logs] == [True, True]
+    list(commands(agent, "/redact 4242-9999"))
+    assert not any("4242" in log.read_text() for log in logs)
 
 
 def test_damaged_ancestors_make_a_session_of_its_own(store, tmp_path):

@@ -350,19 +350,22 @@ def _argument_rows(read: ReadEntries, weights: Weights) -> list[Row]:
 def _named_rows(read: ReadEntries, used: set[str], weights: Weights) -> list[Row]:
     """What people and the model named and no call or result has, in one row."""
     row = Row("named", "", "", 1, 0, NAMED_TITLE)
-    newest = nlargest(
-        MOST_NAMED, read.named.items(), key=lambda pair: max(pair[1].values())
+    others = (
+        (name, speakers)
+        for name, speakers in read.named.items()
+        if name.lower().strip("#") not in used
     )
-    for name, speakers in newest:
-        if name.lower().strip("#") not in used:
-            weight, index = max(
-                ((USER if is_user else MODEL) * weights.freshness(name, at), at)
-                for is_user, at in speakers.items()
-            )
-            is_id = form_weight(name) >= NAME and any(map(str.isalpha, name))
-            cell = weights.weight("", name) * weight * (NEEDED if is_id else 1)
-            fact = Fact(NAMED, "", name, index)
-            row.cells.append(Cell("", quoted(name, "|,"), cell, (fact,)))
+    for name, speakers in nlargest(
+        MOST_NAMED, others, key=lambda pair: max(pair[1].values())
+    ):
+        weight, index = max(
+            ((USER if is_user else MODEL) * weights.freshness(name, at), at)
+            for is_user, at in speakers.items()
+        )
+        is_id = form_weight(name) >= NAME and any(map(str.isalpha, name))
+        cell = weights.weight("", name) * weight * (NEEDED if is_id else 1)
+        fact = Fact(NAMED, "", name, index)
+        row.cells.append(Cell("", quoted(name, "|,"), cell, (fact,)))
     return [row] if row.cells else []
 
 

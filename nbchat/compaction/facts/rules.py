@@ -208,7 +208,7 @@ def _read(content: str, *, is_answer: bool) -> _Said:
 
 
 def _lead(content: str, text: str) -> str:
-    """The opening line of a message that may introduce the text of somebody else.
+    """The opening line of a message that may introduce the text of another person.
 
     "Is this spam?" and a pasted mail, or "Is this fine?" and an own rule, look alike to
     code. A quote that says what it followed lets the reader judge.

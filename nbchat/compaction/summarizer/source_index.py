@@ -32,7 +32,7 @@ CACHED_TEXTS, CACHED_CHARACTERS = 2_000, 2_000
 longest. Longer ones are seldom read again: the summary before is another each time."""
 
 MOST_RECORDS = 200
-"""Records of one value that are told apart; a value with more stands with anything."""
+"""Records of one value that are kept apart; a value with more stands with anything."""
 
 MOST_IDS = 50
 """Ids of a record; what stands with more stands with anything."""

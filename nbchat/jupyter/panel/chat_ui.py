@@ -299,10 +299,10 @@ class ChatUI(anywidget.AnyWidget):
                 if query := self._queries.find(name, content):
                     answer_soon(query, lambda: self.agent, token, self.send)
             case _:
-                self._enqueue(content)
+                self._request(content)
 
-    def _enqueue(self, content: dict[str, Any]) -> None:
-        """Queue what has to wait for the turn that runs, or take it back; or move."""
+    def _request(self, content: dict[str, Any]) -> None:
+        """Do what a user asks for: send, branch, compact, withdraw or move."""
         match content:
             case {"type": "side", "is_open": bool(is_open)}:
                 self.show_beside() if is_open else self.hide_beside()
