@@ -1,7 +1,8 @@
 """Write entries as data for a model, inside tags that no text can forge."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 
 from nbchat.conversation.entries import Entry
 
@@ -20,10 +21,12 @@ def escape(text: str) -> str:
 def transcript(entries: Iterable[Entry]) -> str:
     """Entries as one element each, for a model to read and not to obey.
 
-    Without thinking: it is not what the assistant said.
+    Without thinking: it is not what the assistant said. Results name the tool of their
+    call, and its number where several calls were made together.
     """
-    said = (entry for entry in entries if entry.role != "thinking")
-    return "\n".join(map(_element, said))
+    said = [entry for entry in entries if entry.role != "thinking"]
+    calls = _call_attributes(said)
+    return "\n".join(_element(entry, calls) for entry in said)
 
 
 def element(tag: str, text: str) -> str:
@@ -52,11 +55,23 @@ def summary_facts(content: str) -> list[str]:
     return rest.removesuffix("\n</facts>").splitlines()
 
 
-def _element(entry: Entry) -> str:
+def _call_attributes(entries: Sequence[Entry]) -> dict[str, str]:
+    """What tags say of each call and its result, by the id of the call."""
+    found = {}
+    for is_call, batch in groupby(entries, key=lambda entry: entry.is_call):
+        calls = list(batch) if is_call else []
+        for number, call in enumerate(calls, 1):
+            which = f' number="{number}"' if len(calls) > 1 else ""
+            found[call.tool_id] = f'tool="{_name(call)}"{which}'
+    return found
+
+
+def _element(entry: Entry, calls: dict[str, str]) -> str:
     if entry.is_call:
-        return f'<call tool="{_name(entry)}">{escape(entry.tool_args)}</call>'
+        return f"<call {calls[entry.tool_id]}>{escape(entry.tool_args)}</call>"
     if entry.role == "tool":
-        return f'<result tool="{_name(entry)}">{escape(entry.content)}</result>'
+        which = calls.get(entry.tool_id, f'tool="{_name(entry)}"')
+        return f"<result {which}>{escape(entry.content)}</result>"
     if entry.role == "user" and entry.tool_name:
         return f"<user>[{_name(entry)}] {escape(entry.attachment_text)}</user>"
     return f"<{entry.role}>{escape(entry.content)}</{entry.role}>"

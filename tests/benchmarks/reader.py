@@ -49,7 +49,7 @@ from nbchat.providers.model_info import ModelInfo
 from nbchat.providers.streaming import stream_with_retries
 from nbchat.testing import ScriptedProvider
 
-WINDOW = 24_000
+WINDOW = 32_000
 FOLDS = (1, 4)
 NO_STORY = "(no story was written)"
 
