@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import jsonschema
 from pydantic import ValidationError
 
 from nbchat.conversation.schemas import (
@@ -117,6 +116,8 @@ def _of_object(name: str, schema: Json, read: Callable[[str], Any]) -> OutputTyp
 
 
 def _reader_of_schema(schema: Mapping[str, Any]) -> Callable[[str], Any]:
+    import jsonschema  # noqa: PLC0415  # its grammars of web addresses take a second
+
     try:
         jsonschema.Draft202012Validator.check_schema(dict(schema))
     except jsonschema.SchemaError as error:

@@ -116,13 +116,15 @@ before = set(sys.modules)
 panel.ask("Hello?")
 panel.wait()
 late = [name for name in {HEAVY} if name in set(sys.modules) - before]
-print(json.dumps([panel.session.transcript[-1].content, lean, late]))
+grammars = "rfc3987_syntax.syntax_helpers" in sys.modules
+print(json.dumps([panel.session.transcript[-1].content, lean, late, grammars]))
 os._exit(sys.stdout.flush() or 0)
 """)
     )
     assert found[0] == "Hello."
     assert kind not in found[1]
     assert found[2] == []
+    assert not found[3]  # a second of CPU, needed for schemas of answers alone
 
 
 def test_importing_nbchat_opens_nothing_and_loads_no_sdk():
