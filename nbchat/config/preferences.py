@@ -16,7 +16,7 @@ from typing import Any
 
 from traitlets import TraitError
 
-from nbchat.config.settings import MODEL_SETTINGS, POLICY_FIELDS, TABLE, NbChat
+from nbchat.config.settings import MODEL_SETTINGS, POLICY_FIELDS, TABLE, Kind, NbChat
 from nbchat.errors import StoreError
 from nbchat.providers.connect import default_model
 from nbchat.storage.store import SessionStore, session_scope
@@ -40,8 +40,7 @@ class SettingInForce:
     name: str
     value: str
     help: str
-    kind: str
-    """How it is entered: choice, bool, int, float or text."""
+    kind: Kind
     origin: str
     """Where the value comes from."""
     choices: tuple[str, ...] = ()

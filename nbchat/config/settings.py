@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from traitlets import Bool, Enum, Float, Int, TraitError, TraitType, Unicode
 from traitlets.config import Configurable
@@ -395,14 +395,17 @@ class NbChat(Configurable):
         return found
 
 
+Kind = Literal["choice", "bool", "int", "float", "text"]
+"""How the value of a setting is entered."""
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """One row of the table, as every surface reads it."""
 
     name: str
     trait: TraitType[Any, Any]
-    kind: str
-    """How a value is entered: choice, bool, int, float or text."""
+    kind: Kind
     choices: tuple[str, ...]
     """What `/set` and the dialog accept for a choice; empty for other kinds."""
     help: str
@@ -461,7 +464,7 @@ def _row(name: str, trait: TraitType[Any, Any]) -> Setting:
         choices = ("true", "false")
     if choices and trait.allow_none:
         choices = (*choices, DEFAULT)
-    kinds = {Bool: "bool", Int: "int", Float: "float"}
+    kinds: dict[type, Kind] = {Bool: "bool", Int: "int", Float: "float"}
     kind = "choice" if choices else kinds.get(type(trait), "text")
     return Setting(
         name,

@@ -315,8 +315,8 @@ def test_the_banner_the_history_and_the_log_call_it_what_it_is():
     assert isinstance(event, Compacted)
     assert compaction_text(event.compaction).startswith("Message excluded: #0, ")
     assert "policy" not in compaction_html(event.compaction)
-    items = history_page(agent.session)["items"]
-    assert [item["seen"] for item in items if item["position"] is not None] == [
+    items = history_page(agent.session).items
+    assert [item.seen for item in items if item.position is not None] == [
         "excluded",
         "whole",
     ]

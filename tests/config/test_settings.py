@@ -110,7 +110,7 @@ config.explicit = frozenset()
 live.set(agent, "courage", "10")
 assert agent.max_steps == 10
 dialog = settings_list(agent, live.listed)
-assert "courage" in [row["name"] for row in dialog["settings"]]
+assert "courage" in [row.name for row in dialog.settings]
 listed = live.listed(agent)
 assert [row.value for row in listed if row.name == "courage"] == ["10"]
 main(["settings"])

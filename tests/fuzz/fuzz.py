@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from hostile import FAMILIES, PLACES, assert_harmless, markdowns
 from mutated_streams import STREAMS, events_of, faults, mutated, places, provider_of
-from panel_protocol import PROTOCOL
+from panel_protocol import FROM_VIEWS
 from tqdm import tqdm
 from wire_rules import anthropic_faults, openai_faults, responses_faults
 
@@ -215,10 +215,6 @@ def markdown(chance: Chance) -> None:
         assert_harmless(html)
 
 
-FROM_VIEWS = [
-    PROTOCOL["$defs"][each["$ref"].rpartition("/")[2]]
-    for each in PROTOCOL["$defs"]["view_to_kernel"]["oneOf"]
-]
 TYPES = [schema["properties"]["type"]["const"] for schema in FROM_VIEWS]
 FIELDS = sorted({name for schema in FROM_VIEWS for name in schema["properties"]})
 

@@ -25,6 +25,8 @@ from nbchat.errors import RequestRefused
 from nbchat.jupyter.cell_output import Banner
 from nbchat.jupyter.kernel_chat import ShellContents
 from nbchat.jupyter.magics import ChatMagics
+from nbchat.jupyter.panel.answers import Completion
+from nbchat.jupyter.panel.protocol import Complete
 from nbchat.providers.base import user_text
 from nbchat.providers.tokens import TokenCounter
 from nbchat.storage.export import exported
@@ -702,9 +704,9 @@ def test_the_panel_knows_the_notebook_and_the_commands(shell):
     agent_with(shell)
     shell.run_cell("prices = [1]")
     panel = shell.run_line_magic("chat", "")
-    offered = panel._queries.find("complete", {})(panel.agent)
-    assert {"name": "prices", "help": "list"} in offered["names"]
-    assert "policy" in [each["name"] for each in offered["commands"]]
+    offered = panel._queries.find(Complete("t"))(panel.agent)
+    assert Completion("prices", "list") in offered.names
+    assert "policy" in [each.name for each in offered.commands]
 
 
 class FormerHistory:

@@ -2,19 +2,20 @@
 
 import json
 from functools import cache
-from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from jsonschema import Draft202012Validator
 
-import nbchat.jupyter.panel
+from nbchat.jupyter.panel.answers import Answer, as_message
+from nbchat.jupyter.panel.protocol import ViewToKernel, name_of
+from nbchat.jupyter.panel.protocol_schema import FILE
 
-PROTOCOL = json.loads(
-    (Path(nbchat.jupyter.panel.__file__).parent / "protocol.json").read_text()
-)
+PROTOCOL = json.loads(FILE.read_text(encoding="utf-8"))
+
+FROM_VIEWS = [PROTOCOL["$defs"][name_of(kind)] for kind in get_args(ViewToKernel)]
 
 
-def is_valid(message: dict[str, Any], direction: str) -> bool:
+def is_valid(message: object, direction: str) -> bool:
     """Whether a message is one the protocol knows."""
     return bool(_validator(direction).is_valid(message))
 
@@ -25,11 +26,12 @@ def check(message: dict[str, Any], definition: str) -> None:
     _validator(definition).validate(message)
 
 
-def known(answer: dict[str, Any]) -> dict[str, Any]:
-    """The answer to a question, if it is one that the protocol knows."""
-    check({**answer, "token": "t"}, answer["type"])
-    assert "id" not in answer
-    return answer
+def known(answer: Answer) -> dict[str, Any]:
+    """The answer to a question as it is sent, if the protocol knows it."""
+    message = as_message(answer, "t")
+    check(message, "kernel_to_view")
+    assert "id" not in message
+    return {name: value for name, value in message.items() if name != "token"}
 
 
 @cache

@@ -2,12 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from nbchat.compaction.triggers.context_tracker import ContextTracker
 from nbchat.conversation.session import Session
 from nbchat.conversation.tools import Tool
 from nbchat.conversation.turns import answered_length, count_messages
 from nbchat.providers.base import fixed_tokens
+
+PartName = Literal["system", "tools", "pins", "summary", "history", "input"]
+"""A part of the next request, in the order they are sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +42,15 @@ class ContextUsage:
         return self.total / self.window if self.window else None
 
     @property
-    def parts(self) -> dict[str, int]:
+    def parts(self) -> dict[PartName, int]:
         """Tokens by the names of the parts, in the order they are sent."""
-        names = ("system", "tools", "pins", "summary", "history", "input")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in get_args(PartName)}
 
     @property
-    def parts_of_total(self) -> dict[str, int]:
+    def parts_of_total(self) -> dict[PartName, int]:
         """The parts in proportion, to the token: they add up to `total`."""
-        counted, given, shown = 0, 0, {}
+        counted, given = 0, 0
+        shown: dict[PartName, int] = {}
         whole = max(sum(self.parts.values()), 1)
         for name, tokens in self.parts.items():
             counted += tokens

@@ -5,14 +5,14 @@
     ui.wait()          # until the answer is complete; interrupting the kernel stops it
 
 Nothing of the conversation is in the widget's state, which notebooks save: it travels
-in messages only, as `protocol.json` describes.
+in messages only, as the module `protocol` describes.
 """
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
 import anywidget
 from IPython.display import display
@@ -26,14 +26,11 @@ from nbchat.chat.mcp import ServerState
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
 from nbchat.errors import ConfigError
+from nbchat.jupyter.panel import protocol
 from nbchat.jupyter.panel.frontend import SCRIPT, style
+from nbchat.jupyter.panel.protocol import Request, Said
 from nbchat.jupyter.panel.queries.choices import CommandList, Settings
-from nbchat.jupyter.panel.queries.dispatch import (
-    Queries,
-    UseKey,
-    answer_soon,
-    whole_number,
-)
+from nbchat.jupyter.panel.queries.dispatch import Queries, UseKey, answer_soon
 from nbchat.jupyter.panel.queries.history import Store
 from nbchat.jupyter.panel.queries.previews import Previews
 from nbchat.jupyter.panel.view_model.panel_state import PanelState
@@ -204,7 +201,7 @@ class ChatUI(anywidget.AnyWidget):
 
     def ask(self, text: str) -> None:
         """Send a message; returns at once while the answer streams into the panel."""
-        self._runner.submit(text, self._attachments(text, []))
+        self._runner.submit(text, self._attachments(text, ()))
 
     def compact(
         self, focus: str = "", keep: int | None = None, upto: int | None = None
@@ -277,65 +274,64 @@ class ChatUI(anywidget.AnyWidget):
         self.hide_beside()
         super().close()
 
-    def receive(self, content: dict[str, Any]) -> None:
-        """Act on a message of a view; unknown ones are ignored.
+    def receive(self, content: object) -> None:
+        """Act on a message of a view; one that the protocol does not know is ignored.
 
         This may run while a cell does, so it returns at once.
         """
         self._sync.reply_here()
-        match content:
-            case {"type": "hello"}:
+        match protocol.received(content):
+            case protocol.Hello():
                 self._sync.show()
                 self._runner.warm_up()
-            case {"type": "resync", "seq": int(known)}:
+            case protocol.Resync(known):
                 self._sync.show(known=known)
-            case {"type": "stop"}:
-                self._runner.stop(_text(content.get("token")))
-            case {"type": "approve" | "deny", "ticket": str(ticket)}:
-                self._decide(ticket, content)
-            case {"type": "earlier", "before": int(before), "token": str(token)}:
+            case protocol.Earlier(token, before):
                 self._sync.show_earlier(token, before)
-            case {"type": str(name), "token": str(token)}:
-                if query := self._queries.find(name, content):
-                    answer_soon(query, lambda: self.agent, token, self.send)
-            case _:
-                self._request(content)
+            case protocol.Question() as question:
+                if query := self._queries.find(question):
+                    answer_soon(query, lambda: self.agent, question.token, self.send)
+            case None:
+                pass
+            case request:
+                self._act(request)
 
-    def _request(self, content: dict[str, Any]) -> None:
-        """Do what a user asks for: send, branch, compact, withdraw or move."""
-        match content:
-            case {"type": "side", "is_open": bool(is_open)}:
+    def _act(self, request: Request) -> None:
+        """Do what a user asks for."""
+        match request:
+            case protocol.Stop(token):
+                self._runner.stop(token)
+            case protocol.Approve(ticket, is_always):
+                self._runner.approvals.approve(ticket, always=is_always)
+            case protocol.Deny(ticket):
+                self._runner.approvals.deny(ticket)
+            case protocol.Side(is_open):
                 self.show_beside() if is_open else self.hide_beside()
-            case {"type": "withdraw", "index": int(index), "text": str(text)}:
-                is_edit = content.get("edit") is True
+            case protocol.Withdraw(index, text, is_edit):
                 self._runner.withdraw(index, text, is_returned=is_edit)
-            case {"type": "send", "text": str(text)} if text.strip():
-                attachments = self._attachments(text, content.get("previews"))
-                self._runner.submit(text, attachments)
-            case {"type": "branch", "position": int(position), "text": str(text)}:
-                if text.strip() and self._branch is not None:
-                    attachments = self._attachments(text, content.get("previews"))
-                    action = _branching(self._branch, position, text, attachments)
-                    self._runner.submit_action(text, action, position=position)
-            case {"type": "compact", **details}:
-                keep = whole_number(details.get("keep"))
-                upto = whole_number(details.get("upto"))
-                self.compact(_text(details.get("focus")), keep, upto)
+            case protocol.Compact(focus, keep, upto):
+                self.compact(focus, keep, upto)
+            case protocol.Send() | protocol.Branch():
+                self._say(request)
+            case _:
+                assert_never(request)
 
-    def _decide(self, ticket: str, content: dict[str, Any]) -> None:
-        """Approve or deny a tool call; nothing if that was decided before."""
-        if content["type"] == "deny":
-            self._runner.approvals.deny(ticket)
-        else:
-            is_always = content.get("always") is True
-            self._runner.approvals.approve(ticket, always=is_always)
+    def _say(self, said: Said) -> None:
+        """Send a message, or another text in place of an earlier one."""
+        if not said.text.strip():
+            return
+        attachments = self._attachments(said.text, said.previews)
+        if isinstance(said, protocol.Send):
+            self._runner.submit(said.text, attachments)
+        elif self._branch is not None:
+            action = _branching(self._branch, said.position, said.text, attachments)
+            self._runner.submit_action(said.text, action, position=said.position)
 
-    def _attachments(self, text: str, previews: object) -> LoadAttachments:
+    def _attachments(self, text: str, previews: Collection[str]) -> LoadAttachments:
         """What a text mentions, as its author has seen it; loaded in its turn."""
         if self._resolver is None:
             return tuple
-        keys = previews if isinstance(previews, list) else []
-        return partial(self._previews.entries, text, keys)
+        return partial(self._previews.entries, text, previews)
 
     @observe("notifies")
     def _apply_notifies(self, _change: object) -> None:
@@ -404,10 +400,6 @@ def _branching(
         return branch(agent, position, text, attached=tuple(attachments()), stop=stop)
 
     return act
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def _receive(panel: ChatUI, content: dict[str, Any], _buffers: object) -> None:

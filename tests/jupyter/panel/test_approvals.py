@@ -273,9 +273,15 @@ def test_another_agent_brings_its_own_pending_calls(
     assert results(panel) == ["error: denied by the user"]
 
 
-@pytest.mark.parametrize("decision", ["approve", "stop"])
+@pytest.mark.parametrize(
+    ("decision", "expected"),
+    [
+        ({"type": "approve", "always": False}, "W1 refunded"),
+        ({"type": "stop"}, STOPPED),
+    ],
+)
 def test_a_pending_call_can_be_decided_after_another_agent_took_over(
-    panel_with: MakePanel, decision: str
+    panel_with: MakePanel, decision: dict[str, Any], expected: str
 ) -> None:
     panel = panel_with(calls("refund", order="W1"), says("done"))
     asking = panel.agent
@@ -283,10 +289,11 @@ def test_a_pending_call_can_be_decided_after_another_agent_took_over(
     ticket = await_question(panel)
     panel.refresh(Agent(ScriptedProvider(says("hi"))))
     assert await_question(panel) == ticket
-    panel.view_says(type=decision, ticket=ticket, token="click-1")
+    where = {"token": "click-1"} if decision["type"] == "stop" else {"ticket": ticket}
+    panel.view_says(**decision, **where)
     assert panel.wait(10)
     (result,) = [e.content for e in asking.session.transcript if e.role == "tool"]
-    assert result == ("W1 refunded" if decision == "approve" else STOPPED)
+    assert result == expected
     assert snapshot(panel).state["waiting"] == []
     panel.ask("hello")
     assert panel.wait(10)

@@ -5,7 +5,6 @@ import re
 from typing import Any
 
 import pytest
-from panel_protocol import check
 from panel_views import Panel
 
 from nbchat.agent.agent import Agent
@@ -16,6 +15,7 @@ from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.events import Branched
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import attachments_start
+from nbchat.jupyter.panel.protocol import received
 from nbchat.jupyter.panel.view_model.panel_state import PanelState
 from nbchat.rendering.banners import notice_html, notice_text
 from nbchat.testing import Line, ScriptedProvider, calls, says
@@ -201,14 +201,14 @@ def test_queries_for_sessions_models_summary_and_messages_are_known(panel):
         {"type": "message", "position": 0},
         {"type": "message", "position": 1},
     ):
-        check({**question, "token": "t"}, "view_to_kernel")
-        assert panel._queries.find(question["type"], question) is not None
+        asked = received({**question, "token": "t"})
+        assert panel._queries.find(asked) is not None
     for question in (
         {"type": "sessions"},
         {"type": "message"},
         {"type": "message", "position": "0"},
     ):
-        assert panel._queries.find(question["type"], question) is None
+        assert received({**question, "token": "t"}) is None
 
 
 def test_the_notice_of_a_branch_escapes_its_session_id():

@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from panel_protocol import PROTOCOL, is_valid
+from panel_protocol import FROM_VIEWS, PROTOCOL, is_valid
 from playwright._impl._driver import compute_driver_executable
 
 from nbchat.jupyter.panel import frontend
@@ -37,8 +37,7 @@ def test_script_and_style_are_small_and_contact_only_their_own_server() -> None:
 def test_the_modules_send_and_apply_the_messages_of_the_protocol() -> None:
     text = "\n".join(file.read_text(encoding="utf-8") for file in MODULES)
     sent = set(re.findall(r'send\(\{ type: "(\w+)"', text))
-    known = [ref["$ref"] for ref in PROTOCOL["$defs"]["view_to_kernel"]["oneOf"]]
-    assert sent == {name.rpartition("/")[2] for name in known}
+    assert sent == {each["properties"]["type"]["const"] for each in FROM_VIEWS}
     applied = text[text.index("apply(operation)") : text.index("steps[operation.op]")]
     for name in re.findall(r'"op": \{ "const": "(\w+)"', json.dumps(PROTOCOL)):
         assert f"{name}:" in applied

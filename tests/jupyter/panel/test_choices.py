@@ -47,15 +47,15 @@ def test_paths_are_completed_with_folders_first(tmp_path) -> None:
         (tmp_path / name).touch()
     found = [each["name"] for each in known(paths_list(tmp_path, "da"))["paths"]]
     assert found == ["data/", "dates.csv"]
-    inside = [each["name"] for each in paths_list(tmp_path, "data/")["paths"]]
+    inside = [each.name for each in paths_list(tmp_path, "data/").paths]
     assert inside == ["data/a.csv", "data/b.csv"]
     assert ".hidden" not in str(paths_list(tmp_path, ""))
-    assert paths_list(tmp_path, "none/\0")["paths"] == []
+    assert paths_list(tmp_path, "none/\0").paths == ()
 
 
 def test_completions_are_limited_in_number() -> None:
     many = Desk(values={f"v{n}": n for n in range(MOST_NAMES * 2)})
-    names = completions({}, many)["names"]
+    names = completions({}, many).names
     assert len(names) == MOST_NAMES + 4
-    assert names[-1]["name"] == f"v{MOST_NAMES}"  # those defined before are left out
-    assert completions({}, None)["names"] == []
+    assert names[-1].name == f"v{MOST_NAMES}"  # those defined before are left out
+    assert completions({}, None).names == ()

@@ -30,6 +30,11 @@ def brought(name: str) -> Entry:
 ODD = '/not a command\n\n  "two" spaces, {braces} and $HOME & <b>\n'
 
 
+def shown_page(*arguments: Any, **options: Any) -> dict[str, Any]:
+    """A page of the history as it is sent."""
+    return known(history_page(*arguments, **options))
+
+
 def positions(page: dict[str, Any]) -> list[int | None]:
     """The positions of a page's items, in order."""
     return [item["position"] for item in page["items"]]
@@ -37,18 +42,18 @@ def positions(page: dict[str, Any]) -> list[int | None]:
 
 def test_history_has_pages_from_the_newest_backwards() -> None:
     session = Session([("user", f"question {n}") for n in range(250)])
-    newest = known(history_page(session))
+    newest = shown_page(session)
     assert positions(newest) == list(range(250 - PAGE_ENTRIES, 250))
     assert (newest["total"], newest["has_more"]) == (250, True)
-    middle = history_page(session, before=150)
-    oldest = history_page(session, before=50)
+    middle = shown_page(session, before=150)
+    oldest = shown_page(session, before=50)
     assert positions(oldest) + positions(middle) + positions(newest) == list(range(250))
     assert (oldest["has_more"], oldest["total"]) == (False, 250)
 
 
 def test_pages_of_long_messages_are_shorter() -> None:
     session = Session([("user", "x" * (PAGE_CHARACTERS // 2))] * 5)
-    page = history_page(session)
+    page = shown_page(session)
     assert positions(page) == [3, 4]
     assert page["has_more"]
 
@@ -63,7 +68,7 @@ def test_history_is_searched_for_any_word_and_the_best_come_first() -> None:
         ("user", "printer"),
         *[("user", "The roof and the garden, and nothing else.")] * 20,
     ]
-    page = known(history_page(Session(said), "ann Printer"))
+    page = shown_page(Session(said), "ann Printer")
     assert set(positions(page)[:4]) == {0, 2, 3, 4}
     assert set(positions(page)[4:]) == {1, 5}
     assert (page["total"], page["has_more"]) == (6, False)
@@ -74,17 +79,17 @@ def test_history_is_searched_for_any_word_and_the_best_come_first() -> None:
         "Result of look_up",
         "Thinking",
     ]
-    assert positions(history_page(Session(said), "inter"))[-1] == 0
-    assert history_page(Session(said), "toner")["total"] == 0
+    assert positions(shown_page(Session(said), "inter"))[-1] == 0
+    assert shown_page(Session(said), "toner")["total"] == 0
 
 
 def test_of_a_long_message_a_search_shows_the_part_that_matches() -> None:
     hay = "straw " * 2_000
     session = Session([("user", f"{hay} the golden needle {hay}")])
-    (item,) = history_page(session, "golden needles")["items"]
+    (item,) = shown_page(session, "golden needles")["items"]
     assert "the golden needle" in item["html"]
     assert len(item["html"]) < 3_000
-    (item,) = history_page(session)["items"]
+    (item,) = shown_page(session)["items"]
     assert len(item["html"]) > len(hay)
 
 
@@ -96,14 +101,14 @@ def test_history_says_how_the_model_sees_each_message() -> None:
             "c2", 4, 5, "", kind="pruning", replacements=((4, "…"),), committed_at=5
         ),
     ]
-    page = known(history_page(Session(said, compactions=records)))
+    page = shown_page(Session(said, compactions=records))
     assert [item["seen"] for item in page["items"] if item["position"] is not None] == [
         *("summarized", "summarized", "whole", "whole", "shortened", "whole")
     ]
     assert positions(page) == [0, 1, 2, None, 3, 4, None, 5]
     assert "Compaction occurred" in page["items"][3]["html"]
     assert None not in positions(
-        history_page(Session(said, compactions=records), "one two")
+        shown_page(Session(said, compactions=records), "one two")
     )
 
 
@@ -111,12 +116,12 @@ def test_history_says_how_the_model_sees_each_message() -> None:
 def test_a_compaction_is_on_exactly_one_page(place: int) -> None:
     record = Compaction("c1", 0, place, "<summary>S</summary>", committed_at=place)
     session = Session([("user", "x")] * 250, compactions=[record])
-    pages = [history_page(session, before=before) for before in (50, 150, None)]
+    pages = [shown_page(session, before=before) for before in (50, 150, None)]
     assert [each for page in pages for each in positions(page)].count(None) == 1
 
 
 def test_empty_thinking_is_not_listed() -> None:
-    page = history_page(Session([("user", "hm"), ("thinking", "", "", "openai", "{}")]))
+    page = shown_page(Session([("user", "hm"), ("thinking", "", "", "openai", "{}")]))
     assert (positions(page), page["total"]) == ([0], 1)
 
 
@@ -127,7 +132,7 @@ def test_history_escapes_hostile_text() -> None:
         ("assistant", "", "c1", hostile, "{}"),
         ("tool", hostile, "c1", hostile),
     ]
-    page = known(history_page(Session(said)))
+    page = shown_page(Session(said))
     json.dumps(page).encode()
     assert "<img" not in "".join(item["html"] for item in page["items"])
     assert "\ud800" not in "".join(item["label"] for item in page["items"])

@@ -6,17 +6,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from panel_protocol import PROTOCOL
+from panel_protocol import FROM_VIEWS
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.chat_events import ChatEvent, CommandReplied
 from nbchat.jupyter.panel.chat_ui import ChatUI
 from nbchat.testing import ScriptedProvider, says
 
-FROM_VIEWS = [
-    PROTOCOL["$defs"][each["$ref"].rpartition("/")[2]]
-    for each in PROTOCOL["$defs"]["view_to_kernel"]["oneOf"]
-]
 TYPES = [schema["properties"]["type"]["const"] for schema in FROM_VIEWS]
 FIELDS = sorted({name for schema in FROM_VIEWS for name in schema["properties"]})
 

@@ -5,16 +5,26 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.attachments.mentions import Resolver
 from nbchat.chat.mcp import ServerState, shortened
 from nbchat.config.preferences import SettingInForce
 from nbchat.conversation.live_variables import is_fit, type_name
+from nbchat.jupyter.panel.answers import (
+    Command,
+    Completion,
+    Completions,
+    ModelsList,
+    PathsList,
+    Server,
+    ServersList,
+    ServerTool,
+    Setting,
+    SettingsList,
+)
 from nbchat.providers.base import Provider
 from nbchat.providers.connect import list_models
-from nbchat.rendering.markdown import displayable
 
 MOST_NAMES = 500
 
@@ -36,63 +46,49 @@ CommandList = Callable[[], Mapping[str, str]]
 """Lists commands with their arguments and help, as `/help` shows them."""
 
 
-def settings_list(agent: Agent, settings: Settings) -> dict[str, Any]:
+def settings_list(agent: Agent, settings: Settings) -> SettingsList:
     """The settings, and the names of the scopes a change can have."""
-    model = displayable(agent.provider.name)
-    return {
-        "type": "settings_list",
-        "settings": [_setting(each) for each in settings(agent)],
-        "provider": model.partition(":")[0],
-        "model": model,
-    }
+    model = agent.provider.name
+    shown = tuple(_setting(each) for each in settings(agent))
+    return SettingsList(shown, provider=model.partition(":")[0], model=model)
 
 
-def models_list(provider: Provider) -> dict[str, Any]:
+def models_list(provider: Provider) -> ModelsList:
     """Names that `/model` takes; `problem` says why the server listed none."""
     found = list_models(provider)
-    return {
-        "type": "models_list",
-        "models": list(map(displayable, found.models)),
-        "problem": displayable(found.problem),
-    }
+    return ModelsList(tuple(found.models), found.problem)
 
 
-def servers_list(servers: Iterable[ServerState]) -> dict[str, Any]:
+def servers_list(servers: Iterable[ServerState]) -> ServersList:
     """The MCP servers that are configured, with the tools of those connected."""
-    return {"type": "servers_list", "servers": list(map(_server, servers))}
+    return ServersList(tuple(map(_server, servers)))
 
 
-def _server(server: ServerState) -> dict[str, Any]:
-    texts = {
-        "name": server.name,
-        "address": server.address,
-        "origin": server.origin,
-        "problem": server.problem,
-    }
-    tools = [
-        {"name": displayable(tool.name), "about": displayable(shortened(tool))}
-        for tool in server.tools or ()
-    ]
-    shown: dict[str, Any] = {key: displayable(text) for key, text in texts.items()}
-    return {**shown, "is_connected": server.tools is not None, "tools": tools}
+def _server(server: ServerState) -> Server:
+    tools = server.tools or ()
+    return Server(
+        name=server.name,
+        address=server.address,
+        origin=server.origin,
+        problem=server.problem,
+        is_connected=server.tools is not None,
+        tools=tuple(ServerTool(each.name, shortened(each)) for each in tools),
+    )
 
 
-def completions(
-    commands: Mapping[str, str], resolver: Resolver | None
-) -> dict[str, Any]:
+def completions(commands: Mapping[str, str], resolver: Resolver | None) -> Completions:
     """What can follow `/` and `@`: commands with help, names with types, no values.
 
     Kinds of references come first, then variables, the newest first.
     """
     names = {} if resolver is None else {**REFERENCES, **_variables(resolver)}
-    return {
-        "type": "completions",
-        "commands": [_command(*pair) for pair in commands.items()],
-        "names": [{"name": name, "help": text} for name, text in names.items()],
-    }
+    return Completions(
+        commands=tuple(_command(*pair) for pair in commands.items()),
+        names=tuple(Completion(*pair) for pair in names.items()),
+    )
 
 
-def paths_list(folder: Path, start: str) -> dict[str, Any]:
+def paths_list(folder: Path, start: str) -> PathsList:
     """Paths that begin with `start`, folders first; hidden ones only when asked for."""
     above, _, letters = start.replace("\\", "/").rpartition("/")
     found = []
@@ -102,33 +98,35 @@ def paths_list(folder: Path, start: str) -> dict[str, Any]:
             if is_meant and (letters or not each.name.startswith(".")):
                 found.append((not each.is_dir(), each.name.casefold(), each.name))
     parent = f"{above}/" if "/" in start else ""
-    shown = [
-        {"name": displayable(f"{parent}{name}{'' if is_file else '/'}"), "help": ""}
-        for is_file, _, name in sorted(found)[:MOST_PATHS]
-    ]
-    return {"type": "paths_list", "paths": shown}
+    return PathsList(
+        tuple(
+            Completion(f"{parent}{name}{'' if is_file else '/'}", "")
+            for is_file, _, name in sorted(found)[:MOST_PATHS]
+        )
+    )
 
 
-def _setting(setting: SettingInForce) -> dict[str, Any]:
-    texts = ("name", "value", "help", "kind", "origin")
-    row: dict[str, Any] = {name: displayable(getattr(setting, name)) for name in texts}
-    scope = None if setting.scope is None else displayable(setting.scope)
-    return {**row, "choices": list(map(displayable, setting.choices)), "scope": scope}
+def _setting(setting: SettingInForce) -> Setting:
+    return Setting(
+        name=setting.name,
+        value=setting.value,
+        help=setting.help,
+        kind=setting.kind,
+        origin=setting.origin,
+        choices=tuple(setting.choices),
+        scope=setting.scope,
+    )
 
 
-def _command(name: str, line: str) -> dict[str, str]:
+def _command(name: str, line: str) -> Command:
     arguments, _, text = line.rpartition("  ")
-    parts = {"name": name, "arguments": arguments, "help": text}
-    return {part: displayable(text) for part, text in parts.items()}
+    return Command(name, arguments, text)
 
 
 def _variables(resolver: Resolver) -> dict[str, str]:
     values = resolver.variables()
     names = [n for n in values if is_fit(n, values[n]) and n.isidentifier()]
-    return {
-        displayable(name): displayable(_type(values[name]))
-        for name in names[: -MOST_NAMES - 1 : -1]
-    }
+    return {name: _type(values[name]) for name in names[: -MOST_NAMES - 1 : -1]}
 
 
 def _type(value: object) -> str:

@@ -1,7 +1,5 @@
 """Queries about the context: its parts, costs and summary, and a compaction plan."""
 
-from typing import Any
-
 from nbchat.agent.agent import Agent
 from nbchat.compaction.markup import summary_facts, summary_text
 from nbchat.compaction.plan import Plan
@@ -10,11 +8,17 @@ from nbchat.conversation.costs import cost_rows
 from nbchat.conversation.entries import Usage
 from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError
+from nbchat.jupyter.panel.answers import (
+    ContextParts,
+    Cost,
+    Part,
+    Planned,
+    SummaryText,
+)
 from nbchat.providers.model_info import ModelInfo
-from nbchat.rendering.markdown import displayable
 
 
-def context_parts(agent: Agent) -> dict[str, Any]:
+def context_parts(agent: Agent) -> ContextParts:
     """Tokens of each part, what is free and what limits it, and all costs.
 
     Parts are estimates and the server may count more: they are shown in proportion, so
@@ -22,21 +26,21 @@ def context_parts(agent: Agent) -> dict[str, Any]:
     """
     session, engine = agent.session, agent.engine
     held = context_usage(session, engine.tracker, agent.system, agent.tools)
-    return {
-        "type": "context_parts",
-        "parts": [{"name": n, "tokens": t} for n, t in held.parts_of_total.items()],
-        "total": held.total,
-        **_free(engine.tracker.info, held.total),
-        "limit": None if engine.policy.meter == "off" else held.limit,
-        "policy": displayable(engine.policy.name),
-        "outlook": displayable(engine.tracker.outlook(session)),
-        "costs": _costs(session),
-    }
+    reserve, free = _free(engine.tracker.info, held.total)
+    return ContextParts(
+        parts=tuple(Part(*part) for part in held.parts_of_total.items()),
+        total=held.total,
+        window=engine.tracker.info.window,
+        reserve=reserve,
+        free=free,
+        limit=None if engine.policy.meter == "off" else held.limit,
+        policy=engine.policy.name,
+        outlook=engine.tracker.outlook(session),
+        costs=_costs(session),
+    )
 
 
-def compaction_plan(
-    agent: Agent, keep: int | None, upto: int | None = None
-) -> dict[str, Any]:
+def compaction_plan(agent: Agent, keep: int | None, upto: int | None = None) -> Planned:
     """Dry run of a compaction by hand; `skip` says why there would be none.
 
     `keep` is how many tokens of the newest messages stay word for word, `upto` the
@@ -48,59 +52,56 @@ def compaction_plan(
     start = current.stop if current else 0
     stop = start if plan.skip else plan.stop
     before = agent.engine.tracker.context_tokens(session)
-    return {
-        "type": "planned",
-        "messages": total,
-        "summarized": start,
-        "compacted": stop - start,
-        "kept": total - stop,
-        "tokens_before": before,
-        "tokens_after": before if plan.skip else max(0, plan.tokens_after),
-        "skip": displayable(plan.skip),
-        "warning": _warning(plan, least_tokens=agent.engine.policy.least_tokens),
-    }
+    return Planned(
+        messages=total,
+        summarized=start,
+        compacted=stop - start,
+        kept=total - stop,
+        tokens_before=before,
+        tokens_after=before if plan.skip else max(0, plan.tokens_after),
+        skip=plan.skip,
+        warning=_warning(plan, least_tokens=agent.engine.policy.least_tokens),
+    )
 
 
-def current_summary(agent: Agent) -> dict[str, Any]:
+def current_summary(agent: Agent) -> SummaryText:
     """The text of the summary, to be edited, and the facts kept by code."""
     compaction = agent.session.compaction
     if compaction is None:
         raise NbchatError("no summary to edit")
-    return {
-        "type": "summary_text",
-        "text": displayable(summary_text(compaction.summary)),
-        "facts": displayable("\n".join(summary_facts(compaction.summary))),
-    }
+    facts = "\n".join(summary_facts(compaction.summary))
+    return SummaryText(summary_text(compaction.summary), facts)
 
 
-def _free(info: ModelInfo, used: int) -> dict[str, int | None]:
+def _free(info: ModelInfo, used: int) -> tuple[int | None, int | None]:
     """Tokens reserved for the answer, and free beside it; None for unknown windows."""
     if info.window is None:
-        return {"window": None, "reserve": None, "free": None}
+        return None, None
     left = max(info.window - used, 0)
     reserve = min(info.output_reserve, left)
-    return {"window": info.window, "reserve": reserve, "free": left - reserve}
+    return reserve, left - reserve
 
 
-def _costs(session: Session) -> list[dict[str, Any]]:
+def _costs(session: Session) -> tuple[Cost, ...]:
     """A row for each model's answers, for all compactions, and for the sum."""
     rows = [
         _cost(each.label or "answers", each.usage, each.requests)
         for each in cost_rows(session)
     ]
-    return [*rows, _cost("Total", session.usage)] if len(rows) > 1 else rows
+    total = (_cost("Total", session.usage),) if len(rows) > 1 else ()
+    return (*rows, *total)
 
 
-def _cost(label: str, usage: Usage, requests: int | None = None) -> dict[str, Any]:
-    return {
-        "label": displayable(label),
-        "requests": requests,
-        "input": usage.input_tokens,
-        "cached": usage.cache_read_tokens,
-        "output": usage.output_tokens,
-        "is_estimated": usage.is_estimated,
-        "dollars": usage.dollars_text,
-    }
+def _cost(label: str, usage: Usage, requests: int | None = None) -> Cost:
+    return Cost(
+        label=label,
+        requests=requests,
+        input=usage.input_tokens,
+        cached=usage.cache_read_tokens,
+        output=usage.output_tokens,
+        is_estimated=usage.is_estimated,
+        dollars=usage.dollars_text,
+    )
 
 
 def _warning(plan: Plan, *, least_tokens: int) -> str:

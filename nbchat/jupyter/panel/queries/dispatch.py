@@ -16,6 +16,7 @@ from nbchat.agent.agent import Agent
 from nbchat.chat.attachments.mentions import Resolver
 from nbchat.chat.mcp import ServerState
 from nbchat.errors import NbchatError
+from nbchat.jupyter.panel import answers, protocol
 from nbchat.jupyter.panel.queries.choices import (
     CommandList,
     Settings,
@@ -41,11 +42,10 @@ from nbchat.jupyter.panel.queries.history import (
 from nbchat.jupyter.panel.queries.memory import memory_view
 from nbchat.jupyter.panel.queries.previews import Previews
 from nbchat.jupyter.panel.queries.start import start_options
-from nbchat.rendering.markdown import displayable
 
 logger = logging.getLogger(__name__)
 
-Query = Callable[[Agent], dict[str, Any]]
+Query = Callable[[Agent], answers.Answer]
 
 Send = Callable[[dict[str, Any]], None]
 
@@ -69,82 +69,84 @@ class Queries:
     use_key: UseKey | None = None
     servers: Callable[[], Iterable[ServerState]] | None = None
 
-    def find(self, name: str, content: dict[str, Any]) -> Query | None:
-        """The query that a message names; None for unknown ones."""
-        match name, content:
-            case "plan", {"keep": keep}:
-                upto = whole_number(content.get("upto"))
-                return partial(compaction_plan, keep=whole_number(keep), upto=upto)
-            case "context", _:
-                return context_parts
-            case "summary", _:
-                return current_summary
+    def find(self, question: protocol.Question) -> Query | None:
+        """The query that answers a question; None where it cannot be asked."""
         others = (
+            self._find_in_context,
             self._find_choices,
             self._find_in_history,
             self._find_in_store,
             self._find_in_typing,
             self._find_at_start,
         )
-        found = (find(name, content) for find in others)
+        found = (find(question) for find in others)
         return next(filter(None, found), None)
 
-    def _find_choices(self, name: str, _content: dict[str, Any]) -> Query | None:
-        match name:
-            case "settings" if self.settings is not None:
+    def _find_in_context(self, question: protocol.Question) -> Query | None:
+        match question:
+            case protocol.Plan(_, keep, upto):
+                return partial(compaction_plan, keep=keep, upto=upto)
+            case protocol.Context():
+                return context_parts
+            case protocol.Summary():
+                return current_summary
+            case protocol.Memory():
+                return memory_view
+        return None
+
+    def _find_choices(self, question: protocol.Question) -> Query | None:
+        match question:
+            case protocol.Settings() if self.settings is not None:
                 return partial(settings_list, settings=self.settings)
-            case "models":
+            case protocol.Models():
                 return lambda agent: models_list(agent.provider)
-            case "servers" if servers := self.servers:
+            case protocol.Servers() if servers := self.servers:
                 return lambda _agent: servers_list(servers())
         return None
 
-    def _find_in_history(self, name: str, content: dict[str, Any]) -> Query | None:
-        match name, content:
-            case "memory", _:
-                return memory_view
-            case "history", {"query": str(query), "before": position}:
-                before = whole_number(position)
+    def _find_in_history(self, question: protocol.Question) -> Query | None:
+        match question:
+            case protocol.History(_, query, before):
                 return lambda agent: history_page(agent.session, query, before=before)
-            case "message", {"position": int(position)}:
+            case protocol.Message(_, position):
                 return lambda agent: message_text(agent.session, position)
         return None
 
-    def _find_in_store(self, name: str, content: dict[str, Any]) -> Query | None:
+    def _find_in_store(self, question: protocol.Question) -> Query | None:
         if (store := self.store) is None:
             return None
-        match name, content:
-            case "sessions", {"query": str(query)}:
+        match question:
+            case protocol.Sessions(_, query):
                 return lambda agent: sessions_list(agent.session, query, store())
-            case "branches", _:
+            case protocol.Branches():
                 return lambda agent: branch_switches(agent.session, store())
-            case "export", {"session": str(session_id)}:
+            case protocol.Export(_, session_id):
                 return lambda agent: session_text(agent.session, session_id, store())
         return None
 
-    def _find_at_start(self, name: str, content: dict[str, Any]) -> Query | None:
-        match name, content:
-            case "start", _:
-                return lambda _agent: start_options(self.resolver)
-            case "use_key", {"provider": str(kind), "key": str(key)}:
-                if (use := self.use_key) is not None:
-                    keep = content.get("keep") is True
-                    return lambda agent: _with_key(use, agent, kind, key, keep=keep)
-        return None
-
-    def _find_in_typing(self, name: str, content: dict[str, Any]) -> Query | None:
-        match name, content:
-            case "mentions", {"text": str(text)}:
+    def _find_in_typing(self, question: protocol.Question) -> Query | None:
+        match question:
+            case protocol.Mentions(_, text):
                 return partial(self.previews.mentioned, text=text)
-            case "preview", {"key": str(key)}:
+            case protocol.Preview(_, key):
                 return partial(self.previews.previewed, key=key)
-            case "upload", {"name": str(file), "media_type": str(kind), "data": str(d)}:
-                return lambda agent: self.previews.uploaded(agent, file, kind, d)
-            case "paths", {"start": str(start)} if self.resolver is not None:
+            case protocol.Upload(_, name, media_type, data):
+                return lambda agent: self.previews.uploaded(
+                    agent, name, media_type, data
+                )
+            case protocol.Paths(_, start) if self.resolver is not None:
                 folder = self.resolver.folder
                 return lambda _agent: paths_list(folder, start)
-            case "complete", _:
+            case protocol.Complete():
                 return lambda _agent: completions(self.commands(), self.resolver)
+        return None
+
+    def _find_at_start(self, question: protocol.Question) -> Query | None:
+        match question:
+            case protocol.Start():
+                return lambda _agent: start_options(self.resolver)
+            case protocol.UseKey() if (use := self.use_key) is not None:
+                return lambda agent: _with_key(use, agent, question)
         return None
 
 
@@ -160,30 +162,18 @@ def answer_soon(
     ).start()
 
 
-def whole_number(value: object) -> int | None:
-    """A number from a view, unless it is none or negative."""
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return value
-    return None
-
-
-def _with_key(
-    use: UseKey, agent: Agent, kind: str, key: str, *, keep: bool
-) -> dict[str, Any]:
-    use(agent, kind, key, keep=keep)
-    return {"type": "key_used", "model": displayable(agent.provider.name)}
+def _with_key(use: UseKey, agent: Agent, typed: protocol.UseKey) -> answers.KeyUsed:
+    use(agent, typed.provider, typed.key, keep=typed.keep)
+    return answers.KeyUsed(agent.provider.name)
 
 
 def _answer(query: Query, agent: Callable[[], Agent], token: str, send: Send) -> None:
+    answer: answers.Answer
     try:
         answer = query(agent())
     except NbchatError as error:
-        answer = _refused(str(error))
+        answer = answers.Refused(str(error))
     except Exception as error:  # a fault in settings or a store that a caller passed
         logger.exception("a query of the panel failed")
-        answer = _refused(f"{type(error).__name__}: {error}")
-    send({**answer, "token": token})
-
-
-def _refused(reason: str) -> dict[str, Any]:
-    return {"type": "refused", "reason": displayable(reason)}
+        answer = answers.Refused(f"{type(error).__name__}: {error}")
+    send(answers.as_message(answer, token))

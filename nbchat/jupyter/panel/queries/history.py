@@ -1,16 +1,26 @@
 """Queries about what was said: pages of the history, one message, other sessions."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.search import LONGEST_QUERY, excerpt
 from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError
+from nbchat.jupyter.panel.answers import (
+    BranchSwitches,
+    HistoryItem,
+    HistoryPage,
+    MessageText,
+    Seen,
+    SessionRow,
+    SessionsList,
+    SessionText,
+    Switch,
+)
 from nbchat.rendering.banners import compaction_html
 from nbchat.rendering.conversation import timeline
 from nbchat.rendering.entries import entry_html
-from nbchat.rendering.markdown import displayable
 
 if TYPE_CHECKING:
     from nbchat.storage.branches import Branch
@@ -45,7 +55,7 @@ class Store(Protocol):
 
 def history_page(
     session: Session, query: str = "", *, before: int | None = None
-) -> dict[str, Any]:
+) -> HistoryPage:
     """The newest messages; or those with any word of a query, the best first.
 
     `before` is the index at which the page below begins. Without a query the
@@ -60,29 +70,21 @@ def history_page(
     shown = _page(entries, reversed(earlier[-PAGE_ENTRIES:]))
     has_more = len(shown) < len(earlier)
     start = min(shown) if has_more else 0
-    return {
-        "type": "history_page",
-        "items": list(_items(session, shown, range(start, end))),
-        "total": len(matches),
-        "has_more": has_more,
-    }
+    items = tuple(_items(session, shown, range(start, end)))
+    return HistoryPage(items, total=len(matches), has_more=has_more)
 
 
-def _found_page(session: Session, query: str) -> dict[str, Any]:
+def _found_page(session: Session, query: str) -> HistoryPage:
     """The messages that a search found, of long ones the part that matches best."""
     entries = session.transcript[:]
     found = [each for each in session.search(query) if _is_shown(entries[each])]
     shown = _page(entries, found[:PAGE_ENTRIES], query)
-    items = {item["position"]: item for item in _items(session, shown)}
-    return {
-        "type": "history_page",
-        "items": [items[index] for index in shown],
-        "total": len(found),
-        "has_more": False,
-    }
+    items = {item.position: item for item in _items(session, shown)}
+    best_first = tuple(items[index] for index in shown)
+    return HistoryPage(best_first, total=len(found), has_more=False)
 
 
-def message_text(session: Session, position: int) -> dict[str, Any]:
+def message_text(session: Session, position: int) -> MessageText:
     """The text of a message or an answer exactly as it was written."""
     entries = session.transcript[position : position + 1]
     if not any(entry.is_prompt or entry.is_answer for entry in entries):
@@ -93,10 +95,10 @@ def message_text(session: Session, position: int) -> dict[str, Any]:
         raise NbchatError(
             "this text contains characters that the panel cannot show"
         ) from None
-    return {"type": "message_text", "text": entries[0].content}
+    return MessageText(entries[0].content)
 
 
-def sessions_list(session: Session, query: str, store: Store) -> dict[str, Any]:
+def sessions_list(session: Session, query: str, store: Store) -> SessionsList:
     """Sessions with any word of a query, the best first; or all, last used first.
 
     A conversation with branches is listed once.
@@ -107,40 +109,28 @@ def sessions_list(session: Session, query: str, store: Store) -> dict[str, Any]:
     current = session.session_id
     listed = store.sessions(query=query[:LONGEST_QUERY])
     found = one_per_family(listed, current=current)
-    return {
-        "type": "sessions_list",
-        "sessions": [_row(each, current) for each in found[:MOST_SESSIONS]],
-        "total": len(found),
-    }
+    rows = tuple(_row(each, current) for each in found[:MOST_SESSIONS])
+    return SessionsList(rows, total=len(found))
 
 
-def branch_switches(session: Session, store: Store) -> dict[str, Any]:
+def branch_switches(session: Session, store: Store) -> BranchSwitches:
     """The messages of which there are several versions, each in a branch."""
     from nbchat.storage.branches import switches  # noqa: PLC0415  # late, as above
 
     current = session.session_id
     found = switches(store.family(current), current) if current else ()
-    return {
-        "type": "branch_switches",
-        "switches": [
-            {
-                "position": each.position,
-                "number": each.number,
-                "sessions": list(map(displayable, each.sessions)),
-            }
-            for each in found
-        ],
-    }
+    shown = (Switch(each.position, each.number, tuple(each.sessions)) for each in found)
+    return BranchSwitches(tuple(shown))
 
 
-def session_text(session: Session, session_id: str, store: Store) -> dict[str, Any]:
+def session_text(session: Session, session_id: str, store: Store) -> SessionText:
     """A session as Markdown, to copy or to save; the current one as it is now."""
     # Late: the store loads while the panel can be seen already.
     from nbchat.storage.export import exported  # noqa: PLC0415
 
     is_current = session_id == session.session_id
     found = session if is_current else store.load(session_id)
-    return {"type": "session_text", "text": exported(found, "md")}
+    return SessionText(exported(found, "md"))
 
 
 def _is_shown(entry: Entry) -> bool:
@@ -172,23 +162,23 @@ def _excerpt(entry: Entry, query: str) -> Entry:
 
 def _items(
     session: Session, shown: dict[int, str], with_compactions: Sequence[int] = ()
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[HistoryItem]:
     """A page, oldest first, each message with how the model sees it."""
     seen_as = _visibility(session)
     for index, part in timeline(session):
         if isinstance(part, Compaction):
             if index in with_compactions:
-                yield _item(None, "", compaction_html(part))
+                yield HistoryItem(None, "", "whole", compaction_html(part))
         elif index in shown:
-            yield _item(index, _label(part), shown[index], seen_as(index))
+            yield HistoryItem(index, _label(part), seen_as(index), shown[index])
 
 
-def _visibility(session: Session) -> Callable[[int], str]:
+def _visibility(session: Session) -> Callable[[int], Seen]:
     """How the model sees the message at an index."""
     covered = session.compaction.stop if session.compaction else 0
     excluded, hidden = session.excluded, session.hidden_positions
 
-    def seen_as(index: int) -> str:
+    def seen_as(index: int) -> Seen:
         if index in excluded:
             return "excluded"
         if index < covered:
@@ -198,33 +188,23 @@ def _visibility(session: Session) -> Callable[[int], str]:
     return seen_as
 
 
-def _item(
-    position: int | None, label: str, html: str, seen: str = "whole"
-) -> dict[str, Any]:
-    return {"position": position, "label": label, "seen": seen, "html": html}
-
-
 def _label(entry: Entry) -> str:
     if entry.is_call:
         return "Call"
     if entry.role == "tool":
-        return displayable(f"Result of {entry.tool_name}".removesuffix(" of "))
+        return f"Result of {entry.tool_name}".removesuffix(" of ")
     return LABELS.get(entry.role, entry.role.capitalize())
 
 
-def _row(session: "SessionInfo", current: str) -> dict[str, Any]:
-    texts = {
-        "session": session.id,
-        "title": session.title,
-        "notebook": session.notebook,
-        "model": session.model,
-        "used_at": session.used_at,
-        "snippet": session.snippet,
-    }
-    row: dict[str, Any] = {name: displayable(text) for name, text in texts.items()}
-    return {
-        **row,
-        "messages": session.messages,
-        "branches": session.branches,
-        "is_current": session.id == current,
-    }
+def _row(session: "SessionInfo", current: str) -> SessionRow:
+    return SessionRow(
+        session=session.id,
+        title=session.title,
+        notebook=session.notebook,
+        model=session.model,
+        used_at=session.used_at,
+        messages=session.messages,
+        snippet=session.snippet,
+        branches=session.branches,
+        is_current=session.id == current,
+    )

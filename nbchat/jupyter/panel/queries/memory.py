@@ -1,7 +1,6 @@
 """Query about the memory: what the model sees now, and where each value is from."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.markup import summary_text
@@ -9,11 +8,11 @@ from nbchat.compaction.summarizer.unsupported_marks import is_marked
 from nbchat.compaction.summarizer.value_extraction import Value, values
 from nbchat.conversation.entries import Entry
 from nbchat.errors import NbchatError
+from nbchat.jupyter.panel.answers import MemoryFact, MemoryValue, MemoryView
 from nbchat.rendering.entries import summary_text_html
-from nbchat.rendering.markdown import displayable
 
 
-def memory_view(agent: Agent) -> dict[str, Any]:
+def memory_view(agent: Agent) -> MemoryView:
     """The summary, the facts and the messages they come from.
 
     The position of a value is that of the first covered message that holds it, in any
@@ -26,26 +25,19 @@ def memory_view(agent: Agent) -> dict[str, Any]:
     found = [each for each in values(story) if not is_marked(story, each.stop)]
     covered = session.transcript[: record.stop]
     positions = _positions(found, covered)
-    facts = ((displayable(f.entity), displayable(f.field), f) for f in record.facts)
-    return {
-        "type": "memory_view",
-        "html": summary_text_html(story),
-        "values": [
-            {"text": displayable(value.text), "position": position}
+    return MemoryView(
+        html=summary_text_html(story),
+        values=tuple(
+            MemoryValue(value.text, position)
             for value, position in zip(found, positions, strict=True)
-        ],
-        "facts": [
-            {
-                "entity": entity,
-                "field": field,
-                "value": displayable(fact.value),
-                "position": fact.position,
-            }
-            for entity, field, fact in facts
-        ],
-        "covered": record.stop,
-        "kept": len(session.transcript) - record.stop,
-    }
+        ),
+        facts=tuple(
+            MemoryFact(each.entity, each.field, each.value, each.position)
+            for each in record.facts
+        ),
+        covered=record.stop,
+        kept=len(session.transcript) - record.stop,
+    )
 
 
 def _positions(wanted: Sequence[Value], entries: Sequence[Entry]) -> list[int | None]:

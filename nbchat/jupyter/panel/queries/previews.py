@@ -10,7 +10,6 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Collection
-from typing import Any
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.attachments.attachments import (
@@ -23,8 +22,8 @@ from nbchat.chat.attachments.attachments import (
 from nbchat.chat.attachments.mentions import Mention, Resolver, mentions
 from nbchat.conversation.entries import Entry
 from nbchat.errors import AttachmentError
+from nbchat.jupyter.panel.answers import Chip, Mentioned, Previewed
 from nbchat.providers.base import image_of, user_text
-from nbchat.rendering.markdown import displayable
 
 KEPT_CHARACTERS = 20_000_000
 """Of previews: four of the largest pictures, or some thousand tables."""
@@ -42,41 +41,40 @@ class Previews:
         self._shown: OrderedDict[str, Attachment] = OrderedDict()
         self._changing = threading.Lock()
 
-    def mentioned(self, agent: Agent, text: str) -> dict[str, Any]:
+    def mentioned(self, agent: Agent, text: str) -> Mentioned:
         """A chip for each mention in a text, with its size or its problem."""
         chips = (self._chip(agent, each) for each in mentions(text))
-        return {"type": "mentioned", "chips": [chip for chip in chips if chip]}
+        return Mentioned(tuple(chip for chip in chips if chip))
 
     def uploaded(
         self, agent: Agent, name: str, media_type: str, data: str
-    ) -> dict[str, Any]:
+    ) -> Mentioned:
         """A chip for a file that was dropped, pasted or picked, in base64."""
         content = _decoded(data)
         entry = uploaded_entry(name, media_type, content)
-        shown = self._shown_chip(agent, loaded(Mention("upload", name, name), entry))
-        return {"type": "mentioned", "chips": [shown]}
+        attachment = loaded(Mention("upload", name, name), entry)
+        return Mentioned((self._shown_chip(agent, attachment),))
 
-    def previewed(self, agent: Agent, key: str) -> dict[str, Any]:
+    def previewed(self, agent: Agent, key: str) -> Previewed:
         """The attachment behind a chip."""
         with self._changing:
             shown = self._shown.get(key)
         if shown is None:
             raise AttachmentError("this preview has expired; type the mention again")
         picture = image_of(shown.entry)
-        return {
-            "type": "previewed",
-            "text": displayable(user_text(shown.entry)),
-            "tokens": agent.engine.tracker.counter.count_entry(shown.entry),
-            "picture": f"data:{picture[0]};base64,{picture[1]}" if picture else "",
-        }
+        return Previewed(
+            text=user_text(shown.entry),
+            tokens=agent.engine.tracker.counter.count_entry(shown.entry),
+            picture=f"data:{picture[0]};base64,{picture[1]}" if picture else "",
+        )
 
-    def entries(self, text: str, keys: Collection[object]) -> list[Entry]:
+    def entries(self, text: str, keys: Collection[str]) -> list[Entry]:
         """The attachments of a text: as shown under a key, or as they are now.
 
         Raises AttachmentError for what is missing.
         """
         with self._changing:
-            shown = [self._shown.get(key) for key in keys if isinstance(key, str)]
+            shown = [self._shown.get(key) for key in keys]
         uploads = [each for each in shown if each and each.mention.kind == "upload"]
         known = {each.mention: each for each in shown if each}
         found = [known.get(each) or self._attached(each) for each in mentions(text)]
@@ -87,7 +85,7 @@ class Previews:
             None if self._resolver is None else load_attachment(mention, self._resolver)
         )
 
-    def _chip(self, agent: Agent, mention: Mention) -> dict[str, Any] | None:
+    def _chip(self, agent: Agent, mention: Mention) -> Chip | None:
         try:
             attachment = self._attached(mention)
         except AttachmentError as error:
@@ -97,14 +95,14 @@ class Previews:
         unknown = unknown_name(mention, self._resolver) if self._resolver else ""
         return _problem(mention, unknown) if unknown else None
 
-    def _shown_chip(self, agent: Agent, attachment: Attachment) -> dict[str, Any]:
-        return {
-            "mention": displayable(attachment.mention.text),
-            "key": self._keep(attachment),
-            "tokens": agent.engine.tracker.counter.count_entry(attachment.entry),
-            "problem": "",
-            "hidden": attachment.hidden,
-        }
+    def _shown_chip(self, agent: Agent, attachment: Attachment) -> Chip:
+        return Chip(
+            mention=attachment.mention.text,
+            key=self._keep(attachment),
+            tokens=agent.engine.tracker.counter.count_entry(attachment.entry),
+            problem="",
+            hidden=attachment.hidden,
+        )
 
     def _keep(self, shown: Attachment) -> str:
         named = json.dumps([shown.mention.text, *shown.entry]).encode()
@@ -120,9 +118,8 @@ class Previews:
         return sum(len(each.entry.tool_args) for each in self._shown.values())
 
 
-def _problem(mention: Mention, reason: str) -> dict[str, Any]:
-    named = {"mention": displayable(mention.text), "key": "", "tokens": 0}
-    return {**named, "problem": displayable(reason), "hidden": 0}
+def _problem(mention: Mention, reason: str) -> Chip:
+    return Chip(mention=mention.text, key="", tokens=0, problem=reason, hidden=0)
 
 
 def _decoded(data: str) -> bytes:

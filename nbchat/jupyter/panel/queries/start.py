@@ -8,9 +8,14 @@ from nbchat.chat.attachments.value_preview import comes_from
 from nbchat.config.api_keys import KEY_VARIABLES
 from nbchat.config.from_settings import model_of
 from nbchat.conversation.live_variables import is_fit
+from nbchat.jupyter.panel.answers import (
+    ProviderKey,
+    StartOptions,
+    Suggestion,
+    Trial,
+)
 from nbchat.providers.connect import EMBEDDED_MODEL
 from nbchat.providers.model_download import WEIGHTS, is_fetched
-from nbchat.rendering.markdown import displayable
 
 FIX = "@error\n\nWhat went wrong here, and how do I fix it?"
 """The message of `%chat fix`."""
@@ -18,43 +23,42 @@ FIX = "@error\n\nWhat went wrong here, and how do I fix it?"
 MOST_SUGGESTIONS = 3
 
 
-def start_options(resolver: Resolver | None) -> dict[str, Any]:
+def start_options(resolver: Resolver | None) -> StartOptions:
     """Providers with their keys' variables, the trial model, and suggestions."""
     name = EMBEDDED_MODEL.partition(":")[2]
-    return {
-        "type": "start_options",
-        "providers": [
-            {"provider": kind, "variable": variable, "model": model_of(kind)}
+    return StartOptions(
+        providers=tuple(
+            ProviderKey(kind, variable, model_of(kind))
             for kind, variable in KEY_VARIABLES.items()
-        ],
-        "can_keep": find_spec("keyring") is not None,
-        "trial": {
-            "model": EMBEDDED_MODEL,
-            "megabytes": 0 if is_fetched(name) else WEIGHTS[name].megabytes,
-            "is_installed": find_spec("xllamacpp") is not None,
-        },
-        "suggestions": suggestions(resolver) if resolver else [],
-    }
+        ),
+        can_keep=find_spec("keyring") is not None,
+        trial=Trial(
+            model=EMBEDDED_MODEL,
+            megabytes=0 if is_fetched(name) else WEIGHTS[name].megabytes,
+            is_installed=find_spec("xllamacpp") is not None,
+        ),
+        suggestions=tuple(suggestions(resolver) if resolver else ()),
+    )
 
 
-def suggestions(resolver: Resolver) -> list[dict[str, str]]:
+def suggestions(resolver: Resolver) -> list[Suggestion]:
     """Up to three questions about the last error, the newest table, the last cell."""
     found = []
     if resolver.error():
-        found.append(_suggestion("Explain the last error", FIX))
+        found.append(Suggestion("Explain the last error", FIX))
     for name, size in _frames(resolver)[:2]:
         found += [
-            _suggestion(
+            Suggestion(
                 f"Describe {name} ({size})",
                 f"Describe @{name}: what does it hold, and what is unusual in it?",
             ),
-            _suggestion(
+            Suggestion(
                 f"Plot {name}", f"Write code that plots what matters most in @{name}."
             ),
         ]
     if resolver.cell(None) is not None:
         text = "@cell\n\nExplain what this cell does, and what could be better."
-        found.append(_suggestion("Explain the last cell", text))
+        found.append(Suggestion("Explain the last cell", text))
     return found[:MOST_SUGGESTIONS]
 
 
@@ -74,7 +78,3 @@ def _is_frame(value: Any) -> bool:
 def _size(frame: Any) -> str:
     rows, columns = frame.shape
     return f"{rows:,} x {columns:,}"
-
-
-def _suggestion(label: str, text: str) -> dict[str, str]:
-    return {"label": displayable(label), "text": displayable(text)}

@@ -23,7 +23,7 @@ from nbchat.rendering.banners import divider_html, notice_html
 from nbchat.rendering.entries import entry_html, waiting_html
 
 Operation = dict[str, Any]
-"""What a view does to come up to date; `protocol.json` describes each."""
+"""What a view does to come up to date; the module `updates` describes each."""
 
 PAGE_ITEMS = 20
 
