@@ -11,8 +11,10 @@ from hostile import ATTRIBUTES, PAYLOADS, TAGS
 from labkit import REPOSITORY, Lab, Notebook
 from nbclient import NotebookClient
 from panel_page import OpenPanelPage, PanelServer
+from panels import choose
 from playwright.sync_api import Dialog, Locator, Page, expect
 
+from nbchat.jupyter.panel.queries import history
 from nbchat.jupyter.panel.view_model import items
 
 OpenNotebook = Callable[..., Notebook]
@@ -20,7 +22,7 @@ Screenshot = Callable[[str], Path]
 
 PANEL = {
     *("section", "header", "footer", "form", "textarea", "button"),
-    *("dl", "input", "label", "option", "select", "small"),
+    *("dl", "fieldset", "input", "label", "legend", "option", "select", "small"),
     "u",  # a link whose paragraph is still being written
     *TAGS,
 }
@@ -138,6 +140,51 @@ ui = ChatUI(Agent(provider, session=session), commands=known, branch=known.branc
 ui
 """
 
+SURFACES = """
+import itertools
+import tempfile
+from nbchat.chat.mcp import ServerState
+from nbchat.config.preferences import SettingInForce
+from nbchat.conversation.entries import Fact
+from nbchat.conversation.tools import Tool
+from nbchat.storage.branches import Branch
+
+class Families(SessionStore):
+    def family(self, session_id):
+        ids = [text for text in texts if len(text) < 1_000]
+        others = [Branch(each, "2", "2", ((session_id, 0),)) for each in ids]
+        return [Branch(session_id, "1", "1"), *others]
+
+def settings(_agent):
+    for text, kind in zip(texts, itertools.cycle(("text", "choice", "bool", "int"))):
+        yield SettingInForce(text, text, text, kind, text, (text,), text)
+
+def servers():
+    for text in texts:
+        tool = Tool(text[:50], text, {"type": "object", "properties": {}}, print)
+        yield ServerState(text, text, text, (tool,))
+        yield ServerState(text, text, text, None, text)
+
+store = Families(f"sqlite:///{tempfile.mkdtemp()}/surfaces.db")
+for number, text in enumerate(texts):
+    begun = Session([Entry("user", "words")], session_id=f"s{number}")
+    store.add_entries(begun, 0, 1, Origin("n", model="m"))
+    store.rename(f"s{number}", text)
+whole = "\\n\\n".join(f"{n}. {text}" for n, text in enumerate(texts, 1_000))
+facts = tuple(Fact(text, text, text, n) for n, text in enumerate(texts))
+record = Compaction("k", 0, len(texts), f"<summary>{whole}</summary>", facts=facts,
+                    committed_at=len(texts))
+said = [Entry("user", f"{n}. {text}") for n, text in enumerate(texts, 1_000)]
+session = Session(said, session_id="s0", compactions=[record])
+known = Commands(store)
+ui = ChatUI(Agent(ScriptedProvider(), session=session), commands=known,
+            branch=known.branch, store=store, settings=settings, servers=servers,
+            height="800px")
+ui
+"""
+
+BESIDE = "ui.show_beside()"
+
 CONTEXTS = """
 places = [
     Entry("assistant", template.replace("{}", text))
@@ -217,6 +264,7 @@ def watch(
     """A watch on the blank page, where a panel shows all of its transcript at once."""
     monkeypatch.setattr(items, "PAGE_ITEMS", 10**9)
     monkeypatch.setattr(items, "PAGE_CHARACTERS", 10**9)
+    monkeypatch.setattr(history, "MOST_SESSIONS", 10**9)
     return Watch(page, panel_server.url)
 
 
@@ -340,6 +388,54 @@ def test_hostile_texts_in_every_dialog_run_nothing_and_ask_nobody(
     panel.locator(".nbc-open-context").click()
     expect(dialog.get_by_role("table").first).to_be_visible()
     assert violations(panel) == []
+    watch.assert_quiet()
+
+
+def test_hostile_texts_in_memory_settings_servers_titles_and_branches_are_only_text(
+    open_panel_page: OpenPanelPage, watch: Watch, page: Page, screenshot: Screenshot
+) -> None:
+    panel = open_panel_page(SETUP + SURFACES).run(0).locator(".nbc")
+    dialog = panel.get_by_role("dialog")
+    switch = panel.locator(".nbc-switch").first
+    expect(switch).to_contain_text("/")
+    assert violations(panel) == []
+    for item, rows, count in (
+        ("Settings", ".nbc-setting", len(set(PAYLOADS.values()))),
+        ("MCP servers", "li.nbc-session", 2 * len(PAYLOADS)),
+        ("Sessions", "li.nbc-session", len(PAYLOADS)),
+    ):
+        choose(panel, item)
+        await_count(dialog, rows, count)
+        unfold(page, panel)
+        screenshot(item)
+        assert violations(panel) == []
+        page.keyboard.press("Escape")
+    panel.locator("button[data-action=view]").click()
+    await_count(dialog, ".nbc-facts tr", len(PAYLOADS))
+    dialog.locator(".nbc-source").last.click()
+    expect(dialog.locator(".nbc-found")).to_be_attached()
+    unfold(page, panel)
+    screenshot("View")
+    assert violations(panel) == []
+    page.keyboard.press("Escape")
+    switch.get_by_role("button", name="Later version").click()
+    expect(panel.locator(".nbc-error")).to_be_attached()
+    assert violations(panel) == []
+    watch.assert_quiet()
+
+
+def test_hostile_texts_in_the_tab_beside_the_notebook_are_only_text(
+    open_notebook: OpenNotebook, page: Page, lab: Lab, screenshot: Screenshot
+) -> None:
+    watch = Watch(page, lab.url)
+    notebook = open_notebook(SETUP + SESSION, BESIDE)
+    notebook.run(0)
+    notebook.run(1)
+    beside = page.locator(".jupyterlab-sidecar .nbc")
+    expect(beside.locator(".nbc-line").first).to_be_attached()
+    unfold(page, beside)
+    screenshot("beside")
+    assert violations(beside) == []
     watch.assert_quiet()
 
 
