@@ -41,6 +41,7 @@ FILES = {
         "seeds/",
         "storage/test_drafts.py",
         "storage/test_postgres.py",
+        "storage/test_stress.py",
     ),
 }
 """Files and folders whose tests all have a marker. In those of `kernel` every test may

@@ -10,7 +10,6 @@ import sqlite3
 import time
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +37,9 @@ BUSY_SECONDS = 5
 
 CONNECTIONS = 2
 """Of one process to a server: 24 processes stay below a limit of 60."""
+
+ENGINES_KEPT = 16
+"""Databases that a process keeps a pool for."""
 
 CONNECT_SECONDS = 5
 """Until a server that does not answer counts as out of reach."""
@@ -123,28 +125,35 @@ def sqlite_file(url: sa.URL) -> Path | None:
 
 def engine_for(url: sa.URL) -> sa.Engine:
     """The engine of a URL: one pool in each process, a new one after a fork."""
-    text = url.render_as_string(hide_password=False)
     if url.get_backend_name() == "sqlite" and sqlite_file(url) is None:
         return _memory_engine(url)
-    return _shared_engine(text, os.getpid())
+    key = url.render_as_string(hide_password=False), os.getpid()
+    if (found := _engines.get(key)) is None:
+        # Of threads that come here at once, one decides: a pool each would be too many
+        found = _engines.setdefault(key, _new_engine(url))
+        while len(_engines) > ENGINES_KEPT:
+            _engines.pop(next(iter(_engines)), None)
+    return found
 
 
-@lru_cache(maxsize=16)
-def _shared_engine(url: str, _process: int) -> sa.Engine:
+_engines: dict[tuple[str, int], sa.Engine] = {}
+"""Engines by URL and process, the oldest first. No lock: a fork could copy it held."""
+
+
+def _new_engine(url: sa.URL) -> sa.Engine:
     """An engine; a connection that the server closed is replaced."""
-    found = sa.make_url(url)
-    if found.get_backend_name() == "sqlite":
-        engine = sa.create_engine(found, pool_pre_ping=True)
+    if url.get_backend_name() == "sqlite":
+        engine = sa.create_engine(url, pool_pre_ping=True)
         sa.event.listen(engine, "connect", _tune_sqlite)
         return engine
-    is_given = "connect_timeout" in found.query
+    is_given = "connect_timeout" in url.query
     waits = {} if is_given else {"connect_timeout": CONNECT_SECONDS}
     return sa.create_engine(
-        found,
+        url,
         pool_pre_ping=True,
         pool_size=CONNECTIONS,
         max_overflow=0,
-        connect_args=waits if found.get_backend_name() == "postgresql" else {},
+        connect_args=waits if url.get_backend_name() == "postgresql" else {},
     )
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from itertools import groupby, islice
+from itertools import groupby, islice, takewhile
 from pathlib import Path
 from typing import Any, Literal
 
@@ -251,17 +251,20 @@ class SessionStore:
     def add_entries(self, session: Session, start: int, stop: int, at: Origin) -> None:
         """Append entries in one transaction; the first one also creates the session.
 
-        Appending the same entry again changes nothing, because an interrupt may come
-        between the commit and its confirmation. Raises SessionTaken when another kernel
-        has saved another entry at one of the positions.
+        Entries that are there already are left: an interrupt or a lost connection may
+        come between a commit and its confirmation. Raises SessionTaken when another
+        kernel has saved another entry at one of the positions.
         """
         rows = [entry_row(session, position) for position in range(start, stop)]
         try:
             with self._connection() as connection:
                 self._add_rows(connection, session, start, rows, at)
         except SessionTaken:
-            if not all(map(self._holds, rows)):
+            there = sum(1 for _ in takewhile(self._holds, rows))
+            if not there:
                 raise
+            if there < len(rows):
+                self.add_entries(session, start + there, stop, at)
 
     def _add_rows(
         self,

@@ -48,7 +48,10 @@ Chance = random.Random
 Target = Callable[[Chance], None]
 
 SLOW_SECONDS = 10.0
-"""Seconds that no input may take."""
+"""Seconds of CPU that no input may take."""
+
+PATIENCE_SECONDS = 60.0
+"""How long an answer is awaited, on a machine that does other things, too."""
 
 WORDS = (
     *(
@@ -234,9 +237,9 @@ def panel(chance: Chance) -> None:
             )
             chat.receive({**message, "type": kind})
         chat.stop()
-        assert chat.wait(SLOW_SECONDS)
+        assert chat.wait(PATIENCE_SECONDS)
         chat.ask("Are you there?")
-        assert chat.wait(SLOW_SECONDS)
+        assert chat.wait(PATIENCE_SECONDS)
         assert chat.session.last_answer == "Still here."
     finally:
         chat.close()
@@ -259,13 +262,13 @@ TARGETS: dict[str, Target] = {
 
 def run(name: str, seed: int) -> None:
     """One case; raises AssertionError with what repeats it."""
-    began = time.monotonic()
+    began = time.process_time()
     try:
         TARGETS[name](random.Random(seed))
     except Exception as error:
         again = f"python tests/fuzz/fuzz.py --only {name} --seed {seed}"
         raise AssertionError(f"{type(error).__name__}; again: {again}") from error
-    seconds = time.monotonic() - began
+    seconds = time.process_time() - began
     assert seconds < SLOW_SECONDS, f"{name} with seed {seed} took {seconds:.0f} s"
 
 

@@ -1,20 +1,18 @@
 """The store on a real PostgreSQL, which is started for these tests."""
 
-import os
-import random
 import re
+import socket
+import socketserver
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from forked import clean_context, talk
 from map_desk import assert_decided_once, make_effects
 from postgres import running_server
 
@@ -28,9 +26,6 @@ from nbchat.storage.recorder import save_session
 from nbchat.storage.run_store import Store
 from nbchat.storage.store import Origin, SessionStore
 from nbchat.testing import ScriptedProvider, says
-
-KILLS = int(os.environ.get("NBCHAT_TEST_KILLS", "8"))
-"""Of the test of kills; the measure is 200."""
 
 STORY = "The customer asks about order W100 and its parcel. " * 40
 
@@ -144,14 +139,77 @@ def test_the_first_use_waits_while_all_connections_are_taken():
         as_ann = re.sub(r"//\w+@", "//ann@", url)
         engine = sa.create_engine(as_ann)  # of five, three are for administrators
         taken = [engine.connect() for _ in range(2)]
-        release = threading.Timer(1, lambda: [each.close() for each in taken])
+
+        def release_all() -> None:
+            for each in taken:
+                each.close()
+            engine.dispose()
+
+        release = threading.Timer(1, release_all)
         release.start()
-        release_all = threading.Timer(1, engine.dispose)
-        release_all.start()
         store = SessionStore(as_ann)
         assert store.sessions() == []
         store.close()
         release.join()
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        "53300 sorry, too many clients already",
+        "53300 remaining connection slots are reserved for roles with the SUPERUSER",
+        "57P03 the database system is starting up",
+    ],
+)
+def test_the_first_use_waits_for_a_server_that_refuses_connections_for_now(
+    server, refusal
+):
+    with refusing_at_first(server, refusal, connections=3) as (url, refused):
+        store = SessionStore(url)
+        assert isinstance(store.sessions(), list)
+        store.close()
+    assert refused == [refusal] * 3
+
+
+@contextmanager
+def refusing_at_first(
+    server: str, refusal: str, *, connections: int
+) -> Iterator[tuple[str, list[str]]]:
+    """A server that refuses its first connections as PostgreSQL does, then passes on."""
+    code, _, text = refusal.partition(" ")
+    fields = f"SFATAL\0VFATAL\0C{code}\0M{text}\0\0".encode()
+    answer = b"E" + (len(fields) + 4).to_bytes(4, "big") + fields
+    refused: list[str] = []
+    real = sa.make_url(server)
+
+    class Refusing(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            if len(refused) < connections:
+                refused.append(refusal)
+                self.request.recv(1_000)
+                self.request.sendall(answer)
+                return
+            with socket.create_connection((real.host, real.port)) as there:
+                back = threading.Thread(target=passed_on, args=(there, self.request))
+                back.start()
+                passed_on(self.request, there)
+                back.join()
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Refusing) as door:
+        threading.Thread(target=door.serve_forever, daemon=True).start()
+        port = door.server_address[1]
+        plain = {"sslmode": "disable", "gssencmode": "disable"}
+        url = real.set(port=port).update_query_dict(plain)
+        yield url.render_as_string(hide_password=False), refused
+        door.shutdown()
+
+
+def passed_on(source: socket.socket, target: socket.socket) -> None:
+    """Pass on what comes until the connection ends."""
+    with suppress(OSError):
+        while some := source.recv(65_536):
+            target.sendall(some)
+        target.shutdown(socket.SHUT_WR)
 
 
 def test_names_of_any_length_fit(store):
@@ -222,29 +280,3 @@ def test_after_kills_of_a_run_every_ticket_is_decided_once_and_closed_once(serve
     store = Store(url)
     assert_decided_once(store, effects, 18)
     store.close()
-
-
-def test_a_process_killed_at_any_moment_loses_nothing_that_was_shown(server, store):
-    chance = random.Random(time.time_ns())
-    forking = clean_context()
-    for number in range(KILLS):
-        reader, writer = forking.Pipe(duplex=False)
-        name = f"killed-{number}"
-        child = forking.Process(target=talk, args=(server, name, writer))
-        child.start()
-        writer.close()
-        told = [reader.recv_bytes()]
-        time.sleep(chance.uniform(0, 0.3))
-        child.kill()
-        with suppress(EOFError, OSError):
-            while True:
-                told.append(reader.recv_bytes())
-        child.join()
-        shown = len(told)
-        kept = store.load(name).transcript
-        assert len(kept) >= shown
-        expected = [
-            ("user", f"question {n // 2}") if n % 2 == 0 else ("assistant", "ok")
-            for n in range(len(kept))
-        ]
-        assert [(entry.role, entry.content) for entry in kept] == expected

@@ -269,6 +269,28 @@ def test_saving_an_entry_again_changes_nothing(store):
         store.add_entries(other, 0, 1, Origin())
 
 
+def test_entries_whose_commit_was_not_confirmed_do_not_stop_later_ones(store):
+    class Unconfirmed(SessionStore):
+        """Loses its connection after the first commit, before the news of it."""
+
+        is_lost = False
+
+        def add_entries(self, *given: Any) -> None:
+            super().add_entries(*given)
+            if not self.is_lost:
+                self.is_lost = True
+                raise StoreError("the connection was lost")
+
+    agent = agent_in(Unconfirmed(store.url), says("one"), says("two"))
+    assert len(faults(agent.run("first"))) >= 1
+    agent.ask("second")
+    agent.recorder.save()
+    again = store.load(agent.session.session_id)
+    assert again.transcript == agent.session.transcript
+    assert again.usages == agent.session.usages
+    assert store.sessions()[0].messages == 4
+
+
 def test_sessions_are_listed_with_their_first_words(store):
     agent_in(store, says("a")).ask("What is   the weather?")
     listed = store.sessions()

@@ -4,24 +4,20 @@ A child of a process with threads may wait for ever for a lock that one of them 
 """
 
 import multiprocessing
-from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext
 from multiprocessing.synchronize import Event
 from typing import Any
 
-from nbchat.agent.agent import Agent
-from nbchat.conversation.events import EntryAdded
 from nbchat.conversation.session import Session
-from nbchat.storage.recorder import Recorder, save_session
+from nbchat.storage.recorder import save_session
 from nbchat.storage.store import SessionStore
-from nbchat.testing import ScriptedProvider, says
 
 
-def clean_context() -> ForkServerContext:
-    """What makes such processes, with nbchat imported already."""
+def clean_context(*more: str) -> ForkServerContext:
+    """What makes such processes, with nbchat and `more` modules imported already."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(
-        ["nbchat.agent.agent", "nbchat.storage.recorder", "nbchat.testing"]
+        ["nbchat.agent.agent", "nbchat.storage.recorder", "nbchat.testing", *more]
     )
     return context
 
@@ -37,14 +33,3 @@ def use_first(url: str, number: int, start: Event, told: Any) -> None:
         told.put(str(error))
     else:
         told.put("")
-
-
-def talk(url: str, name: str, told: Connection) -> None:
-    """Chat, and tell the position of each entry once it was shown."""
-    session, store = Session(session_id=name), SessionStore(url)
-    agent = Agent(ScriptedProvider(*[says("ok")] * 500), session=session)
-    agent.recorder = Recorder(store, session, is_saved=False)
-    for number in range(500):
-        for event in agent.run(f"question {number}"):
-            if isinstance(event, EntryAdded):
-                told.send_bytes(b"%d" % event.position)

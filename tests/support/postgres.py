@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from sqlalchemy import make_url
+
 
 def programs() -> Path:
     """Where PostgreSQL's own programs are; Debian keeps them out of the PATH."""
@@ -23,6 +25,20 @@ def as_its_user(*command: str) -> None:
     subprocess.run([*switch, *command], check=True, capture_output=True, cwd="/")
 
 
+def folder_of(port: int) -> Path:
+    """Where the server on a port has its files."""
+    return Path(f"/tmp/nbchat-postgres-{port}")
+
+
+def restart(url: str) -> None:
+    """End a running server as a crash does, and start it again with its settings."""
+    port = make_url(url).port
+    assert port is not None
+    folder = folder_of(port)
+    control = (str(programs() / "pg_ctl"), "-D", str(folder / "files"), "-w")
+    as_its_user(*control, "-m", "immediate", "-l", str(folder / "log"), "restart")
+
+
 @contextmanager
 def running_server(*settings: str, is_synced: bool = False) -> Iterator[str]:
     """The URL of a server with an empty database; `settings` as name=value.
@@ -32,7 +48,7 @@ def running_server(*settings: str, is_synced: bool = False) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    folder = Path(f"/tmp/nbchat-postgres-{port}")
+    folder = folder_of(port)
     folder.mkdir()
     user = "postgres" if os.geteuid() == 0 else getpass.getuser()
     shutil.chown(folder, user)
