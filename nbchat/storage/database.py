@@ -9,6 +9,7 @@ import random
 import sqlite3
 import time
 from contextlib import closing, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,8 @@ from nbchat.storage.schema import (
 from nbchat.storage.serialization import readable_entry
 from nbchat.storage.session_search import index_messages, unindex_messages
 
-BUSY_SECONDS = 5
+busy_seconds: ContextVar[float] = ContextVar("busy_seconds", default=5.0)
+"""How long a statement waits while another process has the SQLite file."""
 
 CONNECTIONS = 2
 """Of one process to a server: 24 processes stay below a limit of 60."""
@@ -145,6 +147,7 @@ def _new_engine(url: sa.URL) -> sa.Engine:
     if url.get_backend_name() == "sqlite":
         engine = sa.create_engine(url, pool_pre_ping=True)
         sa.event.listen(engine, "connect", _tune_sqlite)
+        sa.event.listen(engine, "checkout", _set_busy_timeout)
         return engine
     is_given = "connect_timeout" in url.query
     waits = {} if is_given else {"connect_timeout": CONNECT_SECONDS}
@@ -177,7 +180,6 @@ def _tune_sqlite(connection: Any, _record: object) -> None:
     SQLite does not wait for.
     """
     for pragma in (
-        f"busy_timeout={BUSY_SECONDS * 1000}",
         "journal_mode=WAL",
         "synchronous=FULL",
         "foreign_keys=ON",
@@ -187,9 +189,14 @@ def _tune_sqlite(connection: Any, _record: object) -> None:
     connection.create_function("lower", 1, str.lower, deterministic=True)
 
 
+def _set_busy_timeout(connection: Any, _record: object, _proxy: object) -> None:
+    """Wait for a lock as long as the caller can: a recorder tries again by itself."""
+    connection.execute(f"PRAGMA busy_timeout={round(busy_seconds.get() * 1_000)}")
+
+
 def _repeat_while_locked(step: Any) -> None:
-    """Repeat a step while another process has the SQLite file, for `BUSY_SECONDS`."""
-    end = time.monotonic() + BUSY_SECONDS
+    """Repeat a step while another process has the SQLite file, for `busy_seconds`."""
+    end = time.monotonic() + busy_seconds.get()
     while True:
         try:
             step()

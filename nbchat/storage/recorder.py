@@ -34,6 +34,7 @@ from nbchat.conversation.events import (
 )
 from nbchat.conversation.session import Session
 from nbchat.errors import LogNotWritten, SessionTaken, StoreError
+from nbchat.storage.database import busy_seconds
 from nbchat.storage.export import MarkdownLog
 from nbchat.storage.store import Origin, PinKind, SessionStore
 
@@ -44,6 +45,7 @@ PATIENCE_SECONDS = 2.0
 """How long an event waits for its save, once: not while saving is late."""
 
 RETRY_SECONDS = 1.0
+"""From one try to the next, which is also as long as a try waits for a lock."""
 
 FLUSH_SECONDS = 5.0
 """How long /new, /resume and the end of the process wait for what is not saved yet."""
@@ -321,7 +323,7 @@ class _Writer:
             return True
         if tries is not None and self._tries <= tries:
             return False
-        return self._failure is not None and not self._is_running
+        return self._failure is not None
 
     def _report(self, *, repeats: bool) -> SavingFailed | None:
         failure = self._failure or self._slowness()
@@ -362,6 +364,7 @@ class _Writer:
             self._changed.wait_for(self._has_ended, FLUSH_SECONDS)
 
     def _work(self) -> None:
+        busy_seconds.set(RETRY_SECONDS)  # for this thread
         while self._next():
             failure = _error_of(self._step)
             with self._changed:
@@ -370,7 +373,8 @@ class _Writer:
                 self._note(failure)
                 self._changed.notify_all()
                 if isinstance(failure, StoreError):
-                    self._changed.wait_for(lambda: self._is_urgent, RETRY_SECONDS)
+                    pause = max(self._began_at + RETRY_SECONDS - time.monotonic(), 0)
+                    self._changed.wait_for(lambda: self._is_urgent, pause)
         atexit.unregister(self._finish)
 
     def _next(self) -> bool:

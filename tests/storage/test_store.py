@@ -1,6 +1,7 @@
 """Sessions in a database: saved event by event, loaded unchanged."""
 
 import os
+import re
 import sqlite3
 import stat
 import subprocess
@@ -8,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ from nbchat.conversation.session import Session
 from nbchat.conversation.turns import count_messages
 from nbchat.errors import SessionNotFound, SessionTaken, StoreError
 from nbchat.storage.database import default_file
-from nbchat.storage.recorder import save_session
+from nbchat.storage.recorder import RETRY_SECONDS, save_session
 from nbchat.storage.store import Origin, PinKind, SessionStore
 from nbchat.testing import Line, ScriptedProvider, calls, says
 
@@ -488,6 +490,41 @@ def test_a_temporary_fault_is_reported_once_and_leaves_no_gap(tmp_path):
     saved = store.load(agent.session.session_id)
     assert saved.transcript == agent.session.transcript
     assert saved.usages == agent.session.usages
+
+
+@pytest.mark.slow
+def test_a_locked_database_is_tried_once_a_second_and_slows_no_turn(store):
+    tries: list[float] = []
+
+    class Timed(SessionStore):
+        def add_entries(self, *given: Any) -> None:
+            tries.append(time.monotonic())
+            super().add_entries(*given)
+
+    agent = agent_in(Timed(store.url), *[says("ok")] * 5)
+    agent.ask("first")
+    tries.clear()
+    with sqlite3.connect(store.url.removeprefix("sqlite:///")) as other:
+        other.execute("BEGIN IMMEDIATE")
+        (reason,) = faults(agent.run("second"))
+        assert re.match(r"not saved since \d\d:\d\d, retrying: .*is locked", reason)
+        began = time.monotonic()
+        assert faults(agent.run("third")) == faults(agent.run("fourth")) == []
+        assert time.monotonic() - began < RETRY_SECONDS
+        await_try(tries, 4)
+        other.rollback()
+    other.close()
+    agent.recorder.save()
+    pauses = [after - before for before, after in pairwise(tries[:4])]
+    assert all(0.9 * RETRY_SECONDS < each < 2 * RETRY_SECONDS for each in pauses)
+    assert store.load(agent.session.session_id).transcript == agent.session.transcript
+
+
+def await_try(tries: list[float], number: int) -> None:
+    end = time.monotonic() + 60
+    while len(tries) < number:
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def test_a_database_in_memory_is_shared_by_all_threads():
