@@ -10,6 +10,7 @@ NbchatError                   one line: what was seen, and what to do
 │   ├── SessionTaken          another kernel continued the session
 │   └── SessionNotFound       no session with that id
 ├── AnswerInvalid         no answer of the model fits the `output` that was asked for
+├── PreviewFailed          what a tool call would do cannot be shown; it does not run
 ├── ChatUnreachable           no chat can be reached in that kernel
 ├── CompactionError           a summary was refused; `reason` is a code
 ├── Stopped                   the user pressed Stop; control flow, not a fault
@@ -63,6 +64,10 @@ class SessionNotFound(StoreError):
 
 class AnswerInvalid(NbchatError):
     """No answer fits the type that was asked for, though the model was asked again."""
+
+
+class PreviewFailed(NbchatError):
+    """What a call would do cannot be shown to a person, so it does not run."""
 
 
 class ChatUnreachable(NbchatError):

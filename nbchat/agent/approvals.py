@@ -18,7 +18,7 @@ from typing import NoReturn
 
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
-from nbchat.conversation.tools import Tool
+from nbchat.conversation.tools import Preview, Tool, preview_of
 from nbchat.errors import NbchatError, Stopped
 
 DECISIONS_KEPT = 100
@@ -33,6 +33,7 @@ class PendingCall:
     """
 
     call: Entry
+    preview: Preview | None = None
     ticket: str = field(default_factory=lambda: secrets.token_hex(8))
 
     def is_named(self, name: str) -> bool:
@@ -89,8 +90,10 @@ class Approvals:
     def __call__(
         self, call: Entry, *, tool: Tool | None = None, agent: object = None
     ) -> bool:
-        """Whether a call may run; blocks until the answer, raises Stopped on a stop.
+        """Whether a call may run; blocks until the answer.
 
+        Raises Stopped on a stop, and PreviewFailed where a person could not see what
+        the call would do.
         "Always" holds for the function of `tool` and for `agent`, not for a name.
         """
         function = call.tool_name if tool is None else tool.function
@@ -99,7 +102,8 @@ class Approvals:
             return True
         if scope in self._always:
             return True
-        wait = _Wait(PendingCall(call), scope)
+        preview = None if tool is None else preview_of(tool, call)
+        wait = _Wait(PendingCall(call, preview), scope)
         with self._changed:
             self._waits.append(wait)
         try:

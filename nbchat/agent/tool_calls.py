@@ -31,7 +31,7 @@ from nbchat.conversation.session import Session
 from nbchat.conversation.tool_outputs import ToolOutput
 from nbchat.conversation.tools import Tool, key_of, run_tool
 from nbchat.conversation.turns import INTERRUPTED, calls_by_result
-from nbchat.errors import Stopped
+from nbchat.errors import PreviewFailed, Stopped
 
 MOST_PARALLEL = 8
 """Calls of one reply that run at the same time."""
@@ -152,10 +152,13 @@ class ToolCalls:
         if approve is None:
             is_safe = called.read_only is None
             return None if is_safe else failed_result(call, NEEDS_APPROVAL)
-        if isinstance(approve, Approvals):
-            is_approved = approve(call, tool=called, agent=self._agent)
-        else:
-            is_approved = approve if isinstance(approve, bool) else approve(call)
+        try:
+            if isinstance(approve, Approvals):
+                is_approved = approve(call, tool=called, agent=self._agent)
+            else:
+                is_approved = approve if isinstance(approve, bool) else approve(call)
+        except PreviewFailed as error:
+            return failed_result(call, f"not run: {error}")
         return None if is_approved else denied_result(call)
 
     def _key(self, call: Entry) -> str:

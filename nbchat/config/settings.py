@@ -370,6 +370,12 @@ class NbChat(Configurable):
         help="Delete sessions that were not used for so many days, when a chat begins. "
         "None: keep them.",
     ).tag(config=True, scope="configuration", apply="restart")
+    notebook_tools = Bool(
+        False,
+        help="Offer the model of %chat tools that read, edit and run the cells of its "
+        "notebook, through the page that shows the panel. Edits are approved by their "
+        "difference, runs by their code.",
+    ).tag(config=True, scope="model", apply="view")
     log_folder = Unicode(
         "",
         help="Folder in which each session is also written as Markdown, after each "

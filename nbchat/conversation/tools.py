@@ -34,12 +34,23 @@ from nbchat.conversation.schemas import (
 )
 from nbchat.conversation.tool_outputs import ToolOutput, error_line, output_of
 from nbchat.conversation.tool_runs import ToolTimeout, finished
-from nbchat.errors import ConfigError, NbchatError, Stopped
+from nbchat.errors import ConfigError, NbchatError, PreviewFailed, Stopped
 
 NAME_LENGTH = 64
 """Characters of a tool's name; OpenAI and Anthropic refuse more."""
 
 Function = Callable[..., object]
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a call would do, for the person who approves it."""
+
+    title: str
+    text: str
+    instead_of: str = ""
+    """The argument that this shows in a better way."""
+    language: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,6 +69,8 @@ class Tool:
     timeout_seconds: float | None = None
     parallel: bool = False
     """Whether several calls of one reply may run at the same time."""
+    preview: Callable[..., Preview] | None = None
+    """Makes what a person sees before approving, of the same arguments."""
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         """Call the function, as if it were no tool."""
@@ -165,6 +178,20 @@ def run_tool(
     finally:
         _KEY.reset(token)
     return output_of(call, value)
+
+
+def preview_of(called: Tool, call: Entry) -> Preview | None:
+    """What a person sees of a call before it runs; raises PreviewFailed."""
+    if called.preview is None:
+        return None
+    try:
+        return called.preview(**_arguments(called, call))
+    except ValidationError as error:
+        raise PreviewFailed(f"bad arguments: {faults(error)}") from error
+    except NbchatError as error:
+        raise PreviewFailed(str(error)) from error
+    except Exception as error:
+        raise PreviewFailed(error_line(error)) from error
 
 
 _KEY: ContextVar[Callable[[], str] | None] = ContextVar("key", default=None)

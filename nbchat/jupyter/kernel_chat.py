@@ -9,7 +9,7 @@ from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 
 from nbchat.agent.agent import Agent
-from nbchat.agent.approvals import PendingCall, approvals_of
+from nbchat.agent.approvals import Approvals, PendingCall, approvals_of
 from nbchat.chat.attachments.attachments import load_attachments, unknown_names
 from nbchat.chat.chat_events import ChatEvent
 from nbchat.chat.chat_runner import Action, ChatRunner
@@ -26,6 +26,7 @@ from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError
 from nbchat.jupyter.cell_output import Conversation, show
+from nbchat.jupyter.notebook_tools import NotebookTools
 from nbchat.jupyter.panel.chat_ui import ChatUI
 from nbchat.jupyter.panel.queries.start import FIX
 from nbchat.jupyter.shell import ShellContents, own_variables
@@ -44,11 +45,16 @@ class KernelChat:
             self.store,
             config,
             namespace=self._namespace,
-            changed=self._show_notifications,
+            changed=self._follow_settings,
         )
         self.commands = Commands(self.store, self.live_settings)
         self.runner = ChatRunner(self._built, commands=self.commands)
         self._panel: ChatUI | None = None
+        self._notebook = NotebookTools(
+            lambda: self.panel().page, is_in_cell=lambda: self._is_in_cell
+        )
+        self._is_in_cell = False
+        """Whether the turn of a cell runs."""
         self._turns: dict[str, tuple[Session, int]] = {}
         """Session and position of the message that each cell has sent, by cell id."""
         config.observe(self._apply_settings, names=list(config.traits(config=True)))
@@ -144,11 +150,13 @@ class KernelChat:
         """Print a turn; an interrupt ends it without a traceback."""
         approvals = approvals_of(self.agent.approve)
         unsubscribe = approvals.subscribe(self._announce) if approvals else None
+        self._is_in_cell = True
         try:
             show(events)
         except KeyboardInterrupt:
             print("stopped; the partial answer is kept")
         finally:
+            self._is_in_cell = False
             if unsubscribe is not None:
                 unsubscribe()
 
@@ -178,13 +186,15 @@ class KernelChat:
         expire_sessions(self.store, self.config)
         session = newest_session(self.store)
         self.runner.show(session)
-        return build_agent(
+        agent = build_agent(
             self.config,
             session=session,
             store=self.store,
             namespace=self._namespace,
             connects_later=True,
         )
+        self._offer_notebook(agent, self.live_settings.in_force(agent))
+        return agent
 
     def _apply_settings(self, change: Mapping[str, Any]) -> None:
         """Apply a changed setting; `%config` shows the UsageError in one line."""
@@ -203,6 +213,20 @@ class KernelChat:
         agent = self.runner.built_agent
         return self.live_settings.in_force(agent).notifications
 
-    def _show_notifications(self, config: NbChat) -> None:
+    def _follow_settings(self, config: NbChat) -> None:
         if self._panel is not None:
             self._panel.notifies = config.notifications
+        if (agent := self.runner.built_agent) is not None:
+            self._offer_notebook(agent, config)
+
+    def _offer_notebook(self, agent: Agent, config: NbChat) -> None:
+        """Give the agent the tools of the notebook, or take them away."""
+        ours = self._notebook.tools
+        others = tuple(each for each in agent.tools if each not in ours)
+        wanted = (*others, *ours) if config.notebook_tools else others
+        if wanted == agent.tools:
+            return
+        with agent.alone():
+            agent.tools = wanted
+            agent.approve = agent.approve or Approvals()
+            agent.count_fixed_tokens()

@@ -12,6 +12,7 @@ from html import escape
 from typing import Any
 
 from nbchat.conversation.entries import Entry
+from nbchat.conversation.tools import Preview
 from nbchat.rendering.markdown import code_html, displayable
 
 LANGUAGES = {
@@ -41,8 +42,16 @@ _IGNORABLE = re.compile(
 _UNPRINTABLE = re.compile(r"[^\n\t\x20-\x7e]")
 
 
-def arguments_html(call: Entry) -> str:
-    """Render a call's arguments in full, each string with its line breaks."""
+def arguments_html(call: Entry, preview: Preview | None = None) -> str:
+    """Render a call's arguments in full, each string with its line breaks.
+
+    A `preview` says in a better way what one of them, or all of them, will do.
+    """
+    if preview is not None:
+        others = dict(call.arguments)
+        others.pop(preview.instead_of, None)
+        shown = _block(preview.title, preview.text, preview.language)
+        return "".join(map(_argument_html, others, others.values())) + shown
     arguments = call.arguments
     if not arguments:
         return _block("", call.tool_args, "") if call.tool_args else ""

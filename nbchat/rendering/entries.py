@@ -11,6 +11,7 @@ from html import escape
 from typing import Any
 
 from nbchat.conversation.entries import Entry
+from nbchat.conversation.tools import Preview
 from nbchat.rendering.arguments import arguments_html, with_invisibles_escaped
 from nbchat.rendering.markdown import displayable, markdown_html
 
@@ -76,18 +77,19 @@ def summary_parts(content: str) -> tuple[str, str]:
     return _SUMMARY_TAG.sub("", summary).strip(), _SUMMARY_TAG.sub("", facts).strip()
 
 
-def waiting_html(call: Entry, ticket: str) -> str:
+def waiting_html(call: Entry, ticket: str, preview: Preview | None = None) -> str:
     """Render a call that waits for approval: expanded, with all of its arguments.
 
     Arguments are neither cut nor hidden by invisible characters, because the user
     decides by what is shown.
     """
     name = escaped(with_invisibles_escaped(call.tool_name))
+    arguments = arguments_html(call, preview)
     return (
         f'<details class="nbc-entry nbc-tool" data-call="{escaped(call.tool_id)}"'
         f' data-state="waiting" data-ticket="{escaped(ticket)}"><summary>'
         f'<span class="nbc-tool-name">{name}</span><span class="nbc-tool-hint"></span>'
-        f'</summary><div class="nbc-arguments">{arguments_html(call)}</div></details>'
+        f'</summary><div class="nbc-arguments">{arguments}</div></details>'
     )
 
 

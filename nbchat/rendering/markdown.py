@@ -57,10 +57,10 @@ LINK_SCHEMES = ("http://", "https://", "mailto:")
 # browser picks one by the panel's `color-scheme`.
 _COLOURS = {
     "light-dark(#a3176f, #ff8fc7)": "k kc kd kn kp kr kt ow",
-    "light-dark(#0f6b3a, #8ddb9f)": "s s1 s2 sa sb sc dl sd se sh si sx sr ss",
+    "light-dark(#0f6b3a, #8ddb9f)": "s s1 s2 sa sb sc dl sd se sh si sx sr ss gi",
     "light-dark(#0550ae, #8ec5ff)": "m mb mf mh mi mo il",
     "light-dark(#5c3bb8, #cdb4ff)": "nf fm nc nn nd bp nb nt ne",
-    "light-dark(#57606a, #a3abb5)": "c c1 ch cm cp cpf cs",
+    "light-dark(#57606a, #a3abb5)": "c c1 ch cm cp cpf cs gu",
     "light-dark(#9a3412, #ffb38a)": "na no gd gr err",
 }
 

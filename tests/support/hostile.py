@@ -24,6 +24,7 @@ from nbchat.conversation.events import (
 )
 from nbchat.conversation.search import find
 from nbchat.conversation.session import Session
+from nbchat.conversation.tools import Preview
 from nbchat.jupyter.cell_output import Banner, Conversation
 from nbchat.rendering.banners import (
     CELL_STYLE,
@@ -77,6 +78,11 @@ PLACES: dict[str, Callable[[str], str]] = {
     "broken arguments": lambda text: entry_html(Entry("assistant", "", "c", "t", text)),
     "a call that waits": lambda text: waiting_html(
         Entry("assistant", "", text, text, json.dumps({text: text})), "0" * 16
+    ),
+    "what a call would do": lambda text: waiting_html(
+        Entry("assistant", "", "c", "t", json.dumps({"source": text})),
+        "0" * 16,
+        Preview(text, text, "source", "diff"),
     ),
     "a result": lambda text: entry_html(Entry("tool", text, text, text)),
     "a failed result": lambda text: entry_html(Entry("tool", text, "c", "t", FAILED)),

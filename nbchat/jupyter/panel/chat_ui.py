@@ -28,6 +28,7 @@ from nbchat.conversation.session import Session
 from nbchat.errors import ConfigError
 from nbchat.jupyter.panel import protocol
 from nbchat.jupyter.panel.frontend import SCRIPT, style
+from nbchat.jupyter.panel.page_requests import PageRequests
 from nbchat.jupyter.panel.protocol import Request, Said
 from nbchat.jupyter.panel.queries.choices import CommandList, Settings
 from nbchat.jupyter.panel.queries.dispatch import Queries, UseKey, answer_soon
@@ -162,6 +163,8 @@ class ChatUI(anywidget.AnyWidget):
             has_side=find_spec("sidecar") is not None,
         )
         self._sync = ViewSync(self._state.snapshot, self._state.page, self.send)
+        self.page = PageRequests(self.send)
+        """Requests to the page that shows the panel in its notebook."""
         self._show = partial(self._sync.change, self._state.fold)
         self._runner.listen(self._show)
         self.on_msg(_receive)
@@ -291,6 +294,8 @@ class ChatUI(anywidget.AnyWidget):
             case protocol.Question() as question:
                 if query := self._queries.find(question):
                     answer_soon(query, lambda: self.agent, question.token, self.send)
+            case protocol.NotebookAnswer() as answer:
+                self.page.receive(answer)
             case None:
                 pass
             case request:

@@ -13,10 +13,10 @@ routing entry for each until it is answered.
 
 import re
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from types import NoneType
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 Amount = Annotated[int, ("minimum", 0)]
 """A count, a position in the transcript, or the key of an item."""
@@ -265,6 +265,35 @@ class UseKey(Question):
     keep: bool
 
 
+@dataclass(frozen=True, slots=True)
+class CellOutput:
+    """An output of a cell: text, an error's traceback, or a picture in base64."""
+
+    kind: Literal["text", "error", "png"]
+    data: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotebookCell:
+    """A cell as it is in the page; `count` is null until it has run."""
+
+    id: str
+    kind: str
+    source: str
+    count: int | None
+    outputs: tuple[CellOutput, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NotebookAnswer:
+    """What a view found or did in its notebook; `problem` says why it did not."""
+
+    token: Token
+    view: Token
+    problem: str
+    cells: tuple[NotebookCell, ...]
+
+
 Said = Send | Branch
 
 Request = Send | Branch | Stop | Withdraw | Side | Approve | Deny | Compact
@@ -294,6 +323,7 @@ ViewToKernel = (
     | Complete
     | Start
     | UseKey
+    | NotebookAnswer
 )
 
 
@@ -308,14 +338,22 @@ def received(content: object) -> ViewToKernel | None:
         return None
     values = {name: value for name, value in content.items() if name != "type"}
     kind = _from_views().get(str(content.get("type")))
-    if kind is None or not _required(kind) <= values.keys() <= _hints(kind).keys():
+    if kind is None:
         return None
     try:
-        found = {name: _read(each, _hints(kind)[name]) for name, each in values.items()}
+        message: ViewToKernel = _made(kind, values)
     except ValueError:
         return None
-    message: ViewToKernel = kind(**found)
     return message
+
+
+def _made(kind: Any, values: dict[str, Any]) -> Any:
+    """An object of a class, from the values of its fields; raises ValueError."""
+    if not _required(kind) <= values.keys() <= _hints(kind).keys():
+        raise ValueError(f"{sorted(values)} are not the fields of {kind.__name__}")
+    return kind(
+        **{name: _read(each, _hints(kind)[name]) for name, each in values.items()}
+    )
 
 
 _CHECKS: dict[str, Callable[[Any, Any], bool]] = {
@@ -336,7 +374,11 @@ def _read(value: Any, hint: Any) -> Any:
         return None if value is None else _read(value, inner[0])
     elif origin is tuple and isinstance(value, list):
         return tuple(_read(each, inner[0]) for each in value)
-    elif type(value) is hint:  # isinstance would take True for a number
+    elif is_dataclass(hint) and isinstance(value, dict):
+        return _made(hint, value)
+    elif type(value) is hint or (
+        origin is Literal and value in inner
+    ):  # isinstance would take True for a number
         return value
     raise ValueError(f"{value!r} is no {hint}")
 

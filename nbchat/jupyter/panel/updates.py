@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from nbchat.jupyter.panel import answers
-from nbchat.jupyter.panel.protocol import Amount, Html, Ticket
+from nbchat.jupyter.panel.protocol import Amount, Html, Ticket, Token
 
 Kind = Literal["assistant", "thinking"]
 
@@ -238,10 +238,29 @@ class Events:
     events: Annotated[tuple[Operation, ...], ("minItems", 1)]
 
 
+@dataclass(frozen=True, slots=True)
+class Notebook:
+    """A tool of the model reads, edits or runs cells; answered with notebook_answer.
+
+    All views that have the notebook answer `find`, the others only the one in `view`.
+    `expected` is the source that a person has approved; null for any.
+    """
+
+    action: Literal["find", "read", "edit", "run"]
+    view: str
+    token: Token
+    cell: str = ABSENT
+    source: str = ABSENT
+    expected: str | None = ABSENT
+    place: Literal["replace", "below"] = ABSENT
+    kind: Literal["code", "markdown"] = ABSENT
+
+
 KernelToView = (
     Snapshot
     | Events
     | EarlierPage
+    | Notebook
     | answers.Planned
     | answers.ContextParts
     | answers.HistoryPage

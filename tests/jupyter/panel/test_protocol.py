@@ -20,12 +20,16 @@ ODD = [None, True, 0, -1, -2, 2.5, "", "x", "x" * 41, [], ["x"], [1], {}, [["x"]
 def whole(schema: dict[str, Any]) -> dict[str, Any]:
     """A message with all of its fields."""
     fields = schema["properties"]
-    kinds = {name: each["type"] for name, each in fields.items() if "type" in each}
-    values = {
-        name: FITTING[kind if isinstance(kind, str) else kind[0]]
-        for name, kind in kinds.items()
-    }
+    values = {name: fitting(each) for name, each in fields.items() if "type" in each}
     return {"type": fields["type"]["const"], **values}
+
+
+def fitting(field: dict[str, Any]) -> Any:
+    """A value of a field; a list of objects is empty."""
+    kind = field["type"]
+    if "$ref" in field.get("items", {}):
+        return []
+    return FITTING[kind if isinstance(kind, str) else kind[0]]
 
 
 def variants(schema: dict[str, Any]) -> list[Any]:

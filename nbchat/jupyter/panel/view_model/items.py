@@ -244,7 +244,7 @@ class ApprovalCards:
     def _ask(self, question: PendingCall) -> Operation:
         """Put the buttons on the call's card, or add one for a cell's call."""
         key = self._key_of(question.call)
-        html = waiting_html(question.call, question.ticket)
+        html = waiting_html(question.call, question.ticket, question.preview)
         shown = self._items.add(html, key=key)
         if key is None:
             self._extra.add(shown)

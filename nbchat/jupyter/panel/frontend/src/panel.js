@@ -22,6 +22,7 @@ import { Menu } from "./menu.js";
 import { Actions, Editing } from "./message_actions.js";
 import { ModelDialog } from "./models.js";
 import { NotebookCells } from "./notebook.js";
+import { NotebookRequests } from "./notebook_requests.js";
 import { PinsDialog } from "./pins.js";
 import { PolicyDialog } from "./policy.js";
 import { Roving } from "./roving.js";
@@ -61,6 +62,7 @@ class Panel {
     this.announcer = new Announcer(this);
     this.compaction = { focus: "", keep: null }; // the one requested last
     this.notebook = new NotebookCells(this);
+    this.requests = new NotebookRequests(this);
     this.compactDialog = new CompactDialog(this);
     this.historyView = new HistoryView(this);
     this.memoryDialog = new MemoryDialog(this);

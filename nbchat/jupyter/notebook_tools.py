@@ -1,0 +1,181 @@
+"""Tools with which a model reads, edits and runs the cells of its notebook.
+
+They act through the page that shows the panel, on the document that JupyterLab has
+open, never on the file: its undo works, and the edits of other users stay. Each edit
+is approved by its difference, and each run by the code that will run.
+"""
+
+import difflib
+from base64 import b64decode
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Literal, Protocol
+
+from nbchat.conversation.tools import Preview, Tool, tool
+from nbchat.errors import NbchatError
+from nbchat.jupyter.panel.protocol import NotebookCell
+
+ANSWER_SECONDS = 10.0
+
+RUN_SECONDS = 120.0
+
+CELLS_READ = 30
+
+OUTPUT_SHOWN = 2_000
+"""Characters of a cell's outputs when cells are read; a run returns all of them."""
+
+IN_A_CELL = (
+    "%%chat itself is a cell that runs, and no other can run meanwhile; ask in the "
+    "panel of %chat"
+)
+
+
+class Page(Protocol):
+    """The page that has the notebook open."""
+
+    def ask(
+        self, action: str, *, timeout_seconds: float, **details: str | None
+    ) -> tuple[NotebookCell, ...]:
+        """Read, edit or run cells there; raises NbchatError."""
+
+
+class NotebookTools:
+    """The tools of one notebook."""
+
+    def __init__(
+        self,
+        page: Callable[[], Page],
+        *,
+        is_in_cell: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`is_in_cell` says whether the turn that runs belongs to a cell."""
+        self._page = page
+        self._is_in_cell = is_in_cell
+        self._seen: dict[str, str] = {}
+        """The code that a person saw before approving, by cell."""
+        edit = tool(read_only=False, timeout_seconds=4 * ANSWER_SECONDS)(self.edit_cell)
+        run = tool(read_only=False, timeout_seconds=RUN_SECONDS + ANSWER_SECONDS)(
+            self.run_cell
+        )
+        self.tools: tuple[Tool, ...] = (
+            tool(read_only=True)(self.read_cells),
+            replace(edit, preview=self._edit_preview),
+            replace(run, preview=self._run_preview),
+        )
+
+    def read_cells(self, first: int = 1, count: int = CELLS_READ) -> str:
+        """Read cells of the notebook: their numbers, ids, sources and outputs.
+
+        Args:
+            first: Number of the first cell to read, from 1.
+            count: How many cells to read.
+
+        """
+        cells = self._ask("read")
+        start = max(first, 1) - 1
+        wanted = cells[start : start + max(count, 1)]
+        head = f"{len(cells)} cells" if cells else "the notebook has no cells"
+        numbered = enumerate(wanted, start + 1)
+        return "\n\n".join([head, *(_described(n, each) for n, each in numbered)])
+
+    def edit_cell(
+        self,
+        cell: str,
+        source: str,
+        place: Literal["replace", "below"] = "replace",
+        kind: Literal["code", "markdown"] = "code",
+    ) -> str:
+        """Change the source of a cell, or insert a new cell below it.
+
+        Args:
+            cell: Id of the cell; with place "below" an empty id means the top.
+            source: The whole new source.
+            place: "replace" changes this cell, "below" inserts a new one.
+            kind: Of a new cell.
+
+        """
+        expected = self._seen.pop(cell, None) if place == "replace" else None
+        (changed,) = self._ask(
+            "edit",
+            cell=cell,
+            source=source,
+            place=place,
+            kind=kind,
+            expected=expected,
+        )
+        return f"{'changed' if place == 'replace' else 'new'} cell, id {changed.id}"
+
+    def run_cell(self, cell: str) -> object:
+        """Run a code cell of the notebook and return its outputs.
+
+        Args:
+            cell: Id of the cell.
+
+        """
+        self._refuse_in_cell()
+        expected = self._seen.pop(cell, None)
+        (ran,) = self._ask("run", RUN_SECONDS, cell=cell, expected=expected)
+        outputs = ran.outputs
+        pictures = [b64decode(e.data) for e in outputs if e.kind == "png"]
+        text = _outputs_text(ran) or "no output"
+        return [text, *pictures] if pictures else text
+
+    def _edit_preview(
+        self, cell: str, source: str, place: str = "replace", kind: str = "code"
+    ) -> Preview:
+        """What a person sees: the lines that change."""
+        if place == "below":
+            after = f"below the cell {cell}" if cell else "at the top"
+            return Preview(f"new {kind} cell {after}", source, "source", "python")
+        found = self._found(cell)
+        before = self._seen[cell] = found.source
+        lines = difflib.unified_diff(
+            before.splitlines(), source.splitlines(), lineterm="", n=3
+        )
+        changes = "\n".join(list(lines)[2:]) or "(nothing changes)"
+        return Preview(f"changes of the cell {cell}", changes, "source", "diff")
+
+    def _run_preview(self, cell: str) -> Preview:
+        """What a person sees: the code that will run."""
+        self._refuse_in_cell()
+        code = self._seen[cell] = self._found(cell).source
+        return Preview("runs this code", code, "", "python")
+
+    def _found(self, cell: str) -> NotebookCell:
+        found = {each.id: each for each in self._ask("read")}
+        if cell not in found:
+            raise NbchatError(
+                f"the notebook has no cell {cell!r}; read_cells lists them"
+            )
+        return found[cell]
+
+    def _refuse_in_cell(self) -> None:
+        if self._is_in_cell():
+            raise NbchatError(IN_A_CELL)
+
+    def _ask(
+        self,
+        action: str,
+        timeout_seconds: float = ANSWER_SECONDS,
+        **details: str | None,
+    ) -> tuple[NotebookCell, ...]:
+        return self._page().ask(action, timeout_seconds=timeout_seconds, **details)
+
+
+def _described(number: int, cell: NotebookCell) -> str:
+    """A cell as the model reads it."""
+    ran = f", run as [{cell.count}]" if cell.count else ""
+    lines = [f"cell {number}, id {cell.id}, {cell.kind}{ran}", cell.source]
+    outputs = _outputs_text(cell)
+    if len(outputs) > OUTPUT_SHOWN:
+        removed = f"[{len(outputs) - OUTPUT_SHOWN:,} characters removed]"
+        outputs = f"{outputs[:OUTPUT_SHOWN]}\n{removed}"
+    return "\n".join(lines + (["output:", outputs] if outputs else []))
+
+
+def _outputs_text(cell: NotebookCell) -> str:
+    """What a cell has put out, as text."""
+    return "\n".join(
+        "[picture]" if each.kind == "png" else each.data.rstrip("\n")
+        for each in cell.outputs
+    )

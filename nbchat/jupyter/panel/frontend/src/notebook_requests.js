@@ -1,0 +1,116 @@
+// What the model's tools ask of the notebook: read its cells, change one, run one.
+// The kernel side has asked the person before it sends a change or a run.
+
+import { newToken } from "./dom.js";
+
+/** @import * as Protocol from "../protocol.js" */
+
+const TEXT_CHARACTERS = 50000; // of one output
+const PICTURE_CHARACTERS = 4000000; // of base64
+
+export class NotebookRequests {
+  constructor(panel) {
+    this.panel = panel;
+    this.view = newToken(); // all views hear a request; one of them acts
+    panel.onModel("msg:custom", (message) => message.type === "notebook" && this.hear(message));
+  }
+
+  get notebook() {
+    return this.panel.notebook;
+  }
+
+  /** @param {Protocol.Notebook} asked */
+  async hear(asked) {
+    if (!this.notebook.model) return; // not a notebook that can be edited
+    if (asked.action !== "find" && asked.view !== this.view) return;
+    let problem = "";
+    let cells = [];
+    try {
+      cells = await this.act(asked);
+    } catch (error) {
+      problem = error instanceof Error ? error.message : String(error);
+    }
+    this.panel.send({ type: "notebook_answer", token: asked.token, view: this.view, problem, cells });
+  }
+
+  async act(asked) {
+    if (asked.action === "read") return this.notebook.cells.map((cell, index) => this.described(cell, index));
+    if (asked.action === "edit") return [this.edited(asked)];
+    if (asked.action === "run") return [await this.ran(asked)];
+    return [];
+  }
+
+  described(cell, index) {
+    const view = this.notebook.model.cells.get(index);
+    const outputs = (view.outputs?.toJSON() ?? []).map(output).filter(Boolean);
+    const kind = cell.cell_type;
+    return { id: cell.id, kind, source: cell.source, count: view.executionCount ?? null, outputs };
+  }
+
+  edited(asked) {
+    const { notebook } = this;
+    if (asked.place === "below") {
+      const index = asked.cell ? this.find(asked) + 1 : 0;
+      notebook.insert(index, asked.source, asked.kind === "markdown" ? "markdown" : "");
+      notebook.show(index);
+      return this.described(notebook.cells[index], index);
+    }
+    const index = this.unchanged(asked);
+    const cell = notebook.cells[index];
+    if (cell.getMetadata().editable === false) throw Error("this cell is not editable");
+    cell.setSource(asked.source);
+    notebook.show(index);
+    return this.described(cell, index);
+  }
+
+  async ran(asked) {
+    const { notebook } = this;
+    const index = this.unchanged(asked);
+    const cell = notebook.cells[index];
+    if (cell.cell_type !== "code") throw Error("this cell is text; only code can be run");
+    if (!this.panel.link.kernel) throw Error("the notebook has no kernel");
+    notebook.model.cells.get(index).outputs.clear();
+    notebook.show(index);
+    await notebook.run(index);
+    return this.described(cell, notebook.find(asked.cell));
+  }
+
+  find({ cell }) {
+    const index = this.notebook.find(cell);
+    if (index < 0) throw Error(`the notebook has no cell ${cell}; it may have been deleted`);
+    return index;
+  }
+
+  // The place of a cell that is still what the person has approved
+  unchanged(asked) {
+    const index = this.find(asked);
+    const isSame = asked.expected === null || this.notebook.cells[index].source === asked.expected;
+    if (!isSame) throw Error("the cell was changed meanwhile; read it again");
+    return index;
+  }
+}
+
+/** @returns {{ kind: "text" | "error" | "png", data: string } | null} */
+function output({ output_type: type, text, data, ename, evalue, traceback }) {
+  if (type === "stream") return { kind: "text", data: cut(joined(text)) };
+  if (type === "error") return { kind: "error", data: cut(plain(joined(traceback, "\n")) || `${ename}: ${evalue}`) };
+  const picture = joined(data?.["image/png"] ?? "").replaceAll("\n", "");
+  if (picture && picture.length <= PICTURE_CHARACTERS) return { kind: "png", data: picture };
+  const shown = joined(data?.["text/plain"] ?? "");
+  return shown ? { kind: "text", data: cut(shown) } : null;
+}
+
+function joined(text, between = "") {
+  return Array.isArray(text) ? text.join(between) : String(text ?? "");
+}
+
+function plain(text) {
+  return text.replace(/\u001b\[[0-9;]*m/g, ""); // a traceback's colours
+}
+
+// The start and the end: an error is at the end of a long output.
+function cut(text) {
+  if (text.length <= TEXT_CHARACTERS) return text;
+  const half = TEXT_CHARACTERS / 2;
+  return `${text.slice(0, half)}\n[${text.length - 2 * half} characters removed]\n${text.slice(-half)}`;
+}

@@ -1,0 +1,87 @@
+"""The model reads, edits and runs cells of its notebook in a real JupyterLab."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from labkit import Notebook
+from panels import panel_of, say
+from playwright.sync_api import expect
+
+MODEL = r"""
+import os, re
+os.environ['NBCHAT_MODEL'] = 'openai:no-model'
+os.environ['OPENAI_BASE_URL'] = 'http://127.0.0.1:9/v1'
+os.environ['NBCHAT_NOTEBOOK_TOOLS'] = 'true'
+%load_ext nbchat
+from nbchat.testing import ScriptedProvider, calls, says
+
+def cell(request, number):
+    read = next(e for e in request.history if e.role == 'tool')
+    return re.search(rf'cell {number}, id (\S+),', read.content)[1]
+
+def heard(request):
+    return says('I read: ' + request.history[-1].content)
+
+NEW = "total = 2 + 3\nprint('five:', total)"
+agent = %chat agent
+agent.use(ScriptedProvider(
+    calls('read_cells'), heard,
+    lambda r: calls('edit_cell', cell=cell(r, 2), source=NEW),
+    lambda r: calls('run_cell', cell=cell(r, 2)), heard,
+    lambda r: calls('run_cell', cell=cell(r, 3)), heard,
+    lambda r: calls('edit_cell', cell=cell(r, 3), source='*Done*', place='below', kind='markdown'), heard,
+    lambda r: calls('edit_cell', cell=cell(r, 2), source='changed'), heard,
+))
+%chat
+"""
+
+
+def test_the_model_reads_edits_and_runs_cells_as_approved(
+    open_notebook: Callable[..., Notebook], screenshot: Callable[[str], Path]
+) -> None:
+    notebook = open_notebook(MODEL, "total = 1 + 1\nprint('two:', total)", "1 / 0")
+    notebook.run(1)
+    panel = panel_of(notebook)
+    log = panel.locator(".nbc-log")
+    say(panel, "What does it say?")
+    expect(log).to_contain_text("I read: 3 cells")
+    expect(log).to_contain_text("print('two:', total)")
+    expect(log).to_contain_text("two: 2")
+
+    say(panel, "Make it five.")
+    waiting = panel.locator("[data-ticket]")
+    expect(waiting).to_contain_text("-total = 1 + 1")
+    expect(waiting).to_contain_text("+total = 2 + 3")
+    screenshot("difference")
+    approve = panel.get_by_role("button", name="Approve", exact=True)
+    approve.click()
+    expect(waiting.locator(".nbc-tool-name")).to_have_text("run_cell")
+    expect(waiting).to_contain_text("print('five:', total)")
+    approve.click()
+    expect(log).to_contain_text("I read: five: 5")
+    expect(notebook.outputs(1)).to_have_text("five: 5\n")
+    saved = json.loads((notebook.lab.root / notebook.name).read_text())
+    assert "1 + 1" in "".join(
+        saved["cells"][1]["source"]
+    )  # the page has it, not the file
+
+    say(panel, "And the last one?")
+    approve.click()
+    expect(log).to_contain_text("ZeroDivisionError: division by zero")
+    say(panel, "Add a line.")
+    expect(waiting).to_contain_text("new markdown cell below the cell")
+    approve.click()
+    expect(log).to_contain_text("I read: new cell, id")
+    cells = notebook.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell")
+    expect(cells.nth(3).locator("em")).to_have_text("Done")
+    screenshot("done")
+
+    say(panel, "Change it once more.")
+    expect(waiting).to_contain_text("+changed")
+    notebook.page.evaluate(
+        "() => window.jupyterapp.shell.currentWidget.content.model.sharedModel.cells[1].setSource('mine')"
+    )
+    approve.click()
+    expect(log).to_contain_text("the cell was changed meanwhile; read it again")
+    expect(cells.nth(1).locator(".cm-content")).to_have_text("mine")

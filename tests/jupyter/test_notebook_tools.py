@@ -1,0 +1,203 @@
+"""Tools for the cells of a notebook, on a page that is no browser."""
+
+import base64
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from panel_protocol import check
+
+from nbchat.agent.agent import Agent
+from nbchat.agent.approvals import Approvals
+from nbchat.errors import NbchatError
+from nbchat.jupyter.notebook_tools import OUTPUT_SHOWN, NotebookTools
+from nbchat.jupyter.panel.page_requests import PageRequests
+from nbchat.jupyter.panel.protocol import NotebookAnswer, received
+from nbchat.testing import ScriptedProvider, calls, says
+
+PNG = base64.b64encode(b"\x89PNG and so on").decode()
+
+
+def cell(name: str, source: str, *outputs: tuple[str, str]) -> dict[str, Any]:
+    shown = [{"kind": kind, "data": data} for kind, data in outputs]
+    return {"id": name, "kind": "code", "source": source, "count": 3, "outputs": shown}
+
+
+def heard(answer: dict[str, Any]) -> NotebookAnswer:
+    found = received(answer)
+    assert isinstance(found, NotebookAnswer)
+    return found
+
+
+class View:
+    """A page with a notebook, which answers at once."""
+
+    def __init__(self, name: str, *cells: dict[str, Any]) -> None:
+        self.name = name
+        self.cells = list(cells)
+        self.acted: list[dict[str, Any]] = []
+        self.requests = PageRequests(self.hear, find_seconds=0.05)
+        self.others: list[View] = []
+
+    def hear(self, asked: dict[str, Any]) -> None:
+        check(asked, "notebook")
+        for each in (self, *self.others):
+            if asked["action"] == "find" or asked["view"] == each.name:
+                each.answer(asked, self.requests)
+
+    def answer(self, asked: dict[str, Any], requests: PageRequests) -> None:
+        if asked["action"] != "find":
+            self.acted.append(asked)
+        found = [each for each in self.cells if each["id"] == asked.get("cell")]
+        answer = {
+            "type": "notebook_answer",
+            "token": asked["token"],
+            "view": self.name,
+            "problem": "",
+            "cells": found if "cell" in asked else self.cells,
+        }
+        check(answer, "notebook_answer")
+        requests.receive(heard(answer))
+
+
+def tools_of(view: View) -> dict[str, Any]:
+    return {each.name: each for each in NotebookTools(lambda: view.requests).tools}
+
+
+def test_cells_are_read_with_numbers_ids_sources_and_outputs():
+    long = "x" * (OUTPUT_SHOWN + 5)
+    view = View(
+        "v", cell("a", "x = 1"), cell("b", "plot()", ("text", long), ("png", PNG))
+    )
+    read = tools_of(view)["read_cells"]
+    assert read(first=2) == (
+        "2 cells\n\ncell 2, id b, code, run as [3]\nplot()\noutput:\n"
+        f"{'x' * OUTPUT_SHOWN}\n[15 characters removed]"
+    )
+    assert read(count=1) == "2 cells\n\ncell 1, id a, code, run as [3]\nx = 1"
+    assert tools_of(View("v"))["read_cells"]() == "the notebook has no cells"
+
+
+def test_a_run_returns_text_and_pictures():
+    view = View("v", cell("b", "plot()", ("text", "hi\n"), ("png", PNG)), cell("c", ""))
+    run = tools_of(view)["run_cell"]
+    assert run("b") == ["hi\n[picture]", b"\x89PNG and so on"]
+    assert run("c") == "no output"
+
+
+def test_one_of_two_pages_acts():
+    view, other = View("v", cell("a", "1")), View("w", cell("a", "1"))
+    view.others = [other]
+    tools_of(view)["run_cell"]("a")
+    assert [len(view.acted), len(other.acted)] == [1, 0]
+
+
+def test_what_was_approved_is_what_is_sent():
+    view = View("v", cell("a", "x = 1\ny = 2\n"))
+    tools = tools_of(view)
+    shown = tools["edit_cell"].preview(cell="a", source="x = 1\ny = 3\n")
+    assert shown.text == "@@ -1,2 +1,2 @@\n x = 1\n-y = 2\n+y = 3"
+    tools["edit_cell"](cell="a", source="x = 1\ny = 3\n")
+    assert view.acted[-1]["expected"] == "x = 1\ny = 2\n"
+    assert tools["run_cell"].preview(cell="a").text == "x = 1\ny = 2\n"
+    tools["run_cell"]("a")
+    assert view.acted[-1]["expected"] == "x = 1\ny = 2\n"
+    tools["run_cell"]("a")  # approved for the session: nothing was shown
+    assert view.acted[-1]["expected"] is None
+    with pytest.raises(NbchatError, match="the notebook has no cell 'z'"):
+        tools["run_cell"].preview(cell="z")
+
+
+def test_a_page_that_refuses_or_is_silent_is_a_line_of_its_own():
+    def refuse(asked: dict[str, Any]) -> None:
+        problem = "" if asked["action"] == "find" else "the cell was changed meanwhile"
+        if asked["action"] != "read":
+            requests.receive(NotebookAnswer(asked["token"], "v", problem, ()))
+
+    requests = PageRequests(refuse, find_seconds=0.05)
+    with pytest.raises(NbchatError, match="was changed meanwhile"):
+        requests.ask("run", timeout_seconds=1, cell="a")
+    with pytest.raises(NbchatError, match=r"has not answered within 0.05 s"):
+        requests.ask("read", timeout_seconds=0.05)
+    requests.receive(NotebookAnswer("late", "v", "", ()))
+
+
+@pytest.fixture
+def shell() -> Iterator[InteractiveShell]:
+    shell = InteractiveShell()
+    shell.run_line_magic("load_ext", "nbchat")
+    yield shell
+    shell.run_line_magic("unload_ext", "nbchat")
+    shell.history_manager.end_session()
+
+
+def agent_with(shell: InteractiveShell, *lines: Any) -> Any:
+    """The agent of %chat with the tools, and a panel that no page shows."""
+    agent = shell.run_line_magic("chat", "agent")
+    agent.use(ScriptedProvider(*lines))
+    shell.run_line_magic("chat", "").page._find_seconds = 0.05
+    return agent
+
+
+def results(agent: Any) -> list[str]:
+    return [each.content for each in agent.session.transcript if each.role == "tool"]
+
+
+def test_the_setting_offers_the_tools_and_takes_them_away(shell):
+    agent = agent_with(shell)
+    names = {"read_cells", "edit_cell", "run_cell"}
+    assert not names & {each.name for each in agent.tools}
+    shell.run_line_magic("chat", "/set notebook_tools true")
+    assert names <= {each.name for each in agent.tools}
+    assert isinstance(agent.approve, Approvals)
+    shell.run_line_magic("chat", "/set notebook_tools false")
+    assert not names & {each.name for each in agent.tools}
+
+
+def test_without_a_page_each_tool_says_so_and_asks_nobody(shell, capsys):
+    script = (
+        calls("read_cells"),
+        calls("edit_cell", cell="a", source="x"),
+        says("Well."),
+    )
+    agent = agent_with(shell, *script)
+    shell.run_line_magic("chat", "/set notebook_tools true")
+    shell.run_cell_magic("chat", "", "What is in it?")
+    read, edited = results(agent)
+    assert "no open page shows this notebook" in read
+    assert edited.startswith("error: not run: no open page")
+
+
+def test_no_cell_runs_while_a_chat_cell_does(shell, capsys):
+    agent = agent_with(shell, calls("run_cell", cell="a"), says("Well."))
+    shell.run_line_magic("chat", "/set notebook_tools true")
+    shell.run_cell_magic("chat", "", "Run it.")
+    assert results(agent)[0].startswith("error: not run: %%chat itself is a cell")
+
+
+def test_a_stop_ends_the_wait_for_a_cell_that_runs():
+    begun, stop = threading.Event(), threading.Event()
+
+    class Silent(View):
+        def hear(self, asked: dict[str, Any]) -> None:
+            if asked["action"] == "run":
+                begun.set()
+            else:
+                super().hear(asked)
+
+    view = Silent("v", cell("a", "forever()"))
+    agent = Agent(
+        ScriptedProvider(calls("run_cell", cell="a")),
+        tools=NotebookTools(lambda: view.requests).tools,
+        approve=True,
+    )
+    ended: list[Any] = []
+    turn = threading.Thread(target=lambda: ended.extend(agent.run("go", stop=stop)))
+    turn.start()
+    assert begun.wait(10)
+    stop.set()
+    turn.join(5)
+    assert not turn.is_alive()
+    assert ended[-1].stop_reason == "stopped"
