@@ -3,6 +3,8 @@
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import cache
+from types import MethodType
 from typing import Protocol
 
 from nbchat.compaction.engine import CompactionEngine
@@ -57,9 +59,8 @@ class ContextTools:
         self._agent = agent
         count = agent.engine.tracker.counter.count
         recall_function = recall_tool(lambda: agent.session, count=count)
-        self._recall = tool(read_only=True)(recall_function)
-        as_checkpoint = tool(name=CHECKPOINT_TOOL, read_only=True)
-        self._checkpoint = as_checkpoint(self._save_checkpoint)
+        self._recall = replace(_any_recall(), function=recall_function)
+        self._checkpoint = replace(_any_checkpoint(), function=self._save_checkpoint)
         self.own = as_tools(functions)
         """The tools that the agent was given."""
         self.recall = recall
@@ -122,6 +123,18 @@ class ContextTools:
             return True
         hides = not all(record.is_exclusion for record in records)
         return bool(self.own) and hides
+
+
+@cache
+def _any_recall() -> Tool:
+    """The tool of no agent: its schema takes 2 ms, which each agent need not take."""
+    return tool(read_only=True)(recall_tool(Session, count=len))
+
+
+@cache
+def _any_checkpoint() -> Tool:
+    function = MethodType(ContextTools._save_checkpoint, object())  # noqa: SLF001
+    return tool(name=CHECKPOINT_TOOL, read_only=True)(function)
 
 
 def with_kept_promises(session: Session, tools: Sequence[Tool]) -> tuple[Entry, ...]:

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from pydantic import ValidationError
@@ -90,20 +91,28 @@ def output_type(output: Any) -> OutputType | None:
     if output is None or isinstance(output, OutputType):
         return output
     if isinstance(output, Mapping):
-        schema, read = dict(output), _reader_of_schema(output)
         name = str(output.get("title", "the schema"))
-    else:
-        name = getattr(output, "__name__", str(output))
-        adapter = adapter_of(output, "output")
+        return _of_object(name, dict(output), _reader_of_schema(output))
+    return _of_class(output) if isinstance(output, type) else _of_type(output)
 
-        def read(text: str) -> Any:
-            try:
-                return adapter.validate_json(text)
-            except ValidationError as error:
-                raise InvalidValue(faults(error)) from None
 
-        schema = json_schema(adapter)
-    return _of_object(name, schema, read)
+@lru_cache(maxsize=16)
+def _of_class(output: type) -> OutputType:
+    """Made once for a class: each row of a long run asks for the same one."""
+    return _of_type(output)
+
+
+def _of_type(output: Any) -> OutputType:
+    adapter = adapter_of(output, "output")
+
+    def read(text: str) -> Any:
+        try:
+            return adapter.validate_json(text)
+        except ValidationError as error:
+            raise InvalidValue(faults(error)) from None
+
+    name = getattr(output, "__name__", str(output))
+    return _of_object(name, json_schema(adapter), read)
 
 
 def _of_object(name: str, schema: Json, read: Callable[[str], Any]) -> OutputType:

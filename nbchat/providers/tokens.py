@@ -47,6 +47,9 @@ CACHE_LIMIT = 20_000_000
 """Characters of the entries whose sizes are cached: a day's sessions, not a week's. At
 the limit the cache is cleared."""
 
+CACHED_ENTRY = 300
+"""What a cached entry takes besides its text, as characters."""
+
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
@@ -110,10 +113,14 @@ class TokenCounter:
         """Tokens of an entry with its role markers; cached."""
         size = self._sizes.get(entry)
         if size is None:
-            size = self._count_parts(entry)
-            size += ENTRY_OVERHEAD if size or entry.role != "thinking" else 0
+            size = self.count_entry_once(entry)
             self._cache(entry, size)
         return size
+
+    def count_entry_once(self, entry: Entry) -> int:
+        """As `count_entry`, of an entry that will not be counted again."""
+        size = self._count_parts(entry)
+        return size + (ENTRY_OVERHEAD if size or entry.role != "thinking" else 0)
 
     def count_entries(self, entries: Iterable[Entry]) -> int:
         """Tokens of several entries."""
@@ -124,10 +131,11 @@ class TokenCounter:
         return self.count(text) // 2
 
     def _cache(self, entry: Entry, size: int) -> None:
-        self._cached_characters += sum(map(len, entry))
+        length = CACHED_ENTRY + sum(map(len, entry))
+        self._cached_characters += length
         if self._cached_characters > CACHE_LIMIT:
             self._sizes.clear()
-            self._cached_characters = sum(map(len, entry))
+            self._cached_characters = length
         self._sizes[entry] = size
 
     def _count_parts(self, entry: Entry) -> int:

@@ -162,7 +162,7 @@ def entry_row(session: Session, position: int) -> dict[str, Any]:
         "session_id": storable(session.session_id),
         "position": position,
         **{name: storable(text) for name, text in entry._asdict().items()},
-        "tokens": _counter().count_entry(entry),
+        "tokens": _counter().count_entry_once(entry),
         **(usage_columns(usage) if usage else {}),
     }
 

@@ -1,10 +1,12 @@
 """Many agents: every row decided once, whatever executor, error, stop or kill comes."""
 
+import gc
 import os
 import pickle
 import subprocess
 import sys
 import threading
+import time
 import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
@@ -31,6 +33,7 @@ from nbchat.agent.budget import Budget
 from nbchat.agent.map_agents import MapRun, map_agents
 from nbchat.agent.map_results import MemoryResults, Result
 from nbchat.agent.map_rows import RowTask
+from nbchat.conversation.entries import Entry
 from nbchat.errors import ConfigError, RequestRefused, StoreError
 from nbchat.providers.base import Request
 from nbchat.providers.connect import connect
@@ -420,6 +423,21 @@ def test_a_further_row_takes_under_200_bytes_of_memory():
     tracemalloc.stop()
     assert run.counts.done == 6_000
     assert (sizes[5_999] - sizes[1_000]) / 5_000 < 200
+
+
+def test_nothing_of_finished_rows_stays_in_memory(store):
+    rows = [{"id": f"T{n:04}", "text": f"T{n:04}: unforgettable"} for n in range(40)]
+    assert mapped(rows, store=store).wait().counts.done == 40
+
+    def kept() -> int:
+        gc.collect()
+        entries = [each for each in gc.get_objects() if isinstance(each, Entry)]
+        return sum("unforgettable" in each.content for each in entries)
+
+    deadline = time.monotonic() + 30
+    while kept() and time.monotonic() < deadline:
+        time.sleep(0.2)  # the threads that save sessions end a moment later
+    assert kept() == 0
 
 
 SCRIPT = Path(__file__).parents[1] / "support" / "map_desk.py"
