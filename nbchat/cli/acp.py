@@ -7,6 +7,7 @@ in another editor. Each turn runs in a thread of its own; its events become upda
 
 import asyncio
 import contextlib
+import json
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterable
@@ -25,7 +26,7 @@ from nbchat.agent.mcp import McpServer, McpServers
 from nbchat.config.factory import build_agent, recorder
 from nbchat.config.precedence import settings
 from nbchat.conversation import events
-from nbchat.conversation.entries import Entry, Usage
+from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.events import Event, StopReason
 from nbchat.conversation.session import Session
 from nbchat.conversation.tools import Tool
@@ -42,6 +43,13 @@ STOP_REASONS: dict[StopReason, schema.StopReason] = {
 }
 """The protocol's names of the ways in which a turn ends; of others it is `end_turn`."""
 
+COMPACTIONS: dict[type[Event], str] = {
+    events.CompactionStarted: "in_progress",
+    events.Compacted: "completed",
+    events.CompactionFailed: "failed",
+}
+"""The protocol's states of a compaction."""
+
 PERMISSIONS = [
     schema.PermissionOption(option_id="once", name="Allow once", kind="allow_once"),
     schema.PermissionOption(
@@ -50,6 +58,12 @@ PERMISSIONS = [
     schema.PermissionOption(option_id="reject", name="Reject", kind="reject_once"),
 ]
 
+
+CANCEL_SECONDS = 0.2
+"""How often a wait for a person's decision looks whether the turn was cancelled."""
+
+SESSIONS_LISTED = 100
+"""Sessions in one answer; the client asks for more with its cursor."""
 
 LINE_BYTES = 50 * 1024 * 1024
 """Longest message of a client: a prompt with files."""
@@ -116,11 +130,14 @@ class AcpAgent:
         del client_capabilities  # `_observe` reads those that the package drops
         can = schema.AgentCapabilities(
             load_session=True,
-            prompt_capabilities=schema.PromptCapabilities(embedded_context=True),
+            prompt_capabilities=schema.PromptCapabilities(
+                embedded_context=True, image=True
+            ),
             mcp_capabilities=schema.McpCapabilities(http=True),
             session_capabilities=schema.SessionCapabilities(
                 list=schema.SessionListCapabilities(),
                 fork=schema.SessionForkCapabilities(),
+                resume=schema.SessionResumeCapabilities(),
                 close=schema.SessionCloseCapabilities(),
             ),
         )
@@ -149,13 +166,25 @@ class AcpAgent:
         for entry in session.transcript:
             for update in _entry_updates(entry):
                 await self._client.session_update(session_id, update)
+        if usage := _context_now(self._chats[session_id].agent):
+            await self._client.session_update(session_id, usage)
         return schema.LoadSessionResponse()
 
+    async def resume_session(
+        self, session_id: str, cwd: str, mcp_servers: Any = None, **_: Any
+    ) -> schema.ResumeSessionResponse:
+        """Continue a stored session whose messages the client has."""
+        await self._open(await self._stored(session_id), cwd, mcp_servers)
+        return schema.ResumeSessionResponse()
+
     async def list_sessions(
-        self, cwd: str | None = None, **_: Any
+        self, cwd: str | None = None, cursor: str | None = None, **_: Any
     ) -> schema.ListSessionsResponse:
-        """The stored sessions, the newest first."""
-        found = await asyncio.to_thread(self._store.sessions)
+        """The stored sessions, the newest first, some at a time."""
+        every = await asyncio.to_thread(self._store.sessions)
+        start = int(cursor) if cursor and cursor.isdigit() else 0
+        found = every[start : start + SESSIONS_LISTED]
+        is_rest = start + len(found) < len(every)
         rows = [
             schema.SessionInfo(
                 session_id=info.id,
@@ -165,7 +194,10 @@ class AcpAgent:
             )
             for info in found
         ]
-        return schema.ListSessionsResponse(sessions=rows)
+        return schema.ListSessionsResponse(
+            sessions=rows,
+            next_cursor=str(start + len(found)) if is_rest else None,
+        )
 
     async def fork_session(
         self, session_id: str, cwd: str, mcp_servers: Any = None, **_: Any
@@ -199,8 +231,13 @@ class AcpAgent:
     ) -> schema.PromptResponse:
         """Run a turn and send what happens; returns when it has ended."""
         chat = self._chat(session_id)
+        if chat.agent.is_answering:
+            reason = "this session is already answering; cancel it, or wait"
+            raise acp.RequestError.invalid_request({"message": reason})
         chat.stop.clear()
-        ending = await asyncio.to_thread(self._run, chat, _message(prompt))
+        ending = await asyncio.to_thread(
+            self._run, chat, _message(prompt), _pictures(prompt)
+        )
         if isinstance(ending, events.TurnFailed):
             raise acp.RequestError.internal_error({"message": ending.message})
         reason = STOP_REASONS.get(ending.stop_reason, "end_turn")
@@ -208,9 +245,11 @@ class AcpAgent:
             stop_reason=reason, usage=_usage(chat.agent.session.usage)
         )
 
-    def _run(self, chat: Chat, text: str) -> events.TurnFinished | events.TurnFailed:
+    def _run(
+        self, chat: Chat, text: str, pictures: list[Entry]
+    ) -> events.TurnFinished | events.TurnFailed:
         """Run a turn in this thread, its updates in the order of its events."""
-        for event in chat.agent.run(text, stop=chat.stop):
+        for event in chat.agent.run(text, stop=chat.stop, attached=pictures):
             for update in self._updates(chat, event):
                 sending = self._client.session_update(
                     chat.agent.session.session_id, update
@@ -230,27 +269,31 @@ class AcpAgent:
                 yield from _entry_updates(entry)
             case events.UsageReported(window=int(window)):
                 yield _context_usage(chat.agent, event.context_tokens, window)
+            case (
+                events.CompactionStarted(compaction=Compaction() as record)
+                | events.Compacted(record)
+                | events.CompactionFailed(record)
+            ) if self._knows_compaction:
+                self._send_compaction(chat, event, record)
             case events.Compacted(compaction):
-                if self._knows_compaction:
-                    self._send_compaction(chat, compaction.id, compaction.summary)
-                else:
-                    note = (
-                        f"Compaction occurred: {compaction.messages} messages, "
-                        f"{compaction.tokens_before:,} → {compaction.tokens_after:,} "
-                        "tokens. Nothing is lost."
-                    )
-                    yield acp.update_agent_thought_text(note)
+                note = (
+                    f"Compaction occurred: {compaction.messages} messages, "
+                    f"{compaction.tokens_before:,} → {compaction.tokens_after:,} "
+                    "tokens. Nothing is lost."
+                )
+                yield acp.update_agent_thought_text(note)
             case events.CompactionFailed():
                 yield acp.update_agent_thought_text(f"Not compacted: {event.reason}")
 
-    def _send_compaction(self, chat: Chat, identity: str, summary: str) -> None:
+    def _send_compaction(self, chat: Chat, event: Event, record: Compaction) -> None:
         """The protocol's `compaction_update`, which the package has no type for yet."""
-        update = {
+        update: dict[str, Any] = {
             "sessionUpdate": "compaction_update",
-            "compactionId": identity,
-            "status": "completed",
-            "summary": {"type": "text", "text": summary},
+            "compactionId": record.id,
+            "status": COMPACTIONS[type(event)],
         }
+        if isinstance(event, events.Compacted):
+            update["summary"] = {"type": "text", "text": record.summary}
         params = {"sessionId": chat.agent.session.session_id, "update": update}
         method = acp.CLIENT_METHODS["session_update"]
         self._in_loop(self._client._conn.send_notification(method, params)).result()  # noqa: SLF001
@@ -268,9 +311,7 @@ class AcpAgent:
         )
         session_id = chat.agent.session.session_id
         asking = self._client.request_permission(session_id, asked, PERMISSIONS)
-        outcome = self._in_loop(asking).result().outcome
-        if chat.stop.is_set():
-            raise Stopped("stopped")
+        outcome = _until_cancelled(self._in_loop(asking), chat.stop).outcome
         chosen = getattr(outcome, "option_id", "reject")
         if chosen == "always":
             chat.allowed.add(call.tool_name)
@@ -305,6 +346,17 @@ class AcpAgent:
             return await asyncio.to_thread(self._store.load, session_id)
         except NbchatError as error:
             raise acp.RequestError.invalid_params({"message": str(error)}) from None
+
+
+def _until_cancelled(answer: Future[Any], stop: threading.Event) -> Any:
+    """What a client answers; raises Stopped if the turn is cancelled meanwhile."""
+    while not stop.is_set():
+        with contextlib.suppress(TimeoutError):
+            found = answer.result(CANCEL_SECONDS)
+            if not stop.is_set():
+                return found
+    answer.cancel()
+    raise Stopped("stopped")
 
 
 def _name(tool: Callable[..., object]) -> str:
@@ -347,6 +399,27 @@ def _message(prompt: list[Any]) -> str:
                 text = getattr(block.resource, "text", "(not text)")
                 parts.append(f"{block.resource.uri}:\n{text}")
     return "\n\n".join(parts)
+
+
+def _pictures(prompt: list[Any]) -> list[Entry]:
+    """The pictures of a prompt, as entries before its text."""
+    return [
+        Entry(
+            "user",
+            block.uri or "A picture:",
+            "",
+            "image",
+            json.dumps({"media_type": block.mime_type, "data": block.data}),
+        )
+        for block in prompt
+        if isinstance(block, schema.ImageContentBlock)
+    ]
+
+
+def _context_now(agent: Agent) -> schema.UsageUpdate | None:
+    """The context of a session that was just opened, where the window is known."""
+    held = agent.context_usage()
+    return _context_usage(agent, held.total, held.window) if held.window else None
 
 
 def _context_usage(agent: Agent, used: int, window: int) -> schema.UsageUpdate:

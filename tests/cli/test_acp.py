@@ -1,6 +1,7 @@
 """`nbchat acp`, driven by the client of the package agent-client-protocol."""
 
 import asyncio
+import json
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -20,6 +21,11 @@ from nbchat.config.factory import recorder
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, calls, says
 from nbchat.testing.scripted import ScriptedReply
+
+PIXEL = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAA"
+    "SUVORK5CYII="
+)
 
 
 def refund(order: str) -> str:
@@ -246,10 +252,131 @@ def test_a_client_that_knows_compactions_gets_them_as_updates_of_their_own(tmp_p
         if "update" in str(each.get("method"))
     ]
     found = [each for each in updates if each["sessionUpdate"] == "compaction_update"]
-    assert {each["status"] for each in found} == {"completed"}
-    assert "They ask why." in found[0]["summary"]["text"]
-    assert found[0]["compactionId"]
+    begun, done = found[:2]
+    assert [begun["status"], done["status"]] == ["in_progress", "completed"]
+    assert begun["compactionId"] == done["compactionId"] != ""
+    assert "summary" not in begun
+    assert "They ask why." in done["summary"]["text"]
     assert "Compaction occurred" not in editor.text("agent_thought_chunk")
+
+
+def test_a_compaction_that_fails_is_told_to_a_client_that_knows_compactions(tmp_path):
+    async def scenario(client: Any) -> None:
+        agent._knows_compaction = True
+        client._conn.add_observer(lambda event: received.append(event.message))
+        opened = await client.new_session(cwd="/", mcp_servers=[])
+        for number in range(3):
+            text = f"Question {number}: {'why ' * 300}"
+            await client.prompt(session_id=opened.session_id, prompt=prompt(text))
+
+    received: list[dict[str, Any]] = []
+    agent = acp_agent(tmp_path, *[says("No.")] * 12, threshold=1_500)
+    run(scenario, agent, Editor())
+    updates = [each.get("params", {}).get("update", {}) for each in received]
+    states = [each["status"] for each in updates if "compactionId" in each]
+    assert states[:2] == ["in_progress", "failed"]
+
+
+def test_cancelling_ends_a_turn_that_waits_for_permission(tmp_path):
+    async def scenario(client: Any) -> None:
+        opened = await client.new_session(cwd="/", mcp_servers=[])
+        turn = asyncio.create_task(
+            client.prompt(session_id=opened.session_id, prompt=prompt("Refund W1"))
+        )
+        await editor.is_asked.wait()
+        with pytest.raises(acp.RequestError, match="Invalid request") as refused:
+            await client.prompt(session_id=opened.session_id, prompt=prompt("And W2"))
+        assert "already answering" in str(refused.value.data)
+        await client.cancel(session_id=opened.session_id)
+        assert (await turn).stop_reason == "cancelled"
+        done = await client.prompt(session_id=opened.session_id, prompt=prompt("Well"))
+        assert done.stop_reason == "end_turn"
+
+    class Undecided(Editor):
+        """A client that leaves the question open when a turn is cancelled."""
+
+        async def request_permission(self, *_: Any, **__: Any) -> Any:
+            self.is_asked.set()
+            await asyncio.sleep(60)
+
+    editor = Undecided()
+    editor.is_asked = asyncio.Event()
+    run(
+        scenario, acp_agent(tmp_path, calls("refund", order="W1"), says("Yes.")), editor
+    )
+    assert editor.text() == "Yes."
+
+
+def test_a_loaded_session_is_replayed_call_by_call_and_a_resumed_one_is_not(tmp_path):
+    async def first(client: Any) -> None:
+        opened = await client.new_session(cwd="/", mcp_servers=[])
+        ids.append(opened.session_id)
+        await client.prompt(session_id=ids[0], prompt=prompt("Refund W1"))
+
+    async def second(client: Any) -> None:
+        begun = await client.initialize(protocol_version=acp.PROTOCOL_VERSION)
+        assert begun.agent_capabilities.session_capabilities.resume is not None
+        await client.load_session(cwd="/", session_id=ids[0], mcp_servers=[])
+        replayed.extend(editor.updates)
+        await client.close_session(session_id=ids[0])
+        editor.updates.clear()
+        await client.resume_session(session_id=ids[0], cwd="/", mcp_servers=[])
+        assert editor.updates == []
+        await client.prompt(session_id=ids[0], prompt=prompt("Thanks"))
+
+    ids: list[str] = []
+    replayed: list[Any] = []
+    run(
+        first, acp_agent(tmp_path, calls("refund", order="W1"), says("Done.")), Editor()
+    )
+    editor, agent = Editor(), acp_agent(tmp_path, says("You are welcome."))
+    run(second, agent, editor)
+    said, call, result, answer, usage = replayed
+    assert said.content.text == "Refund W1"
+    assert (call.title, call.raw_input) == ("refund", {"order": "W1"})
+    assert (result.tool_call_id, result.status) == (call.tool_call_id, "completed")
+    assert result.content[0].content.text == "W1 is refunded"
+    assert answer.content.text == "Done."
+    assert 0 < usage.used < usage.size
+    assert editor.text() == "You are welcome."
+    request = agent._chats[ids[0]].agent.provider.requests[-1]
+    assert request.history[0].content == "Refund W1"
+
+
+def test_sessions_are_listed_a_page_at_a_time(tmp_path, monkeypatch):
+    monkeypatch.setattr("nbchat.cli.acp.SESSIONS_LISTED", 2)
+
+    async def scenario(client: Any) -> None:
+        for number in range(3):
+            opened = await client.new_session(cwd="/", mcp_servers=[])
+            text = prompt(f"Question {number}")
+            await client.prompt(session_id=opened.session_id, prompt=text)
+            await client.close_session(session_id=opened.session_id)
+        page = await client.list_sessions()
+        rest = await client.list_sessions(cursor=page.next_cursor)
+        assert [len(page.sessions), len(rest.sessions)] == [2, 1]
+        assert rest.next_cursor is None
+        titles = {each.title for each in (*page.sessions, *rest.sessions)}
+        assert titles == {f"Question {number}" for number in range(3)}
+
+    run(scenario, acp_agent(tmp_path, *[says("Yes.")] * 3), Editor())
+
+
+def test_a_picture_reaches_the_model(tmp_path):
+    async def scenario(client: Any) -> None:
+        opened = await client.new_session(cwd="/", mcp_servers=[])
+        blocks = [acp.image_block(PIXEL, "image/png"), *prompt("What is it?")]
+        await client.prompt(session_id=opened.session_id, prompt=blocks)
+        (chat,) = agent._chats.values()
+        picture, question = chat.agent.provider.requests[-1].history
+        assert json.loads(picture.tool_args) == {
+            "media_type": "image/png",
+            "data": PIXEL,
+        }
+        assert question.content == "What is it?"
+
+    agent = acp_agent(tmp_path, says("A pixel."))
+    run(scenario, agent, Editor())
 
 
 def test_an_unknown_session_is_refused_in_one_line(tmp_path):
