@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import threading
 import uuid
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -30,12 +31,19 @@ from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
 from nbchat.errors import StoreError
 from nbchat.providers.base import Provider, warn_of_untaken
+from nbchat.providers.tokens import TokenCounter
 from nbchat.providers.unavailable_model import connected_or_not
 from nbchat.storage.owners import current_server
 from nbchat.storage.recorder import Recorder
 from nbchat.storage.store import Origin, SessionStore
 
 logger = logging.getLogger(__name__)
+
+LARGE_SESSION = 5_000
+"""Entries from which on the first count and search would take 100 ms."""
+
+PREPARING = "nbchat-prepare"
+"""The thread that counts and indexes a large session."""
 
 LARGEST_NOTEBOOK = 20_000_000
 """Bytes of a notebook that is read for its id; a larger one is known by its path."""
@@ -118,8 +126,17 @@ def build_engine(
 def recorder(
     store: SessionStore, session: Session, agent: Agent, *, log_folder: str = ""
 ) -> Recorder:
-    """Make the listener that saves a session; a new session gets its id here."""
+    """Make the listener that saves a session; a new session gets its id here.
+
+    A large session that was loaded is prepared for searches in the background.
+    """
     is_saved = bool(session.session_id)
+    if is_saved and len(session.transcript) >= LARGE_SESSION:
+        counter = agent.engine.tracker.counter
+        prepare = threading.Thread(
+            target=_prepare, args=(session, counter), name=PREPARING, daemon=True
+        )
+        prepare.start()
     session.session_id = session.session_id or uuid.uuid4().hex[:12]
     return Recorder(
         store,
@@ -128,6 +145,12 @@ def recorder(
         is_saved=is_saved,
         log_folder=log_folder,
     )
+
+
+def _prepare(session: Session, counter: TokenCounter) -> None:
+    """Count and index all messages, so that no turn and no search waits for it."""
+    counter.count_entries(session.transcript)
+    session.fill_search_index()
 
 
 def notebook_name() -> str:

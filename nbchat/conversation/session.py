@@ -285,6 +285,10 @@ class Session:
         """Indices of the entries that match, thinking included, the best first."""
         return ranked(self.transcript, query, index=self._search_index)
 
+    def fill_search_index(self) -> None:
+        """Index all entries now; without it the first search does."""
+        self._search_index.fill(self.transcript)
+
     def usage_at(self, position: int) -> Usage | None:
         """The usage that was reported with an entry, if one was."""
         index = bisect_left(self.usages, position + 1, key=lambda pair: pair[0])

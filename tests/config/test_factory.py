@@ -1,10 +1,17 @@
 """Agents built from the settings, and settings that no agent can work with."""
 
-import pytest
+import threading
 
-from nbchat.config.factory import build_agent
+import pytest
+from cpu_time import CpuTime
+
+from nbchat.agent.agent import Agent
+from nbchat.config.factory import PREPARING, build_agent, recorder
 from nbchat.config.precedence import settings
+from nbchat.conversation.session import Session
 from nbchat.errors import ConfigError
+from nbchat.storage.store import SessionStore
+from nbchat.testing import ScriptedProvider
 
 
 def test_an_agent_is_built_from_the_settings():
@@ -76,3 +83,29 @@ def test_settings_that_cannot_work_are_refused_when_the_agent_is_built(values, m
     with pytest.raises(ConfigError, match=message) as refused:
         build_agent(settings(**values))
     assert "\n" not in str(refused.value)
+
+
+def test_a_large_session_is_indexed_and_counted_before_its_first_search():
+    said = [("user", f"order SO-{n} of a printer with toner") for n in range(6_000)]
+    fresh, loaded = (Session(said, session_id="s") for _ in "12")
+    agent = Agent(ScriptedProvider(), session=loaded)
+    recorder(SessionStore("sqlite://"), loaded, agent)
+    for thread in threading.enumerate():
+        if thread.name == PREPARING:
+            thread.join()
+    assert seconds_of_first_search(loaded) * 5 < seconds_of_first_search(fresh)
+    other = Agent(ScriptedProvider(), session=fresh)
+    assert seconds_of_first_count(agent) * 3 < seconds_of_first_count(other)
+
+
+def seconds_of_first_search(session: Session) -> float:
+    spent = CpuTime()
+    (result, *_) = session.recall("SO-4000").results
+    assert result.position == 4_000
+    return spent.spent()
+
+
+def seconds_of_first_count(agent: Agent) -> float:
+    spent = CpuTime()
+    assert agent.engine.tracker.history_tokens(agent.session) > 6_000
+    return spent.spent()
