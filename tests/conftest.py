@@ -1,13 +1,16 @@
 """Fixtures and rules for every test: no keys, loopback only, nothing skipped in CI."""
 
+import gc
 import os
 import socket
 import sys
 from collections.abc import Iterator
 from importlib.resources import files
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 
 from nbchat.providers.local import LocalServer
@@ -21,6 +24,14 @@ TESTS = Path(__file__).parent
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 # Else nbformat reads 38 grammars of web addresses, a second in each process; no schema
 # of ours has such an address.
+
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# Else each kernel and each other process compiles the package again.
+
+hypothesis.settings.register_profile("suite", max_examples=40, deadline=None)
+hypothesis.settings.load_profile("suite")
+# No example fails for a slow machine; `tests/fuzz` tries more of them.
 
 FILES = {
     "browser": ("browser/",),
@@ -66,6 +77,9 @@ SETTINGS = (
 )
 
 
+_NUMBERS = count()
+
+
 class NetworkClosedError(RuntimeError):
     """A test tried to leave this machine."""
 
@@ -90,14 +104,22 @@ def closed_network() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def clean_environment(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest,
+) -> None:
     """Remove keys and settings of the person running the tests; keep data apart."""
     for name in os.environ:
         if name in KEYS + SETTINGS or name.startswith("NBCHAT_"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")
-    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "jupyter-data"))
-    monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path / "jupyter-config"))
+    if "tmp_path" in request.fixturenames:
+        folder = request.getfixturevalue("tmp_path")
+    else:  # made only by a test that writes there: 4,000 folders take 10 s
+        folder = tmp_path_factory.getbasetemp() / f"{next(_NUMBERS)}"
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(folder / "jupyter-data"))
+    monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(folder / "jupyter-config"))
 
 
 @pytest.fixture(scope="session")
@@ -116,6 +138,18 @@ def kernel(tmp_path: Path) -> "Iterator[Kernel]":
     assert running.run("%load_ext nbchat") == ""
     yield running
     running.close()
+
+
+def pytest_sessionstart() -> None:
+    """Collect no garbage while files are read: their objects stay, and it takes 5 s."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Keep what was read out of later collections, each of which would take 0.2 s."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def markers_of(path: Path) -> set[str]:

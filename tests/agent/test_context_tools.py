@@ -12,7 +12,7 @@ from nbchat.conversation.session import Session
 from nbchat.providers.connect import connect
 from nbchat.testing import ScriptedProvider, calls, says
 
-LOG = "\n".join(f"line {n}: worker {n % 7} did step {n * 31 % 97}" for n in range(800))
+LOG = "\n".join(f"line {n}: worker {n % 7} did step {n * 31 % 97}" for n in range(500))
 
 
 def read() -> str:
@@ -110,7 +110,7 @@ def test_a_note_promises_recall_only_where_the_model_has_it():
 def test_facts_that_found_no_room_are_promised_only_with_the_tool(*, recall: bool):
     orders = [
         Entry(*each)
-        for n in range(800)
+        for n in range(500)
         for each in (
             ("user", f"And order W{n}?"),
             ("assistant", "", f"c{n}", "get_order", f'{{"order_id": "W{n}"}}'),

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nbchat.agent.agent import Agent
@@ -489,7 +489,6 @@ def play(agent: Agent, step: str, text: str) -> None:
 
 @pytest.mark.slow
 @given(STEPS)
-@settings(max_examples=40, deadline=None)
 def test_whatever_is_done_the_view_is_what_a_simple_model_says(tmp_path_factory, steps):
     file = tmp_path_factory.mktemp("store") / "sessions.db"
     store = SessionStore(f"sqlite:///{file}")

@@ -90,7 +90,7 @@ def test_what_was_compacted_before_counts_for_the_facts_of_the_next_compaction()
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_chat_goes_on_with_a_model_of_a_much_smaller_window(policy: str):
-    agent = chat(Session(records(160)), 200_000, policy)
+    agent = chat(Session(records(70)), 200_000, policy)
     list(agent.compact())
     small = ScriptedProvider(*[summarizing] * 60, window=4_096)
     agent.use(small)
@@ -100,7 +100,7 @@ def test_a_chat_goes_on_with_a_model_of_a_much_smaller_window(policy: str):
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_long_session_is_resumed_with_a_small_model(policy: str):
-    agent = chat(Session(records(160)), 4_096, policy)
+    agent = chat(Session(records(70)), 4_096, policy)
     assert agent.ask("Hello?") == "Fine."
     answered = [each for each in agent.provider.requests if not each.answer_tag]
     assert agent.provider.count_tokens(answered[-1]) < 4_096

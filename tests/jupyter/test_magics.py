@@ -455,9 +455,14 @@ def test_a_log_begins_with_the_next_turn_and_holds_all_that_was_said(shell, tmp_
     assert file.read_text(encoding="utf-8") == logged
 
 
-@pytest.mark.parametrize(
-    "setting",
-    [
+def test_a_setting_that_is_changed_leaves_what_was_chosen_for_this_chat(shell):
+    agent = agent_with(shell, calls("refund", order="W1"), says("done"))
+    agent.tools, agent.approve = as_tools([refund]), Approvals(free=["refund"])
+    provider, approve = agent.provider, agent.approve
+    shell.run_line_magic("chat", "/policy recent-messages")
+    shell.run_line_magic("chat", "/policy single-summary")
+    shell.run_line_magic("chat", "/threshold 4321")
+    for setting in (
         "log_folder = ''",
         "notifications = False",
         "max_steps = 4",
@@ -468,21 +473,13 @@ def test_a_log_begins_with_the_next_turn_and_holds_all_that_was_said(shell, tmp_
         "system_prompt = 'Be fair.'",
         "store_url = 'sqlite://'",
         "summary_prompt = 'Sum up.'",
-    ],
-)
-def test_a_setting_that_is_changed_leaves_what_was_chosen_for_this_chat(shell, setting):
-    agent = agent_with(shell, calls("refund", order="W1"), says("done"))
-    agent.tools, agent.approve = as_tools([refund]), Approvals(free=["refund"])
-    provider, approve = agent.provider, agent.approve
-    shell.run_line_magic("chat", "/policy recent-messages")
-    shell.run_line_magic("chat", "/policy single-summary")
-    shell.run_line_magic("chat", "/threshold 4321")
-    shell.run_line_magic("config", f"NbChat.{setting}")
-    agent = shell.run_line_magic("chat", "agent")
-    assert (agent.provider, agent.approve) == (provider, approve)
-    assert agent.tools[0].name == "refund"
-    assert agent.engine.policy.name == "single-summary"
-    assert agent.engine.context_token_threshold == 4_321
+    ):
+        shell.run_line_magic("config", f"NbChat.{setting}")
+        agent = shell.run_line_magic("chat", "agent")
+        assert (agent.provider, agent.approve) == (provider, approve), setting
+        assert agent.tools[0].name == "refund", setting
+        assert agent.engine.policy.name == "single-summary", setting
+        assert agent.engine.context_token_threshold == 4_321, setting
     shell.run_line_magic("chat", "/policy auto")
     shell.run_line_magic("config", "NbChat.keep = 3")
     assert (agent.engine.policy.name, agent.engine.policy.keep) == ("auto", 3)

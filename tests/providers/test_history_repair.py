@@ -122,7 +122,6 @@ def test_ten_thousand_calls_of_almost_one_id_are_named_in_no_time():
     assert started.spent() < 2
 
 
-@settings(deadline=None)
 @given(histories)
 def test_any_history_becomes_legal_and_keeps_all_that_was_said(history):
     sent = legal(history)
@@ -138,7 +137,6 @@ def test_any_history_becomes_legal_and_keeps_all_that_was_said(history):
     assert [e.is_call for e in sent].count(True) == sum(e.is_call for e in history)
 
 
-@settings(deadline=None)
 @given(histories)
 def test_any_cut_of_any_legal_history_gives_two_legal_ones(history):
     sent = legal(history)

@@ -1,6 +1,7 @@
 """Streams with any mistake: each ends in a whole answer or in a named error."""
 
 import random
+from typing import Any
 
 import pytest
 from fault_server import (
@@ -36,8 +37,8 @@ def test_the_streams_are_whole_before_they_are_mutated(name):
 
 
 @pytest.mark.parametrize("name", STREAMS)
-def test_a_hundred_mutated_streams_end_in_an_answer_or_a_named_error(name):
-    assert_robust(name, 100, seed=1)
+def test_mutated_streams_end_in_an_answer_or_a_named_error(name):
+    assert_robust(name, 30, seed=1)
 
 
 @pytest.mark.slow
@@ -62,12 +63,13 @@ def test_content_in_parts_is_read_as_mistral_sends_it():
 @pytest.mark.parametrize("name", ["chat completions", "responses", "anthropic"])
 def test_an_answer_that_does_not_end_is_stopped(name):
     long = "word " * 200_000
-    answers: dict[str, Response] = {
-        "chat completions": OpenAIDialect().text(*[long] * 20),
-        "responses": ResponsesDialect().text(*[long] * 20),
-        "anthropic": AnthropicDialect().text(*[long] * 20),
+    dialects: dict[str, Any] = {
+        "chat completions": OpenAIDialect(),
+        "responses": ResponsesDialect(),
+        "anthropic": AnthropicDialect(),
     }
-    body = b"".join(answers[name].events)
+    answer: Response = dialects[name].text(*[long] * 20)
+    body = b"".join(answer.events)
     with pytest.raises(ProtocolFault, match="longer than 16,000,000 characters"):
         list(provider_of(STREAMS[name][0], body).stream(HELLO))
 

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 import nbformat
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from nbclient import NotebookClient
 
@@ -111,7 +111,6 @@ def test_a_session_comes_back_as_it_was(form):
     assert exported(again, form) == exported(session, form)
 
 
-@settings(deadline=None)
 @given(sessions(), st.sampled_from(["json", "ipynb"]))
 def test_any_session_comes_back_as_it_was(session, form):
     text = exported(session, form)
@@ -119,7 +118,6 @@ def test_any_session_comes_back_as_it_was(session, form):
     assert parts(imported(text)) == parts(session)
 
 
-@settings(deadline=None)
 @given(sessions())
 def test_any_session_can_be_exported_in_every_format(session):
     for form in FORMATS:

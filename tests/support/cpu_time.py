@@ -10,11 +10,12 @@ NOMINAL = 0.008
 class CpuTime:
     """Seconds of this thread's CPU since it was made, as on the reference machine.
 
-    Objects that other tests left behind are not collected meanwhile, and a machine or
+    Objects that other tests left behind are collected before, and a machine or
     a moment that is slower at the reference work has proportionally more time.
     """
 
     def __init__(self) -> None:
+        gc.collect()
         gc.freeze()
         self._reference = _reference_work()
         self._began = time.thread_time()
@@ -22,7 +23,6 @@ class CpuTime:
     def spent(self) -> float:
         """Seconds until now."""
         spent = time.thread_time() - self._began
-        gc.unfreeze()
         slowest = max(self._reference, _reference_work())
         return spent / max(1.0, slowest / NOMINAL)
 

@@ -4,8 +4,11 @@ import gzip
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from nbchat.conversation.entries import Entry, Usage
 
@@ -30,6 +33,14 @@ def read_trajectories() -> list[Trajectory]:
     """All of them, in the order of the file."""
     lines = gzip.decompress(FILE.read_bytes()).decode().splitlines()
     return [_trajectory(json.loads(line)) for line in lines]
+
+
+def in_turn(runs: list[Trajectory], values: list[int]) -> list[Any]:
+    """Parameters: each run with one of the values, which take turns."""
+    return [
+        pytest.param(run, value, id=f"{run.name[:40]}-{value}")
+        for run, value in zip(runs, cycle(values), strict=False)
+    ]
 
 
 def _trajectory(row: dict[str, Any]) -> Trajectory:

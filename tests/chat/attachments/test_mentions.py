@@ -1,7 +1,7 @@
 """What a message points at: found in words, and nowhere in code and addresses."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nbchat.chat.attachments.mentions import Mention, mentions
@@ -69,7 +69,6 @@ def test_two_equal_mentions_are_one():
     assert found("@df and @df and @cell") == [("variable", "df"), ("cell", "")]
 
 
-@settings(deadline=None)
 @given(st.text(alphabet='@cell:filemage/. `\n"x\ud8003(', max_size=60))
 def test_any_text_can_be_read(text: str):
     for mention in mentions(text):

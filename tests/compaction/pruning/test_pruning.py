@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from cpu_time import CpuTime
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from trajectories import Trajectory, read_trajectories
 from wire_rules import anthropic_faults, openai_faults
@@ -456,7 +456,6 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=40, deadline=None)
 @given(value=st.lists(JSON, min_size=1, max_size=150), repeat=st.integers(1, 40))
 def test_any_json_gets_smaller_or_stays_and_twice_is_once(value: list, repeat: int):
     entry = Entry("tool", json.dumps(value * repeat), "1", "get")
@@ -466,7 +465,6 @@ def test_any_json_gets_smaller_or_stays_and_twice_is_once(value: list, repeat: i
     assert prune_text(entry, COUNTER, position=7) == once
 
 
-@settings(max_examples=40, deadline=None)
 @given(text=st.text(max_size=400), mark=st.sampled_from(["", "\n", "\t", ",", " | "]))
 def test_any_text_gets_smaller_or_stays_and_twice_is_once(text: str, mark: str):
     entry = Entry("tool", (text + mark) * 50, "1", "get")

@@ -4,7 +4,7 @@ from contextlib import suppress
 
 import pytest
 from cpu_time import CpuTime
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nbchat.compaction.summarizer.answer_checks import (
@@ -179,7 +179,6 @@ def test_the_gates_answer_in_time_whatever_they_are_given(unit: str):
     assert began.spent() < 2
 
 
-@settings(deadline=None)
 @given(st.text(alphabet="<>/sumarythink`\n x", max_size=80))
 def test_whatever_is_read_as_a_summary_stood_between_its_tags(text: str):
     try:

@@ -15,9 +15,9 @@ from fault_server import (
     Response,
     failure,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from trajectories import Trajectory, read_trajectories
+from trajectories import Trajectory, in_turn, read_trajectories
 from wire_rules import anthropic_faults, openai_faults
 
 from nbchat.agent.agent import Agent
@@ -304,8 +304,7 @@ def test_after_two_refused_plain_requests_comes_a_shared_one():
     assert shapes == [False, False, True]
 
 
-@pytest.mark.parametrize("keep", [0, 3])
-@pytest.mark.parametrize("each", TRAJECTORIES, ids=lambda run: run.name[:40])
+@pytest.mark.parametrize(("each", "keep"), in_turn(TRAJECTORIES, [0, 3]))
 def test_a_shared_request_is_legal_on_both_wires(each: Trajectory, keep: int):
     """Modes 12 and 25: calls come with tools, and a user speaks last."""
     provider = ScriptedProvider(GOOD)
@@ -542,8 +541,9 @@ def test_a_part_whose_answer_is_refused_is_asked_for_once_more():
     )
 
 
-@pytest.mark.parametrize("window", [2_000, 4_000, 8_192])
-@pytest.mark.parametrize("each", TRAJECTORIES, ids=lambda run: run.name[:40])
+@pytest.mark.parametrize(
+    ("each", "window"), in_turn(TRAJECTORIES, [2_000, 4_000, 8_192])
+)
 def test_every_entry_is_in_exactly_one_request_or_counted(
     each: Trajectory, window: int
 ):
@@ -581,7 +581,6 @@ ROLES = st.sampled_from(["user", "assistant", "call", "tool"])
 TEXTS = st.text(max_size=40) | st.integers(1, 900).map(lambda n: "word " * n)
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(ROLES, TEXTS), min_size=1, max_size=20), st.integers(80, 900))
 def test_any_conversation_goes_into_few_parts_that_fit(said, room):
     entries = [an_entry(role, text, n) for n, (role, text) in enumerate(said)]

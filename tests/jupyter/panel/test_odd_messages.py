@@ -45,7 +45,6 @@ def reply(_agent: Agent, line: str, _stop: threading.Event) -> list[ChatEvent]:
 @pytest.mark.slow
 @settings(
     max_examples=150,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(messages=st.lists(MESSAGES, min_size=1, max_size=6))
