@@ -59,8 +59,8 @@ FILES = {
 start a kernel or a Jupyter server; those of `slow` take over 4 s together, for they kill
 processes, start servers, or try thousands of histories."""
 
-KERNEL_FIXTURES = {"kernel"}
-"""Fixtures that start a kernel, in whatever file."""
+FIXTURES = {"kernel": "kernel", "llama_server": "slow"}
+"""Fixtures that start a kernel or a real model, and the marker of the tests with them."""
 
 KEYS = (
     "ANTHROPIC_API_KEY",
@@ -173,8 +173,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests by what they start, so that no test has to be marked by hand."""
     for item in items:
         markers = markers_of(item.path)
-        if not markers & {"browser"} and KERNEL_FIXTURES & {*item.fixturenames}:
-            markers.add("kernel")
+        if "browser" not in markers:
+            markers |= {FIXTURES[each] for each in FIXTURES.keys() & item.fixturenames}
         for marker in markers:
             item.add_marker(marker)
     if "PYTEST_XDIST_WORKER" in os.environ:  # a long test must not begin last

@@ -4,13 +4,13 @@ Uses tiktoken with the vocabularies of the package `bpe-openai`. Their files are
 byte-identical to those that tiktoken would download, and checked by their SHA-256.
 """
 
-import base64
 import gzip
 import hashlib
 import importlib.util
 import json
 import logging
 import re
+from binascii import a2b_base64
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -192,8 +192,8 @@ def load_encoding(name: str) -> tiktoken.Encoding:
     content = gzip.decompress(_vocabulary_file(name).read_bytes())
     if hashlib.sha256(content).hexdigest() != vocabulary.sha256:
         raise ValueError(f"the vocabulary {name} in bpe-openai is not tiktoken's")
-    pairs = (line.split() for line in content.splitlines() if line)
-    ranks = {base64.b64decode(token): int(rank) for token, rank in pairs}
+    words = content.split()  # a line is a token in base64 and its rank
+    ranks = dict(zip(map(a2b_base64, words[::2]), map(int, words[1::2]), strict=True))
     return tiktoken.Encoding(
         name, pat_str=vocabulary.pattern, mergeable_ranks=ranks, special_tokens={}
     )

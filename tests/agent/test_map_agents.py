@@ -107,6 +107,7 @@ def test_texts_are_rows_too_and_without_an_output_the_answer_is_the_value():
     ]
 
 
+@pytest.mark.slow
 def test_processes_work_and_their_cost_counts(store):
     with ProcessPoolExecutor(2, clean_context()) as executor:
         run = mapped(
@@ -122,6 +123,7 @@ def test_processes_work_and_their_cost_counts(store):
     assert len(store.load(run.table()["session"][3]).transcript) == 2
 
 
+@pytest.mark.slow
 def test_functions_of_a_notebook_go_to_other_processes():
     parent = os.getpid()
 
@@ -276,6 +278,7 @@ def test_a_budget_ends_the_run_and_a_larger_one_goes_on(store):
     assert_right(mapped(tickets(30), store=store), 30)
 
 
+@pytest.mark.slow
 def test_an_executor_that_dies_is_a_named_row_and_the_rest_goes_on():
     rows = [{"id": "T0009", "text": "T0009: card"}, *tickets(3)]
     with ProcessPoolExecutor(1, clean_context()) as executor:

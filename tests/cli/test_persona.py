@@ -9,6 +9,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 PERSONA_MANAGER = """
@@ -30,6 +32,8 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+import pytest
+
 module, name = sys.argv[1].split(":")
 persona = getattr(import_module(module), name)("a chat")
 assert Path(persona.defaults["avatar_path"]).read_text().startswith("<svg")
@@ -39,6 +43,7 @@ print(persona.defaults["name"], done.stdout)
 """
 
 
+@pytest.mark.slow
 def test_the_entry_point_is_a_persona_whose_program_speaks_the_protocol(tmp_path):
     (tmp_path / "jupyter_ai_persona_manager.py").write_text(PERSONA_MANAGER)
     (tmp_path / "jupyter_ai_acp_client").mkdir()

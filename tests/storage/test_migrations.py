@@ -148,6 +148,7 @@ def fill_server(url: str, version: str) -> sa.Engine:
     return engine
 
 
+@pytest.mark.slow
 def test_a_server_with_owners_is_migrated(server):
     engine = fill_server(server, "0002")
     store = SessionStore(server, owner="ann")
@@ -159,6 +160,7 @@ def test_a_server_with_owners_is_migrated(server):
     store.close()
 
 
+@pytest.mark.slow
 def test_a_server_of_the_first_version_is_migrated_and_keeps_its_old_tables(server):
     engine = fill_server(server, "0001")
     with engine.begin() as connection:
@@ -177,11 +179,14 @@ def test_a_server_of_the_first_version_is_migrated_and_keeps_its_old_tables(serv
     store.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_24_processes_at_once_use_an_empty_database_without_an_error(
-    kind, server, tmp_path
+    kind, request, tmp_path
 ):
-    url = server if kind == "postgresql" else f"sqlite:///{tmp_path}/new.db"
+    url = f"sqlite:///{tmp_path}/new.db"
+    if kind == "postgresql":
+        url = request.getfixturevalue("server")
     forking = clean_context()
     start, told = forking.Event(), forking.SimpleQueue()
     children = [
