@@ -39,6 +39,10 @@ from nbchat.storage.store import Origin, SessionStore
 
 logger = logging.getLogger(__name__)
 
+NOTEBOOK_ID = "JPY_NOTEBOOK_ID"
+"""In the environment of a kernel: the id that its notebook's page has reported, which
+the notebook's file has when it is saved."""
+
 LARGE_SESSION = 5_000
 """Entries from which on the first count and search would take 100 ms."""
 
@@ -166,7 +170,8 @@ def opened_store(config: NbChat) -> SessionStore:
 def origin(model: str = "") -> Origin:
     """Where this kernel's sessions are held."""
     path = notebook_name()
-    return Origin(path, _notebook_id(path), current_server() if path else "", model)
+    known = os.environ.get(NOTEBOOK_ID, "") or _notebook_id(path)
+    return Origin(path, known, current_server() if path else "", model)
 
 
 def _notebook_id(path: str) -> str:
@@ -179,6 +184,11 @@ def _notebook_id(path: str) -> str:
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return ""
     return found[:128] if isinstance(found, str) else ""
+
+
+def _is_there(notebook: str) -> bool:
+    """Whether a notebook is where it was: then one with its id is a copy of it."""
+    return Path(notebook).exists()
 
 
 def expire_sessions(store: SessionStore, config: NbChat) -> None:
@@ -196,7 +206,7 @@ def newest_session(store: SessionStore) -> Session:
     An unreadable store gives a new session, whose first event reports the failure.
     """
     try:
-        found = store.newest(origin()) if notebook_name() else None
+        found = store.newest(origin(), _is_there) if notebook_name() else None
         return store.load(found) if found else Session()
     except StoreError as error:
         logger.warning("the earlier session cannot be read: %s", error)

@@ -376,6 +376,11 @@ class NbChat(Configurable):
         "notebook, through the page that shows the panel. Edits are approved by their "
         "difference, runs by their code.",
     ).tag(config=True, scope="model", apply="view")
+    notebook_identity = Bool(
+        False,
+        help="Write an id into the metadata of the notebook that shows the panel, by "
+        "which its chat continues after the notebook was moved or renamed.",
+    ).tag(config=True, scope="configuration", apply="restart")
     log_folder = Unicode(
         "",
         help="Folder in which each session is also written as Markdown, after each "

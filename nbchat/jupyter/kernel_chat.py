@@ -1,7 +1,10 @@
 """The chat of one kernel, shared by `%chat`, `%%chat` and the panel."""
 
+import os
 import threading
+import uuid
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -15,10 +18,13 @@ from nbchat.chat.chat_events import ChatEvent
 from nbchat.chat.chat_runner import Action, ChatRunner
 from nbchat.chat.commands import Commands
 from nbchat.config.factory import (
+    NOTEBOOK_ID,
     build_agent,
     expire_sessions,
     newest_session,
+    notebook_name,
     opened_store,
+    origin,
 )
 from nbchat.config.live_changes import LiveSettings
 from nbchat.config.settings import NbChat
@@ -30,6 +36,10 @@ from nbchat.jupyter.notebook_tools import NotebookTools
 from nbchat.jupyter.panel.chat_ui import ChatUI
 from nbchat.jupyter.panel.queries.start import FIX
 from nbchat.jupyter.shell import ShellContents, own_variables
+from nbchat.storage.recorder import Recorder
+
+IDENTIFY_TRIES = 20
+"""How often the page is asked for its notebook's id: for a minute in all."""
 
 
 class KernelChat:
@@ -78,7 +88,24 @@ class KernelChat:
                 resolver=self._contents,
                 notifies=self._notifies(),
             )
+            if self.config.notebook_identity and notebook_name():
+                threading.Thread(
+                    target=self._identify, name="nbchat-identify", daemon=True
+                ).start()
         return self._panel
+
+    def _identify(self) -> None:
+        """Learn the id of the notebook from its page, once that is there."""
+        for _ in range(IDENTIFY_TRIES):
+            with suppress(NbchatError):
+                found = self.panel().page.identify(uuid.uuid4().hex)
+                break
+        else:
+            return
+        os.environ[NOTEBOOK_ID] = found
+        agent = self.runner.built_agent
+        if agent is not None and isinstance(agent.recorder, Recorder):
+            agent.recorder.move(origin(agent.provider.name))
 
     def show_beside(self) -> None:
         """Show the panel in a tab beside the notebook; raises ConfigError."""

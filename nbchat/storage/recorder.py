@@ -142,6 +142,12 @@ class Recorder:
             with suppress(LogNotWritten):  # it was reported by an event
                 self._log_writer.run(wait_seconds=FLUSH_SECONDS, repeats=True)
 
+    def move(self, origin: Origin) -> None:
+        """Hold the session in another notebook, which is saved soon."""
+        self._progress.move(origin)
+        with suppress(StoreError):  # it is reported by an event
+            self._writer.run(wait_seconds=0)
+
     def of_branch(self, branch: Session) -> "Recorder":
         """What saves a branch of the session in the same store; it gets an id."""
         branch.session_id = uuid.uuid4().hex[:12]
@@ -225,6 +231,11 @@ class _Progress:
         self._pins = session.pins
         self._moves = self._moves or moves
         self._draft.clear()
+
+    def move(self, origin: Origin) -> None:
+        """Note where the session is held; what it holds is noted by events."""
+        self.origin = origin
+        self._moves = True
 
     def note_draft(self, text: str) -> None:
         """Note the part of an answer that has arrived."""

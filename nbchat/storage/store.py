@@ -5,7 +5,7 @@ added, each in its own transaction, so a crash loses nothing that was acknowledg
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
@@ -182,26 +182,33 @@ class SessionStore:
                 return listed(connection, self._mine, condition)
             return found_sessions(connection, self._mine, condition, query)
 
-    def newest(self, origin: Origin) -> str | None:
+    def newest(
+        self, origin: Origin, is_there: Callable[[str], bool] = lambda _path: False
+    ) -> str | None:
         """The id of the session used last in a notebook of a server; None without one.
 
-        The notebook is known by the id in its metadata, or else by its path.
+        The notebook is known by the id in its metadata, or else by its path. A session
+        with the id that is held at another path, where its notebook still `is_there`,
+        belongs to the notebook of which this one is a copy.
         """
         columns = sessions.c
-        is_there = columns.notebook == storable(origin.notebook)
+        path = storable(origin.notebook)
+        is_it = columns.notebook == path
         if origin.notebook_id:
-            is_it = columns.notebook_id == storable(origin.notebook_id)
-            is_there = is_it | (is_there & (columns.notebook_id == ""))
+            has_id = columns.notebook_id == storable(origin.notebook_id)
+            is_it = has_id | (is_it & (columns.notebook_id == ""))
         servers = ("", storable(origin.server))  # the first is of earlier versions
         query = (
-            self._mine.select(sessions, columns.id)
-            .where(is_there, columns.server.in_(servers))
+            self._mine.select(sessions, columns.id, columns.notebook)
+            .where(is_it, columns.server.in_(servers))
             .order_by(columns.used_at.desc(), columns.id)
-            .limit(1)
         )
         with self._connection(writes=False) as connection:
-            found = connection.scalar(query)
-        return None if found is None else restored(found)
+            rows = connection.execute(query).all()
+        paths = {row.notebook for row in rows} - {path}
+        copied = {each for each in paths if is_there(restored(each))}
+        own = (restored(row.id) for row in rows if row.notebook not in copied)
+        return next(own, None)
 
     def family(self, session_id: str) -> list[Branch]:
         """A session and all that share messages with it; none if it is not stored."""

@@ -85,3 +85,24 @@ def test_the_model_reads_edits_and_runs_cells_as_approved(
     approve.click()
     expect(log).to_contain_text("the cell was changed meanwhile; read it again")
     expect(cells.nth(1).locator(".cm-content")).to_have_text("mine")
+
+
+def test_a_notebook_gets_an_id_by_which_its_chat_is_found_after_a_move(
+    open_notebook: Callable[..., Notebook],
+) -> None:
+    setting = "import os; os.environ['NBCHAT_NOTEBOOK_IDENTITY'] = '1'"
+    asked = (
+        "import time\nwhile 'JPY_NOTEBOOK_ID' not in os.environ:\n    time.sleep(0.05)\n"
+        "print(os.environ['JPY_NOTEBOOK_ID'])"
+    )
+    notebook = open_notebook(f"{setting}\n%load_ext nbchat", "%chat", asked)
+    notebook.run(0)
+    panel = notebook.run(1).locator(".nbc")
+    expect(panel.locator(".nbc-model")).to_have_text("local:smollm2")
+    metadata = "() => window.jupyterapp.shell.currentWidget.model.sharedModel.getMetadata('nbchat')"
+    notebook.page.wait_for_function(f"{metadata}?.notebook_id")
+    known = notebook.page.evaluate(metadata)["notebook_id"]
+    expect(notebook.run(2)).to_contain_text(known)
+    notebook.save()
+    saved = json.loads((notebook.lab.root / notebook.name).read_text())
+    assert saved["metadata"]["nbchat"] == {"notebook_id": known}

@@ -8,9 +8,10 @@ import pytest
 import sqlalchemy as sa
 from postgres import running_server
 
+from nbchat.agent.agent import Agent
 from nbchat.cli.doctor import _store_rows
 from nbchat.cli.main import main
-from nbchat.config.factory import newest_session, opened_store, origin
+from nbchat.config.factory import newest_session, opened_store, origin, recorder
 from nbchat.config.precedence import settings
 from nbchat.conversation.entries import Compaction
 from nbchat.conversation.session import Session
@@ -20,6 +21,7 @@ from nbchat.storage.owners import current_owner
 from nbchat.storage.recorder import save_session
 from nbchat.storage.schema import metadata
 from nbchat.storage.store import Origin, SessionStore
+from nbchat.testing import ScriptedProvider, says
 
 SECRET = "The secret of Ann is a printer."
 
@@ -182,14 +184,52 @@ def test_a_restarted_kernel_continues_the_session_of_its_owner_server_and_notebo
 def test_a_notebook_with_an_id_is_known_after_it_was_moved(tmp_path, monkeypatch):
     book = '{"metadata": {"nbchat": {"notebook_id": "n-1"}}, "cells": []}'
     store = SessionStore(f"sqlite:///{tmp_path}/s.db")
-    for name, text in (("a.ipynb", book), ("b.ipynb", book), ("c.ipynb", "[" * 9_000)):
+    for name, text in (("a.ipynb", book), ("c.ipynb", "[" * 9_000)):
         (tmp_path / name).write_text(text)
     monkeypatch.setenv("JPY_SESSION_NAME", str(tmp_path / "a.ipynb"))
     saved(store, "s", SECRET, origin())
+    (tmp_path / "a.ipynb").rename(tmp_path / "b.ipynb")
     monkeypatch.setenv("JPY_SESSION_NAME", str(tmp_path / "b.ipynb"))
     assert newest_session(store).session_id == "s"
     monkeypatch.setenv("JPY_SESSION_NAME", str(tmp_path / "c.ipynb"))
     assert newest_session(store).session_id == ""
+    store.close()
+
+
+def test_a_copy_of_a_notebook_has_chats_of_its_own(tmp_path, monkeypatch):
+    book = '{"metadata": {"nbchat": {"notebook_id": "n-1"}}, "cells": []}'
+    store = SessionStore(f"sqlite:///{tmp_path}/s.db")
+    first, copy, moved = (tmp_path / f"{name}.ipynb" for name in "abc")
+    for file in (first, copy):
+        file.write_text(book)
+    monkeypatch.setenv("JPY_SESSION_NAME", str(first))
+    saved(store, "of-first", SECRET, origin())
+    monkeypatch.setenv("JPY_SESSION_NAME", str(copy))
+    assert newest_session(store).session_id == ""
+    saved(store, "of-copy", SECRET, origin())
+    assert newest_session(store).session_id == "of-copy"
+    first.rename(moved)
+    monkeypatch.setenv("JPY_SESSION_NAME", str(moved))
+    assert newest_session(store).session_id == "of-first"
+    store.close()
+
+
+def test_an_id_that_the_page_reports_is_stored_before_the_notebook_is_saved(
+    tmp_path, monkeypatch
+):
+    store = SessionStore(f"sqlite:///{tmp_path}/s.db")
+    monkeypatch.setenv("JPY_SESSION_NAME", str(tmp_path / "a.ipynb"))
+    agent = Agent(ScriptedProvider(says("ok")))
+    agent.recorder = recorder(store, agent.session, agent)
+    agent.ask("hello")
+    monkeypatch.setenv("JPY_NOTEBOOK_ID", "n-1")
+    agent.recorder.move(origin())
+    agent.recorder.save()
+    book = '{"metadata": {"nbchat": {"notebook_id": "n-1"}}, "cells": []}'
+    (tmp_path / "b.ipynb").write_text(book)
+    monkeypatch.delenv("JPY_NOTEBOOK_ID")
+    monkeypatch.setenv("JPY_SESSION_NAME", str(tmp_path / "b.ipynb"))
+    assert newest_session(store).session_id == agent.session.session_id
     store.close()
 
 

@@ -44,6 +44,12 @@ class PageRequests:
         Raises NbchatError where no view has the notebook, where it refuses, and when
         the answer takes longer than the timeout.
         """
+        return self._acted(action, timeout_seconds, details).cells
+
+    def _acted(
+        self, action: str, timeout_seconds: float, details: dict[str, str | None]
+    ) -> NotebookAnswer:
+        """What the view answers that has the notebook."""
         found = self._answer("find", "", self._find_seconds, {})
         if found is None:
             raise NbchatError(NO_PAGE)
@@ -55,7 +61,15 @@ class PageRequests:
             )
         if answer.problem:
             raise NbchatError(answer.problem)
-        return answer.cells
+        return answer
+
+    def identify(self, notebook_id: str) -> str:
+        """Give the notebook an id if it has none; returns its id.
+
+        Raises NbchatError where no view has the notebook.
+        """
+        details: dict[str, str | None] = {"notebook_id": notebook_id}
+        return self._acted("identify", self._find_seconds, details).notebook_id
 
     def receive(self, answer: NotebookAnswer) -> None:
         """Take a view's answer, unless nothing waits for it any more."""

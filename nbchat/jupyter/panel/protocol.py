@@ -292,6 +292,7 @@ class NotebookAnswer:
     view: Token
     problem: str
     cells: tuple[NotebookCell, ...]
+    notebook_id: str = ""
 
 
 Said = Send | Branch

@@ -243,12 +243,14 @@ class Notebook:
     """A tool of the model reads, edits or runs cells; answered with notebook_answer.
 
     All views that have the notebook answer `find`, the others only the one in `view`.
-    `expected` is the source that a person has approved; null for any.
+    `expected` is the source that a person has approved; null for any. `identify` gives
+    the notebook an id, if it has none, and is answered with the one it has.
     """
 
-    action: Literal["find", "read", "edit", "run"]
+    action: Literal["find", "identify", "read", "edit", "run"]
     view: str
     token: Token
+    notebook_id: str = ABSENT
     cell: str = ABSENT
     source: str = ABSENT
     expected: str | None = ABSENT

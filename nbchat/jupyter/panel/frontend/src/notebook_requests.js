@@ -25,12 +25,15 @@ export class NotebookRequests {
     if (asked.action !== "find" && asked.view !== this.view) return;
     let problem = "";
     let cells = [];
+    let id = "";
     try {
       cells = await this.act(asked);
+      if (asked.action === "identify") id = this.identified(asked.notebook_id);
     } catch (error) {
       problem = error instanceof Error ? error.message : String(error);
     }
-    this.panel.send({ type: "notebook_answer", token: asked.token, view: this.view, problem, cells });
+    const answer = { token: asked.token, view: this.view, problem, cells, notebook_id: id };
+    this.panel.send({ type: "notebook_answer", ...answer });
   }
 
   async act(asked) {
@@ -38,6 +41,14 @@ export class NotebookRequests {
     if (asked.action === "edit") return [this.edited(asked)];
     if (asked.action === "run") return [await this.ran(asked)];
     return [];
+  }
+
+  // The id in the notebook's metadata, which it keeps when it is moved or renamed
+  identified(wanted) {
+    const { sharedModel } = this.notebook.model;
+    const known = sharedModel.getMetadata("nbchat") ?? {};
+    if (!known.notebook_id) sharedModel.setMetadata("nbchat", { ...known, notebook_id: wanted });
+    return known.notebook_id || wanted;
   }
 
   described(cell, index) {
