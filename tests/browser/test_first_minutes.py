@@ -11,6 +11,11 @@ os.environ['NBCHAT_MODEL'] = 'anthropic:claude-haiku-4-5'
 %chat
 """
 
+FRAME = """
+import pandas as pd
+orders = pd.DataFrame({'paid': range(1_204)})
+"""
+
 MODEL_ARRIVES = """
 from nbchat.testing import ScriptedProvider, fails, says
 from nbchat.errors import RequestRefused
@@ -43,6 +48,24 @@ def test_without_a_key_the_panel_says_how_to_get_a_model_and_nothing_is_dead(
     expect(key).to_have_value("")
     notebook.run(1)
     expect(panel.locator(".nbc-start-problem")).to_have_count(0)
+
+
+def test_what_a_command_answers_hides_no_offer_until_something_is_said(
+    open_panel_page: OpenPanelPage, screenshot
+):
+    notebook = open_panel_page(FRAME + NO_KEY, MODEL_ARRIVES)
+    panel = notebook.run(0).locator(".nbc")
+    offer = panel.get_by_role("button", name="Describe orders (1,204 x 1)")
+    expect(panel.locator(".nbc-start-problem")).to_be_visible()
+    expect(offer).to_be_hidden()
+    panel.get_by_role("button", name="Use the trial model").click()
+    expect(panel.locator(".nbc-note")).to_contain_text("local:smollm2")
+    expect(offer).to_be_visible()
+    screenshot("first-minutes-offer")
+    notebook.run(1)
+    offer.click()
+    expect(panel.locator(".nbc-user").last).to_contain_text("Describe @orders")
+    expect(offer).to_be_hidden()
 
 
 def test_a_failed_turn_is_tried_again_by_a_click(open_panel_page: OpenPanelPage):

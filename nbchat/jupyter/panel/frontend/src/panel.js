@@ -233,9 +233,9 @@ class Panel {
     this.drawQueue();
     this.drawButtons();
     this.parts.jump.textContent = this.state.waiting.length ? "Waiting for you" : "Latest";
-    const isEmpty = this.transcript.isEmpty && !this.state.queue.length;
+    const isUnsaid = this.transcript.isUnsaid && !this.state.queue.length;
     const isOpening = this.sequence === null || this.state.phase === "starting";
-    this.parts.empty.hidden = !isEmpty || isOpening;
+    this.parts.empty.hidden = !isUnsaid || isOpening;
     this.drawGone();
     this.start.draw();
     this.menu.draw();

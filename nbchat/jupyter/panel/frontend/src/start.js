@@ -38,10 +38,10 @@ export class Start {
     if (!this.offered) return;
     const { problem, is_trial: isTrial } = this.panel.state;
     const parts = [];
-    if (problem) parts.push(tag("p", "nbc-start-problem", { role: "status" }, problem));
-    if (isTrial) parts.push(tag("p", "nbc-start-problem", {}, TRIAL));
-    if (problem || isTrial) parts.push(this.models(isTrial), this.keys());
     if (!problem) parts.push(this.suggestions());
+    if (problem) parts.push(tag("p", "nbc-start-problem", { role: "status" }, problem));
+    if (isTrial) parts.push(tag("p", "nbc-start-problem nbc-empty-hint", {}, TRIAL));
+    if (problem || isTrial) parts.push(this.models(isTrial), this.keys());
     this.box.replaceChildren(...parts);
     this.draw();
   }
@@ -86,7 +86,11 @@ export class Start {
       this.panel.send({ type: "use_key", ...chosen, token: this.token });
       key.value = "";
     });
-    return tag("div", "", {}, form, this.status, about);
+    const isFolded = !this.panel.state.problem;
+    if (!isFolded) return tag("div", "", {}, form, this.status, about);
+    const folded = tag("details", "nbc-start-key", {}, tag("summary", "", {}, "Use a key"));
+    folded.append(form, this.status, about);
+    return folded;
   }
 
   suggestions() {

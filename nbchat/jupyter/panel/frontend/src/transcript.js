@@ -36,6 +36,11 @@ export class Transcript {
     return !this.items.size && !this.live.size;
   }
 
+  // Whether nothing was said yet; what commands answered does not count
+  get isUnsaid() {
+    return !this.live.size && [...this.items.values()].every((item) => item.matches(".nbc-note, .nbc-error"));
+  }
+
   restore(snapshot) {
     this.live.clear();
     this.panel.parts.live.replaceChildren();
