@@ -63,7 +63,7 @@ def _history_size(session: Session, engine: CompactionEngine) -> str:
     state, total = context_state(session, engine.tracker), session.transcript
     return (
         f"{state.message_count} of {count_messages(total)} messages are sent to the "
-        f"model, {state.summary_count} summaries"
+        f"model, {'with a summary' if state.summary_count else 'no summary'}"
     )
 
 

@@ -106,10 +106,16 @@ def note_html(text: str) -> str:
 def listing_html(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Render what a command lists as a table."""
     head = "".join(f"<th>{escaped(name)}</th>" for name in columns)
-    cells = ("".join(f"<td>{escaped(text)}</td>" for text in row) for row in rows)
+    cells = ("".join(f"<td>{_cell(text)}</td>" for text in row) for row in rows)
     body = "".join(f"<tr>{row}</tr>" for row in cells)
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     return f'<div class="nbc-md nbc-reply">{table}</div>'
+
+
+def _cell(text: str) -> str:
+    """Escaped, its indentation kept with its first word."""
+    plain = text.lstrip(" ")
+    return "\u00a0" * (len(text) - len(plain)) + escaped(plain)
 
 
 def usage_html(text: str) -> str:

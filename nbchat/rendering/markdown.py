@@ -80,6 +80,7 @@ STYLESHEETS = ("base", "transcript", "collapsed", "banners", "markdown")
 
 _ATTRIBUTES = {
     "a": {"href"},
+    "li": {"class"},
     "ol": {"start"},
     "pre": {"class", "data-language"},
     "span": {"class"},
@@ -97,7 +98,7 @@ _TAGS = {
 }
 
 _VALUES = {
-    "class": {"nbc-code", *_COLOURED},
+    "class": {"nbc-code", "nbc-task", *_COLOURED},
     "style": {f"text-align:{side}" for side in ("left", "center", "right")},
 }
 
@@ -213,7 +214,9 @@ def _tasks(state: StateCore) -> None:
         if item.type == "list_item_open" and inline.type == "inline":
             for text in (inline.children or [])[:1]:
                 box = _BOXES.get(text.content[:4].lower())
-                text.content = f"{box} {text.content[4:]}" if box else text.content
+                if box:
+                    text.content = f"{box} {text.content[4:]}"
+                    item.attrSet("class", "nbc-task")
 
 
 def _highlighted(code: str, language: str, _attributes: str) -> str:

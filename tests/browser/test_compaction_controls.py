@@ -150,7 +150,7 @@ def test_the_memory_can_be_checked_against_all_that_was_said(
     panel.get_by_role("button", name="View").click()
     memory = panel.get_by_role("dialog", name="What the model remembers")
     seen = memory.get_by_role("region", name="What the model sees now")
-    expect(seen).to_contain_text("In place of the first 2 messages")
+    expect(seen).to_contain_text("instead of the first 2 messages")
     expect(seen.locator(".nbc-unfound")).to_have_text("17")
     said = memory.get_by_role("region", name="All that was said")
     seen.get_by_role("button", name="W107").first.click()

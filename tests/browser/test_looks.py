@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from panel_page import OpenPanelPage
-from panels import SETUP, choose, is_idle, panel_of, say
+from panels import OWN, SETUP, choose, is_idle, panel_of, say
 from playwright.sync_api import Locator, Page, expect
 
 Screenshot = Callable[[str], Path]
@@ -60,7 +60,15 @@ OVERFLOWING = """root => {
 
 SIDEWAYS = """root => [...root.querySelectorAll(".nbc-scroller, .nbc-box, .nbc-dialog, .nbc-dialog *")]
     .filter(each => each.clientWidth && each.scrollWidth > each.clientWidth + 1
-        && !each.matches("pre, pre *, input, .nbc-scroll *")).map(each => each.className)"""
+        && !each.matches("pre, pre *, input, table, .nbc-scroll *")).map(each => each.className)"""
+
+# A word or number of a table that stands on two lines
+BROKEN = """root => [...root.querySelectorAll(".nbc-md :is(th, td)")].filter(each => {
+    const range = document.createRange();
+    range.selectNodeContents(each);
+    const lines = new Set([...range.getClientRects()].map(({ top }) => Math.round(top)));
+    return each.checkVisibility() && !/[\\s-]/.test(each.textContent) && lines.size > 1;
+}).map(each => each.textContent)"""
 
 # On which side of its line the first letter is drawn, the line being as wide as it needs
 BEGINS = """each => {
@@ -82,7 +90,7 @@ def misfits(panel: Locator) -> list[str]:
     """What is outside of the panel, scrolls sideways, or is too small to hit."""
     return [
         fault
-        for script in (OVERFLOWING, SIDEWAYS, SMALL)
+        for script in (OVERFLOWING, SIDEWAYS, SMALL, BROKEN)
         for fault in panel.evaluate(script)
     ]
 
@@ -128,6 +136,25 @@ def test_everything_fits_at_any_width(
     assert "orders.\nThe printer" in summary.inner_text()
     screenshot("summary")
     assert {name: each for name, each in found.items() if each} == {}
+
+
+@pytest.mark.parametrize("width", [350, 1920])
+def test_what_is_offered_and_listed_stands_above_the_box_and_in_whole_words(
+    width: int, open_panel_page: OpenPanelPage, page: Page, screenshot: Screenshot
+) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    panel = panel_of(open_panel_page(OWN))
+    say(panel, "/context")
+    is_idle(panel)
+    expect(panel.get_by_role("cell", name="compact now")).to_be_visible()
+    assert misfits(panel) == []
+    panel.locator(".nbc-input").fill("/")
+    expect(panel.locator(".nbc-choice").first).to_be_visible()
+    screenshot("offered")
+    edges = "each => [each.getBoundingClientRect().left, each.getBoundingClientRect().right]"
+    assert panel.locator(".nbc-choices").evaluate(edges) == panel.locator(
+        ".nbc-form"
+    ).evaluate(edges)
 
 
 def test_everything_fits_from_right_to_left(

@@ -242,7 +242,7 @@ def test_context_shows_its_size_and_when_it_is_compacted(commands):
     agent.ask("first")
     text = replied(commands(agent, "/context"))
     assert "500 input tokens of 75,000" in text
-    assert "2 of 2 messages are sent to the model, 0 summaries" in text
+    assert "2 of 2 messages are sent to the model, no summary" in text
     assert re.search(r"  answer +about \d+ tokens are expected", text)
     assert "would leave about" in text
 

@@ -46,7 +46,8 @@ def test_bare_addresses_are_links_and_task_lists_have_boxes() -> None:
     assert '<a href="https://a.example/b?c=1"' in html
     assert html.count("<a ") == 1
     assert markdown_html("- [ ] one\n- [x] *two*\n- [y] three\n\n[ ] no").split() == [
-        *("<ul>", "<li>☐", "one</li>", "<li>☑", "<em>two</em></li>"),
+        *("<ul>", "<li", 'class="nbc-task">☐', "one</li>"),
+        *("<li", 'class="nbc-task">☑', "<em>two</em></li>"),
         *("<li>[y]", "three</li>", "</ul>", "<p>[", "]", "no</p>"),
     ]
 

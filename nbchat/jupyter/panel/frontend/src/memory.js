@@ -38,8 +38,8 @@ export class MemoryDialog extends Dialog {
   drawMemory({ html, values, facts, covered, kept }) {
     const story = fromHtml(html);
     const unfound = linkValues(story, values);
-    const rest = kept ? `, then the newest ${plural(kept, "message")} word for word` : "";
-    const about = tag("p", "nbc-memory-about", {}, `In place of the first ${plural(covered, "message")} this${rest}.`);
+    const rest = kept ? ` ${plural(kept, "newer message")} follow word for word.` : "";
+    const about = tag("p", "nbc-memory-about", {}, `The model reads this instead of the first ${plural(covered, "message")}.${rest}`);
     const hint = unfound ? ` ${plural(unfound, "value")} in no message.` : "";
     this.seen.replaceChildren(about, story, ...factTable(facts));
     this.status.textContent = `A number or fact opens the message it comes from.${hint}`;

@@ -25,6 +25,8 @@ const GROUPS = {
 
 const OTHERS = "Others";
 
+const FOLDERS = /\S*[\\/](?=[^\\/]+$)/; // of the file that a value comes from
+
 export class SettingsDialog extends Dialog {
   constructor(panel) {
     super(panel, { title: "Settings", className: "nbc-settings" });
@@ -135,6 +137,13 @@ export function labelOf(name) {
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
+// A help says behind "None:" what an empty field means: here it stands in the field.
+export function helpOf(help, kind) {
+  if (kind === "choice") return [help.replace("None:", "Default:"), ""];
+  const [found, meaning] = /\s*None: (.+?)\.(?=\s|$)/.exec(help) ?? ["", ""];
+  return [help.replace(found, ""), meaning];
+}
+
 class SettingRow {
   constructor(setting, reset) {
     this.kind = setting.kind;
@@ -169,8 +178,11 @@ class SettingRow {
   update({ value, origin, help, scope }) {
     this.setFor = scope;
     this.back.hidden = scope === null;
-    this.origin.textContent = origin === "default" ? "" : origin;
-    this.help.textContent = help;
+    this.origin.textContent = origin === "default" ? "" : origin.replace(FOLDERS, "");
+    this.origin.title = origin;
+    const [text, meaning] = helpOf(help, this.kind);
+    this.help.textContent = text;
+    this.input.placeholder = meaning;
     if (!this.isChanged) this.show(value);
   }
 

@@ -39,7 +39,7 @@ export class Start {
     const { problem, is_trial: isTrial } = this.panel.state;
     const parts = [];
     if (!problem) parts.push(this.suggestions());
-    if (problem) parts.push(tag("p", "nbc-start-problem", { role: "status" }, problem));
+    if (problem) parts.push(tag("p", "nbc-start-problem", { role: "status" }, sentence(problem)));
     if (isTrial) parts.push(tag("p", "nbc-start-problem nbc-empty-hint", {}, TRIAL));
     if (problem || isTrial) parts.push(this.models(isTrial), this.keys());
     this.box.replaceChildren(...parts);
@@ -102,6 +102,10 @@ export class Start {
     }
     return row;
   }
+}
+
+function sentence(text) {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 }
 
 const TRIAL =
