@@ -16,6 +16,7 @@ import pytest
 from fault_server import AnthropicDialect
 from hosted_model import HostedModel
 from nbclient import NotebookClient
+from notebook_models import NotebookModel, RetailModel, TriageModel
 
 FOLDER = Path(__file__).parents[1] / "notebooks"
 NOTEBOOKS = sorted([*FOLDER.glob("*.ipynb"), *FOLDER.glob("policies/*.ipynb")])
@@ -119,3 +120,32 @@ def test_with_a_key_the_same_notebook_runs_on_that_provider(tmp_path):
     assert "1 of 3 categories right" in shown
     assert "Compaction occurred" in shown
     assert "sk-test" not in json.dumps(book)
+
+
+def executed(name: str, server: NotebookModel, folder: Path) -> list[str]:
+    """The outputs of a notebook in which a model of OpenAI's API decides."""
+    book = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
+    (chosen,) = [c for c in book.cells if "parameters" in c.metadata.get("tags", [])]
+    chosen.source = 'model = "openai:gpt-6-luna"'
+    client = NotebookClient(book, timeout=120, resources={"metadata": {"path": folder}})
+    client.execute(env={**os.environ, **server.environment})
+    server.close()
+    return [json.dumps(cell.get("outputs", "")) for cell in book.cells]
+
+
+@pytest.mark.slow
+def test_a_model_decides_the_tickets_of_the_batch_with_its_own_faults(tmp_path):
+    server = TriageModel()
+    shown = " ".join(executed("batch_triage", server, tmp_path))
+    assert "131 of 150 right" in shown
+    assert "the price of openai:gpt-6-luna is not known here" in shown
+    assert "147 of 150 tickets are noted" in shown
+    assert "input tokens instead of" in shown
+    asked = [each for each in server.requests if not each.body]
+    assert len(asked) < 10  # the window is asked once, not once a ticket
+
+
+@pytest.mark.slow
+def test_a_model_serves_the_customers_of_the_shop_and_is_scored(tmp_path):
+    shown = " ".join(executed("retail_desk", RetailModel(), tmp_path))
+    assert "20 of 21 shops are in the right state" in shown

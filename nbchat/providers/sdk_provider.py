@@ -65,6 +65,7 @@ from nbchat.providers.sdk_clients import (
 from nbchat.providers.server_limits import (
     listed_window,
     model_among,
+    told_by,
     with_listed,
 )
 from nbchat.providers.streaming import read_stream
@@ -438,6 +439,11 @@ class SdkProvider(ABC):
         return listed_window(model)
 
     def _ask_window(self) -> None:
+        told = told_by(self.kind, self.endpoint.url)
+        if known := told.of(self._model):
+            self._window, self._known = known
+            self._has_asked_window = True
+            return
         try:
             self._window = self._served_window()
         except NbchatError as error:
@@ -448,6 +454,8 @@ class SdkProvider(ABC):
             self._has_asked_window = not isinstance(fault, ConnectionFailed)
         else:
             self._has_asked_window = True
+        if self._has_asked_window:
+            told.keep(self._model, self._window, self._known)
 
     def _open_checked(self, request: Request) -> WireStream:
         """The stream; raises ProviderError for a page or an error sent with a 200."""

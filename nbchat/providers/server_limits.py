@@ -5,8 +5,10 @@ below what the model was trained with: https://docs.ollama.com/context-length.
 """
 
 import re
+import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from nbchat.providers.model_info import MILLION, SERVER, ModelInfo, Prices
@@ -34,6 +36,38 @@ LM_STUDIO_OWNER = "organization_owner"
 
 OLLAMA_DEFAULT = 4_096
 """Ollama's window without a setting of its own; longer requests are cut silently."""
+
+
+TOLD_SECONDS = 10.0
+"""How long what a server has told holds for providers that are made later."""
+
+
+class Told:
+    """What one server has told of its models: windows, limits and prices.
+
+    A run makes a provider for each of its agents; one of them asks for all.
+    """
+
+    def __init__(self) -> None:
+        """Know nothing yet."""
+        self._known: dict[str, tuple[float, int | None, ModelInfo]] = {}
+
+    def of(self, model: str) -> tuple[int | None, ModelInfo] | None:
+        """The window and the rest, if it was told a short time ago."""
+        told_at, window, info = self._known.get(model, (-TOLD_SECONDS, None, None))
+        is_new = time.monotonic() - told_at < TOLD_SECONDS
+        return (window, info) if is_new and info is not None else None
+
+    def keep(self, model: str, window: int | None, info: ModelInfo) -> None:
+        """Keep what it tells now."""
+        self._known[model] = time.monotonic(), window, info
+
+
+@cache
+def told_by(kind: str, address: str) -> Told:
+    """What a server has told; the same for all providers of this process."""
+    del kind, address
+    return Told()
 
 
 def loaded_window(models: list[Json], name: str, ask: Ask) -> int | None:

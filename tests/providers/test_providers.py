@@ -988,6 +988,14 @@ def test_a_compatible_server_tells_its_window_once(server, provider, model):
     assert len(server.requests) == 1
 
 
+def test_what_a_server_tells_holds_for_providers_that_are_made_next(server, dialect):
+    server.script(answer({"data": [{"id": "model-x", "max_model_len": 4_096}]}))
+    made = [provider_at(server, dialect.kind) for _ in range(3)]
+    windows = [each.info().window for each in made]
+    assert windows == [4_096] * 3
+    assert len(server.requests) == 1
+
+
 def test_among_several_unknown_models_no_window_is_guessed(server, provider):
     models = [{"id": name, "max_model_len": 512} for name in ("a", "b")]
     server.script(answer({"data": models}))
