@@ -145,6 +145,8 @@ def _picture_bytes(value: object) -> bytes | None:
         return _png_of_image(value)
     if _is_from(value, "matplotlib", "Figure"):
         return _png_of_figure(value)
+    if _is_from(value, "matplotlib", "Axes"):  # what pandas' plot() returns
+        return _png_of_figure(value.figure)  # type: ignore[attr-defined]
     return None
 
 

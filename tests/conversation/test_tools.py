@@ -348,7 +348,14 @@ def test_large_outputs_and_errors_are_bounded():
     assert failed.endswith("[100,000 characters removed]")
 
 
-@pytest.mark.parametrize("make", [Figure, lambda: Image.new("RGB", (4_000, 10))])
+@pytest.mark.parametrize(
+    "make",
+    [
+        Figure,
+        lambda: Image.new("RGB", (4_000, 10)),
+        lambda: pd.Series([1, 2]).plot(ax=Figure().subplots()),
+    ],
+)
 def test_figures_and_images_become_pictures(make):
     def give() -> object:
         return make()
