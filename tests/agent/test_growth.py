@@ -205,14 +205,13 @@ def test_the_next_request_calls_no_function_for_each_old_message():
 def test_a_value_is_searched_for_in_new_texts_alone():
     entries = [Entry("user", f"order W{number}") for number in range(100)]
     read = ReadEntries(entries)
-    assert "W99" in read.talk
-    assert "W100" not in read.own
+    assert "W99" in read.said
+    assert "W100" not in read.said
     entries += [Entry("assistant", "W100 is new"), Entry("user", "ok")]
     read.update(entries)
-    assert "W100" in read.talk
-    assert "W100" not in read.own
+    assert "W100" not in read.said
     read.update([*entries, Entry("user", "W100?")])
-    assert "W100" in read.own
+    assert "W100" in read.said
 
 
 def test_the_tries_of_quotes_do_not_grow_with_the_conversation():

@@ -338,7 +338,7 @@ class Judge:
         """A line names a call; after an arrow stands what came back."""
         self.checked += 1
         parts = split(line, f" {ARROW} ")
-        shown, words = parts[0], " ".join(parts[1:])
+        shown, words = _MORE.sub("", parts[0]), " ".join(parts[1:])
         made = list(self._made(shown))
         if not made:
             yield "no such call was made"

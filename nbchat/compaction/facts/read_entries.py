@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 
+from nbchat.compaction.facts.evidence import acts
 from nbchat.compaction.facts.open_matters import Statements, names_in
 from nbchat.compaction.facts.records import Call, CallReader, Record
 from nbchat.compaction.facts.rules import Message, message_of
@@ -70,8 +71,8 @@ class ReadEntries:
         self.messages: list[Message] = []
         """The rules that each message of a person states."""
         self.statements = Statements()
-        self.talk, self.own = SaidTexts(), SaidTexts()
-        """Messages and the arguments of calls; those without the model's answers."""
+        self.said = SaidTexts()
+        """What people said, and what actions were asked with."""
         self.rows: dict[frozenset[str], list[Row]] = {}
         """All rows of facts, by the names of the arguments that tools take."""
         self.update(entries)
@@ -102,11 +103,8 @@ class ReadEntries:
 
     def _say(self, index: int, entry: Entry) -> None:
         self.uses.add_entry(entry, index)
-        if entry.role != "tool":
-            text = entry.tool_args if entry.is_call else entry.content
-            self.talk.add(text)
-            if not entry.is_answer:
-                self.own.add(text)
+        if text := said_or_acted(entry):
+            self.said.add(text)
         if entry.is_prompt or entry.is_answer:
             for name in names_in(entry.content):
                 self.named.setdefault(name, {})[entry.is_prompt] = index
@@ -145,6 +143,13 @@ class Readings:
         self.entries_read += reading.update(entries)
         yield reading
         self._free[:] = [reading]
+
+
+def said_or_acted(entry: Entry) -> str:
+    """A person's message, or what an action was asked with; empty of all else."""
+    if entry.is_call:
+        return entry.tool_args if acts(entry.tool_name) else ""
+    return entry.content if entry.is_prompt else ""
 
 
 def used_words(call: Call) -> set[str]:

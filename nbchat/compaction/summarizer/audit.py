@@ -240,17 +240,14 @@ def _shape(value: Value) -> str:
     return shape(key) if value.is_id else ""
 
 
-def important(known: str, *, talk: Container[str], own: Container[str]) -> set[Keys]:
-    """The values that code knows and a later call may name.
+def important(known: str, said: Container[str]) -> set[Keys]:
+    """The values that code knows and a summary should say: those in `said`.
 
-    They are ids and dates in `talk`, the text of messages and calls, and the numbers
-    and times in `own`, that of people and calls alone. The times and prices of the
-    model's offers are not important.
+    That is what people said and what actions were asked with. What was only looked up,
+    or only offered, is no fault of a summary that leaves it out.
     """
     return {
-        each.keys
-        for each in values(known)
-        if not each.is_count and each.text in (talk if _names(each) else own)
+        each.keys for each in values(known) if not each.is_count and each.text in said
     }
 
 
@@ -259,8 +256,3 @@ def share_said(story: str, needed: set[Keys]) -> float:
     said = {key for each in values(story) for key in each.known | each.related}
     held = sum(not said.isdisjoint(keys) for keys in needed)
     return held / len(needed) if needed else 0.0
-
-
-def _names(value: Value) -> bool:
-    """Whether a value names a thing or a day."""
-    return value.is_id or value.kind == "date"

@@ -56,6 +56,14 @@ _IN_FORCE = re.compile(
     r"|未解決|質問|次|вопрос|решени|правил|открыт|следующ|earlier",
     re.IGNORECASE,
 )
+_CLOSED = re.compile(
+    r"^\W*(?:closed|completed|done|finished|handed over|resolved|settled|transferred"
+    r"|abgeschlossen|erledigt|termin[ée]|résolu|clos|cerrad|resuelt|completad|fechad"
+    r"|resolvid|concluíd|已完成|已解决|已关闭|完了|解決済|завершен|закрыт|решен|مغلق|تم"
+    r"|पूर्ण|완료)",
+    re.IGNORECASE,
+)
+"""Headings of what is no longer in force."""
 _OPEN = re.compile(
     r"[?？]|\b(?:unresolved|undecided|asked|asks|wants?|wishes|requested|needs?|must"  # noqa: RUF001
     r"|deadline|due|agreed|decided|chose|prefers?|promised|offen|möchte|soll|muss|veut"
@@ -122,15 +130,24 @@ def not_in_rows(found: Iterable[str], rows: Sequence[str]) -> list[str]:
 
 
 def not_named(found: Iterable[str], story: str) -> list[str]:
-    """The sentences with an id that a summary does not name, and those without ids."""
+    """The sentences of matters that a summary does not name; it is right about others.
+
+    It names one by all ids of a rule, decision, request or question, or by half of the
+    ids of anything else. Sentences without ids stay.
+    """
     keys = {key for each in values(story) for key in each.known | each.related}
     read = ((each, _statement(each, is_open=False)) for each in found)
-    return [
-        text
-        for text, said in read
-        if not said.ids
-        or any(each.is_id and keys.isdisjoint(each.keys) for each in said.values)
-    ]
+    return [text for text, said in read if not said.ids or _is_mostly_new(said, keys)]
+
+
+def _is_mostly_new(said: Statement, keys: set[str]) -> bool:
+    new = [keys.isdisjoint(each.keys) for each in said.values if each.is_id]
+    return any(new) if said.is_open else sum(new) * 2 > len(new)
+
+
+def is_open(text: str) -> bool:
+    """Whether a sentence tells a rule, a decision, a request or a question."""
+    return _statement(text, is_open=False).is_open
 
 
 def not_served(
@@ -244,13 +261,17 @@ def carried_lines(content: str) -> list[str]:
 
 
 def statements(text: str, *, is_all: bool = False) -> Iterator[Statement]:
-    """The sentences and list items of a summary; short and long ones only if asked."""
-    is_open = False
+    """The sentences and list items of a summary that may be in force.
+
+    With `is_all` also short and long ones, and those under a heading such as "Closed".
+    """
+    is_open = is_closed = False
     for line in text.splitlines():
         if _HEADING.match(line):
             is_open = _IN_FORCE.search(line) is not None
+            is_closed = not is_open and _CLOSED.match(line) is not None
             continue
-        if not line.strip():
+        if not line.strip() or (is_closed and not is_all):
             continue
         bare = _BULLET.sub("", line).strip()
         is_item = bare != line.strip() and len(bare) <= LONGEST

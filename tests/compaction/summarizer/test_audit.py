@@ -7,13 +7,15 @@ from cpu_time import CpuTime
 from honest_stories import STORIES
 from trajectories import read_trajectories
 
-from nbchat.compaction.facts.facts import collect_facts
+from nbchat.agent.agent import Agent
 from nbchat.compaction.markup import summary_entry
-from nbchat.compaction.summarizer.audit import Audit, audit, important, share_said
+from nbchat.compaction.summarizer.audit import Audit, audit
 from nbchat.compaction.summarizer.source_index import Sources
-from nbchat.compaction.summary_entry import GOOD_SHARE, QUOTE, said_or_asked
+from nbchat.compaction.summary_entry import SummaryBuilder
 from nbchat.conversation.entries import Entry
+from nbchat.conversation.session import Session
 from nbchat.providers.tokens import TokenCounter
+from nbchat.testing import ScriptedProvider
 
 COUNTER = TokenCounter()
 
@@ -257,17 +259,14 @@ def test_an_honest_summary_gets_no_mark_and_counts_as_good(number: int):
     run = read_trajectories()[number]
     story = STORIES[number]
     assert audit(story, sources(run.system, *run.entries)).names == []
-    end = len(run.entries)
-    found = collect_facts(run.entries, end, budget_tokens=500, counter=COUNTER)
-    quotes = [line for line in found.lines if line.startswith(QUOTE)]
-    known = "\n".join([*quotes, *(fact.value for fact in found.facts)])
-    talk = said_or_asked(run.entries)
-    own = said_or_asked(entry for entry in run.entries if not entry.is_answer)
+    session = Session(run.entries)
+    agent = Agent(ScriptedProvider(window=200_000), session=session)
+    plan = agent.engine.plan(session)
+    builder = SummaryBuilder(session, plan, agent.engine.policy, COUNTER)
     begun = "\n".join(e.content[:100] for e in run.entries if e.is_prompt)
-    needed = important(known, talk=talk, own=own)
-    assert share_said(story, needed) >= GOOD_SHARE
-    assert share_said(begun, needed) < GOOD_SHARE
-    assert share_said("", needed) == 0
+    assert builder.is_good(story)
+    assert not builder.is_good(begun)
+    assert not builder.is_good("They talked about it.")
 
 
 HOSTILE = {
