@@ -23,6 +23,7 @@ PROVIDERS = {
     "gemini": "gcp.gemini",
     "azure": "azure.ai.openai",
     "bedrock": "aws.bedrock",
+    "vertex": "gcp.vertex_ai",
 }
 """The conventions' names of providers that nbchat calls otherwise."""
 
@@ -59,7 +60,11 @@ class Telemetry:
     def _begin_turn(self) -> None:
         model, session = self._about()
         logger.debug("turn begins: model %s, session %s", model, session)
-        attributes = {**_model_attributes(model), "gen_ai.conversation.id": session}
+        attributes = {
+            **_model_attributes(model),
+            "gen_ai.agent.name": "nbchat",
+            "gen_ai.conversation.id": session,
+        }
         self._turn = _Timed("invoke_agent", "nbchat", attributes)
         self._asked_at = time.time_ns()
 
@@ -148,7 +153,8 @@ class _Timed:
             self._span = self._trace.get_tracer("nbchat").start_span(
                 f"{operation} {name}".strip(),
                 within,
-                attributes={"gen_ai.operation.name": operation, **attributes},
+                _kind_of(operation, self._trace),
+                {"gen_ai.operation.name": operation, **attributes},
                 start_time=self._begun_at,
             )
 
@@ -172,6 +178,12 @@ def _trace_api() -> Any:
     return trace
 
 
+def _kind_of(operation: str, trace: Any) -> Any:
+    """A request leaves this process; an agent and its tools are in it."""
+    kinds = trace.SpanKind
+    return kinds.CLIENT if operation == "chat" else kinds.INTERNAL
+
+
 def _model_attributes(model: str) -> dict[str, Any]:
     kind, _, name = model.partition(":")
     return {
@@ -182,8 +194,9 @@ def _model_attributes(model: str) -> dict[str, Any]:
 
 def _usage_attributes(usage: Usage) -> dict[str, Any]:
     return {
-        "gen_ai.response.model": usage.model,
+        "gen_ai.response.model": usage.model.partition(":")[2],
         "gen_ai.usage.input_tokens": usage.input_tokens,
         "gen_ai.usage.cache_read.input_tokens": usage.cache_read_tokens,
+        "gen_ai.usage.cache_creation.input_tokens": usage.cache_write_tokens,
         "gen_ai.usage.output_tokens": usage.output_tokens,
     }

@@ -7,8 +7,12 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.semconv._incubating.attributes import (
+    gen_ai_attributes as conventions,
+)
 
 from nbchat.agent.agent import Agent
+from nbchat.agent.telemetry import PROVIDERS
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.errors import RequestRefused
 from nbchat.testing import ScriptedProvider, calls, fails, says
@@ -94,14 +98,30 @@ def test_spans_follow_the_conventions_and_nest(exporter):
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "scripted",
         "gen_ai.request.model": "model",
-        "gen_ai.response.model": "scripted:model",
+        "gen_ai.response.model": "model",
         "gen_ai.usage.input_tokens": 300,
         "gen_ai.usage.cache_read.input_tokens": 0,
+        "gen_ai.usage.cache_creation.input_tokens": 0,
         "gen_ai.usage.output_tokens": 10,
     }
+    assert [request.kind, turn.kind] == [trace.SpanKind.CLIENT, trace.SpanKind.INTERNAL]
+    assert turn.attributes["gen_ai.agent.name"] == "nbchat"
     failed = spans["execute_tool lookup"]
     assert failed.attributes["error.type"] == "tool_error"
     assert SECRET not in "".join(span.to_json() for span in spans.values())
+
+
+def test_every_name_is_one_of_the_conventions(exporter):
+    exporter.clear()
+    worked(*SCRIPT)
+    spans = exporter.get_finished_spans()
+    known = {each for name, each in vars(conventions).items() if name.isupper()}
+    used = {name for span in spans for name in span.attributes} - {"error.type"}
+    assert used <= known
+    operations = {each.value for each in conventions.GenAiOperationNameValues}
+    assert {s.attributes["gen_ai.operation.name"] for s in spans} <= operations
+    providers = {each.value for each in conventions.GenAiProviderNameValues}
+    assert {*PROVIDERS.values(), "openai", "anthropic"} <= providers
 
 
 def test_a_failed_turn_is_a_span_with_an_error(exporter):
