@@ -230,9 +230,10 @@ def quote(text: str, limit_tokens: int, counter: TokenCounter) -> str:
     }
     left, taken = limit_tokens, set[int]()
     for number in sorted(worth, key=lambda n: -worth[n]):
+        if any(parts[number] == parts[each] for each in taken):
+            continue
         size = counter.count(parts[number]) + 2
-        is_new = all(parts[number] != parts[each] for each in taken)
-        if size <= left and is_new:
+        if size <= left:
             left -= size
             taken.add(number)
     shown: list[str] = []

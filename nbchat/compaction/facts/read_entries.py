@@ -105,10 +105,11 @@ class ReadEntries:
         self.uses.add_entry(entry, index)
         if text := said_or_acted(entry):
             self.said.add(text)
-        if entry.is_prompt or entry.is_answer:
+        is_prompt = entry.is_prompt
+        if is_prompt or entry.is_answer:
             for name in names_in(entry.content):
-                self.named.setdefault(name, {})[entry.is_prompt] = index
-        if entry.is_prompt:
+                self.named.setdefault(name, {})[is_prompt] = index
+        if is_prompt:
             self.statements.add(entry)
             if entry.content:
                 self.messages.append(message_of(self._entries, index))

@@ -74,15 +74,15 @@ def groups(text: str) -> Iterator[list[Value]]:
 
 
 def _clauses(sentence: list[Value]) -> list[list[Value]]:
-    clauses: list[list[Value]] = []
-    for value in sentence:
-        if value.is_id or not clauses:
+    clauses = [sentence[:1]]
+    for value in sentence[1:]:
+        if value.is_id:
             clauses.append([])
         clauses[-1].append(value)
-    ids = [clause[0] for clause in clauses]
-    kinds = {shape(key) for value in ids for key in value.keys}
-    is_even = all(each.is_id for each in ids) and len(kinds) == 1
-    return clauses if is_even and min(map(len, clauses)) > 1 else [sentence]
+    if min(map(len, clauses)) == 1 or not sentence[0].is_id:
+        return [sentence]
+    kinds = {shape(key) for clause in clauses for key in clause[0].keys}
+    return clauses if len(kinds) == 1 else [sentence]
 
 
 def shape(key: str) -> str:
@@ -216,8 +216,9 @@ class Sources:
 
     def _add_record(self, found: Iterable[Value], ids: Ids) -> None:
         for value in found:
-            self.known |= value.known | value.related
-            for key in value.known:
+            known = value.known
+            self.known |= known | value.related
+            for key in known:
                 records = self.records.setdefault(key, set())
                 records.add(ids if len(records) < MOST_RECORDS else _NO_IDS)
 
