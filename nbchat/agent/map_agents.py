@@ -18,9 +18,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from dataclasses import replace
-from itertools import islice
 from typing import Any
 
+from nbchat.agent.agent import Agent
 from nbchat.agent.batch_driver import POLL_SECONDS, BatchDriver
 from nbchat.agent.budget import Budget, meter_of
 from nbchat.agent.live_output import LiveDisplay, live_display
@@ -43,6 +43,7 @@ from nbchat.agent.map_rows import (
     run_row,
     session_id_of,
 )
+from nbchat.agent.structured_output import output_type
 from nbchat.conversation.entries import html_table
 from nbchat.conversation.tool_outputs import error_line
 from nbchat.errors import ConfigError, StoreError
@@ -97,6 +98,10 @@ def map_agents(
     """
     if workers < 1:
         raise ConfigError(f"workers={workers}: use at least 1")
+    if not isinstance(make_agent, Agent) and not callable(make_agent):
+        raise ConfigError(f"make_agent is {make_agent!r}; use a function or an Agent")
+    if not isinstance(rows, Iterable):
+        raise ConfigError(f"rows is {type(rows).__name__}; use a DataFrame or a list")
     run_name = name or getattr(make_agent, "__qualname__", "") or "agents"
     return MapRun(
         Prompts(make_agent, rows, key, prompt),
@@ -137,6 +142,7 @@ class MapRun:
         """Finished keys whose input or recipe has changed since, with which of them."""
         self.problem = ""
         """Why the run ended early, or goes on in another way."""
+        self._has_failed = False
         self._prompts = prompts
         self._control = control
         self._output = output
@@ -185,9 +191,11 @@ class MapRun:
 
     @property
     def state(self) -> str:
-        """Running, finished, stopped, or out of budget."""
+        """Running, finished, failed, stopped, or out of budget."""
         if self.is_running:
             return "stopping" if self._control.stop.is_set() else "running"
+        if self._has_failed:
+            return "failed"
         meter = self._control.meter
         if meter is not None and meter.is_used_up:
             return "budget used up"
@@ -242,7 +250,17 @@ class MapRun:
         """
         if wait:
             self.wait()
-        return table_of(self.rows())
+        return table_of(self.rows(), self._value_columns)
+
+    @property
+    def _value_columns(self) -> list[str]:
+        """The columns of the value, which are there also if every row has failed."""
+        try:
+            wanted = output_type(self._output)
+        except ConfigError:  # each row says so
+            return []
+        is_record = wanted is not None and not wanted.is_wrapped
+        return list(wanted.schema["properties"]) if wanted and is_record else ["value"]
 
     @property
     def _changed_note(self) -> str:
@@ -262,9 +280,8 @@ class MapRun:
                 self._drive_batches()
             else:
                 self._drive_executor()
-        except Exception as error:  # the rows themselves could not be read
-            logger.exception("the run %s ended", self.name)
-            self.problem = f"the run ended: {error_line(error)}"
+        except Exception as error:  # noqa: BLE001  # a fault in here, or in a store
+            self._fail(error)
         finally:
             self.counts.end()
 
@@ -296,7 +313,18 @@ class MapRun:
         """A row that was stopped or failed, else a new one that is not finished."""
         if not self._may_begin:
             return None
-        return self._waiting.popleft() if self._waiting else next(self._new, None)
+        if self._waiting:
+            return self._waiting.popleft()
+        try:
+            return next(self._new, None)
+        except Exception as error:  # noqa: BLE001  # whatever reading a row raises
+            self._fail(error)  # what runs is still taken
+            return None
+
+    def _fail(self, error: Exception) -> None:
+        logger.error("the run %s ended", self.name, exc_info=error)
+        self.problem = f"the run ended: {error_line(error)}"
+        self._has_failed = True
 
     @property
     def _may_begin(self) -> bool:
@@ -360,17 +388,32 @@ class MapRun:
 
     def _new_tasks(self) -> Iterator[RowTask]:
         """The rows that are not finished, looked up in the store some at a time."""
-        rows = iter(self._prompts)
-        while chunk := list(islice(rows, LOOKED_UP)):
+        for chunk in self._chunks():
             if not self._recipe:
                 self._recipe = recipe_of(
                     self._prompts.make_agent, chunk[0], self._output
                 )
             known = self._results.find([row.key for row in chunk])
             for row in chunk:
-                task = self._task(self._unique(row), known.get(row.key))
+                task = self._task(row, known.get(row.key))
                 if task is not None:
                     yield task
+
+    def _chunks(self) -> Iterator[list[Row]]:
+        """The rows, some at a time; an error comes after the rows before it."""
+        chunk: list[Row] = []
+        try:
+            for row in self._prompts:
+                chunk.append(self._unique(row))
+                if len(chunk) == LOOKED_UP:
+                    whole, chunk = chunk, []
+                    yield whole
+        except Exception:
+            if chunk:
+                yield chunk
+            raise
+        if chunk:
+            yield chunk
 
     def _unique(self, row: Row) -> Row:
         """The row, or one with a fault where its key has occurred before."""

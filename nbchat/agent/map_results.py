@@ -233,8 +233,13 @@ class Counts:
         return usage_text(self.usage) if self.usage.total_tokens else ""
 
 
-def table_of(rows: Iterable[Mapping[str, Any]]) -> Any:
-    """A DataFrame of results; raises ConfigError without pandas."""
+def table_of(
+    rows: Iterable[Mapping[str, Any]], value_columns: Sequence[str] = ()
+) -> Any:
+    """A DataFrame of results; raises ConfigError without pandas.
+
+    `value_columns` follow the key, whether a row has them or not.
+    """
     try:
         import pandas as pd  # noqa: PLC0415  # an optional dependency
     except ImportError as error:
@@ -242,7 +247,9 @@ def table_of(rows: Iterable[Mapping[str, Any]]) -> Any:
             "table() needs pandas: pip install pandas, or use run.rows()"
         ) from error
     found = list(rows)
-    return pd.DataFrame(found or None, columns=None if found else list(_EMPTY_ROW))
+    names = dict.fromkeys(["key", *value_columns, *_EMPTY_ROW])
+    others = dict.fromkeys(name for row in found for name in row)
+    return pd.DataFrame(found or None, columns=list(names | others))
 
 
 def _duration(seconds: float) -> str:

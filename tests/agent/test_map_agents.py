@@ -83,6 +83,47 @@ def test_a_table_without_rows_has_its_columns():
     assert {"key", "stop_reason", "error", "tokens", "dollars"} <= set(table.columns)
 
 
+def test_a_table_of_failed_rows_has_the_columns_of_the_output():
+    rows = [{"id": "T0", "text": "explode"}]
+    table = mapped(rows).table()
+    assert list(table.columns)[:3] == ["key", "category", "ticket"]
+    assert "value" in mapped(rows, output=None).table()
+    assert "value" in mapped(rows, output=int).table()
+
+
+@pytest.mark.parametrize(
+    ("maker", "rows", "said"),
+    [
+        ("no maker", [], "make_agent is 'no maker'; use a function or an Agent"),
+        (make_agent, 5, "rows is int; use a DataFrame or a list"),
+    ],
+)
+def test_what_cannot_be_a_run_is_refused_at_once(
+    maker: object, rows: object, said: str
+):
+    with pytest.raises(ConfigError, match=said):
+        mapped(rows, maker)
+
+
+def test_rows_that_break_in_the_middle_end_the_run_as_failed():
+    def rows() -> Iterator[dict[str, str]]:
+        yield from tickets(2)
+        raise OSError("the file is gone")
+
+    run = mapped(rows()).wait()
+    assert (run.state, run.counts.done) == ("failed", 2)
+    assert "the run ended: OSError: the file is gone" in run._repr_html_()
+
+
+def test_a_key_that_occurs_twice_stays_a_failed_row_when_the_run_is_repeated(store):
+    rows = [*tickets(2), {"id": "T0000", "text": "T0000: again"}]
+    first = mapped(rows, store=store).table()
+    run = mapped(rows, store=store).wait()
+    assert (run.counts.skipped, run.counts.failed) == (2, 1)
+    assert list(run.table()["key"]) == ["T0000", "T0001", "T0000 (row 2)"]
+    assert list(run.table()["error"]) == list(first["error"])
+
+
 def test_keys_and_prompts_may_be_functions_and_agents_may_be_made_of_the_row():
     run = mapped(
         tickets(6),
