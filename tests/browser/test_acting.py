@@ -1,11 +1,12 @@
 """What a person decides in the panel: tool calls that wait, and Stop on two ways."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 from labkit import Lab, Notebook
 from panel_page import OpenPanelPage
-from panels import BUSY, let_cell_end, say
+from panels import BUSY, let_cell_end, panel_of, say, scripted
 from playwright.sync_api import ConsoleMessage, Locator, Page, Request, expect
 
 OpenNotebook = Callable[..., Notebook]
@@ -166,6 +167,12 @@ def test_views_share_the_question_and_a_reloaded_page_has_it(
     expect(decision(again, "Approve")).to_have_count(0)
 
 
+SHOWN_STATES = """all => all.map(each => {
+    const { content } = getComputedStyle(each, "::after");
+    return content.startsWith('"done') ? "done" : content.slice(1, -1);
+})"""
+
+
 def test_of_many_calls_the_one_that_waits_is_brought_into_sight(
     open_panel_page: OpenPanelPage, screenshot: Screenshot
 ) -> None:
@@ -178,6 +185,9 @@ def test_of_many_calls_the_one_that_waits_is_brought_into_sight(
         expect(card.locator(".nbc-argument")).to_have_text(f"orderW{number}")
         expect(decision(panel, "Approve")).to_be_in_viewport()
         screenshot(f"call-{number}")
+        states = panel.locator(".nbc-tool > summary").evaluate_all(SHOWN_STATES)
+        expected = [*["done"] * number, "waits for you", *["next"] * (29 - number)]
+        assert states == expected
         decision(panel, "Approve").click()
     late = notebook.run(1).locator(".nbc")  # gets the last twenty items at first
     expect(decision(late, "Approve")).to_be_in_viewport()
@@ -393,3 +403,19 @@ def test_where_the_page_has_no_routes_of_its_own_nobody_is_asked(
             before,
         )
         assert (change, traffic.asked, traffic.complaints) == (change, [], [])
+
+
+def test_a_call_that_took_its_time_says_how_long(
+    open_panel_page: OpenPanelPage, screenshot: Screenshot
+) -> None:
+    script = "calls('wait'), says('Done.')"
+    cell = scripted(script, "tools=[wait]")
+    notebook = open_panel_page(cell, "import time; time.sleep(0.3); go.set()")
+    panel = panel_of(notebook)
+    say(panel, "Wait for me.")
+    expect(panel.locator(".nbc-tool:not([data-state])")).to_be_visible()
+    notebook.run(1)
+    expect(panel.locator(".nbc-tool[data-state=done] > summary")).to_have_attribute(
+        "data-size", re.compile(r"^4 characters · \d+\.\d s$")
+    )
+    screenshot("took")

@@ -112,7 +112,7 @@ function share(tokens, whole) {
 
 function outlookText({ window: limit, limit: guard, policy, outlook }) {
   const size = limit === null ? "The context window of the model is unknown." : `The context window has ${plural(limit, "token")}.`;
-  const when = guard === null ? "" : ` It compacts when the context reaches ${count(guard)} tokens, the mark in the bar.`;
+  const when = guard === null ? "" : ` It compacts when the context reaches ${count(guard)} tokens (the line in the bar).`;
   return `${size}${when}\nPolicy ${policy}: ${outlook}.`;
 }
 
