@@ -3,7 +3,8 @@
     python tests/benchmarks/search.py [entries] [store_url]
 
 A million entries of ten owners, in sessions of a thousand. Each query is asked ten times
-by one owner; the slowest answer counts.
+by one owner; the slowest answer counts. CPU: 2 to 24 ms in SQLite; 3 to 22 ms with the
+server's in PostgreSQL (2.1 million entries).
 """
 
 import sys

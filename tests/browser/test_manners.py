@@ -5,7 +5,7 @@ from pathlib import Path
 
 from labkit import Notebook
 from panel_page import OpenPanelPage
-from panels import is_idle, panel_of, say, scripted
+from panels import choose, is_idle, panel_of, say, scripted
 from playwright.sync_api import Page, expect
 
 OpenNotebook = Callable[..., Notebook]
@@ -22,6 +22,14 @@ REOPEN = """async ([path, shouldStart]) => {
         'docmanager:open', { path, factory: 'Notebook', ...shouldStart ? {} : { kernelPreference } });
     const tab = window.jupyterapp.shell.currentWidget;
     await tab.context.ready;
+}"""
+
+SELECT = """(element, wanted) => {
+    const texts = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
+    while (!texts.nextNode().data.includes(wanted));
+    const { currentNode: node } = texts;
+    const start = node.data.indexOf(wanted);
+    document.getSelection().setBaseAndExtent(node, start, node, start + wanted.length);
 }"""
 
 FROM_BELOW = "({ scrollHeight, scrollTop, clientHeight }) => scrollHeight - scrollTop - clientHeight"
@@ -133,3 +141,39 @@ def test_a_chat_never_changes_the_notebook_it_is_in(
     assert page.evaluate(dirty) is False
     notebook.save()
     assert file.read_bytes() == before
+
+
+def test_a_selected_text_is_removed_for_good_after_a_dialog_that_says_what_it_does(
+    open_panel_page: OpenPanelPage, page: Page, screenshot: Screenshot, tmp_path: Path
+) -> None:
+    file = tmp_path / "sessions.db"
+    store = f"import os; os.environ['NBCHAT_STORE_URL'] = 'sqlite:///{file}'\n"
+    notebook = open_panel_page(
+        store + scripted("says('I noted hunter2-secret for you.')")
+    )
+    panel = panel_of(notebook)
+    say(panel, "My password is hunter2-secret.")
+    is_idle(panel)
+    panel.locator(".nbc-assistant").evaluate(SELECT, "hunter2-secret")
+    choose(panel, "Remove for good …")
+    dialog = panel.get_by_role("dialog", name="Remove for good")
+    text = dialog.get_by_label("Text to remove")
+    expect(text).to_have_value("hunter2-secret")
+    expect(dialog).to_contain_text("This cannot be undone")
+    screenshot("dialog")
+    remove = dialog.get_by_role("button", name="Remove for good")
+    text.fill("hun")
+    expect(remove).to_be_disabled()
+    text.fill("hunter2-secret")
+    remove.click()
+    log = panel.locator(".nbc-log")
+    expect(log).to_contain_text("removed from 2 messages")
+    expect(log).to_contain_text("My password is [redacted].")
+    is_idle(panel)
+    screenshot("removed")
+    assert "hunter2" not in panel.evaluate("panel => panel.outerHTML")
+    expect(panel.locator(".nbc-removing textarea")).to_have_value("")
+    expect(panel.locator(".nbc-input")).to_have_value("")
+    assert file.exists()
+    for each in tmp_path.glob("sessions.db*"):
+        assert b"hunter2" not in each.read_bytes()

@@ -13,6 +13,7 @@ const MENU = {
   history: "History",
   pins: "Pins",
   compact: "Compact",
+  remove: "Remove for good …",
   side: "Show beside the notebook",
   back: "Back into the notebook",
   policy: "Compaction policy",

@@ -3,6 +3,7 @@
 export class Menu {
   constructor(panel) {
     this.panel = panel;
+    this.selected = "";
     const { more, menu } = panel.parts;
     more.addEventListener("click", () => (menu.hidden ? this.open() : this.close()));
     more.addEventListener("keydown", (event) => {
@@ -28,6 +29,7 @@ export class Menu {
 
   open() {
     const { more, menu } = this.panel.parts;
+    this.selected = selectedIn(this.panel.parts.log);
     menu.hidden = false;
     more.setAttribute("aria-expanded", "true");
     this.items[0].focus();
@@ -76,12 +78,13 @@ export class Menu {
     const { state, isGone } = this.panel;
     const { pins = [], phase, is_busy: isBusy, policy } = state;
     const isHidden = { sessions: !state.has_sessions, new: !state.has_sessions };
+    isHidden.remove = !state.has_sessions;
     isHidden.settings = !state.has_settings;
     isHidden.policy = !policy;
     isHidden.servers = !state.has_servers;
     isHidden.side = !state.has_side || !isInLab() || this.isBeside;
     isHidden.back = !this.isBeside;
-    const isWaiting = { new: isBusy, compact: isBusy };
+    const isWaiting = { new: isBusy, compact: isBusy, remove: isBusy };
     const notes = { pins: pins.length ? ` (${pins.length})` : "", policy: `: ${policy}` };
     for (const item of menu.children) {
       const { item: name, label } = item.dataset;
@@ -93,6 +96,12 @@ export class Menu {
     more.disabled = phase !== "ready" || isGone;
     if (more.disabled) this.hide();
   }
+}
+
+// What is selected in the conversation, before the focus leaves it
+function selectedIn(log) {
+  const selection = document.getSelection();
+  return selection?.anchorNode && log.contains(selection.anchorNode) ? String(selection).trim() : "";
 }
 
 // Notebook 7, Voila and others have no place beside the notebook.

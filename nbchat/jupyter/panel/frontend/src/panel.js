@@ -24,6 +24,7 @@ import { ModelDialog } from "./models.js";
 import { NotebookCells } from "./notebook.js";
 import { NotebookRequests } from "./notebook_requests.js";
 import { PinsDialog } from "./pins.js";
+import { RemoveDialog } from "./remove_dialog.js";
 import { PolicyDialog } from "./policy.js";
 import { Roving } from "./roving.js";
 import { RunDialog } from "./run_dialog.js";
@@ -71,6 +72,7 @@ class Panel {
     this.summaryDialog = new SummaryDialog(this);
     this.regenerateDialog = new RegenerateDialog(this);
     this.pinsDialog = new PinsDialog(this);
+    this.removeDialog = new RemoveDialog(this);
     this.sessionsDialog = new SessionsDialog(this);
     this.serversDialog = new ServersDialog(this);
     this.modelDialog = new ModelDialog(this);
@@ -376,6 +378,7 @@ class Panel {
     };
     if (name === "side" || name === "back") this.send({ type: "side", is_open: name === "side" });
     else if (name === "new") this.command("/new");
+    else if (name === "remove") this.removeDialog.open(more, this.menu.selected);
     else dialogs[name].open(more);
   }
 

@@ -1,0 +1,54 @@
+// The dialog that removes a text for good, from all that is kept of the session
+
+import { Dialog, field } from "./dialog.js";
+import { button, tag } from "./dom.js";
+
+const SHORTEST = 4; // characters, as /redact takes them
+
+const REMOVED =
+  "Removes this text from the session and its branches: from messages, tool outputs, summaries, facts, pins, " +
+  "the search index, shared copies, logs, and backups of the database. This cannot be undone. Files that were " +
+  "exported still have it, and so do servers that it was sent to.";
+
+export class RemoveDialog extends Dialog {
+  constructor(panel) {
+    super(panel, { title: "Remove for good", className: "nbc-removing" });
+    const typing = { rows: "3", "data-first": "", placeholder: "A password, a name, a number …" };
+    this.text = tag("textarea", "", { ...typing, spellcheck: "false" });
+    this.confirm = button("nbc-danger", "Remove for good", "Remove it everywhere", "submit");
+    const cancel = button("", "Cancel", "Close without changes");
+    this.footer.append(cancel, this.confirm);
+    this.form = tag("form", "nbc-fields", {}, field("Text to remove", this.text));
+    this.form.append(tag("div", "", {}, REMOVED), this.footer);
+    this.content.append(this.form);
+    cancel.addEventListener("click", () => this.close());
+    this.text.addEventListener("input", () => this.draw());
+    this.form.addEventListener("submit", (event) => this.submit(event));
+  }
+
+  open(opener, text = "") {
+    this.text.value = text;
+    super.open(opener);
+  }
+
+  close() {
+    this.text.value = "";
+    super.close();
+  }
+
+  draw() {
+    if (!this.isOpen) return;
+    const isBlocked = this.panel.isGone || this.panel.state.is_busy;
+    const isShort = this.text.value.trim().length < SHORTEST;
+    this.keepFocus(() => (this.confirm.disabled = isBlocked || isShort));
+  }
+
+  submit(event) {
+    event.preventDefault();
+    if (this.confirm.disabled) return;
+    const text = this.text.value.trim();
+    this.close();
+    this.panel.parts.announcements.replaceChildren(); // they repeat messages
+    this.panel.command(`/redact ${text}`);
+  }
+}
