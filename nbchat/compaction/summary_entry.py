@@ -201,7 +201,7 @@ class SummaryBuilder:
         return share_said(summary, needed) >= GOOD_SHARE
 
     def _unsaid_rows(self, summary: str) -> int:
-        """Tokens for facts that stood beside the summary before and this one lacks.
+        """Tokens for facts that were beside the summary before and this one lacks.
 
         Half of what they took, or all of a few, so that they go as new ones come.
         """

@@ -345,7 +345,7 @@ def indexed_text(entry: Entry) -> str:
 def _prepared(text: str) -> str:
     """A text for FTS5, with unspaced scripts as pairs of characters.
 
-    The last character of a run stands alone, so that every character begins a word.
+    The last character of a run is alone, so that every character begins a word.
     """
     text = text.replace("\x00", " ")
     if not text.isascii():

@@ -28,7 +28,7 @@ _SQL = re.compile(
 )
 
 SHORT_CHARACTERS = 80
-"""A string up to this long, on one line, stands beside its name."""
+"""A string up to this long, on one line, is shown beside its name."""
 
 _INVISIBLE_CATEGORIES = {"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"}
 

@@ -88,7 +88,7 @@ def one_per_family(
 ) -> list[SessionInfo]:
     """The first session of each family in a list, with the number of its branches.
 
-    The `current` session stands for its own family.
+    The `current` session represents its own family.
     """
     sizes: dict[str, int] = defaultdict(int)
     chosen: dict[str, SessionInfo] = {}

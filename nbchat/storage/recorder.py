@@ -194,7 +194,7 @@ class Recorder:
 
 
 class _Progress:
-    """What of a session is in the store, and what has to be."""
+    """The parts of a session that are stored, and those still to be."""
 
     def __init__(
         self, store: SessionStore, session: Session, origin: Origin, *, is_saved: bool

@@ -1,4 +1,4 @@
-"""Shared copies of sessions: whoever has the link can read the copy."""
+"""Shared copies of sessions, readable with their link alone."""
 
 import hashlib
 import secrets

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from nbchat.compaction.triggers.token_counts import HistoryTokens
+from nbchat.compaction.triggers.context_tracker import HistoryTokens
 from nbchat.conversation.entries import (
     FAILED,
     INCOMPLETE,

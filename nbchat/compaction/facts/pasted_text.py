@@ -12,7 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 HIDDEN = "\0"
-"""Stands in a mask for each character that is not the person's own."""
+"""In a mask, in place of each character that is not the person's own."""
 
 READ_CHARACTERS = 20_000
 """Characters of a message that are read."""

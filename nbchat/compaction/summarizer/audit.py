@@ -1,10 +1,10 @@
 """Compare a summary with what it covers, and mark what it made up.
 
 Every id, number, amount, date and time of a summary must occur in what it covers; a
-value beside an id must have stood with that id, where it stood with ids of that kind at
-all. Small whole numbers are left out, because they count things. A number that can be
-computed is no invention: the total or the length of a list that a call returned, and
-the sum or difference of amounts that the same line says.
+value beside an id must have occurred with that id, where it occurred with ids of that
+kind at all. Small whole numbers are left out, because they count things. A number that
+can be computed is no invention: the total or the length of a list that a call returned,
+and the sum or difference of amounts that the same line says.
 """
 
 import re
@@ -64,7 +64,7 @@ class Finding:
 
     value: Value
     beside: str = ""
-    """The id with which it never stood; empty where it never occurred at all."""
+    """The id with which it never occurred; empty where it never occurred at all."""
 
     def __str__(self) -> str:
         """As a retry names it."""
@@ -209,7 +209,7 @@ def _numbers(value: Value) -> set[float]:
 def _foreign(
     value: Value, ids: Sequence[Value], sources: Sources, story: str
 ) -> Value | None:
-    """The id beside a value that stands with other ids of that kind only.
+    """The id beside a value that occurs with other ids of that kind only.
 
     Of two ids the later one is the value, but in "item 7 of order W1".
     """
@@ -227,7 +227,7 @@ def _foreign(
 
 
 def _fits(entity: Value, records: set[frozenset[str]]) -> bool:
-    """Whether an entity, or none of its kind, stands in one of the records."""
+    """Whether an entity, or none of its kind, occurs in one of the records."""
     own = _shape(entity)
     return any(
         not entity.keys.isdisjoint(record) or own not in map(shape, record)

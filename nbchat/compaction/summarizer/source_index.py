@@ -1,8 +1,8 @@
-"""What a summary covers, as an index of its values and of what they stand with.
+"""What a summary covers, as an index of its values and of the ids they occur with.
 
-A value *stands with* the ids of its record: of its JSON object and the objects around
+A value *occurs with* the ids of its record: of its JSON object and the objects around
 it, of the call that returned it, or of its sentence. So a program can see that 50.00
-never stood with order W1, only with W2.
+never occurred with order W1, only with W2.
 """
 
 import math
@@ -32,10 +32,10 @@ CACHED_TEXTS, CACHED_CHARACTERS = 2_000, 2_000
 longest. Longer ones are seldom read again: the summary before is another each time."""
 
 MOST_RECORDS = 200
-"""Records of one value that are kept apart; a value with more stands with anything."""
+"""Records of one value that are kept apart; a value with more occurs with anything."""
 
 MOST_IDS = 50
-"""Ids of a record; what stands with more stands with anything."""
+"""Ids of a record; what occurs with more occurs with anything."""
 
 MOST_NODES = 200_000
 """Values of one JSON text that are read."""
@@ -99,7 +99,7 @@ class Sources:
     """All other entries: an earlier summary covers them, and speaks of them."""
     known: set[str] = field(default_factory=set)
     records: dict[str, set[Ids]] = field(default_factory=dict)
-    """Of each value's keys, the ids of every record in which it stands."""
+    """Of each value's keys, the ids of every record in which it occurs."""
     totals: set[float] = field(default_factory=set)
     """The lengths of lists in results, and the sums of each field of their records."""
     _numbers: list[float] = field(default_factory=list)
@@ -129,7 +129,7 @@ class Sources:
         return self._has(value, is_rough=is_rough)
 
     def records_of(self, value: Value) -> set[Ids]:
-        """The ids of every record in which a value stands, also in other entries."""
+        """The ids of every record in which a value occurs, also in other entries."""
         self._search(value)
         return set().union(*(self.records.get(key, set()) for key in value.keys))
 

@@ -8,7 +8,7 @@ INVENTED = " [not in the conversation]"
 """Follows a value that nothing in the conversation holds."""
 
 MISPLACED = " [not with {id} in the conversation]"
-"""Follows a value that stands with other entities only."""
+"""Follows a value that occurs with other entities only."""
 
 _MARK = re.compile(r" \[not (?:with [^\]\n]{1,130} )?in the conversation\]")
 

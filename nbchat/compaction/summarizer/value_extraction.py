@@ -250,7 +250,7 @@ def _month(name: str) -> int:
 
 
 def _date_keys(dates: list[tuple[str, int, int]]) -> Iterator[str]:
-    """A date with a year is known where it stands with this one or with none."""
+    """A date with a year is known where it occurs with this one or with none."""
     for year, month, day in dates:
         if year == NO_YEAR:
             yield f"d:*-{month}-{day}"

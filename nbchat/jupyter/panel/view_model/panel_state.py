@@ -331,7 +331,7 @@ class PanelState:
 
 
 def _summary(record: Compaction | None) -> dict[str, Any] | None:
-    """The summary that the model sees, and how many messages it stands for."""
+    """The summary that the model sees, and how many messages it replaces."""
     if record is None:
         return None
     return {"messages": record.stop, "html": summary_html(record.summary)}
