@@ -3,7 +3,7 @@
 import pytest
 from driving import finished
 from measures import READ
-from trajectories import Trajectory, read_trajectories
+from trajectories import Trajectory, in_turn, read_trajectories
 from wire_rules import anthropic_faults, openai_faults
 
 from nbchat.compaction.engine import CompactionEngine
@@ -44,8 +44,7 @@ def wire_faults(session: Session, system: str) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("keep", [0, 1, 4, 9])
-@pytest.mark.parametrize("run", TRAJECTORIES, ids=lambda run: run.name[:40])
+@pytest.mark.parametrize(("run", "keep"), in_turn(TRAJECTORIES, [0, 1, 4, 9]))
 def test_ten_compactions_keep_the_wire_legal_and_the_transcript_whole(
     run: Trajectory, keep: int
 ):

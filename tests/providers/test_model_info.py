@@ -64,10 +64,10 @@ def test_a_free_model_has_no_known_price():
 
 @pytest.mark.slow
 def test_every_price_agrees_with_the_packages_own_reckoning():
-    """All models of the list that charge by the token, at sizes around their tiers."""
+    """A third of the models that charge by the token, at sizes around their tiers."""
     chance = random.Random(1)
     compared = 0
-    for provider, name in [(p.id, m.id) for p in LIST.providers for m in p.models]:
+    for provider, name in [(p.id, m.id) for p in LIST.providers for m in p.models][::3]:
         ours = model_info(name, provider=provider).prices
         if ours is None:
             continue
@@ -79,7 +79,7 @@ def test_every_price_agrees_with_the_packages_own_reckoning():
             fee = float(prices.requests_kcount or 0) / 1_000
             compared += 1
             assert ours.cost(usage) + fee == pytest.approx(theirs(prices, usage)), name
-    assert compared > 5_000
+    assert compared > 1_700
 
 
 def theirs(prices: types.ModelPrice, usage: Usage) -> float:
