@@ -156,20 +156,21 @@ def folded(desk: Desk, model: Provider) -> Entry:
     return session.history[0]
 
 
-def all_desks(folds: Sequence[int]) -> Iterator[Desk]:
-    """The desks for each number of folds."""
+def all_desks(folds: Sequence[int], seed: int, only: str = "") -> Iterator[Desk]:
+    """The desks for each number of folds, or one of them."""
     runs = read_trajectories()
     for count in folds:
-        yield from desks_of(runs, folds=count)
+        desks = desks_of(runs, folds=count, seed=seed)
+        yield from (desk for desk in desks if only in ("", desk.name))
 
 
-def write(folder: Path, folds: Sequence[int], writer: str) -> None:
+def write(folder: Path, desks: Sequence[Desk], writer: str) -> None:
     """Compact all desks; ask for the stories that are missing."""
     stories = folder / "stories"
     stories.mkdir(parents=True, exist_ok=True)
     model = _writer(writer) if writer else None
     missing: list[str] = []
-    for desk in tqdm(list(all_desks(folds)), "desks", disable=None):
+    for desk in tqdm(desks, "desks", disable=None):
         try:
             folded(desk, Files(stories, model))
         except Waiting as waiting:
@@ -204,11 +205,11 @@ def _as_sent(story: str, facts: str) -> str:
     return wire_text(Entry("summary", "\n".join(filter(None, parts))))
 
 
-def build(folder: Path, folds: Sequence[int], *, sheets: bool) -> None:
+def build(folder: Path, desks: Sequence[Desk], *, sheets: bool) -> None:
     """Write the probes, and the answers beside them."""
     answers: dict[str, dict[str, Any]] = {}
     (folder / "stories").mkdir(parents=True, exist_ok=True)
-    for desk in all_desks(folds):
+    for desk in desks:
         for kind, context in contexts(desk, folder / "stories").items():
             place = folder / "probes" / f"{kind}-{len(desk.parts)}"
             place.mkdir(parents=True, exist_ok=True)
@@ -366,11 +367,15 @@ def main() -> None:
     parser.add_argument("--reader", default="", help="a model")
     parser.add_argument("--kinds", nargs="*", default=(), help="such as both-1")
     parser.add_argument("--sheets", action="store_true")
+    parser.add_argument("--seed", type=int, default=14, help="chooses the desks")
+    parser.add_argument("--desk", default="", help="one of them, such as desk1")
     options = parser.parse_args()
+    if options.step in ("write", "build"):
+        desks = list(all_desks(options.folds, options.seed, options.desk))
     if options.step == "write":
-        write(options.folder, options.folds, options.writer)
+        write(options.folder, desks, options.writer)
     elif options.step == "build":
-        build(options.folder, options.folds, sheets=options.sheets)
+        build(options.folder, desks, sheets=options.sheets)
     elif options.step == "answer":
         answer(options.folder, options.reader, options.kinds)
     else:

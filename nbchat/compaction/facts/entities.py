@@ -400,7 +400,7 @@ def _telling_apart(
     found: dict[int, tuple[Field, ...]] = {}
     for numbers in same.values():
         shown = fields[table, parts[numbers[0]][0]]
-        own = {n: dict(_all_fields(parts[n][2])) for n in numbers}
+        own = {n: _unsaid_by_label(parts[n][2]) for n in numbers}
         names = dict.fromkeys(name for each in own.values() for name in each)
         differing = [
             name
@@ -413,6 +413,12 @@ def _telling_apart(
         for n in numbers:
             found[n] = tuple(Field(f, own[n][f]) for f in differing if f in own[n])
     return found
+
+
+def _unsaid_by_label(part: Record) -> dict[str, str]:
+    """The values of a part by field, without those that its id says already."""
+    fields = _all_fields(part)
+    return {f.name: f.text for f in fields if f.text not in part.label}
 
 
 def _all_fields(part: Record) -> Iterator[Field]:
