@@ -239,10 +239,20 @@ def _lines(
     taken = Counter((id(row), c.column) for row, cells in shown for c in cells)
     rows = [(row, _values(row, cells, taken)) for row, cells in shown]
     columns = _columns([values for _, values in rows], size)
-    if not columns or not first.label_field:
+    if not columns or not _begins_rows(first, columns[0], rows):
         return [_labelled(*each) for each in rows], False
     lines = [_positional(row, values, columns) for row, values in rows]
-    return [f"[{' | '.join([first.label_field, *columns])}]", *lines], True
+    names = filter(None, [first.label_field, *columns])
+    return [f"[{' | '.join(names)}]", *lines], True
+
+
+def _begins_rows(
+    first: Row, column: str, rows: Sequence[tuple[Row, dict[str, str]]]
+) -> bool:
+    """Whether rows begin with a label, or all with a value of the first column."""
+    if first.label:
+        return bool(first.label_field)
+    return all(column in values for _, values in rows)
 
 
 def _columns(rows: Sequence[dict[str, str]], size: Callable[[str], int]) -> list[str]:
@@ -263,7 +273,8 @@ def _positional(row: Row, values: dict[str, str], columns: Sequence[str]) -> str
     """A row under a header; values of other fields have their names."""
     own = [values.get(name, _gap(row, name)) for name in columns]
     others = [_named(n, text) for n, text in values.items() if n not in columns]
-    return " | ".join([row.label, *own, *others])
+    label = [row.label] if row.label_field else []
+    return " | ".join([*label, *own, *others])
 
 
 def _gap(row: Row, column: str) -> str:
