@@ -156,8 +156,10 @@ def find_endpoint(
         raise ConfigError(f"base_url {address!r} must begin with http:// or https://")
     is_safe = _is_safe(address, key_hosts)
     needs_key = needs_key and is_own
+    if not is_safe and (api_key is not None or other_secrets):
+        raise _sent_in_clear(Endpoint(kind, address, key_variable, str))
     if api_key is not None:
-        endpoint = Endpoint(
+        return Endpoint(
             kind,
             address,
             key_variable,
@@ -165,11 +167,6 @@ def find_endpoint(
             needs_key,
             other_secrets=tuple(other_secrets),
         )
-        if not is_safe:
-            raise _sent_in_clear(endpoint)
-        return endpoint
-    if other_secrets and not is_safe:
-        raise _sent_in_clear(Endpoint(kind, address, key_variable, str))
     read_key = _stored_key(key_variable)
     has_key = bool(read_key().strip())
     if needs_key and not has_key:

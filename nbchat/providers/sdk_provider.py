@@ -33,7 +33,7 @@ from nbchat.providers.base import (
     refuse_untaken,
 )
 from nbchat.providers.closable_http import watched
-from nbchat.providers.endpoint import find_endpoint, redact_logs, set_variable
+from nbchat.providers.endpoint import Endpoint, find_endpoint, redact_logs, set_variable
 from nbchat.providers.error_mapping import (
     FOREIGN,
     provider_error,
@@ -150,20 +150,14 @@ class SdkProvider(ABC):
             proxy=proxy,
             **options,
         )
-        address = self.service.find_address(base_url)
-        endpoint = find_endpoint(
-            self.kind,
-            address,
-            key_variable=set_variable(self.service.key_variables),
-            api_key=api_key,
-            is_own=self.service.is_own(address),
-            needs_key=self.service.needs_key,
-            key_hosts=api_key_hosts,
-            other_secrets=_secrets(headers or {}, proxy),
-        )
         self.endpoint = replace(
-            endpoint,
-            is_own=self.service.is_own(address),
+            _endpoint_of(
+                self.service,
+                base_url,
+                api_key=api_key,
+                key_hosts=api_key_hosts,
+                other_secrets=_secrets(headers or {}, proxy),
+            ),
             speaks_messages=self.speaks_messages,
             proxy=proxy,
         )
@@ -546,6 +540,29 @@ class SdkProvider(ABC):
         """The error to raise `from None`, for an SDK's own may quote the key."""
         model = self._model if request is None else self._model_for(request)
         return provider_error(error, self.endpoint, model)
+
+
+def _endpoint_of(
+    service: Service,
+    base_url: str,
+    *,
+    api_key: Callable[[], str] | None,
+    key_hosts: Collection[str],
+    other_secrets: Collection[str],
+) -> Endpoint:
+    """The address of a service, or the given one, and the key for it."""
+    address = service.find_address(base_url)
+    found = find_endpoint(
+        service.kind,
+        address,
+        key_variable=set_variable(service.key_variables),
+        api_key=api_key,
+        is_own=service.is_own(address),
+        needs_key=service.needs_key,
+        key_hosts=key_hosts,
+        other_secrets=other_secrets,
+    )
+    return replace(found, is_own=service.is_own(address))
 
 
 def _secrets(headers: Mapping[str, str], proxy: str) -> list[str]:
