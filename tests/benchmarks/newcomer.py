@@ -1,6 +1,6 @@
 """From `%chat` to the first answer: seconds and clicks of a newcomer without a key.
 
-    PYTHONPATH=tests/support:tests/browser python tests/benchmarks/newcomer.py
+    python tests/benchmarks/newcomer.py
 
 A notebook with a data frame in a real JupyterLab in Chromium; no key, nothing set up.
 The newcomer runs the cell with `%chat`, clicks what the panel offers, and waits for the
@@ -11,11 +11,15 @@ The figures are printed and never asserted: machines and connections differ.
 """
 
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "browser"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from labkit import Notebook, chromium, lab_server, load_lab
 from playwright.sync_api import Browser, Locator, expect

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "browser"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from labkit import Lab, Notebook, chromium, lab_server
 from playwright.sync_api import CDPSession, Page
