@@ -171,6 +171,18 @@ def test_the_first_use_waits_for_a_server_that_refuses_connections_for_now(
     assert refused == [refusal] * 3
 
 
+def test_a_wrong_password_is_told_at_once_in_one_line(server):
+    refusal = '28P01 password authentication failed for user "ann"'
+    with refusing_at_first(server, refusal, connections=9) as (url, refused):
+        store = SessionStore(url.replace("postgres@", "ann:hunter2@"))
+        with pytest.raises(StoreError, match="authentication failed") as told:
+            store.sessions()
+        store.close()
+    assert len(refused) == 1
+    assert "\n" not in str(told.value)
+    assert "hunter2" not in str(told.value)
+
+
 @contextmanager
 def refusing_at_first(
     server: str, refusal: str, *, connections: int

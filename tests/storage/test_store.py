@@ -345,6 +345,29 @@ def test_the_session_used_last_comes_first(store):
     assert [info.title for info in store.sessions()] == ["old", "new"]
 
 
+def test_a_clock_that_jumps_back_moves_no_session_down_the_list(store, tmp_path):
+    old, new = agent_in(store, says("a")), agent_in(store, says("b"), says("c"))
+    old.ask("old")
+    new.ask("new")
+    with sqlite3.connect(tmp_path / "sessions.db") as database:
+        database.execute(  # as if the clock had been years ahead
+            "UPDATE sessions SET used_at = '2099' WHERE id = ?",
+            [new.session.session_id],
+        )
+    database.close()
+    new.ask("new again")
+    assert [info.title for info in store.sessions()] == ["new", "old"]
+    assert store.sessions()[0].used_at.startswith("2099")
+
+
+def test_a_home_that_cannot_be_written_does_not_end_the_chat(monkeypatch):
+    monkeypatch.setenv("JUPYTER_DATA_DIR", "/proc/nbchat")
+    agent = agent_in(SessionStore(), says("hi"))
+    (reason,) = faults(agent.run("hello"))
+    assert re.match("not saved since .* retrying: the session store failed: ", reason)
+    assert agent.session.last_answer == "hi"
+
+
 def test_an_unknown_session_is_reported_in_one_line(store):
     with pytest.raises(StoreError, match=r"no session 'nope'; /sessions lists them"):
         store.load("nope")
