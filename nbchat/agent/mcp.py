@@ -36,6 +36,9 @@ CLOSE_SECONDS = 5.0
 CALL_SECONDS = 120.0
 """Longest time for a call."""
 
+HTTP_SECONDS, READ_SECONDS = 30.0, 300.0
+"""Longest time of a request, and longest silence of its answer, as mcp 1 has them."""
+
 PROJECT_FILES = (".jupyter/mcp_settings.json", "mcp.json", ".mcp.json")
 """Files with servers, looked for in a folder and in those above it."""
 
@@ -276,12 +279,13 @@ async def _session(server: McpServer) -> AsyncIterator[Any]:
         if server.command:
             streams = _process(server, stack)
         else:
-            from mcp.client import streamable_http  # noqa: PLC0415
+            import httpx  # noqa: PLC0415  # comes with mcp 1
+            from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415
 
-            headers = dict(server.headers)
-            streams = streamable_http.streamablehttp_client(  # type: ignore[attr-defined]  # mcp 1
-                server.url, headers=headers
-            )
+            timeout = httpx.Timeout(HTTP_SECONDS, read=READ_SECONDS)
+            client = httpx.AsyncClient(headers=dict(server.headers), timeout=timeout)
+            await stack.enter_async_context(client)
+            streams = streamable_http_client(server.url, http_client=client)  # type: ignore[arg-type]  # mcp 1
         read, write, *_ = await stack.enter_async_context(streams)
         session = await stack.enter_async_context(mcp.ClientSession(read, write))
         await session.initialize()
@@ -397,6 +401,8 @@ def _line(server: McpServer, error: BaseException) -> str:
         error = error.exceptions[0]
     if isinstance(error, TimeoutError):
         reason = "no answer in time"
+    elif type(error).__name__ in ("ClosedResourceError", "BrokenResourceError"):
+        reason = "the connection is closed"  # of anyio, without a text of its own
     else:
         text = " ".join(str(error).split())[:200]
         reason = f"{type(error).__name__}: {text}" if text else type(error).__name__
