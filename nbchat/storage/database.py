@@ -43,8 +43,15 @@ CONNECTIONS = 2
 ENGINES_KEPT = 16
 """Databases that a process keeps a pool for."""
 
-CONNECT_SECONDS = 5
-"""Until a server that does not answer counts as out of reach."""
+WAITS = {
+    "connect_timeout": 5,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,  # milliseconds
+}
+"""Until a PostgreSQL server that does not answer counts as out of reach. By itself a
+connection whose network is gone would wait for a quarter of an hour."""
 
 OPEN_SECONDS = 30
 """For how long the first use of a database by many processes at once is repeated."""
@@ -149,8 +156,7 @@ def _new_engine(url: sa.URL) -> sa.Engine:
         sa.event.listen(engine, "connect", _tune_sqlite)
         sa.event.listen(engine, "checkout", _set_busy_timeout)
         return engine
-    is_given = "connect_timeout" in url.query
-    waits = {} if is_given else {"connect_timeout": CONNECT_SECONDS}
+    waits = {name: wait for name, wait in WAITS.items() if name not in url.query}
     return sa.create_engine(
         url,
         pool_pre_ping=True,

@@ -22,6 +22,7 @@ from nbchat.config.factory import recorder
 from nbchat.conversation.events import SavingFailed
 from nbchat.conversation.session import Session
 from nbchat.errors import SessionTaken, StoreError
+from nbchat.storage.database import engine_for
 from nbchat.storage.recorder import save_session
 from nbchat.storage.run_store import Store
 from nbchat.storage.store import Origin, SessionStore
@@ -258,6 +259,16 @@ def drop_all(server: str) -> None:
         "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
         "WHERE pid != pg_backend_pid() AND datname = current_database()",
     )
+
+
+def test_a_connection_whose_network_is_gone_ends_unless_the_url_says_otherwise(server):
+    engine = engine_for(sa.make_url(f"{server}?tcp_user_timeout=7000"))
+    with engine.connect() as connection:
+        driver = connection.connection.driver_connection
+        waits = driver.info.get_parameters()
+    engine.dispose()
+    assert waits["tcp_user_timeout"] == "7000"
+    assert waits["keepalives_idle"] == "30"
 
 
 def test_a_stopped_server_is_reported_in_one_line():
