@@ -43,7 +43,7 @@ def test_a_disk_that_fills_loses_nothing_and_later_all_is_saved(chance):
 
 def test_a_crowd_on_a_server_that_crashes_loses_nothing_and_shares_connections(chance):
     with running_server("max_connections=15", is_synced=True) as url:
-        found = crowd(url, 4, 3, 8, chance)
+        found = crowd(url, 4, 3, 8, chance, restarts=1)
     assert found.entries >= 3 * 3 * 2 * 8
     assert found.most_connections <= 4 * CONNECTIONS
 

@@ -314,11 +314,16 @@ class CrowdResult(NamedTuple):
 
 
 def crowd(
-    url: str, processes: int, sessions: int, turns: int, chance: random.Random
+    url: str,
+    processes: int,
+    sessions: int,
+    turns: int,
+    chance: random.Random,
+    restarts: int = 2,
 ) -> CrowdResult:
     """Processes that chat on one server, from its first use on; nothing may be lost.
 
-    One in four is killed in the middle, and the server is restarted twice as if it had
+    One in four is killed in the middle, and the server is restarted as if it had
     crashed. All connections are counted meanwhile.
     """
     started = [
@@ -331,7 +336,7 @@ def crowd(
         for each in started[::4]:
             time.sleep(chance.uniform(0, 0.1))
             each.kill()
-        for _ in range(2):
+        for _ in range(restarts):
             restart(url)
             time.sleep(chance.uniform(0.5, 1.5))
         for each in started:
