@@ -103,6 +103,7 @@ def test_every_statement_of_a_store_names_the_owner(tmp_path):
         assert is_owned, each
 
 
+@pytest.mark.slow
 def test_row_level_security_holds_where_a_query_forgets_the_owner():
     with running_server() as url:
         admin = sa.create_engine(url)
