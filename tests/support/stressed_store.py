@@ -319,6 +319,7 @@ def crowd(
     sessions: int,
     turns: int,
     chance: random.Random,
+    *,
     restarts: int = 2,
 ) -> CrowdResult:
     """Processes that chat on one server, from its first use on; nothing may be lost.
