@@ -74,10 +74,14 @@ def serve(tools: Iterable[Callable[..., object]] = ()) -> None:
     asyncio.run(_serve(AcpAgent(tools)))
 
 
-async def _serve(agent: Any) -> None:
+async def _serve(agent: "AcpAgent") -> None:
     reader, writer = await acp.stdio_streams(limit=LINE_BYTES)
     with contextlib.redirect_stdout(sys.stderr):  # a print would break the protocol
-        await acp.run_agent(agent, writer, reader, use_unstable_protocol=True)
+        try:
+            serving: Any = agent  # it has the methods that it answers to
+            await acp.run_agent(serving, writer, reader, use_unstable_protocol=True)
+        finally:
+            agent.stop()
 
 
 @dataclass
@@ -219,6 +223,12 @@ class AcpAgent:
         if chat := self._chats.pop(session_id, None):
             await asyncio.to_thread(chat.servers.close)
         return schema.CloseSessionResponse()
+
+    def stop(self) -> None:
+        """Stop all turns, whose requests would go on for a client that has left."""
+        for chat in self._chats.values():
+            chat.stop.set()
+            chat.agent.wake()
 
     async def cancel(self, session_id: str, **_: Any) -> None:
         """Stop the turn of a session."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -13,6 +14,7 @@ import pytest
 from acp import schema
 from fault_server import OpenAIDialect
 from hosted_model import HostedModel
+from watching_server import WatchingServer, watching
 
 from nbchat.agent.agent import Agent
 from nbchat.cli.acp import AcpAgent
@@ -422,3 +424,38 @@ def test_the_command_answers_over_stdin_and_stdout(tmp_path, monkeypatch):
     loops.run(asyncio.wait_for(main(), 120))
     server.close()
     assert "Some tickets are closed" in editor.text()
+
+
+@pytest.mark.slow
+def test_the_command_ends_when_its_client_leaves_while_the_model_is_silent(tmp_path):
+    async def main(model: WatchingServer) -> None:
+        environment = {
+            **os.environ,
+            "OPENAI_API_KEY": "k",
+            "OPENAI_BASE_URL": f"{model.url}/v1",
+            "NBCHAT_MODEL": "openai:m",
+            "NBCHAT_STORE_URL": f"sqlite:///{tmp_path / 'chats.db'}",
+        }
+        command = "from nbchat.cli.main import main; main(['acp'])"
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", command),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            env=environment,
+        )
+        client = acp.connect_to_agent(Editor(), process.stdin, process.stdout)
+        await client.initialize(protocol_version=acp.PROTOCOL_VERSION)
+        opened = await client.new_session(cwd="/", mcp_servers=[])
+        asking = client.prompt(session_id=opened.session_id, prompt=prompt("Hi"))
+        turn = asyncio.create_task(asking)
+        assert await asyncio.to_thread(model.began.wait, 60)
+        process.stdin.close()
+        assert await asyncio.to_thread(model.left.wait, 8)  # it gives up after 10 s
+        await process.wait()
+        turn.cancel()
+        await asyncio.gather(turn, return_exceptions=True)
+        await client.close()
+
+    event = OpenAIDialect().text("word ").events[0]
+    with watching("stalls", event) as model:
+        loops.run(asyncio.wait_for(main(model), 120))
