@@ -129,7 +129,7 @@ def test_earlier_messages_come_above_without_moving_what_is_read(
 def test_stop_while_blocks_stream_loses_none_of_what_was_said(
     open_panel_page: OpenPanelPage,
 ) -> None:
-    text = "".join(f"Paragraph {number:03}.\n\n" for number in range(300))
+    text = "".join(f"Paragraph {number:04}.\n\n" for number in range(2_000))
     notebook = open_panel_page(
         "from nbchat.agent.agent import Agent\nfrom nbchat.jupyter.panel.chat_ui import ChatUI\n"
         "from nbchat.testing import ScriptedProvider, says\n"
@@ -144,9 +144,9 @@ def test_stop_while_blocks_stream_loses_none_of_what_was_said(
     answer = panel.locator(".nbc-log .nbc-assistant")
     expect(answer).to_contain_text("stopped here")
     said = int(notebook.run(1).inner_text())
-    assert 20 < said < 300
+    assert 20 < said < 2_000
     shown = answer.locator(".nbc-md > p").all_text_contents()
-    whole = [f"Paragraph {number:03}." for number in range(said)]
+    whole = [f"Paragraph {number:04}." for number in range(said)]
     assert shown[: said - 1] == whole[:-1]
 
 
@@ -174,4 +174,4 @@ def test_what_comes_after_stop_and_another_message_stands_in_its_order(
     expect(answers.last).to_have_text("Two.")
     is_idle(panel)
     paragraphs = answers.first.locator(".nbc-md > p").all_text_contents()
-    assert paragraphs == [f"Paragraph {number:03}." for number in range(100)]
+    assert paragraphs == [f"Paragraph {number:04}." for number in range(100)]
