@@ -7,7 +7,6 @@ from nbchat.compaction.facts.facts import Facts, collect_facts
 from nbchat.compaction.facts.read_entries import (
     ReadEntries,
     Readings,
-    said_or_acted,
 )
 from nbchat.compaction.facts.rule_patterns import Kind, plain
 from nbchat.compaction.facts.rules import (
@@ -56,19 +55,18 @@ RULES_TOKENS = 1_000
 """Tokens that rules may always take where they fit; in a short conversation they are
 more than the facts' share."""
 
-GOOD_SHARE, FULL_SHARE = 0.5, 0.8
-"""Shares of the important new values above which a summary is good, and from which
-facts need say nothing more. Of 50 honest ones by a strong writer nine in ten say 79 %
-and more, none under 48 %; of the beginnings of all prompts half say 35 % at most
-(`tests/benchmarks/reader.py`). Between the two facts have a part of their budget."""
+GOOD_SHARE, FULL_SHARE = 0.33, 0.55
+"""Shares of the new values that were talked about: above the first a summary is good,
+from the second on facts need say no more, and between them have a part of their budget.
+Of 70 honest ones by a strong writer, 19 in 20 say 46 % and more; of the beginnings of
+all prompts nine in ten say 27 % at most (`tests/benchmarks/reader.py`)."""
 
 FACTS_SHARE, BESIDE_SHARE = 0.1, 0.2
 """Shares of the entry beside a good summary, rules not counted: of facts, and of these
 with what is carried over."""
 
-OFFERS, FEW_VALUES = 2, 6
-"""Newest answers whose values a good summary says, because they may wait for a "yes",
-and the number of values below which those of all answers count: few are no sample."""
+LEAST_VALUES = 15
+"""Values by which a summary is judged, at least: of fewer chance decides."""
 
 FEW_TOKENS = 200
 """Tokens of facts from before that stay where a good summary lacks them."""
@@ -188,19 +186,20 @@ class SummaryBuilder:
         return largest if limit is None else min(largest, limit)
 
     def share_said(self, summary: str) -> float:
-        """The share of the important new values that a summary says.
+        """The share of the new values that were talked about that a summary says.
 
-        What it lacks of older ones is carried over.
+        Where they are few, as after a short fold, older ones count, too. What a summary
+        lacks of older ones is carried over.
         """
         found = self._facts(self.plan.budget.facts)
         quotes = [line for line in found.lines if line.startswith(QUOTE)]
         known = "\n".join([*quotes, *(fact.value for fact in found.facts)])
-        new = self.session.included_transcript[self.plan.start : self.plan.stop]
-        answers = [entry.content for entry in new if entry.is_answer]
-        said = "\n".join(map(said_or_acted, new))
-        needed = important(known, "\n".join([said, *answers[-OFFERS:]]))
-        if len(needed) < FEW_VALUES:
-            needed = important(known, "\n".join([said, *answers]))
+        transcript = self.session.included_transcript[: self.plan.stop]
+        start, needed = self.plan.stop, set[frozenset[str]]()
+        length = max(1, self.plan.stop - self.plan.start)
+        while start > 0 and len(needed) < LEAST_VALUES:
+            start = max(0, start - length)
+            needed = important(known, _talk(transcript[start:]))
         return share_said(summary, needed)
 
     def _unsaid_rows(self, summary: str) -> int:
@@ -360,6 +359,12 @@ def _rows_beside(entry: Entry) -> list[str]:
         return []
     carried = set(carried_lines(entry.content))
     return [line for line in summary_facts(entry.content) if line not in carried]
+
+
+def _talk(entries: Sequence[Entry]) -> str:
+    """The text of messages and the arguments of calls."""
+    spoken = (entry for entry in entries if entry.role != "tool")
+    return "\n".join(e.tool_args if e.is_call else e.content for e in spoken)
 
 
 def extract(

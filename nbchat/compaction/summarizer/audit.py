@@ -241,10 +241,9 @@ def _shape(value: Value) -> str:
 
 
 def important(known: str, said: Container[str]) -> set[Keys]:
-    """The values that code knows and a summary should say: those in `said`.
+    """The values that code knows and that were `said`, by people or in calls.
 
-    That is what people said and what actions were asked with. What was only looked up,
-    or only offered, is no fault of a summary that leaves it out.
+    What only results have is no fault of a summary that leaves it out.
     """
     return {
         each.keys for each in values(known) if not each.is_count and each.text in said
