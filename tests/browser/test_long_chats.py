@@ -174,4 +174,4 @@ def test_what_comes_after_stop_and_another_message_stands_in_its_order(
     expect(answers.last).to_have_text("Two.")
     is_idle(panel)
     paragraphs = answers.first.locator(".nbc-md > p").all_text_contents()
-    assert paragraphs == [f"Paragraph {number:04}." for number in range(100)]
+    assert paragraphs == [f"Paragraph {number:03}." for number in range(100)]
