@@ -35,7 +35,7 @@ OUTSIDE = {
         f"storage.migrations.{each}"
         for each in ("run", "env", *(f"versions.{name}" for name in MIGRATIONS))
     },
-    "openai": {"providers.openai", "providers.responses"},
+    "openai": {"providers.openai_chat", "providers.openai_responses"},
     "anthropic": {"providers.anthropic"},
     "xllamacpp": {"providers.local"},
     "tiktoken": {"providers.tokens"},

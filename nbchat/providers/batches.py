@@ -19,8 +19,8 @@ from nbchat.errors import ConfigError, NbchatError, Overloaded
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Provider, Reply, Request
 from nbchat.providers.error_mapping import refusal_in, refused
-from nbchat.providers.openai import OpenAIProvider
-from nbchat.providers.responses import ResponsesProvider
+from nbchat.providers.openai_chat import OpenAIProvider
+from nbchat.providers.openai_responses import ResponsesProvider
 from nbchat.providers.sdk_provider import SdkProvider
 from nbchat.providers.wire_format import Json, an_object, finished_reply
 

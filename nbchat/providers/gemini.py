@@ -16,8 +16,8 @@ from nbchat.conversation.entries import Entry
 from nbchat.conversation.tools import Tool
 from nbchat.providers.base import Request, image_of, speaker, user_text
 from nbchat.providers.history_repair import legal, wire_name
-from nbchat.providers.openai import FORMAT as OPENAI_FORMAT
-from nbchat.providers.openai import Call, ChunkReader, OpenAIProvider
+from nbchat.providers.openai_chat import FORMAT as OPENAI_FORMAT
+from nbchat.providers.openai_chat import Call, ChunkReader, OpenAIProvider
 from nbchat.providers.provider_table import GEMINI
 from nbchat.providers.sdk_provider import QUESTION_TIMEOUT_SECONDS
 from nbchat.providers.wire_format import (

@@ -20,7 +20,7 @@ from nbchat.errors import ConfigError, ModelFileError, ProtocolFault
 from nbchat.providers.base import Reply, ReplyStream, Request, estimated_tokens
 from nbchat.providers.model_download import WEIGHTS, model_file
 from nbchat.providers.model_info import ModelInfo
-from nbchat.providers.openai import OpenAIProvider
+from nbchat.providers.openai_chat import OpenAIProvider
 from nbchat.providers.options import RequestOptions, checked, merged
 from nbchat.providers.provider_table import LOCAL, Service
 from nbchat.providers.tokens import TokenCounter

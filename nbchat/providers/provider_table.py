@@ -15,8 +15,8 @@ from nbchat.errors import ConfigError
 Api = tuple[str, str]
 """The module of a provider and its class."""
 
-CHAT: Api = ("openai", "OpenAIProvider")
-RESPONSES: Api = ("responses", "ResponsesProvider")
+CHAT: Api = ("openai_chat", "OpenAIProvider")
+RESPONSES: Api = ("openai_responses", "ResponsesProvider")
 MESSAGES: Api = ("anthropic", "AnthropicProvider")
 
 CLAUDE = r"([a-z]+\.)?(anthropic\.)?claude"

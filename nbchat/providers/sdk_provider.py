@@ -43,6 +43,12 @@ from nbchat.providers.error_mapping import (
     wrong_body,
 )
 from nbchat.providers.model_info import SERVER, ModelInfo, model_info
+from nbchat.providers.model_info_from_server import (
+    listed_window,
+    model_among,
+    told_by,
+    with_listed,
+)
 from nbchat.providers.options import (
     RequestOptions,
     checked,
@@ -61,12 +67,6 @@ from nbchat.providers.sdk_clients import (
     canned_client,
     certificates,
     is_dropped,
-)
-from nbchat.providers.server_limits import (
-    listed_window,
-    model_among,
-    told_by,
-    with_listed,
 )
 from nbchat.providers.streaming import read_stream
 from nbchat.providers.tokens import TokenCounter

@@ -13,7 +13,7 @@ from fault_server import FaultServer, OpenAIDialect
 from nbchat.agent.agent import Agent
 from nbchat.conversation.events import TextDelta, TurnFinished
 from nbchat.errors import NbchatError, RateLimited
-from nbchat.providers.openai import OpenAIProvider
+from nbchat.providers.openai_chat import OpenAIProvider
 from nbchat.testing import ScriptedProvider, calls, fails, says
 
 

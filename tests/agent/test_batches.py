@@ -14,8 +14,8 @@ from nbchat.agent.map_agents import MapRun, map_agents
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Provider
 from nbchat.providers.model_info import model_info
-from nbchat.providers.openai import OpenAIProvider
-from nbchat.providers.responses import ResponsesProvider
+from nbchat.providers.openai_chat import OpenAIProvider
+from nbchat.providers.openai_responses import ResponsesProvider
 from nbchat.storage.run_store import Store
 
 LOOK = 0.005

@@ -22,7 +22,7 @@ from nbchat.providers import openai as openai_wire
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Request
 from nbchat.providers.history_repair import legal
-from nbchat.providers.openai import OpenAIProvider
+from nbchat.providers.openai_chat import OpenAIProvider
 from nbchat.providers.tokens import TokenCounter
 from nbchat.providers.wire_format import WireFormat, WireMessages
 from nbchat.testing import ScriptedProvider, says

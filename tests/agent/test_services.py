@@ -23,7 +23,7 @@ from watching_server import Manner, watching
 
 from nbchat.agent.agent import Agent
 from nbchat.conversation.events import TextDelta
-from nbchat.providers.openai import OpenAIProvider
+from nbchat.providers.openai_chat import OpenAIProvider
 from nbchat.testing import ScriptedProvider, calls, says
 
 LATENCY_SECONDS = 0.05

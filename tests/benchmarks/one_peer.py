@@ -36,7 +36,7 @@ class Nbchat:
         from nbchat.agent.agent import Agent
         from nbchat.compaction.engine import CompactionEngine
         from nbchat.providers.anthropic import AnthropicProvider
-        from nbchat.providers.openai import OpenAIProvider
+        from nbchat.providers.openai_chat import OpenAIProvider
 
         provider = OpenAIProvider if kind == "openai" else AnthropicProvider
         path = "/v1" if kind == "openai" else ""

@@ -25,7 +25,7 @@ from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import PRESETS
 from nbchat.conversation.session import Session
-from nbchat.providers.openai import OpenAIProvider
+from nbchat.providers.openai_chat import OpenAIProvider
 from nbchat.testing import recorded_desk
 
 MESSAGES = 34

@@ -19,7 +19,7 @@ from nbchat.config.settings import MODEL_SETTINGS, TABLE
 from nbchat.conversation.entries import Entry
 from nbchat.errors import ConfigError, NbchatError, StoreError
 from nbchat.providers.connect import connect
-from nbchat.providers.openai import OpenAIProvider
+from nbchat.providers.openai_chat import OpenAIProvider
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider
 

@@ -22,7 +22,7 @@ from nbchat.config.precedence import (
 from nbchat.config.preferences import settings_in_force, with_preferences
 from nbchat.config.settings import TABLE, NbChat
 from nbchat.errors import ConfigError
-from nbchat.providers.openai import OpenAIProvider
+from nbchat.providers.openai_chat import OpenAIProvider
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider
 

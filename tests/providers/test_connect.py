@@ -14,7 +14,7 @@ from nbchat.providers.connect import list_models
 from nbchat.providers.gemini import GeminiProvider
 from nbchat.providers.local import LocalServer
 from nbchat.providers.model_info import chat_models
-from nbchat.providers.openai import OpenAIProvider
+from nbchat.providers.openai_chat import OpenAIProvider
 from nbchat.testing import ScriptedProvider
 
 PROVIDERS: dict[str, tuple[Any, str]] = {

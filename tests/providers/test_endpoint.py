@@ -26,7 +26,7 @@ from nbchat.providers.base import Request
 from nbchat.providers.connect import connect
 from nbchat.providers.endpoint import keyring_key, redact
 from nbchat.providers.gemini import GeminiProvider
-from nbchat.providers.openai import OpenAIProvider
+from nbchat.providers.openai_chat import OpenAIProvider
 
 KEY = "sk-canary-5up3rs3cr3t-0123456789"
 HELLO = Request((Entry("user", "Hello"),))

@@ -33,7 +33,7 @@ from nbchat.providers import responses as responses_wire
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Request
 from nbchat.providers.history_repair import LegalHistory, legal, wire_name
-from nbchat.providers.openai import OpenAIProvider
+from nbchat.providers.openai_chat import OpenAIProvider
 from nbchat.providers.wire_format import WireMessages
 from nbchat.storage.store import SessionStore
 from nbchat.testing import Line, ScriptedProvider, says

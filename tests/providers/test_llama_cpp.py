@@ -20,7 +20,7 @@ from nbchat.errors import (
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Reply, ReplyStream, Request
 from nbchat.providers.local import LocalServer
-from nbchat.providers.openai import OpenAIProvider
+from nbchat.providers.openai_chat import OpenAIProvider
 from nbchat.providers.sdk_provider import SdkProvider
 
 PROVIDERS = [OpenAIProvider, AnthropicProvider]

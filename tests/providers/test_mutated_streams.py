@@ -16,7 +16,7 @@ from mutated_streams import HELLO, STREAMS, events_of, faults, mutated, provider
 from nbchat.agent.agent import Agent
 from nbchat.conversation.events import TextDelta, ThinkingDelta, TurnFailed
 from nbchat.errors import ProtocolFault
-from nbchat.providers.openai import OpenAIProvider
+from nbchat.providers.openai_chat import OpenAIProvider
 
 
 def assert_robust(name: str, count: int, seed: int) -> None:

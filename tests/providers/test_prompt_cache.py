@@ -19,7 +19,7 @@ from nbchat.jupyter.panel.view_model.transcript import _cost_text
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Request, wire_text
 from nbchat.providers.model_info import model_info
-from nbchat.providers.responses import ResponsesProvider
+from nbchat.providers.openai_responses import ResponsesProvider
 from nbchat.testing import ScriptedProvider, calls, says
 
 SUMMARY = Entry("summary", "<summary>\nWhat happened.\n</summary>")

@@ -32,9 +32,9 @@ from nbchat.conversation.tools import tool
 from nbchat.errors import AuthenticationFailed, ConfigError, RequestRefused, Stopped
 from nbchat.providers.base import Request
 from nbchat.providers.connect import connect, list_models
+from nbchat.providers.openai_responses import ResponsesProvider
 from nbchat.providers.options import RequestOptions
 from nbchat.providers.provider_table import KINDS, SERVICES, service_of
-from nbchat.providers.responses import ResponsesProvider
 
 HELLO = Request((Entry("user", "Hello"),))
 PIXEL = "iVBORw0KGgo="

@@ -82,7 +82,7 @@ from nbchat.providers.error_mapping import refusal_in
 from nbchat.providers.gemini import GeminiProvider
 from nbchat.providers.history_repair import legal
 from nbchat.providers.model_info import model_info
-from nbchat.providers.openai import OpenAIProvider
+from nbchat.providers.openai_chat import OpenAIProvider
 from nbchat.providers.sdk_clients import canned_client
 from nbchat.providers.sdk_provider import SdkProvider
 from nbchat.providers.streaming import stream_with_retries

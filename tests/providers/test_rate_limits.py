@@ -23,7 +23,8 @@ from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import Compacted, RetryScheduled, TurnFinished
 from nbchat.errors import ContextOverflow, RateLimited, Stopped
 from nbchat.providers.base import Request
-from nbchat.providers.openai import OpenAIProvider
+from nbchat.providers.openai_chat import OpenAIProvider
+from nbchat.providers.openai_responses import ResponsesProvider
 from nbchat.providers.rate_limits import (
     FIRST_INTERVAL_SECONDS,
     Limiter,
@@ -31,7 +32,6 @@ from nbchat.providers.rate_limits import (
     reset_after,
     retry_after,
 )
-from nbchat.providers.responses import ResponsesProvider
 from nbchat.providers.streaming import stream_with_retries
 
 WIRE = OpenAIDialect()

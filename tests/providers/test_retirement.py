@@ -15,7 +15,7 @@ from nbchat.errors import RequestRefused
 from nbchat.providers.base import Request
 from nbchat.providers.connect import DEFAULT_MODELS, connect
 from nbchat.providers.model_info import LISTED, chat_models, model_info
-from nbchat.providers.openai import OpenAIProvider
+from nbchat.providers.openai_chat import OpenAIProvider
 from nbchat.providers.retirement import RETIREMENTS, is_retired, retirement
 
 README = Path(__file__).parents[2] / "README.md"

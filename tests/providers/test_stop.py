@@ -27,8 +27,8 @@ from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Request
 from nbchat.providers.closable_http import Line, using
 from nbchat.providers.gemini import GeminiProvider
-from nbchat.providers.openai import OpenAIProvider
-from nbchat.providers.responses import ResponsesProvider
+from nbchat.providers.openai_chat import OpenAIProvider
+from nbchat.providers.openai_responses import ResponsesProvider
 from nbchat.providers.streaming import until_stopped
 
 WITHIN_SECONDS = 0.3

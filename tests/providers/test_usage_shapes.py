@@ -19,7 +19,7 @@ from nbchat.conversation.events import Compacted, UsageReported
 from nbchat.providers.anthropic import EventReader
 from nbchat.providers.base import Reply, Request
 from nbchat.providers.model_info import ModelInfo
-from nbchat.providers.openai import ChunkReader
+from nbchat.providers.openai_chat import ChunkReader
 from nbchat.providers.tokens import TokenCounter
 from nbchat.providers.wire_format import finished_reply
 

@@ -46,7 +46,7 @@ from nbchat.conversation.turns import count_messages, open_calls, safe_cuts
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Request
 from nbchat.providers.model_info import ModelInfo
-from nbchat.providers.openai import OpenAIProvider
+from nbchat.providers.openai_chat import OpenAIProvider
 from nbchat.providers.sdk_provider import SdkProvider
 from nbchat.providers.tokens import TokenCounter
 from nbchat.rendering.banners import compaction_text

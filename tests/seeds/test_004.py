@@ -70,7 +70,7 @@ from nbchat.errors import ContextOverflow, RequestRefused, Stopped
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Provider, Request
 from nbchat.providers.model_info import model_info
-from nbchat.providers.openai import OpenAIProvider
+from nbchat.providers.openai_chat import OpenAIProvider
 from nbchat.providers.tokens import ENTRY_OVERHEAD, TokenCounter, load_encoding
 from nbchat.rendering.banners import compaction_html, compaction_text
 from nbchat.rendering.entries import entry_html

@@ -27,8 +27,8 @@ from nbchat.errors import ProviderError
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Reply, Request
 from nbchat.providers.gemini import GeminiProvider
-from nbchat.providers.openai import OpenAIProvider
-from nbchat.providers.responses import ResponsesProvider
+from nbchat.providers.openai_chat import OpenAIProvider
+from nbchat.providers.openai_responses import ResponsesProvider
 from nbchat.providers.sdk_provider import SdkProvider
 
 HELLO = Request((Entry("user", "Hello"),))

@@ -18,8 +18,8 @@ from nbchat.conversation.events import Delta
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Reply, ReplyStream, Request
 from nbchat.providers.gemini import GeminiProvider
-from nbchat.providers.openai import OpenAIProvider
-from nbchat.providers.responses import ResponsesProvider
+from nbchat.providers.openai_chat import OpenAIProvider
+from nbchat.providers.openai_responses import ResponsesProvider
 from nbchat.providers.sdk_provider import SdkProvider
 
 KEY = "sk-canary-5up3rs3cr3t-0123456789"

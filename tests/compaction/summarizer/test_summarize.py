@@ -57,7 +57,7 @@ from nbchat.providers import streaming
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Provider, Request
 from nbchat.providers.model_info import ModelInfo
-from nbchat.providers.openai import OpenAIProvider
+from nbchat.providers.openai_chat import OpenAIProvider
 from nbchat.providers.tokens import TokenCounter
 from nbchat.testing import Line, ScriptedProvider, ScriptedReply, calls, fails, says
 

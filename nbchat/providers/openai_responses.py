@@ -19,7 +19,7 @@ from nbchat.conversation.entries import Entry, Usage
 from nbchat.conversation.events import Delta, TextDelta, ThinkingDelta
 from nbchat.providers.base import ReplyStop, Request, image_of, speaker, user_text
 from nbchat.providers.history_repair import wire_name
-from nbchat.providers.openai import EFFORTS, OpenAIProvider
+from nbchat.providers.openai_chat import EFFORTS, OpenAIProvider
 from nbchat.providers.prompt_cache import cache_key, marked_for_openai
 from nbchat.providers.provider_table import OPENAI
 from nbchat.providers.sdk_clients import WireStream

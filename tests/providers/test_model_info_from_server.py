@@ -19,8 +19,8 @@ from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import Compacted, TurnFinished
 from nbchat.conversation.session import Session
 from nbchat.providers.base import Request
-from nbchat.providers.openai import OpenAIProvider
-from nbchat.providers.server_limits import loaded_window
+from nbchat.providers.model_info_from_server import loaded_window
+from nbchat.providers.openai_chat import OpenAIProvider
 
 WIRE = OpenAIDialect()
 OLLAMA = [{"id": "llama3.2:latest", "object": "model", "owned_by": "library"}]

@@ -36,8 +36,8 @@ from nbchat.errors import (
 from nbchat.providers.base import Request
 from nbchat.providers.connect import connect
 from nbchat.providers.local import LocalServer
-from nbchat.providers.openai import OpenAIProvider
-from nbchat.providers.responses import ResponsesProvider, cache_key
+from nbchat.providers.openai_chat import OpenAIProvider
+from nbchat.providers.openai_responses import ResponsesProvider, cache_key
 
 WIRE = ResponsesDialect()
 MODEL = "gpt-6-luna"

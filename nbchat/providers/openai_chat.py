@@ -18,13 +18,13 @@ from nbchat.conversation.entries import Entry, Usage
 from nbchat.conversation.events import Delta, TextDelta, ThinkingDelta
 from nbchat.providers.base import ReplyStop, Request, image_of, speaker, user_text
 from nbchat.providers.history_repair import wire_name
+from nbchat.providers.model_info_from_server import loaded_window
 from nbchat.providers.provider_table import OPENAI, Service
 from nbchat.providers.sdk_clients import Reader, WireStream
 from nbchat.providers.sdk_provider import (
     QUESTION_TIMEOUT_SECONDS,
     SdkProvider,
 )
-from nbchat.providers.server_limits import loaded_window
 from nbchat.providers.wire_format import (
     EMPTY_TEXT,
     Json,
