@@ -19,8 +19,6 @@ from nbchat.compaction.facts.sections import kept_sections
 from nbchat.compaction.markup import summary_entry, summary_facts, summary_text
 from nbchat.compaction.plan import Plan, largest_entry
 from nbchat.compaction.policies import LARGEST_SUMMARY_SHARE, Policy
-from nbchat.compaction.summarizer.answer_checks import check_budget, check_size
-from nbchat.compaction.summarizer.audit import important, share_said
 from nbchat.compaction.summarizer.carry_over import (
     carried,
     carried_lines,
@@ -31,6 +29,8 @@ from nbchat.compaction.summarizer.carry_over import (
     section,
     told,
 )
+from nbchat.compaction.summarizer.fact_check import important, share_said
+from nbchat.compaction.summarizer.reply_validation import check_budget, check_size
 from nbchat.compaction.truncation import shorten, shorten_to_tokens, within
 from nbchat.conversation.entries import Entry, Fact
 from nbchat.conversation.secrets import without_secrets

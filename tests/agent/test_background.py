@@ -18,7 +18,7 @@ from nbchat.conversation.events import (
 )
 from nbchat.conversation.session import Session
 from nbchat.providers import anthropic as anthropic_wire
-from nbchat.providers import openai as openai_wire
+from nbchat.providers import openai_chat as openai_wire
 from nbchat.providers.base import Request
 from nbchat.rendering.banners import notice_text
 from nbchat.testing import Line, ScriptedProvider, calls, says

@@ -18,7 +18,7 @@ from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.session import Session
 from nbchat.providers import anthropic as anthropic_wire
 from nbchat.providers import gemini as gemini_wire
-from nbchat.providers import openai as openai_wire
+from nbchat.providers import openai_chat as openai_wire
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Request
 from nbchat.providers.history_repair import legal

@@ -12,7 +12,7 @@ from nbchat.conversation.session import Session
 from nbchat.conversation.turns import open_calls, safe_cuts
 from nbchat.errors import RequestRefused
 from nbchat.providers import anthropic as anthropic_wire
-from nbchat.providers import openai as openai_wire
+from nbchat.providers import openai_chat as openai_wire
 from nbchat.providers.base import Request
 from nbchat.providers.history_repair import legal
 from nbchat.providers.model_info import ModelInfo

@@ -36,8 +36,8 @@ from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError
 from nbchat.jupyter.panel.chat_ui import ChatUI
 from nbchat.providers import anthropic as anthropic_wire
-from nbchat.providers import openai as openai_wire
-from nbchat.providers import responses as responses_wire
+from nbchat.providers import openai_chat as openai_wire
+from nbchat.providers import openai_responses as responses_wire
 from nbchat.providers.base import Request
 from nbchat.providers.history_repair import legal
 from nbchat.providers.wire_format import WireMessages

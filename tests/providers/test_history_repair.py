@@ -28,8 +28,8 @@ from nbchat.conversation.turns import INTERRUPTED, open_calls, safe_cuts
 from nbchat.errors import HistoryError
 from nbchat.providers import anthropic as anthropic_wire
 from nbchat.providers import gemini as gemini_wire
-from nbchat.providers import openai as openai_wire
-from nbchat.providers import responses as responses_wire
+from nbchat.providers import openai_chat as openai_wire
+from nbchat.providers import openai_responses as responses_wire
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Request
 from nbchat.providers.history_repair import LegalHistory, legal, wire_name

@@ -53,7 +53,7 @@ from nbchat.conversation.session import Session
 from nbchat.conversation.turns import turns as turns_of
 from nbchat.errors import ContextOverflow, Overloaded, RequestRefused
 from nbchat.providers import anthropic as anthropic_wire
-from nbchat.providers import openai as openai_wire
+from nbchat.providers import openai_chat as openai_wire
 from nbchat.providers.base import Request
 from nbchat.providers.connect import connect
 from nbchat.providers.history_repair import legal

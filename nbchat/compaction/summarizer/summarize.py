@@ -19,14 +19,14 @@ from threading import Event as Flag
 from typing import TypeVar
 
 from nbchat.compaction.policies import Shape, ShapeChoice
-from nbchat.compaction.summarizer.answer_checks import (
+from nbchat.compaction.summarizer.chunking import MAX_PARTS
+from nbchat.compaction.summarizer.fact_check import check_facts
+from nbchat.compaction.summarizer.prompts import Assignment, instruction
+from nbchat.compaction.summarizer.reply_validation import (
     Source,
     check_summary,
     read_summary,
 )
-from nbchat.compaction.summarizer.audit import audit
-from nbchat.compaction.summarizer.chunking import MAX_PARTS
-from nbchat.compaction.summarizer.prompts import Assignment, instruction
 from nbchat.compaction.summarizer.requests import (
     COUNT_ERROR,
     LEAST_CONVERSATION,
@@ -427,14 +427,16 @@ class _Run:
 
     def _final(self, reply: Reply) -> Entry:
         """The entry of a true summary; keeps another one as a draft and refuses it."""
-        found = audit(self._checked(reply), self._sources)
+        found = check_facts(self._checked(reply), self._sources)
         entry = self._entry_of(found.marked)
         if not found.findings:
             return entry
         if self._draft is None or len(found.names) < self._draft.marks:
             fields = self.fields
             if fields is not None:
-                fields = fields.mapped(lambda text: audit(text, self._sources).marked)
+                fields = fields.mapped(
+                    lambda text: check_facts(text, self._sources).marked
+                )
             self._draft = _Draft(entry, fields, len(found.names), found.note)
         raise CompactionError(INVENTED, found.refusal)
 

@@ -23,7 +23,7 @@ from nbchat.conversation.entries import FAILED, Compaction, Entry
 from nbchat.conversation.events import Compacted, CompactionUndone
 from nbchat.conversation.session import Session
 from nbchat.providers import anthropic as anthropic_wire
-from nbchat.providers import openai as openai_wire
+from nbchat.providers import openai_chat as openai_wire
 from nbchat.providers.base import Request
 from nbchat.providers.history_repair import legal
 from nbchat.providers.model_info import ModelInfo

@@ -52,7 +52,7 @@ from nbchat.errors import (
     Stopped,
 )
 from nbchat.providers import anthropic as anthropic_wire
-from nbchat.providers import openai as openai_wire
+from nbchat.providers import openai_chat as openai_wire
 from nbchat.providers import streaming
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Provider, Request

@@ -9,7 +9,7 @@ from trajectories import read_trajectories
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.markup import summary_entry
-from nbchat.compaction.summarizer.audit import Audit, audit
+from nbchat.compaction.summarizer.fact_check import FactCheck, check_facts
 from nbchat.compaction.summarizer.source_index import Sources
 from nbchat.compaction.summary_entry import FULL_SHARE, SummaryBuilder
 from nbchat.conversation.entries import Entry
@@ -26,8 +26,8 @@ def sources(*said: str | Entry) -> Sources:
     return index
 
 
-def audited(story: str, *said: str | Entry) -> Audit:
-    return audit(story, sources(*said))
+def checked(story: str, *said: str | Entry) -> FactCheck:
+    return check_facts(story, sources(*said))
 
 
 def result(value: object, **arguments: object) -> tuple[Entry, Entry]:
@@ -81,7 +81,7 @@ def result(value: object, **arguments: object) -> tuple[Entry, Entry]:
     ],
 )
 def test_the_same_value_in_another_form_is_no_invention(story: str, said: str):
-    assert audited(story, said).names == []
+    assert checked(story, said).names == []
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_the_same_value_in_another_form_is_no_invention(story: str, said: str):
     ],
 )
 def test_a_value_that_was_never_said_is_found(story: str, said: str, named: list[str]):
-    assert audited(story, said).names == named
+    assert checked(story, said).names == named
 
 
 PAID = [
@@ -129,7 +129,7 @@ PAID = [
 def test_a_number_that_can_be_computed_is_no_invention(story: str):
     said = "HAT003 is 488, HAT438 484; or 445"
     tickets = result({"tickets": [f"T{n}" for n in range(21)]})
-    assert audited(story, said, *result({"orders": PAID}), *tickets).names == []
+    assert checked(story, said, *result({"orders": PAID}), *tickets).names == []
 
 
 @pytest.mark.parametrize(
@@ -147,11 +147,11 @@ def test_a_number_that_can_be_computed_is_no_invention(story: str):
 def test_a_number_that_is_computed_wrongly_is_found(story: str, named: list[str]):
     said = "HAT003 is 488, HAT438 484; or 445"
     tickets = result({"tickets": [f"T{n}" for n in range(21)]})
-    assert audited(story, said, *result({"orders": PAID}), *tickets).names == named
+    assert checked(story, said, *result({"orders": PAID}), *tickets).names == named
 
 
 def test_each_invented_value_is_marked_where_it_is_and_nothing_is_dropped():
-    found = audited("W1 costs 80, W2 costs 90.\nW2 on May 3!", "W1 costs 80")
+    found = checked("W1 costs 80, W2 costs 90.\nW2 on May 3!", "W1 costs 80")
     assert found.marked == (
         "W1 costs 80, W2 [not in the conversation] costs 90 [not in the conversation]."
         "\nW2 [not in the conversation] on May 3 [not in the conversation]!"
@@ -167,24 +167,24 @@ def test_calls_results_attachments_and_an_earlier_summary_are_sources():
     earlier = summary_entry("W7 waits.", ["W8 open 12.75"])
     said = [*result({"total": 80.5}, order="W1"), attached, earlier]
     story = "W1 is 80.50, W5 59.90, W7 waits, W8 owes 12.75."
-    assert audited(story, *said).names == []
+    assert checked(story, *said).names == []
 
 
 def test_what_was_marked_before_is_no_source_and_gets_no_second_mark():
-    earlier = summary_entry(audited("W1 costs 81.", "W1 costs 80").marked, [])
+    earlier = summary_entry(checked("W1 costs 81.", "W1 costs 80").marked, [])
     assert "81 [not" in earlier.content
     said = (earlier, Entry("user", "W1 costs 80"))
-    assert audited("W1 costs 81.", *said).names == ["81"]
-    again = audited("W1 costs 81 [not in the conversation].", *said)
+    assert checked("W1 costs 81.", *said).names == ["81"]
+    again = checked("W1 costs 81 [not in the conversation].", *said)
     assert (again.names, again.marked) == ([], again.text)
 
 
 def test_what_the_summaries_before_covered_is_a_source():
     index = Sources(other=[Entry("user", f"W{n} costs {n}.25") for n in range(900)])
     index.add_text("and now?")
-    assert audit("W823 costs 823.25.", index).names == []
-    assert audit("W923 costs 823.25.", index).names == ["W923"]
-    assert audit("W822 costs 823.25.", index).names == ["823.25 for W822"]
+    assert check_facts("W823 costs 823.25.", index).names == []
+    assert check_facts("W923 costs 823.25.", index).names == ["W923"]
+    assert check_facts("W822 costs 823.25.", index).names == ["823.25 for W822"]
 
 
 ORDERS = [{"id": "W1", "total": 80.0}, {"id": "W2", "total": 50.0}]
@@ -201,10 +201,10 @@ ORDERS = [{"id": "W1", "total": 80.0}, {"id": "W2", "total": 50.0}]
     ],
 )
 def test_a_value_beside_the_wrong_id_is_found(said: tuple[Entry, ...]):
-    assert audited("W1 costs 80, and W2 costs 50.", *said).names == []
-    assert audited("Orders W1 and W2 cost 80 and 50.", *said).names == []
-    assert audited("Change W1 (blue; 80) to W2 (red; 50).", *said).names == []
-    found = audited("Order W1 costs 50.", *said)
+    assert checked("W1 costs 80, and W2 costs 50.", *said).names == []
+    assert checked("Orders W1 and W2 cost 80 and 50.", *said).names == []
+    assert checked("Change W1 (blue; 80) to W2 (red; 50).", *said).names == []
+    found = checked("Order W1 costs 50.", *said)
     assert found.names == ["50 for W1"]
     assert found.marked == "Order W1 costs 50 [not with W1 in the conversation]."
 
@@ -213,17 +213,17 @@ def test_an_id_beside_the_wrong_id_is_found():
     said = result(
         [{"id": "W1", "tracking": "TRK-111"}, {"id": "W2", "tracking": "TRK-222"}]
     )
-    assert audited("W2 is sent as TRK-222.", *said).names == []
-    assert audited("W1 is sent as TRK-222.", *said).names == ["TRK-222 for W1"]
+    assert checked("W2 is sent as TRK-222.", *said).names == []
+    assert checked("W1 is sent as TRK-222.", *said).names == ["TRK-222 for W1"]
 
 
 def test_an_id_that_follows_its_value_is_what_the_value_belongs_to():
     said = result(
         [{"id": "W1", "tracking": "TRK-111"}, {"id": "W2", "tracking": "TRK-222"}]
     )
-    assert audited("Like W2: TRK-111 of order W1.", *said).names == []
-    assert audited("Nach W2 kommt TRK-111 von Auftrag W1.", *said).names == []
-    found = audited("Like W1: TRK-111 of order W2.", *said)
+    assert checked("Like W2: TRK-111 of order W1.", *said).names == []
+    assert checked("Nach W2 kommt TRK-111 von Auftrag W1.", *said).names == []
+    found = checked("Like W1: TRK-111 of order W2.", *said)
     assert found.names[0] == "TRK-111 for W2"
 
 
@@ -238,7 +238,7 @@ def test_an_id_that_follows_its_value_is_what_the_value_belongs_to():
 )
 def test_what_may_belong_to_an_id_is_not_held_against_it(said: tuple[str, ...]):
     for story in ("W1 comes on May 16.", "W1 costs 50."):
-        found = audited(story, "W1, May 16, 50", *said)
+        found = checked(story, "W1, May 16, 50", *said)
         assert found.names == []
 
 
@@ -250,7 +250,7 @@ def test_the_answers_of_recorded_agents_are_true_but_for_what_they_computed():
         index = sources(run.system, *(e for e in run.entries if not e.is_answer))
         for entry in run.entries:
             if entry.is_answer:
-                found.update(audit(entry.content, index).names)
+                found.update(check_facts(entry.content, index).names)
     assert found <= computed
 
 
@@ -258,7 +258,7 @@ def test_the_answers_of_recorded_agents_are_true_but_for_what_they_computed():
 def test_an_honest_summary_gets_no_mark_and_counts_as_good(number: int):
     run = read_trajectories()[number]
     story = STORIES[number]
-    assert audit(story, sources(run.system, *run.entries)).names == []
+    assert check_facts(story, sources(run.system, *run.entries)).names == []
     session = Session(run.entries)
     agent = Agent(ScriptedProvider(window=200_000), session=session)
     plan = agent.engine.plan(session)
@@ -289,6 +289,6 @@ HOSTILE = {
 def test_no_text_breaks_the_audit_or_holds_it_up(text: str):
     began = CpuTime()
     index = sources(text, *result({"x": text[:1_000]}))
-    assert audit(text, index).names == []
-    assert isinstance(audit(text, sources("nothing")).marked, str)
+    assert check_facts(text, index).names == []
+    assert isinstance(check_facts(text, sources("nothing")).marked, str)
     assert began.spent() < 5

@@ -7,13 +7,13 @@ from cpu_time import CpuTime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbchat.compaction.summarizer.answer_checks import (
+from nbchat.compaction.summarizer.prompts import PROMPTS, RULES
+from nbchat.compaction.summarizer.reply_validation import (
     Source,
     check_size,
     check_summary,
     read_summary,
 )
-from nbchat.compaction.summarizer.prompts import PROMPTS, RULES
 from nbchat.conversation.entries import Entry, Usage
 from nbchat.errors import CompactionError
 from nbchat.providers.base import Reply

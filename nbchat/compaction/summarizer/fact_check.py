@@ -1,4 +1,4 @@
-"""Compare a summary with what it covers, and mark what it made up.
+"""Check the facts of a summary against what it covers, and mark what it made up.
 
 Every id, number, amount, date and time of a summary must occur in what it covers; a
 value beside an id must have occurred with that id, where it occurred with ids of that
@@ -79,8 +79,8 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Audit:
-    """What a summary says and its sources do not."""
+class FactCheck:
+    """A checked summary: what it says and its sources do not."""
 
     text: str
     findings: tuple[Finding, ...]
@@ -116,9 +116,9 @@ class Audit:
         )
 
 
-def audit(story: str, sources: Sources) -> Audit:
+def check_facts(story: str, sources: Sources) -> FactCheck:
     """Find the values of a summary that its sources do not hold."""
-    return Audit(story, tuple(_findings(story[:STORY_CHARACTERS], sources)))
+    return FactCheck(story, tuple(_findings(story[:STORY_CHARACTERS], sources)))
 
 
 def _findings(story: str, sources: Sources) -> Iterator[Finding]:
