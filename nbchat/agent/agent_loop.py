@@ -17,7 +17,7 @@ from nbchat.agent.turn import StopFlag, TurnOptions
 from nbchat.conversation import events
 from nbchat.conversation.entries import Entry, Usage, failed_result
 from nbchat.conversation.events import Event, StopReason
-from nbchat.conversation.schemas import schema_text
+from nbchat.conversation.json_schemas import schema_text
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import INTERRUPTED, open_calls
 from nbchat.errors import AnswerInvalid, NbchatError, RequestRefused, Stopped

@@ -23,7 +23,7 @@ from nbchat.agent.map_rows import (
 from nbchat.agent.structured_output import output_type
 from nbchat.agent.turn import Turn
 from nbchat.conversation.events import RequestQueued, SavingFailed
-from nbchat.conversation.tool_outputs import error_line
+from nbchat.conversation.returned_values import error_line
 from nbchat.errors import ProviderError, Stopped
 from nbchat.providers.base import Provider, Reply, ReplyStream, Request
 from nbchat.providers.batches import Batches, Outcome, batches_of

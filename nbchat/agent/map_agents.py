@@ -45,7 +45,7 @@ from nbchat.agent.map_rows import (
 )
 from nbchat.agent.structured_output import output_type
 from nbchat.conversation.entries import html_table
-from nbchat.conversation.tool_outputs import error_line
+from nbchat.conversation.returned_values import error_line
 from nbchat.errors import ConfigError, StoreError
 
 logger = logging.getLogger(__name__)

@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Protocol
 
 from nbchat.agent.turn import SessionRecorder
-from nbchat.conversation.costs import usage_text
 from nbchat.conversation.entries import Usage
 from nbchat.conversation.session import Session
+from nbchat.conversation.turn_costs import usage_text
 from nbchat.errors import ConfigError
 
 CHANGED_NOTES = {

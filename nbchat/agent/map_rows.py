@@ -22,9 +22,9 @@ from nbchat.agent.map_results import Result, ResultStore
 from nbchat.agent.structured_output import InvalidValue, OutputType, output_type
 from nbchat.agent.turn import STOP_NOTES, Turn
 from nbchat.conversation.events import SavingFailed, UsageReported
-from nbchat.conversation.schemas import schema_text
+from nbchat.conversation.json_schemas import schema_text
+from nbchat.conversation.returned_values import error_line
 from nbchat.conversation.session import Session
-from nbchat.conversation.tool_outputs import error_line
 from nbchat.conversation.turns import has_unfinished_turn
 from nbchat.errors import ConfigError, SessionNotFound
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from nbchat.conversation.schemas import (
+from nbchat.conversation.json_schemas import (
     Json,
     adapter_of,
     closed,

@@ -27,8 +27,8 @@ from nbchat.conversation.entries import (
     failed_result,
 )
 from nbchat.conversation.events import Event
+from nbchat.conversation.returned_values import ToolOutput
 from nbchat.conversation.session import Session
-from nbchat.conversation.tool_outputs import ToolOutput
 from nbchat.conversation.tools import Tool, key_of, run_tool
 from nbchat.conversation.turns import INTERRUPTED, calls_by_result
 from nbchat.errors import PreviewFailed, Stopped

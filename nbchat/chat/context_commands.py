@@ -11,8 +11,8 @@ from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.markup import summary_text
 from nbchat.compaction.triggers.context_breakdown import ContextUsage, context_state
 from nbchat.config.precedence import refuse_locked
-from nbchat.conversation.costs import cost_rows, usage_text
 from nbchat.conversation.session import Session
+from nbchat.conversation.turn_costs import cost_rows, usage_text
 from nbchat.conversation.turns import count_messages
 from nbchat.errors import NbchatError
 from nbchat.rendering.banners import compaction_text

@@ -13,7 +13,7 @@ from pathlib import Path
 from nbchat.agent.agent import Agent
 from nbchat.agent.approvals import Approvals
 from nbchat.agent.mcp import McpServer, McpServers, read_servers, servers_in
-from nbchat.conversation.schemas import schema_text
+from nbchat.conversation.json_schemas import schema_text
 from nbchat.conversation.tools import Tool
 from nbchat.errors import ConfigError, NbchatError
 

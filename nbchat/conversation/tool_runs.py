@@ -16,7 +16,7 @@ from contextvars import ContextVar, copy_context
 from functools import cache
 from threading import Event as Flag
 
-from nbchat.conversation.tool_outputs import ITEM_LIMIT, collected
+from nbchat.conversation.returned_values import ITEM_LIMIT, collected
 from nbchat.errors import NbchatError, Stopped
 
 STEP_SECONDS = 0.05

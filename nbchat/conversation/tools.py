@@ -26,13 +26,13 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from nbchat.conversation.entries import Entry, failed_result
-from nbchat.conversation.schemas import (
+from nbchat.conversation.json_schemas import (
     arguments_adapter,
     closed_arguments,
     faults,
     json_schema,
 )
-from nbchat.conversation.tool_outputs import ToolOutput, error_line, output_of
+from nbchat.conversation.returned_values import ToolOutput, error_line, output_of
 from nbchat.conversation.tool_runs import ToolTimeout, finished
 from nbchat.errors import ConfigError, NbchatError, PreviewFailed, Stopped
 

@@ -13,7 +13,6 @@ from IPython.display import display
 from nbchat.agent.live_output import CellOutput, cell_output
 from nbchat.agent.turn import STOP_NOTES, Turn
 from nbchat.chat.chat_events import ChatEvent, CommandReplied
-from nbchat.conversation.costs import usage_text
 from nbchat.conversation.entries import Compaction, Usage
 from nbchat.conversation.events import (
     Branched,
@@ -34,6 +33,7 @@ from nbchat.conversation.events import (
     UsageReported,
 )
 from nbchat.conversation.session import Session
+from nbchat.conversation.turn_costs import usage_text
 from nbchat.rendering.banners import (
     compaction_cell_html,
     compaction_text,

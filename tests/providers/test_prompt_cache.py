@@ -12,9 +12,9 @@ from wire_rules import anthropic_cache_faults
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.conversation.costs import turn_costs
 from nbchat.conversation.entries import Entry, Usage
 from nbchat.conversation.tools import tool
+from nbchat.conversation.turn_costs import turn_costs
 from nbchat.jupyter.panel.view_model.transcript import _cost_text
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import Request, wire_text

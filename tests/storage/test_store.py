@@ -18,10 +18,10 @@ import pytest
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.config.factory import newest_session, recorder
-from nbchat.conversation.costs import turn_costs
 from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.events import EntryAdded, Event, SavingFailed
 from nbchat.conversation.session import Session
+from nbchat.conversation.turn_costs import turn_costs
 from nbchat.conversation.turns import count_messages
 from nbchat.errors import SessionNotFound, SessionTaken, StoreError
 from nbchat.storage.database import default_file

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from nbchat.compaction.policies import Policy
-from nbchat.compaction.pruning.tool_output import SMALL_TOKENS, shortened
+from nbchat.compaction.pruning.output_kinds import SMALL_TOKENS, shortened
 from nbchat.conversation.entries import RETRIEVAL, Compaction, Entry, prefix_hash
 from nbchat.conversation.search_index import TOOL_NAME
 from nbchat.conversation.session import Session

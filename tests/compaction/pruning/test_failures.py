@@ -6,7 +6,7 @@ import pytest
 from cpu_time import CpuTime
 
 from nbchat.compaction.pruning.failures import failed_lines, failures_in
-from nbchat.compaction.pruning.tool_output import WHOLE_TOKENS, shortened
+from nbchat.compaction.pruning.output_kinds import WHOLE_TOKENS, shortened
 from nbchat.compaction.truncation import parsed
 from nbchat.providers.tokens import TokenCounter
 

@@ -4,9 +4,9 @@ from nbchat.agent.agent import Agent
 from nbchat.compaction.markup import summary_facts, summary_text
 from nbchat.compaction.plan import Plan
 from nbchat.compaction.triggers.context_breakdown import context_usage
-from nbchat.conversation.costs import cost_rows
 from nbchat.conversation.entries import Usage
 from nbchat.conversation.session import Session
+from nbchat.conversation.turn_costs import cost_rows
 from nbchat.errors import NbchatError
 from nbchat.jupyter.panel.answers import (
     ContextParts,

@@ -23,7 +23,6 @@ from nbchat.chat.chat_events import (
     Working,
 )
 from nbchat.compaction.policies import PRESETS
-from nbchat.conversation.costs import compactions_usage, usage_text
 from nbchat.conversation.entries import Compaction
 from nbchat.conversation.events import (
     Branched,
@@ -48,6 +47,7 @@ from nbchat.conversation.events import (
     UsageReported,
 )
 from nbchat.conversation.session import Session
+from nbchat.conversation.turn_costs import compactions_usage, usage_text
 from nbchat.jupyter.panel.view_model.items import Operation
 from nbchat.jupyter.panel.view_model.transcript import TranscriptView
 from nbchat.providers.connect import EMBEDDED_MODEL

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from html import escape
 from typing import Any
 
-from nbchat.conversation.costs import TurnCost, last_turn_cost, turn_costs, usage_text
 from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.events import (
     Branched,
@@ -21,6 +20,12 @@ from nbchat.conversation.events import (
     TurnFinished,
 )
 from nbchat.conversation.session import Session
+from nbchat.conversation.turn_costs import (
+    TurnCost,
+    last_turn_cost,
+    turn_costs,
+    usage_text,
+)
 from nbchat.conversation.turns import ends_with_answer
 from nbchat.jupyter.panel.view_model.items import (
     ApprovalCards,

@@ -1,4 +1,4 @@
-"""What a tool returned, as a model reads it: text of limited length, and pictures.
+"""Turn the value that a tool returned into what a model reads: text and pictures.
 
 A dataframe becomes CSV; of a long one the model sees the first rows, and recalls the
 rest. Figures and images become pictures after the result.

@@ -8,15 +8,15 @@ import pytest
 
 from nbchat.agent.agent import Agent
 from nbchat.config.factory import recorder
-from nbchat.conversation.costs import (
+from nbchat.conversation.entries import Compaction, Entry, Usage
+from nbchat.conversation.session import Session
+from nbchat.conversation.turn_costs import (
     compactions_usage,
     cost_rows,
     last_turn_cost,
     turn_costs,
     usage_text,
 )
-from nbchat.conversation.entries import Compaction, Entry, Usage
-from nbchat.conversation.session import Session
 from nbchat.providers.model_info import ModelInfo, Prices
 from nbchat.storage.export import exported, imported
 from nbchat.storage.store import Origin, SessionStore
