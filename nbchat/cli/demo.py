@@ -22,6 +22,8 @@ from nbchat.storage.store import SessionStore
 CELL_TIMEOUT_SECONDS = 1_800
 REFRESH_SECONDS = 0.5
 """Time between two updates of the progress bar."""
+FIGURE = "figure"
+"""The tag of cells whose printed lines are part of the report."""
 
 
 def run_demo(notebook: Path, executed: Path, tickets: int) -> str:
@@ -38,17 +40,20 @@ def run_demo(notebook: Path, executed: Path, tickets: int) -> str:
     started = time.monotonic()
     earlier = frozenset(info.id for info in store.sessions())
     progress = DemoProgress(store, tickets, earlier)
-    _execute(notebook, executed, environment, progress)
-    return _report(progress.session(), executed, time.monotonic() - started)
+    book = _execute(notebook, executed, environment, progress)
+    report = _report(progress.session(), executed, time.monotonic() - started)
+    return "\n".join([*report, *_figures(book)])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class DemoProgress:
     """Progress of the demo, read from the database: the kernel is another process."""
 
     store: SessionStore
     tickets: int
     earlier: frozenset[str]
+    cell: str = ""
+    """Which cell runs: the last ones take time when all tickets are closed."""
 
     def session(self) -> Session:
         """The session of this run; empty until its first message is saved."""
@@ -69,19 +74,25 @@ class DemoProgress:
         session = self.session()
         bar.n = _closed(session)
         done = len(session.active_compactions)
-        bar.set_postfix_str(f"{done} compactions" if done != 1 else "1 compaction")
+        text = f"{done} compactions" if done != 1 else "1 compaction"
+        bar.set_postfix_str(f"{text}, {self.cell}" if self.cell else text)
 
 
 def _execute(
     notebook: Path, executed: Path, environment: dict[str, str], progress: DemoProgress
-) -> None:
+) -> nbformat.NotebookNode:
     """Run every cell and save the notebook, also if a cell fails."""
-    book = nbformat.read(notebook, as_version=4)  # type: ignore[no-untyped-call]
+    book: nbformat.NotebookNode = nbformat.read(notebook, as_version=4)  # type: ignore[no-untyped-call]
+
+    def show_cell(*, cell_index: int, **_: object) -> None:
+        progress.cell = f"cell {cell_index + 1} of {len(book.cells)}"
+
     client = NotebookClient(
         book,
         timeout=CELL_TIMEOUT_SECONDS,
         kernel_name="python3",
         store_widget_state=False,
+        on_cell_start=show_cell,
         extra_arguments=["--IPKernelApp.log_level=ERROR"],
         resources={"metadata": {"path": str(executed.parent)}},
     )
@@ -102,6 +113,14 @@ def _execute(
         ) from None
     finally:
         _save(book, executed)
+    return book
+
+
+def _figures(book: nbformat.NotebookNode) -> list[str]:
+    """What the cells with the tag `figure` have printed."""
+    tagged = (each for each in book.cells if FIGURE in each.metadata.get("tags", ()))
+    outputs = (output for cell in tagged for output in cell.outputs)
+    return [text.strip() for each in outputs if (text := each.get("text"))]
 
 
 def _save(book: nbformat.NotebookNode, file: Path) -> None:
@@ -117,7 +136,7 @@ def _closed(session: Session) -> int:
     return sum(e.tool_name == "close_ticket" and not e.is_error for e in results)
 
 
-def _report(session: Session, notebook: Path, seconds: float) -> str:
+def _report(session: Session, notebook: Path, seconds: float) -> list[str]:
     """Summarize the run in a few lines."""
     lines = [f"tickets closed    {_closed(session)} in {seconds:.0f} s"]
     for number, done in enumerate(session.active_compactions, 1):
@@ -138,4 +157,4 @@ def _report(session: Session, notebook: Path, seconds: float) -> str:
         f"nothing lost      {stored} messages stored, {seen} in the model's context",
         f"notebook          {notebook.resolve()}",
     ]
-    return "\n".join(lines)
+    return lines

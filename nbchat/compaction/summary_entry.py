@@ -387,5 +387,6 @@ def _is_message(entry: Entry) -> bool:
 def _line(entry: Entry) -> str:
     is_summary = entry.role == "summary"
     text = summary_text(entry.content) if is_summary else entry.content
+    text = text.removeprefix(OPENING)  # of an earlier extract
     role = "earlier" if is_summary else entry.role
     return f"- {role}: {shorten(' '.join(text.split()), LINE_LIMIT)}"

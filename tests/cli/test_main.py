@@ -51,6 +51,9 @@ def test_the_demo_triages_tickets_compacts_and_says_what_happened(
     assert "tickets closed    4 in" in done.stdout
     assert "compaction 1" in done.stdout
     assert "4/4" in done.stdout  # the progress bar
+    assert "cell 7 of 19" in done.stdout  # the last cells take time, too
+    assert "openai:gpt-6-luna: 1 of 4 categories right\n" in done.stdout
+    assert "of 50 held-out tickets right" in done.stdout.splitlines()[-1]
     saved = tmp_path / "nbchat-demo" / "ticket_triage-executed.ipynb"
     assert str(saved) in done.stdout
     book = nbformat.read(saved, as_version=4)

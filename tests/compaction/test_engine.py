@@ -348,6 +348,15 @@ def test_an_extract_that_is_no_smaller_is_refused_too():
     assert kept.history == kept.transcript
 
 
+def test_an_extract_of_an_extract_says_once_that_no_model_wrote_it():
+    kept, engine = session(LONG, LONG), CompactionEngine(policy="extractive")
+    for _ in range(2):
+        kept.append(Entry("user", LONG))
+        kept.append(Entry("assistant", LONG))
+        kept.compactions.append(compact(engine, kept))
+    assert kept.history[0].content.count("(Written without a model") == 1
+
+
 def test_the_first_request_for_a_summary_is_the_one_the_engine_creates():
     """Also through the agent, and for another model of the same provider."""
     for model in (None, "small"):
