@@ -19,7 +19,7 @@ _MODULES = {
     "agent.approvals": "Approvals",
     "agent.budget": "Budget",
     "agent.map_agents": "MapRun map_agents",
-    "agent.turn": "Answer Turn",
+    "agent.running_turn": "Answer Turn",
     "compaction.engine": "CompactionEngine",
     "compaction.plan": "Plan",
     "compaction.policies": "PRESETS Policy",

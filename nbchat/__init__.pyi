@@ -4,7 +4,7 @@ from nbchat.agent.agent import Agent
 from nbchat.agent.approvals import Approvals
 from nbchat.agent.budget import Budget
 from nbchat.agent.map_agents import MapRun, map_agents
-from nbchat.agent.turn import Answer, Turn
+from nbchat.agent.running_turn import Answer, Turn
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.plan import Plan
 from nbchat.compaction.policies import PRESETS, Policy

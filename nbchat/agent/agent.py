@@ -16,10 +16,7 @@ from nbchat.agent.approvals import approvals_of
 from nbchat.agent.budget import Budget, Meter, meter_of
 from nbchat.agent.context_tools import ContextTools, without_promise
 from nbchat.agent.live_output import shown, shown_async
-from nbchat.agent.structured_output import output_type
-from nbchat.agent.telemetry import Telemetry
-from nbchat.agent.tool_calls import Approve
-from nbchat.agent.turn import (
+from nbchat.agent.running_turn import (
     Answer,
     SessionRecorder,
     StopFlag,
@@ -27,6 +24,9 @@ from nbchat.agent.turn import (
     TurnLock,
     TurnOptions,
 )
+from nbchat.agent.structured_output import output_type
+from nbchat.agent.telemetry import Telemetry
+from nbchat.agent.tool_calls import Approve
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.facts.facts import facts_by
 from nbchat.compaction.plan import Plan

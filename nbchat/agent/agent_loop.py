@@ -11,9 +11,9 @@ from nbchat.agent.budget import Meter, check_price
 from nbchat.agent.compactor import Compactor, Conversation
 from nbchat.agent.context_tools import with_kept_promises
 from nbchat.agent.interruptions import estimated_usage, incomplete, keep_partial
+from nbchat.agent.running_turn import StopFlag, TurnOptions
 from nbchat.agent.structured_output import ATTEMPTS, SCHEMA_REFUSED
 from nbchat.agent.tool_calls import CallingAgent, ToolCalls
-from nbchat.agent.turn import StopFlag, TurnOptions
 from nbchat.conversation import events
 from nbchat.conversation.entries import Entry, Usage, failed_result
 from nbchat.conversation.events import Event, StopReason

@@ -20,8 +20,8 @@ from nbchat.agent.map_rows import (
     known_result,
     used,
 )
+from nbchat.agent.running_turn import Turn
 from nbchat.agent.structured_output import output_type
-from nbchat.agent.turn import Turn
 from nbchat.conversation.events import RequestQueued, SavingFailed
 from nbchat.conversation.returned_values import error_line
 from nbchat.errors import ProviderError, Stopped

@@ -11,7 +11,7 @@ import uuid
 from html import escape
 from typing import Any, Protocol
 
-from nbchat.agent.turn import Answer, Turn
+from nbchat.agent.running_turn import Answer, Turn
 from nbchat.conversation.events import (
     Compacted,
     CompactionFailed,

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Protocol
 
-from nbchat.agent.turn import SessionRecorder
+from nbchat.agent.running_turn import SessionRecorder
 from nbchat.conversation.entries import Usage
 from nbchat.conversation.session import Session
 from nbchat.conversation.turn_costs import usage_text

@@ -19,8 +19,8 @@ from pydantic_core import to_jsonable_python
 from nbchat.agent.agent import Agent
 from nbchat.agent.budget import Meter
 from nbchat.agent.map_results import Result, ResultStore
+from nbchat.agent.running_turn import STOP_NOTES, Turn
 from nbchat.agent.structured_output import InvalidValue, OutputType, output_type
-from nbchat.agent.turn import STOP_NOTES, Turn
 from nbchat.conversation.events import SavingFailed, UsageReported
 from nbchat.conversation.json_schemas import schema_text
 from nbchat.conversation.returned_values import error_line

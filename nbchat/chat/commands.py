@@ -12,7 +12,7 @@ from nbchat.chat.mcp import ChatServers
 from nbchat.compaction.policies import PRESETS
 from nbchat.config.factory import recorder
 from nbchat.config.live_changes import LiveSettings
-from nbchat.config.preferences import THIS_SESSION
+from nbchat.config.saved_settings import THIS_SESSION
 from nbchat.config.settings import NbChat
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import Branched, Event, SavingFailed

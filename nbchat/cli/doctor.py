@@ -16,7 +16,7 @@ from jupyter_server.extension.config import ExtensionConfigManager
 
 from nbchat.config.factory import build_agent, opened_store
 from nbchat.config.precedence import settings, unread_variables
-from nbchat.config.preferences import Target, with_preferences
+from nbchat.config.saved_settings import Target, with_saved_settings
 from nbchat.config.settings import TABLE, NbChat, Setting
 from nbchat.errors import NbchatError
 from nbchat.providers.base import Provider
@@ -114,7 +114,7 @@ def diagnose() -> Report:
 
 
 def _setting_rows(config: NbChat, store: SessionStore) -> Iterator[str]:
-    in_force = with_preferences(config, store)
+    in_force = with_saved_settings(config, store)
     for name, row in TABLE.items():
         value = _short(row, getattr(in_force, name))
         origin = in_force.origins.get(name, "default")
@@ -158,7 +158,7 @@ def _model_rows(config: NbChat, store: SessionStore, report: Report) -> Iterator
     agent = build_agent(config, store=store)
     model = agent.provider.name
     yield _row("model for new chats", model)
-    window = with_preferences(config, store, Target(model)).window
+    window = with_saved_settings(config, store, Target(model)).window
     yield from _limit_rows(agent.provider, window, report)
     name = EMBEDDED_MODEL.partition(":")[2]
     state = "downloaded" if is_fetched(name) else "downloads at first use (93 MB)"

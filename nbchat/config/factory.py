@@ -12,7 +12,7 @@ from pathlib import Path
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import policy_named
-from nbchat.config.from_settings import (
+from nbchat.config.policy_and_models import (
     Namespace,
     address_of,
     configured_model,
@@ -25,7 +25,7 @@ from nbchat.config.from_settings import (
     summary_writer,
 )
 from nbchat.config.precedence import refuse_locked, settings
-from nbchat.config.preferences import Target, kept_model, with_preferences
+from nbchat.config.saved_settings import Target, kept_model, with_saved_settings
 from nbchat.config.settings import TABLE, NbChat
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
@@ -75,7 +75,7 @@ def build_agent(
     store = store or opened_store(config)
     session = session or Session()
     chosen = kept_model(config, store, session.session_id)
-    config = with_preferences(config, store, Target(chosen, session.session_id))
+    config = with_saved_settings(config, store, Target(chosen, session.session_id))
     system = config.system_prompt if system is None else system
     values = {name: getattr(config, name) for name in TABLE}
     refuse_locked(**values | {"system_prompt": system})

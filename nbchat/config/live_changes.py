@@ -7,7 +7,7 @@ from typing import Any
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.policies import PRESETS, Policy, policy_named
-from nbchat.config.from_settings import (
+from nbchat.config.policy_and_models import (
     Namespace,
     connect_as,
     connected,
@@ -21,7 +21,7 @@ from nbchat.config.from_settings import (
     summary_writer,
 )
 from nbchat.config.precedence import refuse_locked, settings
-from nbchat.config.preferences import (
+from nbchat.config.saved_settings import (
     THIS_SESSION,
     Change,
     SettingInForce,
@@ -32,7 +32,7 @@ from nbchat.config.preferences import (
     settings_in_force,
     stored_name,
     stored_settings,
-    with_preferences,
+    with_saved_settings,
 )
 from nbchat.config.settings import (
     DEFAULT,
@@ -100,7 +100,7 @@ class LiveSettings:
         target = self._target(agent) if agent else None
         if change is not None and target is not None and change.name == "policy":
             target = replace(target, policy="")
-        return with_preferences(self.config, self._store, target, change=change)
+        return with_saved_settings(self.config, self._store, target, change=change)
 
     def listed(self, agent: Agent) -> list[SettingInForce]:
         """Everything that `/set` can store, with its value for a chat."""
@@ -138,7 +138,7 @@ class LiveSettings:
         """
         refuse_locked(model=name)
         target = replace(self._target(agent), model=name)
-        window = with_preferences(self.config, self._store, target).window
+        window = with_saved_settings(self.config, self._store, target).window
         self._use(agent, connect_as(self.config, name, agent.provider, window=window))
         self._keep_model(agent)
 
@@ -155,7 +155,7 @@ class LiveSettings:
         config.keys.add(kind, key, base_url=url, keep=keep)
         refuse_locked(model=config.model if name == known else name)
         target = replace(self._target(agent), model=name)
-        window = with_preferences(config, self._store, target).window
+        window = with_saved_settings(config, self._store, target).window
         self._use(agent, connected(config, name, base_url=url, window=window))
         self._keep_model(agent)
 
@@ -176,7 +176,7 @@ class LiveSettings:
             change = Change(target.scope(THIS_SESSION), "policy", name)
             self._store_and_apply(agent, "policy", change, is_applied=True)
         else:
-            config = with_preferences(self.config, self._store, target)
+            config = with_saved_settings(self.config, self._store, target)
             use_policy(agent, config, base)
 
     def use_session(self, agent: Agent, before: str, *, copies: bool = False) -> None:
@@ -231,7 +231,7 @@ class LiveSettings:
         target = self._target(agent)
         if "policy" in names:
             target = replace(target, policy="")
-        self._apply(agent, names, with_preferences(self.config, self._store, target))
+        self._apply(agent, names, with_saved_settings(self.config, self._store, target))
 
     def _apply(self, agent: Agent, names: Iterable[str], config: NbChat) -> None:
         for name in names:

@@ -1,7 +1,7 @@
 """Merge the layers that set values: site files, environment, IPython, code.
 
 The later ones win: packaged default, site files, what `/set` stored (see
-`preferences`), `NBCHAT_*` environment variables, IPython's configuration and
+`saved_settings`), `NBCHAT_*` environment variables, IPython's configuration and
 `%config NbChat.x = ...`, arguments in code. A locked setting keeps the site's value.
 
 Site files are `nbchat_config.d/*.json` in Jupyter's config folders:

@@ -11,7 +11,7 @@ from IPython.core.error import UsageError
 from IPython.display import display
 
 from nbchat.agent.live_output import CellOutput, cell_output
-from nbchat.agent.turn import STOP_NOTES, Turn
+from nbchat.agent.running_turn import STOP_NOTES, Turn
 from nbchat.chat.chat_events import ChatEvent, CommandReplied
 from nbchat.conversation.entries import Compaction, Usage
 from nbchat.conversation.events import (

@@ -144,7 +144,7 @@ SURFACES = """
 import itertools
 import tempfile
 from nbchat.chat.mcp import ServerState
-from nbchat.config.preferences import SettingInForce
+from nbchat.config.saved_settings import SettingInForce
 from nbchat.conversation.entries import Fact
 from nbchat.conversation.tools import Tool
 from nbchat.storage.branches import Branch

@@ -4,8 +4,8 @@ import pytest
 
 from nbchat.config.api_keys import KEY_VARIABLES, Keys
 from nbchat.config.factory import build_agent
-from nbchat.config.from_settings import model_of
 from nbchat.config.live_changes import LiveSettings
+from nbchat.config.policy_and_models import model_of
 from nbchat.config.precedence import settings
 from nbchat.errors import ConfigError
 from nbchat.providers.connect import DEFAULT_MODELS

@@ -14,7 +14,7 @@ from nbchat.compaction.policies import PRESETS
 from nbchat.config.factory import build_agent
 from nbchat.config.live_changes import LiveSettings
 from nbchat.config.precedence import settings
-from nbchat.config.preferences import stored_name
+from nbchat.config.saved_settings import stored_name
 from nbchat.config.settings import MODEL_SETTINGS, TABLE
 from nbchat.conversation.entries import Entry
 from nbchat.errors import ConfigError, NbchatError, StoreError

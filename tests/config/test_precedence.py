@@ -19,7 +19,7 @@ from nbchat.config.precedence import (
     settings,
     unread_variables,
 )
-from nbchat.config.preferences import settings_in_force, with_preferences
+from nbchat.config.saved_settings import settings_in_force, with_saved_settings
 from nbchat.config.settings import TABLE, NbChat
 from nbchat.errors import ConfigError
 from nbchat.providers.openai_chat import OpenAIProvider
@@ -134,7 +134,7 @@ def test_a_preference_never_changes_a_locked_setting(lock, tmp_path):
     store = SessionStore(f"sqlite:///{tmp_path / 'sessions.db'}")
     store.set_setting("", "policy", "off")
     store.set_setting("", "tiered.keep", 7)
-    found = with_preferences(settings(), store)
+    found = with_saved_settings(settings(), store)
     assert (found.policy, found.keep) == ("tiered", 7)
     origins = {each.name: each.origin for each in settings_in_force(settings(), store)}
     assert origins["policy"] == f"locked by {lock}"

@@ -17,7 +17,7 @@ from fault_server import (
     failure,
 )
 
-from nbchat.config.from_settings import connected
+from nbchat.config.policy_and_models import connected
 from nbchat.config.precedence import settings
 from nbchat.conversation.entries import Entry
 from nbchat.errors import AuthenticationFailed, ConfigError, ConnectionFailed

@@ -50,7 +50,7 @@ from nbchat.compaction.policies import PRESETS
 from nbchat.config.factory import build_agent, recorder
 from nbchat.config.live_changes import apply_setting
 from nbchat.config.precedence import settings
-from nbchat.config.preferences import Target, with_preferences
+from nbchat.config.saved_settings import Target, with_saved_settings
 from nbchat.config.settings import NbChat
 from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.events import (
@@ -663,9 +663,9 @@ def test_fr_1_6_3_the_summary_can_be_read(store: SessionStore):
 
 def test_fr_1_6_4_notices_can_be_switched_off_for_good(store: SessionStore):
     config = settings()
-    assert with_preferences(config, store).notifications is True
+    assert with_saved_settings(config, store).notifications is True
     set_for_good(store, chat(), "/set notifications false")
-    assert with_preferences(config, store).notifications is False
+    assert with_saved_settings(config, store).notifications is False
 
 
 # 2.1 Manual trigger
@@ -1532,7 +1532,7 @@ def test_phase_2_another_model_brings_its_own_settings(store: SessionStore):
     set_for_good(store, agent, "/set keep 500 for scripted:small")
     agent.use(ScriptedProvider(name="scripted:small", window=10_000))
     apply_setting(
-        agent, with_preferences(config, store, Target("scripted:small")), "keep"
+        agent, with_saved_settings(config, store, Target("scripted:small")), "keep"
     )
     assert agent.engine.policy.keep == 500
     assert agent.engine.tracker.limits.guard == int((10_000 - 2_500) * 0.95) - 500

@@ -19,12 +19,12 @@ from typing import Any
 
 from nbchat.chat.attachments.large_files import describe_large_file
 from nbchat.chat.attachments.mentions import Mention, Resolver, mentions
-from nbchat.chat.attachments.references import nearest, part_of
 from nbchat.chat.attachments.value_preview import (
     comes_from,
     describe_value,
     truncated,
 )
+from nbchat.chat.attachments.variable_lookup import nearest, part_of
 from nbchat.conversation.entries import TEXT_TYPES, Entry
 from nbchat.conversation.live_variables import is_fit, type_name
 from nbchat.conversation.secrets import HIDDEN, is_secret_name, without_secrets

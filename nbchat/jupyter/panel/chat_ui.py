@@ -39,7 +39,7 @@ from nbchat.jupyter.panel.view_sync import ViewSync
 
 if TYPE_CHECKING:
     from nbchat.chat.commands import Commands
-    from nbchat.config.preferences import SettingInForce
+    from nbchat.config.saved_settings import SettingInForce
     from nbchat.storage.store import SessionStore
 
 PROTOCOL = 1

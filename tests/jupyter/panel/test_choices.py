@@ -6,7 +6,7 @@ from notebook_desk import Desk
 from panel_protocol import known
 
 from nbchat.agent.agent import Agent
-from nbchat.config.preferences import SettingInForce
+from nbchat.config.saved_settings import SettingInForce
 from nbchat.jupyter.panel.queries.choices import (
     MOST_NAMES,
     completions,

@@ -9,7 +9,7 @@ from pathlib import Path
 from nbchat.agent.agent import Agent
 from nbchat.chat.attachments.mentions import Resolver
 from nbchat.chat.mcp import ServerState, shortened
-from nbchat.config.preferences import SettingInForce
+from nbchat.config.saved_settings import SettingInForce
 from nbchat.conversation.live_variables import is_fit, type_name
 from nbchat.jupyter.panel.answers import (
     Command,

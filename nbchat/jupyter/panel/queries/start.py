@@ -6,7 +6,7 @@ from typing import Any
 from nbchat.chat.attachments.mentions import Resolver
 from nbchat.chat.attachments.value_preview import comes_from
 from nbchat.config.api_keys import KEY_VARIABLES
-from nbchat.config.from_settings import model_of
+from nbchat.config.policy_and_models import model_of
 from nbchat.conversation.live_variables import is_fit
 from nbchat.jupyter.panel.answers import (
     ProviderKey,

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from nbchat.config.precedence import settings
-from nbchat.config.preferences import (
+from nbchat.config.saved_settings import (
     Target,
     settings_in_force,
-    with_preferences,
+    with_saved_settings,
 )
 from nbchat.config.settings import MODEL_SETTINGS, TABLE
 from nbchat.storage.store import SessionStore
@@ -64,10 +64,10 @@ def test_a_store_that_cannot_be_read_changes_nothing(tmp_path):
     (tmp_path / "folder.db").mkdir()
     broken = SessionStore(f"sqlite:///{tmp_path / 'folder.db'}")
     config = settings(policy="early")
-    assert with_preferences(config, broken).policy == "early"
+    assert with_saved_settings(config, broken).policy == "early"
 
 
 def test_a_value_of_another_version_is_ignored(store):
     store.set_setting("", "single-summary.verbosity", "chatty")
     store.set_setting("", "forgotten", 1)
-    assert with_preferences(settings(), store).verbosity is None
+    assert with_saved_settings(settings(), store).verbosity is None

@@ -60,7 +60,7 @@ class Target:
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """Whose preferences apply, the last one wins: all, provider, model, session."""
+        """Whose settings apply, the last one wins: all, provider, model, session."""
         own = (session_scope(self.session_id),) if self.session_id else ()
         return ("", self.model.partition(":")[0], self.model, *own)
 
@@ -89,7 +89,7 @@ def stored_name(name: str, policy: str) -> str:
     return f"{policy}.{name}" if name in POLICY_FIELDS else name
 
 
-def with_preferences(
+def with_saved_settings(
     config: NbChat,
     store: SessionStore,
     target: Target | None = None,

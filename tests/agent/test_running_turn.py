@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from nbchat.agent.agent import Agent
-from nbchat.agent.turn import Answer, Turn
+from nbchat.agent.running_turn import Answer, Turn
 from nbchat.conversation.entries import Usage
 from nbchat.conversation.events import (
     EntryAdded,
