@@ -86,8 +86,9 @@ class KernelChat:
                 store=self.store,
                 servers=self.commands.servers.listed,
                 resolver=self._contents,
-                notifies=self._notifies(),
+                notifies=self._in_force().notifications,
             )
+            self._panel.offers_cells = self._in_force().notebook_tools
             if self.config.notebook_identity and notebook_name():
                 threading.Thread(
                     target=self._identify, name="nbchat-identify", daemon=True
@@ -236,13 +237,13 @@ class KernelChat:
         self.live_settings.use_key(agent, kind, key, keep=keep)
         self.runner.refresh()
 
-    def _notifies(self) -> bool:
-        agent = self.runner.built_agent
-        return self.live_settings.in_force(agent).notifications
+    def _in_force(self) -> NbChat:
+        return self.live_settings.in_force(self.runner.built_agent)
 
     def _follow_settings(self, config: NbChat) -> None:
         if self._panel is not None:
             self._panel.notifies = config.notifications
+            self._panel.offers_cells = config.notebook_tools
         if (agent := self.runner.built_agent) is not None:
             self._offer_notebook(agent, config)
 

@@ -5,14 +5,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from labkit import Notebook
-from panels import panel_of, say
+from panels import choose, panel_of, say
 from playwright.sync_api import expect
+
+OFFER = "Let the model edit and run cells"
 
 MODEL = r"""
 import os, re
 os.environ['NBCHAT_MODEL'] = 'openai:no-model'
 os.environ['OPENAI_BASE_URL'] = 'http://127.0.0.1:9/v1'
-os.environ['NBCHAT_NOTEBOOK_TOOLS'] = 'true'
+os.environ['NBCHAT_STORE_URL'] = 'sqlite://'
 %load_ext nbchat
 from nbchat.testing import ScriptedProvider, calls, says
 
@@ -32,6 +34,7 @@ agent.use(ScriptedProvider(
     lambda r: calls('run_cell', cell=cell(r, 3)), heard,
     lambda r: calls('edit_cell', cell=cell(r, 3), source='*Done*', place='below', kind='markdown'), heard,
     lambda r: calls('edit_cell', cell=cell(r, 2), source='changed'), heard,
+    calls('read_cells'), heard,
 ))
 %chat
 """
@@ -44,6 +47,12 @@ def test_the_model_reads_edits_and_runs_cells_as_approved(
     notebook.run(1)
     panel = panel_of(notebook)
     log = panel.locator(".nbc-log")
+    choose(panel, OFFER)
+    expect(log).to_contain_text("notebook_tools is true")
+    panel.get_by_role("button", name="More", exact=True).click()
+    expect(panel.get_by_role("menuitem", name=OFFER, exact=True)).to_have_count(0)
+    screenshot("menu")
+    panel.page.keyboard.press("Escape")
     say(panel, "What does it say?")
     expect(log).to_contain_text("I read: 3 cells")
     expect(log).to_contain_text("print('two:', total)")
@@ -85,6 +94,10 @@ def test_the_model_reads_edits_and_runs_cells_as_approved(
     approve.click()
     expect(log).to_contain_text("the cell was changed meanwhile; read it again")
     expect(cells.nth(1).locator(".cm-content")).to_have_text("mine")
+    choose(panel, f"No longer {OFFER[0].lower()}{OFFER[1:]}")
+    expect(log).to_contain_text("notebook_tools is false")
+    say(panel, "What do the cells say now?")
+    expect(log).to_contain_text("there is no tool 'read_cells'")
 
 
 def test_a_notebook_gets_an_id_by_which_its_chat_is_found_after_a_move(

@@ -13,6 +13,7 @@ from nbchat.agent.agent import Agent
 from nbchat.agent.approvals import Approvals
 from nbchat.errors import NbchatError
 from nbchat.jupyter.notebook_tools import OUTPUT_SHOWN, NotebookTools
+from nbchat.jupyter.panel.chat_ui import ChatUI
 from nbchat.jupyter.panel.page_requests import PageRequests
 from nbchat.jupyter.panel.protocol import NotebookAnswer, received
 from nbchat.testing import ScriptedProvider, calls, says
@@ -154,6 +155,15 @@ def test_the_setting_offers_the_tools_and_takes_them_away(shell):
     assert isinstance(agent.approve, Approvals)
     shell.run_line_magic("chat", "/set notebook_tools false")
     assert not names & {each.name for each in agent.tools}
+
+
+def test_the_panel_knows_whether_the_model_has_the_cells(shell):
+    agent_with(shell)
+    panel = shell.run_line_magic("chat", "")
+    assert panel.offers_cells is False
+    shell.run_line_magic("chat", "/set notebook_tools true")
+    assert panel.offers_cells is True
+    assert ChatUI(Agent(ScriptedProvider())).offers_cells is None
 
 
 def test_without_a_page_each_tool_says_so_and_asks_nobody(shell, capsys):

@@ -100,6 +100,11 @@ class ChatUI(anywidget.AnyWidget):
         default_value=True,
         help="Whether automatic compactions show a banner; failed ones always do.",
     )
+    offers_cells = Bool(
+        default_value=None,
+        allow_none=True,
+        help="Whether the model may use the notebook's cells; None: no menu entry.",
+    )
 
     def __init__(
         self,
@@ -341,6 +346,10 @@ class ChatUI(anywidget.AnyWidget):
     @observe("notifies")
     def _apply_notifies(self, _change: object) -> None:
         self._sync.change(self._state.set_notifies, notifies=self.notifies)
+
+    @observe("offers_cells")
+    def _apply_offers_cells(self, _change: object) -> None:
+        self._sync.change(self._state.set_offers_cells, offers=self.offers_cells)
 
 
 class OwnCommands:

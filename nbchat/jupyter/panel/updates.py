@@ -100,6 +100,7 @@ class State:
     `policy` may be none of `policies`. `problem` is why the model cannot answer yet,
     such as a missing key. `spent` is empty before the first answer. `excluded` are
     positions. `has_side` says whether the kernel can open a tab beside the notebook.
+    `offers_cells` is null where the setting `notebook_tools` has no effect.
     By `chat_id` Jupyter Server finds this chat in the kernel.
     """
 
@@ -123,6 +124,7 @@ class State:
     has_branches: bool
     has_servers: bool
     has_side: bool
+    offers_cells: bool | None
     waiting: tuple[Waiting, ...]
     problem: str
     is_trial: bool

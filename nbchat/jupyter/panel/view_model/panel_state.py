@@ -115,6 +115,7 @@ class PanelState:
             "has_branches": has_branches,
             "has_servers": has_servers,
             "has_side": has_side,
+            "offers_cells": None,
         }
 
     def snapshot(self) -> dict[str, Any]:
@@ -132,6 +133,10 @@ class PanelState:
         """Show or hide the banners of automatic compactions from now on."""
         self._transcript.banners.notifies = notifies
         return self._set(notifies=notifies)
+
+    def set_offers_cells(self, *, offers: bool | None) -> list[Operation]:
+        """Say in the menu whether the model has tools for the notebook's cells."""
+        return self._set(offers_cells=offers)
 
     def fold(self, event: Event | RunnerEvent) -> list[Operation]:
         """Take an event in; the operations that show it."""

@@ -18,6 +18,8 @@ const MENU = {
   back: "Back into the notebook",
   policy: "Compaction policy",
   servers: "MCP servers",
+  cells: "Let the model edit and run cells",
+  noCells: "No longer let the model edit and run cells",
   settings: "Settings",
 };
 

@@ -1,5 +1,7 @@
 // The menu of the header
 
+const CELLS = "You see and approve each change and each run";
+
 export class Menu {
   constructor(panel) {
     this.panel = panel;
@@ -84,13 +86,16 @@ export class Menu {
     isHidden.servers = !state.has_servers;
     isHidden.side = !state.has_side || !isInLab() || this.isBeside;
     isHidden.back = !this.isBeside;
-    const isWaiting = { new: isBusy, compact: isBusy, remove: isBusy };
+    const isNotebook = Boolean(this.panel.notebook.model); // Voila and pages have none
+    isHidden.cells = !isNotebook || state.offers_cells !== false;
+    isHidden.noCells = !isNotebook || !state.offers_cells;
+    const isWaiting = { new: isBusy, compact: isBusy, remove: isBusy, cells: isBusy, noCells: isBusy };
     const notes = { pins: pins.length ? ` (${pins.length})` : "", policy: `: ${policy}` };
     for (const item of menu.children) {
       const { item: name, label } = item.dataset;
       item.hidden = Boolean(isHidden[name]);
       item.disabled = Boolean(isWaiting[name]);
-      item.title = item.disabled ? "Wait for the answer or stop it" : "";
+      item.title = item.disabled ? "Wait for the answer or stop it" : name === "cells" ? CELLS : "";
       item.textContent = `${label}${notes[name] ?? ""}`;
     }
     more.disabled = phase !== "ready" || isGone;

@@ -378,6 +378,7 @@ class Panel {
     };
     if (name === "side" || name === "back") this.send({ type: "side", is_open: name === "side" });
     else if (name === "new") this.command("/new");
+    else if (name === "cells" || name === "noCells") this.command(`/set notebook_tools ${name === "cells"}`);
     else if (name === "remove") this.removeDialog.open(more, this.menu.selected);
     else dialogs[name].open(more);
   }
