@@ -56,8 +56,18 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def lab_page(browser: Browser) -> Page:
-    """The window in which JupyterLab is."""
-    return new_page(browser)
+    """The window in which JupyterLab is.
+
+    JupyterLab asks its server every few seconds what runs. One request that Chromium
+    gives up, on a busy machine or after a change of its networks, puts a dialog over
+    the page. A person closes it and goes on, and so does this page.
+    """
+    page = new_page(browser)
+    lost = page.get_by_role("dialog").filter(has_text="Server Connection Error")
+    page.add_locator_handler(
+        lost, lambda: lost.get_by_role("button", name="Close").click()
+    )
+    return page
 
 
 @pytest.fixture(scope="session")
@@ -132,8 +142,9 @@ def open_panel_page(
         opened.append(PanelPage(page, panel_server, cells, theme))
         return opened[-1]
 
-    with faultless(page, request, screenshot), comms_through(panel_server):
-        yield open_one
+    with faultless(page), comms_through(panel_server):
+        with pictured(request, screenshot):
+            yield open_one
         for each in opened:
             each.close()
     os.environ.clear()
@@ -141,23 +152,29 @@ def open_panel_page(
 
 
 @contextmanager
-def faultless(
-    page: Page, request: pytest.FixtureRequest, screenshot: Callable[[str], Path]
-) -> Iterator[None]:
-    """Assert that no script of the page fails; a failed test leaves a screenshot."""
+def faultless(page: Page) -> Iterator[None]:
+    """Assert that no script of the page fails."""
     faults: list[str] = []
 
     def note(error: Error) -> None:
         if not any(own in str(error) for own in OWN_FAULTS):
             faults.append(str(error))
 
-    failed_before = request.session.testsfailed
     page.on("pageerror", note)
     yield
     page.remove_listener("pageerror", note)
+    assert faults == []
+
+
+@contextmanager
+def pictured(
+    request: pytest.FixtureRequest, screenshot: Callable[[str], Path]
+) -> Iterator[None]:
+    """Save what a failed test has left, before anything is closed."""
+    failed_before = request.session.testsfailed
+    yield
     if request.session.testsfailed > failed_before:
         screenshot("end")
-    assert faults == []
 
 
 @pytest.fixture
@@ -191,7 +208,8 @@ def open_notebook(
         opened.append(notebook)
         return notebook
 
-    with faultless(page, request, screenshot):
-        yield open_one
+    with faultless(page):
+        with pictured(request, screenshot):
+            yield open_one
         for notebook in opened:
             notebook.close()
