@@ -9,7 +9,6 @@ import contextlib
 import io
 import json
 import sys
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -21,8 +20,8 @@ from nbchat.conversation.entries import Entry, failed_result
 OUTPUT_LIMIT = 200_000
 """Characters of an output or an error that are kept, about 50,000 tokens."""
 
-ITEM_LIMIT = 10_000
-"""Items that are taken from a generator, and rows of a dataframe; it may not end."""
+ROWS_KEPT = 10_000
+"""Rows of a dataframe that are kept in a result."""
 
 ROWS_SHOWN = 20
 """Rows of a dataframe that the model sees at once."""
@@ -79,20 +78,6 @@ def error_line(error: BaseException) -> str:
             text = f"{text[:OUTPUT_LIMIT]} {removed}"
         return f"{name}: {text}" if text else name
     return name
-
-
-def collected(items: Iterable[object]) -> object:
-    """All items of a generator: one text if all are texts, else a list."""
-    found: list[object] = []
-    length = 0
-    for item in items:
-        found.append(item)
-        length += len(item) if isinstance(item, str) else 1
-        if len(found) >= ITEM_LIMIT or length > OUTPUT_LIMIT:
-            break
-    if found and all(isinstance(item, str) for item in found):
-        return "".join(map(str, found))
-    return found
 
 
 def _written(call: Entry, value: object) -> ToolOutput:
@@ -183,7 +168,7 @@ def _table(call: Entry, value: Any) -> ToolOutput:
     frame = value if hasattr(value, "columns") else value.to_frame()
     rows, columns = frame.shape
     size = f"{rows:,} rows x {columns:,} columns, as CSV:"
-    whole = _result(call, f"{size}\n{_csv(frame.head(ITEM_LIMIT))}")
+    whole = _result(call, f"{size}\n{_csv(frame.head(ROWS_KEPT))}")
     if rows <= ROWS_SHOWN and len(whole.content) < OUTPUT_LIMIT:
         return ToolOutput(whole)
     shown = (

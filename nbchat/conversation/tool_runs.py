@@ -10,14 +10,16 @@ import os
 import queue
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Future
 from contextvars import ContextVar, copy_context
 from functools import cache
 from threading import Event as Flag
 
-from nbchat.conversation.returned_values import ITEM_LIMIT, collected
 from nbchat.errors import NbchatError, Stopped
+
+MOST_ITEMS, MOST_CHARACTERS = 10_000, 200_000
+"""What is taken from a generator, which may not end."""
 
 STEP_SECONDS = 0.05
 """How often the stop and the timeout are checked."""
@@ -59,7 +61,21 @@ def finished(
 
 
 def _collected(value: object) -> object:
-    return collected(value) if isinstance(value, Iterator) else value
+    return _all_items(value) if isinstance(value, Iterator) else value
+
+
+def _all_items(items: Iterable[object]) -> object:
+    """All items of a generator: one text if all are texts, else a list."""
+    found: list[object] = []
+    length = 0
+    for item in items:
+        found.append(item)
+        length += len(item) if isinstance(item, str) else 1
+        if len(found) >= MOST_ITEMS or length > MOST_CHARACTERS:
+            break
+    if found and all(isinstance(item, str) for item in found):
+        return "".join(map(str, found))
+    return found
 
 
 def _is_async(call: Callable[[], object]) -> bool:
@@ -75,9 +91,9 @@ async def _all_of(items: AsyncIterator[object]) -> object:
     found: list[object] = []
     async for item in items:
         found.append(item)
-        if len(found) >= ITEM_LIMIT:
+        if len(found) >= MOST_ITEMS:
             break
-    return collected(found)
+    return _all_items(found)
 
 
 def _in_thread(

@@ -96,7 +96,8 @@ class ReadEntries:
             self._used |= used_words(call)
             self.known.update(_known_texts(call))
         for call in (*answered, *self._waiting):
-            self.uses.add_call(call)
+            for field in call.asked:
+                self.uses.add_argument(field.name, field.text, call.index)
         for index, entry in enumerate(new, start):
             self._say(index, entry)
         return len(new)

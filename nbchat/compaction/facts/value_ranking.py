@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from nbchat.compaction.facts.evidence import CACHED_NAMES, snake
-from nbchat.compaction.facts.records import Call
 from nbchat.conversation.entries import Entry
 
 NAME, PHRASE, WORD, NUMBER = 1.0, 0.5, 0.3, 0.15
@@ -80,11 +79,10 @@ class Uses:
             for word in words(entry.content):
                 self._add(word, index)
 
-    def add_call(self, call: Call) -> None:
-        """Add what a call was asked with."""
-        for field in call.asked:
-            self.arguments.add(stem(field.name))
-            self._add(field.text.strip("#").lower(), call.index)
+    def add_argument(self, name: str, text: str, index: int) -> None:
+        """Add an argument of a call."""
+        self.arguments.add(stem(name))
+        self._add(text.strip("#").lower(), index)
 
     def _add(self, word: str, index: int) -> None:
         self.last[word] = max(index, self.last.get(word, 0))

@@ -64,7 +64,7 @@ def groups(text: str) -> Iterator[list[Value]]:
 
     "W1 costs 80 and W2 50" has two groups.
     """
-    found = list(values(text))
+    found = values(text)
     stops = [gap.start() for gap in _SENTENCE.finditer(text)]
     sentences: dict[int, list[Value]] = {}
     for value in found:

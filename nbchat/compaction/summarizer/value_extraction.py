@@ -142,12 +142,15 @@ class Value:
         )
 
 
-def values(text: str) -> Iterator[Value]:
+def values(text: str) -> list[Value]:
     """The values of a text, in order; numbers of lists are left out."""
     plain = plain_digits(text)
-    for match in _VALUE.finditer(plain):
-        if match.end() - match.start() <= LONGEST:
-            yield from _read(match, plain, text)
+    return [
+        value
+        for match in _VALUE.finditer(plain)
+        if match.end() - match.start() <= LONGEST
+        for value in _read(match, plain, text)
+    ]
 
 
 def spoken_keys(text: str) -> Iterator[str]:
