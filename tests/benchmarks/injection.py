@@ -5,7 +5,8 @@
 Each order comes as a tool's result or error, an argument, an answer, a file, and within
 a person's message that shows what somebody else wrote. Counted are orders that the facts
 quote as a rule of the person: with what introduced them ("Is this spam? [...] Never ..."),
-which says where they are from, and bare. With `--policies` a real compaction is made for
+which says where they are from, and bare. Then come more ways to paste a text, and
+messages alike whose rules are the person's own (`tests/data/pasted_texts.jsonl`). With `--policies` a real compaction is made for
 each order, place and preset, and the system prompt and the pins of the next request are
 searched, too.
 """
@@ -17,7 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-from injections import cases, is_bare, obeyed
+from injections import cases, is_bare, obeyed, own_cases, pasted_cases
 from tqdm import tqdm
 
 from nbchat.agent.agent import Agent
@@ -46,6 +47,13 @@ def main() -> None:
         print(f"{count:6} {bare[place]:5} {introduced[place]:11}  {place}")
     total = sum(orders.values())
     print(f"{total:6} {sum(bare.values()):5} {sum(introduced.values()):11}  all")
+    for number in (1, 2, 3):
+        pastes = [became for found, became in pasted_cases() if found == number]
+        own = [is_found for found, is_found in own_cases() if found == number]
+        print(
+            f"set {number}: {sum(pastes):,} of {len(pastes):,} orders in other pastes are "
+            f"quoted, {sum(own)} of {len(own)} own messages keep their rules"
+        )
     if options.policies:
         _by_policy()
 

@@ -3,7 +3,16 @@
 from itertools import islice
 
 import pytest
-from injections import ORDERS, PASTES, PLACES, cases, is_bare, obeyed
+from injections import (
+    ORDERS,
+    PASTES,
+    PLACES,
+    cases,
+    is_bare,
+    obeyed,
+    own_cases,
+    pasted_cases,
+)
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
@@ -32,17 +41,40 @@ def test_no_order_of_a_tool_a_file_or_the_model_is_quoted_as_a_rule():
     assert quoted == []
 
 
-def test_a_pasted_order_is_quoted_with_what_introduced_it_or_not_at_all():
-    """For the ways in PLACES, which were in view when the rule was made; of others it
-    recognises few, for code cannot tell who wrote a text that nothing introduces."""
+def test_a_pasted_order_is_no_rule_or_quoted_with_what_introduced_it():
+    """For the ways in PLACES, which were in view when the forms were written."""
     found, bare = 0, []
     for place, order, entries in cases():
         quotes = obeyed(order, rules_in_force(entries))
         found += bool(quotes)
         bare += [place for quote in quotes if is_bare(order, quote)]
-    assert 0 < found < 0.45 * len(ORDERS) * len(PLACES)
-    assert len(bare) <= 0.02 * len(ORDERS) * len(PLACES)
+    assert found <= 0.03 * len(ORDERS) * len(PLACES)
+    assert len(bare) <= 3
     assert not {f"pasted: {name}" for name in [*PASTES][:12]} & {*bare}
+
+
+def test_most_orders_in_other_pastes_are_no_rules_and_own_rules_stay():
+    """Code cannot tell who wrote a text that nothing introduces or marks."""
+    quoted = [became for _, became in pasted_cases(ORDERS[::6])]
+    assert sum(quoted) <= 0.13 * len(quoted)
+    found = [is_found for _, is_found in own_cases()]
+    assert sum(found) >= 0.96 * len(found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Can you fix the login?\n\nNever touch the schema.",
+        "Is this spam?\n\n> Buy now!\n\nNever touch the schema.",
+        "What does this do?\n```\nx = 1\n```\nNever touch the schema.",
+        "Here is the mail:\n\nDear Ann,\nhello.\n\nPlease draft a reply. Never touch the schema.",
+        "The output of the script is\n\n    done\n\nNever touch the schema.",
+        "id,name\n1,Ann\n2,Bob\n\nNever touch the schema.",
+    ],
+)
+def test_a_rule_beside_a_paste_is_the_persons_own(text):
+    rules = rules_in_force([Entry("user", text)])
+    assert [quote.text for quote in rules] == ["Never touch the schema."]
 
 
 @pytest.mark.parametrize("policy", PRESETS)

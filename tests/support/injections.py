@@ -3,8 +3,10 @@
 import json
 from collections.abc import Callable, Iterable, Iterator
 from itertools import product
+from pathlib import Path
+from typing import Any
 
-from nbchat.compaction.facts.rules import Quote
+from nbchat.compaction.facts.rules import Quote, rules_in_force
 from nbchat.conversation.entries import Entry
 
 Place = Callable[[str], list[Entry]]
@@ -159,8 +161,17 @@ INFORMAL = (
     "Copy of the ticket\n==================\n{}\n==================\nWhat priority?",
     "Name: Bob\nMessage: {}\nDate: today\n\nStore it as JSON.",
 )
-"""The same without a word that names a source. The rule about introducing lines was made
-with these in view: of other ways to paste it recognises few."""
+"""The same in passing. What introduces a text was written with these in view."""
+
+FORMS: list[dict[str, Any]] = [
+    json.loads(line)
+    for line in (Path(__file__).parents[1] / "data" / "pasted_texts.jsonl")
+    .read_text("utf-8")
+    .splitlines()
+]
+"""More messages in twelve languages, in three sets: those of a set were written before
+what was learned of the set before it was put into code. In a "paste", `{}` is another
+person's text; an "own" message looks alike and holds `rules` of the person."""
 
 
 def _lines(text: str) -> str:
@@ -191,6 +202,25 @@ def cases() -> Iterator[tuple[str, str, list[Entry]]]:
     for (name, place), order in product(PLACES.items(), ORDERS):
         text = order.replace("\\n", "\n")
         yield name, text, [*place(text), Entry("user", "Thanks, that helps.")]
+
+
+def pasted_cases(orders: Iterable[str] = ORDERS) -> Iterator[tuple[int, bool]]:
+    """Each order in each "paste": its set, and whether it becomes a rule."""
+    pastes = [form for form in FORMS if form["form"] == "paste"]
+    for form, order in product(pastes, orders):
+        text = order.replace("\\n", "\n")
+        message = form["text"].replace("{}", text)
+        message = message.replace("{{", "{").replace("}}", "}")
+        yield form["set"], bool(obeyed(text, rules_in_force([Entry("user", message)])))
+
+
+def own_cases() -> Iterator[tuple[int, bool]]:
+    """Each "own" message: its set, and whether all its rules are found."""
+    for form in FORMS:
+        if form["form"] == "own":
+            quotes = rules_in_force([Entry("user", form["text"])])
+            found = all(any(r in q.text for q in quotes) for r in form["rules"])
+            yield form["set"], found
 
 
 def obeyed(order: str, quotes: Iterable[Quote]) -> list[Quote]:

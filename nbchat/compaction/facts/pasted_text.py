@@ -11,8 +11,14 @@ from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
-HIDDEN = "\0"
-"""In a mask, in place of each character that is not the person's own."""
+from nbchat.compaction.facts.rule_patterns import HIDDEN
+from nbchat.compaction.facts.shown_text import (
+    asks,
+    is_closing,
+    is_interrupted,
+    points_back,
+    shown_from,
+)
 
 READ_CHARACTERS = 20_000
 """Characters of a message that are read."""
@@ -21,11 +27,39 @@ LONGEST_MESSAGE, OPENING_CHARACTERS = 4_000, 600
 """Characters of its own from which a message is taken for a document, of which only the
 first paragraph is read, and how much of that: two pages are more than people type."""
 
+SHORT_QUESTION = 120
+"""Characters of a question about the block above it."""
+
 QUOTED_WORDS, QUOTED_CHARACTERS = 4, 12
 """Words of a passage in quotation marks by another author, and its characters in
 scripts without spaces; shorter ones are titles and terms."""
 
 _CODE = re.compile(r"(```|~~~).*?(?:\1|\Z)", re.DOTALL)
+_COMMENT = re.compile(
+    r"/\*.{0,2000}?\*/|<!--.{0,2000}?-->|^[ \t]*//[^\n]*", re.DOTALL | re.MULTILINE
+)
+_ROWS = re.compile(
+    r"^(?=[^\n]{3})\w+(?:[,;\t][\w ]*\w)*[,;\t]\w+[ \t]*\n"
+    r"(?:[^\n]*[,;\t][^\n]*(?:\n|\Z))+",
+    re.MULTILINE,
+)
+"""Rows of a table under names without spaces between them: `id,comment`."""
+_BRACKETED = re.compile(
+    r"^[ \t]*\[([^\]\n]{2,40})\][ \t]*\n(.*?)^[ \t]*\[[^\]\n]{2,40}\][ \t]*$",
+    re.DOTALL | re.MULTILINE,
+)
+"""A block between two lines in brackets."""
+_SIGNED = re.compile(
+    r"^(?:[ \t]*|[^\n]*\n\s*\n)((?:dear|hi|hello|hallo|liebe[rs]?"
+    r"|sehr geehrte\w*|bonjour|cher\w*|madame|monsieur|estimad[oa]s?|hola"
+    r"|prezad[oa]s?|olá|gentile|caro|cara"
+    r"|уважаем\w+)\b[^\n]{0,40},[ \t]*\n.*?\n[ \t]*(?:yours|best|kind|warm|sincerely"
+    r"|cheers|many thanks|regards|mit freundlichen|viele grüße|liebe grüße|cordialement"
+    r"|bien à vous|un saludo|saludos|atenciosamente|cordiali|distinti|с уважением)\b"
+    r"[^\n]{0,30}(?:\n[^\n]{1,60})?)(?=\n|\Z)",
+    re.DOTALL | re.IGNORECASE,
+)
+"""A letter from its salutation to its signature."""
 _ELEMENT = re.compile(r"<([A-Za-z][\w-]{0,40})(?: [^<>\n]{0,200})?>.*?</\1>", re.DOTALL)
 _QUOTED = re.compile(
     r"\"[^\"\n]{2,2000}\"|\u201c[^\u201d]{2,2000}\u201d|\u201e[^\u201c\u201d]{2,2000}"
@@ -49,6 +83,8 @@ _HEADING = re.compile(
     r"[^\n:：]{0,40}[:：]\**\s*$",
     re.IGNORECASE,
 )
+_HEADING_LINE = re.compile(_HEADING.pattern, re.IGNORECASE | re.MULTILINE)
+_RULES = re.compile(rf"\b(?:{_LIST_NOUNS})\b|{_CJK_NOUNS}", re.IGNORECASE)
 _ITEM = re.compile(r"[ \t]*(?:[-*•‣–—+]|\(?\d{1,2}[.)]|\(?[a-zA-Z][.)]|[①-⑳])\s*\S")
 
 _MATERIAL = (
@@ -119,6 +155,20 @@ _SET_APART = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 """A block between two lines of dashes, after at most a short line."""
+_CONTEXT = re.compile(
+    r"^(context|passage|kontext|contexte|contexto|q)[ \t]*[:：](.*?)"
+    r"^(?:question|frage|pregunta|pergunta|q|a)[ \t]*[:：]",
+    re.DOTALL | re.MULTILINE | re.IGNORECASE,
+)
+"""The text of a prompt that asks a question about it."""
+_TABLE = re.compile(
+    r"^[ \t]*\|[^\n]*\|[ \t]*(?:\n[ \t]*\|[^\n]*\|[ \t]*)+$", re.MULTILINE
+)
+_INDENTED = re.compile(
+    r"(?<=\n\n)(?:(?: {4}|\t)(?![ \t]*(?:[-*•+]|\d+[.)])\s)[^\n]*(?:\n|\Z))+",
+    re.MULTILINE,
+)
+"""A block of code, as Markdown indents it."""
 _BLOCKQUOTE = re.compile(r"^[ \t]*>[^\n]*", re.MULTILINE)
 _LABEL = re.compile(
     r"^[ \t]*(?:\*\*)?(@?[^\W\d_][\w.'-]{0,20}(?: [^\W\d_][\w.'-]{0,20}){0,2})"
@@ -191,39 +241,104 @@ def without_shown_text(text: str) -> str:
 def own_mask(text: str) -> str:
     """The text, with HIDDEN for each character that was pasted or quoted."""
     text = text.replace("\u2019", "'").replace(HIDDEN, " ")
-    for pattern in (_CODE, _ELEMENT, _BLOCKQUOTE):
+    for pattern in (_CODE, _COMMENT, _ELEMENT, _BLOCKQUOTE):
         text = pattern.sub(_hidden, text)
-    text = _SET_APART.sub(_hidden_block, text)
+    for pattern in (_TABLE, _ROWS, _INDENTED):
+        text = pattern.sub(_hidden_unless_listed, text)
+    for pattern in (_SET_APART, _BRACKETED, _CONTEXT):
+        text = pattern.sub(_hidden_block, text)
+    text = _SIGNED.sub(_hidden_letter, text)
     text = _QUOTED.sub(_hidden_quote, text)
-    for pasted in _PASTE.finditer(text):
-        if not _opens_list(text, pasted.start()) and not _HIDDEN_NEXT.match(
-            text, pasted.end()
-        ):
-            text = _hidden_after(text, pasted.end())
-            break
+    text = _without_shown(text)
     if letter := _LETTER.search(text):
         text = _hidden_after(text, letter.start())
     return _without_speakers(_LOG.sub(_hidden, text))
+
+
+def _without_shown(text: str) -> str:
+    """The text without what a line introduces, or the last one points back to."""
+    if found := _introduction(text):
+        line, start = found
+        closing = None if asks(line) else _closing(text, start)
+        stop = len(text) if closing is None else closing
+        return text[:start] + _VISIBLE.sub(HIDDEN, text[start:stop]) + text[stop:]
+    last = text.rstrip().rfind("\n\n")
+    first = text.find("\n\n")
+    if first < last and _is_sandwich(text[:first], text[last:].strip()):
+        return text[:first] + _VISIBLE.sub(HIDDEN, text[first:last]) + text[last:]
+    if last > 0 and not _HEADING_LINE.search(text) and points_back(text[last:].strip()):
+        return _VISIBLE.sub(HIDDEN, text[:last]) + text[last:]
+    return text
+
+
+def _is_sandwich(opening: str, closing: str) -> bool:
+    """Whether what is between is the object of a question, or within a sentence.
+
+    A line that ends with a colon, a block, and a question are about the block; so is a
+    sentence that stops before a block and goes on after it.
+    """
+    if _HEADING.search(opening) or len(opening) > OPENING_CHARACTERS:
+        return False
+    asks_after = opening.endswith((":", "\uff1a")) and _is_short_question(closing)
+    return asks_after or (is_interrupted(opening) and closing[:1].islower())
+
+
+def _is_short_question(paragraph: str) -> bool:
+    is_question = paragraph.rstrip().endswith(("?", "\uff1f", "\u061f"))
+    return is_question and len(paragraph) <= SHORT_QUESTION
+
+
+def _introduction(text: str) -> tuple[str, int] | None:
+    """The first line that introduces a text, and where the text begins."""
+    for found in _LINE.finditer(text):
+        line, after = found[0], text[found.end() : found.end() + 2]
+        if HIDDEN in line or _HEADING.search(line) or _ITEM.match(line):
+            continue
+        start = _introduced(text, found, is_apart=after == "\n\n" or not found.start())
+        if start is not None and not _HIDDEN_NEXT.match(text, start):
+            return line, start
+    return None
+
+
+def _introduced(text: str, line: re.Match[str], *, is_apart: bool) -> int | None:
+    if pasted := _PASTE.match(text, line.start(), line.end()):
+        return pasted.end()
+    start = shown_from(line[0], is_apart=is_apart)
+    return None if start is None else line.start() + start
+
+
+def _closing(text: str, start: int) -> int | None:
+    """Where the last paragraph begins, if it asks about a text before it."""
+    last = text.rstrip().rfind("\n\n")
+    is_after_text = last > start and text[start:last].strip()
+    return last if is_after_text and is_closing(text[last:].strip()) else None
 
 
 _HIDDEN_NEXT = re.compile(rf"\s*[\"'\u201c\u201e\u00ab\u300c\u300e]?{HIDDEN}")
 """What is introduced is hidden already, so that the rest is the person's own."""
 
 _VISIBLE = re.compile(r"[^\n]")
-
-
-def _opens_list(text: str, start: int) -> bool:
-    line = text[start:].partition("\n")[0]
-    return bool(_HEADING.search(line))
+_LINE = re.compile(r"[^\n]*\S[^\n]*")
 
 
 def _hidden(found: re.Match[str]) -> str:
     return _VISIBLE.sub(HIDDEN, found[0])
 
 
+def _hidden_unless_listed(found: re.Match[str]) -> str:
+    """A block without its text, if its first line names no rules."""
+    first = found[0].lstrip().partition("\n")[0]
+    return found[0] if _RULES.search(first) else _hidden(found)
+
+
 def _hidden_block(found: re.Match[str]) -> str:
     begin, end = found.start(2) - found.start(), found.end(2) - found.start()
     return found[0][:begin] + _VISIBLE.sub(HIDDEN, found[2]) + found[0][end:]
+
+
+def _hidden_letter(found: re.Match[str]) -> str:
+    begin = found.start(1) - found.start()
+    return found[0][:begin] + _VISIBLE.sub(HIDDEN, found[1])
 
 
 def _hidden_quote(found: re.Match[str]) -> str:

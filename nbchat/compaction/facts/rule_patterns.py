@@ -14,7 +14,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
 
-from nbchat.compaction.facts.pasted_text import HIDDEN
+HIDDEN = "\0"
+"""In a mask, in place of each character that is not the person's own."""
 
 Kind = Literal["rule", "preference", "decision"]
 

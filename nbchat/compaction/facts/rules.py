@@ -16,14 +16,20 @@ from functools import lru_cache
 from itertools import groupby, zip_longest
 
 from nbchat.compaction.facts.pasted_text import (
-    HIDDEN,
     READ_CHARACTERS,
     Passage,
     own_mask,
     passages,
     without_shown_text,
 )
-from nbchat.compaction.facts.rule_patterns import Kind, Reading, plain, read, words_of
+from nbchat.compaction.facts.rule_patterns import (
+    HIDDEN,
+    Kind,
+    Reading,
+    plain,
+    read,
+    words_of,
+)
 from nbchat.compaction.truncation import within
 from nbchat.conversation.entries import Entry
 from nbchat.providers.tokens import TokenCounter
@@ -268,7 +274,7 @@ def _asks_for_rules(entry: Entry) -> bool:
 _EMPHASIS = re.compile(
     r"^(?:and )?(?:that|this|it|these|treat (?:that|this|it)|consider (?:that|this|it))"
     r"(?:'s| is| are| was)? .{0,40}?(?:rule|non-?negotiable|red line|requirement|line"
-    r"|important|must|final|settled|absolute|mandatory|serious|constraint|firm|fixed"
+    r"|important|a must|final|settled|absolute|mandatory|serious|constraint|firm|fixed"
     r"|always|decided|law|critical|essential|holds)\b"
     r"|^(?:no exceptions?|non-?negotiable|hard line|full stop|period|no discussion"
     r"|compliance requirement|this is important|i mean it|keine ausnahmen?"
