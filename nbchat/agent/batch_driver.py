@@ -14,7 +14,7 @@ from nbchat.agent.agent import Agent
 from nbchat.agent.map_results import Result, Results
 from nbchat.agent.map_rows import (
     RowTask,
-    agent_of,
+    asked_of,
     begun_turn,
     finished,
     known_result,
@@ -74,8 +74,8 @@ class BatchDriver:
         self, tasks: list[RowTask], take: Callable[[RowTask, Result], object]
     ) -> None:
         turns: dict[int, tuple[RowTask, Turn]] = {}
-        for number, task in enumerate(tasks):
-            begun = self._begun(task)
+        for number, given in enumerate(tasks):
+            task, begun = self._begun(given)
             if isinstance(begun, Result):
                 take(task, begun)
             else:
@@ -89,18 +89,18 @@ class BatchDriver:
             if self._wanted and not self._stop.is_set():
                 self._exchange()
 
-    def _begun(self, task: RowTask) -> Turn | Result:
+    def _begun(self, task: RowTask) -> tuple[RowTask, Turn | Result]:
         """The turn of a row, whose requests are collected; or its result."""
         try:
-            agent = agent_of(task)
+            task, agent = asked_of(task)
             output = output_type(task.output)
             known = known_result(agent.session, task, output)
             if known is not None:
-                return known
+                return task, known
             agent.send = self._sender(task, agent)
-            return begun_turn(agent, task, output)
+            return task, begun_turn(agent, task, output)
         except Exception as error:  # noqa: BLE001  # a row of the table
-            return task.failed(error_line(error))
+            return task, task.failed(error_line(error))
 
     def _sender(self, task: RowTask, agent: Agent) -> Callable[..., ReplyStream]:
         def send(

@@ -236,6 +236,8 @@ class MapRun:
         self.wait()
         self._waiting.extend(self._failed.values())
         self.counts.failed -= len(self._failed)
+        others = [e for e in self._newest_failures if e.key not in self._failed]
+        self._newest_failures = deque(others, maxlen=FAILURES_SHOWN)
         self._failed.clear()
         return self.resume()
 
@@ -371,10 +373,23 @@ class MapRun:
         self._keep(result)
         self.counts.add(result)
         if result.error:
+            self._note_failure(task, result)
+            self._tell(result)
+
+    def _note_failure(self, task: RowTask, result: Result) -> None:
+        """Show the error; a row that cannot be asked is not tried again."""
+        self._newest_failures.append(result)
+        if not task.row.problem:
             self._failed[task.row.key] = task
-            self._newest_failures.append(result)
-            if self._on_error is not None:
-                self._on_error(result)
+
+    def _tell(self, failure: Result) -> None:
+        if self._on_error is None:
+            return
+        try:
+            self._on_error(failure)
+        except Exception as error:  # noqa: BLE001  # a user's function
+            self.problem = f"on_error raised {error_line(error)}"
+            logger.warning("%s", self.problem)
 
     def _keep(self, result: Result) -> None:
         try:
@@ -440,12 +455,10 @@ class MapRun:
             task = replace(task, session_id=known.session_id, attempt=known.attempt)
             self.counts.skip(known)
             if known.error:
-                self._failed[row.key] = task
+                self._note_failure(task, known)
             return None
         if row.problem:
-            result = task.failed(row.problem)
-            self._keep(result)
-            self.counts.add(result)
+            self._take_result(task, task.failed(row.problem))
             return None
         return task
 

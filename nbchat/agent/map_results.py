@@ -171,6 +171,8 @@ class Counts:
         self.failed = 0
         self.skipped = 0
         """Rows that an earlier run has finished."""
+        self.worked = 0
+        """Rows that this run has finished or tried."""
         self.running = 0
         self.usage = Usage()
         self._seconds = 0.0
@@ -188,6 +190,7 @@ class Counts:
         """Count a result and its cost."""
         self.usage += result.usage
         if is_finished:
+            self.worked += 1
             self.failed += bool(result.error)
             self.done += not result.error
 
@@ -219,11 +222,10 @@ class Counts:
     @property
     def rate_text(self) -> str:
         """Rows a minute, and how long the rest takes at this rate."""
-        done = self.done + self.failed
-        if not done or not self.seconds:
+        if not self.worked or not self.seconds:
             return ""
-        rate = done / self.seconds
-        left = (self.total or 0) - done - self.skipped
+        rate = self.worked / self.seconds
+        left = (self.total or 0) - self.done - self.failed - self.skipped
         rest = f" · {_duration(left / rate)} left" if left > 0 else ""
         return f"{rate * MINUTE:,.0f} rows a minute{rest}"
 

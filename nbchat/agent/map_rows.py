@@ -6,7 +6,7 @@
 import inspect
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from hashlib import sha256
 from itertools import count
 from threading import Event as Flag
@@ -151,7 +151,7 @@ def run_row(task: RowTask) -> Result:
     turn: Turn | None = None
     saved: list[SavingFailed] = []
     try:
-        agent = agent_of(task)
+        task, agent = asked_of(task)
         output = output_type(task.output)
         known = known_result(agent.session, task, output)
         if known is not None:
@@ -166,7 +166,20 @@ def run_row(task: RowTask) -> Result:
     return _with(result, seconds=round(time.monotonic() - began, 3), note=note)
 
 
-def agent_of(task: RowTask) -> Agent:
+def asked_of(task: RowTask) -> tuple[RowTask, Agent]:
+    """The task and its agent; in another session where this one has another prompt.
+
+    The input of a row may change after it was interrupted, or failed.
+    """
+    agent, prompt = _agent_of(task), task.row.prompt
+    prompts = [e.content for e in agent.session.transcript if e.is_prompt]
+    if not prompts or prompt in prompts or task.store is None:
+        return task, agent
+    own = replace(task, session_id=_hash(repr([task.session_id, prompt]))[:24])
+    return own, _agent_of(own)
+
+
+def _agent_of(task: RowTask) -> Agent:
     """The agent of a row, in its session, which a store may have kept."""
     agent = new_agent(task.make_agent, task.row)
     agent.refused_schemas = task.control.refused_schemas

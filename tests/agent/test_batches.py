@@ -71,11 +71,17 @@ def look_up(ticket: str) -> str:
     return f"{ticket} is in the files"
 
 
-def mapped(provider: Provider, count: int, store: Store | None = None) -> MapRun:
+def mapped(
+    provider: Provider,
+    count: int,
+    store: Store | None = None,
+    *,
+    rows: list[dict[str, str]] | None = None,
+) -> MapRun:
     agent = Agent(provider, tools=[look_up])
     return map_agents(
         agent,
-        tickets(count),
+        rows or tickets(count),
         key="id",
         prompt="text",
         output=Decision,
@@ -126,6 +132,27 @@ def test_another_process_reads_the_replies_of_a_batch_that_was_sent(
     again = mapped(responses(server), 3, Store(url)).wait()
     assert list(again.table()["category"]) == ["card", "transfer", "other"]
     assert server.sizes == [3, 3]
+    assert Store(url).results("b").batches() == {}
+
+
+def test_the_reply_to_an_earlier_input_is_not_read_for_a_later_one(
+    serving, tmp_path: Path
+):
+    url = f"sqlite:///{tmp_path / 'x.db'}"
+
+    def echoed(body: dict) -> str:
+        found = "transfer" if "it is late" in json.dumps(body) else "card"
+        return json.dumps({"category": found, "ticket": "T0001"})
+
+    server = serving(echoed, looks=-1)
+    first = mapped(responses(server), 0, Store(url), rows=[{"id": "T", "text": "lost"}])
+    while not (server.batches and Store(url).results("b").batches()):
+        threading.Event().wait(0.005)
+    first.stop().wait()
+    server.looks = 0
+    changed = [{"id": "T", "text": "it is late"}]
+    again = mapped(responses(server), 0, Store(url), rows=changed).wait()
+    assert list(again.table()["category"]) == ["transfer"]
     assert Store(url).results("b").batches() == {}
 
 

@@ -1,6 +1,7 @@
 """Many agents: every row decided once, whatever executor, error, stop or kill comes."""
 
 import gc
+import html
 import os
 import pickle
 import subprocess
@@ -199,10 +200,50 @@ def test_an_error_is_a_row_and_the_rest_goes_on(row: object, error: str):
     assert list(table["error"]) == ["", "", "", error, "", "", ""]
     assert list(table["key"].iloc[4:]) == ["T0003", "T0004", "T0005"]
     assert run.counts.failed == 1
-    assert (
-        error.split("'", maxsplit=1)[0] in run._repr_html_().replace("&#x27;", "'")
-        or not heard
+    assert [each.error for each in heard] == [error]
+    assert error in html.unescape(run._repr_html_())
+
+
+def test_a_row_without_a_prompt_is_never_asked_however_often_it_is_tried(store):
+    rows = [*tickets(1), {"id": "E"}]
+    mapped(rows, store=store)
+    run = mapped(rows, store=store)
+    assert "E: this row has no prompt" in html.unescape(run._repr_html_())
+    assert run.counts.rate_text == ""
+    run.retry_failed().wait()
+    assert list(run.table()["error"]) == [
+        "",
+        "this row has no prompt: KeyError: 'text'",
+    ]
+    assert run.counts.failed == 1
+
+
+def test_a_fault_of_on_error_is_a_note_and_the_run_goes_on():
+    run = mapped(
+        [{"id": "E", "text": "explode"}, *tickets(3)], on_error=lambda _: 1 / 0
     )
+    assert (run.state, run.counts.done, run.counts.failed) == ("finished", 3, 1)
+    assert "on_error raised ZeroDivisionError" in run._repr_html_()
+
+
+def test_a_row_that_was_asked_otherwise_is_asked_again(store):
+    """Its input has changed after it was interrupted: no result says so."""
+    mapped([{"id": "T0001", "text": "T0001: my card"}], store=store)
+    with store._connection() as connection:
+        connection.exec_driver_sql("DELETE FROM run_results")
+    run = mapped([{"id": "T0001", "text": "T0001: the transfer"}], store=store)
+    assert list(run.table()["category"]) == ["transfer"]
+    transcript = store.load(run.table()["session"][0]).transcript
+    assert [e.content for e in transcript if e.is_prompt] == ["T0001: the transfer"]
+
+
+def test_a_failed_row_is_tried_again_with_its_new_input(store):
+    mapped([{"id": "T0001", "text": "explode"}], store=store)
+    run = mapped([{"id": "T0001", "text": "T0001: my card"}], store=store)
+    assert run.changed == {"T0001": "the input has changed since"}
+    assert list(run.retry_failed().wait().table()["category"]) == ["card"]
+    assert run.counts.failed == 0
+    assert "explode" not in run._repr_html_()
 
 
 @pytest.mark.parametrize(
