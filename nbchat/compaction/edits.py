@@ -11,12 +11,12 @@ from nbchat.compaction.markup import escape
 from nbchat.compaction.plan import Plan, Room
 from nbchat.compaction.policies import Policy
 from nbchat.compaction.pruning.pruner import Pruning, record_of
+from nbchat.compaction.record import cost_so_far
 from nbchat.conversation.entries import (
     EXCLUDED,
     EXCLUDED_TEXT,
     Compaction,
     Entry,
-    Usage,
     now,
 )
 from nbchat.conversation.session import Session, apply_compactions
@@ -177,14 +177,6 @@ def summary_in_force(session: Session) -> Compaction:
     if session.compaction is None:
         raise CompactionError("none", "there is no summary")
     return session.compaction
-
-
-def cost_so_far(session: Session, record_id: str) -> Usage:
-    """The usage of all requests under an id."""
-    costs = (
-        each.cost for each in reversed(session.compactions) if each.id == record_id
-    )
-    return next(costs, Usage())
 
 
 def _with_summary(entry: Entry, text: str) -> Entry:

@@ -26,6 +26,13 @@ from nbchat.compaction.pruning.pruner import (
     newest_shortened,
     record_of,
 )
+from nbchat.compaction.record import (
+    Outcome,
+    as_of_now,
+    ended_record,
+    running_record,
+    with_sizes,
+)
 from nbchat.compaction.summarizer.prompts import Assignment, prompt_of
 from nbchat.compaction.summarizer.requests import (
     COUNT_ERROR,
@@ -38,7 +45,6 @@ from nbchat.compaction.summarizer.summarize import (
     Chat,
     ModelChoice,
     OnUsage,
-    Outcome,
     Progress,
     SummaryModel,
     summary_models,
@@ -52,12 +58,11 @@ from nbchat.conversation.entries import (
     Entry,
     SummaryFields,
     Usage,
-    prefix_hash,
 )
 from nbchat.conversation.events import CompactionStarted
 from nbchat.conversation.search import TOOL_TOKENS
 from nbchat.conversation.session import Session
-from nbchat.conversation.turns import count_messages, open_calls
+from nbchat.conversation.turns import open_calls
 from nbchat.errors import CompactionError
 from nbchat.providers.base import Provider, Request
 from nbchat.providers.model_info import ModelInfo
@@ -284,7 +289,8 @@ class CompactionEngine:
         degraded one without a model. Stopped and interrupts pass through.
         """
         models = self._models(session, provider, plan)
-        running = self._running(session, plan, models[0].name if models else "")
+        model = models[0].name if models else ""
+        running = running_record(session, plan, policy=self.policy.name, model=model)
         yield CompactionStarted(
             plan.trigger, running.messages, plan.tokens_before, running
         )
@@ -303,21 +309,12 @@ class CompactionEngine:
                 base=base,
                 on_usage=on_usage,
             )
-        record = self._record(session, plan, running, outcome)
+        record = ended_record(session, plan, running, outcome, self.tracker)
         return replace(record, facts=builder.facts_in(record.summary))
 
     def as_of_now(self, session: Session, plan: Plan, record: Compaction) -> Compaction:
         """A record of a summary that was written while messages were added."""
-        tracker = self.tracker
-        before = tracker.context_tokens(session)
-        saved = plan.tokens_covered - record.summary_tokens
-        after = tracker.scaled(session, before, saved) if record.is_active else 0
-        return replace(
-            record,
-            tokens_before=before,
-            tokens_after=after,
-            committed_at=len(session.transcript),
-        )
+        return as_of_now(session, plan, record, self.tracker)
 
     def prune(self, session: Session, *, trigger: str = "manual") -> Compaction | None:
         """The record that shortens old tool outputs; calls no model.
@@ -367,7 +364,7 @@ class CompactionEngine:
         record = shortened_unread(
             session, self.policy, tracker.counter, room_tokens=room
         )
-        return record and self._with_sizes(session, record)
+        return record and with_sizes(session, record, self.tracker)
 
     def exclude(self, session: Session, index: int) -> Compaction:
         """The record that hides the message at an index from the model.
@@ -375,7 +372,7 @@ class CompactionEngine:
         Raises NbchatError for what cannot be excluded.
         """
         record = edits.exclude(session, index, self.policy)
-        return self._with_sizes(session, record)
+        return with_sizes(session, record, self.tracker)
 
     def include(self, session: Session, index: int) -> Compaction:
         """The record that shows an excluded message to the model again.
@@ -433,18 +430,6 @@ class CompactionEngine:
         )
         attempt = yield from run
         return edits.regenerated(session, attempt, counter=counter)
-
-    def _with_sizes(self, session: Session, record: Compaction) -> Compaction:
-        """A record that replaces contents, with the context before and after."""
-        tracker = self.tracker
-        count, before = tracker.counter.count_entry, tracker.context_tokens(session)
-        saved = sum(
-            count(session.history_since(index)[0])
-            - count(session.transcript[index].with_content(text))
-            for index, text in record.replacements
-        )
-        after = tracker.scaled(session, before, saved)
-        return replace(record, tokens_before=before, tokens_after=after)
 
     def _room(self, session: Session, trigger: str) -> Room:
         tracker, limits = self.tracker, self.tracker.limits
@@ -541,48 +526,6 @@ class CompactionEngine:
         if not session.usages or session.usages[-1][0] <= changed:
             return None
         return session.usages[-1][1]
-
-    def _running(self, session: Session, plan: Plan, model: str) -> Compaction:
-        """The record of a compaction that begins."""
-        return Compaction(
-            id=plan.id,
-            start=plan.start,
-            stop=plan.stop,
-            summary="",
-            tokens_before=plan.tokens_before,
-            cost=edits.cost_so_far(session, plan.id),
-            model=model,
-            trigger=plan.trigger,
-            policy=self.policy.name,
-            status="running",
-            prefix_hash=prefix_hash(session.transcript[: plan.stop]),
-            committed_at=len(session.transcript),
-            messages=count_messages(session.transcript[plan.start : plan.stop]),
-        )
-
-    def _record(
-        self, session: Session, plan: Plan, running: Compaction, outcome: Outcome
-    ) -> Compaction:
-        """The record of a compaction that has ended."""
-        entry, tracker = outcome.entry, self.tracker
-        size = tracker.counter.count_entry(entry) if entry else 0
-        saved = plan.tokens_covered - size
-        after = tracker.scaled(session, plan.tokens_before, saved) if entry else 0
-        is_retried = outcome.status != "done" and plan.trigger != "manual"
-        notes = (outcome.note, plan.note, tracker.next_wait if is_retried else "")
-        return replace(
-            running,
-            summary=entry.content if entry else "",
-            tokens_after=after,
-            summary_tokens=size,
-            cost=running.cost + outcome.cost,
-            status=outcome.status,
-            reason=outcome.reason,
-            code=outcome.code,
-            note="; ".join(filter(None, notes)),
-            fields=outcome.fields,
-            model=outcome.model or running.model,
-        )
 
 
 def _without_model(make_entry: Callable[[], Entry]) -> Outcome:

@@ -19,6 +19,7 @@ from threading import Event as Flag
 from typing import TypeVar
 
 from nbchat.compaction.policies import Shape, ShapeChoice
+from nbchat.compaction.record import Outcome
 from nbchat.compaction.summarizer.chunking import MAX_PARTS
 from nbchat.compaction.summarizer.fact_check import check_facts
 from nbchat.compaction.summarizer.prompts import Assignment, instruction
@@ -37,7 +38,7 @@ from nbchat.compaction.summarizer.requests import (
 )
 from nbchat.compaction.summarizer.source_index import Sources
 from nbchat.compaction.summarizer.structured import as_text, merged, read_answer
-from nbchat.conversation.entries import Entry, Status, SummaryFields, Usage
+from nbchat.conversation.entries import Entry, SummaryFields, Usage
 from nbchat.conversation.events import CompactionProgress, RetryScheduled
 from nbchat.errors import (
     CompactionError,
@@ -173,22 +174,6 @@ def _shapes(chat: Chat, shape: ShapeChoice) -> tuple[Shape, ...]:
     pays = is_warm and not is_small
     wants_shared = shape == "shared" or (shape == "auto" and pays)
     return ("shared", "plain") if wants_shared else ("plain", "shared")
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The result: an entry, or none and the reason; `cost` is of all answers."""
-
-    entry: Entry | None
-    cost: Usage
-    model: str
-    status: Status = "done"
-    reason: str = ""
-    code: str = ""
-    note: str = ""
-    """What was unusual about a summary that was accepted."""
-    fields: SummaryFields | None = None
-    """What a structured summary says."""
 
 
 def write_summary(
