@@ -42,6 +42,9 @@ NAMED_TITLE, NAMED = "Also named:", "conversation"
 USER, MODEL = 1.0, 0.3
 """How much a name counts that a person said, or only the model."""
 
+COMMON = 0.2
+"""The same of a word that occurs in small letters, too: "Option" is seldom a name."""
+
 USED_TITLE, USED = "Used in calls:", "calls"
 
 OPTIONAL = (RETURNED_TITLE, USED_TITLE, NAMED_TITLE)
@@ -92,12 +95,14 @@ def collect_facts(
     counter: TokenCounter,
     tools: Iterable[Tool] = (),
     read: ReadEntries | None = None,
+    is_brief: bool = False,
 ) -> Facts:
     """The facts in the first `stop` entries of a transcript, within a budget.
 
     The arguments of `tools` tell what later calls may need. What `said`, the text of a
     summary, states already comes last. Calls of `recall` do not count. `read` is what
-    was read of the entries, if it is known.
+    was read of the entries, if it is known. With `is_brief`, beside a good summary,
+    there are no rows that are only worth their space where nothing else is told.
     """
     covered = transcript[:stop]
     read = read or ReadEntries(covered)
@@ -107,7 +112,7 @@ def collect_facts(
     )
     room = max(int(budget_tokens * SAID_SHARE), min(LEAST_SAID, budget_tokens // 2))
     lines += unused_statements(read.statements, used, room, counter)
-    if counts := tally(calls):
+    if counts := tally(calls, is_brief=is_brief):
         lines.append(f"Calls made: {counts}")
     left = budget_tokens - counter.count("\n".join([*lines, ""])) - 1
     arguments = frozenset(_argument_names(tools))
@@ -115,6 +120,8 @@ def collect_facts(
         weights = Weights(stop, read.uses, arguments)
         read.rows[arguments] = _all_rows(covered, read, weights)
     rows = read.rows[arguments]
+    if is_brief:
+        rows = [row for row in rows if row.title not in OPTIONAL]
     block = _packed(rows, said, budget_tokens=left, counter=counter)
     return Facts((*lines, *block.lines), block.facts)
 
@@ -160,8 +167,11 @@ def _argument_names(tools: Iterable[Tool]) -> set[str]:
     return names
 
 
-def tally(calls: Sequence[Call]) -> str:
-    """The number of calls, of repeated actions, and of failures."""
+def tally(calls: Sequence[Call], *, is_brief: bool = False) -> str:
+    """The number of calls, of repeated actions, and of failures.
+
+    With `is_brief` without actions that never failed.
+    """
     made = Counter(call.tool for call in calls)
     failed = Counter(call.tool for call in calls if call.status == "failed")
     unknown = Counter(call.tool for call in calls if call.status == "interrupted")
@@ -169,7 +179,9 @@ def tally(calls: Sequence[Call]) -> str:
     shown = [
         f"{tool} x{count}{_failures(failed[tool], unknown[tool])}"
         for tool, count in made.items()
-        if failed[tool] or unknown[tool] or (tool in acted and count > 1)
+        if failed[tool]
+        or unknown[tool]
+        or (tool in acted and count > 1 and not is_brief)
     ]
     return ", ".join([f"{len(calls)} in all", *shown]) if calls else ""
 
@@ -363,7 +375,9 @@ def _named_rows(read: ReadEntries, used: set[str], weights: Weights) -> list[Row
             for is_user, at in speakers.items()
         )
         is_id = form_weight(name) >= NAME and any(map(str.isalpha, name))
-        cell = weights.weight("", name) * weight * (NEEDED if is_id else 1)
+        is_common = name.lower() in read.small_words
+        kind = COMMON if is_common else NEEDED if is_id else 1
+        cell = weights.weight("", name) * weight * kind
         fact = Fact(NAMED, "", name, index)
         row.cells.append(Cell("", quoted(name, "|,"), cell, (fact,)))
     return [row] if row.cells else []

@@ -4,6 +4,7 @@ A transcript only grows, so that a compaction reads what is new. Where earlier e
 differ from those that were read, as after an exclusion, all are read again.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -19,6 +20,8 @@ from nbchat.conversation.search_index import TOOL_NAME
 
 MOST_ABSENT = 10_000
 """Values that are remembered as absent."""
+
+_SMALL_WORD = re.compile(r"\b[a-z]{2,30}\b")
 
 
 class SaidTexts:
@@ -68,6 +71,8 @@ class ReadEntries:
         """Where people, the model and calls used each word last."""
         self.named: dict[str, dict[bool, int]] = {}
         """By name the newest message of a person (True), and of the model."""
+        self.small_words: set[str] = set()
+        """The words of messages that are written without a capital letter."""
         self.messages: list[Message] = []
         """The rules that each message of a person states."""
         self.statements = Statements()
@@ -110,6 +115,7 @@ class ReadEntries:
         if is_prompt or entry.is_answer:
             for name in names_in(entry.content):
                 self.named.setdefault(name, {})[is_prompt] = index
+            self.small_words.update(_SMALL_WORD.findall(entry.content))
         if is_prompt:
             self.statements.add(entry)
             if entry.content:

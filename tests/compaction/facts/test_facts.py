@@ -13,7 +13,7 @@ from cpu_time import CpuTime
 from measures import compacted
 from trajectories import read_trajectories
 
-from nbchat.compaction.facts.facts import collect_facts
+from nbchat.compaction.facts.facts import NAMED_TITLE, collect_facts
 from nbchat.conversation.entries import FAILED, Entry, Fact
 from nbchat.conversation.tools import tool
 from nbchat.providers.tokens import TokenCounter
@@ -304,7 +304,7 @@ def test_each_fact_of_a_compaction_leads_to_its_message():
 PRINT_FACTS = """
 from itertools import islice
 from measures import COUNTER, desks
-from nbchat.compaction.facts.facts import collect_facts
+from nbchat.compaction.facts.facts import NAMED_TITLE, collect_facts
 from trajectories import read_trajectories
 
 for case in islice(desks(read_trajectories(), count=11), 29, None):
@@ -376,3 +376,13 @@ def test_words_of_a_query_are_no_facts():
 def _named(text: str) -> str:
     """The names that facts list, without quotes of messages."""
     return "\n".join(each for each in text.splitlines() if not each.startswith("- "))
+
+
+def test_a_word_that_is_also_written_small_makes_way_for_names():
+    words = "Option, Order, Street, Backup, Invoice, Weekend, Keyboard, Morning"
+    said = f"It is about {words}: {words.lower()}; for Zoe, in Oslo."
+    transcript = [Entry("user", said), Entry("assistant", "I see.")]
+    found = collect_facts(transcript, 2, budget_tokens=20, counter=COUNTER)
+    named = found.lines[found.lines.index(NAMED_TITLE) + 1]
+    assert "Zoe" in named, named
+    assert "Oslo" in named
