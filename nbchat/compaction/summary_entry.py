@@ -1,6 +1,6 @@
 """Build the summary entry of a plan: the summary, the facts, the live variables."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from nbchat.compaction.facts.facts import Facts, collect_facts
@@ -22,6 +22,7 @@ from nbchat.compaction.policies import LARGEST_SUMMARY_SHARE, Policy
 from nbchat.compaction.summarizer.carry_over import (
     carried,
     carried_lines,
+    in_force,
     is_open,
     not_in_rows,
     not_named,
@@ -55,11 +56,12 @@ RULES_TOKENS = 1_000
 """Tokens that rules may always take where they fit; in a short conversation they are
 more than the facts' share."""
 
-GOOD_SHARE, FULL_SHARE = 0.33, 0.55
+GOOD_SHARE, FULL_SHARE = 0.4, 0.55
 """Shares of the new values that were talked about: above the first a summary is good,
 from the second on facts need say no more, and between them have a part of their budget.
-Of 70 honest ones by a strong writer, 19 in 20 say 46 % and more; of the beginnings of
-all prompts nine in ten say 27 % at most (`tests/benchmarks/reader.py`)."""
+Of 87 honest ones by a strong writer, 19 in 20 say 42 % and more; of the beginnings of
+all prompts nine in ten say less than 40 % (`tests/benchmarks/reader.py`,
+`tests/benchmarks/longrun.py --story copy`)."""
 
 FACTS_SHARE, BESIDE_SHARE = 0.1, 0.2
 """Shares of the entry beside a good summary, rules not counted: of facts, and of these
@@ -113,18 +115,46 @@ class SummaryBuilder:
         summary, _ = without_secrets(summary)
         self._checked(summary, Facts())  # an endless one is refused before it is read
         said = self.share_said(summary)
-        is_good = said > GOOD_SHARE
-        budget = self.plan.budget
-        left = self._largest - self.counter.count(summary) - TAGS_TOKENS
-        unsaid = int(budget.facts * max(0, 1 - said / FULL_SHARE))
-        least = max(unsaid, self._unsaid_rows(summary)) if is_good else None
-        found = self._facts(min(budget.facts, left), summary, beside=least)
-        carried = self._carried(summary, found.lines, is_good=is_good)
-        taken = self.counter.count("\n".join([summary, *carried])) + TAGS_TOKENS
-        room = min(budget.most_facts, self._largest - taken)
-        if room > budget.facts and not is_good:
-            found = self._facts(room, summary)
-        return self._checked(summary, replace(found, lines=(*carried, *found.lines)))
+        if said > GOOD_SHARE:
+            beside = self._beside_good(summary, said)
+        else:
+            beside = self._beside_poor(summary)
+        return self._checked(summary, beside)
+
+    def _beside_good(self, summary: str, said: float) -> Facts:
+        """Rules, what is open, and a fifth of the entry of whatever else is lacking.
+
+        The facts take more where less was said. A good summary is taken at its word on
+        each id that it names.
+        """
+        count = self.counter.count
+        budget = self.plan.budget.facts
+        unsaid = int(budget * max(0, 1 - said / FULL_SHARE))
+        least = max(unsaid, self._unsaid_rows(summary))
+        room = self._largest - count(summary) - TAGS_TOKENS
+        found = self._facts(min(budget, room), summary, beside=least)
+        lacking = self._lacking(summary, found.lines, *OTHER_KINDS)
+        lacking = not_named(lacking, summary)
+        rows = [line for line in found.lines if not line.startswith(QUOTE)]
+        most = _beside(count(summary), BESIDE_SHARE) - count("\n".join(rows))
+        others = [line for line in lacking if not is_open(line)]
+        others = within(others, most, lambda line: count(line) + 1)
+        kept = [line for line in lacking if line in others or is_open(line)]
+        return self._together(summary, kept, found)
+
+    def _beside_poor(self, summary: str) -> Facts:
+        """What was told and said before, and all facts that fit."""
+        budget, count = self.plan.budget, self.counter.count
+        room = self._largest - count(summary) - TAGS_TOKENS
+        found = self._facts(min(budget.facts, room), summary)
+        kept = self._lacking(summary, found.lines)
+        both = self._together(summary, kept, found)
+        carried = both.lines[: len(both.lines) - len(found.lines)]
+        most = min(budget.most_facts, room - count("\n".join([*carried, ""])))
+        if most <= budget.facts:
+            return both
+        found = self._facts(most, summary)
+        return replace(found, lines=(*carried, *found.lines))
 
     def facts_in(self, content: str) -> tuple[Fact, ...]:
         """The facts in an entry; equal ones of the compaction before take no memory."""
@@ -132,51 +162,43 @@ class SummaryBuilder:
         known = {fact: fact for record in before for fact in record.facts}
         return tuple(known.get(each, each) for each in self.facts_of.get(content, ()))
 
-    def _carried(
-        self, summary: str, facts: Sequence[str], *, is_good: bool
-    ) -> list[str]:
-        """Lines of what was told or said before and this summary lacks.
+    def _lacking(self, summary: str, facts: Sequence[str], *kinds: Kind) -> list[str]:
+        """What was told or said before and this summary lacks, newest first.
 
         A rule that the facts quote is not said again, nor one that ended, nor what
-        calls were given, nor an id that the facts have in a row. A good summary is
-        taken at its word on each id that it names.
+        calls were given, nor an id that the facts have in a row. Of quotes, those of
+        some `kinds` count as told.
         """
-        covered, count = self.plan.covered, self.counter.count
+        covered = self.plan.covered
         transcript = self.session.included_transcript[: self.plan.stop]
         earlier = [told(entry.content) for entry in covered if entry.role == "summary"]
         messages = [entry.content for entry in covered if entry.is_prompt]
         quoted = [line for line in facts if line.startswith(QUOTE)]
         with self.readings.of(transcript) as read:
             ended, calls = ended_rules(read.messages), read.calls
-            if is_good:
-                choices = self._quotes(read, transcript, summary, *OTHER_KINDS)
-                earlier += [quote.text for quote in choices]
+            quotes = self._quotes(read, transcript, summary, *kinds)
+        earlier += [quote.text for quote in quotes]
         lacking = carried("\n".join(earlier), messages, "\n".join([summary, *quoted]))
-        if is_good:
-            lacking = not_named(lacking, summary)
-        in_force = [line for line in lacking if plain(line) not in ended]
         open_still = not_served(
-            in_force,
+            [line for line in lacking if plain(line) not in ended],
             transcript,
             calls=calls,
             tools=[tool.name for tool in self.tools],
         )
-        found = not_in_rows(open_still, facts)
-        if is_good:
-            rows = count("\n".join(row for row in facts if row not in quoted))
-            most = int(count(summary) * BESIDE_SHARE / (1 - BESIDE_SHARE))
-            others = [line for line in found if not is_open(line)]
-            left = within(others, most - rows, lambda line: count(line) + 1)
-            found = [line for line in found if line in left or is_open(line)]
-        room = self._room(count(summary), count("\n".join(facts)))
-        kept = within(section(found), room, lambda line: count(line) + 1)
-        return kept if len(kept) > 1 else []
+        return not_in_rows(open_still, facts)
 
-    def _room(self, summary_tokens: int, facts_tokens: int) -> int:
-        """Tokens for what is carried over: what the summary or the facts may leave."""
-        budget = self.plan.budget
+    def _together(self, summary: str, kept: Sequence[str], found: Facts) -> Facts:
+        """The facts after what is carried over, as far as it fits.
+
+        It may take what the summary or the facts leave of their budgets.
+        """
+        budget, count = self.plan.budget, self.counter.count
+        summary_tokens, facts_tokens = count(summary), count("\n".join(found.lines))
         wanted = max(budget.facts // 2, budget.summary - summary_tokens)
-        return min(wanted, self._largest - summary_tokens - facts_tokens - TAGS_TOKENS)
+        left = self._largest - summary_tokens - facts_tokens - TAGS_TOKENS
+        lines = within(section(kept), min(wanted, left), lambda line: count(line) + 1)
+        carried_over = lines if len(lines) > 1 else []
+        return replace(found, lines=(*carried_over, *found.lines))
 
     @property
     def _largest(self) -> int:
@@ -188,19 +210,37 @@ class SummaryBuilder:
     def share_said(self, summary: str) -> float:
         """The share of the new values that were talked about that a summary says.
 
-        Where they are few, as after a short fold, older ones count, too. What a summary
-        lacks of older ones is carried over.
+        Where they are few, as after a short fold, older ones count, too: a summary says
+        them, or is as good as the one before by as much as it says of that one.
         """
         found = self._facts(self.plan.budget.facts)
         quotes = [line for line in found.lines if line.startswith(QUOTE)]
         known = "\n".join([*quotes, *(fact.value for fact in found.facts)])
-        transcript = self.session.included_transcript[: self.plan.stop]
-        start, needed = self.plan.stop, set[frozenset[str]]()
-        length = max(1, self.plan.stop - self.plan.start)
-        while start > 0 and len(needed) < LEAST_VALUES:
-            start = max(0, start - length)
-            needed = important(known, _talk(transcript[start:]))
-        return share_said(summary, needed)
+        transcript = self.session.included_transcript
+        stop, steps = self.plan.stop, list[tuple[str, set[frozenset[str]]]]()
+        for start, text in self._summaries(summary):
+            needed = important(known, _talk(transcript[start:stop]))
+            steps.append((text, needed))
+            stop = start
+            if len(needed) >= LEAST_VALUES:
+                break
+        text, before = steps.pop()
+        share, count = share_said(text, before), len(before)
+        for newer, needed in reversed(steps):
+            as_before = share * share_said(newer, in_force(text))
+            older = max(as_before, share_said(newer, before))
+            weight = min(LEAST_VALUES - len(needed), count)
+            own = share_said(newer, needed)
+            text, before, count = newer, needed, len(needed) + weight
+            share = (own * len(needed) + older * weight) / count if count else 0.0
+        return share
+
+    def _summaries(self, summary: str) -> Iterator[tuple[int, str]]:
+        """A summary and those before it, newest first, with where its part begins."""
+        yield self.plan.start, summary
+        for record in reversed(self.session.active_compactions):
+            if record.summary and record.stop <= self.plan.start:
+                yield record.start, summary_text(record.summary)
 
     def _unsaid_rows(self, summary: str) -> int:
         """Tokens for facts that were beside the summary before and this one lacks.
@@ -310,7 +350,7 @@ class SummaryBuilder:
             )
             used = counter.count("\n".join(sections)) if sections else 0
             if beside is not None:
-                most = int(counter.count(summary) * FACTS_SHARE / (1 - FACTS_SHARE))
+                most = _beside(counter.count(summary), FACTS_SHARE)
                 budget_tokens = min(budget_tokens, used + max(most, beside))
             found = collect_facts(
                 transcript,
@@ -320,6 +360,7 @@ class SummaryBuilder:
                 counter=counter,
                 tools=self.tools,
                 read=read,
+                is_brief=beside is not None,
             )
         lines = (*sections, *found.lines, *self._variables(transcript))
         return Facts(lines, found.facts)
@@ -347,6 +388,11 @@ class SummaryBuilder:
         share = int(self.plan.tokens_covered * VARIABLES_SHARE)
         kept = within(lines, min(VARIABLES_TOKENS, share), self.counter.count)
         return [VARIABLES_TITLE, *kept] if kept else []
+
+
+def _beside(summary_tokens: int, share: float) -> int:
+    """Tokens beside a summary that are so large a share of both together."""
+    return int(summary_tokens * share / (1 - share))
 
 
 def _is_secret(fact: Fact) -> bool:

@@ -13,6 +13,7 @@ from nbchat.compaction.markup import summary_entry, summary_facts
 from nbchat.compaction.plan import FACTS_TOKENS, budget_for
 from nbchat.compaction.policies import PRESETS
 from nbchat.compaction.summarizer.carry_over import section
+from nbchat.compaction.summary_entry import GOOD_SHARE, LEAST_VALUES, SummaryBuilder
 from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.session import Session
 from nbchat.providers.base import Request
@@ -234,6 +235,49 @@ def test_facts_that_only_code_knew_stay_when_a_later_story_is_good(before: str):
     list(agent.compact())
     lines = "\n".join(summary_facts(session.history[0].content))
     assert ("order: W0000007" in lines) == (before == "poor"), lines
+
+
+def two_folds(first: str, second: str) -> float:
+    """What a summary of one short message says, judged with the one before it."""
+    session = Session([entry for n in range(1, 21) for entry in look_up(n)])
+    agent = Agent(
+        ScriptedProvider(says(f"<summary>{first}</summary>"), window=200_000),
+        session=session,
+    )
+    list(agent.compact())
+    for entry in look_up(21):
+        session.append(entry)
+    plan, engine = agent.engine.plan(session, trigger="manual"), agent.engine
+    builder = SummaryBuilder(session, plan, engine.policy, engine.tracker.counter)
+    assert LEAST_VALUES <= 20
+    return builder.share_said(second)
+
+
+def asked(first: int, last: int) -> str:
+    return "\n".join(f"- Order W{n:07d} was asked for." for n in range(first, last + 1))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_good"),
+    [
+        pytest.param((1, 20), (1, 21), True, id="keeps what the good one said"),
+        pytest.param((1, 20), (1, 5), False, id="forgets most of it"),
+        pytest.param((1, 4), (1, 4), False, id="copies a poor one"),
+        pytest.param((1, 4), (1, 21), True, id="says more than a poor one"),
+        pytest.param((1, 20), (21, 21), False, id="forgets all of it"),
+    ],
+)
+def test_a_summary_of_little_is_as_good_as_the_one_before_and_what_it_keeps_of_it(
+    first: tuple[int, int],
+    second: tuple[int, int],
+    is_good: bool,  # noqa: FBT001
+):
+    assert (two_folds(asked(*first), asked(*second)) > GOOD_SHARE) == is_good
+
+
+def test_matters_that_are_closed_are_not_missed_in_a_summary():
+    first = f"Open:\n{asked(1, 10)}\nClosed:\n{asked(11, 20)}"
+    assert two_folds(first, asked(1, 10)) > GOOD_SHARE
 
 
 @pytest.mark.parametrize("policy", POLICIES)

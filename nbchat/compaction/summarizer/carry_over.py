@@ -280,6 +280,11 @@ def statements(text: str, *, is_all: bool = False) -> Iterator[Statement]:
                 yield _statement(part, is_open=is_open and is_item)
 
 
+def in_force(text: str) -> set[Keys]:
+    """The values in the statements of a summary that may be in force."""
+    return {each.keys for part in statements(text) for each in part.values}
+
+
 def _own(text: str) -> Iterator[Statement]:
     """The sentences in a person's message that are the person's own, with values."""
     for passage in passages(text):
