@@ -70,7 +70,7 @@ class TurnRunner:
             yield self.append(Entry("user", BROKEN_OFF))
 
     def run(self, begin: Callable[[], Events], options: TurnOptions) -> Events:
-        """Begin a turn and ask the model until it ends, in whatever way."""
+        """Begin a turn and ask the model until the turn ends."""
         self.options = options
         self._prepare(options)
         yield from begin()

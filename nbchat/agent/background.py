@@ -72,7 +72,7 @@ class BackgroundCompaction:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether it was told to end."""
+        """Whether it was asked to end."""
         return self._stop.is_set()
 
     def cancel(self) -> None:

@@ -82,7 +82,7 @@ class Compactor:
         """Compact when a meter says so; without a model where pruning is enough.
 
         With `later` a summary is left to `begin_in_background`, which comes next. While
-        one is being written there no other is begun, as long as there is room.
+        one is being written there no other is begun, as long as the window is not full.
         """
         yield from self.commit_ready()
         engine, session = self._agent.engine, self._agent.session
@@ -268,7 +268,7 @@ class Compactor:
         return None if plan.skip or plan.is_resize else plan
 
     def _can_wait(self) -> bool:
-        """Whether a summary is being written and there is room until it is there."""
+        """Whether a summary is being written and the window holds more until then."""
         background, tracker = self._background, self._agent.engine.tracker
         if background is None or not background.is_running:
             return False

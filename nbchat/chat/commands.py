@@ -355,7 +355,7 @@ def _described(session: Session) -> str:
 
 
 def _titled(info: SessionInfo) -> str:
-    """A session's title, and how many branches the list has it stand for."""
+    """A session's title, and the number of branches that it represents in the list."""
     return (
         f"{info.title} · {info.branches} branches" if info.branches > 1 else info.title
     )

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nbchat.compaction.markup import escape
-from nbchat.compaction.plan import Plan, Room
+from nbchat.compaction.plan import Headroom, Plan
 from nbchat.compaction.policies import Policy
 from nbchat.compaction.pruning.pruner import Pruning, record_of
 from nbchat.compaction.record import cost_so_far
@@ -99,7 +99,7 @@ def plan_again(
     focus: str,
     trigger: str,
     counter: TokenCounter,
-    room: Room,
+    headroom: Headroom,
 ) -> Plan:
     """The plan to regenerate the summary in force from the same entries.
 
@@ -112,7 +112,7 @@ def plan_again(
     earlier = covered[:1] if has_earlier else []
     size = counter.count_entries(covered)
     in_force = counter.count_entry(record.entry)
-    room = replace(room, tokens_before=room.tokens_before - in_force + size)
+    headroom = replace(headroom, tokens_before=headroom.tokens_before - in_force + size)
     return Plan(
         trigger,
         (*earlier, *session.unpruned(record.start, record.stop)),
@@ -120,7 +120,7 @@ def plan_again(
         record.stop,
         record.tokens_before,
         size,
-        room.budget(policy, covered=size, stop=record.stop),
+        headroom.budget(policy, covered=size, stop=record.stop),
         focus,
         id=record.id,
     )

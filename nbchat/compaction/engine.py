@@ -14,8 +14,8 @@ from nbchat.compaction.facts.read_entries import Readings
 from nbchat.compaction.oversized_messages import shortened_unread
 from nbchat.compaction.plan import (
     SHORTEST_SUMMARY,
+    Headroom,
     Plan,
-    Room,
     budget_for,
     make_plan,
 )
@@ -209,7 +209,7 @@ class CompactionEngine:
             trigger=trigger,
             focus=focus,
             counter=tracker.counter,
-            room=self._room(session, trigger),
+            headroom=self._headroom(session, trigger),
             keep_tokens=keep,
             upto=upto,
         )
@@ -357,12 +357,12 @@ class CompactionEngine:
         is_off = self.policy.meter == "off" or bool(open_calls(session.history))
         if is_off or (usable is None and not is_refused):
             return None
-        room = None
+        limit = None
         if usable is not None and not is_refused:
             fixed = tracker.fixed_tokens + TOOL_TOKENS  # recall may be added
-            room = max(usable - fixed - 2 * SHORTEST_SUMMARY, 0)
+            limit = max(usable - fixed - 2 * SHORTEST_SUMMARY, 0)
         record = shortened_unread(
-            session, self.policy, tracker.counter, room_tokens=room
+            session, self.policy, tracker.counter, limit_tokens=limit
         )
         return record and with_sizes(session, record, self.tracker)
 
@@ -416,14 +416,14 @@ class CompactionEngine:
         A failed one leaves the old summary in force. Raises CompactionError when there
         is no summary.
         """
-        counter, room = self.tracker.counter, self._room(session, trigger)
+        counter, headroom = self.tracker.counter, self._headroom(session, trigger)
         plan = edits.plan_again(
             session,
             self.policy,
             focus=focus,
             trigger=trigger,
             counter=counter,
-            room=room,
+            headroom=headroom,
         )
         run = self.compact(
             session, provider, plan, stop=stop, system=system, on_usage=on_usage
@@ -431,7 +431,7 @@ class CompactionEngine:
         attempt = yield from run
         return edits.regenerated(session, attempt, counter=counter)
 
-    def _room(self, session: Session, trigger: str) -> Room:
+    def _headroom(self, session: Session, trigger: str) -> Headroom:
         tracker, limits = self.tracker, self.tracker.limits
         before, goal, fit = tracker.context_tokens(session), limits.goal, None
         if goal is not None:
@@ -439,7 +439,7 @@ class CompactionEngine:
         elif trigger == "overflow":  # the window is unknown, and less than this
             goal = fit = before // 2
         sums, tail = tracker.transcript_tokens(session), limits.tail(trigger)
-        return Room(before, sums, tracker.info.window, goal, fit, tail)
+        return Headroom(before, sums, tracker.info.window, goal, fit, tail)
 
     def _builder(
         self, session: Session, plan: Plan, base: Request | None

@@ -1,4 +1,4 @@
-"""What no compaction may cover, and still does not fit the window by itself.
+"""Shorten what no compaction may cover and what alone is larger than the window.
 
 Results that the model has not read yet are shortened, with a note on how to recall the
 rest. A message of the user is never changed: the error names it, to be excluded.
@@ -33,11 +33,11 @@ def shortened_unread(
     policy: Policy,
     counter: TokenCounter,
     *,
-    room_tokens: int | None = None,
+    limit_tokens: int | None = None,
 ) -> Compaction | None:
     """The record that shortens results which the model has not read, to fit.
 
-    Without `room_tokens`, where a server refused the request and its window is not
+    Without `limit_tokens`, where a server refused the request and its window is not
     known, to a third of their tokens. None where all fit or nothing can be shortened.
     """
     history = session.history
@@ -47,12 +47,12 @@ def shortened_unread(
     results = [(index, entry) for index, entry in unread if entry.role == "tool"]
     tokens = [counter.count_entry(entry) for _, entry in results]
     total = counter.count_entries(history[start:])
-    room = room_tokens
-    if room is None:
-        room = total - sum(tokens) + sum(tokens) // OVERFLOW_SHARE
-    if total <= room or not results:
+    limit = limit_tokens
+    if limit is None:
+        limit = total - sum(tokens) + sum(tokens) // OVERFLOW_SHARE
+    if total <= limit or not results:
         return None
-    most = _most_each(tokens, max(room - total + sum(tokens), 0))
+    most = _most_each(tokens, max(limit - total + sum(tokens), 0))
     replacements = [
         (index, _shortened(session, index, entry, most, counter))
         for (index, entry), size in zip(results, tokens, strict=True)
@@ -81,9 +81,9 @@ def with_largest_message(error: str, session: Session, counter: TokenCounter) ->
     )
 
 
-def _most_each(tokens: Sequence[int], room: int) -> int:
-    """Tokens that each may have at most, so that all together fit the room."""
-    left = room
+def _most_each(tokens: Sequence[int], limit: int) -> int:
+    """Tokens that each may have at most, so that all together fit the window."""
+    left = limit
     for done, size in enumerate(sorted(tokens)):
         share = left // (len(tokens) - done)
         if size > share:

@@ -22,7 +22,7 @@ LEAST_SHARE = 0.1
 prompt cache for nothing."""
 
 FIT_SHARE = 0.75
-"""Share of the room that is used where all that is wanted does not fit: filled to the
+"""Share of the limit that is used where all that is wanted does not fit: filled to the
 brim, the context would be compacted again after every turn."""
 
 SHORTEST_SUMMARY = 200
@@ -57,8 +57,8 @@ class Budget:
     """Of both together, so that the context gets small enough; None is no limit beside
     the share of what they replace."""
     most_facts: int = 0
-    """What facts may take where the summary leaves room: their share of all that was
-    ever compacted."""
+    """What facts may take of what the summary leaves: their share of all that was ever
+    compacted."""
 
     @property
     def entry(self) -> int:
@@ -121,8 +121,8 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
-    """Tokens of everything so far, and how much room a summary has."""
+class Headroom:
+    """Tokens of everything so far, and the limits that a summary must keep."""
 
     tokens_before: int
     """The context now."""
@@ -165,7 +165,7 @@ def make_plan(
     trigger: str,
     focus: str,
     counter: TokenCounter,
-    room: Room,
+    headroom: Headroom,
     keep_tokens: int | None = None,
     upto: int | None = None,
 ) -> Plan:
@@ -179,7 +179,7 @@ def make_plan(
     if cuts[-1] < len(history):
         return Plan(trigger, skip="a tool call is still waiting for its result")
     sizes = [0, *accumulate(map(counter.count_entry, history))]
-    frame = _Frame(session, history, cuts, sizes, policy, room, upto)
+    frame = _Frame(session, history, cuts, sizes, policy, headroom, upto)
     if upto is not None and not frame.start <= upto < len(session.transcript):
         return Plan(trigger, skip=frame.no_message(upto))
     return frame.plan(trigger=trigger, focus=focus, keep_tokens=keep_tokens)
@@ -274,7 +274,7 @@ class _Frame:
     sizes: Sequence[int]
     """Tokens of all entries before each index."""
     policy: Policy
-    room: Room
+    headroom: Headroom
     upto: int | None = None
 
     def plan(self, *, trigger: str, focus: str, keep_tokens: int | None) -> Plan:
@@ -291,7 +291,7 @@ class _Frame:
             (*self.history[: self.earlier], *self.session.unpruned(start, stop)),
             start,
             stop,
-            self.room.tokens_before,
+            self.headroom.tokens_before,
             self.sizes[cut],
             self.budget(cut),
             focus,
@@ -317,8 +317,12 @@ class _Frame:
     @property
     def must_shrink(self) -> bool:
         """Whether the context is too large for the window, and its summary a reason."""
-        room, entry_tokens = self.room, self.sizes[self.earlier]
-        if not self.earlier or room.goal is None or room.tokens_before < room.goal:
+        headroom, entry_tokens = self.headroom, self.sizes[self.earlier]
+        if (
+            not self.earlier
+            or headroom.goal is None
+            or headroom.tokens_before < headroom.goal
+        ):
             return False
         return entry_tokens > self.budget(self.earlier).entry
 
@@ -331,8 +335,8 @@ class _Frame:
         keep, unit = self.policy.kept(trigger), self.policy.keep_unit
         if keep_tokens is not None:
             keep, unit = keep_tokens, "tokens"
-        elif not keep and self.room.tail:
-            keep, unit = self.room.tail, "tokens"
+        elif not keep and self.headroom.tail:
+            keep, unit = self.headroom.tail, "tokens"
         return kept_start(self.history, self.cuts, keep, unit, self.sizes)
 
     def no_message(self, index: int) -> str:
@@ -342,14 +346,14 @@ class _Frame:
         return f"there is no message {index}; /recall shows the positions"
 
     def later_cut(self, wanted: int) -> int:
-        """The wanted cut, or a later one after which there is room for some turns."""
-        if self.room.fit is None:
+        """The wanted cut, or a later one after which some more turns fit."""
+        if self.headroom.fit is None:
             return wanted
         latest = latest_cut(self.history, self.cuts)
         later = [cut for cut in self.cuts if wanted <= cut <= latest] or [wanted]
-        if self._left(later[0]) <= self.room.fit:
+        if self._left(later[0]) <= self.headroom.fit:
             return later[0]
-        most = self.room.fit * FIT_SHARE
+        most = self.headroom.fit * FIT_SHARE
         return next((cut for cut in later if self._left(cut) <= most), later[-1])
 
     def reason_to_skip(self, trigger: str, keep_tokens: int | None, cut: int) -> str:
@@ -359,7 +363,7 @@ class _Frame:
             is_asked = keep_tokens is not None or self.upto is not None
             is_kept = newest > self.earlier and not is_asked
             return f"nothing new to compact{_hint(self.policy, trigger) * is_kept}"
-        before = self.room.tokens_before
+        before = self.headroom.tokens_before
         new = self.sizes[cut] - self.sizes[self.earlier]
         if new < _least(trigger, self.policy, before):
             return f"only {new:,} of {before:,} tokens could be compacted"
@@ -368,7 +372,7 @@ class _Frame:
     def budget(self, cut: int) -> Budget:
         """The budget of a summary; smaller where the context would not fit."""
         stop = self.stop(cut)
-        return self.room.budget(self.policy, covered=self.sizes[cut], stop=stop)
+        return self.headroom.budget(self.policy, covered=self.sizes[cut], stop=stop)
 
     def notes(self, trigger: str, wanted: int, cut: int) -> Iterator[str]:
         """Warnings: it saves little, keeps less than wanted, or does not suffice."""
@@ -384,7 +388,7 @@ class _Frame:
             yield (
                 f"only {kept} of the {asked} newest messages are kept; more do not fit"
             )
-        stays, goal = self.room.tokens_before - self.sizes[cut], self.room.goal
+        stays, goal = self.headroom.tokens_before - self.sizes[cut], self.headroom.goal
         if goal is not None and stays + SHORTEST_SUMMARY > goal:
             yield (
                 "the context is nearly full: what cannot be compacted takes "
@@ -396,10 +400,10 @@ class _Frame:
         budget = budget_for(
             self.policy,
             covered,
-            tokens_ever=self.room.ever[stop],
-            window=self.room.window,
+            tokens_ever=self.headroom.ever[stop],
+            window=self.headroom.window,
         )
-        return self.room.tokens_before - covered + min(budget.entry, covered)
+        return self.headroom.tokens_before - covered + min(budget.entry, covered)
 
 
 def _hint(policy: Policy, trigger: str) -> str:

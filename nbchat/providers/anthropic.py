@@ -208,7 +208,7 @@ class AnthropicProvider(SdkProvider):
         return {**named, **self._adaptations.applied(model, fields)}
 
     def _output_limit(self, request: Request) -> int:
-        """The longest answer, for which the window has room beside the input."""
+        """The longest answer that fits the window beside the input."""
         return request.max_output_tokens or self._listed(request).output_reserve
 
     def _served_models(self) -> list[Json]:

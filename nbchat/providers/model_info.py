@@ -125,7 +125,7 @@ class ModelInfo:
 
     @property
     def usable_window(self) -> int | None:
-        """Input tokens that a request may have, with room for the reply."""
+        """Input tokens that a request may have; the rest is reserved for the reply."""
         if self.window is None:
             return self.input_limit
         rest = self.window - self.output_reserve
@@ -150,7 +150,7 @@ class ModelInfo:
     def with_longest_answer(self, tokens: int | None) -> "ModelInfo":
         """The model when answers of so many tokens are asked for, unless that is None.
 
-        Summaries may be longer: their room stays.
+        Summaries may be longer: their reserve stays.
         """
         if tokens is None:
             return self

@@ -1,4 +1,4 @@
-"""What servers tell of a model's limits and prices: in their list, or when asked.
+"""Ask a server for its models' limits and prices; some of them list these.
 
 Ollama and LM Studio load a model with a window of their own choice, which is often far
 below what the model was trained with: https://docs.ollama.com/context-length.
@@ -39,11 +39,11 @@ OLLAMA_DEFAULT = 4_096
 
 
 TOLD_SECONDS = 10.0
-"""How long what a server has told holds for providers that are made later."""
+"""How long what a server reported is used for providers that are made later."""
 
 
-class Told:
-    """What one server has told of its models: windows, limits and prices.
+class ReportedModels:
+    """What one server reported of its models: windows, limits and prices.
 
     A run makes a provider for each of its agents; one of them asks for all.
     """
@@ -53,7 +53,7 @@ class Told:
         self._known: dict[str, tuple[float, int | None, ModelInfo]] = {}
 
     def of(self, model: str) -> tuple[int | None, ModelInfo] | None:
-        """The window and the rest, if it was told a short time ago."""
+        """The window and the rest, if it was reported a short time ago."""
         told_at, window, info = self._known.get(model, (-TOLD_SECONDS, None, None))
         is_new = time.monotonic() - told_at < TOLD_SECONDS
         return (window, info) if is_new and info is not None else None
@@ -64,10 +64,10 @@ class Told:
 
 
 @cache
-def told_by(kind: str, address: str) -> Told:
-    """What a server has told; the same for all providers of this process."""
+def reported_by(kind: str, address: str) -> ReportedModels:
+    """What a server reported; the same for all providers of this process."""
     del kind, address
-    return Told()
+    return ReportedModels()
 
 
 def loaded_window(models: list[Json], name: str, ask: Ask) -> int | None:

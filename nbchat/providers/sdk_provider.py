@@ -46,7 +46,7 @@ from nbchat.providers.model_info import SERVER, ModelInfo, model_info
 from nbchat.providers.model_info_from_server import (
     listed_window,
     model_among,
-    told_by,
+    reported_by,
     with_listed,
 )
 from nbchat.providers.options import (
@@ -433,8 +433,8 @@ class SdkProvider(ABC):
         return listed_window(model)
 
     def _ask_window(self) -> None:
-        told = told_by(self.kind, self.endpoint.url)
-        if known := told.of(self._model):
+        reported = reported_by(self.kind, self.endpoint.url)
+        if known := reported.of(self._model):
             self._window, self._known = known
             self._has_asked_window = True
             return
@@ -449,7 +449,7 @@ class SdkProvider(ABC):
         else:
             self._has_asked_window = True
         if self._has_asked_window:
-            told.keep(self._model, self._window, self._known)
+            reported.keep(self._model, self._window, self._known)
 
     def _open_checked(self, request: Request) -> WireStream:
         """The stream; raises ProviderError for a page or an error sent with a 200."""

@@ -91,16 +91,16 @@ def artifact_lines(
     found = [(title, names) for title, names in lists if names]
     lines: list[str] = []
     for left, (title, names) in zip(range(len(found), 0, -1), found, strict=True):
-        room = (budget_tokens - counter.count("\n".join(lines))) // left
-        lines += _section(title, names, room, counter)
+        limit = (budget_tokens - counter.count("\n".join(lines))) // left
+        lines += _section(title, names, limit, counter)
     return lines
 
 
 def _section(
     title: str, names: Sequence[str], budget_tokens: int, counter: TokenCounter
 ) -> list[str]:
-    room = budget_tokens - counter.count(title)
-    kept = within(reversed(names), room, lambda line: counter.count(line) + 1)
+    limit = budget_tokens - counter.count(title)
+    kept = within(reversed(names), limit, lambda line: counter.count(line) + 1)
     if not kept:
         return []
     missing = len(names) - len(kept)

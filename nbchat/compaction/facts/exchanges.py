@@ -43,11 +43,11 @@ def exchange_lines(
     """One line for each of the newest `most` exchanges; the newest are kept first."""
     exchanges = [entries[turn.start : turn.stop] for turn in turns(entries)]
     asked = _grouped(exchanges[-most:])
-    room = budget_tokens - counter.count(EXCHANGES_TITLE) - NOTE_TOKENS
+    limit = budget_tokens - counter.count(EXCHANGES_TITLE) - NOTE_TOKENS
     kept: list[str] = []
     for length in LENGTHS:
         lines = [_line(same, *length) for same in reversed(asked)]
-        kept = within(lines, room, lambda line: counter.count(line) + 1)
+        kept = within(lines, limit, lambda line: counter.count(line) + 1)
         if len(kept) == len(lines):
             break
     missing = len(asked) - len(kept)

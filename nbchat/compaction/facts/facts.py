@@ -110,8 +110,8 @@ def collect_facts(
     lines = open_matters(
         transcript, stop, calls, int(budget_tokens * OPEN_SHARE), counter
     )
-    room = max(int(budget_tokens * SAID_SHARE), min(LEAST_SAID, budget_tokens // 2))
-    lines += unused_statements(read.statements, used, room, counter)
+    limit = max(int(budget_tokens * SAID_SHARE), min(LEAST_SAID, budget_tokens // 2))
+    lines += unused_statements(read.statements, used, limit, counter)
     if counts := tally(calls, is_brief=is_brief):
         lines.append(f"Calls made: {counts}")
     left = budget_tokens - counter.count("\n".join([*lines, ""])) - 1

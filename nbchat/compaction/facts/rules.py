@@ -119,11 +119,11 @@ def rule_lines(
 
     Where not all fit, rules come before decisions, and the newest of each first.
     """
-    room = budget_tokens - counter.count(TITLE)
+    limit = budget_tokens - counter.count(TITLE)
     by_need = sorted(
         quotes, key=lambda q: (q.kind != "decision", q.index), reverse=True
     )
-    kept = within(by_need, room, lambda each: counter.count(each.line) + 1)
+    kept = within(by_need, limit, lambda each: counter.count(each.line) + 1)
     lines = [
         _together(list(alike))
         for _, alike in groupby((q for q in quotes if q in kept), key=_introduction)

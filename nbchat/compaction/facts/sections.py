@@ -32,17 +32,17 @@ def kept_sections(
     what they may take; None is the whole budget.
     """
     quotes = rules_in_force(covered) if quotes is None else quotes
-    room = budget_tokens if rules_tokens is None else rules_tokens
-    lines = rule_lines(quotes, room, counter)
+    limit = budget_tokens if rules_tokens is None else rules_tokens
+    lines = rule_lines(quotes, limit, counter)
     budget_tokens -= counter.count("\n".join(lines))
     imported = _imported(covered, int(budget_tokens * SHARE), counter)
     lines += imported
     budget_tokens -= counter.count("\n".join(imported))
-    room = int(budget_tokens * SHARE)
+    limit = int(budget_tokens * SHARE)
     if policy.summarizer == "hybrid":
-        lines += artifact_lines(covered, room, counter)
+        lines += artifact_lines(covered, limit, counter)
     if policy.bullets:
-        lines += exchange_lines(covered, policy.bullets, room, counter)
+        lines += exchange_lines(covered, policy.bullets, limit, counter)
     return lines
 
 

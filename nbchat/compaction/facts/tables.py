@@ -49,7 +49,7 @@ ARROW = "→"
 """The name of what a call returned."""
 
 NOT_SHOWN = "…"
-"""A value that exists and found no room."""
+"""A value that exists and did not fit the budget."""
 
 
 @dataclass(frozen=True, slots=True)

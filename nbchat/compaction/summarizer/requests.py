@@ -138,7 +138,7 @@ class PlainRequests:
     model: str
     parts: list[Part]
     recent: str
-    room_tokens: int | None
+    limit_tokens: int | None
     """For a part and the summary of those before it; None is no limit."""
     done: int = 0
     """Parts that are summarized already."""
@@ -167,10 +167,10 @@ class PlainRequests:
 
     def shown(self, index: int, previous: str) -> str:
         """The previous summary, shortened where it does not fit beside a part."""
-        if self.room_tokens is None:
+        if self.limit_tokens is None:
             return previous
-        room = self.room_tokens - self.parts[index].tokens
-        return shorten_to_tokens(previous, room, self.sizes.counter.count)
+        limit = self.limit_tokens - self.parts[index].tokens
+        return shorten_to_tokens(previous, limit, self.sizes.counter.count)
 
 
 def plain_requests(

@@ -173,7 +173,7 @@ class Summary(Question):
 
 @dataclass(frozen=True, slots=True)
 class Memory(Question):
-    """Ask what stands for the compacted messages; answered with memory_view."""
+    """Ask what replaces the compacted messages; answered with memory_view."""
 
 
 @dataclass(frozen=True, slots=True)

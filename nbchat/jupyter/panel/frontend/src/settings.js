@@ -137,7 +137,7 @@ export function labelOf(name) {
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
-// A help says behind "None:" what an empty field means: here it stands in the field.
+// A help says behind "None:" what an empty field means: the field shows it.
 export function helpOf(help, kind) {
   if (kind === "choice") return [help.replace("None:", "Default:"), ""];
   const [found, meaning] = /\s*None: (.+?)\.(?=\s|$)/.exec(help) ?? ["", ""];
