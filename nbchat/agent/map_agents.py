@@ -173,10 +173,10 @@ class MapRun:
         rows = {
             "State": self.state,
             "Progress": self.counts.text,
-            "Rate": self.counts.rate_text,
+            "Rate": self.counts.rate_text(is_running=self.is_running),
             "Cost": self.counts.cost_text,
             "Errors": "\n".join(f"{each.key}: {each.error}" for each in failures),
-            "Note": self.problem or self._changed_note,
+            "Note": self.problem or self._budget_note or self._changed_note,
         }
         shown = {name: text for name, text in rows.items() if text}
         return html_table(f"Run {self.name}", shown)
@@ -196,8 +196,9 @@ class MapRun:
             return "stopping" if self._control.stop.is_set() else "running"
         if self._has_failed:
             return "failed"
-        meter = self._control.meter
-        if meter is not None and meter.is_used_up:
+        if self._is_complete:
+            return "finished"
+        if self._is_out_of_budget:
             return "budget used up"
         return "stopped" if self._control.stop.is_set() else "finished"
 
@@ -265,6 +266,25 @@ class MapRun:
         return list(wanted.schema["properties"]) if wanted and is_record else ["value"]
 
     @property
+    def _is_complete(self) -> bool:
+        """Whether each row has a result; unknown for rows that cannot be counted."""
+        return self.counts.total is not None and self.counts.over >= self.counts.total
+
+    @property
+    def _is_out_of_budget(self) -> bool:
+        meter = self._control.meter
+        return meter is not None and meter.is_used_up
+
+    @property
+    def _budget_note(self) -> str:
+        """How a run goes on whose budget is used up."""
+        if self.is_running or self._is_complete or not self._is_out_of_budget:
+            return ""
+        if self._store is None:
+            return "with a store, the same call with a larger budget would go on here"
+        return "the same call with a larger budget goes on here"
+
+    @property
     def _changed_note(self) -> str:
         if not self.changed:
             return ""
@@ -330,9 +350,7 @@ class MapRun:
 
     @property
     def _may_begin(self) -> bool:
-        meter = self._control.meter
-        is_used_up = meter is not None and meter.is_used_up
-        return not (self._control.stop.is_set() or is_used_up)
+        return not (self._control.stop.is_set() or self._is_out_of_budget)
 
     def _submit(
         self,

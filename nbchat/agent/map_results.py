@@ -205,10 +205,19 @@ class Counts:
         running = 0.0 if self._began_at is None else time.monotonic() - self._began_at
         return self._seconds + running
 
+    def __repr__(self) -> str:
+        """The same on one line."""
+        return f"<Counts {self.text}>"
+
+    @property
+    def over(self) -> int:
+        """Rows that have a result."""
+        return self.done + self.failed + self.skipped
+
     @property
     def text(self) -> str:
         """How many rows are done, failed and running."""
-        over = self.done + self.failed + self.skipped
+        over = self.over
         known = f" of {self.total:,}" if self.total is not None else ""
         parts = [f"{over:,}{known} rows"]
         if self.total:
@@ -219,13 +228,12 @@ class Counts:
         parts += [f"{self.running:,} running"] if self.running else []
         return " · ".join(parts)
 
-    @property
-    def rate_text(self) -> str:
-        """Rows a minute, and how long the rest takes at this rate."""
+    def rate_text(self, *, is_running: bool) -> str:
+        """Rows a minute, and how long the rest of a run that goes on takes."""
         if not self.worked or not self.seconds:
             return ""
         rate = self.worked / self.seconds
-        left = (self.total or 0) - self.done - self.failed - self.skipped
+        left = (self.total or 0) - self.over if is_running else 0
         rest = f" · {_duration(left / rate)} left" if left > 0 else ""
         return f"{rate * MINUTE:,.0f} rows a minute{rest}"
 

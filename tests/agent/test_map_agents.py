@@ -209,7 +209,7 @@ def test_a_row_without_a_prompt_is_never_asked_however_often_it_is_tried(store):
     mapped(rows, store=store)
     run = mapped(rows, store=store)
     assert "E: this row has no prompt" in html.unescape(run._repr_html_())
-    assert run.counts.rate_text == ""
+    assert run.counts.rate_text(is_running=False) == ""
     run.retry_failed().wait()
     assert list(run.table()["error"]) == [
         "",
@@ -354,9 +354,17 @@ def test_failed_rows_are_tried_again_on_request(store):
     ]
 
 
+def test_a_run_whose_rows_all_have_results_is_finished():
+    run = mapped(tickets(3), workers=1, budget=Budget(steps=3))
+    assert run.state == "finished"
+    assert run.stop().state == "finished"
+
+
 def test_a_budget_ends_the_run_and_a_larger_one_goes_on(store):
     run = mapped(tickets(30), store=store, workers=1, budget=Budget(steps=7))
     assert (run.state, run.counts.done) == ("budget used up", 7)
+    assert "the same call with a larger budget goes on here" in run._repr_html_()
+    assert "s left" not in run._repr_html_()
     assert_right(mapped(tickets(30), store=store), 30)
 
 
