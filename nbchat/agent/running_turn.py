@@ -243,6 +243,9 @@ class SessionRecorder(Protocol):
     def save(self) -> None:
         """Save everything that is not saved yet; raises StoreError."""
 
+    def listen(self, listener: Callable[[SavingFailed], object] | None) -> None:
+        """Tell a listener that everything is saved again, as soon as it is."""
+
     def write_log_to(self, folder: str) -> None:
         """Keep a Markdown log in this folder from now on; empty for none."""
 

@@ -395,6 +395,7 @@ class ChatRunner:
                 for event in events:
                     if agent.session is not session:
                         session = agent.session
+                        self._hear_of_saving(agent)
                         yield AgentReady(agent)
                     yield event
         except Stopped:  # a compaction by hand has no turn to end
@@ -458,8 +459,13 @@ class ChatRunner:
         return found
 
     def _send_agent(self, agent: Agent) -> None:
+        self._hear_of_saving(agent)
         self._send(AgentReady(agent))
         self.approvals.refresh()
+
+    def _hear_of_saving(self, agent: Agent) -> None:
+        if agent.recorder is not None:
+            agent.recorder.listen(self._send)
 
     def _send_queue(self) -> None:
         self._send(QueueChanged(self._queued_texts))

@@ -118,7 +118,8 @@ class Recorder:
     def __call__(self, event: Event) -> SavingFailed | None:
         """Save an event; raises StoreError, but only once for the same reason.
 
-        Returns the news that everything is saved again, once.
+        Returns the news that everything is saved again, once, unless it came to the
+        listener before.
         """
         if isinstance(event, UsageReported):
             self._log.window = event.window
@@ -141,6 +142,13 @@ class Recorder:
         if self._log.folder:
             with suppress(LogNotWritten):  # it was reported by an event
                 self._log_writer.run(wait_seconds=FLUSH_SECONDS, repeats=True)
+
+    def listen(self, listener: Callable[[SavingFailed], object] | None) -> None:
+        """Tell a listener that everything is saved again, as soon as it is.
+
+        It is called on the thread that saves.
+        """
+        self._writer.listener = self._log_writer.listener = listener
 
     def move(self, origin: Origin) -> None:
         """Hold the session in another notebook, which is saved soon."""
@@ -295,8 +303,11 @@ class _Writer:
     """A thread that runs a step until it succeeds, and says when it does not."""
 
     def __init__(self, step: Callable[[], None]) -> None:
+        self.listener: Callable[[SavingFailed], object] | None = None
+        """Hears that the step succeeds again, if no caller waits to hear it."""
         self._changed = threading.Condition()
         self._step = step
+        self._waiting = 0
         self._thread: threading.Thread | None = None
         self._is_due = False
         self._is_running = False
@@ -324,9 +335,16 @@ class _Writer:
             if not self._is_late or repeats:
                 tries = self._tries + self._is_running
                 has_ended = partial(self._has_ended, tries if repeats else None)
-                is_over = self._changed.wait_for(has_ended, wait_seconds)
+                is_over = self._wait(has_ended, wait_seconds)
                 self._is_late = not is_over or self._failure is not None
             return self._report(repeats=repeats)
+
+    def _wait(self, has_ended: Callable[[], bool], seconds: float) -> bool:
+        self._waiting += 1
+        try:
+            return self._changed.wait_for(has_ended, seconds)
+        finally:
+            self._waiting -= 1
 
     def _has_ended(self, tries: int | None = None) -> bool:
         """Whether all is saved, or a try has failed: one after so many `tries`."""
@@ -386,7 +404,18 @@ class _Writer:
                 if isinstance(failure, StoreError):
                     pause = max(self._began_at + RETRY_SECONDS - time.monotonic(), 0)
                     self._changed.wait_for(lambda: self._is_urgent, pause)
+                listener = self._who_hears_of_the_end()
+            if listener is not None:
+                listener(SAVED_AGAIN)
         atexit.unregister(self._finish)
+
+    def _who_hears_of_the_end(self) -> Callable[[SavingFailed], object] | None:
+        """The listener, if a reported failure is over and no caller will report it."""
+        is_over = self._reported and not (self._failure or self._is_due)
+        if not is_over or self._waiting or self.listener is None:
+            return None
+        self._reported = ""
+        return self.listener
 
     def _next(self) -> bool:
         """Wait for something to save; False when there is nothing for a while."""

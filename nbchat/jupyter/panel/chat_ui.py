@@ -27,7 +27,7 @@ from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
 from nbchat.errors import ConfigError
 from nbchat.jupyter.panel import protocol
-from nbchat.jupyter.panel.frontend import SCRIPT, style
+from nbchat.jupyter.panel.frontend import script, style
 from nbchat.jupyter.panel.page_requests import PageRequests
 from nbchat.jupyter.panel.protocol import Request, Said
 from nbchat.jupyter.panel.queries.choices import CommandList, Settings
@@ -86,7 +86,7 @@ class Branch(Protocol):
 class ChatUI(anywidget.AnyWidget):
     """A chat in a notebook; one conversation, shown in as many views as you like."""
 
-    _esm = SCRIPT
+    _esm = script()
     _css = style()
 
     height = Unicode("480px", help="Height of the panel, a CSS length.").tag(sync=True)

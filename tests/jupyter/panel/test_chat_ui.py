@@ -1,11 +1,13 @@
 """The panel widget: messages of views, threads, and what is saved with a notebook."""
 
+import gc
 import json
 import os
 import re
 import signal
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -33,8 +35,11 @@ from nbchat.conversation.events import (
     Compacted,
 )
 from nbchat.conversation.session import Session
-from nbchat.errors import ConfigError, Overloaded
+from nbchat.errors import ConfigError, Overloaded, StoreError
+from nbchat.jupyter.panel.chat_ui import ChatUI
 from nbchat.providers.base import Request
+from nbchat.storage.recorder import Recorder
+from nbchat.storage.store import SessionStore
 from nbchat.testing import Line, ScriptedProvider, calls, fails, says
 
 FOLDER = Path(nbchat.jupyter.panel.__file__).parent
@@ -272,6 +277,56 @@ def test_interrupting_wait_stops_the_answer(
     timer.start()
     assert panel.wait()
     assert panel.session.transcript[-1].is_incomplete
+
+
+def test_a_closed_panel_is_collected_with_its_agent() -> None:
+    agent = Agent(ScriptedProvider(says("Hi.")))
+    panel = ChatUI(agent)
+    panel.receive({"type": "hello"})
+    panel.ask("Hello?")
+    assert panel.wait(10)
+    panel.close()
+    left = weakref.ref(panel), weakref.ref(agent)
+    del panel, agent
+    deadline = time.monotonic() + 5
+    while [each() for each in left] != [None, None]:  # until its threads have ended
+        assert time.monotonic() < deadline
+        gc.collect()
+        time.sleep(0.01)
+
+
+class Flaky(SessionStore):
+    """A store that another program locks for a while."""
+
+    is_locked = False
+
+    def add_entries(self, *arguments: Any) -> None:
+        if self.is_locked:
+            raise StoreError("the session store failed: database is locked")
+        super().add_entries(*arguments)
+
+
+def test_a_panel_says_by_itself_that_everything_is_saved_again(
+    panel_with: MakePanel, tmp_path: Path
+) -> None:
+    store = Flaky(f"sqlite:///{tmp_path / 'sessions.db'}")
+    panel = panel_with(says("one"), says("two"), says("three"))
+    panel.session.session_id = "s1"
+    panel.agent.recorder = Recorder(store, panel.session, is_saved=False)
+    panel.refresh(panel.agent)
+    store.is_locked = True
+    panel.ask("first")
+    assert "not saved since" in json.dumps(settled(panel))
+    assert "saved again" not in json.dumps(panel.sent)
+    store.is_locked = False
+    deadline = time.monotonic() + 10
+    while "Everything is saved again" not in json.dumps(panel.sent):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    panel.ask("second")
+    assert json.dumps(settled(panel)).count("Everything is saved again") == 1
+    saved = store.load(panel.session.session_id)
+    assert saved.transcript == panel.session.transcript
 
 
 def test_close_ends_both_threads(panel_with: MakePanel) -> None:
