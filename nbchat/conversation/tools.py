@@ -72,6 +72,15 @@ class Tool:
     preview: Callable[..., Preview] | None = None
     """Makes what a person sees before approving, of the same arguments."""
 
+    def __repr__(self) -> str:
+        """Name, arguments ("?" marks optional ones), and what is declared."""
+        needed = self.parameters.get("required", ())
+        names = self.parameters.get("properties", {})
+        arguments = ", ".join(n if n in needed else f"{n}?" for n in names)
+        effect = ", read-only" if self.read_only else ", changes something"
+        declared = effect if self.read_only is not None else ""
+        return f"<Tool {self.name}({arguments}){declared}>"
+
     def __call__(self, *args: Any, **options: Any) -> Any:
         """Call the function, as if it were no tool."""
         return self.function(*args, **options)

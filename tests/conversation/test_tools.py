@@ -59,6 +59,11 @@ def test_the_schema_comes_from_signature_and_docstring():
     }
 
 
+def test_a_tool_shows_its_arguments_on_one_line():
+    assert repr(tool(set_priority)) == "<Tool set_priority(ticket_id, priority, note?)>"
+    assert repr(tool(read_only=False)(set_priority)).endswith(", changes something>")
+
+
 def test_a_call_gives_an_entry_tied_by_its_id():
     done = result(
         as_tools([set_priority]),
