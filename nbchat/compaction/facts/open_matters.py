@@ -41,6 +41,9 @@ MOST_WAITING, LOOKED_AT = 6, 60
 SAME_SHARE = 0.5
 """Two proposals are about the same when they share this part of their names."""
 
+LEAST_DIGITS = 5
+"""Digits of a number that identifies something, such as a zip code."""
+
 LONGEST_ID = 60
 """Characters of an id."""
 
@@ -132,25 +135,30 @@ def unused_statements(
 ) -> list[str]:
     """Sentences of people with names or ids that no call has used, newest first.
 
-    `used` are the words of arguments and results.
+    `used` are the words of arguments and results. Sentences with ids come before
+    others and may take twice the budget: somebody said by which a record is found.
     """
     used = set(used)
     lines: list[str] = []
-    misses = 0
-    left = budget_tokens - counter.count(SAID_TITLE)
-    for entry in statements.with_news(used):
-        if left <= 0 or misses > MOST_MISSES:
-            break
-        news = [part for part in _parts(entry) if part and _new_names(part) - used]
-        used |= _new_names(" ".join(news))
-        line = f'- "{GAP.join(news)}"'
-        size = counter.count(line) + 1
-        if size <= min(left, QUOTE_TOKENS):
-            lines.append(line)
-            left -= size
-            misses = 0
-        else:
-            misses += 1
+    taken = counter.count(SAID_TITLE)
+    for has_id, most in ((True, 2 * budget_tokens), (False, budget_tokens)):
+        misses = 0
+        for entry in statements.with_news(used):
+            if taken >= most or misses > MOST_MISSES:
+                break
+            news = [part for part in _parts(entry) if part and _new_names(part) - used]
+            names = _new_names(" ".join(news)) - used
+            if has_id and not any(map(_is_id, names)):
+                continue
+            line = f'- "{GAP.join(news)}"'
+            size = counter.count(line) + 1
+            used |= names
+            if size <= min(most - taken, QUOTE_TOKENS):
+                lines.append(line)
+                taken += size
+                misses = 0
+            else:
+                misses += 1
     return [SAID_TITLE, *lines] if lines else []
 
 
@@ -162,6 +170,11 @@ def names_in(text: str) -> tuple[str, ...]:
     found = [each for each in ids if any(map(str.isdigit, each)) or "@" in each]
     found += _PEOPLE.findall(text) + _TITLES.findall(text)
     return tuple(each for each in found if 1 < len(each) <= LONGEST_ID)
+
+
+def _is_id(name: str) -> bool:
+    """Whether a name identifies something: a zip code does, "$40" and "2 GB" do not."""
+    return form_weight(name) >= NAME or (name.isdigit() and len(name) >= LEAST_DIGITS)
 
 
 def _new_names(text: str) -> frozenset[str]:
