@@ -1451,7 +1451,7 @@ LOADED_LATE = """
 import sys
 from fault_server import {dialect}, FaultServer
 from nbchat.conversation.entries import Entry
-from nbchat.providers.{kind} import {name}
+from {module} import {name}
 from nbchat.providers.base import Request
 server = FaultServer()
 server.script({dialect}().text("Hello."))
@@ -1469,7 +1469,7 @@ def test_after_the_warm_up_the_first_request_loads_nothing_more(kind: str):
     script = LOADED_LATE.format(
         dialect=type(DIALECTS[kind]).__name__,
         name=PROVIDERS[kind].__name__,
-        kind=kind,
+        module=PROVIDERS[kind].__module__,
         path=PATHS[kind],
     )
     folders = [
