@@ -271,6 +271,11 @@ class LiveDisplay:
         )
         self._thread.start()
 
+    def show_again(self, run: Running) -> None:
+        """Show the run in another cell, too; both are updated from then on."""
+        self._is_shown = False
+        self._show(run)
+
     def wait(self) -> None:
         """Block until the end of the run is shown."""
         if self._thread is not None:

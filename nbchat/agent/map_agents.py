@@ -183,11 +183,14 @@ class MapRun:
 
     def _ipython_display_(self) -> None:
         """Show the run and follow it in this cell; shown once where it has ended."""
-        display = live_display() if self.is_running else None
-        if display is None:
+        display = live_display()
+        if display is None or not (self.is_running or self._display):
             raise NotImplementedError  # IPython goes on with _repr_html_
-        self._display = display
-        display.follow(self)
+        if self._display is not None:
+            self._display.show_again(self)
+        else:
+            self._display = display
+            display.follow(self)
 
     @property
     def state(self) -> str:

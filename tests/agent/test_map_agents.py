@@ -11,8 +11,10 @@ import time
 import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from contextlib import closing
 from multiprocessing import parent_process
 from pathlib import Path
+from sqlite3 import connect as connect_to
 
 import pandas as pd
 import pytest
@@ -23,6 +25,7 @@ from map_desk import (
     assert_decided_once,
     category,
     decision,
+    decision_after_a_call,
     make_agent,
     make_agent_of,
     make_effects,
@@ -35,6 +38,7 @@ from nbchat.agent.map_agents import MapRun, map_agents
 from nbchat.agent.map_results import MemoryResults, Result
 from nbchat.agent.map_rows import RowTask
 from nbchat.conversation.entries import Entry
+from nbchat.conversation.tools import idempotency_key
 from nbchat.errors import ConfigError, RequestRefused, StoreError
 from nbchat.providers.base import Request
 from nbchat.providers.connect import connect
@@ -531,6 +535,41 @@ def test_nothing_of_finished_rows_stays_in_memory(store):
     while kept() and time.monotonic() < deadline:
         time.sleep(0.2)  # the threads that save sessions end a moment later
     assert kept() == 0
+
+
+def test_a_call_that_was_killed_is_unknown_to_the_model_and_keeps_its_key(
+    store, tmp_path: Path
+):
+    """The database as it is while the tool runs is what a kill would leave."""
+    left = f"{tmp_path / 'left.db'}"
+    keys: list[str] = []
+    read: list[str] = []
+
+    def close(ticket: str) -> str:
+        """Close a ticket."""
+        keys.append(idempotency_key())
+        if len(keys) == 1:
+            file = store.url.removeprefix("sqlite:///")
+            with closing(connect_to(file)) as source, closing(connect_to(left)) as copy:
+                source.backup(copy)
+        return f"{ticket} is closed"
+
+    def answer(request: Request) -> Line:
+        last = request.history[-1]
+        if last.role == "tool":
+            read.append(last.content)
+        return decision_after_a_call(request)
+
+    agent = Agent(Desk(answer), tools=[close])
+    for kept in (store, Store(f"sqlite:///{left}")):
+        assert_right(mapped(tickets(1), agent, store=kept), 1)
+    killed = Store(f"sqlite:///{left}")
+    (row,) = killed.results("agents")
+    transcript = killed.load(row.session_id).transcript
+    assert [e.role for e in transcript if e.is_prompt] == ["user"]
+    assert len(keys) == 2
+    assert keys[0] == keys[1]
+    assert read[1] == "error: interrupted, the result is unknown"
 
 
 SCRIPT = Path(__file__).parents[1] / "support" / "map_desk.py"
