@@ -2,7 +2,8 @@
 
 They act through the page that shows the panel, on the document that JupyterLab has
 open, never on the file: its undo works, and the edits of other users stay. Each edit
-is approved by its difference, and each run by the code that will run.
+is approved by its difference, and each run by the code that will run. Secrets in cells
+and outputs are hidden from the model, and stay when it edits what is around them.
 """
 
 import difflib
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal, Protocol
 
+from nbchat.conversation.secrets import HIDDEN, without_secrets
 from nbchat.conversation.tools import Preview, Tool, tool
 from nbchat.errors import NbchatError
 from nbchat.jupyter.panel.protocol import NotebookCell
@@ -27,6 +29,11 @@ OUTPUT_SHOWN = 2_000
 IN_A_CELL = (
     "%%chat itself is a cell that runs, and no other can run meanwhile; ask in the "
     "panel of %chat"
+)
+
+KEEP_SECRETS = (
+    f'"{HIDDEN}" stands for a value that is hidden from you; leave its whole line as '
+    "it is, or ask the person to edit this cell"
 )
 
 
@@ -94,6 +101,7 @@ class NotebookTools:
             kind: Of a new cell.
 
         """
+        source = self._with_secrets(cell, source, place)
         expected = self._seen.pop(cell, None) if place == "replace" else None
         (changed,) = self._ask(
             "edit",
@@ -117,13 +125,14 @@ class NotebookTools:
         (ran,) = self._ask("run", RUN_SECONDS, cell=cell, expected=expected)
         outputs = ran.outputs
         pictures = [b64decode(e.data) for e in outputs if e.kind == "png"]
-        text = _outputs_text(ran) or "no output"
+        text = without_secrets(_outputs_text(ran))[0] or "no output"
         return [text, *pictures] if pictures else text
 
     def _edit_preview(
         self, cell: str, source: str, place: str = "replace", kind: str = "code"
     ) -> Preview:
         """What a person sees: the lines that change."""
+        source = self._with_secrets(cell, source, place)
         if place == "below":
             after = f"below the cell {cell}" if cell else "at the top"
             return Preview(f"new {kind} cell {after}", source, "source", "python")
@@ -149,6 +158,19 @@ class NotebookTools:
             )
         return found[cell]
 
+    def _with_secrets(self, cell: str, source: str, place: str) -> str:
+        """A new source with the lines that were hidden from the model."""
+        if HIDDEN not in source:
+            return source
+        before = self._found(cell).source if place == "replace" else ""
+        lines = before.splitlines()
+        hidden = without_secrets(before)[0].splitlines()
+        own = dict(zip(hidden, lines, strict=True)) if len(hidden) == len(lines) else {}
+        restored = "\n".join(own.get(each, each) for each in source.split("\n"))
+        if HIDDEN in restored:
+            raise NbchatError(KEEP_SECRETS)
+        return restored
+
     def _refuse_in_cell(self) -> None:
         if self._is_in_cell():
             raise NbchatError(IN_A_CELL)
@@ -165,8 +187,10 @@ class NotebookTools:
 def _described(number: int, cell: NotebookCell) -> str:
     """A cell as the model reads it."""
     ran = f", run as [{cell.count}]" if cell.count else ""
-    lines = [f"cell {number}, id {cell.id}, {cell.kind}{ran}", cell.source]
-    outputs = _outputs_text(cell)
+    source, outputs = (
+        without_secrets(each)[0] for each in (cell.source, _outputs_text(cell))
+    )
+    lines = [f"cell {number}, id {cell.id}, {cell.kind}{ran}", source]
     if len(outputs) > OUTPUT_SHOWN:
         removed = f"[{len(outputs) - OUTPUT_SHOWN:,} characters removed]"
         outputs = f"{outputs[:OUTPUT_SHOWN]}\n{removed}"

@@ -11,6 +11,7 @@ from panel_protocol import check
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.approvals import Approvals
+from nbchat.conversation.secrets import HIDDEN, without_secrets
 from nbchat.errors import NbchatError
 from nbchat.jupyter.notebook_tools import OUTPUT_SHOWN, NotebookTools
 from nbchat.jupyter.panel.chat_ui import ChatUI
@@ -86,6 +87,38 @@ def test_a_run_returns_text_and_pictures():
     run = tools_of(view)["run_cell"]
     assert run("b") == ["hi\n[picture]", b"\x89PNG and so on"]
     assert run("c") == "no output"
+
+
+KEY = "sk-ant-api03-abcdefghijklmnopqrstuvwx"
+WITH_KEY = f'import x\nkey = "{KEY}"\nx.call(key)'
+
+
+def test_secrets_in_cells_and_outputs_are_hidden_from_the_model():
+    view = View("v", cell("a", WITH_KEY, ("text", f"called with {KEY}")))
+    tools = tools_of(view)
+    for read in (tools["read_cells"](), tools["run_cell"](cell="a")):
+        assert HIDDEN in read
+        assert KEY not in read
+
+
+def test_an_edit_around_a_secret_keeps_it():
+    view = View("v", cell("a", WITH_KEY))
+    edit = tools_of(view)["edit_cell"]
+    source = without_secrets(WITH_KEY)[0].replace("x.call(key)", "x.call(key, 2)")
+    shown = edit.preview(cell="a", source=source).text
+    assert "+x.call(key, 2)" in shown
+    assert HIDDEN not in shown
+    edit(cell="a", source=source)
+    assert view.acted[-1]["source"] == WITH_KEY.replace("(key)", "(key, 2)")
+
+
+@pytest.mark.parametrize("place", ["replace", "below"])
+def test_what_stands_for_a_secret_is_never_written(place: str):
+    view = View("v", cell("a", WITH_KEY))
+    edit = tools_of(view)["edit_cell"]
+    with pytest.raises(NbchatError, match="hidden from you"):
+        edit(cell="a", source=f'other = "{HIDDEN}"', place=place)
+    assert all(each["action"] == "read" for each in view.acted)
 
 
 def test_one_of_two_pages_acts():
