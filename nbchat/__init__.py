@@ -19,7 +19,9 @@ _MODULES = {
     "agent.approvals": "Approvals",
     "agent.budget": "Budget",
     "agent.map_agents": "MapRun map_agents",
+    "agent.mcp": "McpServers",
     "agent.running_turn": "Answer Turn",
+    "chat.commands": "Commands",
     "compaction.engine": "CompactionEngine",
     "compaction.plan": "Plan",
     "compaction.policies": "PRESETS Policy",
@@ -38,7 +40,9 @@ _MODULES = {
     "jupyter.panel.chat_ui": "ChatUI",
     "providers.connect": "connect",
     "providers.base": "Provider",
+    "providers.model_info": "ModelInfo Prices model_info",
     "storage.run_store": "Store",
+    "storage.session_log": "session_log",
     "storage.store": "SessionStore",
 }
 """The public names of each module."""

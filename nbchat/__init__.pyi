@@ -4,7 +4,9 @@ from nbchat.agent.agent import Agent
 from nbchat.agent.approvals import Approvals
 from nbchat.agent.budget import Budget
 from nbchat.agent.map_agents import MapRun, map_agents
+from nbchat.agent.mcp import McpServers
 from nbchat.agent.running_turn import Answer, Turn
+from nbchat.chat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.plan import Plan
 from nbchat.compaction.policies import PRESETS, Policy
@@ -40,7 +42,9 @@ from nbchat.jupyter.cell_output import show
 from nbchat.jupyter.panel.chat_ui import ChatUI
 from nbchat.providers.base import Provider
 from nbchat.providers.connect import connect
+from nbchat.providers.model_info import ModelInfo, Prices, model_info
 from nbchat.storage.run_store import Store
+from nbchat.storage.session_log import session_log
 from nbchat.storage.store import SessionStore
 
 __version__: str
@@ -53,6 +57,7 @@ __all__ = [
     "Branched",
     "Budget",
     "ChatUI",
+    "Commands",
     "Compacted",
     "Compaction",
     "CompactionChanged",
@@ -66,9 +71,12 @@ __all__ = [
     "EntryAdded",
     "Event",
     "MapRun",
+    "McpServers",
+    "ModelInfo",
     "PinsChanged",
     "Plan",
     "Policy",
+    "Prices",
     "Provider",
     "RequestQueued",
     "RetryScheduled",
@@ -90,6 +98,8 @@ __all__ = [
     "errors",
     "idempotency_key",
     "map_agents",
+    "model_info",
+    "session_log",
     "settings",
     "show",
     "testing",

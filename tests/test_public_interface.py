@@ -1,11 +1,15 @@
 """The public interface: its names, its signatures, its types, and what loading costs."""
 
 import ast
+import importlib
 import inspect
+import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,12 +19,12 @@ import nbchat
 ROOT = Path(nbchat.__file__).parents[1]
 
 NAMES = """
-    Agent Answer Approvals Branched Budget ChatUI Compacted Compaction CompactionChanged
+    Agent Answer Approvals Branched Budget ChatUI Commands Compacted Compaction CompactionChanged
     CompactionEngine CompactionFailed CompactionProgress CompactionSkipped
-    CompactionStarted CompactionUndone Entry EntryAdded Event MapRun PRESETS PinsChanged Plan
-    Policy Provider RequestQueued RetryScheduled SavingFailed Session SessionStore StopReason Store
+    CompactionStarted CompactionUndone Entry EntryAdded Event MapRun McpServers ModelInfo PRESETS PinsChanged Plan
+    Policy Prices Provider RequestQueued RetryScheduled SavingFailed Session SessionStore StopReason Store
     TextDelta ThinkingDelta ToolRequested Turn TurnFailed TurnFinished Usage
-    UsageReported build_agent connect errors idempotency_key map_agents settings
+    UsageReported build_agent connect errors idempotency_key map_agents model_info session_log settings
     show testing tool
 """
 
@@ -130,3 +134,53 @@ def test_the_package_says_that_it_is_typed():
     assert "Typing :: Typed" in project["classifiers"]
     assert project["urls"]
     assert (ROOT / "nbchat" / "py.typed").exists()
+
+
+@pytest.mark.parametrize("name", ["nbchat.approvals", "nbchat.build"])
+def test_a_path_from_before_fails_with_pythons_own_error(name: str):
+    with pytest.raises(ModuleNotFoundError, match=f"No module named '{name}'"):
+        importlib.import_module(name)
+
+
+SHOWN = re.compile(r"(?<!-m )\bnbchat\.([\w.]*\w)(?: import ([^#\n]+))?")
+KNOWN = {
+    "agent.telemetry",  # a logger
+    "compaction",  # with the engine, as the requirements in tests/seeds name it
+    "errors",
+    "testing",
+}
+
+
+def shown_to_users() -> Iterator[tuple[str, str]]:
+    """The texts that users read: documents, notebooks' cells and public docstrings."""
+    for name in ("README.md", "CHANGELOG.md"):
+        yield name, (ROOT / name).read_text(encoding="utf-8")
+    for file in (ROOT / "notebooks").rglob("*.ipynb"):
+        cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
+        yield file.name, "\n".join("".join(cell["source"]) for cell in cells)
+    for name in nbchat.__all__:
+        thing = getattr(nbchat, name)
+        yield name, inspect.getdoc(thing) or ""
+        for own, method in vars(thing).items() if inspect.isclass(thing) else ():
+            yield f"{name}.{own}", inspect.getdoc(method) or ""
+
+
+def test_users_are_shown_public_names_only():
+    paths = [
+        (place, m) for place, text in shown_to_users() for m in SHOWN.finditer(text)
+    ]
+    assert len(paths) > 20
+    hidden = [
+        (place, path[0])
+        for place, path in paths
+        if path[1] not in KNOWN and path[1].partition(".")[0] not in dir(nbchat)
+    ]
+    assert hidden == []
+    imported = re.compile(r"^from nbchat import (\w[\w, ]*)", re.MULTILINE)
+    names = {
+        name
+        for _, text in shown_to_users()
+        for line in imported.findall(text)
+        for name in re.split(r"[, ]+", line)
+    }
+    assert names - set(dir(nbchat)) == set()

@@ -16,14 +16,19 @@ from nbchat.testing.scripted import (
     says,
 )
 from nbchat.testing.ticket_desk import (
+    ROUTES,
+    Category,
     GuidedDesk,
     SolvedTickets,
     TicketDesk,
     chosen_category,
+    read_articles,
     read_tickets,
 )
 
 __all__ = [
+    "ROUTES",
+    "Category",
     "GuidedDesk",
     "Line",
     "Replay",
@@ -36,6 +41,7 @@ __all__ = [
     "calls",
     "chosen_category",
     "fails",
+    "read_articles",
     "read_tickets",
     "recorded_coding",
     "recorded_decisions",
