@@ -102,6 +102,7 @@ def map_agents(
         raise ConfigError(f"make_agent is {make_agent!r}; use a function or an Agent")
     if not isinstance(rows, Iterable):
         raise ConfigError(f"rows is {type(rows).__name__}; use a DataFrame or a list")
+    output_type(output)  # raises ConfigError
     run_name = name or getattr(make_agent, "__qualname__", "") or "agents"
     return MapRun(
         Prompts(make_agent, rows, key, prompt),
@@ -261,10 +262,7 @@ class MapRun:
     @property
     def _value_columns(self) -> list[str]:
         """The columns of the value, which are there also if every row has failed."""
-        try:
-            wanted = output_type(self._output)
-        except ConfigError:  # each row says so
-            return []
+        wanted = output_type(self._output)
         is_record = wanted is not None and not wanted.is_wrapped
         return list(wanted.schema["properties"]) if wanted and is_record else ["value"]
 

@@ -97,17 +97,18 @@ def test_a_table_of_failed_rows_has_the_columns_of_the_output():
 
 
 @pytest.mark.parametrize(
-    ("maker", "rows", "said"),
+    ("maker", "rows", "output", "said"),
     [
-        ("no maker", [], "make_agent is 'no maker'; use a function or an Agent"),
-        (make_agent, 5, "rows is int; use a DataFrame or a list"),
+        ("no maker", [], None, "make_agent is 'no maker'; use a function or an Agent"),
+        (make_agent, 5, None, "rows is int; use a DataFrame or a list"),
+        (make_agent, [], {"type": "bike"}, "output is not a JSON schema"),
     ],
 )
 def test_what_cannot_be_a_run_is_refused_at_once(
-    maker: object, rows: object, said: str
+    maker: object, rows: object, output: object, said: str
 ):
     with pytest.raises(ConfigError, match=said):
-        mapped(rows, maker)
+        mapped(rows, maker, output=output)
 
 
 def test_rows_that_break_in_the_middle_end_the_run_as_failed():

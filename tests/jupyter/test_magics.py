@@ -43,6 +43,8 @@ HEAVY = [
     "ipywidgets",
     "pydantic",
     "httpx2",
+    "mcp",
+    "acp",
 ]
 
 
