@@ -89,6 +89,7 @@ TITLES = {
     "failed": "failed",
     "interrupted": "unknown",
     "returned": "returned",
+    "called": "returned",
     "used in calls": "used",
     "also named": "named",
     "known": "row",
@@ -543,7 +544,22 @@ def _is_said(words: str, source: Source) -> bool:
     texts = [one_line(source.content)]
     if source.answer is not None:
         texts += [t for each in leaves_by_path(source.answer).values() for t in each]
+        nodes = [node.leaves for node in source.nodes]
+        if all(_is_object(each, nodes) for each in split(words, "; ")):
+            return True
     return any(words in text for text in texts) or words == "nothing found"
+
+
+def _is_object(shown: str, nodes: Sequence[dict[str, list[str]]]) -> bool:
+    """Whether one object of a result has all these values; the last may be cut."""
+    pairs = [_named(pair) for pair in split(shown, ", ")]
+    return any(
+        all(
+            any(value.startswith(plain(text)) for value in leaves.get(name, []))
+            for name, text in pairs
+        )
+        for leaves in nodes
+    )
 
 
 def _is_asked(asked: Sequence[tuple[str, str]], source: Source) -> bool:

@@ -26,6 +26,7 @@ from nbchat.compaction.facts.open_matters import open_matters, unused_statements
 from nbchat.compaction.facts.read_entries import ReadEntries
 from nbchat.compaction.facts.records import Call, Field, quoted
 from nbchat.compaction.facts.tables import Block, Cell, Row, block_within
+from nbchat.compaction.facts.tool_names import acts
 from nbchat.compaction.facts.value_ranking import NAME, NEEDED, Weights, form_weight
 from nbchat.conversation.entries import Entry, Fact
 from nbchat.conversation.tools import Tool
@@ -33,6 +34,7 @@ from nbchat.providers.tokens import TokenCounter
 
 DONE_TITLE = "Done, not to be done again:"
 FAILED_TITLE = "Tried, and failed:"
+UNCONFIRMED_TITLE = "Called, and not confirmed by what came back:"
 UNKNOWN_TITLE = "Interrupted, the result is unknown:"
 RETURNED_TITLE = "Returned:"
 FOR = "for"
@@ -106,7 +108,9 @@ def collect_facts(
     """
     covered = transcript[:stop]
     read = read or ReadEntries(covered)
-    calls, used = read.calls, read.used_words()
+    tools = list(tools)
+    unlike = frozenset(e.name for e in tools if e.read_only is acts(e.name))
+    calls, used = read.calls_by(unlike), read.used_words()
     lines = open_matters(
         transcript, stop, calls, int(budget_tokens * OPEN_SHARE), counter
     )
@@ -116,10 +120,10 @@ def collect_facts(
         lines.append(f"Calls made: {counts}")
     left = budget_tokens - counter.count("\n".join([*lines, ""])) - 1
     arguments = frozenset(_argument_names(tools))
-    if arguments not in read.rows:
+    if (arguments, unlike) not in read.rows:
         weights = Weights(stop, read.uses, arguments)
-        read.rows[arguments] = _all_rows(covered, read, weights)
-    rows = read.rows[arguments]
+        read.rows[arguments, unlike] = _all_rows(covered, calls, read, weights)
+    rows = read.rows[arguments, unlike]
     if is_brief:
         rows = [row for row in rows if row.title not in OPTIONAL]
     block = _packed(rows, said, budget_tokens=left, counter=counter)
@@ -193,9 +197,9 @@ def _failures(failed: int, unknown: int) -> str:
 
 
 def _all_rows(
-    covered: Sequence[Entry], read: ReadEntries, weights: Weights
+    covered: Sequence[Entry], calls: Sequence[Call], read: ReadEntries, weights: Weights
 ) -> list[Row]:
-    calls, used = read.calls, read.used_words()
+    used = read.used_words()
     entities = entity_rows(calls, covered, weights)
     rows = [*_call_rows(calls, weights), *entities, *_argument_rows(read, weights)]
     return rows + _named_rows(read, used, weights)
@@ -385,15 +389,19 @@ def _named_rows(read: ReadEntries, used: set[str], weights: Weights) -> list[Row
 
 def _answer_row(call: Call, weights: Weights) -> Row:
     """A call that failed, was interrupted, or returned words."""
-    titles = {"failed": FAILED_TITLE, "interrupted": UNKNOWN_TITLE}
+    titles = {
+        "failed": FAILED_TITLE,
+        "interrupted": UNKNOWN_TITLE,
+        "unconfirmed": UNCONFIRMED_TITLE,
+    }
     title = titles.get(call.status, RETURNED_TITLE)
-    is_name = _is_name(call.words)
+    is_name = _is_name(call.words) and call.status == "called"
     weight = RETURNED
     if is_name:
         weight = SHORT_ANSWER * (NEEDED if form_weight(call.words) >= NAME else 1)
     if call.status == "failed":
         weight = FAILED
-    if call.status == "interrupted":
+    if call.status in ("interrupted", "unconfirmed"):
         weight = DONE + sum(weights.weight(f.name, f.text) for f in call.asked)
     label = call.words if is_name else call.tool
     row = Row(

@@ -195,7 +195,8 @@ def _waiting(
     answers = (n for n in range(len(entries) - 1, -1, -1) if entries[n].is_answer)
     looked_at = list(islice(answers, LOOKED_AT))
     first = looked_at[-1] if looked_at else len(entries)
-    done = [call for call in calls if call.status == "done" and call.index > first]
+    tried = ("done", "unconfirmed")
+    done = [call for call in calls if call.status in tried and call.index > first]
     later = [frozenset(field.text.lower() for field in call.asked) for call in done]
     done_at = [call.index for call in done]
     known: list[frozenset[str]] = []

@@ -5,15 +5,15 @@ differ from those that were read, as after an exclusion, all are read again.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 
-from nbchat.compaction.facts.evidence import acts
 from nbchat.compaction.facts.open_matters import Statements, names_in
-from nbchat.compaction.facts.records import Call, CallReader, Record
+from nbchat.compaction.facts.records import Call, CallReader, Record, judged
 from nbchat.compaction.facts.rules import Message, message_of
 from nbchat.compaction.facts.tables import Row
+from nbchat.compaction.facts.tool_names import acts
 from nbchat.compaction.facts.value_ranking import Uses, words
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.search_index import TOOL_NAME
@@ -78,8 +78,11 @@ class ReadEntries:
         self.statements = Statements()
         self.said = SaidTexts()
         """What people said, and what actions were asked with."""
-        self.rows: dict[frozenset[str], list[Row]] = {}
-        """All rows of facts, by the names of the arguments that tools take."""
+        self.rows: dict[tuple[frozenset[str], frozenset[str]], list[Row]] = {}
+        """All rows of facts, by the names of the arguments that tools take, and by the
+        tools that say otherwise than their names whether they act."""
+        self._judged: dict[int, Call] = {}
+        """Calls of tools that say otherwise, by their indices."""
         self.update(entries)
 
     def is_of(self, entries: Sequence[Entry]) -> bool:
@@ -106,6 +109,19 @@ class ReadEntries:
         for index, entry in enumerate(new, start):
             self._say(index, entry)
         return len(new)
+
+    def calls_by(self, unlike: Collection[str]) -> list[Call]:
+        """All calls; `unlike` are the tools of which `acts` is wrong."""
+        return [self._call_by(e) if e.tool in unlike else e for e in self.calls]
+
+    def _call_by(self, call: Call) -> Call:
+        result = self._entries[call.index]
+        if result.role != "tool" or result.is_error:
+            return call
+        is_action = not acts(call.tool)
+        if call.index not in self._judged:
+            self._judged[call.index] = judged(call, result, is_action=is_action)
+        return self._judged[call.index]
 
     def _say(self, index: int, entry: Entry) -> None:
         self.uses.add_entry(entry, index)
@@ -168,7 +184,7 @@ def used_words(call: Call) -> set[str]:
 
 
 def _known_texts(call: Call) -> Iterator[str]:
-    if call.status == "done":
+    if call.status in ("done", "unconfirmed"):
         yield from (field.text for field in call.asked)
     if call.record:
         yield from record_texts(call.record)

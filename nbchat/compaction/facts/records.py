@@ -8,12 +8,13 @@ code or by the id of something else. Numbers keep the digits they were written w
 import dataclasses
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from nbchat.compaction.facts.evidence import CACHED_NAMES, Status, snake, status_of
+from nbchat.compaction.facts.evidence import Status, Verdict, verdict_of
+from nbchat.compaction.facts.tool_names import CACHED_NAMES, snake
 from nbchat.compaction.truncation import parsed
 from nbchat.conversation.entries import Entry, failed_result
 from nbchat.conversation.turns import INTERRUPTED, CallMatcher
@@ -29,6 +30,9 @@ LONGEST_NAME, LONGEST_VALUE = 60, 200
 
 KEY = "key"
 """The label's field of a record that only its key in a dictionary names."""
+
+MOST_ODD = 3
+"""Objects that are shown of a result that does not confirm an action."""
 
 NOTHING = "nothing found"
 """The words of an empty result."""
@@ -197,15 +201,61 @@ def _call(call: Entry, result: Entry, index: int) -> Call:
         was_cut = result.content.endswith(INTERRUPTED)
         status: Status = "interrupted" if was_cut else "failed"
         return Call(tool, index, asked, None, _in_words(result.content), status)
+    answer = _answer(result)
+    record = _Reader(tool, asked).root(answer) if answer else None
+    return judged(Call(tool, index, asked, record), result)
+
+
+def judged(call: Call, result: Entry, *, is_action: bool | None = None) -> Call:
+    """A call with what its result says in words, and what is known of it.
+
+    `is_action` says whether the tool changes something, where its name is not all that
+    is known.
+    """
+    answer, content = _answer(result), result.content
+    verdict = verdict_of(call.tool, call.asked, answer, content, is_action=is_action)
+    if answer is None:
+        words = _in_words(content)
+    elif not answer:
+        words = NOTHING
+    else:
+        words = _note(answer) or (_reasons(answer, verdict) if verdict.is_open else "")
+    return replace(call, words=words, status=verdict.status)
+
+
+def _answer(result: Entry) -> dict[str, Any] | list[Any] | None:
+    """The JSON of a result; None for words."""
     is_short = len(result.content) <= LONGEST_JSON
-    answer = parsed(result.content) if is_short else None
-    words = _in_words(result.content) if answer is None else "" if answer else NOTHING
-    said = words or _note(answer)
-    status = status_of(tool, asked, answer, said)
-    if not answer:
-        return Call(tool, index, asked, None, words, status)
-    record = _Reader(tool, asked).root(answer)
-    return Call(tool, index, asked, record, said, status)
+    return parsed(result.content) if is_short else None
+
+
+def _reasons(answer: dict[str, Any] | list[Any], verdict: Verdict) -> str:
+    """What a result says of an action that is not done, ids and reasons first.
+
+    Where no object in it says why, it is all that the result says.
+    """
+    odd = [_Odd(node, set(names)) for node, names in verdict.odd[:MOST_ODD]]
+    if not odd and isinstance(answer, dict):
+        odd = [_Odd(answer, set())]
+    return _in_words("; ".join(filter(None, (each.text for each in odd))))
+
+
+class _Odd(NamedTuple):
+    """An object that says why an action is not done, and the names of its reasons."""
+
+    node: Mapping[str, Any]
+    reasons: set[str]
+
+    @property
+    def text(self) -> str:
+        """Its plain values with their fields."""
+        found = sorted(_plain_fields(dict(self.node)), key=self._place)
+        return ", ".join(f"{each.name}: {quoted(each.text, '|,;')}" for each in found)
+
+    def _place(self, field: Field) -> int:
+        if not self.reasons.isdisjoint(map(snake, field.name.split("."))):
+            return 1
+        return 0 if field.is_identity and "." not in field.name else 2
 
 
 def _in_words(content: str) -> str:

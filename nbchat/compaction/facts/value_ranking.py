@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-from nbchat.compaction.facts.evidence import CACHED_NAMES, snake
+from nbchat.compaction.facts.tool_names import CACHED_NAMES, snake
 from nbchat.conversation.entries import Entry
 
 NAME, PHRASE, WORD, NUMBER = 1.0, 0.5, 0.3, 0.15

@@ -1,20 +1,28 @@
 """What counts as done: a tool that acts, and a result that does not deny it."""
 
 import json
+from typing import Any
 
 import pytest
 
-from nbchat.compaction.facts.evidence import acts
 from nbchat.compaction.facts.records import read_calls
+from nbchat.compaction.facts.tool_names import acts
 from nbchat.conversation.entries import FAILED, Entry
 
 
-def status(tool: str, answer: object, *, failed: bool = False, **arguments: object):
+def called(tool: str, answer: object, *, failed: bool = False, **arguments: object):
     content = answer if isinstance(answer, str) else json.dumps(answer)
     call = Entry("assistant", "", "1", tool, json.dumps(arguments))
     flag = FAILED if failed else ""
     (found,) = read_calls([call, Entry("tool", content, "1", tool, flag)])
-    return found.status
+    return found
+
+
+def status(tool: str, answer: object, **options: Any) -> str:
+    return called(tool, answer, **options).status
+
+
+TRACEBACK = 'Traceback (most recent call last):\n  File "x.py", line 3\nKeyError: 1'
 
 
 @pytest.mark.parametrize(
@@ -22,41 +30,138 @@ def status(tool: str, answer: object, *, failed: bool = False, **arguments: obje
     [
         {"success": False, "error": "permission denied"},
         {"ok": False},
+        {"ok": 0},
         {"status": "failed"},
+        {"result": "FAILURE"},
         {"code": 403, "message": "forbidden"},
+        {"status": 409, "title": "Conflict"},
+        {"response": {"statusCode": 422, "body": {}}},
         {"error": {"code": "E12"}},
-        {"dry_run": True, "rows": 120},
+        {"data": None, "errors": [{"message": "no"}]},
+        {"data": {"orderCancel": {"order": None, "userErrors": [{"field": "id"}]}}},
+        {"error_code": "SHIPPED"},
+        {"result": {"success": False}},
+        {"results": [{"id": "W2", "status": "failed"}]},
+        [{"id": "W2", "error": "locked"}],
+        {"cancelled": False},
+        {"accepted": False},
+        {"type": "error", "detail": "shipped"},
         {"exit_code": 1},
+        {"returncode": -9, "stdout": ""},
+        TRACEBACK,
+        "step 1 of 2 completed\nProcess exited with status 127",
+        "503 Service Unavailable",
+        "Sold out",
+        "No seats left.",
         "W2 could not be cancelled: already shipped",
         "Error: no such order",
-        "would delete 120 rows",
+        "<error>no such order</error>",
         "No se pudo cancelar el pedido",
+        "Acceso denegado",
         "Die Bestellung konnte nicht storniert werden",
+        "Commande introuvable",
+        "Pedido não encontrado",
         "无法取消订单",
+        "订单不存在",
+        "注文が見つかりません",
+        "주문을 찾을 수 없습니다",
+        "Заказ не найден",
+        "لم يتم إلغاء الطلب",
+        "अनुमति अस्वीकृत",
     ],
 )
-def test_an_action_that_its_result_denies_is_not_done(answer: object):
+def test_an_action_that_its_result_denies_failed(answer: object):
     assert status("cancel_order", answer, order_id="W2") == "failed"
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ({"accepted": True, "state": "QUEUED"}, "state: QUEUED, accepted: true"),
+        ({"a": 1, "id": 7, "state": "requires_otp"}, "id: 7, state: requires_otp"),
+        ({"status": "pending", "job": "J1"}, "status: pending"),
+        ({"requires_confirmation": True}, "requires_confirmation: true"),
+        ({"dry_run": True, "rows": 120}, "dry_run: true"),
+        ({"mode": "dry-run", "rows": 120}, "mode: dry-run"),
+        ({"cancelled": 0}, "cancelled: 0"),
+        ({"matchedCount": 1, "modifiedCount": 0}, "modifiedCount: 0"),
+        ({"succeeded": 2, "failed": 1}, "failed: 1"),
+        ({"cancelled": ["W1"], "errors": [{"id": "W2"}]}, "errors.id: W2"),
+        (
+            [{"id": "W1", "status": "ok"}, {"id": "W2", "ok": False}],
+            "id: W2, ok: false",
+        ),
+        ({"results": [{"id": 1}, {"id": 2, "error": "a, b"}]}, 'id: 2, error: "a, b"'),
+        ({"message": "Nothing was changed"}, "Nothing was changed"),
+        ("would delete 120 rows", "would delete 120 rows"),
+        ("0 rows affected", "0 rows affected"),
+        ("Queued as job 17", "Queued as job 17"),
+        ("Please confirm: cancel it?", "Please confirm: cancel it?"),
+        ("false", "false"),
+        ("null", "null"),
+        ("Auftrag angenommen", "Auftrag angenommen"),
+    ],
+)
+def test_what_neither_confirms_nor_denies_an_action_is_told(answer: object, told: str):
+    found = called("cancel_order", answer, order_id="W9")
+    assert found.status == "unconfirmed"
+    assert found.words.startswith(told)
 
 
 @pytest.mark.parametrize(
     "answer",
     [
-        {"success": True},
+        {"success": True, "errors": []},
         {"code": 0, "msg": "success"},
-        {"order_id": "W2", "status": "cancelled"},
+        {"order_id": "W2", "status": "cancelled", "escalated": False, "retries": 0},
+        {"order_id": "W2", "status": "pending", "a": 1, "b": 2, "c": 3},
+        {"order_id": "W2", "status": "pending (item modified)"},
         {"error": None, "status": "ok"},
+        {"id": "r1", "failure_reason": None, "status": "succeeded"},
         "W2: cancelled",
         "Payment of 65.0 USD has been made for bill B1.",
+        "Sent. No errors.",
+        "Process finished with exit code 0",
+        "1 row affected",
+        "ok",
         "",
+        "Die Bestellung wurde storniert.",
+        "Le remboursement a été effectué.",
+        "订单已取消",
+        "注文をキャンセルしました",
+        "تم إلغاء الطلب",
+        "The file a.py has been edited:\n   1\traise Failed('error: invalid')",
     ],
 )
 def test_an_action_that_its_result_confirms_is_done(answer: object):
     assert status("cancel_order", answer, order_id="W2") == "done"
 
 
-def test_a_dry_run_is_not_done():
-    assert status("delete_rows", "120 rows", table="clients", dry_run=True) == "called"
+def test_words_and_states_that_were_asked_for_deny_nothing():
+    title = "Login fails with error 500"
+    assert status("create_issue", f"Created #12: {title}", title=title) == "done"
+    rejected = {"id": "A1", "status": "rejected"}
+    assert status("reject_application", rejected, id="A1") == "done"
+    assert status("set_status", rejected, id="A1", status="rejected") == "done"
+    assert status("approve_application", rejected, id="A1") == "failed"
+
+
+@pytest.mark.parametrize(
+    "trial",
+    [{"dry_run": True}, {"dryRun": "true"}, {"mode": "preview"}, {"commit": False}],
+)
+def test_a_dry_run_is_not_done(trial: dict[str, object]):
+    assert (
+        status("delete_rows", "deleted 120 rows", table="t", **trial) == "unconfirmed"
+    )
+
+
+def test_a_record_in_a_bad_state_was_found_and_an_error_alone_was_not():
+    assert status("get_payment", {"id": "pay_1", "status": "failed"}) == "called"
+    assert status("get_job", {"id": "j1", "error": "disk full"}) == "called"
+    assert status("get_job", {"error": "no such job"}, id="j1") == "failed"
+    assert status("get_job", {"message": "Not Found", "status": "404"}) == "failed"
+    assert status("bash", {"exit_code": 2, "stdout": ""}, command="ls x") == "failed"
 
 
 def test_an_exception_is_a_failure():
@@ -78,6 +183,21 @@ def test_an_exception_is_a_failure():
         ("sql", False),
         ("weather", False),
         ("open_file", True),
+        ("user_delete", True),
+        ("slack_send_message", True),
+        ("bulk_update_rows", True),
+        ("process_refund", True),
+        ("orders.cancel", True),
+        ("close_ticket", True),
+        ("store_hours", False),
+        ("open_issues", False),
+        ("release_notes", False),
+        ("place_search", False),
+        ("refundStatus", False),
+        ("schedule_lookup", False),
+        ("can_cancel", False),
+        ("preview_delete", False),
+        ("str_replace_editor", False),
     ],
 )
 def test_the_verb_in_a_tools_name_says_whether_it_acts(tool: str, *, does: bool):

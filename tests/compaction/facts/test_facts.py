@@ -15,7 +15,7 @@ from trajectories import read_trajectories
 
 from nbchat.compaction.facts.facts import NAMED_TITLE, collect_facts
 from nbchat.conversation.entries import FAILED, Entry, Fact
-from nbchat.conversation.tools import tool
+from nbchat.conversation.tools import Tool, tool
 from nbchat.providers.tokens import TokenCounter
 
 COUNTER = TokenCounter()
@@ -194,6 +194,40 @@ def test_actions_that_differ_only_in_their_subject_share_a_line():
     assert lines[done + 1] == "set_priority(priority: low) ticket_id: T1 to T4"
     failed = lines.index("Tried, and failed:")
     assert lines[failed + 1] == "close_ticket(ticket_id: T9) → error: no ticket is open"
+
+
+def test_what_is_not_confirmed_is_told_with_what_came_back():
+    lines = lines_of(
+        *did("send_report", {"accepted": True, "state": "queued"}, report_id="R1"),
+        *did("delete_files", "would delete 3 files", glob="*.tmp"),
+        *did("cancel_order", {"status": 409, "title": "Conflict"}, order_id="W7"),
+    )
+    at = lines.index("Called, and not confirmed by what came back:")
+    assert lines[at + 1 : at + 3] == [
+        "send_report(report_id: R1) → state: queued, accepted: true",
+        "delete_files(glob: *.tmp) → would delete 3 files",
+    ]
+    assert row_with(lines, "cancel_order(", "status: 409")
+    assert not any(line.startswith("Done") for line in lines)
+
+
+def test_what_a_tool_declares_counts_more_than_its_name():
+    made = [
+        *did("set_difference", {"left": 3}, a=5),
+        *did("git_push", "pushed", to="x"),
+    ]
+    push, difference = (
+        Tool(name, "", {}, print, read_only=is_looking)
+        for name, is_looking in (("git_push", False), ("set_difference", True))
+    )
+    lines = lines_of(*made)
+    assert (
+        lines[lines.index("Done, not to be done again:") + 1] == "set_difference(a: 5)"
+    )
+    assert "git_push(to: x) → pushed" in lines
+    lines = lines_of(*made, tools=[push, difference])
+    assert lines[lines.index("Done, not to be done again:") + 1] == "git_push(to: x)"
+    assert "set_difference(a: 5)" not in lines
 
 
 def test_interrupted_calls_are_listed_apart_from_failed_ones():

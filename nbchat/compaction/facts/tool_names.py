@@ -1,0 +1,141 @@
+"""Decide by a tool's name whether it changes something: `cancel_order`, `user_delete`.
+
+A name is read word by word. Verbs that are nouns, too, act only where no word says that
+they are looked up: `refund_payment` acts, `refund_status` does not.
+"""
+
+import re
+from functools import lru_cache
+
+CACHED_NAMES = 5_000
+"""Names of tools and fields that are remembered: the same ones come again and again."""
+
+
+def word_set(text: str) -> frozenset[str]:
+    """The words of a text."""
+    return frozenset(text.split())
+
+
+_VERBS = word_set(
+    """
+    accept activate add adjust allocate append approve archive assign attach
+    authorize ban block book buy cancel change charge clear clone close commit
+    complete confirm create credit deactivate decline deduct delete deliver deploy
+    detach disable dispatch drop edit enable enroll escalate exchange expire extend
+    finalize finish fix forward freeze give grant hold insert install invite issue
+    kill launch link lock make mark merge mkdir modify move mute notify open order
+    patch pause pay place post publish purchase push put reactivate reassign rebook
+    reboot redeem refuel refund register reject release remove rename reopen replace
+    reply request reschedule reseat reserve reset resolve restart restore resume
+    retry return revert revoke rollback rotate save schedule sell send set ship sign
+    start stop store submit subscribe suspend swap terminate toggle top transfer
+    transition trigger turn unassign unblock unfreeze uninstall unlink unlock
+    unsubscribe update upgrade upload upsert void withdraw write
+    """
+)
+"""Verbs of tools that change something."""
+
+_NOUNS = word_set(
+    """
+    book change charge close commit credit exchange hold issue link make mark move
+    open order patch place post purchase push put refund release request return save
+    schedule ship sign start stop store swap top transfer turn update upgrade
+    """
+)
+"""Those that are nouns or adjectives, too."""
+
+_LOOKS = word_set(
+    """
+    analyze browse calculate can check compare compute count describe diff editor
+    estimate explain fetch find get has how inspect is list look lookup manager
+    preview query quote read review scan search show simulate summarize test think
+    tool translate validate verify view
+    """
+)
+"""Words of tools that only look, or of which the name does not say what they do."""
+
+_ABOUT = word_set(
+    """
+    availability balance by count counts dates detail details difference fee fees
+    for history hours info issues limit limits locations log logs notes of options
+    points policies policy positions price prices report reports score sellers state
+    stats status stories summary tickets timeline times words
+    """
+)
+"""Words after which a verb is a noun: `order_details`, `open_issues`."""
+
+_BEFORE_VERBS = word_set(
+    """
+    async auto batch bulk do execute force perform process quick safe try
+    """
+)
+"""Words before the verb that say only how it is done."""
+
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+@lru_cache(CACHED_NAMES)
+def snake(name: str) -> str:
+    """A name in snake case, as `orderId` in `order_id`."""
+    return _CAMEL.sub("_", name).replace("-", "_").replace(" ", "_").lower()
+
+
+@lru_cache(CACHED_NAMES)
+def acts(tool: str) -> bool:
+    """Whether a tool's name says that it changes something."""
+    verb, rest = _verb_of(tool)
+    is_looked_up = not (_LOOKS | _ABOUT).isdisjoint(rest)
+    return bool(verb) and not (verb in _NOUNS and is_looked_up)
+
+
+@lru_cache(CACHED_NAMES)
+def is_done_form(tool: str, word: str) -> bool:
+    """Whether a word says that what the tool does is done: `cancelled` of `cancel`."""
+    verb, _ = _verb_of(tool)
+    return bool(verb) and word in participles(verb)
+
+
+def participles(verb: str) -> set[str]:
+    """The forms of a verb that say that it is done."""
+    if verb in _IRREGULAR:
+        return {_IRREGULAR[verb]}
+    regular = {f"{verb}ed", f"{verb}d", f"{verb}{verb[-1]}ed"}
+    return regular | ({f"{verb[:-1]}ied"} if verb.endswith("y") else set())
+
+
+_IRREGULAR = {
+    "buy": "bought",
+    "freeze": "frozen",
+    "give": "given",
+    "hold": "held",
+    "make": "made",
+    "pay": "paid",
+    "put": "put",
+    "rollback": "rolled",
+    "sell": "sold",
+    "send": "sent",
+    "set": "set",
+    "unfreeze": "unfrozen",
+    "withdraw": "withdrawn",
+    "write": "wrote",
+}
+"""Participles that do not end in `ed`."""
+
+DONE_FORMS = frozenset(form for verb in _VERBS for form in participles(verb))
+"""The participles of all verbs."""
+
+
+def _verb_of(tool: str) -> tuple[str, list[str]]:
+    """The verb that acts, or an empty text, and the words after it."""
+    words = [word for word in snake(re.split(r"__|[.:/]", tool)[-1]).split("_") if word]
+    while len(words) > 1 and words[0] in _BEFORE_VERBS:
+        del words[0]
+    first, *rest = words or [""]
+    if first in _VERBS:
+        return first, rest
+    is_look = not _LOOKS.isdisjoint(words)
+    second = rest[0] if rest else ""
+    for verb, after in ((second, rest[1:]), (words[-1] if rest else "", [])):
+        if verb in _VERBS - _NOUNS and not is_look:
+            return verb, after
+    return "", []
