@@ -22,7 +22,13 @@ from nbchat.conversation.events import (
     SavingFailed,
     TurnFailed,
 )
-from nbchat.rendering.entries import escaped, summary_html, summary_parts
+from nbchat.rendering.entries import (
+    escaped,
+    summary_html,
+    summary_parts,
+    summary_text_html,
+)
+from nbchat.rendering.facts import facts_html
 from nbchat.rendering.markdown import markdown_html
 
 PREVIEW_LIMIT = 200
@@ -118,15 +124,23 @@ def divider_html(compaction: Compaction) -> str:
         revised = f", {compaction.revision}" if compaction.revision else ""
         title = f"{DIVIDER_TITLES[compaction.status]}{revised}"
         figures = f"{compaction.tokens_before:,} → {compaction.tokens_after:,} tokens"
-    summary = summary_html(compaction.summary) if compaction.summary else ""
     return (
         f'<details class="nbc-banner" data-divider data-state="'
         f'{escaped(compaction.status)}" title="{escaped(compaction_text(compaction))}">'
         f'<summary><span class="nbc-banner-title">{escaped(title)}</span>'
         f'<span class="nbc-banner-figures">{escaped(figures)}</span></summary>'
         f'<div class="nbc-banner-facts">{escaped(_details(compaction))}</div>'
-        f"{summary}</details>"
+        f"{_memory_html(compaction)}</details>"
     )
+
+
+def _memory_html(compaction: Compaction) -> str:
+    """The summary and the facts, as sections and a table."""
+    if not compaction.summary:
+        return ""
+    story, facts = summary_parts(compaction.summary)
+    shown = summary_text_html(story) + facts_html(facts, compaction.facts)
+    return f'<div class="nbc-summary-text">{shown}</div>'
 
 
 def compaction_cell_html(compaction: Compaction) -> str:

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 from panel_protocol import known
@@ -42,9 +43,21 @@ def test_each_value_of_the_summary_names_the_message_it_comes_from() -> None:
 def test_each_fact_names_its_message_and_no_text_can_break_the_answer() -> None:
     evil = "<img src=x onerror=x>\ud800"
     seen = known(memory_view(remembering(evil, Fact(evil, "due", evil, 2))))
-    assert seen["facts"][0]["position"] == 2
-    assert "<img" not in seen["html"]
+    assert 'data-position="2"' in seen["facts"]
+    assert "<img" not in seen["html"] + seen["facts"]
     json.dumps(seen).encode()
+
+
+def test_a_quote_names_the_newest_message_that_says_it() -> None:
+    quotes = 'Open request:\n- "Order W107 […] please."\n- "Never said."\nCalls made: 1'
+    story = f"Ann ordered.\n</summary>\n<facts>\n{quotes}\n</facts>"
+    session = remembering("x").session
+    record = replace(session.compactions[0], summary=f"<summary>\n{story}")
+    session = Session(SAID, compactions=[record])
+    seen = known(memory_view(Agent(ScriptedProvider(), session=session)))
+    assert seen["facts"].count("data-position") == 1
+    assert '<span data-position="0">&quot;Order W107' in seen["facts"]
+    assert "Calls made: 1" in seen["facts"]
 
 
 def test_without_a_compaction_there_is_nothing_to_remember() -> None:

@@ -1,15 +1,20 @@
 """Query about the memory: what the model sees now, and where each value is from."""
 
+import re
 from collections.abc import Sequence
 
 from nbchat.agent.agent import Agent
-from nbchat.compaction.markup import summary_text
+from nbchat.compaction.markup import summary_facts, summary_text
 from nbchat.compaction.summarizer.unsupported_marks import is_marked
 from nbchat.compaction.summarizer.value_extraction import Value, values
 from nbchat.conversation.entries import Entry
 from nbchat.errors import NbchatError
-from nbchat.jupyter.panel.answers import MemoryFact, MemoryValue, MemoryView
+from nbchat.jupyter.panel.answers import MemoryValue, MemoryView
 from nbchat.rendering.entries import summary_text_html
+from nbchat.rendering.facts import facts_html
+
+_OMITTED = re.compile(r"\s*\[…\]\s*|…")
+"""What stands in a quote where words were left out."""
 
 
 def memory_view(agent: Agent) -> MemoryView:
@@ -31,9 +36,10 @@ def memory_view(agent: Agent) -> MemoryView:
             MemoryValue(value.text, position)
             for value, position in zip(found, positions, strict=True)
         ),
-        facts=tuple(
-            MemoryFact(each.entity, each.field, each.value, each.position)
-            for each in record.facts
+        facts=facts_html(
+            "\n".join(summary_facts(record.summary)),
+            record.facts,
+            lambda line: _quoted(line, covered),
         ),
         covered=record.stop,
         kept=len(session.transcript) - record.stop,
@@ -56,3 +62,21 @@ def _positions(wanted: Sequence[Value], entries: Sequence[Entry]) -> list[int | 
         min((places[key] for key in value.keys if key in places), default=None)
         for value in wanted
     ]
+
+
+def _quoted(line: str, entries: Sequence[Entry]) -> int | None:
+    """The newest message that says what a line of the facts quotes, if it does."""
+    _, mark, rest = line.partition('"')
+    quote, end, _ = rest.rpartition('"')
+    pieces = [_plain(piece) for piece in _OMITTED.split(quote) if _plain(piece)]
+    if not (mark and end and pieces):
+        return None
+    for position in range(len(entries) - 1, -1, -1):
+        text = _plain(entries[position].content)
+        if all(piece in text for piece in pieces):
+            return position
+    return None
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())

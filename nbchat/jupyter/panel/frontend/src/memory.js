@@ -19,9 +19,18 @@ export class MemoryDialog extends Dialog {
       const source = pressedIn(event, ".nbc-source");
       if (source) this.show(Number(source.dataset.position));
     });
+    panel.parts.log.addEventListener("click", (event) => {
+      const source = pressedIn(event, ".nbc-source");
+      if (source) this.open(source, Number(source.dataset.position));
+    });
   }
 
-  open(opener) {
+  /** At a message, or at the newest one that the model no longer sees.
+   * @param {HTMLElement} opener
+   * @param {number | null} position
+   */
+  open(opener, position = null) {
+    this.wanted = position;
     this.position = null;
     this.seen.replaceChildren();
     this.said.replaceChildren();
@@ -41,9 +50,11 @@ export class MemoryDialog extends Dialog {
     const rest = kept ? ` ${plural(kept, "newer message")} follow word for word.` : "";
     const about = tag("p", "nbc-memory-about", {}, `The model reads this instead of the first ${plural(covered, "message")}.${rest}`);
     const hint = unfound ? ` ${plural(unfound, "value")} in no message.` : "";
-    this.seen.replaceChildren(about, story, ...factTable(facts));
+    this.seen.replaceChildren(about, story);
+    if (facts) this.seen.append(linkSources(fromHtml(facts)));
     this.status.textContent = `A number or fact opens the message it comes from.${hint}`;
-    this.show(Math.max(covered - 1, 0), false);
+    if (this.wanted === null) this.show(Math.max(covered - 1, 0), false);
+    else this.show(this.wanted);
   }
 
   show(position, isMarked = true) {
@@ -109,13 +120,10 @@ function source(text, position) {
   return made;
 }
 
-function factTable(facts) {
-  if (!facts.length) return [];
-  const rows = facts.map(({ entity, field, value, position }, n) => {
-    const name = facts[n - 1]?.entity === entity ? "" : entity;
-    const cells = [tag("th", "", { scope: "row" }, name), tag("td", "", {}, field)];
-    return tag("tr", "", {}, ...cells, tag("td", "", {}, source(value, position)));
-  });
-  const table = tag("table", "nbc-facts", { "aria-label": "Facts" }, tag("tbody", "", {}, ...rows));
-  return [tag("div", "nbc-label", {}, "Facts kept by code"), table];
+// Make buttons of facts that know their message; the kernel's HTML has none.
+export function linkSources(root) {
+  for (const fact of root.querySelectorAll("span[data-position]")) {
+    fact.replaceWith(source(fact.textContent, fact.dataset.position));
+  }
+  return root;
 }

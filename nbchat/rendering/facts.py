@@ -1,0 +1,100 @@
+"""The facts that code kept in a summary: sections of lines, and a table of values.
+
+The text of the facts is what the model reads. A line of a record, such as
+`id: 11 | total: 12.5`, is replaced by the rows of its values, which know their message.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from nbchat.conversation.entries import Fact
+from nbchat.rendering.entries import escaped
+
+TITLE = "Facts kept by code"
+
+SHOWN = 40
+"""Characters of a value by which its line is known: long values are cut there."""
+
+
+@dataclass(frozen=True, slots=True)
+class FactSection:
+    """A title and the lines below it that no table shows."""
+
+    title: str
+    lines: tuple[str, ...]
+
+
+def fact_sections(text: str, facts: Sequence[Fact]) -> list[FactSection]:
+    """The sections of the facts' text without the lines that `facts` show."""
+    sections: list[FactSection] = []
+    title, lines = "", list[str]()
+    for line in [*text.splitlines(), ":"]:
+        if line.endswith(":") and not line.startswith("- "):
+            if lines:
+                sections.append(FactSection(title, tuple(lines)))
+            title, lines = line.removesuffix(":"), []
+        elif line.strip() and not _is_record(line, facts):
+            if lines and not line.startswith("- "):  # such as the number of calls
+                sections.append(FactSection(title, tuple(lines)))
+                title, lines = "", []
+            lines.append(line.removeprefix("- "))
+    return sections
+
+
+def facts_html(
+    text: str,
+    facts: Sequence[Fact],
+    find: Callable[[str], int | None] = lambda _line: None,
+) -> str:
+    """Render the facts; empty without any.
+
+    `find` gives the position of the message that a line quotes. The panel makes a
+    button of each text with a position.
+    """
+    if not (text or facts):
+        return ""
+    sections = "".join(_section_html(each, find) for each in fact_sections(text, facts))
+    label = f'<div class="nbc-label">{TITLE}</div>'
+    return f'<div class="nbc-kept-facts">{label}{sections}{_table_html(facts)}</div>'
+
+
+def _is_record(line: str, facts: Iterable[Fact]) -> bool:
+    if line.startswith("- ") or not facts:
+        return False
+    known = (text[:SHOWN] for fact in facts for text in (fact.entity, fact.value))
+    is_row = " | " in line or " → " in line
+    return is_row or any(text and text in line for text in known)
+
+
+def _section_html(section: FactSection, find: Callable[[str], int | None]) -> str:
+    shown = (_placed(line, find(line)) for line in section.lines)
+    items = "".join(f'<li dir="auto">{line}</li>' for line in shown)
+    title = f"<p>{escaped(section.title)}</p>" if section.title else ""
+    return f"{title}<ul>{items}</ul>"
+
+
+def _placed(text: str, position: int | None) -> str:
+    if position is None:
+        return escaped(text)
+    return f'<span data-position="{position}">{escaped(text)}</span>'
+
+
+def _table_html(facts: Sequence[Fact]) -> str:
+    if not facts:
+        return ""
+    groups = [list(group) for _, group in groupby(facts, lambda fact: fact.entity)]
+    body = "".join(
+        _row_html(fact, 0 if n else len(group))
+        for group in groups
+        for n, fact in enumerate(group)
+    )
+    return f'<table class="nbc-facts" aria-label="Facts"><tbody>{body}</tbody></table>'
+
+
+def _row_html(fact: Fact, rows: int) -> str:
+    """A row; the first one of an entity names it."""
+    span = f' rowspan="{rows}"' if rows > 1 else ""
+    name = f'<th scope="row"{span}>{escaped(fact.entity)}</th>' if rows else ""
+    value = _placed(fact.value, fact.position)
+    return f"<tr>{name}<td>{escaped(fact.field)}</td><td>{value}</td></tr>"
