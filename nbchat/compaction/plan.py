@@ -117,7 +117,8 @@ class Plan:
     @property
     def tokens_after(self) -> int:
         """Estimated context after, with a summary of full length."""
-        return self.tokens_before - self.tokens_covered + self.budget.summary
+        rest = max(0, self.tokens_before - self.tokens_covered)  # both are estimates
+        return rest + self.budget.summary
 
 
 @dataclass(frozen=True, slots=True)

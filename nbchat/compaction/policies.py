@@ -220,6 +220,23 @@ PRESETS = {
 """The policies with a name; CONTRIBUTING says where the first five come from."""
 
 
+ABOUT = {
+    "single-summary": "When the input tokens since the last compaction reach the "
+    "threshold: one summary of all messages.",
+    "tiered": "At 75 % of the window: the last 10 exchanges stay, older ones become "
+    "bullets, the oldest facts.",
+    "recent-messages": "At 80 % of the window: the last 10 messages stay, a summary "
+    "replaces the others.",
+    "early": "At 50 % of the window: the last 3 messages stay; tool outputs are "
+    "shortened at once.",
+    "token-window": "At 95 % of the window: the newest 1,000 tokens stay.",
+    "extractive": "Facts and quotes are chosen by code; no model is called.",
+    "auto": "When a compaction costs less than sending everything again.",
+    "off": "Only on request.",
+}
+"""What a person reads of each preset."""
+
+
 def policy_named(policy: str | Policy) -> Policy:
     """Return a preset by its name, or the policy itself."""
     if isinstance(policy, Policy):

@@ -1,7 +1,7 @@
 """The first minutes of a newcomer: no key, the trial model, and what to ask."""
 
 from panel_page import OpenPanelPage
-from panels import is_idle
+from panels import is_idle, say
 from playwright.sync_api import expect
 
 NO_KEY = """
@@ -37,9 +37,10 @@ def test_without_a_key_the_panel_says_how_to_get_a_model_and_nothing_is_dead(
     trial = panel.get_by_role("button", name="Use the trial model")
     expect(trial).to_contain_text("poor answers")
     screenshot("first-minutes-no-key")
-    panel.get_by_role("button", name="Choose a model", exact=True).click()
-    expect(panel.locator(".nbc-model-list button").first).to_be_enabled()
-    panel.page.keyboard.press("Escape")
+    say(panel, "Hello?")
+    expect(panel.locator(".nbc-error")).to_contain_text("no key for anthropic")
+    expect(panel.locator(".nbc-start-problem")).to_be_hidden()  # the turn says it
+    screenshot("first-minutes-failed")
     key = panel.get_by_label("Key", exact=True)
     expect(key).to_have_attribute("type", "password")
     key.fill("two words")
@@ -47,6 +48,28 @@ def test_without_a_key_the_panel_says_how_to_get_a_model_and_nothing_is_dead(
     expect(panel).to_contain_text("this is not a key")
     expect(key).to_have_value("")
     notebook.run(1)
+    expect(key).to_be_hidden()
+
+
+def test_a_model_is_chosen_by_typing_the_key_of_its_provider(
+    open_panel_page: OpenPanelPage, screenshot
+):
+    panel = open_panel_page(NO_KEY).run(0).locator(".nbc")
+    panel.get_by_role("button", name="Choose a model", exact=True).click()
+    models = panel.get_by_role("dialog", name="Model")
+    expect(models).to_contain_text("set OPENAI_API_KEY")
+    screenshot("first-minutes-models")
+    models.get_by_role("button", name="openai:gpt-6-luna").click()
+    key = models.get_by_label("Key", exact=True)
+    expect(key).to_be_focused()
+    screenshot("first-minutes-key")
+    key.fill("two words")
+    models.get_by_role("button", name="Use key").click()
+    expect(models).to_contain_text("this is not a key")
+    key.fill("sk-test")
+    models.get_by_role("button", name="Use key").click()
+    expect(models).to_be_hidden()
+    expect(panel.locator(".nbc-model")).to_have_text("openai:gpt-6-luna")
     expect(panel.locator(".nbc-start-problem")).to_have_count(0)
 
 

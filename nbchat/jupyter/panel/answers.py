@@ -131,25 +131,16 @@ class MemoryValue:
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryFact:
-    """A fact that code keeps, and the position of the message it comes from."""
-
-    entity: str
-    field: str
-    value: str
-    position: Amount
-
-
-@dataclass(frozen=True, slots=True)
 class MemoryView(Answer):
     """The summary of the first `covered` messages, its values and the facts.
 
-    `kept` messages follow word for word.
+    Values of facts have the position of their message in `data-position`. `kept`
+    messages follow word for word.
     """
 
     html: Html
     values: tuple[MemoryValue, ...]
-    facts: tuple[MemoryFact, ...]
+    facts: Html
     covered: Amount
     kept: Amount
 
@@ -177,11 +168,24 @@ class SettingsList(Answer):
 
 
 @dataclass(frozen=True, slots=True)
+class ProviderKey:
+    """A provider with the variable that holds its key, and its default model."""
+
+    provider: str
+    variable: str
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
 class ModelsList(Answer):
-    """Names that /model takes; `problem` says why the server listed none."""
+    """Names that /model takes; `problem` says why the server listed none.
+
+    `without_key` are providers whose key is neither set nor typed.
+    """
 
     models: tuple[str, ...]
     problem: str
+    without_key: tuple[ProviderKey, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,15 +335,6 @@ class Completions(Answer):
 
     commands: tuple[Command, ...]
     names: tuple[Completion, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ProviderKey:
-    """A provider with the variable that holds its key, and its default model."""
-
-    provider: str
-    variable: str
-    model: str
 
 
 @dataclass(frozen=True, slots=True)

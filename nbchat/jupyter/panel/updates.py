@@ -94,6 +94,14 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
+class PolicyChoice:
+    """A preset of when and how to compact, in a sentence."""
+
+    name: str
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
 class State:
     """All but the transcript.
 
@@ -112,7 +120,7 @@ class State:
     retry: Retry | None
     meter: Meter
     policy: str
-    policies: tuple[str, ...]
+    policies: tuple[PolicyChoice, ...]
     spent: str
     summary: ShownSummary | None
     notifies: bool

@@ -53,7 +53,8 @@ def test_a_policy_without_a_preset_name_is_shown() -> None:
     engine = CompactionEngine(policy=Policy("mine", meter="off"))
     view = shown(AgentReady(Agent(ScriptedProvider(), engine=engine)))
     assert view.state["policy"] == "mine"
-    assert view.state["policies"] == list(PRESETS)
+    assert [each["name"] for each in view.state["policies"]] == list(PRESETS)
+    assert all(each["about"] for each in view.state["policies"])
     engine = CompactionEngine(policy="off")
     assert (
         shown(AgentReady(Agent(ScriptedProvider(), engine=engine))).state["policy"]

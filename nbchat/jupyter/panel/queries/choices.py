@@ -9,6 +9,8 @@ from pathlib import Path
 from nbchat.agent.agent import Agent
 from nbchat.chat.attachments.mentions import Resolver
 from nbchat.chat.mcp import ServerState, shortened
+from nbchat.config.api_keys import KEY_VARIABLES
+from nbchat.config.policy_and_models import model_of
 from nbchat.config.saved_settings import SettingInForce
 from nbchat.conversation.live_variables import is_fit, type_name
 from nbchat.jupyter.panel.answers import (
@@ -17,6 +19,7 @@ from nbchat.jupyter.panel.answers import (
     Completions,
     ModelsList,
     PathsList,
+    ProviderKey,
     Server,
     ServersList,
     ServerTool,
@@ -25,6 +28,7 @@ from nbchat.jupyter.panel.answers import (
 )
 from nbchat.providers.base import Provider
 from nbchat.providers.connect import list_models
+from nbchat.providers.unavailable_model import problem_of
 
 MOST_NAMES = 500
 
@@ -56,7 +60,16 @@ def settings_list(agent: Agent, settings: Settings) -> SettingsList:
 def models_list(provider: Provider) -> ModelsList:
     """Names that `/model` takes; `problem` says why the server listed none."""
     found = list_models(provider)
-    return ModelsList(tuple(found.models), found.problem)
+    used = "" if problem_of(provider) else provider.name.partition(":")[0]
+    return ModelsList(
+        models=tuple(found.models),
+        problem=found.problem,
+        without_key=tuple(
+            ProviderKey(kind, variable, model_of(kind))
+            for kind, variable in KEY_VARIABLES.items()
+            if kind != used and not os.environ.get(variable, "").strip()
+        ),
+    )
 
 
 def servers_list(servers: Iterable[ServerState]) -> ServersList:

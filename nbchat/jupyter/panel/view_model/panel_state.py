@@ -22,7 +22,7 @@ from nbchat.chat.chat_events import (
     TurnStarted,
     Working,
 )
-from nbchat.compaction.policies import PRESETS
+from nbchat.compaction.policies import ABOUT, PRESETS
 from nbchat.conversation.entries import Compaction
 from nbchat.conversation.events import (
     Branched,
@@ -98,7 +98,7 @@ class PanelState:
             "retry": None,
             "meter": NOTHING_MEASURED,
             "policy": "",
-            "policies": list(PRESETS),
+            "policies": [{"name": n, "about": ABOUT[n]} for n in PRESETS],
             "spent": "",
             "summary": None,
             "notifies": True,

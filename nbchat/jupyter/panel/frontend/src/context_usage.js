@@ -2,6 +2,7 @@
 
 import { Dialog } from "./dialog.js";
 import { count, percent, plural, tag } from "./dom.js";
+import { fullness } from "./header.js";
 
 const PARTS = {
   system: "System prompt",
@@ -48,7 +49,7 @@ export class ContextDialog extends Dialog {
   answered(held) {
     drawStack(this.bar, held);
     this.parts.replaceChildren(...partRows(held));
-    this.outlook.textContent = outlookText(held);
+    this.outlook.textContent = `${dueText(this.panel.state.meter)}${outlookText(held)}`;
     this.costs.replaceChildren(...costRows(held.costs));
     this.shown.replaceChildren(this.bar, this.parts, this.outlook, this.costs);
   }
@@ -108,6 +109,12 @@ function partRow(name, tokens, whole) {
 function share(tokens, whole) {
   const of = tokens / whole;
   return of > 0 && of < 0.01 ? "<1%" : percent(of);
+}
+
+// What the ring says
+function dueText(figures) {
+  const isDue = figures?.threshold || figures?.guard;
+  return isDue ? `The ring shows ${percent(Math.min(1, fullness(figures)))} of the way to the next compaction.\n` : "";
 }
 
 function outlookText({ window: limit, limit: guard, policy, outlook }) {

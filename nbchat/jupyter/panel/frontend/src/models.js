@@ -2,12 +2,16 @@
 
 import { Dialog } from "./dialog.js";
 import { button, plural, pressedIn, tag } from "./dom.js";
+import { keyForm } from "./key_form.js";
+
+const SERVERS = "A server on this computer needs no key: enter ollama:NAME, lmstudio:NAME or vllm:NAME.";
 
 export class ModelDialog extends Dialog {
   constructor(panel) {
     super(panel, { title: "Model", className: "nbc-models" });
     this.models = [];
-    const typing = { type: "text", placeholder: "provider:name", "data-first": "" };
+    this.withoutKey = [];
+    const typing = { type: "text", placeholder: "Search, or provider:name", "data-first": "" };
     this.name = tag("input", "", { ...typing, "aria-label": "Model", spellcheck: "false" });
     this.use = button("nbc-primary", "Use", "Use this model", "submit");
     this.form = tag("form", "nbc-search", {}, this.name, this.use);
@@ -22,12 +26,14 @@ export class ModelDialog extends Dialog {
     this.name.addEventListener("input", () => this.drawList());
     this.list.addEventListener("click", (event) => {
       const chosen = pressedIn(event, "button");
-      if (chosen) this.choose(chosen.textContent);
+      if (chosen?.dataset.keyOf) this.askKey(chosen.dataset.keyOf);
+      else if (chosen) this.choose(chosen.dataset.name);
     });
   }
 
   open(opener) {
     this.models = [];
+    this.withoutKey = [];
     this.name.value = "";
     super.open(opener);
     this.drawList();
@@ -35,8 +41,28 @@ export class ModelDialog extends Dialog {
     this.panel.send({ type: "models", token: this.newToken() });
   }
 
-  answered({ models, problem }) {
+  // Instead of the list; the kernel takes the usual model of the provider.
+  askKey(provider) {
+    const asked = this.withoutKey.find((known) => known.provider === provider);
+    if (!asked) return;
+    const { variable, model } = asked;
+    const use = (typed) => this.panel.send({ type: "use_key", ...typed, token: this.newToken() });
+    const canKeep = Boolean(this.panel.start.offered?.can_keep);
+    const { form, key } = keyForm({ providerOf: () => provider, canKeep, use });
+    const about = `${model} needs a key of ${provider}. You can also set ${variable} and restart the kernel.`;
+    this.list.replaceChildren(tag("li", "", {}, tag("p", "nbc-nothing", {}, about), form));
+    this.status.textContent = "";
+    key.focus();
+  }
+
+  answered(message) {
+    if (message.type === "key_used") {
+      this.close();
+      return;
+    }
+    const { models, problem } = message;
     this.models = models;
+    this.withoutKey = message.without_key;
     this.status.textContent = problem || `${plural(models.length, "model")}, or enter another name`;
     this.drawList();
   }
@@ -47,7 +73,16 @@ export class ModelDialog extends Dialog {
   }
 
   drawList() {
-    const rows = this.matching().map((name) => modelRow(name, this.panel.state.model));
+    const { model, takes_keys: takesKeys } = this.panel.state;
+    const rows = this.matching().map((name) => modelRow(name, model));
+    const words = this.name.value.toLowerCase().trim();
+    const others = this.withoutKey.filter(({ model: name }) => name.includes(words));
+    if (others.length) rows.push(tag("li", "nbc-session-day", {}, "Need a key"));
+    for (const { provider, model: name, variable } of others) {
+      const about = takesKeys ? `asks for a key, or set ${variable}` : `set ${variable}`;
+      rows.push(modelRow(name, model, about, takesKeys ? provider : ""));
+    }
+    if (this.withoutKey.length && !words) rows.push(tag("li", "nbc-nothing", {}, SERVERS));
     this.keepFocus(() => this.list.replaceChildren(...rows));
     this.draw();
   }
@@ -84,8 +119,9 @@ function providerOf(name) {
   return name.split(":", 1)[0];
 }
 
-function modelRow(name, current) {
+function modelRow(name, current, about = "", keyOf = "") {
   const chosen = button("nbc-model-name", name, `Use ${name}`);
+  Object.assign(chosen.dataset, { name, keyOf });
   if (name === current) chosen.setAttribute("aria-current", "true");
-  return tag("li", "", {}, chosen);
+  return tag("li", "", {}, chosen, about && tag("span", "nbc-choice-about", {}, about));
 }

@@ -234,7 +234,6 @@ class Panel {
     this.drawStatus();
     this.drawQueue();
     this.drawButtons();
-    this.parts.jump.textContent = this.state.waiting.length ? "Waiting for you" : "Latest";
     const isUnsaid = this.transcript.isUnsaid && !this.state.queue.length;
     const isOpening = this.sequence === null || this.state.phase === "starting";
     this.parts.empty.hidden = !isUnsaid || isOpening;
@@ -348,6 +347,11 @@ class Panel {
   }
 
   jump() {
+    const card = /** @type {HTMLElement | null} */ (this.parts.log.querySelector("[data-ticket]"));
+    if (card) {
+      this.decisions.readOn(card);
+      return;
+    }
     this.transcript.isPinned = true;
     this.transcript.keepAtBottom();
     this.parts.input.focus();

@@ -17,8 +17,9 @@ export class PolicyDialog extends Dialog {
   draw() {
     if (!this.isOpen) return;
     const { policies = [], policy, is_busy: isBusy } = this.panel.state;
-    const names = [...new Set([...policies, policy])].filter(Boolean);
-    const rows = names.map((name) => policyRow(name, policy));
+    const about = new Map(policies.map((known) => [known.name, known.about]));
+    const names = [...new Set([...about.keys(), policy])].filter(Boolean);
+    const rows = names.map((name) => policyRow(name, policy, about.get(name) ?? ""));
     this.keepFocus(() => {
       if (names.join() !== this.drawn?.join() || policy !== this.shown) this.list.replaceChildren(...rows);
       this.list.querySelectorAll("button").forEach((each) => (each.disabled = isBusy || this.panel.isGone));
@@ -33,9 +34,9 @@ export class PolicyDialog extends Dialog {
   }
 }
 
-function policyRow(name, current) {
+function policyRow(name, current, about) {
   const chosen = button("nbc-model-name", name, `Use the policy ${name}`);
   chosen.dataset.name = name;
   if (name === current) chosen.setAttribute("aria-current", "true");
-  return tag("li", "", {}, chosen);
+  return tag("li", "", {}, chosen, tag("span", "nbc-choice-about", {}, about));
 }

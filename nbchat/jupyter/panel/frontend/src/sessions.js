@@ -4,6 +4,9 @@ import { showCopied } from "./clipboard.js";
 import { Dialog } from "./dialog.js";
 import { button, iconButton, later, newToken, plural, tag } from "./dom.js";
 
+const UNFOUND = "No session has these words.";
+const NONE = "No conversation is saved yet. Each one is listed here after its first message.";
+
 export class SessionsDialog extends Dialog {
   constructor(panel) {
     super(panel, { title: "Sessions", className: "nbc-sessions" });
@@ -40,7 +43,8 @@ export class SessionsDialog extends Dialog {
 
   answered({ sessions, total }) {
     const isSearch = this.search.value.trim() !== ""; // then the best match is first
-    this.list.replaceChildren(...(isSearch ? sessions.map(sessionRow) : byDay(sessions)));
+    const rows = isSearch ? sessions.map(sessionRow) : byDay(sessions);
+    this.list.replaceChildren(...(rows.length ? rows : [tag("li", "nbc-nothing", {}, isSearch ? UNFOUND : NONE)]));
     if (!this.isDeleting) this.status.textContent = plural(total, "session");
     this.isDeleting = false;
   }

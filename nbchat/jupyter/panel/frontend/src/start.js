@@ -1,6 +1,7 @@
 // What an empty chat offers: a model, a key, and questions about the notebook
 
 import { button, newToken, option, tag } from "./dom.js";
+import { keyForm } from "./key_form.js";
 
 export class Start {
   constructor(panel) {
@@ -8,6 +9,7 @@ export class Start {
     this.token = null;
     this.asked = ""; // the state for which the options were requested
     this.offered = null;
+    this.reason = null; // why the model cannot answer
     this.box = tag("div", "nbc-start");
     panel.parts.empty.append(this.box);
   }
@@ -15,14 +17,27 @@ export class Start {
   draw() {
     const { panel } = this;
     const { phase, model, problem, is_busy: isBusy } = panel.state;
-    if (panel.parts.empty.hidden || panel.isGone || phase === "starting") return;
+    if (panel.isGone || phase === "starting") return;
+    const isEmpty = !panel.parts.empty.hidden;
+    this.place(isEmpty);
+    if (!isEmpty && !problem) return;
     const state = JSON.stringify([model, problem, phase]);
     if (state !== this.asked) {
       this.asked = state;
       this.token = newToken();
       panel.send({ type: "start", token: this.token });
     }
+    const isTold = panel.parts.log.lastElementChild?.matches(".nbc-error, :has(> .nbc-error)"); // by a failed turn
+    if (this.reason) this.reason.hidden = !isEmpty && Boolean(isTold);
     this.box.querySelectorAll("button").forEach((each) => (each.disabled = isBusy));
+  }
+
+  // In an empty chat; without a model also below what was said
+  place(isEmpty) {
+    const { empty, content, status } = this.panel.parts;
+    if (isEmpty && this.box.parentElement !== empty) empty.append(this.box);
+    if (!isEmpty && this.box.parentElement !== content) content.insertBefore(this.box, status);
+    this.box.hidden = !isEmpty && !this.panel.state.problem;
   }
 
   hear(message) {
@@ -39,7 +54,8 @@ export class Start {
     const { problem, is_trial: isTrial } = this.panel.state;
     const parts = [];
     if (!problem) parts.push(this.suggestions());
-    if (problem) parts.push(tag("p", "nbc-start-problem", { role: "status" }, sentence(problem)));
+    this.reason = problem ? tag("p", "nbc-start-problem", { role: "status" }, sentence(problem)) : null;
+    if (this.reason) parts.push(this.reason);
     if (isTrial) parts.push(tag("p", "nbc-start-problem nbc-empty-hint", {}, TRIAL));
     if (problem || isTrial) parts.push(this.models(isTrial), this.keys());
     this.box.replaceChildren(...parts);
@@ -70,22 +86,12 @@ export class Start {
     const provider = tag("select", "", { "aria-label": "Provider" }, ...choices);
     provider.value = this.panel.state.model.split(":")[0];
     if (!provider.value) provider.selectedIndex = 0;
-    const typing = { type: "password", autocomplete: "off", placeholder: "Key, for this session only" };
-    const key = tag("input", "", { ...typing, "aria-label": "Key" });
-    const keep = tag("input", "", { type: "checkbox" });
-    const keeping = tag("label", "", {}, keep, " keep it in this computer's keyring");
-    const use = button("nbc-primary", "Use key", "Use this key", "submit");
-    const form = tag("form", "nbc-start-row", {}, provider, key, use);
-    if (canKeep) form.append(keeping);
     this.status = tag("span", "nbc-empty-hint", { role: "status" });
-    form.addEventListener("submit", (event) => {
-      event.preventDefault();
-      if (!key.value.trim()) return;
+    const use = (typed) => {
       this.token = newToken();
-      const chosen = { provider: provider.value, key: key.value, keep: keep.checked };
-      this.panel.send({ type: "use_key", ...chosen, token: this.token });
-      key.value = "";
-    });
+      this.panel.send({ type: "use_key", ...typed, token: this.token });
+    };
+    const { form } = keyForm({ providerOf: () => provider.value, canKeep, use }, provider);
     const isFolded = !this.panel.state.problem;
     if (!isFolded) return tag("div", "", {}, form, this.status, about);
     const folded = tag("details", "nbc-start-key", {}, tag("summary", "", {}, "Use a key"));

@@ -5,6 +5,7 @@ import { finishBlocks } from "./code_blocks.js";
 import { addRetryButton } from "./compact_dialog.js";
 import { fromHtml, newToken, tag } from "./dom.js";
 import { RETRY_MILLISECONDS } from "./kernel_connection.js";
+import { linkSources } from "./memory.js";
 import { addAgainButton, addBackButton } from "./message_actions.js";
 import { streamOf } from "./stream.js";
 
@@ -102,6 +103,7 @@ export class Transcript {
     addBackButton(fresh);
     addAgainButton(fresh);
     addDecision(fresh);
+    linkSources(fresh);
     this.panel.dialogs.forEach((dialog) => dialog.see(fresh));
     const dressed = this.panel.actions.dress(fresh, named);
     this.panel.roving.dress(dressed);
@@ -215,14 +217,25 @@ export class Transcript {
   }
 
   keepAtBottom() {
-    const { scroller, jump } = this.panel.parts;
+    const { scroller } = this.panel.parts;
     if (this.isPinned) {
       scroller.scrollTop = scroller.scrollHeight;
       this.keepApprovalInSight();
     }
     this.panel.decisions.look();
-    jump.hidden = this.isPinned;
+    this.drawJump();
     this.askEarlier();
+  }
+
+  // The way to what is below: the end of the call that waits, else the newest message
+  drawJump() {
+    const { scroller, jump, log } = this.panel.parts;
+    const decision = log.querySelector("[data-ticket] .nbc-decision");
+    const isBelow = decision && decision.getBoundingClientRect().bottom > scroller.getBoundingClientRect().bottom + 1;
+    const isAbove = decision && !isBelow && decision.getBoundingClientRect().top < scroller.getBoundingClientRect().top;
+    jump.textContent = decision ? "Waiting for you" : "Latest";
+    jump.hidden = decision ? !(isBelow || isAbove) : this.isPinned;
+    jump.toggleAttribute("data-up", Boolean(isAbove));
   }
 
   // Other calls may be below the one that waits; of a tall card the beginning is shown.
@@ -241,10 +254,13 @@ export class Transcript {
   onScroll() {
     const { scroller } = this.panel.parts;
     const isByUser = Date.now() - this.movedAt < MOVING_MILLISECONDS;
-    if (this.isHeld && !isByUser) return;
+    if (this.isHeld && !isByUser) {
+      this.drawJump();
+      return;
+    }
     const below = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight;
     this.isPinned = below < NEAR_BOTTOM_PIXELS;
-    this.panel.parts.jump.hidden = this.isPinned;
+    this.drawJump();
     this.askEarlier();
   }
 }
