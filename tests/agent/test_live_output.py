@@ -51,6 +51,17 @@ from nbchat import map_agents
 run = map_agents(lambda: agent_with(says("Hello.", delay_seconds=0.2)), ["a", "b"])
 run
 """
+AWAITED = """
+async def category(ticket: str) -> str:
+    "Look a ticket up."
+    import asyncio
+    await asyncio.sleep(0)
+    return f"{ticket} is about a card"
+agent = agent_with(calls("category", ticket="T1"), says("Card."), says("Bye."), tools=[category])
+answer = await agent.aask("T1")
+kinds = [type(event).__name__ async for event in agent.run("Thanks")]
+print(answer, agent.session.transcript[2].content, kinds[-1], sep="; ")
+"""
 HOSTILE = (
     "'![x](https://evil.example/?secret) <img src=//evil.example> <script>1</script>'"
 )
@@ -62,6 +73,8 @@ CELLS = {
     "assigned": 'answer = agent_with(says("Hello **you**.")).chat("hi")',
     "shown again": "answer",
     "asked": 'agent_with(says("Hello **you**.")).ask("hi")',
+    "awaited chat": 'await agent_with(says("Hello **you**.")).achat("hi")',
+    "awaited": AWAITED,
     "asked silently": '_ = agent_with(says("Hello **you**.")).ask("hi")',
     "slow": 'agent_with(says("one two three", delay_seconds=0.3)).chat("hi")',
     "tool": 'agent_with(calls("lookup", order="W1"), says("Shipped."), tools=[lookup]).chat("hi")',
@@ -89,7 +102,9 @@ def markdown(outputs: list[nbformat.NotebookNode]) -> list[str]:
 
 
 @pytest.mark.kernel
-@pytest.mark.parametrize("cell", ["last line", "assigned", "shown again", "asked"])
+@pytest.mark.parametrize(
+    "cell", ["last line", "assigned", "shown again", "asked", "awaited chat"]
+)
 def test_an_answer_appears_once_as_markdown(shown, cell: str):
     assert markdown(shown[cell]) == ["Hello **you**."]
 
@@ -107,6 +122,12 @@ def test_an_answer_is_shown_as_html_whose_images_are_links(shown):
 @pytest.mark.kernel
 def test_a_silent_answer_shows_nothing(shown):
     assert shown["asked silently"] == []
+
+
+@pytest.mark.kernel
+def test_a_cell_awaits_answers_async_tools_and_events(shown):
+    (printed,) = shown["awaited"]
+    assert printed.text == "Card.; T1 is about a card; TurnFinished\n"
 
 
 @pytest.mark.kernel
