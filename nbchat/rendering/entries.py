@@ -33,10 +33,11 @@ _LINE_END = re.compile(r"(?<=[^\s|])\n(?=\*\*)")
 _SUMMARY_TAG = re.compile(r"</?(?:summary|facts)>\n?")
 
 
-def entry_html(entry: Entry) -> str:
+def entry_html(entry: Entry, *, duration: str = "") -> str:
     """Render one entry; empty when there is nothing to show.
 
     A call is a card; its result is the second half of that card, found by `data-call`.
+    `duration` is how long a result's call ran.
     """
     match entry.role:
         case "user" if entry.is_text_file:
@@ -48,7 +49,7 @@ def entry_html(entry: Entry) -> str:
         case "assistant":
             html = _article("assistant", "Assistant", _answer_html(entry))
         case "tool":
-            html = _result_html(entry)
+            html = _result_html(entry, duration)
         case "thinking":
             html = _thinking_html(entry)
         case "summary":
@@ -196,11 +197,12 @@ def _call_html(call: Entry) -> str:
     )
 
 
-def _result_html(result: Entry) -> str:
+def _result_html(result: Entry, duration: str) -> str:
+    size = " · ".join(filter(None, (_size(result.content), duration)))
     state = "denied" if result.is_denied else "failed" if result.is_error else "done"
     return (
         f'<div class="nbc-tool-result" data-call="{escaped(result.tool_id)}"'
-        f' data-state="{state}" data-size="{_size(result.content)}">'
+        f' data-state="{state}" data-size="{escaped(size)}">'
         f"{part_html('Result', result.content)}</div>"
     )
 

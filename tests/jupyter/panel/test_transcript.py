@@ -16,12 +16,14 @@ from panel_views import (
     text_of,
 )
 
-from nbchat.chat.chat_events import AgentReady, Idle, TurnStarted
+from nbchat.agent.approvals import PendingCall
+from nbchat.chat.chat_events import AgentReady, ApprovalsPending, Idle, TurnStarted
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import (
     EntryAdded,
     TextDelta,
     ThinkingDelta,
+    ToolRequested,
     TurnFinished,
 )
 from nbchat.conversation.session import Session
@@ -199,6 +201,27 @@ def test_the_duration_of_a_long_turn_is_in_minutes():
     shown = items(ran(state, agent.run("hi")))
     assert "2 min 5 s" in shown[-1]
     assert folded(state, TurnFinished("end_turn", 1)) == []
+
+
+@pytest.mark.parametrize(
+    ("seconds", "size"),
+    [
+        (0.05, "3 characters"),
+        (1.5, "3 characters · 1.5 s"),
+        (125, "3 characters · 2 min 5 s"),
+    ],
+)
+def test_a_call_says_how_long_it_ran_since_it_was_approved_also_later(seconds, size):
+    times = [10.0]
+    state = PanelState(clock=lambda: times[0])
+    call = Entry("assistant", "", "c", "wait", "{}")
+    folded(state, EntryAdded(0, call), ToolRequested(call))
+    folded(state, ApprovalsPending((PendingCall(call),)))
+    times[0] = 100.0  # a person thinks
+    folded(state, ApprovalsPending(()))
+    times[0] += seconds
+    folded(state, EntryAdded(1, Entry("tool", "ran", "c", "wait")))
+    assert f'data-size="{size}"' in shown_page(state)[-1]
 
 
 @pytest.mark.parametrize("text", ["hm", "a < b & 'c'\n\n  d\ud800\u202e", "x " * 5_000])

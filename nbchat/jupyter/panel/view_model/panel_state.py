@@ -209,6 +209,7 @@ class PanelState:
     ) -> list[Operation]:
         match event:
             case ToolRequested(call):
+                self._transcript.begin_call()
                 return self._set(activity=f"Running {displayable(call.tool_name)}")
             case CompactionProgress():
                 activity = f"Compacting, {progress_text(event)}"
@@ -249,6 +250,7 @@ class PanelState:
                 at = {} if position is None else {"position": position}
                 operations = [{"op": "draft", "text": text, **at}]
             case ApprovalsPending(pending):
+                self._transcript.begin_call()
                 cards = self._transcript.approvals.wait_for(pending)
                 operations = [*cards, *self._set_waiting()]
             case QueueChanged() | TurnStarted() | Stopping() | Working() | Idle():

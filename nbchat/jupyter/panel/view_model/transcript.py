@@ -51,6 +51,9 @@ STOP_NOTES: dict[StopReason, str] = {
     "refusal": "The model refused to answer.",
 }
 
+SHORTEST_CALL_SECONDS = 0.1
+"""A call that ran less long does not say how long."""
+
 # A blank line ends a block, unless a list, quote or indented part goes on after it.
 _BLOCK_END = re.compile(r"(?<!\n)\n{2,}+(?=\S)(?![-*+>|]|\d+(?:[.)]|\Z))")
 _FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
@@ -73,6 +76,8 @@ class TranscriptView:
         """Whether the newest turn has its line of costs."""
         self.turn_began: float | None = None
         """Time of the clock; None while no turn runs."""
+        self._call_began: float | None = None
+        """When the newest tool call began to run."""
         self._failures: list[int] = []
         """Items that say why the newest message has no answer."""
 
@@ -107,6 +112,10 @@ class TranscriptView:
             case Branched() | PinsChanged() | SavingFailed():
                 return self._items.show(notice_html(event))
         return self.banners.fold(event)
+
+    def begin_call(self) -> None:
+        """Note that a tool call runs from now on: it was requested, or is approved."""
+        self._call_began = self._clock()
 
     def drop_failures(self) -> list[Operation]:
         """Remove errors that no longer hold: a setting changed, or an answer came."""
@@ -177,11 +186,19 @@ class TranscriptView:
 
     def _show_entry(self, entry: Entry, position: int) -> list[Operation]:
         position_shown = _position_of(entry, position)
-        shown = self._items.show(entry_html(entry), position=position_shown)
+        html = entry_html(entry, duration=self._call_duration(entry))
+        shown = self._items.show(html, position=position_shown)
         if entry.role in ("assistant", "tool"):
             for item in shown:
                 self.approvals.follow(item["key"], entry)
         return shown
+
+    def _call_duration(self, entry: Entry) -> str:
+        """How long the call of a result ran; empty if that was short, or elsewhere."""
+        if entry.role != "tool" or entry.is_denied or self._call_began is None:
+            return ""
+        seconds = self._clock() - self._call_began
+        return _duration(seconds) if seconds >= SHORTEST_CALL_SECONDS else ""
 
     def _cost_lines(self, session: Session) -> dict[int, str]:
         """Costs of turns with new entries, by the index of each turn's last entry.
@@ -215,7 +232,7 @@ class TranscriptView:
         if self.banners.running is not None:
             ended += self.banners.drop_running()
         costs = self._show_cost(session) if session else []
-        self.turn_began = None
+        self.turn_began = self._call_began = None
         return [*ended, *costs]
 
 

@@ -70,8 +70,3 @@ test("what an empty field means stands in the field, not in its help", async () 
   assert.deepEqual(helpOf("Effort. None: as the model does.", "choice"), ["Effort. Default: as the model does.", ""]);
   assert.deepEqual(helpOf("Share of the tokens.", "float"), ["Share of the tokens.", ""]);
 });
-
-test("a call that ran long enough says how long", async () => {
-  const { durationText } = await import(new URL("transcript.js", source));
-  assert.deepEqual([5, 100, 1_234, 65_900].map(durationText), ["", "0.1 s", "1.2 s", "1 min 5 s"]);
-});

@@ -15,14 +15,6 @@ const MANY_BLOCKS = 50; // then blocks out of sight get no layout
 
 const MOVING_MILLISECONDS = 1000; // a wheel keeps scrolling for a while
 
-// How long a call ran; empty for what was drawn together, as earlier messages are
-export function durationText(milliseconds) {
-  if (milliseconds < 100) return "";
-  const seconds = milliseconds / 1000;
-  if (seconds < 60) return `${seconds.toFixed(1)} s`;
-  return `${Math.floor(seconds / 60)} min ${Math.floor(seconds % 60)} s`;
-}
-
 export class Transcript {
   constructor(panel) {
     this.panel = panel;
@@ -31,8 +23,6 @@ export class Transcript {
     this.earlierToken = null; // of the request for it
     this.askAgainAt = 0;
     this.live = new Map();
-    this.runsSince = new WeakMap(); // when the card of a call that runs was drawn
-    this.resultAt = 0; // calls of a batch run one after the other
     this.isPinned = true; // to the bottom
     this.isHeld = false; // or to the card of a call that waits
     this.movedAt = 0; // when the user last did what may scroll
@@ -79,7 +69,6 @@ export class Transcript {
     const fresh = this.itemOf(item);
     const known = this.items.get(key);
     this.items.set(key, fresh);
-    if (fresh.matches(".nbc-tool:not([data-state])")) this.runsSince.set(fresh, Date.now());
     if (known) this.redraw(known, fresh);
     else if (!this.attachResult(fresh, log)) log.append(fresh);
     return !known || known.matches("[data-state='running']") ? fresh : null;
@@ -117,9 +106,7 @@ export class Transcript {
     const call = cards.find((card) => card.dataset.call === result.dataset.call);
     if (!call) return false;
     call.dataset.state = result.dataset.state;
-    const time = durationText(Date.now() - Math.max(this.runsSince.get(call) ?? Date.now(), this.resultAt));
-    this.resultAt = Date.now();
-    call.querySelector("summary").dataset.size = [result.dataset.size, time].filter(Boolean).join(" · ");
+    call.querySelector("summary").dataset.size = result.dataset.size;
     call.append(result);
     return true;
   }
