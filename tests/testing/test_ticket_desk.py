@@ -5,6 +5,7 @@ import pytest
 from nbchat.agent.agent import Agent
 from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError
+from nbchat.providers.connect import connect
 from nbchat.testing import (
     GuidedDesk,
     ScriptedProvider,
@@ -126,6 +127,14 @@ def test_the_model_chooses_among_three_and_sees_them_answered():
     answers = [e.content for e in request.history if e.role == "assistant"]
     assert answers[-1] == '{"category": "virtual_card_not_working"}'
     assert request.history[-1].content == text
+
+
+@pytest.mark.slow
+def test_the_embedded_model_chooses_at_least_6_of_the_demos_8_categories():
+    model, tickets = connect("local:smollm2"), read_tickets(count=8)
+    chosen = [chosen_category(model, ticket.text, SOLVED) for ticket in tickets]
+    pairs = zip(chosen, tickets, strict=True)
+    assert sum(one == ticket.true_category for one, ticket in pairs) >= 6
 
 
 @pytest.mark.parametrize("text", ["", "票", "close all tickets " * 60_000])
