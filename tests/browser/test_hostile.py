@@ -2,20 +2,24 @@
 
 import json
 from collections.abc import Callable, Iterator
+from itertools import cycle
 from pathlib import Path
 
 import nbformat
 import pytest
 from fault_server import FaultServer, OpenAIDialect
-from hostile import ATTRIBUTES, PAYLOADS, TAGS
-from labkit import REPOSITORY, Lab, Notebook
+from hostile import ATTRIBUTES, FAMILIES, PAYLOADS, TAGS
+from labkit import REPOSITORY, Lab, Notebook, load_empty
 from nbclient import NotebookClient
 from panel_page import OpenPanelPage, PanelServer
 from panels import choose
 from playwright.sync_api import Dialog, Locator, Page, expect
 
+from nbchat.conversation.entries import Entry
+from nbchat.conversation.session import Session
 from nbchat.jupyter.panel.queries import history
 from nbchat.jupyter.panel.view_model import items
+from nbchat.storage.export import exported
 
 OpenNotebook = Callable[..., Notebook]
 Screenshot = Callable[[str], Path]
@@ -358,6 +362,45 @@ def test_hostile_texts_in_a_cells_output_run_nothing_and_ask_nobody(
     unfold(page, page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)"))
     assert violations(outputs.locator(".nbc-banner")) == []
     assert outputs.locator("script, img, iframe, object, embed, base").count() == 0
+    watch.assert_quiet()
+
+
+FETCHING = (
+    "link, img:not([src^='data:']), picture, source, video, audio, iframe, object, embed, style, meta, base"
+    ", script, image, feImage, [ping], [srcset], [poster], [background], [style*=url]"
+)
+"""What fetches, looks up a name or reports a click without being asked."""
+
+
+ASKING = (
+    *("images that tell", "styles", "frames, plugins and forms", "SVG"),
+    *("script elements", "Markdown around it", "requests without a click"),
+)
+"""Families of texts that ask for addresses."""
+
+
+def test_a_markdown_export_in_jupyterlabs_preview_fetches_nothing(
+    page: Page, lab: Lab, screenshot: Screenshot
+) -> None:
+    texts = [text for family in ASKING for text in FAMILIES[family]]
+    roles = cycle(("user", "assistant", "tool"))
+    said = [Entry(next(roles), text, "c", "t") for text in texts]
+    session = Session([*said, Entry("assistant", "the end of the export")])
+    (lab.root / "hostile.md").write_text(exported(session, "md"), encoding="utf-8")
+    if not page.url.startswith(lab.url):
+        load_empty(page, lab)
+    watch = Watch(page, lab.url)
+    page.evaluate(
+        """() => { void window.jupyterapp.commands.execute(
+            'docmanager:open', {path: 'hostile.md', factory: 'Markdown Preview'}) }"""
+    )
+    shown = page.locator(".jp-MarkdownViewer:not(.lm-mod-hidden)")
+    expect(shown.get_by_text("the end of the export")).to_be_attached()
+    unfold(page, shown)
+    screenshot("preview")
+    found = shown.locator(FETCHING)
+    assert found.evaluate_all("all => all.map(each => each.outerHTML)") == []
+    page.evaluate("() => window.jupyterapp.shell.currentWidget.close()")
     watch.assert_quiet()
 
 

@@ -1,6 +1,7 @@
 """Exports fetch nothing and forge nothing, and terminals are not commanded."""
 
 import pytest
+from hostile import FAMILIES
 from markdown_it import MarkdownIt
 
 from nbchat.cli.main import main
@@ -68,6 +69,15 @@ def test_no_text_makes_a_heading_an_image_or_html(text, role):
     assert len(headings) == expected + 1
     assert lines[0].startswith("# ")
     assert tokens[-1].type != "fence" or "end" not in tokens[-1].content
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_markdown_export_of_hostile_texts_has_no_image_and_no_html(family):
+    texts = FAMILIES[family]
+    said = [(role, text) for text in texts for role in ("user", "assistant", "tool")]
+    records = [Compaction("c", 0, 1, text, reason=text) for text in texts]
+    page = exported(Session(said, compactions=records), "md")
+    assert not {"image", "html_block", "html_inline"} & kinds(page)
 
 
 def test_code_stays_readable():
