@@ -33,6 +33,9 @@ from nbchat.storage.serialization import (
 MOST_CANDIDATES = 500
 """Messages that are ranked: the rarest words come first, of equals the newest."""
 
+MOST_SESSIONS = 40
+"""Sessions in which a word is looked for that more messages have than are ranked."""
+
 MOST_WORDS = 32
 """Words of a query that are looked up."""
 
@@ -58,7 +61,7 @@ def found_sessions(
     query: str,
 ) -> list[SessionInfo]:
     """Sessions with a match, the best first, each with a snippet."""
-    numbers = best_messages(connection, query, mine.owner)
+    numbers = best_messages(connection, query, mine)
     rank = {number: place for place, number in enumerate(numbers)}
     is_best = chat_messages.c.number.in_(numbers)
     rows = connection.execute(mine.select(chat_messages).where(is_best)).all()
@@ -156,24 +159,50 @@ def purge_index(connection: sa.Connection) -> None:
         )
 
 
-def best_messages(connection: sa.Connection, query: str, owner: str) -> list[int]:
-    """Numbers of an owner's messages with any word of a query, the best first."""
+def best_messages(connection: sa.Connection, query: str, mine: OwnedRows) -> list[int]:
+    """Numbers of an owner's messages with any word of a query, the best first.
+
+    Of a word that more messages have than are ranked, the newest may all be of one
+    session: then the newest message with it of each recent session is there, too.
+    """
     if not has_index(connection):
         return []
     terms = (_term(word, connection.dialect.name) for word in words_of(query))
-    found = [
-        _matching(connection, each, owner)
+    found = {
+        each: numbers
         for each in islice(filter(None, terms), MOST_WORDS)
-    ]
+        if (numbers := _matching(connection, each, mine.owner))
+    }
     scores: dict[int, float] = {}
     total = 0
-    for numbers in sorted(filter(None, found), key=len):
+    for term in sorted(found, key=lambda term: len(found[term])):
+        numbers = found[term]
         total += len(numbers)
         if scores and total > MOST_CANDIDATES:
             break
-        for number in numbers:  # a rare word says more than a frequent one
+        if len(numbers) == MOST_CANDIDATES:
+            numbers += _in_recent_sessions(connection, term, mine)
+        for number in dict.fromkeys(
+            numbers
+        ):  # a rare word says more than a frequent one
             scores[number] = scores.get(number, 0) + 1 / len(numbers)
     return sorted(scores, key=lambda number: (-scores[number], -number))
+
+
+def _in_recent_sessions(
+    connection: sa.Connection, term: str, mine: OwnedRows
+) -> list[int]:
+    """The newest message with a word of each of an owner's sessions used last."""
+    dialect = connection.dialect.name
+    ids = mine.select(sessions, sessions.c.id).order_by(sessions.c.used_at.desc())
+    values = {"words": _of_owner(term, mine.owner, dialect), "owner": mine.owner}
+    rows = (
+        connection.execute(
+            _MATCH_IN_SESSION[dialect], {**values, "session": each}
+        ).first()
+        for each in connection.scalars(ids.limit(MOST_SESSIONS)).all()
+    )
+    return [row[0] for row in rows if row is not None]
 
 
 def _rows(
@@ -222,6 +251,29 @@ _MATCH = {
     "postgresql": sa.text(
         "SELECT number FROM message_words WHERE words @@ to_tsquery('english', :words) "
         "AND numnode(to_tsquery('english', :term)) > 0 ORDER BY number DESC LIMIT :most"
+    ),
+}
+
+
+_RANGE = """BETWEEN
+    (SELECT number FROM chat_messages WHERE owner = :owner AND session_id = :session
+        ORDER BY position LIMIT 1)
+    AND (SELECT number FROM chat_messages WHERE owner = :owner AND session_id = :session
+        ORDER BY position DESC LIMIT 1)"""
+"""The numbers of a session's messages, and of others that were written meanwhile."""
+
+_MATCH_IN_SESSION = {
+    "sqlite": sa.text(
+        "SELECT w.rowid FROM message_words w JOIN chat_messages m "
+        "ON m.number = w.rowid WHERE message_words MATCH :words "
+        f"AND w.rowid {_RANGE} AND m.owner = :owner AND session_id = :session "
+        "ORDER BY w.rowid DESC LIMIT 1"
+    ),
+    "postgresql": sa.text(
+        "SELECT w.number FROM message_words w JOIN chat_messages m "
+        "ON m.number = w.number WHERE words @@ to_tsquery('english', :words) "
+        f"AND w.number {_RANGE} AND m.owner = :owner AND session_id = :session "
+        "ORDER BY w.number DESC LIMIT 1"
     ),
 }
 

@@ -25,6 +25,7 @@ from nbchat.errors import SessionTaken, StoreError
 from nbchat.storage.database import engine_for
 from nbchat.storage.recorder import save_session
 from nbchat.storage.run_store import Store
+from nbchat.storage.session_search import MOST_CANDIDATES
 from nbchat.storage.store import Origin, SessionStore
 from nbchat.testing import ScriptedProvider, says
 
@@ -125,6 +126,15 @@ def test_sessions_are_found_by_characters_that_databases_refuse(store):
         (found,) = store.sessions(query=f"half a {word}")
         assert found.title.startswith("half a pair")
     assert store.sessions(query="\udfff") == []
+
+
+def test_a_word_that_most_messages_have_finds_each_session(server):
+    store = SessionStore(server, owner="searcher")
+    save_session(store, Session([("user", "one wombat")], session_id="old"))
+    many = [("user", "a wombat again")] * (MOST_CANDIDATES + 1)
+    save_session(store, Session(many, session_id="long"))
+    save_session(SessionStore(server, owner="other"), Session([("user", "wombat")]))
+    assert [info.id for info in store.sessions(query="wombat")] == ["long", "old"]
 
 
 def test_of_many_messages_with_a_word_the_newest_are_searched(store):

@@ -26,6 +26,7 @@ from nbchat.conversation.turns import count_messages
 from nbchat.errors import SessionNotFound, SessionTaken, StoreError
 from nbchat.storage.database import default_file
 from nbchat.storage.recorder import RETRY_SECONDS, save_session
+from nbchat.storage.session_search import MOST_CANDIDATES
 from nbchat.storage.store import Origin, PinKind, SessionStore
 from nbchat.testing import Line, ScriptedProvider, calls, says
 
@@ -116,6 +117,21 @@ def test_a_found_session_shows_the_part_that_matches_best(store):
     assert "The toner of the printer is low." in found.snippet
     assert len(found.snippet) < 200
     assert store.sessions()[0].snippet == ""
+
+
+def test_a_word_that_most_messages_have_finds_each_session(store):
+    """Also where the newest session alone has more messages with it than are ranked."""
+    for number in range(3):
+        save_session(
+            store, Session([("user", f"toner {number}")], session_id=f"s{number}")
+        )
+    long = [("user", "toner of the printer")] * (MOST_CANDIDATES + 1)
+    save_session(store, Session(long, session_id="long"))
+    save_session(store, Session([("user", "paper")], session_id="other"))
+    found = [info.id for info in store.sessions(query="toner printer")]
+    assert found[0] == "long"
+    assert sorted(found) == ["long", "s0", "s1", "s2"]
+    assert all("toner" in info.snippet for info in store.sessions(query="toner"))
 
 
 def test_new_sessions_and_messages_are_found_and_deleted_ones_are_not(store):
