@@ -6,8 +6,8 @@ that migrations left. Summaries stay in force: their hashes are computed again.
 
 import json
 import sqlite3
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from nbchat.conversation.entries import Entry, prefix_hash
 from nbchat.storage.owners import OwnedRows
 from nbchat.storage.schema import (
+    OLD_TABLES,
     SESSION_TABLES,
     chat_messages,
     drafts,
@@ -79,18 +80,43 @@ def redact_session(
         [(rows[index].number, mine.owner, after[index]) for index in changed],
     )
     _redact_snapshots(connection, mine, stored_id, (before, after), remove)
-    for table, key, column in (
-        (drafts, drafts.c.session_id, "content"),
-        (shares, shares.c.session_id, "content_json"),
-        (sessions, sessions.c.id, "title"),
+    for column, is_its_own in (
+        (drafts.c.content, drafts.c.session_id == stored_id),
+        (shares.c.content_json, shares.c.session_id == stored_id),
+        (sessions.c.title, sessions.c.id == stored_id),
     ):
-        for row in connection.execute(mine.select(table).where(key == stored_id)):
-            values = {column: storable(remove(restored(getattr(row, column))))}
-            connection.execute(
-                mine.update(table).where(key == stored_id).values(values)
-            )
+        query = mine.select(column.table, column).where(is_its_own)
+        for (content,) in connection.execute(query).all():
+            values = {column.name: storable(remove(restored(content)))}
+            change = mine.update(column.table).where(is_its_own, column == content)
+            connection.execute(change.values(values))
+    for table, is_its_own in _old_rows(connection, stored_id):
+        for row in connection.execute(sa.select(table).where(is_its_own)).mappings():
+            texts = {name: each for name, each in row.items() if isinstance(each, str)}
+            values = {name: remove(each) for name, each in texts.items()}
+            is_row = sa.and_(*(table.c[name] == each for name, each in texts.items()))
+            connection.execute(sa.update(table).where(is_row).values(values))
     purge_index(connection)
     return len(changed)
+
+
+def delete_old_rows(connection: sa.Connection, stored_id: str) -> None:
+    """Delete a session from the tables that a migration of PostgreSQL kept."""
+    for table, is_its_own in _old_rows(connection, stored_id):
+        connection.execute(sa.delete(table).where(is_its_own))
+
+
+def _old_rows(
+    connection: sa.Connection, stored_id: str
+) -> Iterator[tuple[sa.Table, sa.ColumnElement[bool]]]:
+    """The tables that a migration kept, and which of their rows are a session's."""
+    if connection.dialect.name != "postgresql":
+        return
+    kept = sa.inspect(connection).get_table_names()
+    for name, key in OLD_TABLES.items():
+        if key and name in kept:
+            table = sa.Table(name, sa.MetaData(), autoload_with=connection)
+            yield table, table.c[key] == stored_id
 
 
 def _redact_snapshots(
@@ -135,26 +161,51 @@ def wipe(engine: sa.Engine) -> None:
         if engine.dialect.name == "sqlite":
             connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
         elif engine.dialect.name == "postgresql":
-            for name in (*(table.name for table in SESSION_TABLES), "message_words"):
+            names = {table.name for table in (*SESSION_TABLES, shares)} | {*OLD_TABLES}
+            kept = names & {*sa.inspect(connection).get_table_names()}
+            for name in (*sorted(kept), "message_words"):
                 connection.exec_driver_sql(f"VACUUM FULL {name}")
 
 
 def redact_backup(file: Path, session_id: str, text: str) -> None:
     """Remove a text from the rows of a session in a backup of any schema."""
     remove = remover(text)
-    with closing(sqlite3.connect(file)) as database:
+    with _backup(file) as database:
         database.create_function("without", 1, lambda each: each and remove(each))
-        database.execute("PRAGMA secure_delete=ON")
-        named = "SELECT name FROM sqlite_master WHERE type = 'table'"
-        for (table,) in database.execute(named).fetchall():
-            columns = database.execute(f"PRAGMA table_info({table})").fetchall()
-            kinds = {column[1]: column[2] for column in columns}
-            key = "session_id" if "session_id" in kinds else "id"
-            texts = [name for name, kind in kinds.items() if kind == "TEXT"]
-            if key in kinds and texts:
+        for table, key, texts in _tables_of_sessions(database):
+            if texts:
                 changes = ", ".join(f"{name} = without({name})" for name in texts)
                 database.execute(
                     f"UPDATE {table} SET {changes} WHERE {key} = ?", [session_id]
                 )
+
+
+def delete_from_backup(file: Path, session_ids: Iterable[str]) -> None:
+    """Delete sessions from a backup of any schema."""
+    with _backup(file) as database:
+        for table, key, _ in _tables_of_sessions(database):
+            for session_id in session_ids:
+                database.execute(f"DELETE FROM {table} WHERE {key} = ?", [session_id])
+
+
+@contextmanager
+def _backup(file: Path) -> Iterator[sqlite3.Connection]:
+    """An open backup that is written anew in the end, without what was removed."""
+    with closing(sqlite3.connect(file)) as database:
+        database.execute("PRAGMA secure_delete=ON")
+        yield database
         database.commit()
         database.execute("VACUUM")
+
+
+def _tables_of_sessions(
+    database: sqlite3.Connection,
+) -> Iterator[tuple[str, str, list[str]]]:
+    """Tables with rows of sessions: name, column of the id, columns with text."""
+    named = "SELECT name FROM sqlite_master WHERE type = 'table'"
+    for (table,) in database.execute(named).fetchall():
+        columns = database.execute(f"PRAGMA table_info({table})").fetchall()
+        kinds = {column[1]: column[2] for column in columns}
+        key = "session_id" if "session_id" in kinds else "id"
+        if key in kinds:
+            yield table, key, [name for name, kind in kinds.items() if kind == "TEXT"]

@@ -5,6 +5,19 @@ import sqlalchemy as sa
 TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 """Fields of a usage that have a column each."""
 
+OLD_TABLES = {
+    "chat_messages_0001": "session_id",
+    "session_snapshots_0001": "session_id",
+    "drafts_0001": "session_id",
+    "sessions_0001": "id",
+    "settings_0001": "",
+    "run_results_0001": "",
+}
+"""Tables that a migration of PostgreSQL kept, and the column with a session's id.
+
+What refers to the sessions comes before them.
+"""
+
 VERSIONS = ("0001", "0002", "0003", "0004")
 """Versions of the schema, oldest first: the revisions in `migrations/versions`."""
 

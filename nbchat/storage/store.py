@@ -48,7 +48,14 @@ from nbchat.storage.owners import (
     current_owner,
     rls_statements,
 )
-from nbchat.storage.redaction import SHORTEST, redact_backup, redact_session, wipe
+from nbchat.storage.redaction import (
+    SHORTEST,
+    delete_from_backup,
+    delete_old_rows,
+    redact_backup,
+    redact_session,
+    wipe,
+)
 from nbchat.storage.schema import (
     SESSION_TABLES,
     chat_messages,
@@ -225,6 +232,8 @@ class SessionStore:
         with suppress(SQLAlchemyError):  # another process reads: its end erases it
             if self._engine.dialect.name == "sqlite":
                 wipe(self._engine)
+        for backup in self._backups():
+            delete_from_backup(backup, [stored_id])
 
     def _delete_all(self, connection: sa.Connection, stored_id: str) -> bool:
         """Delete all rows of a session; whether there was one."""
@@ -237,6 +246,7 @@ class SessionStore:
         scope = storable(session_scope(restored(stored_id)))
         is_its_own = settings.c.scope == scope
         connection.execute(self._mine.delete(settings).where(is_its_own))
+        delete_old_rows(connection, stored_id)
         is_it = sessions.c.id == stored_id
         done = connection.execute(self._mine.delete(sessions).where(is_it))
         purge_index(connection)
@@ -449,6 +459,8 @@ class SessionStore:
                 self._delete_all(connection, stored_id)
         if old:
             wipe(self._engine)
+            for backup in self._backups():
+                delete_from_backup(backup, old)
         return len(old)
 
     def initialize(self, *, rls: str | None = None) -> None:

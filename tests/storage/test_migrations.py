@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 from forked import clean_context, use_first
-from postgres import running_server
+from postgres import fill_server, running_server
 
 from nbchat.conversation.session import Session
 from nbchat.errors import StoreError
@@ -135,17 +135,6 @@ def test_a_process_that_is_killed_in_the_migration_leaves_the_old_tables(tmp_pat
     assert done.returncode == -signal.SIGKILL
     check_contents(store)
     store.close()
-
-
-def fill_server(url: str, version: str) -> sa.Engine:
-    """Restore the dump of an earlier version on a PostgreSQL server."""
-    engine = sa.create_engine(url)
-    dump = (SCHEMAS / f"{version}-postgresql.sql").read_text().splitlines()
-    statements = [each for each in dump if not each.startswith(("\\", "--"))]
-    with engine.begin() as connection:
-        connection.exec_driver_sql("\n".join(statements).replace("%", "%%"))
-        connection.exec_driver_sql("SET search_path TO public")
-    return engine
 
 
 @pytest.mark.slow

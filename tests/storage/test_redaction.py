@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from postgres import running_server
+from postgres import fill_server, running_server
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
@@ -24,6 +24,7 @@ from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, calls, says
 
 SECRET = 'sk-live "4242"\n\\é-SECRET'
+SCHEMAS = Path(__file__).parents[1] / "data" / "schemas"
 NEEDLES = (b"4242", b"-SECRET")
 
 
@@ -110,9 +111,8 @@ def assert_no_table_has_it(url: str) -> None:
 
 
 def test_redact_reaches_the_backup_of_a_migration(tmp_path):
-    schemas = Path(__file__).parents[1] / "data" / "schemas"
     file = tmp_path / "sessions.db"
-    script = (schemas / "0001-sqlite.sql").read_text()
+    script = (SCHEMAS / "0001-sqlite.sql").read_text()
     with sqlite3.connect(file) as database:
         database.executescript(script)
     database.close()
@@ -124,6 +124,65 @@ def test_redact_reaches_the_backup_of_a_migration(tmp_path):
     for each in (file, backup):
         assert b"toner is low" not in each.read_bytes()
     assert b"printer" in backup.read_bytes()
+
+
+def test_deleting_a_session_reaches_the_backup_of_a_migration(tmp_path):
+    file = tmp_path / "sessions.db"
+    with sqlite3.connect(file) as database:
+        database.executescript((SCHEMAS / "0001-sqlite.sql").read_text())
+    database.close()
+    store = SessionStore(f"sqlite:///{file}")
+    titles = {info.title: info.id for info in store.sessions()}
+    (found,) = [each for title, each in titles.items() if "printer" in title]
+    (backup,) = backups_of(file)
+    others = len(titles) - 1
+    store.delete(found)
+    assert b"printer" not in backup.read_bytes()
+    with sqlite3.connect(backup) as database:
+        assert database.execute("SELECT count(*) FROM sessions").fetchone() == (others,)
+    database.close()
+    assert store.expire(days=0) == others
+    with sqlite3.connect(backup) as database:
+        assert database.execute("SELECT count(*) FROM sessions").fetchone() == (0,)
+    database.close()
+    store.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rls", [None, "owner"])
+def test_the_tables_that_postgresql_keeps_of_a_migration_are_redacted(rls):
+    with running_server() as url:
+        engine = fill_server(url, "0001")
+        store = SessionStore(url, owner="ann")
+        store.adopt()
+        store.initialize(rls=rls)
+        (found,) = [info.id for info in store.sessions() if "printer" in info.title]
+
+        def kept(text: str) -> int:
+            query = "SELECT count(*) FROM chat_messages_0001 WHERE content LIKE :text"
+            with engine.begin() as connection:
+                return connection.scalar(sa.text(query), {"text": f"%{text}%"})
+
+        assert kept("toner is low") == 1
+        assert store.redact(found, "toner is low") == 1
+        assert kept("toner is low") == 0
+        assert kept("printer") > 0
+        store.delete(found)
+        assert kept("printer") == 0
+        assert kept("") > 0
+        store.close()
+        engine.dispose()
+
+
+def test_each_shared_copy_of_a_session_is_redacted_by_itself(tmp_path):
+    store = SessionStore(f"sqlite:///{tmp_path}/s.db")
+    session = Session([("user", "my card is 4242-SECRET")], session_id="s")
+    save_session(store, session)
+    copies = [store.share(session, f"{n} holds 4242-SECRET") for n in ("one", "two")]
+    store.redact("s", "4242-SECRET")
+    said = [store.shared(each) for each in copies]
+    assert said == ["one holds [redacted]", "two holds [redacted]"]
+    store.close()
 
 
 def test_a_short_text_is_refused(tmp_path):

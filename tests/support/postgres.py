@@ -9,7 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import sqlalchemy as sa
 from sqlalchemy import make_url
+
+_SCHEMAS = Path(__file__).parents[1] / "data" / "schemas"
 
 
 def programs() -> Path:
@@ -61,3 +64,14 @@ def running_server(*settings: str, is_synced: bool = False) -> Iterator[str]:
     yield f"postgresql+psycopg://{user}@127.0.0.1:{port}/postgres"
     as_its_user(*control, "-m", "immediate", "stop")
     shutil.rmtree(folder)
+
+
+def fill_server(url: str, version: str) -> sa.Engine:
+    """Restore the dump of an earlier version on a PostgreSQL server."""
+    engine = sa.create_engine(url)
+    dump = (_SCHEMAS / f"{version}-postgresql.sql").read_text().splitlines()
+    statements = [each for each in dump if not each.startswith(("\\", "--"))]
+    with engine.begin() as connection:
+        connection.exec_driver_sql("\n".join(statements).replace("%", "%%"))
+        connection.exec_driver_sql("SET search_path TO public")
+    return engine
