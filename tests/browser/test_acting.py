@@ -69,11 +69,14 @@ def test_a_long_call_is_approved_only_when_all_of_it_was_in_sight(
     approve = decision(panel, "Approve")
     expect(approve).to_be_disabled()
     expect(decision(panel, "Approve for this session")).to_be_disabled()
+    more = panel.get_by_role("button", name="Waiting for you")
+    expect(more).to_be_visible()  # for the end is out of sight
     screenshot("beginning")
     scroller = panel.locator(".nbc-scroller")
     scroller.evaluate("element => { element.scrollTop = element.scrollHeight }")
     expect(approve).to_be_in_viewport()
     expect(approve).to_be_disabled()  # the middle was not in sight
+    expect(more).to_be_hidden()
     read_on(panel)
     expect(approve).to_be_enabled()
     screenshot("end")
