@@ -1,4 +1,4 @@
-"""Remove a text from one stored session for good: messages, summaries, facts, index.
+"""Remove a session, or a text from one, for good: messages, summaries, facts, index.
 
 Also from the streaming answer, the list of sessions, shared copies, and the backups
 that migrations left. Summaries stay in force: their hashes are computed again.
@@ -22,6 +22,7 @@ from nbchat.storage.schema import (
     drafts,
     session_snapshots,
     sessions,
+    settings,
     shares,
 )
 from nbchat.storage.serialization import readable_entry, restored, storable
@@ -100,7 +101,26 @@ def redact_session(
     return len(changed)
 
 
-def delete_old_rows(connection: sa.Connection, stored_id: str) -> None:
+def delete_session(
+    connection: sa.Connection, mine: OwnedRows, stored_id: str, scope: str
+) -> bool:
+    """Delete all rows of a session and its settings; whether there was one."""
+    its_own = chat_messages.c.session_id == stored_id
+    unindex_rows(
+        connection,
+        mine,
+        connection.execute(mine.select(chat_messages).where(its_own)).all(),
+    )
+    for table in (*SESSION_TABLES, shares):
+        connection.execute(mine.delete(table).where(table.c.session_id == stored_id))
+    connection.execute(mine.delete(settings).where(settings.c.scope == scope))
+    _delete_old_rows(connection, stored_id)
+    done = connection.execute(mine.delete(sessions).where(sessions.c.id == stored_id))
+    purge_index(connection)
+    return bool(done.rowcount)
+
+
+def _delete_old_rows(connection: sa.Connection, stored_id: str) -> None:
     """Delete a session from the tables that a migration of PostgreSQL kept."""
     for table, is_its_own in _old_rows(connection, stored_id):
         connection.execute(sa.delete(table).where(is_its_own))

@@ -51,19 +51,17 @@ from nbchat.storage.owners import (
 from nbchat.storage.redaction import (
     SHORTEST,
     delete_from_backup,
-    delete_old_rows,
+    delete_session,
     redact_backup,
     redact_session,
     wipe,
 )
 from nbchat.storage.schema import (
-    SESSION_TABLES,
     chat_messages,
     drafts,
     session_snapshots,
     sessions,
     settings,
-    shares,
 )
 from nbchat.storage.serialization import (
     SessionInfo,
@@ -83,8 +81,6 @@ from nbchat.storage.session_search import (
     found_sessions,
     index_session,
     listed,
-    purge_index,
-    unindex_rows,
 )
 from nbchat.storage.shares import add_share, shared_copy
 
@@ -236,21 +232,8 @@ class SessionStore:
             delete_from_backup(backup, [stored_id])
 
     def _delete_all(self, connection: sa.Connection, stored_id: str) -> bool:
-        """Delete all rows of a session; whether there was one."""
-        its_own = chat_messages.c.session_id == stored_id
-        rows = connection.execute(self._mine.select(chat_messages).where(its_own))
-        unindex_rows(connection, self._mine, rows.all())
-        for table in (*SESSION_TABLES, shares):
-            is_its_own = table.c.session_id == stored_id
-            connection.execute(self._mine.delete(table).where(is_its_own))
         scope = storable(session_scope(restored(stored_id)))
-        is_its_own = settings.c.scope == scope
-        connection.execute(self._mine.delete(settings).where(is_its_own))
-        delete_old_rows(connection, stored_id)
-        is_it = sessions.c.id == stored_id
-        done = connection.execute(self._mine.delete(sessions).where(is_it))
-        purge_index(connection)
-        return bool(done.rowcount)
+        return delete_session(connection, self._mine, stored_id, scope)
 
     def check_writable(self) -> None:
         """Write a row and roll back; raises StoreError when writing fails."""
