@@ -7,6 +7,7 @@ call asked for it. A value that a newer result of the entity replaced is false. 
 done is true when that call was made and its result does not say otherwise.
 """
 
+import csv
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -169,11 +170,11 @@ class Source:
 
     @cached_property
     def answer(self) -> Any:
-        """The JSON of the result; None for words."""
+        """The JSON or the table of the result; None for words."""
         try:
             return json.loads(self.content)
         except (ValueError, RecursionError):
-            return None
+            return _table(self.content)
 
     @cached_property
     def asked_texts(self) -> dict[str, list[str]]:
@@ -184,6 +185,20 @@ class Source:
     def nodes(self) -> list["Node"]:
         """All objects of the result."""
         return list(_nodes(self.answer, ()))
+
+
+def _table(content: str) -> list[dict[str, str]] | None:
+    """The rows of CSV, or of a table in Markdown."""
+    lines = content.rsplit(", as CSV:\n", maxsplit=1)[-1].strip().splitlines()
+    if len(lines) < 2:
+        return None
+    if lines[0].startswith("|"):
+        rows = [[c.strip() for c in line.strip("| ").split("|")] for line in lines]
+        del rows[1]
+    else:
+        rows = list(csv.reader(lines, delimiter="\t" if "\t" in lines[0] else ","))
+    is_table = len(rows[0]) > 1 and all(len(row) == len(rows[0]) for row in rows)
+    return [dict(zip(rows[0], row, strict=True)) for row in rows] if is_table else None
 
 
 @dataclass(frozen=True)
@@ -649,13 +664,19 @@ def _is_described(node: Node, name: str, part: str) -> bool:
     value = plain(part)
     if value in _value(node, name):
         return True
-    own, _, rest = part.strip().partition(" ")
     return any(
-        path.startswith(name)
-        and path.rpartition(".")[2] == own
-        and plain(rest) in texts
+        part.strip().startswith(f"{own} ")
+        and plain(part.strip().removeprefix(f"{own} ")) in texts
         for path, texts in node.leaves.items()
+        if path.startswith(name)
+        for own in _ends_of(path)
     )
+
+
+def _ends_of(path: str) -> list[str]:
+    """The last steps of a path: one, and two."""
+    steps = path.split(".")
+    return [".".join(steps[-count:]) for count in (1, 2)]
 
 
 def _has_part(node: Node, name: str, fields: Sequence[str], part: str) -> bool:
@@ -689,7 +710,7 @@ def _matches(node: Node, fields: Sequence[str], values: Sequence[str]) -> bool:
     for name, text in keyed.items():
         texts = [*node.leaves.get(name, []), *node.leaves.get("", [])]
         if (
-            plain(text) != NONE
+            plain(text) not in (NONE, HIDDEN)
             and not all(plain(each) in texts for each in split(text, "/"))
             and plain(text) not in texts
         ):

@@ -7,19 +7,33 @@ a search returned is valid for its arguments alone, so its rows stay under its c
 
 import heapq
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, islice
 
+from nbchat.compaction.facts.parts import (
+    SIGNS,
+    VALUE_SIGNS,
+    FieldsOf,
+    Shown,
+    all_fields,
+    described,
+    part_cell,
+    shown_fields,
+    telling_apart,
+)
 from nbchat.compaction.facts.records import (
-    KEY,
+    MOST_SPACES_OF_ID,
     Call,
     Field,
     Record,
     quoted,
+    record_texts,
 )
 from nbchat.compaction.facts.tables import Cell, Row
+from nbchat.compaction.facts.tool_names import snake, word_set
 from nbchat.compaction.facts.value_ranking import (
     NAME,
     NUMBER,
@@ -42,23 +56,31 @@ BEFORE, AFTER = 3, 30
 LISTED = 2.0
 """How much more an id counts in a list of ids: it refers to something to look up."""
 
-FIELDS_OF_PARTS, LEAST_FIELD = 4, 0.4
-"""Fields shown of parts, and the least mean weight of one."""
-
 MENTIONED = 1.0
 """How much more an entity counts that people mention."""
 
 SETTLED = 0.3
 """How much an entity counts of a matter in which an action was the last thing done."""
 
-MOST_DIFFERING = 3
-"""Fields that tell parts of one name apart, or parts without names."""
+MOST_SPACES_OF_CONDITION = 3
+"""Spaces in an argument that may be a condition; a longer one is prose."""
 
-PARTS = "parts"
-"""The name of parts in a list without a name."""
+_FORM = re.compile(
+    r"(?:cursor|expand|fields?|format|include|lang|language|limit|locale|offset|order_by"
+    r"|page|page_size|page_token|per_page|select|sort|sort_by|timeout|verbose|view)$"
+)
+"""Arguments that say only how a result is written."""
 
-SIGNS, PART_SIGNS = "|", "|;,/"
-"""Signs that separate cells, and those that separate what is inside one."""
+_SELF_EXPLAINING = word_set(
+    """
+    address address1 address2 address_1 address_2 brand building city country
+    country_code county district email extension first first_name house_number last
+    last_four last_name last4 line1 line2 middle_name name phone phone_number
+    postal_code postcode province region salutation state state_code street street1
+    street2 suffix suite title town zip zip_code zipcode
+    """
+)
+"""Fields of addresses, names and cards, whose values tell what they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +157,18 @@ def _newest(calls: Sequence[Call], mentions: "_Mentions") -> list[list[_Known]]:
     """
     found = [c for c in calls if c.record is not None and c.status != "failed"]
     last = {call.scope: call.index for call in found}
+    conditions: dict[tuple[str, str], set[frozenset[Field]]] = defaultdict(set)
+    for call in found:
+        if call.record is not None and call.record.label:
+            conditions[call.tool, call.record.label].add(_conditions(call, call.record))
     states: dict[tuple[str, str], list[_Known]] = {}
     for call in found:
         is_named = call.record is not None and bool(call.record.label)
         if not is_named and call.index < last[call.scope]:
             continue
-        for known in _records(call, mentions):
+        for each in _records(call, mentions):
+            several = len(conditions.get((call.tool, each.record.label), ())) > 1
+            known = _under_conditions(each, are_several=several)
             key = _key(known)
             before = states.pop(key, [])
             kept = [_without(each, known) for each in before]
@@ -148,6 +176,36 @@ def _newest(calls: Sequence[Call], mentions: "_Mentions") -> list[list[_Known]]:
             newest = replace(known, older=names)
             states[key] = [*(each for each in kept if each is not None), newest]
     return list(states.values())
+
+
+def _conditions(call: Call, record: Record) -> frozenset[Field]:
+    """What a look-up of an entity was asked with besides, and the result does not say.
+
+    The result is valid for these alone, such as the stock of an article in a store.
+    """
+    own = set(record_texts(record))
+    is_asked = any(field.text == record.label for field in call.asked)
+    if call.status != "called" or not is_asked:
+        return frozenset()
+    return frozenset(
+        field
+        for field in call.asked
+        if field.text not in own
+        and field.text not in ("true", "false")
+        and field.text.count(" ") <= MOST_SPACES_OF_CONDITION
+        and not _FORM.match(snake(field.name))
+    )
+
+
+def _under_conditions(known: _Known, *, are_several: bool) -> _Known:
+    """A record whose call is shown where it is valid for its conditions alone.
+
+    An id among these mostly says whose the entity is, unless several were asked with.
+    """
+    found = _conditions(known.call, known.record)
+    if are_several or any(not field.is_identity for field in found):
+        return replace(known, scope=known.call.scope)
+    return known
 
 
 def _key(known: _Known) -> tuple[str, str]:
@@ -235,12 +293,8 @@ def _changed_by(calls: Iterable[Call]) -> dict[str, tuple[int, str]]:
         for call in calls
         if call.status == "done"
         for field in call.asked
-        if field.is_identity
+        if field.is_identity or form_weight(field.text) >= NAME
     }
-
-
-Shown = list[tuple[str, int, Record]]
-"""Parts to show: the field that holds each, its position there, and the record."""
 
 
 def _shown_parts(known: _Known, mentions: "_Mentions") -> Shown:
@@ -271,10 +325,6 @@ def _table(known: _Known) -> str:
     return f"{known.record.label_field} {_generic(known)}"
 
 
-FieldsOf = dict[tuple[str, str], list[str]]
-"""The fields shown of parts, by table and by the field that holds the parts."""
-
-
 def _fields_by_table(
     known: Sequence[Sequence[_Known]],
     shown: Sequence[Sequence[Shown]],
@@ -285,7 +335,7 @@ def _fields_by_table(
         for parts in parts_of:
             for name, _, part in parts:
                 same[_table(group[-1]), name].append(part)
-    return {key: _shown_fields(parts, weights) for key, parts in same.items()}
+    return {key: shown_fields(parts, weights) for key, parts in same.items()}
 
 
 def _row(
@@ -304,7 +354,7 @@ def _row(
     row = Row(
         table,
         record.label_field,
-        quoted(record.label, SIGNS),
+        quoted(record.label, SIGNS, most_spaces=MOST_SPACES_OF_ID),
         weights.freshness(entity, call.index) * (1 + MENTIONED * is_mentioned),
         call.index,
         f"{call.scope}:" if is_scoped else "",
@@ -313,11 +363,11 @@ def _row(
     for known, parts in zip(group, shown, strict=True):
         at = known.call.index
         row.cells += _field_cells(known.record.fields, entity, at, weights)
-        extra = _telling_apart(parts, table, fields)
+        extra = telling_apart(parts, table, fields)
         for number, part in enumerate(parts):
             shape = fields[table, part[0]]
             more = extra.get(number, ())
-            cell = _part_cell(part, shape, entity, known.call, weights, more=more)
+            cell = part_cell(part, shape, entity, known.call, weights, more=more)
             row.cells += [cell] if cell else []
     at, tool = changed.get(record.label, (0, ""))
     if at > call.index:
@@ -345,127 +395,25 @@ def _field_cells(
             weight = weights.weight(field.name, field.text)
             weight *= LISTED if is_listed and weight >= NAME else 1
             fact = Fact(entity, field.name, field.text, index)
-            yield Cell(field.name, quoted(field.text, "|,"), weight, (fact,))
+            yield Cell(field.name, quoted(field.text, VALUE_SIGNS), weight, (fact,))
 
 
 def _needs_names(fields: Sequence[Field]) -> bool:
-    """Whether values mean nothing without the names of their fields."""
-    numbers = sum(form_weight(field.text) == NUMBER for field in fields)
-    return numbers * 2 > len(fields)
+    """Whether values mean nothing without the names of their fields.
+
+    Only an address, a name or a card does not need them.
+    """
+    names = {snake(field.name.rpartition(".")[2]) for field in fields}
+    return not names <= _SELF_EXPLAINING
 
 
 def _grouped(
     group: str, fields: Sequence[Field], entity: str, index: int, weights: Weights
 ) -> Cell:
-    text = ", ".join(_described(field) for field in fields)
+    text = ", ".join(described(field) for field in fields)
     weight = sum(weights.weight(field.name, field.text) for field in fields)
     facts = tuple(Fact(entity, f.name, f.text, index) for f in fields)
     return Cell(group, text, weight, facts)
-
-
-def _described(field: Field, signs: str = "|,") -> str:
-    """A value of a description, with its field's name if it is a bare number."""
-    text = quoted(field.text, signs)
-    name = field.name.rpartition(".")[2]
-    is_bare = form_weight(field.text) == NUMBER or field.text in ("true", "false")
-    return f"{name} {text}" if is_bare else text
-
-
-def _shown_fields(parts: Sequence[Record], weights: Weights) -> list[str]:
-    """The fields of parts that are worth their tokens, the label first."""
-    totals: dict[str, float] = defaultdict(float)
-    for part in parts:
-        for field in _all_fields(part):
-            if field.name != part.label_field and field.text in part.label:
-                continue  # which the id says
-            totals[field.name] += weights.weight(field.name, field.text)
-            if field.name.lower() in ("name", "title"):
-                totals[field.name] += 1
-    worth = [name for name, sum_ in totals.items() if sum_ / len(parts) >= LEAST_FIELD]
-    best = set(sorted(worth, key=lambda name: -totals[name])[:FIELDS_OF_PARTS])
-    return [name for name in totals if name in best]
-
-
-def _telling_apart(
-    parts: Shown, table: str, fields: FieldsOf
-) -> dict[int, tuple[Field, ...]]:
-    """The fields that differ between parts of which only the ids would differ."""
-    same: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    for number, (name, _, part) in enumerate(parts):
-        shown = fields[table, name]
-        known = (f.text for f in _all_fields(part) if f.name in shown)
-        words = (text for text in known if form_weight(text) < NAME)
-        if part.label:
-            same[name, *words].append(number)
-    found: dict[int, tuple[Field, ...]] = {}
-    for numbers in same.values():
-        shown = fields[table, parts[numbers[0]][0]]
-        own = {n: _unsaid_by_label(parts[n][2]) for n in numbers}
-        names = dict.fromkeys(name for each in own.values() for name in each)
-        differing = [
-            name
-            for name in names
-            if name not in shown and len({own[n].get(name) for n in numbers}) > 1
-        ]
-        some = own[numbers[0]]
-        said = [n for n in differing if form_weight(some.get(n, "0")) != NUMBER]
-        differing = (said or differing[:1])[:MOST_DIFFERING]
-        for n in numbers:
-            found[n] = tuple(Field(f, own[n][f]) for f in differing if f in own[n])
-    return found
-
-
-def _unsaid_by_label(part: Record) -> dict[str, str]:
-    """The values of a part by field, without those that its id says already."""
-    fields = _all_fields(part)
-    return {f.name: f.text for f in fields if f.text not in part.label}
-
-
-def _all_fields(part: Record) -> Iterator[Field]:
-    if part.label:
-        yield Field(part.label_field, part.label)
-    yield from part.fields
-    for name, inner in part.parts:
-        for field in _all_fields(inner):
-            yield Field(f"{name}.{field.name}", field.text)
-
-
-def _part_cell(
-    shown: tuple[str, int, Record],
-    fields: Sequence[str],
-    entity: str,
-    call: Call,
-    weights: Weights,
-    *,
-    more: Sequence[Field],
-) -> Cell | None:
-    name, number, part = shown
-    own = [field for field in _all_fields(part) if field.name in fields]
-    if not own:
-        return None
-    plain = [field for field in own if "." not in field.name]
-    named = [each for each in fields if "." not in each]
-    is_single = len(fields) == 1 and bool(named) and not more
-    column = (
-        f"{name}.{named[0]}" if is_single else f"{name or PARTS} ({', '.join(named)})"
-    )
-    column = column.removeprefix(".").removesuffix(f".{KEY}")
-    values: dict[str, list[str]] = {n: [] for n in fields if "." not in n}
-    for field in plain:
-        values[field.name].append(quoted(field.text, PART_SIGNS))
-    texts = ["/".join(each) or "-" for each in values.values()]
-    texts += [_described(field, PART_SIGNS) for field in own if "." in field.name]
-    texts += [_described(field, PART_SIGNS) for field in more]
-    own += more
-    weight = sum(weights.weight(field.name, field.text) for field in own)
-    holder = (
-        f"{name}[{part.label or number + 1}]"
-        if name
-        else f"[{part.label or number + 1}]"
-    )
-    facts = tuple(Fact(entity, f"{holder}.{f.name}", f.text, call.index) for f in own)
-    separator = ", " if is_single else "; "
-    return Cell(column, ", ".join(texts), weight, facts, separator)
 
 
 class _Mentions:
@@ -487,7 +435,7 @@ class _Mentions:
         weigh = {word: math.log(1 + len(own) / n) for word, n in spread.items()}
         totals = [math.fsum(weigh[word] for word in each) or 1 for each in own]
         names = [
-            {f.text.lower() for f in _all_fields(p) if f.is_identity} for p in parts
+            {f.text.lower() for f in all_fields(p) if f.is_identity} for p in parts
         ]
         best: dict[int, float] = defaultdict(float)
         for age, said in enumerate(self._around(index)):
@@ -499,7 +447,7 @@ class _Mentions:
         return sorted(heapq.nlargest(BEST, best, key=lambda at: best[at]))
 
     def _words(self, part: Record) -> frozenset[str]:
-        return frozenset().union(*(words(field.text) for field in _all_fields(part)))
+        return frozenset().union(*(words(field.text) for field in all_fields(part)))
 
     def _around(self, index: int) -> Iterator[frozenset[str]]:
         """The words of messages shortly before a result, and after it."""

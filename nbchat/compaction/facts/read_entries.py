@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from itertools import islice
 
 from nbchat.compaction.facts.open_matters import Statements, names_in
-from nbchat.compaction.facts.records import Call, CallReader, Record, judged
+from nbchat.compaction.facts.records import Call, CallReader, judged, record_texts
 from nbchat.compaction.facts.rules import Message, message_of
 from nbchat.compaction.facts.tables import Row
 from nbchat.compaction.facts.tool_names import acts
@@ -188,11 +188,3 @@ def _known_texts(call: Call) -> Iterator[str]:
         yield from (field.text for field in call.asked)
     if call.record:
         yield from record_texts(call.record)
-
-
-def record_texts(record: Record) -> Iterator[str]:
-    """The label and all values of a record."""
-    yield record.label
-    yield from (field.text for field in record.fields)
-    for _, part in record.parts:
-        yield from record_texts(part)

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from nbchat.compaction.facts.evidence import Status, Verdict, verdict_of
+from nbchat.compaction.facts.result_shapes import as_list, as_rows, item_of, table_in
 from nbchat.compaction.facts.tool_names import CACHED_NAMES, snake
 from nbchat.compaction.truncation import parsed
 from nbchat.conversation.entries import Entry, failed_result
@@ -27,6 +28,10 @@ LONGEST_JSON, LONGEST_WORDS = 2_000_000, 400
 
 LONGEST_NAME, LONGEST_VALUE = 60, 200
 """Characters of an id, and of a value; longer texts are prose and not kept."""
+
+MOST_SPACES, MOST_SPACES_OF_ID = 7, 3
+"""Spaces in a value that is not taken for a sentence (streets, titles, names), and in
+an id."""
 
 KEY = "key"
 """The label's field of a record that only its key in a dictionary names."""
@@ -170,6 +175,14 @@ class CallReader:
         return self._answered[known:]
 
 
+def record_texts(record: Record) -> Iterator[str]:
+    """The label and all values of a record."""
+    yield record.label
+    yield from (field.text for field in record.fields)
+    for _, part in record.parts:
+        yield from record_texts(part)
+
+
 @lru_cache(CACHED_NAMES)
 def is_identity(name: str) -> bool:
     """Whether a field's name says that its value names an entity."""
@@ -177,20 +190,18 @@ def is_identity(name: str) -> bool:
     return bool(_IDENTITY.search(own)) and not _FOREIGN.match(own)
 
 
-def quoted(text: str, signs: str = "|") -> str:
+def quoted(
+    text: str, signs: Iterable[str] = "|", *, most_spaces: int = MOST_SPACES
+) -> str:
     """A value as it is, or in quotation marks where it could be misread.
 
     That is where it contains one of `signs`, or reads like a sentence.
     """
-    is_sentence = text.count(" ") > MOST_SPACES
+    is_sentence = text.count(" ") > most_spaces
     is_odd = text.startswith(('"', "[", "(")) or any(sign in text for sign in signs)
     if not (is_sentence or is_odd or text != text.strip()):
         return text
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-MOST_SPACES = 7
-"""Spaces in a value that is not taken for a sentence: streets, titles, names."""
 
 
 def _call(call: Entry, result: Entry, index: int) -> Call:
@@ -224,9 +235,10 @@ def judged(call: Call, result: Entry, *, is_action: bool | None = None) -> Call:
 
 
 def _answer(result: Entry) -> dict[str, Any] | list[Any] | None:
-    """The JSON of a result; None for words."""
+    """The JSON or the table of a result; None for words."""
     is_short = len(result.content) <= LONGEST_JSON
-    return parsed(result.content) if is_short else None
+    answer = parsed(result.content) if is_short else None
+    return table_in(result.content) if answer is None else answer
 
 
 def _reasons(answer: dict[str, Any] | list[Any], verdict: Verdict) -> str:
@@ -249,8 +261,13 @@ class _Odd(NamedTuple):
     @property
     def text(self) -> str:
         """Its plain values with their fields."""
-        found = sorted(_plain_fields(dict(self.node)), key=self._place)
+        own = (f for f in _plain_fields(dict(self.node)) if self._is_told(f))
+        found = sorted(own, key=self._place)
         return ", ".join(f"{each.name}: {quoted(each.text, '|,;')}" for each in found)
+
+    def _is_told(self, field: Field) -> bool:
+        """Whether it is the object's own, or one of the reasons."""
+        return "." not in field.name or self._place(field) == 1
 
     def _place(self, field: Field) -> int:
         if not self.reasons.isdisjoint(map(snake, field.name.split("."))):
@@ -332,6 +349,8 @@ class _Reader:
     def root(self, answer: dict[str, Any] | list[Any]) -> Record:
         """The record of a whole result."""
         answer = _unwrapped(answer)
+        rows = as_rows(answer) if isinstance(answer, dict) else None
+        answer = answer if rows is None else rows
         if isinstance(answer, list):
             return Record(parts=tuple(self._listed("", answer, 0)))
         record = self._record(answer, 0)
@@ -347,10 +366,11 @@ class _Reader:
             name = " ".join(str(key).split())[:LONGEST_NAME]
             if len(fields) >= MOST_FIELDS or _SECRET.search(snake(name)):
                 continue
-            if isinstance(value, dict):
+            items = as_list(value) if isinstance(value, dict) else value
+            if isinstance(items, list):
+                parts += self._listed(name, items, depth)
+            elif isinstance(value, dict):
                 parts += self._inside(name, value, depth)
-            elif isinstance(value, list):
-                parts += self._listed(name, value, depth)
             elif (text := _plain_text(value)) and not (depth == 0 and _is_news(name)):
                 fields.append(Field(name, text))
         return _flattened(node, fields, parts)
@@ -380,7 +400,7 @@ class _Reader:
         plain = [text for node in nodes[:MOST_FIELDS] if (text := _plain_text(node))]
         if plain:
             yield name, Record(fields=tuple(Field("", text) for text in plain))
-        objects = [node for node in nodes if isinstance(node, dict)][: self._left]
+        objects = [item_of(e) for e in nodes if isinstance(e, dict)][: self._left]
         records = [self._record(node, depth + 1) for node in objects if self._left > 0]
         for index, record in enumerate(records):
             label = _own_id(name, records, index, self._asked_texts)
@@ -413,7 +433,7 @@ def _flattened(
     node: dict[str, Any], fields: Sequence[Field], parts: Sequence[tuple[str, Record]]
 ) -> Record:
     """A record whose descriptions, such as an address, are fields of its own."""
-    counts = Counter(name for name, each in parts if each.is_plain)
+    counts = Counter(name for name, _ in parts)
     flat, kept = list(fields), []
     for name, each in parts:
         is_single = counts[name] == 1 and not _was_listed(node, name)
@@ -421,6 +441,9 @@ def _flattened(
             flat += [Field(_path(name, f.name), f.text) for f in each.fields]
         elif each.is_plain and not any(field.name for field in each.fields):
             flat += [Field(name, field.text) for field in each.fields]
+        elif name and not each.label and is_single and each.fields:
+            flat += [Field(_path(name, f.name), f.text) for f in each.fields]
+            kept += [(_path(name, inner), part) for inner, part in each.parts]
         else:
             kept.append((name, each))
     return Record(fields=tuple(flat[:MOST_FIELDS]), parts=tuple(kept))
@@ -437,7 +460,8 @@ def _objects(tool: str) -> set[str]:
 
 def _was_listed(node: dict[str, Any], name: str) -> bool:
     return any(
-        isinstance(value, list) and " ".join(str(key).split())[:LONGEST_NAME] == name
+        (isinstance(value, list) or (isinstance(value, dict) and as_list(value)))
+        and " ".join(str(key).split())[:LONGEST_NAME] == name
         for key, value in node.items()
     )
 

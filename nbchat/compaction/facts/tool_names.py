@@ -37,9 +37,9 @@ _VERBS = word_set(
 
 _NOUNS = word_set(
     """
-    book change charge close commit credit exchange hold issue link make mark move
-    open order patch place post purchase push put refund release request return save
-    schedule ship sign start stop store swap top transfer turn update upgrade
+    book charge commit credit exchange hold issue link mark open order patch place
+    post purchase push refund release request return schedule ship sign stop store
+    swap top transfer turn
     """
 )
 """Those that are nouns or adjectives, too."""
@@ -56,13 +56,13 @@ _LOOKS = word_set(
 
 _ABOUT = word_set(
     """
-    availability balance by count counts dates detail details difference fee fees
-    for history hours info issues limit limits locations log logs notes of options
-    points policies policy positions price prices report reports score sellers state
-    stats status stories summary tickets timeline times words
+    availability balance by count counts detail details difference fee fees for
+    history hours info locations log logs notes of options points policies policy
+    positions report reports score sellers state stats status stories summary
+    timeline times
     """
 )
-"""Words after which a verb is a noun: `order_details`, `open_issues`."""
+"""Words after which a verb is a noun: `order_details`, `open_positions`."""
 
 _BEFORE_VERBS = word_set(
     """

@@ -1,0 +1,173 @@
+"""Show the parts of a record, such as the items of an order, in a cell each.
+
+A part shows the fields that are worth their tokens, named once in the column; parts
+that would look the same show what tells them apart.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+from nbchat.compaction.facts.records import KEY, Call, Field, Record, quoted
+from nbchat.compaction.facts.tables import NOT_SHOWN, Cell
+from nbchat.compaction.facts.tool_names import snake, word_set
+from nbchat.compaction.facts.value_ranking import NAME, NUMBER, Weights, form_weight
+from nbchat.conversation.entries import Fact
+
+FIELDS_OF_PARTS, LEAST_FIELD = 4, 0.4
+"""Fields shown of parts, and the least mean weight of one."""
+
+_BARE = re.compile(r"true|false|[-+$€£]?\d{1,6}(?:[.,]\d+)*%?")
+"""Values that mean nothing without the names of their fields."""
+
+_GENERAL = word_set("display_name id key label name text title type value")
+"""Names of fields that tell little without the object around them."""
+
+MOST_DIFFERING = 3
+"""Fields that tell parts of one name apart, or parts without names."""
+
+PARTS = "parts"
+"""The name of parts in a list without a name."""
+
+SIGNS, VALUE_SIGNS, PART_SIGNS = ("|", ": ", "<"), ("|", ": ", "<", ","), "|;,/<"
+"""Signs that separate cells, or with which a name of a field, a person's message or a
+tag begins; of values in a list; and those that separate what is inside a part."""
+
+Shown = list[tuple[str, int, Record]]
+"""Parts to show: the field that holds each, its position there, and the record."""
+
+FieldsOf = dict[tuple[str, str], list[str]]
+"""The fields shown of parts, by table and by the field that holds the parts."""
+
+
+def described(field: Field, signs: Iterable[str] = VALUE_SIGNS) -> str:
+    """A value of a description, with its field's name if it is a bare number."""
+    text = quoted(field.text, signs)
+    is_bare = _BARE.fullmatch(field.text) is not None
+    return f"{field.name.rpartition('.')[2]} {text}" if is_bare else text
+
+
+def _told_with_name(field: Field) -> str:
+    """A value of a part that is in no column, with the end of its field's path."""
+    *outer, own = field.name.split(".")
+    is_general = snake(own) in _GENERAL and outer
+    name = f"{outer[-1]}.{own}" if is_general else own
+    return f"{name} {quoted(field.text, PART_SIGNS)}"
+
+
+def shown_fields(parts: Sequence[Record], weights: Weights) -> list[str]:
+    """The fields of parts that are worth their tokens, the label first."""
+    totals: dict[str, float] = defaultdict(float)
+    for part in parts:
+        for field in all_fields(part):
+            if field.name != part.label_field and field.text in part.label:
+                continue  # which the id says
+            totals[field.name] += weights.weight(field.name, field.text)
+            if field.name.lower() in ("name", "title"):
+                totals[field.name] += 1
+    worth = [name for name, sum_ in totals.items() if sum_ / len(parts) >= LEAST_FIELD]
+    best = set(sorted(worth, key=lambda name: -totals[name])[:FIELDS_OF_PARTS])
+    return [name for name in totals if name in best]
+
+
+def telling_apart(
+    parts: Shown, table: str, fields: FieldsOf
+) -> dict[int, tuple[Field, ...]]:
+    """The fields that differ between parts of which only the ids would differ."""
+    same: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for number, (name, _, part) in enumerate(parts):
+        shown = fields[table, name]
+        known = (f.text for f in all_fields(part) if f.name in shown)
+        words = (text for text in known if form_weight(text) < NAME)
+        if part.label:
+            same[name, *words].append(number)
+    found: dict[int, tuple[Field, ...]] = {}
+    for numbers in same.values():
+        shown = fields[table, parts[numbers[0]][0]]
+        own = {n: _unsaid_by_label(parts[n][2]) for n in numbers}
+        names = dict.fromkeys(name for each in own.values() for name in each)
+        differing = [
+            name
+            for name in names
+            if name not in shown and len({own[n].get(name) for n in numbers}) > 1
+        ]
+        some = own[numbers[0]]
+        said = [n for n in differing if form_weight(some.get(n, "0")) != NUMBER]
+        differing = (said or differing[:1])[:MOST_DIFFERING]
+        for n in numbers:
+            found[n] = tuple(Field(f, own[n][f]) for f in differing if f in own[n])
+    return found
+
+
+def _unsaid_by_label(part: Record) -> dict[str, str]:
+    """The values of a part by field, without those that its id says already."""
+    fields = list(all_fields(part))
+    counts = Counter(field.name for field in fields)
+    once = (field for field in fields if counts[field.name] == 1)
+    return {field.name: field.text for field in once if field.text not in part.label}
+
+
+def all_fields(part: Record) -> Iterator[Field]:
+    """The label and all fields of a part, those of its own parts included."""
+    if part.label:
+        yield Field(part.label_field, part.label)
+    yield from part.fields
+    for name, inner in part.parts:
+        for field in all_fields(inner):
+            yield Field(f"{name}.{field.name}", field.text)
+
+
+def part_cell(
+    shown: tuple[str, int, Record],
+    fields: Sequence[str],
+    entity: str,
+    call: Call,
+    weights: Weights,
+    *,
+    more: Sequence[Field],
+) -> Cell | None:
+    """The cell of a part: its values in the order of the fields, then what differs."""
+    name, number, part = shown
+    own = [field for field in all_fields(part) if field.name in fields]
+    if not own:
+        return None
+    is_single = len(fields) == 1 and not more
+    column = _column(name, fields, is_single=is_single)
+    values: dict[str, list[str]] = {n: [] for n in fields}
+    for field in own:
+        values[field.name].append(quoted(field.text, PART_SIGNS))
+    texts = list(map("/".join, _aligned(values)))
+    texts += [_told_with_name(field) for field in more]
+    own += more
+    weight = sum(weights.weight(field.name, field.text) for field in own)
+    holder = (
+        f"{name}[{part.label or number + 1}]"
+        if name
+        else f"[{part.label or number + 1}]"
+    )
+    facts = tuple(Fact(entity, f"{holder}.{f.name}", f.text, call.index) for f in own)
+    separator = ", " if is_single else "; "
+    return Cell(column, ", ".join(texts), weight, facts, separator)
+
+
+def _aligned(values: dict[str, list[str]]) -> Iterator[list[str]]:
+    """The values of each field; of objects in a list only those that all of them have.
+
+    Else nothing would say which of the objects a value belongs to.
+    """
+    most: dict[str, int] = defaultdict(int)
+    for name, found in values.items():
+        group = name.rpartition(".")[0]
+        most[group] = max(most[group], len(found))
+    for name, found in values.items():
+        group = name.rpartition(".")[0]
+        is_ragged = bool(group) and most[group] > max(1, len(found))
+        yield [NOT_SHOWN] if is_ragged and found else found or ["-"]
+
+
+def _column(name: str, fields: Sequence[str], *, is_single: bool) -> str:
+    """The name of parts with those of their fields; values in a list have none."""
+    named = [field for field in fields if field and not field.endswith(".")]
+    if is_single and named:
+        return f"{name}.{named[0]}".removeprefix(".").removesuffix(f".{KEY}")
+    return f"{name or PARTS} ({', '.join(named)})" if named else name or PARTS

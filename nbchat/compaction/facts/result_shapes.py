@@ -1,0 +1,135 @@
+"""Read common forms of results as lists of records.
+
+Connections of GraphQL (`edges` and `nodes`), pages of search servers, rows with their
+columns apart, and tables in text: CSV, as dataframes are returned, and Markdown.
+"""
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from nbchat.compaction.facts.tool_names import word_set
+
+MOST_ROWS, LEAST_ROWS, LEAST_COLUMNS = 2_000, 2, 2
+"""Rows that are read of a table in text; rows and columns that make text a table."""
+
+LONGEST_COLUMN, LONGEST_TABLE = 40, 500_000
+"""Characters of a column's name, and of a text that may be a table."""
+
+_LISTS = ("edges", "nodes", "hits", "items", "data", "results", "records", "elements")
+"""Names of a list inside an object that is only its page."""
+
+_PAGE = word_set(
+    """
+    count cursor has_more hasMore href limit links max_score next next_cursor object
+    offset page pageInfo page_info per_page previous size total totalCount total_count
+    url
+    """
+)
+"""Fields of a page beside its list."""
+
+_COLUMNS = ("columns", "column_names", "fields", "header", "headers", "schema")
+_ROWS = ("rows", "data", "values", "records")
+
+_SIZE = re.compile(r"[\d,]+ rows x [\d,]+ columns, as CSV:\n")
+_RULE = re.compile(r"\|(?:\s*:?-+:?\s*\|)+")
+_NAME = re.compile(r"[^\W\d](?:[^\n,;.!?]|\.\w)*")
+
+
+def as_list(node: dict[str, Any]) -> list[Any] | None:
+    """The records of an object that is only a page of them; None for another one."""
+    if (rows := as_rows(node)) is not None:
+        return rows
+    for name in _LISTS:
+        items = node.get(name)
+        if isinstance(items, list) and items and node.keys() <= _PAGE | {name}:
+            return items
+    return None
+
+
+def as_rows(node: dict[str, Any]) -> list[Any] | None:
+    """The rows of an object that holds its columns apart; None for another one.
+
+    Its columns may be objects with the numbers of rows as keys, as of a dataframe.
+    """
+    numbered = [v.keys() for v in node.values() if isinstance(v, dict)]
+    if len(node) > 1 and len(numbered) == len(node) and numbered[0]:
+        count = len(numbered[0])
+        if all(list(keys) == list(map(str, range(count))) for keys in numbered):
+            return [{n: v[str(at)] for n, v in node.items()} for at in range(count)]
+    columns: list[Any] = next(
+        (node[n] for n in _COLUMNS if isinstance(node.get(n), list)), []
+    )
+    names = [each.get("name") if isinstance(each, dict) else each for each in columns]
+    rows: list[Any] = next(
+        (node[name] for name in _ROWS if isinstance(node.get(name), list)), []
+    )
+    is_table = (
+        len(set(map(str, names))) == len(names) > 1
+        and all(isinstance(name, str) for name in names)
+        and rows
+        and all(isinstance(row, list) and len(row) == len(names) for row in rows)
+    )
+    return [dict(zip(names, row, strict=True)) for row in rows] if is_table else None
+
+
+def _first_list(node: dict[str, Any], names: Sequence[str]) -> list[Any]:
+    return next((node[n] for n in names if isinstance(node.get(n), list)), [])
+
+
+def item_of(node: dict[str, Any]) -> dict[str, Any]:
+    """The record of an item: `node` of an edge, `_source` of a hit."""
+    if isinstance(node.get("node"), dict) and node.keys() <= {"node", "cursor"}:
+        return dict(node["node"])
+    if isinstance(node.get("_source"), dict):
+        own = {name: node[name] for name in ("_id",) if name in node}
+        return {**own, **node["_source"]}
+    return node
+
+
+def table_in(text: str) -> list[dict[str, str]] | None:
+    """The rows of a text that is a table and nothing else; None for another text."""
+    if len(text) > LONGEST_TABLE:
+        return None
+    size = _SIZE.match(text)
+    lines = text[size.end() if size else 0 :].strip().splitlines()
+    if len(lines) > LEAST_ROWS and _RULE.fullmatch(lines[1].strip()):
+        rows = list(_markdown_rows(lines))
+    elif size or len(lines) > LEAST_ROWS:
+        rows = _separated(lines[: MOST_ROWS + 1], is_declared=size is not None)
+    else:
+        return None
+    return _records(rows)
+
+
+def _markdown_rows(lines: Sequence[str]) -> Iterator[list[str]]:
+    for line in islice([lines[0], *lines[2:]], MOST_ROWS + 1):
+        inner = line.strip().removeprefix("|").removesuffix("|")
+        yield [cell.strip() for cell in inner.split("|")]
+
+
+def _separated(lines: Sequence[str], *, is_declared: bool) -> list[list[str]]:
+    sign = "," if is_declared else next((s for s in "\t;," if s in lines[0]), "")
+    try:
+        rows = list(csv.reader(lines, delimiter=sign)) if sign else []
+    except csv.Error:
+        return []
+    is_table = is_declared or (rows and all(map(_is_column, rows[0])))
+    return rows if is_table else []
+
+
+def _is_column(name: str) -> bool:
+    return len(name) <= LONGEST_COLUMN and _NAME.fullmatch(name.strip()) is not None
+
+
+def _records(rows: Sequence[Sequence[str]]) -> list[dict[str, str]] | None:
+    """Rows as records, if all are of one length and the columns differ."""
+    if not rows:
+        return None
+    header = [name.strip() or "index" for name in rows[0]]
+    is_even = all(len(row) == len(header) for row in rows)
+    if not is_even or not len(set(header)) == len(header) >= LEAST_COLUMNS:
+        return None
+    return [dict(zip(header, row, strict=True)) for row in rows[1:]] or None
