@@ -36,10 +36,6 @@ class PendingCall:
     preview: Preview | None = None
     ticket: str = field(default_factory=lambda: secrets.token_hex(8))
 
-    def is_named(self, name: str) -> bool:
-        """Whether a name is the ticket or the id of the call."""
-        return name in (self.ticket, self.call.tool_id)
-
 
 Subscriber = Callable[[tuple[PendingCall, ...]], object]
 
@@ -170,14 +166,28 @@ class Approvals:
 
     def _decide(self, name: str, *, is_approved: bool, always: bool = False) -> None:
         with self._changed:
-            open_waits = (wait for wait in self._waits if wait.is_approved is None)
-            wait = next((w for w in open_waits if w.pending.is_named(name)), None)
+            wait = self._named(name)
             if wait is not None:
                 self._settle(wait, is_approved=is_approved)
                 if always:
                     self._always.append(wait.scope)
             elif self._decisions.get(name) is not is_approved:
                 raise NbchatError(f"no tool call {name!r} is waiting for approval")
+
+    def _named(self, name: str) -> _Wait | None:
+        """The open call with this ticket, else the only one with this id.
+
+        Ids are the model's choice: a person who sees one of two calls with the same id
+        must not decide on the other.
+        """
+        waits = [wait for wait in self._waits if wait.is_approved is None]
+        for wait in waits:
+            if wait.pending.ticket == name:
+                return wait
+        found = [wait for wait in waits if wait.pending.call.tool_id == name]
+        if len(found) > 1:
+            raise NbchatError(f"{len(found)} calls have the id {name!r}; use a ticket")
+        return found[0] if found else None
 
     def _settle(self, wait: _Wait, *, is_approved: bool) -> None:
         wait.is_approved = is_approved

@@ -212,3 +212,24 @@ def test_another_function_that_approves_is_left_alone():
     assert worker.approvals.current is None
     assert any(isinstance(event, AgentReady) for event in events)
     worker.close()
+
+
+def test_an_id_that_two_waiting_calls_have_decides_neither():
+    both, answers = threading.Event(), []
+    approvals = Approvals(listener=lambda waiting: len(waiting) == 2 and both.set())
+    call = Entry("assistant", "", "c1", "refund", "{}")
+    asking = [
+        threading.Thread(target=lambda: answers.append(approvals(call)))
+        for _ in range(2)
+    ]
+    for each in asking:
+        each.start()
+    assert both.wait(10)
+    with pytest.raises(NbchatError, match="2 calls have the id 'c1'; use a ticket"):
+        approvals.approve("c1")
+    one, other = (each.ticket for each in approvals.pending)
+    approvals.approve(one)
+    approvals.deny(other)
+    for each in asking:
+        each.join(10)
+    assert sorted(answers) == [False, True]
