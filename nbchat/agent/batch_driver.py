@@ -6,7 +6,7 @@ finds the replies. Summaries of long sessions are asked for at once, at full pri
 """
 
 from collections.abc import Callable, Generator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from threading import Event as Flag
 
@@ -18,11 +18,12 @@ from nbchat.agent.map_rows import (
     begun_turn,
     finished,
     known_result,
+    unsaved_note,
     used,
 )
 from nbchat.agent.running_turn import Turn
 from nbchat.agent.structured_output import output_type
-from nbchat.conversation.events import RequestQueued, SavingFailed
+from nbchat.conversation.events import RequestQueued
 from nbchat.conversation.returned_values import error_line
 from nbchat.errors import ProviderError, Stopped
 from nbchat.providers.base import Provider, Reply, ReplyStream, Request
@@ -73,34 +74,34 @@ class BatchDriver:
     def _run_together(
         self, tasks: list[RowTask], take: Callable[[RowTask, Result], object]
     ) -> None:
-        turns: dict[int, tuple[RowTask, Turn]] = {}
-        for number, given in enumerate(tasks):
-            task, begun = self._begun(given)
+        rows: dict[int, BegunRow] = {}
+        for number, task in enumerate(tasks):
+            begun = self._begun(task)
             if isinstance(begun, Result):
                 take(task, begun)
             else:
-                turns[number] = task, begun
-        while turns:
-            for number, (task, turn) in list(turns.items()):
-                if (result := _advanced(task, turn)) is not None:
-                    take(task, result)
-                    del turns[number]
+                rows[number] = begun
+        while rows:
+            for number, row in list(rows.items()):
+                if (result := _advanced(row)) is not None:
+                    take(row.task, result)
+                    del rows[number]
             self._close(frozenset())
             if self._wanted and not self._stop.is_set():
                 self._exchange()
 
-    def _begun(self, task: RowTask) -> tuple[RowTask, Turn | Result]:
-        """The turn of a row, whose requests are collected; or its result."""
+    def _begun(self, task: RowTask) -> "BegunRow | Result":
+        """A row with its turn, whose requests are collected; or its result."""
         try:
             task, agent = asked_of(task)
             output = output_type(task.output)
             known = known_result(agent.session, task, output)
             if known is not None:
-                return task, known
+                return known
             agent.send = self._sender(task, agent)
-            return task, begun_turn(agent, task, output)
+            return BegunRow(task, agent, begun_turn(agent, task, output))
         except Exception as error:  # noqa: BLE001  # a row of the table
-            return task, task.failed(error_line(error))
+            return task.failed(error_line(error))
 
     def _sender(self, task: RowTask, agent: Agent) -> Callable[..., ReplyStream]:
         def send(
@@ -170,16 +171,22 @@ class BatchDriver:
                 del self._open[batch_id]
 
 
-def _advanced(task: RowTask, turn: Turn) -> Result | None:
-    """The result of a turn; None where it waits for a reply."""
-    saved = ""
+@dataclass(frozen=True, slots=True)
+class BegunRow:
+    """A row that waits for replies."""
+
+    task: RowTask
+    agent: Agent
+    turn: Turn
+
+
+def _advanced(row: BegunRow) -> Result | None:
+    """The result of a row; None where it waits for a reply."""
     try:
-        for event in turn:
-            if isinstance(event, SavingFailed):
-                saved = f"not saved: {event.reason}"
+        for event in row.turn:
             if isinstance(event, RequestQueued):
                 return None
-        result = finished(turn, task)
+        result = finished(row.turn, row.task)
     except Exception as error:  # noqa: BLE001  # a row of the table
-        result = task.failed(error_line(error), **used(turn, task))
-    return replace(result, note=saved)
+        result = row.task.failed(error_line(error), **used(row.turn, row.task))
+    return replace(result, note=unsaved_note(row.agent))

@@ -21,12 +21,12 @@ from nbchat.agent.budget import Meter
 from nbchat.agent.map_results import Result, ResultStore
 from nbchat.agent.running_turn import STOP_NOTES, Turn
 from nbchat.agent.structured_output import InvalidValue, OutputType, output_type
-from nbchat.conversation.events import SavingFailed, UsageReported
+from nbchat.conversation.events import UsageReported
 from nbchat.conversation.json_schemas import schema_text
 from nbchat.conversation.returned_values import error_line
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import has_unfinished_turn
-from nbchat.errors import ConfigError, SessionNotFound
+from nbchat.errors import ConfigError, SessionNotFound, StoreError
 
 MakeAgent = Agent | Callable[..., Agent]
 
@@ -148,8 +148,8 @@ def _task(pickled: bytes) -> RowTask:
 def run_row(task: RowTask) -> Result:
     """Ask the agent of a row, or go on with its session; never raises an error."""
     began = time.monotonic()
+    agent: Agent | None = None
     turn: Turn | None = None
-    saved: list[SavingFailed] = []
     try:
         task, agent = asked_of(task)
         output = output_type(task.output)
@@ -157,13 +157,28 @@ def run_row(task: RowTask) -> Result:
         if known is not None:
             return known
         turn = begun_turn(agent, task, output)
-        for event in turn:
-            saved += [event] if isinstance(event, SavingFailed) else []
+        for _ in turn:
+            pass
         result = finished(turn, task)
     except Exception as error:  # noqa: BLE001  # a row of the table, whatever it was
         result = task.failed(error_line(error), **used(turn, task))
-    note = f"not saved: {saved[0].reason}" if saved else ""
+    note = unsaved_note(agent)
     return _with(result, seconds=round(time.monotonic() - began, 3), note=note)
+
+
+def unsaved_note(agent: Agent | None) -> str:
+    """Why the session is not saved, after one more try; empty if it is.
+
+    A turn waits only a moment for a slow store. A result must not be kept before its
+    session, or a kill in between would leave a decision without its answer.
+    """
+    if agent is None or agent.recorder is None:
+        return ""
+    try:
+        agent.recorder.save()
+    except StoreError as error:
+        return f"not saved: {error}"
+    return ""
 
 
 def asked_of(task: RowTask) -> tuple[RowTask, Agent]:

@@ -42,7 +42,7 @@ from nbchat.conversation.tools import idempotency_key
 from nbchat.errors import ConfigError, RequestRefused, StoreError
 from nbchat.providers.base import Request
 from nbchat.providers.connect import connect
-from nbchat.storage.run_store import Store
+from nbchat.storage.run_store import RunResults, Store
 from nbchat.testing import Line, ScriptedProvider, fails, says
 
 
@@ -425,6 +425,42 @@ def test_a_full_disk_is_noted_in_the_row_and_the_rest_goes_on(tmp_path):
     noted = [bool(note) for note in run.table()["note"]]
     assert noted == [False, False, True, True, True, True]
     assert run.table()["note"][5].endswith("database or disk is full")
+
+
+class LockedOnce(Store):
+    """A store that is locked when the first answer is saved.
+
+    It notes how many entries a session has when its result is kept.
+    """
+
+    saves = 0
+
+    def add_entries(self, *args: object, **options: object) -> None:
+        self.saves += 1
+        if self.saves == 2:
+            raise StoreError("the session store failed: database is locked")
+        super().add_entries(*args, **options)  # type: ignore[arg-type]
+
+    def results(self, run: str) -> RunResults:
+        self.entries: list[int] = []
+        made = super().results(run)
+        put = made.put
+
+        def noting(result: Result) -> None:
+            self.entries.append(len(self.load(result.session_id).transcript))
+            put(result)
+
+        made.put = noting  # type: ignore[method-assign]
+        return made
+
+
+def test_a_result_is_kept_after_its_session_also_where_saving_is_late(tmp_path):
+    """A kill between the two would leave a decision without its answer."""
+    store = LockedOnce(f"sqlite:///{tmp_path / 'x.db'}")
+    run = mapped(tickets(2), store=store, workers=1)
+    assert store.entries == [2, 2]
+    assert not any(run.table()["note"])
+    store.close()
 
 
 def test_a_schema_that_no_server_takes_is_refused_once_in_a_run_of_threads():
