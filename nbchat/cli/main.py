@@ -251,9 +251,11 @@ def _export(options: argparse.Namespace) -> None:
 def _import(options: argparse.Namespace) -> None:
     """Store a session, with a new id if its own is taken."""
     try:
-        if options.file.stat().st_size > LARGEST_IMPORT:
+        with options.file.open("rb") as file:  # a device has no size and no end
+            content = file.read(LARGEST_IMPORT + 1)
+        if len(content) > LARGEST_IMPORT:
             raise NbchatError(f"{options.file} has over {LARGEST_IMPORT:,} bytes")
-        session = imported(options.file.read_text(encoding="utf-8"))
+        session = imported(content.decode())
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8"
         raise NbchatError(f"cannot read {options.file}: {reason}") from error

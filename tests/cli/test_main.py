@@ -184,6 +184,7 @@ def test_an_export_without_a_file_is_printed(tmp_path, capsysbinary):
         (["import", "no-such-file.json"], "cannot read no-such-file.json: No such"),
         (["import", "binary.json"], "cannot read binary.json: it is not UTF-8"),
         (["import", "other.json"], "this is not an exported session"),
+        (["import", "/dev/zero"], "/dev/zero has over 256,000,000 bytes"),
         (["import", "empty.json"], "a session without messages"),
     ],
 )
