@@ -246,6 +246,9 @@ class SessionRecorder(Protocol):
     def listen(self, listener: Callable[[SavingFailed], object] | None) -> None:
         """Tell a listener that everything is saved again, as soon as it is."""
 
+    def identify_notebook(self, notebook_id: str) -> None:
+        """Save the session with the id of its notebook, once the page has said it."""
+
     def write_log_to(self, folder: str) -> None:
         """Keep a Markdown log in this folder from now on; empty for none."""
 

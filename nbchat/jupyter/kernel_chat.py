@@ -24,7 +24,6 @@ from nbchat.config.factory import (
     newest_session,
     notebook_name,
     opened_store,
-    origin,
 )
 from nbchat.config.live_changes import LiveSettings
 from nbchat.config.settings import NbChat
@@ -36,7 +35,6 @@ from nbchat.jupyter.notebook_tools import NotebookTools
 from nbchat.jupyter.panel.chat_ui import ChatUI
 from nbchat.jupyter.panel.queries.start import FIX
 from nbchat.jupyter.shell import ShellContents, own_variables
-from nbchat.storage.recorder import Recorder
 
 IDENTIFY_TRIES = 20
 """How often the page is asked for its notebook's id: for a minute in all."""
@@ -105,8 +103,8 @@ class KernelChat:
             return
         os.environ[NOTEBOOK_ID] = found
         agent = self.runner.built_agent
-        if agent is not None and isinstance(agent.recorder, Recorder):
-            agent.recorder.move(origin(agent.provider.name))
+        if agent is not None and agent.recorder is not None:
+            agent.recorder.identify_notebook(found)
 
     def show_beside(self) -> None:
         """Show the panel in a tab beside the notebook; raises ConfigError."""

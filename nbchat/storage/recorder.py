@@ -12,6 +12,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -150,9 +151,9 @@ class Recorder:
         """
         self._writer.listener = self._log_writer.listener = listener
 
-    def move(self, origin: Origin) -> None:
-        """Hold the session in another notebook, which is saved soon."""
-        self._progress.move(origin)
+    def identify_notebook(self, notebook_id: str) -> None:
+        """Save the session with the id of its notebook, soon."""
+        self._progress.identify_notebook(notebook_id)
         with suppress(StoreError):  # it is reported by an event
             self._writer.run(wait_seconds=0)
 
@@ -240,9 +241,9 @@ class _Progress:
         self._moves = self._moves or moves
         self._draft.clear()
 
-    def move(self, origin: Origin) -> None:
-        """Note where the session is held; what it holds is noted by events."""
-        self.origin = origin
+    def identify_notebook(self, notebook_id: str) -> None:
+        """Note the notebook's id; what the session holds is noted by events."""
+        self.origin = replace(self.origin, notebook_id=notebook_id)
         self._moves = True
 
     def note_draft(self, text: str) -> None:

@@ -223,12 +223,10 @@ def test_an_id_that_the_page_reports_is_stored_before_the_notebook_is_saved(
     agent = Agent(ScriptedProvider(says("ok")))
     agent.recorder = recorder(store, agent.session, agent)
     agent.ask("hello")
-    monkeypatch.setenv("JPY_NOTEBOOK_ID", "n-1")
-    agent.recorder.move(origin())
+    agent.recorder.identify_notebook("n-1")
     agent.recorder.save()
     book = '{"metadata": {"nbchat": {"notebook_id": "n-1"}}, "cells": []}'
     (tmp_path / "b.ipynb").write_text(book)
-    monkeypatch.delenv("JPY_NOTEBOOK_ID")
     monkeypatch.setenv("JPY_SESSION_NAME", str(tmp_path / "b.ipynb"))
     assert newest_session(store).session_id == agent.session.session_id
     store.close()
