@@ -18,6 +18,7 @@ from nbchat.agent.map_rows import (
     begun_turn,
     finished,
     known_result,
+    save_call,
     unsaved_note,
     used,
 )
@@ -184,6 +185,7 @@ def _advanced(row: BegunRow) -> Result | None:
     """The result of a row; None where it waits for a reply."""
     try:
         for event in row.turn:
+            save_call(event, row.agent)
             if isinstance(event, RequestQueued):
                 return None
         result = finished(row.turn, row.task)

@@ -21,7 +21,7 @@ from nbchat.agent.budget import Meter
 from nbchat.agent.map_results import Result, ResultStore
 from nbchat.agent.running_turn import STOP_NOTES, Turn
 from nbchat.agent.structured_output import InvalidValue, OutputType, output_type
-from nbchat.conversation.events import UsageReported
+from nbchat.conversation.events import Event, ToolRequested, UsageReported
 from nbchat.conversation.json_schemas import schema_text
 from nbchat.conversation.returned_values import error_line
 from nbchat.conversation.session import Session
@@ -157,13 +157,19 @@ def run_row(task: RowTask) -> Result:
         if known is not None:
             return known
         turn = begun_turn(agent, task, output)
-        for _ in turn:
-            pass
+        for event in turn:
+            save_call(event, agent)
         result = finished(turn, task)
     except Exception as error:  # noqa: BLE001  # a row of the table, whatever it was
         result = task.failed(error_line(error), **used(turn, task))
     note = unsaved_note(agent)
     return _with(result, seconds=round(time.monotonic() - began, 3), note=note)
+
+
+def save_call(event: Event, agent: Agent) -> None:
+    """Save a call before its tool runs: after a kill its result must be unknown."""
+    if isinstance(event, ToolRequested):
+        unsaved_note(agent)  # a broken store does not end the run
 
 
 def unsaved_note(agent: Agent | None) -> str:

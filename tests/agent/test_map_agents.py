@@ -463,6 +463,23 @@ def test_a_result_is_kept_after_its_session_also_where_saving_is_late(tmp_path):
     store.close()
 
 
+def test_a_tool_runs_after_its_call_is_saved_also_where_saving_is_late(tmp_path):
+    """Otherwise nothing would say after a kill that it may have had its effect."""
+    store = LockedOnce(f"sqlite:///{tmp_path / 'x.db'}")
+    saved: list[Entry] = []
+
+    def close(ticket: str) -> str:
+        """Close a ticket."""
+        (session,) = store.sessions()
+        saved.extend(store.load(session.id).transcript)
+        return f"{ticket} is closed"
+
+    agent = Agent(Desk(decision_after_a_call), tools=[close])
+    assert_right(mapped(tickets(1), agent, store=store, workers=1), 1)
+    assert saved[-1].is_call
+    store.close()
+
+
 def test_a_schema_that_no_server_takes_is_refused_once_in_a_run_of_threads():
     asked: list[bool] = []
 
