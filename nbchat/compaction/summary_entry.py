@@ -20,9 +20,9 @@ from nbchat.compaction.markup import summary_entry, summary_facts, summary_text
 from nbchat.compaction.plan import Plan, largest_entry
 from nbchat.compaction.policies import LARGEST_SUMMARY_SHARE, Policy
 from nbchat.compaction.summarizer.carry_over import (
+    QUOTE,
     carried,
     carried_lines,
-    in_force,
     is_open,
     not_in_rows,
     not_named,
@@ -30,7 +30,12 @@ from nbchat.compaction.summarizer.carry_over import (
     section,
     told,
 )
-from nbchat.compaction.summarizer.fact_check import important, share_said
+from nbchat.compaction.summarizer.coverage import (
+    Coverage,
+    coverage,
+    important,
+    share_said,
+)
 from nbchat.compaction.summarizer.reply_validation import check_budget, check_size
 from nbchat.compaction.truncation import shorten, shorten_to_tokens, within
 from nbchat.conversation.entries import Entry, Fact
@@ -56,28 +61,15 @@ RULES_TOKENS = 1_000
 """Tokens that rules may always take where they fit; in a short conversation they are
 more than the facts' share."""
 
-GOOD_SHARE, FULL_SHARE = 0.4, 0.55
-"""Shares of the new values that were talked about: above the first a summary is good,
-from the second on facts need say no more, and between them have a part of their budget.
-Of 87 honest ones by a strong writer, 19 in 20 say 42 % and more; of the beginnings of
-all prompts nine in ten say less than 40 % (`tests/benchmarks/reader.py`,
-`tests/benchmarks/longrun.py --story copy`)."""
-
 FACTS_SHARE, BESIDE_SHARE = 0.1, 0.2
 """Shares of the entry beside a good summary, rules not counted: of facts, and of these
 with what is carried over."""
-
-LEAST_VALUES = 15
-"""Values by which a summary is judged, at least: of fewer chance decides."""
 
 FEW_TOKENS = 200
 """Tokens of facts from before that stay where a good summary lacks them."""
 
 OTHER_KINDS: tuple[Kind, ...] = ("preference", "decision")
 """Kinds of quotes of which a good summary needs only those that it lacks."""
-
-QUOTE = '- "'
-"""Begins a line of facts that quotes a person."""
 
 OMISSION = "({count} earlier messages are left out to save space; all are kept.)"
 """The summary where not even facts fit: 17 tokens."""
@@ -114,25 +106,21 @@ class SummaryBuilder:
         """
         summary, _ = without_secrets(summary)
         self._checked(summary, Facts())  # an endless one is refused before it is read
-        said = self.share_said(summary)
-        if said > GOOD_SHARE:
-            beside = self._beside_good(summary, said)
-        else:
-            beside = self._beside_poor(summary)
-        return self._checked(summary, beside)
+        is_good = self.coverage(summary).is_good
+        beside = self._beside_good if is_good else self._beside_poor
+        return self._checked(summary, beside(summary))
 
-    def _beside_good(self, summary: str, said: float) -> Facts:
+    def _beside_good(self, summary: str) -> Facts:
         """Rules, what is open, and a fifth of the entry of whatever else is lacking.
 
-        The facts take more where less was said. A good summary is taken at its word on
-        each id that it names.
+        A good summary is taken at its word on each id that it names.
         """
         count = self.counter.count
         budget = self.plan.budget.facts
-        unsaid = int(budget * max(0, 1 - said / FULL_SHARE))
-        least = max(unsaid, self._unsaid_rows(summary))
         room = self._largest - count(summary) - TAGS_TOKENS
-        found = self._facts(min(budget, room), summary, beside=least)
+        found = self._facts(
+            min(budget, room), summary, beside=self._unsaid_rows(summary)
+        )
         lacking = self._lacking(summary, found.lines, *OTHER_KINDS)
         lacking = not_named(lacking, summary)
         rows = [line for line in found.lines if not line.startswith(QUOTE)]
@@ -207,33 +195,13 @@ class SummaryBuilder:
         limit = self.plan.budget.limit
         return largest if limit is None else min(largest, limit)
 
-    def share_said(self, summary: str) -> float:
-        """The share of the new values that were talked about that a summary says.
-
-        Where they are few, as after a short fold, older ones count, too: a summary says
-        them, or is as good as the one before by as much as it says of that one.
-        """
+    def coverage(self, summary: str) -> Coverage:
+        """What a summary says of the new values that were talked about."""
         found = self._facts(self.plan.budget.facts)
         quotes = [line for line in found.lines if line.startswith(QUOTE)]
         known = "\n".join([*quotes, *(fact.value for fact in found.facts)])
-        transcript = self.session.included_transcript
-        stop, steps = self.plan.stop, list[tuple[str, set[frozenset[str]]]]()
-        for start, text in self._summaries(summary):
-            needed = important(known, _talk(transcript[start:stop]))
-            steps.append((text, needed))
-            stop = start
-            if len(needed) >= LEAST_VALUES:
-                break
-        text, before = steps.pop()
-        share, count = share_said(text, before), len(before)
-        for newer, needed in reversed(steps):
-            as_before = share * share_said(newer, in_force(text))
-            older = max(as_before, share_said(newer, before))
-            weight = min(LEAST_VALUES - len(needed), count)
-            own = share_said(newer, needed)
-            text, before, count = newer, needed, len(needed) + weight
-            share = (own * len(needed) + older * weight) / count if count else 0.0
-        return share
+        transcript = self.session.included_transcript[: self.plan.stop]
+        return coverage(self._summaries(summary), transcript, known)
 
     def _summaries(self, summary: str) -> Iterator[tuple[int, str]]:
         """A summary and those before it, newest first, with where its part begins."""
@@ -405,12 +373,6 @@ def _rows_beside(entry: Entry) -> list[str]:
         return []
     carried = set(carried_lines(entry.content))
     return [line for line in summary_facts(entry.content) if line not in carried]
-
-
-def _talk(entries: Sequence[Entry]) -> str:
-    """The text of messages and the arguments of calls."""
-    spoken = (entry for entry in entries if entry.role != "tool")
-    return "\n".join(e.tool_args if e.is_call else e.content for e in spoken)
 
 
 def extract(

@@ -13,7 +13,8 @@ from nbchat.compaction.markup import summary_entry, summary_facts
 from nbchat.compaction.plan import FACTS_TOKENS, budget_for
 from nbchat.compaction.policies import PRESETS
 from nbchat.compaction.summarizer.carry_over import section
-from nbchat.compaction.summary_entry import GOOD_SHARE, LEAST_VALUES, SummaryBuilder
+from nbchat.compaction.summarizer.coverage import LEAST_VALUES, Coverage
+from nbchat.compaction.summary_entry import SummaryBuilder
 from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.session import Session
 from nbchat.providers.base import Request
@@ -214,18 +215,24 @@ def test_a_long_summary_leaves_less_for_the_facts_of_a_long_session():
     assert agent.engine.tracker.counter.count(record.summary) < covered * 0.9
 
 
-def story_of(order: str) -> Line:
-    number = int(order[1:])
-    said = f"The customer asked for {order}: delivered, {number} Oak Street, Denver."
-    return says(f"<summary>{said}</summary>")
+def story_of(*numbers: int) -> Line:
+    said = [
+        f"The customer asked for W{n:07d}: delivered, {n} Oak Street, Denver."
+        for n in numbers
+    ]
+    return says(f"<summary>{' '.join(said)}</summary>")
 
 
-@pytest.mark.parametrize("before", ["poor", "good"])
-def test_facts_that_only_code_knew_stay_when_a_later_story_is_good(before: str):
+@pytest.mark.parametrize("are_told", [False, True])
+def test_facts_stay_until_summaries_tell_what_they_say(are_told: bool):  # noqa: FBT001
     session = Session(look_up(7))
-    first = story_of("W0000007") if before == "good" else summarizing
+    first, second = (7,) if are_told else (), (7, 8) if are_told else (8,)
     agent = Agent(
-        ScriptedProvider(first, story_of("W0000008"), window=200_000),
+        ScriptedProvider(
+            story_of(*first) if first else summarizing,
+            story_of(*second),
+            window=200_000,
+        ),
         engine=CompactionEngine(),
         session=session,
     )
@@ -234,10 +241,10 @@ def test_facts_that_only_code_knew_stay_when_a_later_story_is_good(before: str):
         session.append(entry)
     list(agent.compact())
     lines = "\n".join(summary_facts(session.history[0].content))
-    assert ("order: W0000007" in lines) == (before == "poor"), lines
+    assert ("order: W0000007" in lines) != are_told, lines
 
 
-def two_folds(first: str, second: str) -> float:
+def two_folds(first: str, second: str) -> Coverage:
     """What a summary of one short message says, judged with the one before it."""
     session = Session([entry for n in range(1, 21) for entry in look_up(n)])
     agent = Agent(
@@ -250,7 +257,7 @@ def two_folds(first: str, second: str) -> float:
     plan, engine = agent.engine.plan(session, trigger="manual"), agent.engine
     builder = SummaryBuilder(session, plan, engine.policy, engine.tracker.counter)
     assert LEAST_VALUES <= 20
-    return builder.share_said(second)
+    return builder.coverage(second)
 
 
 def asked(first: int, last: int) -> str:
@@ -272,12 +279,25 @@ def test_a_summary_of_little_is_as_good_as_the_one_before_and_what_it_keeps_of_i
     second: tuple[int, int],
     is_good: bool,  # noqa: FBT001
 ):
-    assert (two_folds(asked(*first), asked(*second)) > GOOD_SHARE) == is_good
+    assert two_folds(asked(*first), asked(*second)).is_good == is_good
+
+
+def test_a_dense_summary_chose_itself_what_is_needed():
+    """It says 9 of 20 new orders: a third is enough with what else it says."""
+    other = "\n".join(f"- CO {80_000 + n}" for n in range(12, 32))
+    session = Session([entry for n in range(1, 21) for entry in look_up(n)])
+    engine = engine_of(200_000)
+    plan = engine.plan(session, trigger="manual")
+    builder = SummaryBuilder(session, plan, engine.policy, engine.tracker.counter)
+    few = builder.coverage(asked(1, 9))
+    many = builder.coverage(f"{asked(1, 9)}\n{other}")
+    assert few.share == many.share == 9 / 20
+    assert (few.is_good, many.is_good) == (False, True)
 
 
 def test_matters_that_are_closed_are_not_missed_in_a_summary():
     first = f"Open:\n{asked(1, 10)}\nClosed:\n{asked(11, 20)}"
-    assert two_folds(first, asked(1, 10)) > GOOD_SHARE
+    assert two_folds(first, asked(1, 10)).is_good
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
+from nbchat.compaction.facts.open_matters import GAP, SAID_TITLE
 from nbchat.compaction.facts.pasted_text import passages
 from nbchat.compaction.facts.records import Call
 from nbchat.compaction.facts.rule_patterns import plain, read, words_of
@@ -20,6 +21,9 @@ from nbchat.conversation.entries import Entry
 
 TITLE, MARK = "From earlier, and not in the summary:", "* "
 """The title of what is carried over, above the facts, and the sign before each."""
+
+QUOTE = '- "'
+"""Begins a line of facts that quotes a person."""
 
 LONGEST, SHORTEST = 400, 12
 """Characters of a sentence that is kept."""
@@ -248,16 +252,30 @@ def section(found: Iterable[str]) -> list[str]:
 
 
 def told(content: str) -> str:
-    """What a summary entry tells: its summary, and what was carried over to it."""
-    return "\n".join([summary_text(content), *carried_lines(content)[1:]])
+    """What a summary entry tells: its summary, what was carried over, and quotes.
+
+    Those of what people said count, as a later entry may have no space for them.
+    """
+    quotes = (
+        sentence
+        for line in _lines_below(SAID_TITLE, content)
+        for sentence in line.removeprefix(QUOTE).removesuffix('"').split(GAP)
+    )
+    return "\n".join([summary_text(content), *carried_lines(content)[1:], *quotes])
 
 
 def carried_lines(content: str) -> list[str]:
     """The lines of what was carried over to a summary entry, with their title."""
-    lines = summary_facts(content)
-    start = lines.index(TITLE) + 1 if TITLE in lines else len(lines)
-    kept = list(takewhile(lambda line: line.startswith(MARK), lines[start:]))
+    kept = _lines_below(TITLE, content)
     return [TITLE, *kept] if kept else []
+
+
+def _lines_below(title: str, content: str) -> list[str]:
+    """The lines of a list in the facts of a summary entry."""
+    lines = summary_facts(content)
+    start = lines.index(title) + 1 if title in lines else len(lines)
+    sign = MARK if title == TITLE else QUOTE
+    return list(takewhile(lambda line: line.startswith(sign), lines[start:]))
 
 
 def statements(text: str, *, is_all: bool = False) -> Iterator[Statement]:

@@ -8,7 +8,7 @@ and the sum or difference of amounts that the same line says.
 """
 
 import re
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, combinations, compress
 
@@ -238,20 +238,3 @@ def _fits(entity: Value, records: set[frozenset[str]]) -> bool:
 def _shape(value: Value) -> str:
     key = next((key for key in value.keys if key.startswith("i:")), "")
     return shape(key) if value.is_id else ""
-
-
-def important(known: str, said: Container[str]) -> set[Keys]:
-    """The values that code knows and that were `said`, by people or in calls.
-
-    What only results have is no fault of a summary that leaves it out.
-    """
-    return {
-        each.keys for each in values(known) if not each.is_count and each.text in said
-    }
-
-
-def share_said(story: str, needed: set[Keys]) -> float:
-    """The share of some values that a summary says itself; 0 of none."""
-    said = {key for each in values(story) for key in each.known | each.related}
-    held = sum(not said.isdisjoint(keys) for keys in needed)
-    return held / len(needed) if needed else 0.0

@@ -9,9 +9,10 @@ from trajectories import read_trajectories
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.markup import summary_entry
+from nbchat.compaction.summarizer.coverage import GOOD_SHARE
 from nbchat.compaction.summarizer.fact_check import FactCheck, check_facts
 from nbchat.compaction.summarizer.source_index import Sources
-from nbchat.compaction.summary_entry import FULL_SHARE, SummaryBuilder
+from nbchat.compaction.summary_entry import SummaryBuilder
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
 from nbchat.providers.tokens import TokenCounter
@@ -264,9 +265,9 @@ def test_an_honest_summary_gets_no_mark_and_counts_as_good(number: int):
     plan = agent.engine.plan(session)
     builder = SummaryBuilder(session, plan, agent.engine.policy, COUNTER)
     begun = "\n".join(e.content[:100] for e in run.entries if e.is_prompt)
-    assert builder.share_said(story) >= FULL_SHARE
-    assert builder.share_said(begun) < FULL_SHARE
-    assert builder.share_said("They talked about it.") == 0
+    assert builder.coverage(story).share >= GOOD_SHARE
+    assert builder.coverage(begun).share < GOOD_SHARE
+    assert builder.coverage("They talked about it.").share == 0
 
 
 HOSTILE = {
