@@ -1,5 +1,7 @@
 """Which models are offered, whatever becomes of the server that is asked."""
 
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -140,3 +142,21 @@ def test_a_view_gets_names_and_the_problem_as_text():
     answered = known(models_list(ScriptedProvider(name="scripted:<b>\ud800")))
     assert answered["models"][0] == "scripted:<b>\ufffd"
     assert answered["problem"] == ""
+
+
+IMPORT = """
+import gc
+from nbchat.providers.connect import connect
+collections = []
+gc.callbacks.append(lambda phase, about: collections.append(about["generation"]))
+connect("anthropic:m", api_key=lambda: "k")
+print(gc.isenabled(), collections.count(2))
+"""
+
+
+@pytest.mark.slow
+def test_an_sdk_is_imported_without_full_collections():
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORT], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["True", "0"]
