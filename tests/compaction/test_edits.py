@@ -308,7 +308,7 @@ def test_a_regenerated_summary_covers_the_same_entries(store):
     prompt = asked[0].history[0].content
     data, _, _ = first.history[0].content.partition("</transcript>")
     assert prompt.startswith(data)  # the previous summary and the same entries
-    assert "<previous_summary>\nA\n</previous_summary>" in data
+    assert "<previous_summary>\nA\nMy order is W100-7.\n</previous_summary>" in data
     assert "three?" not in prompt
     assert "Pay special attention to: the parcel" in prompt
     assert stories(agent.session) == ["<B, better>", "three?", "three"]
