@@ -122,7 +122,7 @@ def test_a_known_type_with_a_broken_inside_is_named_only(monkeypatch):
         raise RuntimeError("no")
 
     monkeypatch.setattr(pd.DataFrame, "columns", property(broken))
-    assert described(frame) == "pandas.DataFrame"
+    assert described(frame) == f"{pd.DataFrame.__module__}.DataFrame"
 
 
 def test_describing_imports_nothing(monkeypatch):

@@ -41,7 +41,10 @@ _BRACKETS: tuple[tuple[type, str, str], ...] = (
     (deque, "deque([", "])"),
 )
 _MAPPINGS = (dict, defaultdict, OrderedDict, Counter)
-_TIMES = ("datetime.datetime", "datetime.time", "pandas.Timestamp")
+_TIMES = (
+    *("datetime.datetime", "datetime.time", "pandas.Timestamp"),
+    "pandas._libs.tslibs.timestamps.Timestamp",  # before pandas 3
+)
 _CLOCKS = ("datetime", "zoneinfo", "pytz", "dateutil")
 """Packages whose time zones are safe to print."""
 

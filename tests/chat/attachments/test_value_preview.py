@@ -108,6 +108,14 @@ def test_an_instance_shows_its_own_attributes():
     assert short_repr(Hostile()).endswith("Hostile(number=3)")
 
 
+def hostile_column() -> pd.DataFrame:
+    """Filled one by one: older versions of numpy ask the objects of a list."""
+    values = np.empty(3, dtype=object)
+    for place in range(3):
+        values[place] = Hostile()
+    return pd.DataFrame({"a": pd.Series(values, dtype=object)})
+
+
 @pytest.mark.parametrize(
     "make",
     [
@@ -118,7 +126,7 @@ def test_an_instance_shows_its_own_attributes():
         lambda: datetime(2026, 1, 1, tzinfo=Zone()),
         lambda: [Hostile()],
         lambda: {"a": Hostile(), "b": Loud("x")},
-        lambda: pd.DataFrame({"a": pd.Series([Hostile()] * 3, dtype=object)}),
+        hostile_column,
         lambda: pd.Series([1], index=pd.Index([Loud("x")], dtype=object)),
         lambda: np.array([None, odd()], dtype=object),
     ],
@@ -130,7 +138,7 @@ def test_no_user_code_is_run(make: Callable[[], object]):
 def test_a_frame_that_cannot_be_read_shows_its_type():
     broken = pd.DataFrame({"a": [1]})
     object.__setattr__(broken, "_mgr", None)
-    assert describe_value(broken) == "pandas.DataFrame"
+    assert describe_value(broken) == f"{pd.DataFrame.__module__}.DataFrame"
 
 
 class OwnDtype(DecimalDtype):
@@ -164,12 +172,13 @@ def test_a_frame_shows_its_shape_types_and_first_rows():
     frame = pd.DataFrame(
         {"id": range(1_200), "day": pd.Timestamp("2026-01-02"), "kind": "a\nb"}
     )
-    assert describe_value(frame).splitlines() == [
+    lines = [" ".join(line.split()) for line in describe_value(frame).splitlines()]
+    assert lines == [  # in columns, whose width depends on the version of pandas
         "DataFrame of 1,200 rows x 3 columns: id, day, kind",
         f"dtypes: id int64, day {frame.day.dtype}, kind {frame.kind.dtype}",
         "the first 5 of 1,200 rows:",
-        "   id                  day  kind",
-        *(f"{n}   {n}  2026-01-02 00:00:00   a b" for n in range(5)),
+        "id day kind",
+        *(f"{n} {n} {frame.day[n]} a b" for n in range(5)),
     ]
 
 
