@@ -4,18 +4,22 @@ import { tag } from "./dom.js";
 
 const SHOWN_MILLISECONDS = 1500;
 
-// Copy, and say on the button whether that succeeded.
+/** Copy, and say on the button whether that succeeded.
+ * @param {HTMLElement} pressed
+ * @param {string} text
+ */
 export async function showCopied(pressed, text) {
-  pressed.dataset.label ??= pressed.getAttribute("aria-label");
+  const label = (pressed.dataset.label ??= pressed.getAttribute("aria-label") ?? "");
   const isCopied = await copyText(text);
   pressed.setAttribute("aria-label", isCopied ? "Copied" : "Press Ctrl+C");
   pressed.dataset.icon = isCopied ? "done" : "copy";
   setTimeout(() => {
-    pressed.setAttribute("aria-label", pressed.dataset.label);
+    pressed.setAttribute("aria-label", label);
     pressed.dataset.icon = "copy";
   }, SHOWN_MILLISECONDS);
 }
 
+/** @param {string} text */
 async function copyText(text) {
   try {
     await navigator.clipboard.writeText(text);
@@ -25,6 +29,7 @@ async function copyText(text) {
   }
 }
 
+/** @param {string} text */
 function copyBySelection(text) {
   const focused = document.activeElement;
   const area = tag("textarea", "nbc-offscreen", { "aria-hidden": "true" });

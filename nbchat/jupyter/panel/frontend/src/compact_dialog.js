@@ -3,12 +3,18 @@
 import { Dialog, field } from "./dialog.js";
 import { button, count, later, percent, tag } from "./dom.js";
 
+/** @import * as Protocol from "../protocol.js" */
+/** @import { ChatPanel } from "./panel.js" */
+
 const MOST_TOKENS = 1e9;
 
 export class CompactDialog extends Dialog {
+  /** @param {ChatPanel} panel */
   constructor(panel) {
     super(panel, { title: "Compact the conversation", className: "nbc-compacting" });
+    /** @type {Protocol.Planned | null} */
     this.plan = null;
+    /** @type {number | null} */
     this.upto = null; // position of the last message to compact
     this.figures = tag("dl", "nbc-figures");
     this.warning = tag("div", "nbc-dialog-warning", { role: "status" });
@@ -28,6 +34,7 @@ export class CompactDialog extends Dialog {
     this.form.addEventListener("submit", (event) => this.submit(event));
   }
 
+  /** @param {HTMLElement} opener @param {number | null} upto */
   open(opener, upto = null) {
     this.plan = null;
     this.upto = upto;
@@ -50,6 +57,7 @@ export class CompactDialog extends Dialog {
     return { focus: this.focus.value.trim(), keep, upto: this.upto };
   }
 
+  /** @param {Protocol.Planned} plan */
   answered(plan) {
     this.plan = plan;
     this.status.textContent = "";
@@ -61,7 +69,7 @@ export class CompactDialog extends Dialog {
   draw() {
     if (!this.isOpen) return;
     const isWaiting = this.token !== null;
-    const { skip = "", warning = "" } = this.plan ?? {};
+    const { skip = "", warning = "" } = /** @type {Partial<Protocol.Planned>} */ (this.plan ?? {});
     if (isWaiting && !this.plan) this.status.textContent = "Planning …";
     this.figures.setAttribute("aria-busy", String(isWaiting));
     const text = skip ? `Cannot compact now: ${skip}.` : warning;
@@ -75,6 +83,7 @@ export class CompactDialog extends Dialog {
     if (this.isOpen) this.ask();
   }
 
+  /** @param {Event} event */
   submit(event) {
     event.preventDefault();
     if (this.confirm.disabled) return;
@@ -83,7 +92,7 @@ export class CompactDialog extends Dialog {
   }
 }
 
-/** @returns {[string, string][]} */
+/** @param {Protocol.Planned} plan @returns {[string, string][]} */
 function planRows(plan) {
   const { tokens_before: before, tokens_after: after } = plan;
   /** @type {[string, string]} */
@@ -104,6 +113,7 @@ function planRows(plan) {
   ];
 }
 
+/** @param {HTMLElement} banner */
 export function addRetryButton(banner) {
   if (!banner.matches(".nbc-banner[data-state='failed']")) return;
   banner.append(button("nbc-retry", "Retry", "Try to compact again"));

@@ -2,11 +2,21 @@
 
 import { button, isComposing, newToken, tag } from "./dom.js";
 
+/** @import * as Protocol from "../protocol.js" */
+/** @import { ChatPanel } from "./panel.js" */
+
+/** @typedef {Extract<Protocol.KernelToView, { token: string }>} Answer */
+
 const FOCUSABLE = "button, input, select, textarea, summary, a[href], [tabindex='0']";
 
 export class Dialog {
+  /**
+   * @param {ChatPanel} panel
+   * @param {{ title: string, className: string, note?: string }} about
+   */
   constructor(panel, { title, className, note = "" }) {
     this.panel = panel;
+    /** @type {string | null} */
     this.token = null; // of the query that waits for its answer
     this.content = tag("div", "nbc-dialog-content");
     this.status = tag("div", "nbc-dialog-status", { role: "status" });
@@ -15,6 +25,7 @@ export class Dialog {
     close.setAttribute("aria-label", "Close");
     const heading = tag("h2", "nbc-dialog-title", {}, title, tag("small", "", {}, note));
     const header = tag("div", "nbc-dialog-header", {}, heading, close);
+    /** @type {Record<string, string>} */
     const attributes = { role: "dialog", "aria-modal": "true", tabindex: "-1" };
     attributes["aria-label"] = `${title}${note}`;
     const parts = [header, this.content, this.footer];
@@ -33,6 +44,7 @@ export class Dialog {
     return !this.overlay.hidden;
   }
 
+  /** @param {HTMLElement} opener */
   open(opener) {
     this.opener = opener;
     this.status.textContent = "";
@@ -50,10 +62,11 @@ export class Dialog {
     if (document.activeElement !== this.opener) this.panel.parts.input.focus();
   }
 
+  /** @param {boolean} isOpen */
   setOpen(isOpen) {
     const { root, announcements } = this.panel.parts;
     this.overlay.hidden = !isOpen;
-    for (const part of root.children) {
+    for (const part of /** @type {Iterable<HTMLElement>} */ (root.children)) {
       if (part !== this.overlay && part !== announcements) part.inert = isOpen;
     }
   }
@@ -64,6 +77,7 @@ export class Dialog {
     return this.token;
   }
 
+  /** @param {Answer} message */
   hear(message) {
     if (message.token !== this.token) return;
     this.token = null;
@@ -74,7 +88,9 @@ export class Dialog {
     });
   }
 
-  // Without a focused element the next key would be a notebook command.
+  /** Without a focused element the next key would be a notebook command.
+   * @param {() => void} step
+   */
   keepFocus(step) {
     const hadFocus = this.box.contains(document.activeElement);
     step();
@@ -83,6 +99,7 @@ export class Dialog {
     if (hadFocus && isLost) this.box.focus();
   }
 
+  /** @param {KeyboardEvent} event */
   onKey(event) {
     if (event.key !== "Escape" || isComposing(event)) return;
     event.preventDefault();
@@ -98,6 +115,7 @@ export class Dialog {
   draw() {}
   refresh() {}
   answered(_message) {}
+  /** @param {HTMLElement} _item */
   see(_item) {}
 }
 
@@ -105,6 +123,7 @@ export function isReachable(element) {
   return !element.disabled && element.getClientRects().length > 0;
 }
 
+/** @param {string} label @param {HTMLElement} input */
 export function field(label, input) {
   return tag("label", "nbc-field", {}, tag("span", "", {}, label), input);
 }

@@ -12,18 +12,29 @@ export function fromHtml(html) {
   return /** @type {HTMLElement} */ (template.content.firstElementChild);
 }
 
+/**
+ * @param {string} className
+ * @param {string} label
+ * @param {string} title
+ * @param {string} [type]
+ */
 export function button(className, label, title, type = "button") {
   return tag("button", className, { type, title }, label);
 }
 
-// A button that shows a shape of icons.css; its label is read out and in the tooltip.
+/** A button that shows a shape of icons.css; its label is read out and in the tooltip.
+ * @param {string} className
+ * @param {string} icon
+ * @param {string} label
+ * @param {string} [title]
+ * @param {string} [type]
+ */
 export function iconButton(className, icon, label, title = label, type = "button") {
   const made = tag("button", `nbc-icon ${className}`, { type, title, "aria-label": label });
   made.dataset.icon = icon;
   return made;
 }
 
-// Whether a key belongs to an input method; Safari's Enter comes after the composition.
 /** What was pressed, if it is or is in an element that the selector means.
  * @param {Event} event
  * @param {string} selector
@@ -33,17 +44,21 @@ export function pressedIn({ target }, selector) {
   return target instanceof Element ? target.closest(selector) : null;
 }
 
-/** @param {KeyboardEvent} event */
+/** Whether a key belongs to an input method; Safari's Enter comes after the composition.
+ * @param {KeyboardEvent} event
+ */
 export function isComposing(event) {
   return event.isComposing || event.keyCode === 229;
 }
 
-// As everywhere in the panel Shift+Enter begins a line.
+/** As everywhere in the panel Shift+Enter begins a line.
+ * @param {HTMLTextAreaElement} text in a form
+ */
 export function submitByEnter(text) {
   text.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.shiftKey || isComposing(event)) return;
     event.preventDefault();
-    text.form.requestSubmit();
+    /** @type {HTMLFormElement} */ (text.form).requestSubmit();
   });
 }
 
@@ -63,10 +78,12 @@ export function tag(name, className = "", attributes = {}, ...children) {
   return element;
 }
 
+/** @param {string[]} names */
 export function options(names) {
   return names.map((name) => option(name, name));
 }
 
+/** @param {string} value @param {string} text */
 export function option(value, text) {
   return tag("option", "", { value }, text);
 }
@@ -75,6 +92,7 @@ export function newToken() {
   return `q${Math.random().toString(36).slice(2)}`;
 }
 
+/** @param {() => void} react */
 export function later(react) {
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let timer;

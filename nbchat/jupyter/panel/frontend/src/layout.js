@@ -2,6 +2,8 @@
 
 import { button, iconButton, newToken, tag } from "./dom.js";
 
+/** @typedef {ReturnType<typeof frame>} Parts */
+
 export const SILENT = "The kernel is not responding: it is running a cell or has stopped";
 
 const FOREIGN =
@@ -55,6 +57,7 @@ function headParts() {
   return { header, dot, model, meter, meterText, meterBar, context, more, menu };
 }
 
+/** @param {string} name @param {string} label */
 function menuItem(name, label) {
   const item = tag("button", "", { type: "button", role: "menuitem", tabindex: "-1" }, label);
   Object.assign(item.dataset, { item: name, label });
@@ -110,6 +113,7 @@ function footParts() {
   return { gone, foreign, queue, ...boxes };
 }
 
+/** @param {boolean} isEmpty */
 export function goneText(isEmpty) {
   const cure = "voila" in document.body.dataset ? "reload the page" : "run the cell again";
   if (isEmpty) return `The kernel has stopped or restarted. To open a chat, ${cure}.`;

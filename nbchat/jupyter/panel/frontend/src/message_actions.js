@@ -1,10 +1,38 @@
 // Buttons beside the items of the transcript: edit, pin, exclude, undo ...
 
 import { showCopied } from "./clipboard.js";
-import { button, iconButton, newToken, tag } from "./dom.js";
+import { button, iconButton, newToken, pressedIn, tag } from "./dom.js";
 import { joined } from "./input_box.js";
 import { spokenText } from "./screen_reader.js";
 
+/** @import * as Protocol from "../protocol.js" */
+/** @import { Answer } from "./dialog.js" */
+/** @import { ChatPanel } from "./panel.js" */
+
+/**
+ * An item with its buttons. A banner's `position` is undefined; its buttons do not use it.
+ * @typedef {object} Row
+ * @property {number} key
+ * @property {number} position
+ * @property {string} kind a key of OFFERED
+ * @property {HTMLElement} box
+ * @property {HTMLElement} mark
+ * @property {HTMLElement} item
+ * @property {Record<string, HTMLButtonElement>} buttons by the name of the action
+ */
+
+/**
+ * What decides which buttons are shown
+ * @typedef {object} Context
+ * @property {boolean} isBlocked
+ * @property {Set<number>} excluded
+ * @property {Partial<Protocol.Changes>} changes
+ * @property {number} compacted
+ * @property {number | null} newest
+ * @property {boolean | undefined} branches
+ */
+
+/** @type {Record<string, [string, string]>} */
 const LABELS = {
   copy: ["Copy", "Copy the text"],
   edit: ["Edit", "Edit this message and continue from here"],
@@ -15,7 +43,9 @@ const LABELS = {
   compact: ["Compact up to here", "Compact this message and all before it"],
 };
 
-// Of a divider, where a word says more than a shape
+/** Of a divider, where a word says more than a shape
+ * @type {Record<string, [string, string]>}
+ */
 const WORDS = {
   view: ["View", "What the model sees now, beside all that was said"],
   undo: ["Undo", "Undo this: the model sees what it saw before"],
@@ -24,6 +54,7 @@ const WORDS = {
   regenerateSummary: ["Regenerate", "Generate another summary"],
 };
 
+/** @type {Record<string, string[]>} */
 const OFFERED = {
   prompt: ["copy", "edit", "pin", "exclude", "include", "compact"],
   attachment: ["exclude", "include"],
@@ -33,30 +64,39 @@ const OFFERED = {
 };
 
 export class Actions {
+  /** @param {ChatPanel} panel */
   constructor(panel) {
     this.panel = panel;
+    /** @type {Map<number, Row>} */
     this.rows = new Map(); // by the key of the item
+    /** @type {Row[]} */
     this.fresh = []; // rows that were not drawn yet
+    /** @type {Row | null} */
     this.newest = null; // the row of what was said last
     this.drawn = ""; // what the others were drawn by
+    /** @type {string | null} */
     this.token = null;
     const { root } = panel.parts;
     root.addEventListener("click", (event) => this.clicked(event));
   }
 
-  // The item with its buttons: in a line of its own, or inside a tool's card
+  /** The item with its buttons: in a line of its own, or inside a tool's card
+   * @param {HTMLElement} item
+   * @param {{ key: number, position?: number }} named
+   */
   dress(item, { key, position }) {
     const kind = kindOf(item, position);
     if (!kind) return item;
     const mark = tag("span", "nbc-chip nbc-mark", { hidden: "" }, "excluded");
     const about = { role: "group", "aria-label": "Actions", "aria-live": "off" };
     const box = tag("div", "nbc-actions", about, mark);
-    const row = { key, position, kind, box, mark, item, buttons: {} };
+    /** @type {Row} */
+    const row = { key, position: /** @type {number} */ (position), kind, box, mark, item, buttons: {} };
     for (const name of OFFERED[kind]) {
       row.buttons[name] = actionButton(name);
       box.append(row.buttons[name]);
     }
-    box.dataset.key = key;
+    box.dataset.key = String(key);
     this.rows.set(key, row);
     this.fresh.push(row);
     const isSpoken = kind === "prompt" || kind === "answer";
@@ -66,6 +106,7 @@ export class Actions {
     return item;
   }
 
+  /** @param {number} key */
   forget(key) {
     this.rows.delete(key);
   }
@@ -76,7 +117,9 @@ export class Actions {
     return rows.sort((one, other) => one.key - other.key).map(({ position }) => position);
   }
 
-  // The line of the first message from a position on, if it is shown
+  /** The line of the first message from a position on, if it is shown
+   * @param {number} position
+   */
   lineFrom(position) {
     const rows = [...this.rows.values()].filter((row) => row.kind === "prompt" && row.position >= position);
     const [first] = rows.sort((one, other) => one.position - other.position);
@@ -104,13 +147,17 @@ export class Actions {
     const context = { ...facts, excluded: new Set(excluded) };
     rows.forEach((row) => this.drawRow(row, context));
     const { log } = this.panel.parts;
-    log.querySelectorAll(".nbc-back, .nbc-again, .nbc-retry").forEach((each) => (each.disabled = isBlocked));
+    /** @type {NodeListOf<HTMLButtonElement>} */
+    const others = log.querySelectorAll(".nbc-back, .nbc-again, .nbc-retry");
+    others.forEach((each) => (each.disabled = isBlocked));
   }
 
+  /** @param {Row} row @param {Context} context */
   drawRow({ key, position, kind, box, mark, item, buttons }, context) {
     const { isBlocked, excluded, changes, compacted, branches, newest } = context;
     const isExcluded = excluded.has(position);
     const isSeen = position >= compacted;
+    /** @type {Record<string, boolean | undefined>} */
     const shown = {
       copy: true,
       view: changes.edit === key,
@@ -135,17 +182,20 @@ export class Actions {
     box.classList.toggle("nbc-always", isExcluded || kind === "banner" || key === newest);
   }
 
+  /** @param {Event} event */
   clicked(event) {
-    const back = event.target.closest?.(".nbc-back");
-    if (back) this.panel.command(`/resume ${back.parentElement.dataset.session}`);
-    if (event.target.closest?.(".nbc-again")) this.panel.command("/again");
-    const pressed = event.target.closest?.(".nbc-action");
-    const row = pressed && this.rows.get(Number(pressed.parentElement.dataset.key));
-    if (row) this.act(pressed.dataset.action, row, pressed);
+    const back = pressedIn(event, ".nbc-back");
+    if (back) this.panel.command(`/resume ${back.parentElement?.dataset.session}`);
+    if (pressedIn(event, ".nbc-again")) this.panel.command("/again");
+    const pressed = pressedIn(event, ".nbc-action");
+    const row = pressed && this.rows.get(Number(pressed.parentElement?.dataset.key));
+    if (row) this.act(pressed.dataset.action ?? "", row, pressed);
   }
 
+  /** @param {string} name @param {Row} row @param {HTMLElement} opener */
   act(name, { position, item }, opener) {
     const { panel } = this;
+    /** @type {Record<string, () => void>} */
     const steps = {
       copy: () => this.copy(position, item, opener),
       view: () => panel.memoryDialog.open(opener),
@@ -160,29 +210,38 @@ export class Actions {
       undo: () => panel.command("/undo"),
       redo: () => panel.command("/redo"),
     };
-    steps[name]();
+    steps[name]?.();
   }
 
-  // As Markdown; without a kernel as it is shown.
+  /** As Markdown; without a kernel as it is shown.
+   * @param {number} position
+   * @param {HTMLElement} item
+   * @param {HTMLElement} opener
+   */
   copy(position, item, opener) {
     if (this.panel.isGone) showCopied(opener, spokenText(item));
     else this.askText(position, (text) => showCopied(opener, text));
   }
 
-  // The text as it was typed: invisible characters are not shown in the item.
+  /** The text as it was typed: invisible characters are not shown in the item.
+   * @param {number} position
+   * @param {(text: string) => void} then
+   */
   askText(position, then) {
     this.token = newToken();
     this.then = then;
     this.panel.send({ type: "message", position, token: this.token });
   }
 
+  /** @param {Answer} message */
   hear(message) {
     if (message.token !== this.token) return;
     this.token = null;
-    if (message.type === "message_text") this.then(message.text);
+    if (message.type === "message_text") this.then?.(message.text);
   }
 }
 
+/** @param {string} name */
 function actionButton(name) {
   const made = WORDS[name]
     ? button("nbc-action", ...WORDS[name])
@@ -191,6 +250,7 @@ function actionButton(name) {
   return made;
 }
 
+/** @param {HTMLElement} item @param {number} [position] */
 function kindOf(item, position) {
   if (item.matches("details.nbc-banner")) return "banner";
   if (position === undefined) return "";
@@ -199,13 +259,16 @@ function kindOf(item, position) {
   return item.matches(".nbc-attached, :has(> .nbc-chip)") ? "attachment" : "prompt";
 }
 
+/** @param {HTMLElement} note */
 export function addBackButton(note) {
   if (!note.matches(".nbc-branched")) return;
   const title = "Reopen the session as it was before";
   note.append(button("nbc-back", "Back to the original", title));
 }
 
-// A turn that failed: its message is kept, and is answered in its place.
+/** A turn that failed: its message is kept, and is answered in its place.
+ * @param {HTMLElement} note
+ */
 export function addAgainButton(note) {
   if (!note.matches(".nbc-error[data-retry]")) return;
   note.append(button("nbc-again", "Try again", "Answer the same message again"));
@@ -214,8 +277,10 @@ export function addAgainButton(note) {
 // Editing an earlier message in the input box
 
 export class Editing {
+  /** @param {ChatPanel} panel */
   constructor(panel) {
     this.panel = panel;
+    /** @type {number | null} */
     this.position = null; // of the message in the transcript; null while none is edited
     this.draft = ""; // the text of the input box before
     this.original = ""; // the text of the message before
@@ -226,6 +291,7 @@ export class Editing {
     return this.position !== null;
   }
 
+  /** @param {number} position @param {string} text @param {string} [original] */
   begin(position, text, original) {
     const { input } = this.panel.parts;
     this.draft = this.isOn ? this.kept() : input.value;
@@ -252,6 +318,7 @@ export class Editing {
     return value === this.original ? this.draft : joined(this.draft, value);
   }
 
+  /** @param {number | null} position @param {string} text */
   show(position, text) {
     const { input, editing } = this.panel.parts;
     this.position = position;
@@ -268,6 +335,6 @@ export class Editing {
     this.show(null, this.draft);
     panel.parts.input.focus();
     panel.expectTurn(text);
-    panel.send({ type: "branch", position, text, previews });
+    panel.send({ type: "branch", position: /** @type {number} */ (position), text, previews });
   }
 }

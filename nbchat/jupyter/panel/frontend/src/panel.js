@@ -48,13 +48,15 @@ function render({ model, el }) {
 
 export default { render };
 
+/** @typedef {Panel} ChatPanel The type of a panel, for the other modules */
+
 class Panel {
   constructor(model, host) {
     this.model = model;
     this.parts = frame();
     this.sequence = null; // null until a snapshot came
     this.transcript = new Transcript(this);
-    /** @type {Protocol.SomeState & { queue: string[], waiting: NonNullable<Protocol.SomeState['waiting']> }} */
+    /** @type {Protocol.SomeState & { queue: string[], is_busy: boolean, waiting: NonNullable<Protocol.SomeState['waiting']> }} */
     this.state = { queue: [], is_busy: false, retry: null, waiting: [] };
     this.isFrozen = false; // after Stop: later text is not shown
     this.undo = [];

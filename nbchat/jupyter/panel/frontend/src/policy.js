@@ -18,7 +18,7 @@ export class PolicyDialog extends Dialog {
     if (!this.isOpen) return;
     const { policies = [], policy, is_busy: isBusy } = this.panel.state;
     const about = new Map(policies.map((known) => [known.name, known.about]));
-    const names = [...new Set([...about.keys(), policy])].filter(Boolean);
+    const names = /** @type {string[]} */ ([...new Set([...about.keys(), policy])].filter(Boolean));
     const rows = names.map((name) => policyRow(name, policy, about.get(name) ?? ""));
     this.keepFocus(() => {
       if (names.join() !== this.drawn?.join() || policy !== this.shown) this.list.replaceChildren(...rows);
