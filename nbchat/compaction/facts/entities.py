@@ -29,11 +29,12 @@ from nbchat.compaction.facts.records import (
     Call,
     Field,
     Record,
+    kind_of,
     quoted,
     record_texts,
 )
 from nbchat.compaction.facts.tables import Cell, Row
-from nbchat.compaction.facts.tool_names import snake, word_set
+from nbchat.compaction.facts.tool_names import snake, things_looked_up, word_set
 from nbchat.compaction.facts.value_ranking import (
     NAME,
     NUMBER,
@@ -93,6 +94,8 @@ class _Known:
     """The call, where the record is valid for its arguments alone."""
     older: frozenset[str] = frozenset()
     """The fields of all older records of the entity."""
+    name: str = ""
+    """The entity, told apart from others with the same id."""
 
 
 def entity_rows(
@@ -105,8 +108,15 @@ def entity_rows(
     shown = [[_shown_parts(each, mentions) for each in group] for group in known]
     fields = _fields_by_table(known, shown, weights)
     changed = _changed_by(calls)
+    reported = _reported_under_calls(known)
     rows = [
-        _row(group, parts, fields, changed, weights)
+        _row(
+            group,
+            parts,
+            fields,
+            {**changed, **_newer(group, changed, reported)},
+            weights,
+        )
         for group, parts in zip(known, shown, strict=True)
     ]
     settled = _settled(calls)
@@ -162,6 +172,7 @@ def _newest(calls: Sequence[Call], mentions: "_Mentions") -> list[list[_Known]]:
         if call.record is not None and call.record.label:
             conditions[call.tool, call.record.label].add(_conditions(call, call.record))
     states: dict[tuple[str, str], list[_Known]] = {}
+    names = _EntityNames()
     for call in found:
         is_named = call.record is not None and bool(call.record.label)
         if not is_named and call.index < last[call.scope]:
@@ -169,11 +180,12 @@ def _newest(calls: Sequence[Call], mentions: "_Mentions") -> list[list[_Known]]:
         for each in _records(call, mentions):
             several = len(conditions.get((call.tool, each.record.label), ())) > 1
             known = _under_conditions(each, are_several=several)
-            key = _key(known)
+            name = names.name_of(known)
+            key = (name, known.scope)
             before = states.pop(key, [])
             kept = [_without(each, known) for each in before]
-            names = frozenset[str]().union(*map(_names, before))
-            newest = replace(known, older=names)
+            older = frozenset[str]().union(*map(_names, before))
+            newest = replace(known, name=name, older=older)
             states[key] = [*(each for each in kept if each is not None), newest]
     return list(states.values())
 
@@ -208,15 +220,37 @@ def _under_conditions(known: _Known, *, are_several: bool) -> _Known:
     return known
 
 
-def _key(known: _Known) -> tuple[str, str]:
-    label = known.record.label
-    is_specific = len(label) > 3 and form_weight(label) > NUMBER  # noqa: PLR2004
-    if not label:
-        return (known.call.scope, known.scope)
-    return (
-        label if is_specific else f"{known.record.label_field} {label}",
-        known.scope,
-    )
+class _EntityNames:
+    """Tells entities apart whose ids are equal: the user 7 is not the order 7.
+
+    What a call does not say is taken from the last call that named the same id.
+    """
+
+    def __init__(self) -> None:
+        self._things: dict[str, dict[str, str]] = defaultdict(dict)
+
+    def name_of(self, known: _Known) -> str:
+        """The name of a record's entity; of one without an id the call."""
+        label = known.record.label
+        if not label:
+            return known.call.scope
+        if len(label) > 3 and form_weight(label) > NUMBER:  # noqa: PLR2004
+            return label
+        thing, things = _thing(known), self._things[label]
+        if thing in things:
+            own = things[thing]
+        elif not thing and things:
+            own = list(things.values())[-1]
+        else:
+            own = things[thing] = "" if list(things) == [""] else thing
+        return f"{own} {label}"
+
+
+def _thing(known: _Known) -> str:
+    """What kind of thing an id names: by its own name, or by a look-up's; or empty."""
+    found = things_looked_up(known.call.tool)
+    place = -1 if known.record.is_listed else 0
+    return kind_of(known.record.label_field) or (found[place] if found else "")
 
 
 def _names(known: _Known) -> frozenset[str]:
@@ -295,6 +329,32 @@ def _changed_by(calls: Iterable[Call]) -> dict[str, tuple[int, str]]:
         for field in call.asked
         if field.is_identity or form_weight(field.text) >= NAME
     }
+
+
+def _reported_under_calls(known: Sequence[Sequence[_Known]]) -> dict[str, list[_Known]]:
+    """The records that stand under their calls, by the entity that they name."""
+    found: dict[str, list[_Known]] = defaultdict(list)
+    for newest in (group[-1] for group in known):
+        if newest.scope and newest.record.label:
+            found[newest.name].append(newest)
+    return found
+
+
+def _newer(
+    group: Sequence[_Known],
+    changed: dict[str, tuple[int, str]],
+    reported: dict[str, list[_Known]],
+) -> dict[str, tuple[int, str]]:
+    """The last call after an entity's state that says something else of it."""
+    newest = group[-1]
+    label, own = newest.record.label, dict(newest.record.fields)
+    at, tool = changed.get(label, (0, ""))
+    others = reported.get(newest.name, ()) if not newest.scope else ()
+    for other in others:
+        is_other = any(own.get(f.name, f.text) != f.text for f in other.record.fields)
+        if is_other and other.call.index > max(at, newest.call.index):
+            at, tool = other.call.index, other.call.tool
+    return {label: (at, tool)} if tool else {}
 
 
 def _shown_parts(known: _Known, mentions: "_Mentions") -> Shown:

@@ -17,6 +17,9 @@ from nbchat.conversation.entries import Fact
 FIELDS_OF_PARTS, LEAST_FIELD = 4, 0.4
 """Fields shown of parts, and the least mean weight of one."""
 
+BEST_OF_NONE = 2
+"""Fields shown where none has that weight."""
+
 _BARE = re.compile(r"true|false|[-+$€£]?\d{1,6}(?:[.,]\d+)*%?")
 """Values that mean nothing without the names of their fields."""
 
@@ -66,6 +69,7 @@ def shown_fields(parts: Sequence[Record], weights: Weights) -> list[str]:
             if field.name.lower() in ("name", "title"):
                 totals[field.name] += 1
     worth = [name for name, sum_ in totals.items() if sum_ / len(parts) >= LEAST_FIELD]
+    worth = worth or sorted(totals, key=lambda name: -totals[name])[:BEST_OF_NONE]
     best = set(sorted(worth, key=lambda name: -totals[name])[:FIELDS_OF_PARTS])
     return [name for name in totals if name in best]
 

@@ -14,8 +14,14 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from nbchat.compaction.facts.evidence import Status, Verdict, verdict_of
-from nbchat.compaction.facts.result_shapes import as_list, as_rows, item_of, table_in
-from nbchat.compaction.facts.tool_names import CACHED_NAMES, snake
+from nbchat.compaction.facts.result_shapes import (
+    as_list,
+    as_rows,
+    item_of,
+    table_in,
+    unwrapped_text,
+)
+from nbchat.compaction.facts.tool_names import CACHED_NAMES, singular, snake
 from nbchat.compaction.truncation import parsed
 from nbchat.conversation.entries import Entry, failed_result
 from nbchat.conversation.turns import INTERRUPTED, CallMatcher
@@ -190,6 +196,14 @@ def is_identity(name: str) -> bool:
     return bool(_IDENTITY.search(own)) and not _FOREIGN.match(own)
 
 
+@lru_cache(CACHED_NAMES)
+def kind_of(name: str) -> str:
+    """The kind of thing that an id names: `order` of `order_id`, empty of `id`."""
+    return singular(
+        re.sub(r"_?(?:ids?|number|no|key|uuid|sku|ref|code)$", "", snake(name))
+    )
+
+
 def quoted(
     text: str, signs: Iterable[str] = "|", *, most_spaces: int = MOST_SPACES
 ) -> str:
@@ -237,7 +251,9 @@ def judged(call: Call, result: Entry, *, is_action: bool | None = None) -> Call:
 def _answer(result: Entry) -> dict[str, Any] | list[Any] | None:
     """The JSON or the table of a result; None for words."""
     is_short = len(result.content) <= LONGEST_JSON
-    answer = parsed(result.content) if is_short else None
+    if not is_short:
+        return None
+    answer = parsed(unwrapped_text(result.content))
     return table_in(result.content) if answer is None else answer
 
 
@@ -354,8 +370,15 @@ class _Reader:
         if isinstance(answer, list):
             return Record(parts=tuple(self._listed("", answer, 0)))
         record = self._record(answer, 0)
-        label = self._root_label(record)
-        return _labelled(record, label)
+        return self._named_as_asked(_labelled(record, self._root_label(record)))
+
+    def _named_as_asked(self, record: Record) -> Record:
+        """A record whose `id` has the name of the argument that asked for it."""
+        if kind_of(record.label_field):
+            return record
+        same = (f.name for f in self._asked if f.text == record.label and f.is_identity)
+        name = next(filter(kind_of, same), record.label_field)
+        return replace(record, label_field=name)
 
     def _record(self, node: dict[str, Any], depth: int) -> Record:
         """A record without a label: plain fields, descriptions, and parts."""
@@ -388,7 +411,7 @@ class _Reader:
                     yield name, _labelled(record, _key_field(str(key), record))
         else:
             record = self._record(node, depth + 1)
-            label = _own_id(name, [record], 0, self._asked_texts)
+            label = _own_id({singular(snake(name))}, [record], 0, self._asked_texts)
             yield name, _labelled(record, label, is_listed=False)
 
     def _listed(
@@ -403,7 +426,8 @@ class _Reader:
         objects = [item_of(e) for e in nodes if isinstance(e, dict)][: self._left]
         records = [self._record(node, depth + 1) for node in objects if self._left > 0]
         for index, record in enumerate(records):
-            label = _own_id(name, records, index, self._asked_texts)
+            kinds = {singular(snake(name))} if name else self._tool_words
+            label = _own_id(kinds, records, index, self._asked_texts)
             yield name, _labelled(record, label)
         for inner in (node for node in nodes if isinstance(node, list)):
             if self._left > 0:
@@ -415,15 +439,15 @@ class _Reader:
         """What a result is about: its own id, else what was asked for."""
         own = [field for field in record.fields if field.is_identity]
         own = [f for f in own if "." not in f.name and len(f.text) <= LONGEST_NAME]
-        named = [f for f in own if _kind(f.name) in self._tool_words]
+        named = [f for f in own if kind_of(f.name) in self._tool_words]
         asked = [field for field in own if field.text in self._asked_texts]
-        plain = [field for field in own if _kind(field.name) == ""]
+        plain = [field for field in own if kind_of(field.name) == ""]
         both = [field for field in named if field in asked]
         for found in (both, named, asked, plain):
             if found:
                 return found[0]
         keys = [f for f in self._asked if f.is_identity and len(f.text) <= LONGEST_NAME]
-        about = [field for field in keys if _kind(field.name) in self._tool_words]
+        about = [field for field in keys if kind_of(field.name) in self._tool_words]
         if len(about) == 1 or len(keys) == 1:
             return (about or keys)[0]
         return own[0] if len(own) == 1 and not self._asked else None
@@ -455,7 +479,7 @@ def _objects(tool: str) -> set[str]:
     What follows a preposition is only what it is asked with.
     """
     own = re.split(r"_(?:by|for|of|from|with|in|on)_", snake(tool))[0]
-    return {_singular(word) for word in own.split("_")}
+    return {singular(word) for word in own.split("_")}
 
 
 def _was_listed(node: dict[str, Any], name: str) -> bool:
@@ -500,12 +524,15 @@ def _unwrapped(answer: dict[str, Any] | list[Any]) -> dict[str, Any] | list[Any]
 
 
 def _own_id(
-    name: str, siblings: Sequence[Record], index: int, asked: set[str]
+    kinds: set[str], siblings: Sequence[Record], index: int, asked: set[str]
 ) -> Field | None:
-    """The field that names a record in a list: one whose values all differ."""
+    """The field that names a record in a list: one whose values all differ.
+
+    `kinds` are the things that the list is known to hold.
+    """
     fields = siblings[index].fields
     own = [field for field in fields if field.is_identity and "." not in field.name]
-    best = [f for f in own if _kind(f.name) in ("", _singular(snake(name)))]
+    best = [f for f in own if not (kind := kind_of(f.name)) or kind in kinds]
     for field in [*best, *own]:
         values = [
             each.text
@@ -518,19 +545,6 @@ def _own_id(
         if is_key and not is_asked and (len(siblings) > 1 or field in best):
             return field
     return None
-
-
-def _kind(name: str) -> str:
-    """The kind of thing that an id names: `order` of `order_id`, empty of `id`."""
-    return _singular(
-        re.sub(r"_?(?:ids?|number|no|key|uuid|sku|ref|code)$", "", snake(name))
-    )
-
-
-def _singular(word: str) -> str:
-    if word.endswith("ies"):
-        return word[:-3] + "y"
-    return word[:-1] if word.endswith("s") and not word.endswith("ss") else word
 
 
 def _is_keyed_by_id(node: dict[str, Any]) -> bool:

@@ -5,6 +5,7 @@ columns apart, and tables in text: CSV, as dataframes are returned, and Markdown
 """
 
 import csv
+import json
 import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -15,8 +16,9 @@ from nbchat.compaction.facts.tool_names import word_set
 MOST_ROWS, LEAST_ROWS, LEAST_COLUMNS = 2_000, 2, 2
 """Rows that are read of a table in text; rows and columns that make text a table."""
 
-LONGEST_COLUMN, LONGEST_TABLE = 40, 500_000
-"""Characters of a column's name, and of a text that may be a table."""
+LONGEST_COLUMN, LONGEST_TABLE, OPENING = 40, 500_000, 200
+"""Characters of a column's name, of a text that may be a table, and of the opening in
+which an envelope shows."""
 
 _LISTS = ("edges", "nodes", "hits", "items", "data", "results", "records", "elements")
 """Names of a list inside an object that is only its page."""
@@ -87,6 +89,25 @@ def item_of(node: dict[str, Any]) -> dict[str, Any]:
         own = {name: node[name] for name in ("_id",) if name in node}
         return {**own, **node["_source"]}
     return node
+
+
+def unwrapped_text(text: str) -> str:
+    """The JSON inside of a string in JSON, a list of texts, or lines of JSON."""
+    try:
+        if text.startswith('"'):
+            inner = json.loads(text)
+            return inner if isinstance(inner, str) else text
+        if text.startswith("{") and '"type"' in text[:OPENING]:
+            (content,) = json.loads(text)["content"]
+            return str(content["text"])
+        lines = text.strip().splitlines()
+        if text.startswith("{") and len(lines) > 1:
+            for line in lines:
+                json.loads(line)
+            return f"[{','.join(lines)}]"
+    except (ValueError, RecursionError, KeyError, TypeError):
+        pass
+    return text
 
 
 def table_in(text: str) -> list[dict[str, str]] | None:

@@ -80,6 +80,21 @@ def snake(name: str) -> str:
     return _CAMEL.sub("_", name).replace("-", "_").replace(" ", "_").lower()
 
 
+def singular(word: str) -> str:
+    """An English noun in its singular."""
+    if word.endswith("ies"):
+        return word[:-3] + "y"
+    return word[:-1] if word.endswith("s") and not word.endswith("ss") else word
+
+
+@lru_cache(CACHED_NAMES)
+def things_looked_up(tool: str) -> tuple[str, ...]:
+    """The things in the name of a look-up: `order` of `get_order_status`."""
+    first, *rest = re.split(r"_by_|_for_", snake(tool))[0].split("_")
+    words = rest if first in _LOOKS else []
+    return tuple(singular(word) for word in words if word not in _ABOUT)
+
+
 @lru_cache(CACHED_NAMES)
 def acts(tool: str) -> bool:
     """Whether a tool's name says that it changes something."""
