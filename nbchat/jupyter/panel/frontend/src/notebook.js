@@ -1,13 +1,94 @@
 // The notebook around the panel: the cell the user was in before, and code inserted as
 // cells. The notebook's own undo reverts everything.
 
+/** @import { ChatPanel } from "./panel.js" */
+
+// What is used of JupyterLab's objects
+
+/** @typedef {{ editable?: boolean, deletable?: boolean }} CellMetadata */
+
+/**
+ * @typedef {object} SharedCell
+ * @property {string} id
+ * @property {string} cell_type
+ * @property {string} source
+ * @property {() => CellMetadata} getMetadata
+ * @property {(source: string) => void} setSource
+ */
+
+/**
+ * @typedef {object} SharedNotebook
+ * @property {SharedCell[]} cells
+ * @property {(index: number, cell: { cell_type: string, source: string, metadata: CellMetadata }) => void} insertCell
+ * @property {(index: number) => void} deleteCell
+ * @property {(step: () => void) => void} transact
+ * @property {(key: "nbchat") => { notebook_id?: string } | undefined} getMetadata
+ * @property {(key: "nbchat", value: { notebook_id?: string }) => void} setMetadata
+ */
+
+/**
+ * @typedef {object} Output As in a notebook's file
+ * @property {string} output_type
+ * @property {string | string[]} [text]
+ * @property {{ "image/png"?: string | string[], "text/plain"?: string | string[] }} [data]
+ * @property {string} [ename]
+ * @property {string} [evalue]
+ * @property {string[]} [traceback]
+ */
+
+/**
+ * @typedef {object} Outputs
+ * @property {(output: Output) => number} add
+ * @property {(index: number, output: Output) => void} set
+ * @property {(wait?: boolean) => void} clear
+ * @property {() => Output[]} toJSON
+ */
+
+/**
+ * @typedef {object} CodeCell
+ * @property {SharedCell} sharedModel
+ * @property {Outputs} outputs
+ * @property {number | null} executionCount
+ * @property {string} executionState
+ * @property {boolean} isDisposed
+ */
+
+/**
+ * @typedef {object} NotebookModel
+ * @property {SharedNotebook} sharedModel
+ * @property {{ get: (index: number) => CodeCell | Partial<CodeCell> }} cells
+ * @property {boolean} readOnly
+ * @property {(key: "language_info" | "kernelspec") => { name?: string, language?: string } | undefined} getMetadata
+ */
+
+/** @typedef {Omit<Output, "output_type"> & { transient?: { display_id?: string }, wait?: boolean }} Content Of a kernel's message */
+
+/**
+ * @typedef {object} Future
+ * @property {(message: { header: { msg_type: string }, content: Content }) => void} onIOPub
+ * @property {Promise<{ content: { status: string, execution_count: number } }>} done
+ */
+
+/** @typedef {(kernel: Kernel, status: string) => void} StatusListener */
+
+/**
+ * @typedef {object} Kernel
+ * @property {string} id
+ * @property {string} status
+ * @property {{ connect: (react: StatusListener) => void, disconnect: (react: StatusListener) => void }} statusChanged
+ * @property {(asked: { code: string, stop_on_error: boolean, allow_stdin: boolean }, disposes: boolean, metadata: { cellId: string }) => Future} requestExecute
+ */
+
 const ACTIVATING_EVENTS = ["pointerdown", "focusin"];
 const OUTLINED_MILLISECONDS = 2000;
 
 export class NotebookCells {
+  /** @param {ChatPanel} panel */
   constructor(panel) {
     this.panel = panel;
+    /** @type {string | null} */
     this.anchor = null; // the id of the cell active before the panel's own
+    /** @type {string | null} */
     this.newest = null; // the id of the cell inserted below it last
     const note = () => this.note();
     for (const name of ACTIVATING_EVENTS) {
@@ -21,8 +102,13 @@ export class NotebookCells {
     return model?.sharedModel?.insertCell && !model.readOnly ? model : null;
   }
 
+  // Where there is one
+  get known() {
+    return /** @type {NotebookModel} */ (this.model);
+  }
+
   get cells() {
-    return this.model.sharedModel.cells;
+    return this.known.sharedModel.cells;
   }
 
   note() {
@@ -35,6 +121,7 @@ export class NotebookCells {
     this.newest = null;
   }
 
+  /** @param {string | null | undefined} id */
   find(id) {
     return this.cells.findIndex((cell) => cell.id === id);
   }
@@ -47,7 +134,10 @@ export class NotebookCells {
     return own ? indexOf(own) : this.cells.length - 1;
   }
 
-  // Keep several blocks in the order in which they were inserted.
+  /** Keep several blocks in the order in which they were inserted.
+   * @param {string} code
+   * @param {string} language
+   */
   insertBelow(code, language) {
     const last = this.find(this.newest);
     const index = (last >= 0 ? last : this.index) + 1;
@@ -57,6 +147,7 @@ export class NotebookCells {
     return index;
   }
 
+  /** @param {string} code @param {string} language */
   insertAbove(code, language) {
     const index = this.index;
     this.insert(index, code, language);
@@ -64,14 +155,22 @@ export class NotebookCells {
     return index;
   }
 
+  /**
+   * @param {number} index
+   * @param {string} code
+   * @param {string} language
+   * @param {CellMetadata} [metadata]
+   */
   insert(index, code, language, metadata = {}) {
     const isText = ["markdown", "md"].includes(language);
     const cell = { cell_type: isText ? "markdown" : "code", source: code };
     const trust = isText ? {} : { trusted: true }; // as the notebook's own new cells
-    this.model.sharedModel.insertCell(index, { ...cell, metadata: { ...metadata, ...trust } });
+    this.known.sharedModel.insertCell(index, { ...cell, metadata: { ...metadata, ...trust } });
   }
 
-  // Scroll to a cell that is out of sight, and outline it for a moment.
+  /** Scroll to a cell that is out of sight, and outline it for a moment.
+   * @param {number} index
+   */
   show(index) {
     requestAnimationFrame(() => {
       const own = this.panel.parts.root.closest(".jp-Notebook");
@@ -84,9 +183,12 @@ export class NotebookCells {
     });
   }
 
-  // A new cell rather than new text, so that the notebook's undo covers it.
+  /** A new cell rather than new text, so that the notebook's undo covers it.
+   * @param {string} code
+   * @param {string} language
+   */
   replace(code, language) {
-    const { sharedModel } = this.model;
+    const { sharedModel } = this.known;
     const index = this.find(this.anchor);
     const metadata = this.cells[index]?.getMetadata();
     if (!metadata || metadata.editable === false || metadata.deletable === false) return null;
@@ -99,25 +201,32 @@ export class NotebookCells {
     return index;
   }
 
+  /** @param {string} language */
   speaks(language) {
-    const known = (key) => this.model?.getMetadata(key) ?? {};
+    const known = (/** @type {"language_info" | "kernelspec"} */ key) => this.model?.getMetadata(key) ?? {};
     const spoken = (known("language_info").name ?? known("kernelspec").language ?? "").toLowerCase();
     const names = spoken === "python" ? ["python", "py", "python3", "ipython"] : [spoken];
     return Boolean(this.panel.link.kernel && language && names.includes(language));
   }
 
-  // Resolves to whether it succeeded.
+  /** Resolves to whether it succeeded.
+   * @param {number} index
+   */
   async run(index) {
     const { id } = this.cells[index];
-    return runCell(this.model.cells.get(index), this.panel.link.kernel, id);
+    const cell = /** @type {CodeCell} */ (this.known.cells.get(index));
+    return runCell(cell, /** @type {Kernel} */ (this.panel.link.kernel), id);
   }
 }
 
+/** @param {Element} cell */
 function indexOf(cell) {
-  const all = [...cell.parentElement.querySelectorAll(":scope > .jp-Cell")];
-  return Number(cell.dataset.windowedListIndex ?? all.indexOf(cell));
+  const all = [...(cell.parentElement?.querySelectorAll(":scope > .jp-Cell") ?? [])];
+  const { windowedListIndex } = /** @type {HTMLElement} */ (cell).dataset;
+  return Number(windowedListIndex ?? all.indexOf(cell));
 }
 
+/** @param {CodeCell} cell @param {Kernel} kernel @param {string} cellId */
 async function runCell(cell, kernel, cellId) {
   const asked = { code: cell.sharedModel.source, stop_on_error: true, allow_stdin: false };
   const show = outputsOf(cell.outputs);
@@ -137,8 +246,12 @@ async function runCell(cell, kernel, cellId) {
 
 const SHOWN = new Set(["stream", "display_data", "execute_result", "error"]);
 
-// What a kernel sends becomes a cell's outputs, as JupyterLab does it.
+/** What a kernel sends becomes a cell's outputs, as JupyterLab does it.
+ * @param {Outputs} outputs
+ * @returns {(type: string, content: Content) => void}
+ */
 function outputsOf(outputs) {
+  /** @type {Map<string | undefined, number[]>} */
   const displays = new Map();
   return (type, { transient, ...content }) => {
     const name = transient?.display_id;

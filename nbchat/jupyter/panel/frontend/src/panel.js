@@ -10,7 +10,7 @@ import { CompactDialog } from "./compact_dialog.js";
 import { Completer } from "./completion.js";
 import { ContextDialog } from "./context_usage.js";
 import { Dialog, isReachable } from "./dialog.js";
-import { iconButton, newToken, tag } from "./dom.js";
+import { iconButton, newToken, pressedIn, tag } from "./dom.js";
 import { HistoryView } from "./full_history.js";
 import { drawMeter, drawModel } from "./header.js";
 import { Box } from "./input_box.js";
@@ -37,10 +37,24 @@ import { Start } from "./start.js";
 import { RegenerateDialog, SummaryDialog } from "./summary_dialogs.js";
 import { Transcript } from "./transcript.js";
 
+/** @import { Kernel, NotebookModel } from "./notebook.js" */
 /** @import * as Protocol from "../protocol.js" */
+
+/** What a view uses of the widget's model and of the page around it.
+ * @typedef {object} Model
+ * @property {((name: "height" | "theme") => string) & ((name: "protocol") => number)} get
+ * @property {(name: string, react: (message: Protocol.KernelToView) => void) => void} on
+ * @property {(name: string, react: (message: Protocol.KernelToView) => void) => void} off
+ * @property {(message: Protocol.ViewToKernel) => void} send
+ * @property {{ kernel?: Kernel | null, context?: { model?: NotebookModel } }} [widget_manager]
+ */
+
+/** @typedef {Protocol.Events["events"][number]} Operation */
+/** @typedef {{ focus: string, keep: number | null, upto?: number | null }} Compaction One by hand */
 
 const PROTOCOL = 1;
 
+/** @param {{ model: Model, el: HTMLElement }} widget */
 function render({ model, el }) {
   const panel = new Panel(model, el);
   return () => panel.remove();
@@ -51,18 +65,22 @@ export default { render };
 /** @typedef {Panel} ChatPanel The type of a panel, for the other modules */
 
 class Panel {
+  /** @param {Model} model @param {HTMLElement} host */
   constructor(model, host) {
     this.model = model;
     this.parts = frame();
+    /** @type {number | null} */
     this.sequence = null; // null until a snapshot came
     this.transcript = new Transcript(this);
     /** @type {Protocol.SomeState & { queue: string[], is_busy: boolean, waiting: NonNullable<Protocol.SomeState['waiting']> }} */
     this.state = { queue: [], is_busy: false, retry: null, waiting: [] };
     this.isFrozen = false; // after Stop: later text is not shown
+    /** @type {(() => void)[]} */
     this.undo = [];
     this.link = new KernelLink(this);
     this.server = new ServerRoute(this.link);
     this.announcer = new Announcer(this);
+    /** @type {Compaction} */
     this.compaction = { focus: "", keep: null }; // the one requested last
     this.notebook = new NotebookCells(this);
     this.requests = new NotebookRequests(this);
@@ -81,6 +99,7 @@ class Panel {
     this.preview = new PreviewDialog(this);
     this.context = new ContextDialog(this);
     this.runDialog = new RunDialog(this);
+    /** @type {Dialog[]} */
     this.dialogs = Object.values(this).filter((part) => part instanceof Dialog);
     this.code = new CodeActions(this);
     this.decisions = new Decisions(this);
@@ -117,6 +136,7 @@ class Panel {
     this.onModel("change:theme", () => this.applyLook());
   }
 
+  /** @param {string} name @param {(message: Protocol.KernelToView) => void} react */
   onModel(name, react) {
     this.model.on(name, react);
     this.undo.push(() => this.model.off(name, react));
@@ -136,15 +156,17 @@ class Panel {
     this.keepFocus(() => this.take(message));
   }
 
+  /** @param {Protocol.KernelToView} message */
   take(message) {
     this.link.onMessage();
     if (message.type === "snapshot") this.restore(message);
     if (message.type === "events") this.advance(message);
     if (message.type === "earlier_page") this.transcript.addEarlier(message);
     const askers = [...this.dialogs, this.completer, this.attached, this.actions, this.branches, this.start];
-    if (message.token) askers.forEach((asker) => asker.hear(message));
+    if ("token" in message) askers.forEach((asker) => asker.hear(message));
   }
 
+  /** @param {Protocol.Snapshot} snapshot */
   restore(snapshot) {
     if (this.sequence === snapshot.seq) return;
     this.sequence = snapshot.seq;
@@ -155,6 +177,7 @@ class Panel {
     this.draw();
   }
 
+  /** @param {Protocol.Events} batch */
   advance(batch) {
     if (this.sequence === null) return; // the snapshot is on its way
     if (batch.seq !== this.sequence + 1) {
@@ -168,21 +191,21 @@ class Panel {
     this.draw();
   }
 
+  /** @param {Operation} operation */
   apply(operation) {
     const { transcript } = this;
-    const steps = {
-      restart: () => this.restart(operation),
-      item: () => this.announcer.add(transcript.setItem(operation)),
-      drop: () => transcript.dropItem(operation.key),
-      text: () => transcript.addText(operation),
-      block: () => transcript.addBlock(operation),
-      settle: () => transcript.settle(operation.kind),
-      state: () => this.setState(operation.state),
-      draft: () => this.box.offerDraft(operation),
-    };
-    steps[operation.op]?.();
+    const { op } = operation;
+    if (op === "restart") this.restart(operation);
+    if (op === "item") this.announcer.add(transcript.setItem(operation));
+    if (op === "drop") transcript.dropItem(operation.key);
+    if (op === "text") transcript.addText(operation);
+    if (op === "block") transcript.addBlock(operation);
+    if (op === "settle") transcript.settle(operation.kind);
+    if (op === "state") this.setState(operation.state);
+    if (op === "draft") this.box.offerDraft(/** @type {Required<Protocol.DraftOperation>} */ (operation));
   }
 
+  /** @param {Protocol.RestartOperation} operation */
   restart(operation) {
     this.editing.leave();
     this.branches.clear();
@@ -198,6 +221,7 @@ class Panel {
 
   // The state
 
+  /** @param {Protocol.SomeState} changes */
   setState(changes) {
     this.state = { ...this.state, ...changes };
     if (changes.is_busy === false || changes.queue?.length) this.isFrozen = false;
@@ -212,7 +236,9 @@ class Panel {
     this.branches.ask();
   }
 
-  // Without a focused element the next key would be a notebook command.
+  /** Without a focused element the next key would be a notebook command.
+   * @param {() => void} step
+   */
   keepFocus(step) {
     const { root, input, scroller } = this.parts;
     const hadFocus = root.contains(document.activeElement);
@@ -300,9 +326,12 @@ class Panel {
     queue.replaceChildren(...texts.map((text, index) => this.queued(text, index)));
   }
 
-  // A message that waits, with buttons to take it back
+  /** A message that waits, with buttons to take it back
+   * @param {string} text
+   * @param {number} index
+   */
   queued(text, index) {
-    const withdraw = (isEdit) => {
+    const withdraw = (/** @type {boolean} */ isEdit) => {
       this.send({ type: "withdraw", index, text, edit: isEdit });
       this.parts.input.focus();
     };
@@ -359,20 +388,25 @@ class Panel {
     this.parts.input.focus();
   }
 
+  /** @param {string} text @param {string[]} [previews] */
   say(text, previews = []) {
     this.expectTurn(text);
     this.send({ type: "send", text, previews });
   }
 
-  // A button that sends a command; it may be removed a moment later.
+  /** A button that sends a command; it may be removed a moment later.
+   * @param {string} text
+   */
   command(text) {
     if (this.isGone || this.state.is_busy) return;
     this.say(text);
     this.parts.input.focus();
   }
 
+  /** @param {string} name of an item of the menu */
   choose(name) {
     const { more } = this.parts;
+    /** @type {Record<string, Dialog>} */
     const dialogs = {
       pins: this.pinsDialog,
       sessions: this.sessionsDialog,
@@ -389,7 +423,9 @@ class Panel {
     else dialogs[name].open(more);
   }
 
-  // The buttons that lead here are disabled or removed a moment later: keep the focus.
+  /** The buttons that lead here are disabled or removed a moment later: keep the focus.
+   * @param {Compaction} compaction
+   */
   compact(compaction) {
     this.compaction = compaction;
     this.expectTurn(`/compact ${compaction.focus}`.trim());
@@ -397,12 +433,15 @@ class Panel {
     this.parts.input.focus();
   }
 
+  /** @param {Event} event */
   retryClicked(event) {
-    const isRetry = event.target.closest?.(".nbc-retry");
+    const isRetry = pressedIn(event, ".nbc-retry");
     if (isRetry && !this.state.is_busy && !this.isGone) this.compact(this.compaction);
   }
 
-  // Show Stop from the first moment; the kernel's own state follows.
+  /** Show Stop from the first moment; the kernel's own state follows.
+   * @param {string} text
+   */
   expectTurn(text) {
     this.transcript.isPinned = true;
     this.link.expectMessage();
