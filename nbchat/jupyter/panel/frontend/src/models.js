@@ -4,12 +4,19 @@ import { Dialog } from "./dialog.js";
 import { button, plural, pressedIn, tag } from "./dom.js";
 import { keyForm } from "./key_form.js";
 
+/** @import * as Protocol from "../protocol.js" */
+/** @import { TypedKey } from "./key_form.js" */
+/** @import { ChatPanel } from "./panel.js" */
+
 const SERVERS = "A server on this computer needs no key: enter ollama:NAME, lmstudio:NAME or vllm:NAME.";
 
 export class ModelDialog extends Dialog {
+  /** @param {ChatPanel} panel */
   constructor(panel) {
     super(panel, { title: "Model", className: "nbc-models" });
+    /** @type {string[]} */
     this.models = [];
+    /** @type {Protocol.ProviderKey[]} */
     this.withoutKey = [];
     const typing = { type: "text", placeholder: "Search, or provider:name", "data-first": "" };
     this.name = tag("input", "", { ...typing, "aria-label": "Model", spellcheck: "false" });
@@ -31,6 +38,7 @@ export class ModelDialog extends Dialog {
     });
   }
 
+  /** @param {HTMLElement} opener */
   open(opener) {
     this.models = [];
     this.withoutKey = [];
@@ -41,12 +49,14 @@ export class ModelDialog extends Dialog {
     this.panel.send({ type: "models", token: this.newToken() });
   }
 
-  // Instead of the list; the kernel takes the usual model of the provider.
+  /** Instead of the list; the kernel takes the usual model of the provider.
+   * @param {string} provider
+   */
   askKey(provider) {
     const asked = this.withoutKey.find((known) => known.provider === provider);
     if (!asked) return;
     const { variable, model } = asked;
-    const use = (typed) => this.panel.send({ type: "use_key", ...typed, token: this.newToken() });
+    const use = (/** @type {TypedKey} */ typed) => this.panel.send({ type: "use_key", ...typed, token: this.newToken() });
     const canKeep = Boolean(this.panel.start.offered?.can_keep);
     const { form, key } = keyForm({ providerOf: () => provider, canKeep, use });
     const about = `${model} needs a key of ${provider}. You can also set ${variable} and restart the kernel.`;
@@ -55,6 +65,7 @@ export class ModelDialog extends Dialog {
     key.focus();
   }
 
+  /** @param {Protocol.ModelsList | Protocol.KeyUsed} message */
   answered(message) {
     if (message.type === "key_used") {
       this.close();
@@ -108,6 +119,7 @@ export class ModelDialog extends Dialog {
     return typed && meant.length === 1 ? meant[0] : "";
   }
 
+  /** @param {string} [name] */
   choose(name) {
     if (!name || this.panel.isGone || this.panel.state.is_busy) return;
     this.close();
@@ -115,10 +127,17 @@ export class ModelDialog extends Dialog {
   }
 }
 
+/** @param {string} name */
 function providerOf(name) {
   return name.split(":", 1)[0];
 }
 
+/**
+ * @param {string} name
+ * @param {string | undefined} current
+ * @param {string} [about]
+ * @param {string} [keyOf] its provider, if it needs a key
+ */
 function modelRow(name, current, about = "", keyOf = "") {
   const chosen = button("nbc-model-name", name, `Use ${name}`);
   Object.assign(chosen.dataset, { name, keyOf });

@@ -1,11 +1,14 @@
 // Pinned rules, which compactions keep word for word
 
 import { Dialog } from "./dialog.js";
-import { button, submitByEnter, tag } from "./dom.js";
+import { button, pressedIn, submitByEnter, tag } from "./dom.js";
+
+/** @import { ChatPanel } from "./panel.js" */
 
 const CHECKPOINT = "Checkpoint: ";
 
 export class PinsDialog extends Dialog {
+  /** @param {ChatPanel} panel */
   constructor(panel) {
     const note = ": rules sent with every request, never compacted";
     super(panel, { title: "Pins", className: "nbc-pins", note });
@@ -26,6 +29,7 @@ export class PinsDialog extends Dialog {
     this.list.addEventListener("click", (event) => this.remove(event));
   }
 
+  /** @param {HTMLElement} opener */
   open(opener) {
     this.isChanging = false;
     super.open(opener);
@@ -45,6 +49,7 @@ export class PinsDialog extends Dialog {
     });
   }
 
+  /** @param {Event} event */
   submit(event) {
     event.preventDefault();
     if (this.add.disabled) return;
@@ -59,20 +64,24 @@ export class PinsDialog extends Dialog {
     this.adding = null;
   }
 
+  /** @param {Event} event */
   remove(event) {
-    const removed = event.target.closest("button");
+    const removed = pressedIn(event, "button");
     if (!removed) return;
     this.text.focus();
     this.change(`/unpin ${removed.dataset.number}`);
   }
 
+  /** @param {string} text */
   change(text) {
     this.isChanging = true;
     this.status.textContent = "";
     this.panel.say(text);
   }
 
-  // The reason of a refusal is in the transcript, which the dialog covers.
+  /** The reason of a refusal is in the transcript, which the dialog covers.
+   * @param {HTMLElement} item
+   */
   see(item) {
     if (!this.isChanging || !item.matches(".nbc-error")) return;
     this.isChanging = false;
@@ -81,12 +90,13 @@ export class PinsDialog extends Dialog {
   }
 }
 
+/** @param {string} text @param {number} index */
 function pinRow(text, index) {
   const isCheckpoint = text.startsWith(CHECKPOINT);
   const rule = isCheckpoint ? text.slice(CHECKPOINT.length) : text;
   const shown = tag("div", "nbc-pin-text", {}, rule);
   if (isCheckpoint) shown.prepend(tag("span", "nbc-chip", {}, "checkpoint"), " ");
   const remove = button("", "Remove", "Unpin this rule");
-  remove.dataset.number = index + 1;
+  remove.dataset.number = String(index + 1);
   return tag("li", "nbc-pin", {}, shown, remove);
 }

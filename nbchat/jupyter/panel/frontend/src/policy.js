@@ -3,7 +3,10 @@
 import { Dialog } from "./dialog.js";
 import { button, pressedIn, tag } from "./dom.js";
 
+/** @import { ChatPanel } from "./panel.js" */
+
 export class PolicyDialog extends Dialog {
+  /** @param {ChatPanel} panel */
   constructor(panel) {
     super(panel, { title: "Compaction policy", className: "nbc-policies" });
     this.list = tag("ul", "nbc-model-list", { "aria-label": "Policies" });
@@ -28,12 +31,14 @@ export class PolicyDialog extends Dialog {
     this.shown = policy;
   }
 
+  /** @param {string} [name] */
   choose(name) {
     this.close();
     this.panel.command(`/policy ${name}`);
   }
 }
 
+/** @param {string} name @param {string | undefined} current @param {string} about */
 function policyRow(name, current, about) {
   const chosen = button("nbc-model-name", name, `Use the policy ${name}`);
   chosen.dataset.name = name;

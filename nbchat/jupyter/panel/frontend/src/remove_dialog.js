@@ -3,6 +3,8 @@
 import { Dialog, field } from "./dialog.js";
 import { button, tag } from "./dom.js";
 
+/** @import { ChatPanel } from "./panel.js" */
+
 const SHORTEST = 4; // characters, as /redact takes them
 
 const REMOVED =
@@ -11,6 +13,7 @@ const REMOVED =
   "exported still have it, and so do servers that it was sent to.";
 
 export class RemoveDialog extends Dialog {
+  /** @param {ChatPanel} panel */
   constructor(panel) {
     super(panel, { title: "Remove for good", className: "nbc-removing" });
     const typing = { rows: "3", "data-first": "", placeholder: "A password, a name, a number …" };
@@ -26,6 +29,7 @@ export class RemoveDialog extends Dialog {
     this.form.addEventListener("submit", (event) => this.submit(event));
   }
 
+  /** @param {HTMLElement} opener @param {string} [text] */
   open(opener, text = "") {
     this.text.value = text;
     super.open(opener);
@@ -43,6 +47,7 @@ export class RemoveDialog extends Dialog {
     this.keepFocus(() => (this.confirm.disabled = isBlocked || isShort));
   }
 
+  /** @param {Event} event */
   submit(event) {
     event.preventDefault();
     if (this.confirm.disabled) return;

@@ -3,36 +3,49 @@
 
 import { isReachable } from "./dialog.js";
 
+/** @import { ChatPanel } from "./panel.js" */
+
 const INNER = "button, summary, a[href]";
 const OWN_STOPS = ".nbc-decision button"; // a call that waits is answered by Tab and Enter
 
+/** @type {Record<string, string>} by the kind of the item */
 const LABELS = { prompt: "Your message", answer: "Answer", banner: "Compaction", attachment: "Attachment" };
 
 export class Roving {
+  /** @param {ChatPanel} panel */
   constructor(panel) {
     this.panel = panel;
+    /** @type {HTMLElement | null} */
     this.current = null; // the message that Tab reaches
     const { log } = panel.parts;
     log.addEventListener("keydown", (event) => this.onKey(event));
-    log.addEventListener("focusin", ({ target }) => this.choose(this.items.find((item) => item.contains(target))));
+    log.addEventListener("focusin", ({ target }) => {
+      const focused = /** @type {Node | null} */ (target);
+      this.choose(this.items.find((item) => item.contains(focused)));
+    });
   }
 
   get items() {
-    return [...this.panel.parts.log.querySelectorAll(":scope > :not(.nbc-spent)")];
+    /** @type {NodeListOf<HTMLElement>} */
+    const found = this.panel.parts.log.querySelectorAll(":scope > :not(.nbc-spent)");
+    return [...found];
   }
 
-  // Take the buttons of an item out of the order of Tab.
+  /** Take the buttons of an item out of the order of Tab.
+   * @param {HTMLElement} item
+   */
   dress(item) {
-    for (const each of item.querySelectorAll(INNER)) {
+    for (const each of innerOf(item)) {
       if (!each.matches(OWN_STOPS)) each.tabIndex = -1;
     }
-    const label = LABELS[item.dataset.kind];
+    const label = LABELS[item.dataset.kind ?? ""];
     if (label) {
       item.setAttribute("role", "group");
       item.setAttribute("aria-label", label);
     }
   }
 
+  /** @param {HTMLElement} [item] */
   choose(item) {
     if (!item || item === this.current) return;
     this.current?.removeAttribute("tabindex");
@@ -47,11 +60,14 @@ export class Roving {
     scroller.tabIndex = log.childElementCount ? -1 : 0;
   }
 
+  /** @param {KeyboardEvent} event */
   onKey(event) {
     if (event.altKey || event.ctrlKey || event.metaKey || event.shiftKey || !this.current) return;
     const { items, current } = this;
-    const inner = [current, ...[...current.querySelectorAll(INNER)].filter(isReachable)];
-    const [at, within] = [items.indexOf(current), inner.indexOf(document.activeElement)];
+    const inner = [current, ...innerOf(current).filter(isReachable)];
+    const focused = /** @type {HTMLElement} */ (document.activeElement);
+    const [at, within] = [items.indexOf(current), inner.indexOf(focused)];
+    /** @type {Record<string, () => HTMLElement | undefined>} */
     const steps = {
       ArrowUp: () => items[at - 1],
       ArrowDown: () => items[at + 1],
@@ -67,4 +83,11 @@ export class Roving {
     next.focus();
     next.scrollIntoView({ block: "nearest" });
   }
+}
+
+/** @param {HTMLElement} item */
+function innerOf(item) {
+  /** @type {NodeListOf<HTMLElement>} */
+  const found = item.querySelectorAll(INNER);
+  return [...found];
 }

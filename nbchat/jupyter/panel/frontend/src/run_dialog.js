@@ -4,7 +4,10 @@ import { markAllInvisible } from "./code_blocks.js";
 import { Dialog } from "./dialog.js";
 import { button, tag } from "./dom.js";
 
+/** @import { ChatPanel } from "./panel.js" */
+
 export class RunDialog extends Dialog {
+  /** @param {ChatPanel} panel */
   constructor(panel) {
     super(panel, { title: "Run in the kernel", className: "nbc-running" });
     const warning = "This code contains invisible characters. Their codes are shown here.";
@@ -22,6 +25,7 @@ export class RunDialog extends Dialog {
     run.addEventListener("click", () => this.confirm());
   }
 
+  /** @param {string} code @param {HTMLElement} opener @param {() => void} agree */
   show(code, opener, agree) {
     this.agree = agree;
     this.shown.textContent = code;
@@ -36,6 +40,6 @@ export class RunDialog extends Dialog {
 
   confirm() {
     this.close();
-    this.agree();
+    this.agree?.();
   }
 }

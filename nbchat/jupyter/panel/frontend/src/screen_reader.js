@@ -2,21 +2,28 @@
 
 import { tag } from "./dom.js";
 
+/** @import { ChatPanel } from "./panel.js" */
+
 const ANNOUNCED_MILLISECONDS = 10_000; // then it is removed; the item itself stays readable
 
+/** @type {Set<ChatPanel>} */
 const openPanels = new Set(); // of one chat: each model has a module of its own
 
 export class Announcer {
+  /** @param {ChatPanel} panel */
   constructor(panel) {
     this.panel = panel;
+    /** @type {Element[]} */
     this.added = []; // items of this batch
     openPanels.add(panel);
     panel.undo.push(() => openPanels.delete(panel));
   }
 
-  // The user's own messages and tool calls are not announced; the status covers calls.
+  /** The user's own messages and tool calls are not announced; the status covers calls.
+   * @param {HTMLElement | null} item
+   */
   add(item) {
-    if (item) this.added.push(item.matches(".nbc-line") ? item.firstElementChild : item);
+    if (item) this.added.push(item.matches(".nbc-line") ? (item.firstElementChild ?? item) : item);
   }
 
   // Once a batch, after it is drawn: finding the visible view forces a layout.
@@ -25,6 +32,7 @@ export class Announcer {
     if (texts.length) setTimeout(() => this.isSpeaker() && this.speak(texts));
   }
 
+  /** @param {string[]} texts */
   speak(texts) {
     const paragraphs = texts.map((text) => tag("p", "", {}, text));
     this.panel.parts.announcements.append(...paragraphs);
@@ -39,6 +47,7 @@ export class Announcer {
   }
 }
 
+/** @param {Element} item */
 function spoken(item) {
   if (item.matches(".nbc-assistant")) return `Assistant: ${spokenText(item)}`;
   if (item.matches(".nbc-banner[data-state='running']")) return "";
@@ -49,8 +58,9 @@ function spoken(item) {
   return item.matches(".nbc-note, .nbc-notice, .nbc-error") ? item.textContent : "";
 }
 
+/** @param {Element} item */
 export function spokenText(item) {
-  const copy = item.cloneNode(true);
+  const copy = /** @type {Element} */ (item.cloneNode(true));
   copy.querySelectorAll("button, .nbc-language").forEach((part) => part.remove());
   const blocks = copy.querySelectorAll(".nbc-md > *, .nbc-cut, .nbc-text");
   return [...blocks].map((block) => block.textContent.trim()).join("\n");

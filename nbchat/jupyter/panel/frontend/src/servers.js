@@ -4,12 +4,14 @@ import { Dialog } from "./dialog.js";
 import { button, plural, pressedIn, tag } from "./dom.js";
 
 /** @import * as Protocol from "../protocol.js" */
+/** @import { ChatPanel } from "./panel.js" */
 
 const NONE =
   "No MCP server is configured. Name servers in .jupyter/mcp_settings.json or mcp.json " +
   "beside the notebook, or in the file of the setting mcp_file.";
 
 export class ServersDialog extends Dialog {
+  /** @param {ChatPanel} panel */
   constructor(panel) {
     super(panel, { title: "MCP servers", className: "nbc-servers" });
     this.list = tag("ul", "nbc-session-list", { "aria-label": "MCP servers" });
@@ -19,6 +21,7 @@ export class ServersDialog extends Dialog {
     this.list.addEventListener("click", (event) => this.clicked(event));
   }
 
+  /** @param {HTMLElement} opener */
   open(opener) {
     super.open(opener);
     this.status.textContent = "Looking …";
@@ -30,6 +33,7 @@ export class ServersDialog extends Dialog {
     if (this.isOpen) this.panel.send({ type: "servers", token: this.newToken() });
   }
 
+  /** @param {Protocol.ServersList} message */
   answered({ servers }) {
     this.list.replaceChildren(...servers.map(serverRow));
     this.status.textContent = servers.length ? "The tools of a server are approved call by call." : NONE;
@@ -40,6 +44,7 @@ export class ServersDialog extends Dialog {
     this.keepFocus(() => this.list.querySelectorAll("button").forEach((each) => (each.disabled = isBlocked)));
   }
 
+  /** @param {Event} event */
   clicked(event) {
     const pressed = pressedIn(event, "button");
     if (!pressed) return;

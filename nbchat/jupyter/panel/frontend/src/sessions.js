@@ -2,15 +2,19 @@
 
 import { showCopied } from "./clipboard.js";
 import { Dialog } from "./dialog.js";
-import { button, iconButton, later, newToken, plural, tag } from "./dom.js";
+import { button, iconButton, later, newToken, plural, pressedIn, tag } from "./dom.js";
+
+/** @import * as Protocol from "../protocol.js" */
+/** @import { Answer } from "./dialog.js" */
+/** @import { ChatPanel } from "./panel.js" */
 
 const UNFOUND = "No session has these words.";
 const NONE = "No conversation is saved yet. Each one is listed here after its first message.";
 
 export class SessionsDialog extends Dialog {
+  /** @param {ChatPanel} panel */
   constructor(panel) {
     super(panel, { title: "Sessions", className: "nbc-sessions" });
-    this.rows = [];
     const typing = { type: "search", placeholder: "Search for words", "data-first": "" };
     this.search = tag("input", "", { ...typing, "aria-label": "Search all sessions" });
     this.list = tag("ul", "nbc-session-list", { "aria-label": "Sessions" });
@@ -25,6 +29,7 @@ export class SessionsDialog extends Dialog {
     this.list.addEventListener("click", (event) => this.clicked(event));
   }
 
+  /** @param {HTMLElement} opener */
   open(opener) {
     this.search.value = "";
     this.isDeleting = false;
@@ -41,6 +46,7 @@ export class SessionsDialog extends Dialog {
     this.panel.send({ type: "sessions", query, token: this.newToken() });
   }
 
+  /** @param {Protocol.SessionsList} message */
   answered({ sessions, total }) {
     const isSearch = this.search.value.trim() !== ""; // then the best match is first
     const rows = isSearch ? sessions.map(sessionRow) : byDay(sessions);
@@ -55,9 +61,12 @@ export class SessionsDialog extends Dialog {
     this.keepFocus(() => pressed.forEach((each) => (each.disabled = isBlocked)));
   }
 
+  /** @param {Event} event */
   clicked(event) {
-    const pressed = event.target.closest("button");
+    const pressed = pressedIn(event, "button");
     const row = pressed?.closest("li");
+    if (!pressed || !row) return;
+    /** @type {Record<string, () => void>} */
     const steps = {
       resume: () => this.leave(`/resume ${row.dataset.session}`),
       copy: () => this.askText(row, (text) => showCopied(pressed, text)),
@@ -66,30 +75,39 @@ export class SessionsDialog extends Dialog {
       keep: () => this.confirm(row, false),
       gone: () => this.delete(row),
     };
-    steps[pressed?.dataset.step]?.();
+    steps[pressed.dataset.step ?? ""]?.();
   }
 
-  // As Markdown
+  /** As Markdown
+   * @param {HTMLElement} row
+   * @param {(text: string) => void} then
+   */
   askText(row, then) {
     this.textToken = newToken();
     this.then = then;
-    this.panel.send({ type: "export", session: row.dataset.session, token: this.textToken });
+    this.panel.send({ type: "export", session: row.dataset.session ?? "", token: this.textToken });
   }
 
+  /** @param {Answer} message */
   hear(message) {
     if (message.token !== this.textToken) return super.hear(message);
     this.textToken = null;
     if (message.type === "refused") this.status.textContent = message.reason;
-    if (message.type === "session_text") this.then(message.text);
+    if (message.type === "session_text") this.then?.(message.text);
   }
 
+  /** @param {HTMLElement} row @param {boolean} isAsking */
   confirm(row, isAsking) {
+    /** @type {NodeListOf<HTMLElement>} */
     const [usual, asking] = row.querySelectorAll(".nbc-session-buttons");
     usual.hidden = isAsking;
     asking.hidden = !isAsking;
-    (isAsking ? asking : usual).querySelector("button:last-child").focus();
+    /** @type {HTMLElement | null} */
+    const last = (isAsking ? asking : usual).querySelector("button:last-child");
+    last?.focus();
   }
 
+  /** @param {HTMLElement} row */
   delete(row) {
     this.isDeleting = true;
     this.search.focus();
@@ -97,19 +115,23 @@ export class SessionsDialog extends Dialog {
     this.panel.say(`/delete ${row.dataset.session}${rest}`);
   }
 
+  /** @param {string} command */
   leave(command) {
     this.opener = this.panel.parts.input;
     this.close();
     this.panel.command(command);
   }
 
+  /** @param {HTMLElement} item */
   see(item) {
     if (!this.isOpen || !this.isDeleting || !item.matches(".nbc-note, .nbc-error")) return;
     this.status.textContent = item.textContent;
   }
 }
 
-// Rows below headings such as "Today"; the sessions are the newest first
+/** Rows below headings such as "Today"; the sessions are the newest first
+ * @param {Protocol.SessionRow[]} sessions
+ */
 function byDay(sessions) {
   let last = "";
   return sessions.flatMap((known) => {
@@ -121,9 +143,10 @@ function byDay(sessions) {
   });
 }
 
+/** @param {Date} then @param {Date} today */
 export function dayName(then, today) {
   if (Number.isNaN(then.getTime())) return "Earlier";
-  const midnight = (time) => new Date(time.getFullYear(), time.getMonth(), time.getDate());
+  const midnight = (/** @type {Date} */ time) => new Date(time.getFullYear(), time.getMonth(), time.getDate());
   const days = Math.round((midnight(today).getTime() - midnight(then).getTime()) / 86_400_000);
   if (days <= 0) return "Today";
   if (days === 1) return "Yesterday";
@@ -132,6 +155,7 @@ export function dayName(then, today) {
   return then.toLocaleString("en-GB", { month: "long", year: "numeric" });
 }
 
+/** @param {Protocol.SessionRow} known */
 function sessionRow(known) {
   const { session, title, notebook, model, used_at: used, messages, snippet, branches } = known;
   const isCurrent = known.is_current;
@@ -149,7 +173,9 @@ function sessionRow(known) {
   return row;
 }
 
+/** @param {string} title @param {boolean} isCurrent @param {string} versions */
 function sessionButtons(title, isCurrent, versions) {
+  /** @type {(label: string, about: string, name: string, icon?: string) => HTMLButtonElement} */
   const step = (label, about, name, icon = "") => {
     const made = icon ? iconButton("", icon, label, about) : button("", label, about);
     made.dataset.step = name;
@@ -171,26 +197,32 @@ function sessionButtons(title, isCurrent, versions) {
   return [usual, asking];
 }
 
+/** @param {string} versions */
 function warning(versions) {
   return versions ? `All ${versions} go; this cannot be undone.` : "This cannot be undone.";
 }
 
+/** @param {Element} row */
 function titleOf(row) {
-  return row.querySelector(".nbc-session-title").textContent;
+  return row.querySelector(".nbc-session-title")?.textContent ?? "";
 }
 
-// A name that every file system takes
+/** A name that every file system takes
+ * @param {string} title
+ */
 export function fileName(title) {
   const plain = title.replace(/[^\p{L}\p{N}]+/gu, " ").trim();
   return `${[...plain].slice(0, 60).join("").trim().replaceAll(" ", "-") || "chat"}.md`;
 }
 
+/** @param {string} text @param {string} name */
 function save(text, name) {
   const address = URL.createObjectURL(new Blob([text], { type: "text/markdown" }));
   tag("a", "", { href: address, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(address), 10_000); // some browsers read it later
 }
 
+/** @param {string} time */
 function moment(time) {
   const then = new Date(time);
   /** @type {Intl.DateTimeFormatOptions} */

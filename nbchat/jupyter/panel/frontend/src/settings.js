@@ -3,10 +3,14 @@
 import { Dialog } from "./dialog.js";
 import { button, option, options, plural, submitByEnter, tag } from "./dom.js";
 
+/** @import * as Protocol from "../protocol.js" */
+/** @import { ChatPanel } from "./panel.js" */
+
 const EMPTY = '""';
 const TRUE = new Set(["true", "1", "yes", "on"]);
 
 // By the words that a person looks for; what is not named here comes last.
+/** @type {Record<string, string[]>} */
 const GROUPS = {
   Answers: ["effort", "temperature", "top_p", "max_output_tokens", "seed", "stop"],
   "When to compact": [
@@ -28,13 +32,14 @@ const OTHERS = "Others";
 const FOLDERS = /\S*[\\/](?=[^\\/]+$)/; // of the file that a value comes from
 
 export class SettingsDialog extends Dialog {
+  /** @param {ChatPanel} panel */
   constructor(panel) {
     super(panel, { title: "Settings", className: "nbc-settings" });
+    /** @type {Map<string, SettingRow>} */
     this.rows = new Map();
     /** @type {string[]} */
     this.saving = []; // names of settings whose answer is still to come
     this.saved = 0; // how many are saved together
-    this.groups = new Map();
     this.scope = tag("select", "nbc-setting-scope", { "aria-label": "Save for" });
     this.save = button("nbc-primary", "Save", "Save what you changed", "submit");
     const close = button("", "Cancel", "Close without saving");
@@ -51,9 +56,9 @@ export class SettingsDialog extends Dialog {
     });
   }
 
+  /** @param {HTMLElement} opener */
   open(opener) {
     this.rows.clear();
-    this.groups.clear();
     this.list.replaceChildren();
     this.saving = [];
     super.open(opener);
@@ -65,11 +70,13 @@ export class SettingsDialog extends Dialog {
     if (this.isOpen) this.panel.send({ type: "settings", token: this.newToken() });
   }
 
+  /** @param {Protocol.SettingsList} message */
   answered({ settings, provider, model }) {
     if (!this.rows.size) this.status.textContent = "";
     if (!this.rows.size) this.addGroups(settings);
     for (const setting of settings) this.rows.get(setting.name)?.update(setting);
     const chosen = Math.max(this.scope.selectedIndex, 0);
+    /** @type {[string, string][]} */
     const scopes = [
       ["", "For all models"],
       [provider, `For this provider (${provider})`],
@@ -80,18 +87,21 @@ export class SettingsDialog extends Dialog {
     this.scope.selectedIndex = chosen;
   }
 
+  /** @param {Protocol.Setting[]} settings */
   addGroups(settings) {
     const known = new Map(settings.map((setting) => [setting.name, setting]));
     const named = Object.values(GROUPS).flat();
     const others = [...known.keys()].filter((name) => !named.includes(name));
     for (const [title, names] of Object.entries({ ...GROUPS, [OTHERS]: others })) {
-      const rows = names.filter((name) => known.has(name)).map((name) => this.addRow(known.get(name)));
+      const found = names.map((name) => known.get(name)).filter((setting) => setting !== undefined);
+      const rows = found.map((setting) => this.addRow(setting));
       if (!rows.length) continue;
       const heading = tag("legend", "nbc-setting-group", {}, title);
       this.list.append(tag("fieldset", "nbc-setting-set", {}, heading, ...rows));
     }
   }
 
+  /** @param {Protocol.Setting} setting */
   addRow(setting) {
     const row = new SettingRow(setting, () => this.send(row, "default", row.setFor));
     this.rows.set(setting.name, row);
@@ -112,6 +122,7 @@ export class SettingsDialog extends Dialog {
     this.draw();
   }
 
+  /** @param {SettingRow} row @param {string} value @param {string | null} [scope] */
   send(row, value, scope) {
     if (this.panel.isGone) return;
     row.accept();
@@ -121,7 +132,9 @@ export class SettingsDialog extends Dialog {
     this.panel.say(`/set ${row.name} ${value}${scope ? ` for ${scope}` : ""}`);
   }
 
-  // The command's answer is in the transcript, which the dialog covers.
+  /** The command's answer is in the transcript, which the dialog covers.
+   * @param {HTMLElement} item
+   */
   see(item) {
     if (!this.isOpen || !this.saving.length || !item.matches(".nbc-note, .nbc-error")) return;
     this.saving.shift();
@@ -131,13 +144,18 @@ export class SettingsDialog extends Dialog {
   }
 }
 
-// What a name says, with a capital letter; units behind it
+/** What a name says, with a capital letter; units behind it
+ * @param {string} name
+ */
 export function labelOf(name) {
   const words = name.replace(/_seconds$/, " (seconds)").replaceAll("_", " ");
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
-// A help says behind "None:" what an empty field means: the field shows it.
+/** A help says behind "None:" what an empty field means: the field shows it.
+ * @param {string} help
+ * @param {Protocol.Setting["kind"]} kind
+ */
 export function helpOf(help, kind) {
   if (kind === "choice") return [help.replace("None:", "Default:"), ""];
   const [found, meaning] = /\s*None: (.+?)\.(?=\s|$)/.exec(help) ?? ["", ""];
@@ -145,9 +163,11 @@ export function helpOf(help, kind) {
 }
 
 class SettingRow {
+  /** @param {Protocol.Setting} setting @param {() => void} reset */
   constructor(setting, reset) {
     this.kind = setting.kind;
     this.name = setting.name;
+    /** @type {string | null} */
     this.known = null; // the saved value: another one is being edited
     this.input = /** @type {HTMLInputElement} */ (settingInput(setting));
     const label = labelOf(setting.name);
@@ -175,6 +195,7 @@ class SettingRow {
     this.known = this.value;
   }
 
+  /** @param {Protocol.Setting} setting */
   update({ value, origin, help, scope }) {
     this.setFor = scope;
     this.back.hidden = scope === null;
@@ -186,6 +207,7 @@ class SettingRow {
     if (!this.isChanged) this.show(value);
   }
 
+  /** @param {string} value */
   show(value) {
     if (this.kind === "bool") this.input.checked = TRUE.has(value.toLowerCase());
     else this.input.value = value;
@@ -193,6 +215,7 @@ class SettingRow {
   }
 }
 
+/** @param {Protocol.Setting} setting */
 function settingInput({ kind, choices }) {
   if (kind === "choice") {
     const select = tag("select");

@@ -3,12 +3,21 @@
 import { button, newToken, option, tag } from "./dom.js";
 import { keyForm } from "./key_form.js";
 
+/** @import * as Protocol from "../protocol.js" */
+/** @import { Answer } from "./dialog.js" */
+/** @import { TypedKey } from "./key_form.js" */
+/** @import { ChatPanel } from "./panel.js" */
+
 export class Start {
+  /** @param {ChatPanel} panel */
   constructor(panel) {
     this.panel = panel;
+    /** @type {string | null} */
     this.token = null;
     this.asked = ""; // the state for which the options were requested
+    /** @type {Protocol.StartOptions | null} */
     this.offered = null;
+    /** @type {HTMLElement | null} */
     this.reason = null; // why the model cannot answer
     this.box = tag("div", "nbc-start");
     panel.parts.empty.append(this.box);
@@ -32,7 +41,9 @@ export class Start {
     this.box.querySelectorAll("button").forEach((each) => (each.disabled = isBusy));
   }
 
-  // In an empty chat; without a model also below what was said
+  /** In an empty chat; without a model also below what was said
+   * @param {boolean} isEmpty
+   */
   place(isEmpty) {
     const { empty, content, status } = this.panel.parts;
     if (isEmpty && this.box.parentElement !== empty) empty.append(this.box);
@@ -40,6 +51,7 @@ export class Start {
     this.box.hidden = !isEmpty && !this.panel.state.problem;
   }
 
+  /** @param {Answer} message */
   hear(message) {
     if (message.token !== this.token) return;
     this.token = null;
@@ -50,20 +62,22 @@ export class Start {
   }
 
   show() {
-    if (!this.offered) return;
+    const { offered } = this;
+    if (!offered) return;
     const { problem, is_trial: isTrial } = this.panel.state;
     const parts = [];
-    if (!problem) parts.push(this.suggestions());
+    if (!problem) parts.push(this.suggestions(offered));
     this.reason = problem ? tag("p", "nbc-start-problem", { role: "status" }, sentence(problem)) : null;
     if (this.reason) parts.push(this.reason);
     if (isTrial) parts.push(tag("p", "nbc-start-problem nbc-empty-hint", {}, TRIAL));
-    if (problem || isTrial) parts.push(this.models(isTrial), this.keys());
+    if (problem || isTrial) parts.push(this.models(offered, isTrial), this.keys(offered));
     this.box.replaceChildren(...parts);
     this.draw();
   }
 
-  models(isTrial) {
-    const { megabytes, model, is_installed: isInstalled } = this.offered.trial;
+  /** @param {Protocol.StartOptions} offered @param {boolean} [isTrial] */
+  models(offered, isTrial) {
+    const { megabytes, model, is_installed: isInstalled } = offered.trial;
     const row = tag("div", "nbc-start-row");
     const choose = button("", "Choose a model", "List the models, or name one");
     choose.addEventListener("click", () => this.panel.modelDialog.open(choose));
@@ -76,18 +90,18 @@ export class Start {
     return row;
   }
 
-  keys() {
-    const { providers, can_keep: canKeep } = this.offered;
+  /** @param {Protocol.StartOptions} offered */
+  keys({ providers, can_keep: canKeep }) {
     const names = providers.map(({ variable }) => variable).join(", ");
     const text = `A key in the environment chooses the provider: ${names}.`;
     const about = tag("p", "nbc-empty-hint", {}, text);
     if (!this.panel.state.takes_keys) return about;
     const choices = providers.map(({ provider }) => option(provider, provider));
     const provider = tag("select", "", { "aria-label": "Provider" }, ...choices);
-    provider.value = this.panel.state.model.split(":")[0];
+    provider.value = (this.panel.state.model ?? "").split(":")[0];
     if (!provider.value) provider.selectedIndex = 0;
     this.status = tag("span", "nbc-empty-hint", { role: "status" });
-    const use = (typed) => {
+    const use = (/** @type {TypedKey} */ typed) => {
       this.token = newToken();
       this.panel.send({ type: "use_key", ...typed, token: this.token });
     };
@@ -99,9 +113,10 @@ export class Start {
     return folded;
   }
 
-  suggestions() {
+  /** @param {Protocol.StartOptions} offered */
+  suggestions({ suggestions }) {
     const row = tag("div", "nbc-start-row");
-    for (const { label, text } of this.offered.suggestions) {
+    for (const { label, text } of suggestions) {
       const ask = button("nbc-suggestion", label, text);
       ask.addEventListener("click", () => this.panel.say(text));
       row.append(ask);
@@ -110,6 +125,7 @@ export class Start {
   }
 }
 
+/** @param {string} text */
 function sentence(text) {
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 }

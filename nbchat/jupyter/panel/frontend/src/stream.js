@@ -4,8 +4,14 @@ import { finishBlocks } from "./code_blocks.js";
 import { tag } from "./dom.js";
 import { parse } from "./live_markdown.js";
 
+/** @import * as Protocol from "../protocol.js" */
+/** @import { Node as MarkdownNode } from "./live_markdown.js" */
+
+/** @typedef {Protocol.TextOperation["kind"]} Kind Of what streams in */
+
 const LONGEST_DRAWN = 20_000; // characters of an open block that are drawn as Markdown
 
+/** @param {Kind} kind */
 export function streamOf(kind) {
   const isThinking = kind === "thinking";
   const blocks = tag("div", "nbc-md");
@@ -31,6 +37,7 @@ class OpenText {
     this.node.data = text;
   }
 
+  /** @param {string} text */
   append(text) {
     this.node.appendData(text);
   }
@@ -40,6 +47,7 @@ class OpenBlock {
   constructor() {
     this.root = tag("div", "nbc-md nbc-open");
     this.text = "";
+    /** @type {Text | null} */
     this.growing = null; // the text node of a code block that has not ended
   }
 
@@ -52,6 +60,7 @@ class OpenBlock {
     this.draw();
   }
 
+  /** @param {string} text */
   append(text) {
     this.text += text;
     if (this.growing && !/[`~]/.test(text)) this.growing.appendData(text);
@@ -64,19 +73,21 @@ class OpenBlock {
     this.root.replaceChildren(...drawn);
     finishBlocks(this.root, null);
     const last = drawn.at(-1);
-    const end = last?.localName === "pre" ? last.firstChild.lastChild : null;
+    const end = last instanceof Element && last.localName === "pre" ? last.firstChild?.lastChild : null;
     this.growing = end instanceof Text && end.data ? end : null;
   }
 }
 
+/** @param {MarkdownNode} node @returns {HTMLElement | string} */
 function elementOf(node) {
   if (typeof node === "string") return node;
   const [name, ...inside] = node;
   if (name !== "pre") {
     const [plain, side] = name.split(":");
-    return tag(plain, "", side ? { style: `text-align:${side}` } : {}, ...inside.map(elementOf));
+    const known = /** @type {keyof HTMLElementTagNameMap} */ (plain);
+    return tag(known, "", side ? { style: `text-align:${side}` } : {}, ...inside.map(elementOf));
   }
-  const [language, code] = inside;
+  const [language, code] = /** @type {string[]} */ (inside);
   const block = tag("pre", "nbc-code", {}, tag("code", "", {}, document.createTextNode(code)));
   if (language) block.dataset.language = language.toLowerCase();
   return block;

@@ -3,9 +3,13 @@
 import { Dialog, field } from "./dialog.js";
 import { button, tag } from "./dom.js";
 
+/** @import * as Protocol from "../protocol.js" */
+/** @import { ChatPanel } from "./panel.js" */
+
 const REFUSED = ".nbc-error, .nbc-banner:is([data-state='skipped'], [data-state='failed'])";
 
 export class SummaryDialog extends Dialog {
+  /** @param {ChatPanel} panel */
   constructor(panel) {
     super(panel, { title: "Edit the summary", className: "nbc-summary-dialog" });
     this.text = tag("textarea", "nbc-summary-edit", { rows: "9", "data-first": "" });
@@ -23,6 +27,7 @@ export class SummaryDialog extends Dialog {
     this.form.addEventListener("submit", (event) => this.submit(event));
   }
 
+  /** @param {HTMLElement} opener */
   open(opener) {
     this.text.value = this.facts.textContent = "";
     this.text.disabled = true;
@@ -33,6 +38,7 @@ export class SummaryDialog extends Dialog {
     this.panel.send({ type: "summary", token: this.newToken() });
   }
 
+  /** @param {Protocol.SummaryText} message */
   answered({ text, facts }) {
     this.status.textContent = "";
     this.text.disabled = false;
@@ -49,6 +55,7 @@ export class SummaryDialog extends Dialog {
     this.keepFocus(() => (this.save.disabled = isBlocked || isEmpty));
   }
 
+  /** @param {Event} event */
   submit(event) {
     event.preventDefault();
     if (this.save.disabled) return;
@@ -57,7 +64,9 @@ export class SummaryDialog extends Dialog {
     this.panel.command(`/edit ${this.text.value.trim()}`);
   }
 
-  // The reason of a refusal is in the transcript, which the dialog covers.
+  /** The reason of a refusal is in the transcript, which the dialog covers.
+   * @param {HTMLElement} item
+   */
   see(item) {
     if (!this.isSaving || !item.matches(REFUSED)) return;
     this.isSaving = false;
@@ -70,6 +79,7 @@ export class SummaryDialog extends Dialog {
 }
 
 export class RegenerateDialog extends Dialog {
+  /** @param {ChatPanel} panel */
   constructor(panel) {
     super(panel, { title: "Regenerate the summary", className: "nbc-regenerate" });
     const hint = { type: "text", placeholder: "open questions, decisions …", "data-first": "" };
@@ -83,6 +93,7 @@ export class RegenerateDialog extends Dialog {
     this.form.addEventListener("submit", (event) => this.submit(event));
   }
 
+  /** @param {HTMLElement} opener */
   open(opener) {
     this.focus.value = "";
     super.open(opener);
@@ -93,6 +104,7 @@ export class RegenerateDialog extends Dialog {
     this.keepFocus(() => (this.confirm.disabled = isBlocked));
   }
 
+  /** @param {Event} event */
   submit(event) {
     event.preventDefault();
     if (this.confirm.disabled) return;

@@ -3,32 +3,43 @@
 import { addDecision } from "./approvals.js";
 import { finishBlocks } from "./code_blocks.js";
 import { addRetryButton } from "./compact_dialog.js";
-import { fromHtml, newToken, tag } from "./dom.js";
+import { fromHtml, newToken, pressedIn, tag } from "./dom.js";
 import { RETRY_MILLISECONDS } from "./kernel_connection.js";
 import { linkSources } from "./memory.js";
 import { addAgainButton, addBackButton } from "./message_actions.js";
 import { streamOf } from "./stream.js";
 
+/** @import * as Protocol from "../protocol.js" */
+/** @import { ChatPanel } from "./panel.js" */
+/** @import { Kind } from "./stream.js" */
+
 const NEAR_BOTTOM_PIXELS = 40;
 const NEAR_TOP_PIXELS = 800; // where earlier messages are requested
 const MANY_BLOCKS = 50; // then blocks out of sight get no layout
 
+/** @typedef {Protocol.Item & Pick<Protocol.ItemOperation, "streamed">} ShownItem */
+
 const MOVING_MILLISECONDS = 1000; // a wheel keeps scrolling for a while
 
 export class Transcript {
+  /** @param {ChatPanel} panel */
   constructor(panel) {
     this.panel = panel;
+    /** @type {Map<number, HTMLElement>} by key */
     this.items = new Map();
+    /** @type {number | null} */
     this.before = null; // the key below which there is more
+    /** @type {string | null} */
     this.earlierToken = null; // of the request for it
     this.askAgainAt = 0;
+    /** @type {Map<Kind, ReturnType<typeof streamOf>>} */
     this.live = new Map();
     this.isPinned = true; // to the bottom
     this.isHeld = false; // or to the card of a call that waits
     this.movedAt = 0; // when the user last did what may scroll
     for (const name of ["wheel", "touchmove", "pointerdown", "keydown"]) {
       const { scroller } = panel.parts;
-      const note = ({ target }) => target.closest("button") || (this.movedAt = Date.now());
+      const note = (/** @type {Event} */ event) => pressedIn(event, "button") || (this.movedAt = Date.now());
       scroller.addEventListener(name, note, { passive: true });
     }
   }
@@ -42,16 +53,19 @@ export class Transcript {
     return !this.live.size && [...this.items.values()].every((item) => item.matches(".nbc-note, .nbc-error"));
   }
 
+  /** @param {Protocol.Snapshot} snapshot */
   restore(snapshot) {
     this.live.clear();
     this.panel.parts.live.replaceChildren();
     this.restart(snapshot);
-    for (const [kind, { html, text }] of Object.entries(snapshot.live)) {
+    const streams = /** @type {[Kind, Protocol.Live][]} */ (Object.entries(snapshot.live));
+    for (const [kind, { html, text }] of streams) {
       this.addBlock({ kind, html, text });
     }
     this.isPinned = true;
   }
 
+  /** @param {Pick<Protocol.Snapshot, "items" | "before">} page */
   restart({ items, before }) {
     this.items.clear();
     this.panel.actions.clear();
@@ -61,10 +75,12 @@ export class Transcript {
     items.forEach((item) => this.setItem(item));
   }
 
-  // Show an item; returns its element if it is new.
+  /** Show an item; returns its element if it is new.
+   * @param {ShownItem} item
+   */
   setItem(item) {
     const { key } = item;
-    if (key < this.before) return null; // it is not here yet
+    if (key < (this.before ?? 0)) return null; // it is not here yet
     const { log } = this.panel.parts;
     const fresh = this.itemOf(item);
     const known = this.items.get(key);
@@ -74,13 +90,17 @@ export class Transcript {
     return !known || known.matches("[data-state='running']") ? fresh : null;
   }
 
-  // Without a focused element the next key would be a notebook command.
+  /** Without a focused element the next key would be a notebook command.
+   * @param {HTMLElement} known
+   * @param {HTMLElement} fresh
+   */
   redraw(known, fresh) {
     const hadFocus = known.contains(document.activeElement);
     known.replaceWith(fresh);
     if (hadFocus) (fresh.querySelector("summary") ?? this.panel.parts.scroller).focus({ preventScroll: true });
   }
 
+  /** @param {ShownItem} item */
   itemOf({ html, streamed, ...named }) {
     const fresh = fromHtml(html);
     const text = /** @type {HTMLElement} */ (fresh.querySelector(".nbc-md"));
@@ -99,18 +119,24 @@ export class Transcript {
     return dressed;
   }
 
-  // A call's result is the second half of its card.
+  /** A call's result is the second half of its card.
+   * @param {HTMLElement} result
+   * @param {HTMLElement} parent
+   */
   attachResult(result, parent) {
     if (!result.matches(".nbc-tool-result")) return false;
-    const cards = [...parent.querySelectorAll(".nbc-tool:not([data-state])")];
-    const call = cards.find((card) => card.dataset.call === result.dataset.call);
+    /** @type {NodeListOf<HTMLElement>} */
+    const cards = parent.querySelectorAll(".nbc-tool:not([data-state])");
+    const call = [...cards].find((card) => card.dataset.call === result.dataset.call);
     if (!call) return false;
     call.dataset.state = result.dataset.state;
-    call.querySelector("summary").dataset.size = result.dataset.size;
+    const title = call.querySelector("summary");
+    if (title) title.dataset.size = result.dataset.size;
     call.append(result);
     return true;
   }
 
+  /** @param {number} key */
   dropItem(key) {
     const { scroller } = this.panel.parts;
     const gone = this.items.get(key);
@@ -132,9 +158,10 @@ export class Transcript {
 
   // The card of a call that waits may be on an earlier page.
   isApprovalAbove() {
-    return this.panel.state.waiting.some(({ key }) => key < this.before);
+    return this.panel.state.waiting.some(({ key }) => key < (this.before ?? 0));
   }
 
+  /** @param {Protocol.EarlierPage} page */
   addEarlier({ items, before, token }) {
     if (token !== this.earlierToken) return;
     const { log, scroller } = this.panel.parts;
@@ -145,7 +172,9 @@ export class Transcript {
       if (!this.attachResult(fresh, page)) page.append(fresh);
       this.items.set(item.key, fresh);
     }
-    log.querySelectorAll(":scope > .nbc-tool-result").forEach((r) => this.attachResult(r, page));
+    /** @type {NodeListOf<HTMLElement>} */
+    const results = log.querySelectorAll(":scope > .nbc-tool-result");
+    results.forEach((result) => this.attachResult(result, page));
     log.prepend(...page.childNodes);
     scroller.scrollTop = scroller.scrollHeight - below;
     this.before = before;
@@ -158,7 +187,9 @@ export class Transcript {
     this.askAgainAt = 0;
   }
 
-  // Text after Stop is not shown, but kept: the finished item reuses what was streamed.
+  /** Text after Stop is not shown, but kept: the finished item reuses what was streamed.
+   * @param {Pick<Protocol.TextOperation, "kind" | "text">} operation
+   */
   addText({ kind, text }) {
     const stream = this.stream(kind);
     stream.isCut ||= this.panel.isFrozen;
@@ -166,6 +197,7 @@ export class Transcript {
     else stream.open.append(text);
   }
 
+  /** @param {Omit<Protocol.BlockOperation, "op">} operation */
   addBlock({ kind, html, text }) {
     const stream = this.stream(kind);
     stream.isCut ||= this.panel.isFrozen;
@@ -179,25 +211,29 @@ export class Transcript {
     }
   }
 
+  /** @param {Kind} kind */
   blocksOf(kind) {
     const { blocks, hidden } = this.stream(kind);
     return [...blocks.childNodes, ...hidden.childNodes];
   }
 
+  /** @param {Kind} kind */
   textOf(kind) {
     const { open, hiddenText } = this.stream(kind);
     return open.data + hiddenText;
   }
 
+  /** @param {Kind} kind */
   stream(kind) {
     if (!this.live.has(kind)) {
       const stream = streamOf(kind);
       this.live.set(kind, stream);
       if (!this.panel.isFrozen) this.panel.parts.live.append(stream.root);
     }
-    return this.live.get(kind);
+    return /** @type {ReturnType<typeof streamOf>} */ (this.live.get(kind));
   }
 
+  /** @param {Kind} kind */
   settle(kind) {
     this.live.get(kind)?.root.remove();
     this.live.delete(kind);
