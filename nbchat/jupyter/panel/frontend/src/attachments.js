@@ -3,7 +3,13 @@
 import { Dialog } from "./dialog.js";
 import { button, later, newToken, plural, tag } from "./dom.js";
 
+/** @import * as Protocol from "../protocol.js" */
+/** @import { Answer } from "./dialog.js" */
+/** @import { Parts } from "./layout.js" */
+/** @import { ChatPanel } from "./panel.js" */
+
 export class PreviewDialog extends Dialog {
+  /** @param {ChatPanel} panel */
   constructor(panel) {
     super(panel, { title: "What will be sent", className: "nbc-preview" });
     this.shown = tag("div", "nbc-preview-shown");
@@ -18,13 +24,16 @@ export class PreviewDialog extends Dialog {
     this.drop.addEventListener("click", () => this.remove());
   }
 
+  /** @param {Protocol.Chip} chip @param {HTMLElement} opener */
   show(chip, opener) {
+    /** @type {Protocol.Chip} */
     this.chip = chip;
     this.shown.replaceChildren();
     this.open(opener);
     this.panel.send({ type: "preview", key: chip.key, token: this.newToken() });
   }
 
+  /** @param {Protocol.Previewed} message */
   answered({ text, tokens, picture }) {
     this.status.textContent = `${this.chip.mention} · ${plural(tokens, "token")}`;
     this.shown.replaceChildren(tag("pre", "nbc-output", {}, text));
@@ -41,11 +50,16 @@ export class PreviewDialog extends Dialog {
 // The chips above the message
 
 export class Attached {
+  /** @param {ChatPanel} panel */
   constructor(panel) {
     this.panel = panel;
+    /** @type {string | null} */
     this.token = null;
+    /** @type {Protocol.Chip[]} */
     this.chips = [];
+    /** @type {Protocol.Chip[]} */
     this.uploads = []; // chips of files that no word of the message names
+    /** @type {Set<string>} */
     this.uploadTokens = new Set();
     this.known = ""; // the words with an @ that were looked up last
     this.ask = later(() => this.look());
@@ -76,6 +90,7 @@ export class Attached {
     this.panel.send({ type: "mentions", text: this.text, token: this.token });
   }
 
+  /** @param {Answer} message */
   hear(message) {
     if (this.uploadTokens.delete(message.token)) this.uploaded(message);
     if (message.token !== this.token) return;
@@ -83,9 +98,11 @@ export class Attached {
     if (message.type === "mentioned" && this.words()) this.draw(message.chips);
   }
 
-  uploaded({ type, chips, reason }) {
+  /** @param {Answer} message */
+  uploaded(message) {
+    const reason = message.type === "refused" ? message.reason : "";
     const problem = { mention: "The file", key: "", tokens: 0, problem: reason, hidden: 0 };
-    this.uploads.push(...(type === "mentioned" ? chips : [problem]));
+    this.uploads.push(...(message.type === "mentioned" ? message.chips : [problem]));
     this.draw(this.chips);
     this.panel.parts.input.focus();
   }
@@ -98,7 +115,9 @@ export class Attached {
     return keys;
   }
 
-  // Files that were dropped, pasted or picked
+  /** Files that were dropped, pasted or picked
+   * @param {File[]} files
+   */
   async bring(files) {
     for (const file of files) {
       const data = await base64Of(file);
@@ -111,12 +130,14 @@ export class Attached {
     }
   }
 
+  /** @param {string} name */
   refuse(name) {
     const problem = `${name} is too large to be sent; save it beside the notebook and write @file:${name}`;
     this.uploads.push({ mention: name, key: "", tokens: 0, problem, hidden: 0 });
     this.draw(this.chips);
   }
 
+  /** @param {Protocol.Chip[]} mentioned */
   draw(mentioned) {
     this.chips = mentioned;
     const chips = [...mentioned, ...this.uploads];
@@ -125,6 +146,7 @@ export class Attached {
     attachments.replaceChildren(...chips.map((chip) => this.chip(chip)));
   }
 
+  /** @param {Protocol.Chip} chip */
   chip(chip) {
     const { mention, tokens, problem, hidden } = chip;
     const size = tag("span", "nbc-attached-size", {}, plural(tokens, "token"));
@@ -142,7 +164,9 @@ export class Attached {
     return tag("li", "nbc-attached-chip", missing, shown, ...extra, drop);
   }
 
-  // With @! in place of @ nothing is hidden.
+  /** With @! in place of @ nothing is hidden.
+   * @param {string} mention
+   */
   attachAnyway(mention) {
     const { input } = this.panel.parts;
     input.value = this.text.replaceAll(mention, `@!${mention.slice(1)}`);
@@ -150,7 +174,9 @@ export class Attached {
     input.focus();
   }
 
-  // Without its @ it is a plain word.
+  /** Without its @ it is a plain word.
+   * @param {string} mention
+   */
   drop(mention) {
     if (this.uploads.some((chip) => chip.mention === mention)) {
       this.uploads = this.uploads.filter((chip) => chip.mention !== mention);
@@ -171,6 +197,7 @@ const SECRETS = "What looks like a secret is not sent. Attach it with all of its
 const UPLOAD_LIMIT_BYTES = 7_000_000; // Jupyter Server takes messages of 10 MB
 const PASTE_LIMIT = 20_000; // characters; longer ones become an attachment
 
+/** @param {File} file @returns {Promise<string>} */
 function base64Of(file) {
   return new Promise((resolve) => {
     const reader = new FileReader();
@@ -179,7 +206,10 @@ function base64Of(file) {
   });
 }
 
-// Drop, paste and the picker
+/** Drop, paste and the picker
+ * @param {Parts} parts
+ * @param {Attached} attached
+ */
 export function listenForFiles({ root, input, attach }, attached) {
   attach.addEventListener("click", () => {
     const picker = tag("input", "", { type: "file", multiple: "" });

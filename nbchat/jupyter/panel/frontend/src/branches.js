@@ -3,14 +3,19 @@
 import { iconButton, newToken, pressedIn, tag } from "./dom.js";
 
 /** @import * as Protocol from "../protocol.js" */
+/** @import { Answer } from "./dialog.js" */
+/** @import { ChatPanel } from "./panel.js" */
 
 export class Branches {
+  /** @param {ChatPanel} panel */
   constructor(panel) {
     this.panel = panel;
     /** @type {Protocol.Switch[]} */
     this.switches = [];
     this.isDue = true; // to ask, once nothing runs: a new branch is saved then
+    /** @type {string | null} */
     this.token = null;
+    /** @type {string | null} */
     this.returnTo = null; // the button that was pressed, in the session that comes
     panel.parts.log.addEventListener("click", (event) => this.clicked(event));
   }
@@ -29,6 +34,7 @@ export class Branches {
     this.panel.send({ type: "branches", token: this.token });
   }
 
+  /** @param {Answer} message */
   hear(message) {
     if (message.token !== this.token) return;
     this.token = null;
@@ -46,7 +52,9 @@ export class Branches {
       const line = this.panel.actions.lineFrom(each.position);
       if (!line) continue;
       if (!line.querySelector(".nbc-switch")) line.append(this.made(each));
-      for (const step of line.querySelectorAll(".nbc-switch button")) {
+      /** @type {NodeListOf<HTMLButtonElement>} */
+      const steps = line.querySelectorAll(".nbc-switch button");
+      for (const step of steps) {
         step.disabled = isBlocked || !step.dataset.session;
       }
     }
@@ -55,12 +63,14 @@ export class Branches {
   /** @param {Protocol.Switch} each */
   made({ position, number, sessions }) {
     const total = sessions.length;
+    /** @param {string} label @param {ReturnType<typeof named>} icon @param {number} index */
     const step = (label, icon, index) => {
       const made = icon("nbc-switch-step", label);
       made.dataset.session = sessions[index] ?? "";
       made.dataset.step = `${position} ${label}`;
       return made;
     };
+    /** @type {(icon: string) => (className: string, label: string) => HTMLButtonElement} */
     const named = (icon) => (className, label) => iconButton(className, icon, label);
     const about = { role: "group", "aria-label": `Version ${number} of ${total} of this message` };
     const box = tag("div", "nbc-switch", about);
@@ -73,22 +83,25 @@ export class Branches {
     return box;
   }
 
+  /** @param {Event} event */
   clicked(event) {
     const pressed = pressedIn(event, ".nbc-switch-step");
     if (!pressed) return;
-    this.returnTo = pressed.dataset.step;
+    this.returnTo = pressed.dataset.step ?? null;
     this.panel.command(`/resume ${pressed.dataset.session}`);
   }
 
   // Show the message, not the end of the chat, so that one can go on comparing.
   goBack() {
     const { log, input } = this.panel.parts;
+    /** @type {HTMLButtonElement | null} */
     const step = log.querySelector(`[data-step="${CSS.escape(this.returnTo ?? "")}"]`);
     this.returnTo = null;
     if (!step) return;
     this.panel.transcript.isPinned = false;
-    step.closest(".nbc-line").scrollIntoView({ block: "nearest" });
-    const other = step.disabled ? step.parentElement.querySelector("button:enabled") : step;
+    step.closest(".nbc-line")?.scrollIntoView({ block: "nearest" });
+    /** @type {HTMLElement | null | undefined} */
+    const other = step.disabled ? step.parentElement?.querySelector("button:enabled") : step;
     if (document.activeElement === input && !input.value) other?.focus({ preventScroll: true });
   }
 }

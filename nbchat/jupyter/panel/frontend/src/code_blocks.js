@@ -1,7 +1,13 @@
 // Buttons of a code block: copy, insert, run
 
 import { showCopied } from "./clipboard.js";
-import { iconButton, tag } from "./dom.js";
+import { iconButton, pressedIn, tag } from "./dom.js";
+
+/** @import { NotebookCells } from "./notebook.js" */
+/** @import { ChatPanel } from "./panel.js" */
+
+/** @typedef {"copy" | "more" | "insert" | "above" | "replace" | "run"} Action */
+/** @typedef {{ code: string, language: string, bar: Element, pressed: HTMLButtonElement }} Pressed */
 
 const NOTICE_MILLISECONDS = 6000;
 
@@ -10,11 +16,18 @@ const ANY_INVISIBLE = /(?![\n\t ])[\p{Cc}\p{Cf}\p{Cn}\p{Co}\p{Cs}\p{Z}\p{DI}\u28
 // In an answer's code not the joiners and variants that belong to letters and emojis
 const INVISIBLE = new RegExp(`(?![\\u200c\\u200d\\ufe0f\\u00a0])${ANY_INVISIBLE.source}`, "gu");
 
-// What the kernel's HTML leaves to the page: bars of code, and each block's direction.
-// Code that is still being written has no buttons: `notebook` is null.
+/** What the kernel's HTML leaves to the page: bars of code, and each block's direction.
+ * Code that is still being written has no buttons: `notebook` is null.
+ * @param {HTMLElement} root
+ * @param {NotebookCells | null} notebook
+ */
 export function finishBlocks(root, notebook) {
-  for (const block of root.querySelectorAll(".nbc-md > *")) block.dir = "auto";
-  for (const block of root.querySelectorAll(".nbc-md pre:not(.nbc-codebox > pre)")) {
+  /** @type {NodeListOf<HTMLElement>} */
+  const blocks = root.querySelectorAll(".nbc-md > *");
+  for (const block of blocks) block.dir = "auto";
+  /** @type {NodeListOf<HTMLPreElement>} */
+  const bare = root.querySelectorAll(".nbc-md pre:not(.nbc-codebox > pre)");
+  for (const block of bare) {
     const box = tag("div", "nbc-codebox");
     block.replaceWith(box);
     box.append(codeBar(block.dataset.language ?? "", notebook), block);
@@ -22,6 +35,7 @@ export function finishBlocks(root, notebook) {
   }
 }
 
+/** @param {string} name @param {NotebookCells | null} notebook */
 function codeBar(name, notebook) {
   const language = tag("span", "nbc-language", {}, name);
   const notice = tag("span", "nbc-code-notice", { role: "status" });
@@ -40,29 +54,37 @@ function codeBar(name, notebook) {
   return bar;
 }
 
+/** @type {Record<string, string>} */
 const ICONS = { insert: "below" };
 
+/** @param {string} action @param {string} label @param {string} [title] */
 function codeButton(action, label, title = label) {
   const made = iconButton(`nbc-code-${action}`, ICONS[action] ?? action, label, title);
   made.dataset.action = action;
   return made;
 }
 
+/** @param {Node} block */
 export function markAllInvisible(block) {
   return markInvisible(block, ANY_INVISIBLE);
 }
 
-// Show the code point beside each; what is copied or inserted is unchanged.
+/** Show the code point beside each; what is copied or inserted is unchanged.
+ * @param {Node} block
+ * @param {RegExp} invisible
+ */
 export function markInvisible(block, invisible = INVISIBLE) {
   const walker = document.createTreeWalker(block, NodeFilter.SHOW_TEXT);
+  /** @type {Text[]} */
   const texts = [];
-  while (walker.nextNode()) texts.push(walker.currentNode);
+  while (walker.nextNode()) texts.push(/** @type {Text} */ (walker.currentNode));
   const hiding = texts.filter(({ data }) => data.search(invisible) >= 0);
   for (const text of hiding) {
+    /** @type {(string | HTMLElement)[]} */
     const parts = [];
     let end = 0;
     for (const { 0: mark, index } of text.data.matchAll(invisible)) {
-      const number = mark.codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
+      const number = (mark.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0");
       parts.push(text.data.slice(end, index));
       parts.push(tag("span", "nbc-invisible", { "data-mark": `U+${number}` }, mark));
       end = index + mark.length;
@@ -73,51 +95,61 @@ export function markInvisible(block, invisible = INVISIBLE) {
 }
 
 export class CodeActions {
+  /** @param {ChatPanel} panel */
   constructor(panel) {
     this.panel = panel;
     panel.parts.root.addEventListener("click", (event) => this.clicked(event));
   }
 
+  /** @param {Event} event */
   clicked(event) {
-    const pressed = event.target.closest?.(".nbc-codebar button");
-    if (!pressed) return;
-    const block = pressed.closest(".nbc-codebox").querySelector("pre");
+    const pressed = pressedIn(event, ".nbc-codebar button");
+    const bar = pressed?.closest(".nbc-codebar");
+    const block = pressed?.closest(".nbc-codebox")?.querySelector("pre");
+    if (!pressed || !bar || !block) return;
     const language = block.dataset.language ?? "";
-    const bar = pressed.closest(".nbc-codebar");
-    this[pressed.dataset.action]({ code: block.textContent, language, bar, pressed });
+    const action = /** @type {Action} */ (pressed.dataset.action);
+    this[action]({ code: block.textContent, language, bar, pressed });
   }
 
+  /** @param {Pressed} pressed */
   copy({ code, pressed }) {
     showCopied(pressed, code);
   }
 
+  /** @param {Pressed} pressed */
   more({ bar, pressed }) {
-    const others = bar.querySelector(".nbc-code-more");
+    const others = /** @type {HTMLElement} */ (bar.querySelector(".nbc-code-more"));
     others.hidden = !others.hidden;
     pressed.setAttribute("aria-expanded", String(!others.hidden));
   }
 
+  /** @param {Pressed} pressed */
   insert({ code, language, bar }) {
     const index = this.panel.notebook.insertBelow(source(code), language);
     this.notify(bar, `Inserted as ${this.cell(index)}`);
   }
 
+  /** @param {Pressed} pressed */
   above({ code, language, bar }) {
     const index = this.panel.notebook.insertAbove(source(code), language);
     this.notify(bar, `Inserted as ${this.cell(index)}`);
   }
 
+  /** @param {Pressed} pressed */
   replace({ code, language, bar }) {
     const index = this.panel.notebook.replace(source(code), language);
     const hint = "First click the cell to replace";
     this.notify(bar, index === null ? hint : `Replaced ${this.cell(index)}`);
   }
 
+  /** @param {Pressed} pressed */
   run({ code, language, bar, pressed }) {
     const text = source(code);
     this.panel.runDialog.show(text, pressed, () => this.runNow(text, language, bar));
   }
 
+  /** @param {string} code @param {string} language @param {Element} bar */
   async runNow(code, language, bar) {
     const { notebook } = this.panel;
     const index = notebook.insertBelow(code, language);
@@ -127,20 +159,23 @@ export class CodeActions {
     this.notify(bar, `${isDone ? "Ran" : "Failed"} as ${cell}`);
   }
 
+  /** @param {number} index */
   cell(index) {
     return `cell ${index + 1} of ${this.panel.notebook.cells.length}`;
   }
 
-  /** @param {number | null} milliseconds */
+  /** @param {Element} bar @param {string} text @param {number | null} milliseconds */
   notify(bar, text, milliseconds = NOTICE_MILLISECONDS) {
-    const notice = bar.querySelector(".nbc-code-notice");
+    const notice = /** @type {HTMLElement} */ (bar.querySelector(".nbc-code-notice"));
     notice.textContent = text;
     const forget = () => notice.textContent === text && (notice.textContent = "");
     if (milliseconds) setTimeout(forget, milliseconds);
   }
 }
 
-// The line break before the closing fence is part of the fence.
+/** The line break before the closing fence is part of the fence.
+ * @param {string} code
+ */
 function source(code) {
   return code.replace(/\n$/, "");
 }

@@ -1,19 +1,29 @@
 // A list under the caret's word: commands after a slash, names after an @
 
-import { isComposing, newToken, tag } from "./dom.js";
+import { isComposing, newToken, pressedIn, tag } from "./dom.js";
 
 const CARET_KEYS = new Set(["ArrowLeft", "ArrowRight", "Home", "End", "PageUp", "PageDown"]);
 
+/** @import * as Protocol from "../protocol.js" */
+/** @import { Answer } from "./dialog.js" */
+/** @import { ChatPanel } from "./panel.js" */
+
+/** @typedef {Protocol.Completion & { arguments?: string }} Choice */
 /** @typedef {{ sign: string, letters: string, start: number }} Word The word at the caret */
 
 export class Completer {
+  /** @param {ChatPanel} panel */
   constructor(panel) {
     this.panel = panel;
+    /** @type {string | null} */
     this.token = null;
+    /** @type {Protocol.Completions | Protocol.PathsList | null} */
     this.known = null; // what the kernel offers for the open list
     /** @type {Word | null} */
     this.word = null; // the word being completed: sign, letters, start
+    /** @type {number | null} */
     this.closedAt = null; // start of the word for which Escape was pressed
+    /** @type {Choice[]} */
     this.items = [];
     this.index = 0;
     const { choices } = panel.parts;
@@ -48,6 +58,7 @@ export class Completer {
     else this.panel.send({ type: "complete", token });
   }
 
+  /** @param {Answer} message */
   hear(message) {
     if (message.token !== this.token) return;
     this.token = null;
@@ -60,8 +71,9 @@ export class Completer {
 
   draw() {
     const { sign, letters } = /** @type {Word} */ (this.word);
-    const { commands, names, paths } = this.known;
-    this.items = paths ?? matching(sign === "/" ? commands : names, letters);
+    const known = /** @type {Protocol.Completions | Protocol.PathsList} */ (this.known);
+    if (known.type === "paths_list") this.items = known.paths;
+    else this.items = matching(sign === "/" ? known.commands : known.names, letters);
     this.index = 0;
     const { choices } = this.panel.parts;
     choices.setAttribute("aria-label", sign === "/" ? "Commands" : "What to attach");
@@ -73,7 +85,7 @@ export class Completer {
 
   mark() {
     const { choices, input } = this.panel.parts;
-    [...choices.children].forEach((row, n) => row.setAttribute("aria-selected", n === this.index));
+    [...choices.children].forEach((row, n) => row.setAttribute("aria-selected", String(n === this.index)));
     const chosen = this.isOpen ? choices.children[this.index] : null;
     if (chosen) input.setAttribute("aria-activedescendant", chosen.id);
     else input.removeAttribute("aria-activedescendant");
@@ -90,11 +102,14 @@ export class Completer {
     this.hide();
   }
 
-  // Whether the list handles a key
+  /** Whether the list handles a key
+   * @param {KeyboardEvent} event
+   */
   takes(event) {
     if (!this.isOpen || isComposing(event) || event.shiftKey) return false;
     if (CARET_KEYS.has(event.key)) this.close(); // the caret leaves the word
     if (!this.isOpen) return false;
+    /** @type {Record<string, () => void>} */
     const steps = {
       ArrowDown: () => this.move(1),
       ArrowUp: () => this.move(-1),
@@ -112,15 +127,18 @@ export class Completer {
     return true;
   }
 
+  /** @param {number} step */
   move(step) {
     this.index = (this.index + step + this.items.length) % this.items.length;
     this.mark();
   }
 
+  /** @param {Event} event */
   clicked(event) {
-    const row = event.target.closest("[role=option]");
+    /** @type {HTMLElement | null} */
+    const row = pressedIn(event, "[role=option]");
     if (!row) return;
-    this.index = [...row.parentElement.children].indexOf(row);
+    this.index = [...this.panel.parts.choices.children].indexOf(row);
     this.choose();
   }
 
@@ -140,7 +158,10 @@ export class Completer {
 
 const PATH = ""; // the sign of a path after @file: or @image:
 
-// A slash counts at the very beginning only, an @ wherever a word may begin.
+/** A slash counts at the very beginning only, an @ wherever a word may begin.
+ * @param {Pick<HTMLTextAreaElement, "value" | "selectionStart" | "selectionEnd">} input
+ * @returns {Word | null}
+ */
 export function wordAtCaret({ value, selectionStart: caret, selectionEnd: end }) {
   const path = /(?:^|[\s([{"',;])@!?(?:file|image):([^\s"]*)$/.exec(value.slice(0, caret));
   if (path && caret === end && !/^\S/.test(value.slice(caret))) {
@@ -152,13 +173,17 @@ export function wordAtCaret({ value, selectionStart: caret, selectionEnd: end })
   return { sign: slash ?? at, letters, start: caret - letters.length - 1 };
 }
 
+/** @param {Choice[]} offered @param {string} letters */
 export function matching(offered, letters) {
   const wanted = letters.toLowerCase();
+  /** @param {Choice} item */
   const begins = (item) => item.name.toLowerCase().startsWith(wanted);
+  /** @param {Choice} item */
   const holds = (item) => !begins(item) && item.name.toLowerCase().includes(wanted);
   return [...offered.filter(begins), ...offered.filter(holds)];
 }
 
+/** @param {Choice} item @param {string} id @param {string} sign */
 function choice({ name, help, arguments: wanted }, id, sign) {
   const row = tag("li", "nbc-choice", { role: "option", id });
   row.append(tag("span", "nbc-choice-name", {}, `${sign}${name}`));

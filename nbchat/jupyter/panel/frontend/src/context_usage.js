@@ -4,6 +4,10 @@ import { Dialog } from "./dialog.js";
 import { count, percent, plural, tag } from "./dom.js";
 import { fullness } from "./header.js";
 
+/** @import * as Protocol from "../protocol.js" */
+/** @import { ChatPanel } from "./panel.js" */
+
+/** @type {Record<string, string>} */
 const PARTS = {
   system: "System prompt",
   tools: "Tools",
@@ -16,6 +20,7 @@ const PARTS = {
 };
 
 export class ContextDialog extends Dialog {
+  /** @param {ChatPanel} panel */
   constructor(panel) {
     super(panel, { title: "Context", className: "nbc-context" });
     this.bar = tag("div", "nbc-stack", { role: "img" });
@@ -35,6 +40,7 @@ export class ContextDialog extends Dialog {
     if (!context.disabled) this.open(context);
   }
 
+  /** @param {HTMLElement} opener */
   open(opener) {
     this.shown.replaceChildren(this.status);
     super.open(opener);
@@ -46,6 +52,7 @@ export class ContextDialog extends Dialog {
     if (this.isOpen) this.panel.send({ type: "context", token: this.newToken() });
   }
 
+  /** @param {Protocol.ContextParts} held */
   answered(held) {
     drawStack(this.bar, held);
     this.parts.replaceChildren(...partRows(held));
@@ -55,16 +62,17 @@ export class ContextDialog extends Dialog {
   }
 }
 
-/** @returns {[string, number][]} */
+/** @param {Protocol.ContextParts} held @returns {[string, number][]} */
 function partsOf({ parts }) {
-  return parts.map(({ name, tokens }) => [name, tokens]).filter(([, tokens]) => tokens > 0);
+  return parts.filter(({ tokens }) => tokens > 0).map(({ name, tokens }) => [name, tokens]);
 }
 
-/** @returns {[string, number][]} */
+/** @param {Protocol.ContextParts} held @returns {[string, number][]} */
 function freeOf({ reserve, free, window: limit }) {
-  return limit === null ? [] : [["reserve", reserve], ["free", free]];
+  return limit === null ? [] : [["reserve", reserve ?? 0], ["free", free ?? 0]];
 }
 
+/** @param {HTMLElement} bar @param {Protocol.ContextParts} held */
 function drawStack(bar, held) {
   const { total, window: limit, limit: guard } = held;
   const whole = Math.max(limit ?? 0, total, 1);
@@ -80,6 +88,7 @@ function drawStack(bar, held) {
   bar.setAttribute("aria-label", labels.join(", "));
 }
 
+/** @param {string} name @param {number} tokens @param {number} whole */
 function segment(name, tokens, whole) {
   const part = tag("span", "nbc-part", { "data-part": name });
   part.style.flexGrow = String(tokens / whole);
@@ -87,6 +96,7 @@ function segment(name, tokens, whole) {
   return part;
 }
 
+/** @param {Protocol.ContextParts} held */
 function partRows(held) {
   const { total, window: limit } = held;
   const whole = Math.max(limit ?? total, 1);
@@ -99,6 +109,7 @@ function partRows(held) {
   return [head, tag("tbody", "", {}, ...rows)];
 }
 
+/** @param {string} name @param {number} tokens @param {number} whole */
 function partRow(name, tokens, whole) {
   const swatch = tag("span", "nbc-part nbc-swatch", { "data-part": name, "aria-hidden": "true" });
   const row = tableRow([PARTS[name], count(tokens), share(tokens, whole)]);
@@ -106,31 +117,37 @@ function partRow(name, tokens, whole) {
   return row;
 }
 
+/** @param {number} tokens @param {number} whole */
 function share(tokens, whole) {
   const of = tokens / whole;
   return of > 0 && of < 0.01 ? "<1%" : percent(of);
 }
 
-// What the ring says
+/** What the ring says
+ * @param {Protocol.Meter} [figures]
+ */
 function dueText(figures) {
   const isDue = figures?.threshold || figures?.guard;
   return isDue ? `The ring shows ${percent(Math.min(1, fullness(figures)))} of the way to the next compaction.\n` : "";
 }
 
+/** @param {Protocol.ContextParts} held */
 function outlookText({ window: limit, limit: guard, policy, outlook }) {
   const size = limit === null ? "The context window of the model is unknown." : `The context window has ${plural(limit, "token")}.`;
   const when = guard === null ? "" : ` It compacts when the context reaches ${count(guard)} tokens (the line in the bar).`;
   return `${size}${when}\nPolicy ${policy}: ${outlook}.`;
 }
 
+/** @param {Protocol.Cost[]} costs */
 function costRows(costs) {
   if (!costs.length) return [];
   const head = tableHead(["This session", "Requests", "In", "Cached", "Out", "Cost"]);
   const rows = costs.map((cost) => tableRow(costCells(cost)));
-  if (rows.length > 1) rows.at(-1).className = "nbc-sum";
+  if (rows.length > 1) rows[rows.length - 1].className = "nbc-sum";
   return [head, tag("tbody", "", {}, ...rows)];
 }
 
+/** @param {Protocol.Cost} cost */
 function costCells({ label, requests, input, cached, output, is_estimated: isEstimated, dollars }) {
   const about = isEstimated ? "about " : "";
   const asked = requests === null ? "" : count(requests);
@@ -138,6 +155,7 @@ function costCells({ label, requests, input, cached, output, is_estimated: isEst
   return [label, asked, `${about}${count(input)}`, count(cached), count(output), cost];
 }
 
+/** @param {string[]} names */
 function tableHead(names) {
   const cells = names.map((name) => tag("th", "", { scope: "col" }, name));
   return tag("thead", "", {}, tag("tr", "", {}, ...cells));

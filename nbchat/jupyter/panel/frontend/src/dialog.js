@@ -119,8 +119,11 @@ export class Dialog {
   see(_item) {}
 }
 
+/** Whether an element can have the focus.
+ * @param {(Element & { disabled?: boolean }) | null} element
+ */
 export function isReachable(element) {
-  return !element.disabled && element.getClientRects().length > 0;
+  return element !== null && !element.disabled && element.getClientRects().length > 0;
 }
 
 /** @param {string} label @param {HTMLElement} input */

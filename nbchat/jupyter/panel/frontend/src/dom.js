@@ -36,9 +36,10 @@ export function iconButton(className, icon, label, title = label, type = "button
 }
 
 /** What was pressed, if it is or is in an element that the selector means.
+ * @template {Element} [Pressed=HTMLButtonElement]
  * @param {Event} event
  * @param {string} selector
- * @returns {HTMLButtonElement | null}
+ * @returns {Pressed | null}
  */
 export function pressedIn({ target }, selector) {
   return target instanceof Element ? target.closest(selector) : null;

@@ -4,6 +4,11 @@ import { finishBlocks } from "./code_blocks.js";
 import { Dialog } from "./dialog.js";
 import { button, fromHtml, later, plural, tag } from "./dom.js";
 
+/** @import * as Protocol from "../protocol.js" */
+/** @import { NotebookCells } from "./notebook.js" */
+/** @import { ChatPanel } from "./panel.js" */
+
+/** @type {Partial<Record<Protocol.HistoryItem["seen"], string>>} */
 const SEEN = {
   summarized: "in the summary",
   shortened: "shortened",
@@ -11,6 +16,7 @@ const SEEN = {
 };
 
 export class HistoryView extends Dialog {
+  /** @param {ChatPanel} panel */
   constructor(panel) {
     const note = ": all messages, including those the model no longer sees";
     super(panel, { title: "Full history", className: "nbc-history", note });
@@ -23,9 +29,10 @@ export class HistoryView extends Dialog {
     this.content.append(tag("div", "nbc-search", {}, this.search, this.status), this.scroller);
     this.footer.remove();
     this.search.addEventListener("input", later(() => this.isOpen && this.ask(null)));
-    this.earlier.addEventListener("click", () => this.ask(this.first));
+    this.earlier.addEventListener("click", () => this.ask(this.first ?? null));
   }
 
+  /** @param {HTMLElement} opener */
   open(opener) {
     this.search.value = "";
     super.open(opener);
@@ -38,6 +45,7 @@ export class HistoryView extends Dialog {
     this.earlier.hidden = true;
   }
 
+  /** @param {number | null} before */
   ask(before) {
     this.before = before;
     const query = this.search.value.trim();
@@ -45,6 +53,7 @@ export class HistoryView extends Dialog {
     this.panel.send({ type: "history", query, before, token: this.newToken() });
   }
 
+  /** @param {Protocol.HistoryPage} page */
   answered({ items, total, has_more: hasMore }) {
     const isSearch = this.search.value.trim() !== "";
     const rows = items.map((item) => historyRow(item, isSearch, this.panel.notebook));
@@ -60,9 +69,14 @@ export class HistoryView extends Dialog {
   }
 }
 
+/**
+ * @param {Protocol.HistoryItem} item
+ * @param {boolean} isSearch
+ * @param {NotebookCells} notebook
+ */
 export function historyRow({ position, label, seen, html }, isSearch, notebook) {
   const content = fromHtml(html) ?? tag("div");
-  if (isSearch && content.matches("details")) content.open = true;
+  if (isSearch && content.matches("details")) /** @type {HTMLDetailsElement} */ (content).open = true;
   finishBlocks(content, notebook);
   if (position === null) return tag("div", "nbc-row nbc-row-wide", {}, content);
   const about = { "data-seen": seen, "data-position": String(position), tabindex: "-1" };

@@ -2,19 +2,26 @@
 
 import { count, percent } from "./dom.js";
 
+/** @import * as Protocol from "../protocol.js" */
+/** @import { Parts } from "./layout.js" */
+
 const WARNING_SHARE = 0.8;
 const ALARM_SHARE = 0.95;
 
-// How full the context is until the next compaction; of the window where none is due.
+/** How full the context is until the next compaction; of the window where none is due.
+ * @param {Protocol.Meter} figures
+ */
 export function fullness({ tokens, threshold, context, guard, window }) {
   const whole = guard ?? window;
   return Math.max(threshold ? tokens / threshold : 0, whole ? context / whole : 0);
 }
 
+/** @param {number} share */
 export function levelOf(share) {
   return share >= ALARM_SHARE ? "high" : share >= WARNING_SHARE ? "medium" : "low";
 }
 
+/** @param {Parts} parts @param {Protocol.Meter} figures @param {string} [spent] */
 export function drawMeter({ meter, meterText, meterBar, context }, figures, spent) {
   const share = Math.min(1, fullness(figures));
   const isKnown = Boolean(figures.threshold || figures.guard || figures.window);
@@ -31,6 +38,7 @@ export function drawMeter({ meter, meterText, meterBar, context }, figures, spen
   meterBar.setAttribute("aria-valuenow", String(Math.round(100 * share)));
 }
 
+/** @param {Protocol.Meter} figures @param {number} share */
 function meterLines({ tokens, threshold, context, guard, window }, share) {
   const of = window ? ` of ${count(window)} tokens (${percent(context / window)} of the window)` : " tokens";
   const seen = `The context has ${count(context)}${of}.`;
@@ -39,10 +47,12 @@ function meterLines({ tokens, threshold, context, guard, window }, share) {
   return [...due, ...sum, seen];
 }
 
+/** @param {Parts} parts @param {Protocol.SomeState} state @param {boolean} isGone */
 export function drawModel({ model: opener, dot }, state, isGone) {
   const { phase, model } = state;
+  /** @type {Record<string, string>} */
   const names = { starting: "starting …", failed: "no model" };
-  opener.textContent = names[phase] ?? model ?? (isGone ? "not connected" : "connecting …");
+  opener.textContent = names[phase ?? ""] ?? model ?? (isGone ? "not connected" : "connecting …");
   opener.disabled = phase !== "ready" || isGone;
   const trial = state.is_trial ? "a trial model, tiny, with poor answers; " : "";
   opener.title = model ? `${model}: ${trial}choose another model` : "";
@@ -50,6 +60,7 @@ export function drawModel({ model: opener, dot }, state, isGone) {
   dot.dataset.state = isGone ? "gone" : dotState(state);
 }
 
+/** @param {Protocol.SomeState} state */
 function dotState({ phase, is_busy: isBusy, waiting = [], problem = "" }) {
   if (waiting.length) return "waiting";
   if (problem && !isBusy) return "unconnected";

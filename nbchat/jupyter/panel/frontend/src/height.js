@@ -2,12 +2,15 @@
 
 import { tag } from "./dom.js";
 
+/** @import { ChatPanel } from "./panel.js" */
+
 const DEFAULT = "480px"; // of the widget's trait; another one was chosen in code
 const KEY = "nbchat-height";
 const LEAST_PIXELS = 220;
 const STEP_PIXELS = 40;
 
 export class Height {
+  /** @param {ChatPanel} panel */
   constructor(panel) {
     this.panel = panel;
     const about = { role: "separator", "aria-orientation": "horizontal", tabindex: "0" };
@@ -29,8 +32,10 @@ export class Height {
     this.grip.setAttribute("aria-valuenow", String(Math.round(this.panel.parts.root.offsetHeight)));
   }
 
+  /** @param {PointerEvent} event */
   begin(event) {
     const start = this.panel.parts.root.offsetHeight - event.clientY;
+    /** @param {PointerEvent} event */
     const move = ({ clientY }) => this.set(start + clientY);
     event.preventDefault();
     this.grip.setPointerCapture(event.pointerId);
@@ -39,13 +44,16 @@ export class Height {
     this.grip.addEventListener("lostpointercapture", end, { once: true });
   }
 
+  /** @param {KeyboardEvent} event */
   onKey(event) {
+    /** @type {Record<string, number>} */
     const steps = { ArrowUp: -STEP_PIXELS, ArrowDown: STEP_PIXELS };
     if (!steps[event.key]) return;
     event.preventDefault();
     this.set(this.panel.parts.root.offsetHeight + steps[event.key]);
   }
 
+  /** @param {number} pixels */
   set(pixels) {
     const height = `${Math.max(LEAST_PIXELS, Math.round(pixels))}px`;
     this.panel.parts.root.style.height = height;

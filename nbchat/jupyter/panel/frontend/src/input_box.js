@@ -2,12 +2,18 @@
 
 import { isComposing } from "./dom.js";
 
+/** @import * as Protocol from "../protocol.js" */
+/** @import { ChatPanel } from "./panel.js" */
+
 const INPUT_LIMIT_PIXELS = 180;
 
 export class Box {
+  /** @param {ChatPanel} panel */
   constructor(panel) {
     this.panel = panel;
+    /** @type {string | null} */
     this.offered = null; // the text that came back, the same in every view
+    /** @type {{ index: number, text: string } | null} */
     this.recalled = null; // what ArrowUp brought back: its text, its place among all
     const { input, form } = panel.parts;
     input.addEventListener("keydown", (event) => this.onKey(event));
@@ -25,6 +31,7 @@ export class Box {
     });
   }
 
+  /** @param {KeyboardEvent} event */
   onKey(event) {
     if (isComposing(event) || this.panel.completer.takes(event)) return;
     if (event.key === "Escape") this.escape();
@@ -40,7 +47,9 @@ export class Box {
     else if (panel.state.is_busy && !panel.isFrozen && !panel.isGone) panel.stop();
   }
 
-  // In an empty box ArrowUp brings back what was asked before, one after the other.
+  /** In an empty box ArrowUp brings back what was asked before, one after the other.
+   * @param {KeyboardEvent} event
+   */
   recall(event) {
     const { panel } = this;
     const { input } = panel.parts;
@@ -55,6 +64,7 @@ export class Box {
     else if (index >= prompts.length) this.fill(null);
   }
 
+  /** @param {{ index: number, text: string } | null} recalled */
   fill(recalled) {
     const { input } = this.panel.parts;
     this.recalled = recalled;
@@ -119,7 +129,9 @@ export class Box {
     input.focus(); // from the button, which is hidden now
   }
 
-  // Text that comes back goes before the text being typed.
+  /** Text that comes back goes before the text being typed.
+   * @param {Omit<Protocol.DraftOperation, "op">} draft
+   */
   offerDraft({ text, position }) {
     const { parts, editing } = this.panel;
     if (position !== undefined) {
@@ -133,26 +145,32 @@ export class Box {
     this.offered = text;
   }
 
-  // Remove text that another view has sent since, unless it was changed here.
+  /** Remove text that another view has sent since, unless it was changed here.
+   * @param {string[]} queue
+   */
   forgetSent(queue) {
     const { parts, editing } = this.panel;
-    if (!queue.includes(this.offered) || parts.input.value !== this.offered) return;
+    if (this.offered === null || !queue.includes(this.offered) || parts.input.value !== this.offered) return;
     if (editing.isOn) return editing.show(null, editing.draft);
     parts.input.value = "";
     this.onInput();
   }
 }
 
+/** @param {Protocol.SomeState} state */
 function draftKey({ chat_id: chat }) {
   return `nbchat-draft-${chat}`;
 }
 
-// Without blank lines around it; the first line of pasted code keeps its indentation.
+/** Without blank lines around it; the first line of pasted code keeps its indentation.
+ * @param {string} text
+ */
 export function tidied(text) {
   const isCommand = /^\s*\/[a-z]/i.test(text);
   return isCommand ? text.trim() : text.trimEnd().replace(/^(?:[^\S\n]*\n)+/, "");
 }
 
+/** @param {...string} texts */
 export function joined(...texts) {
   return texts.filter((text) => text.trim()).join("\n\n");
 }

@@ -1,11 +1,15 @@
 // The connection to the kernel: whether it answers, is busy, or is gone
 
+/** @import * as Protocol from "../protocol.js" */
+/** @import { ChatPanel } from "./panel.js" */
+
 const ENDED = new Set(["restarting", "autorestarting", "terminating", "dead"]);
 export const RETRY_MILLISECONDS = 3000; // ask again for a snapshot that does not come
 const SILENCE_MILLISECONDS = 10000; // a busy kernel sends messages more often
 const IDLE_MILLISECONDS = 2 * RETRY_MILLISECONDS; // an idle kernel answers long before
 
 export class KernelLink {
+  /** @param {ChatPanel} panel */
   constructor(panel) {
     this.panel = panel;
     this.isGone = false;
@@ -24,11 +28,13 @@ export class KernelLink {
   // Voilà does not report to its widgets that a kernel ended.
   listenToStatus() {
     const { statusChanged } = this.kernel ?? {};
+    /** @param {unknown} _kernel @param {string} status */
     const react = (_kernel, status) => ENDED.has(status) && this.setGone(true);
     statusChanged?.connect(react);
     this.panel.undo.push(() => statusChanged?.disconnect(react));
   }
 
+  /** @param {Protocol.ViewToKernel} message */
   send(message) {
     try {
       this.panel.model.send(message);
@@ -79,11 +85,13 @@ export class KernelLink {
     this.send({ type: "hello" });
   }
 
+  /** @param {boolean} isSlow */
   setSlow(isSlow) {
     this.isSlow = isSlow;
     this.panel.drawStatus();
   }
 
+  /** @param {boolean} isGone */
   setGone(isGone) {
     if (this.isGone === isGone) return;
     this.isGone = isGone;

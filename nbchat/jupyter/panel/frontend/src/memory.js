@@ -4,11 +4,15 @@ import { Dialog } from "./dialog.js";
 import { button, fromHtml, plural, pressedIn, tag } from "./dom.js";
 import { historyRow } from "./full_history.js";
 
+/** @import * as Protocol from "../protocol.js" */
+/** @import { ChatPanel } from "./panel.js" */
+
 const AFTER = 3; // messages shown below the one that was opened
 
 const MARK = /\[not (?:with [^\]]{1,130} )?in\s+the\s+conversation\]/;
 
 export class MemoryDialog extends Dialog {
+  /** @param {ChatPanel} panel */
   constructor(panel) {
     super(panel, { title: "What the model remembers", className: "nbc-memory" });
     const scrolling = { tabindex: "0", role: "region" };
@@ -30,6 +34,7 @@ export class MemoryDialog extends Dialog {
    * @param {number | null} position
    */
   open(opener, position = null) {
+    /** @type {number | null} */
     this.wanted = position;
     this.position = null;
     this.seen.replaceChildren();
@@ -39,11 +44,13 @@ export class MemoryDialog extends Dialog {
     this.panel.send({ type: "memory", token: this.newToken() });
   }
 
+  /** @param {Protocol.MemoryView | Protocol.HistoryPage} message */
   answered(message) {
     if (message.type === "memory_view") this.drawMemory(message);
     else this.drawSaid(message);
   }
 
+  /** @param {Protocol.MemoryView} memory */
   drawMemory({ html, values, facts, covered, kept }) {
     const story = fromHtml(html);
     const unfound = linkValues(story, values);
@@ -57,11 +64,13 @@ export class MemoryDialog extends Dialog {
     else this.show(this.wanted);
   }
 
+  /** @param {number} position @param {boolean} isMarked */
   show(position, isMarked = true) {
     this.position = isMarked ? position : null;
     this.panel.send({ type: "history", query: "", before: position + AFTER, token: this.newToken() });
   }
 
+  /** @param {Protocol.HistoryPage} page */
   drawSaid({ items }) {
     const rows = items.map((item) => historyRow(item, false, this.panel.notebook));
     this.said.replaceChildren(...rows);
@@ -73,7 +82,10 @@ export class MemoryDialog extends Dialog {
   }
 }
 
-// Make each value of a story a button that opens its message; returns how many have none.
+/** Make each value of a story a button that opens its message; returns how many have none.
+ * @param {HTMLElement} story
+ * @param {Protocol.MemoryValue[]} values
+ */
 function linkValues(story, values) {
   let unfound = 0;
   for (const text of textsOf(story)) unfound += markUnfound(text);
@@ -91,16 +103,21 @@ function linkValues(story, values) {
   return unfound;
 }
 
+/** @param {HTMLElement} story */
 function textsOf(story) {
   const walker = document.createTreeWalker(story, NodeFilter.SHOW_TEXT);
+  /** @type {Text[]} */
   const texts = [];
   while (walker.nextNode()) {
-    if (!walker.currentNode.parentElement?.matches(".nbc-unfound")) texts.push(walker.currentNode);
+    if (!walker.currentNode.parentElement?.matches(".nbc-unfound")) texts.push(/** @type {Text} */ (walker.currentNode));
   }
   return texts;
 }
 
-// What the audit wrote behind a value that it did not find
+/** Mark what the audit wrote behind a value that it did not find; returns how many there are.
+ * @param {Text} text
+ * @returns {number}
+ */
 function markUnfound(text) {
   const [mark] = MARK.exec(text.data) ?? [];
   if (!mark) return 0;
@@ -110,20 +127,26 @@ function markUnfound(text) {
   return 1 + markUnfound(after);
 }
 
+/** @param {string} text */
 function unfoundMark(text) {
   return tag("span", "nbc-unfound", { title: "In no message" }, text);
 }
 
+/** @param {string} text @param {number} position */
 function source(text, position) {
   const made = button("nbc-source", text, `Open message #${position}`);
-  made.dataset.position = position;
+  made.dataset.position = String(position);
   return made;
 }
 
-// Make buttons of facts that know their message; the kernel's HTML has none.
+/** Make buttons of facts that know their message; the kernel's HTML has none.
+ * @param {HTMLElement} root
+ */
 export function linkSources(root) {
-  for (const fact of root.querySelectorAll("span[data-position]")) {
-    fact.replaceWith(source(fact.textContent, fact.dataset.position));
+  /** @type {NodeListOf<HTMLElement>} */
+  const facts = root.querySelectorAll("span[data-position]");
+  for (const fact of facts) {
+    fact.replaceWith(source(fact.textContent, Number(fact.dataset.position)));
   }
   return root;
 }

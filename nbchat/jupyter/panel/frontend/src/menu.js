@@ -1,8 +1,13 @@
 // The menu of the header
 
+import { pressedIn } from "./dom.js";
+
+/** @import { ChatPanel } from "./panel.js" */
+
 const CELLS = "You see and approve each change and each run";
 
 export class Menu {
+  /** @param {ChatPanel} panel */
   constructor(panel) {
     this.panel = panel;
     this.selected = "";
@@ -14,10 +19,11 @@ export class Menu {
     menu.addEventListener("keydown", (event) => this.onKey(event));
     menu.addEventListener("click", (event) => this.clicked(event));
     menu.addEventListener("focusout", ({ relatedTarget: next }) => {
-      if (next && next !== more && !menu.contains(next)) this.hide();
+      if (next instanceof Node && next !== more && !menu.contains(next)) this.hide();
     });
     panel.parts.root.addEventListener("pointerdown", ({ target }) => {
-      if (!menu.contains(target) && !more.contains(target)) this.hide();
+      const isInside = target instanceof Node && (menu.contains(target) || more.contains(target));
+      if (!isInside) this.hide();
     });
   }
 
@@ -25,8 +31,12 @@ export class Menu {
     return Boolean(this.panel.parts.root.closest(".jupyterlab-sidecar"));
   }
 
+  get all() {
+    return /** @type {HTMLButtonElement[]} */ ([...this.panel.parts.menu.children]);
+  }
+
   get items() {
-    return [...this.panel.parts.menu.children].filter((item) => !item.hidden && !item.disabled);
+    return this.all.filter((item) => !item.hidden && !item.disabled);
   }
 
   open() {
@@ -48,10 +58,13 @@ export class Menu {
     this.panel.parts.more.focus();
   }
 
+  /** @param {KeyboardEvent} event */
   onKey(event) {
     const { items } = this;
-    const index = items.indexOf(document.activeElement);
-    const go = (to) => items.at(to % items.length).focus();
+    const index = items.findIndex((item) => item === document.activeElement);
+    /** @param {number} to */
+    const go = (to) => items.at(to % items.length)?.focus();
+    /** @type {Record<string, () => void>} */
     const steps = {
       ArrowDown: () => go(index + 1),
       ArrowUp: () => go(index - 1),
@@ -63,22 +76,25 @@ export class Menu {
     if (steps[event.key]) this.pressed(event, steps[event.key]);
   }
 
+  /** @param {Event} event @param {() => void} step */
   pressed(event, step) {
     event.preventDefault();
     step();
   }
 
+  /** @param {Event} event */
   clicked(event) {
-    const item = event.target.closest("[role=menuitem]");
+    const item = pressedIn(event, "[role=menuitem]");
     if (!item) return;
     this.close();
-    this.panel.choose(item.dataset.item);
+    this.panel.choose(item.dataset.item ?? "");
   }
 
   draw() {
-    const { more, menu } = this.panel.parts;
+    const { more } = this.panel.parts;
     const { state, isGone } = this.panel;
     const { pins = [], phase, is_busy: isBusy, policy } = state;
+    /** @type {Record<string, boolean>} */
     const isHidden = { sessions: !state.has_sessions, new: !state.has_sessions };
     isHidden.remove = !state.has_sessions;
     isHidden.settings = !state.has_settings;
@@ -89,10 +105,12 @@ export class Menu {
     const isNotebook = Boolean(this.panel.notebook.model); // Voila and pages have none
     isHidden.cells = !isNotebook || state.offers_cells !== false;
     isHidden.noCells = !isNotebook || !state.offers_cells;
+    /** @type {Record<string, boolean>} */
     const isWaiting = { new: isBusy, compact: isBusy, remove: isBusy, cells: isBusy, noCells: isBusy };
+    /** @type {Record<string, string>} */
     const notes = { pins: pins.length ? ` (${pins.length})` : "", policy: `: ${policy}` };
-    for (const item of menu.children) {
-      const { item: name, label } = item.dataset;
+    for (const item of this.all) {
+      const { item: name = "", label } = item.dataset;
       item.hidden = Boolean(isHidden[name]);
       item.disabled = Boolean(isWaiting[name]);
       item.title = item.disabled ? "Wait for the answer or stop it" : name === "cells" ? CELLS : "";
@@ -103,7 +121,9 @@ export class Menu {
   }
 }
 
-// What is selected in the conversation, before the focus leaves it
+/** What is selected in the conversation, before the focus leaves it
+ * @param {HTMLElement} log
+ */
 function selectedIn(log) {
   const selection = document.getSelection();
   return selection?.anchorNode && log.contains(selection.anchorNode) ? String(selection).trim() : "";
