@@ -114,6 +114,7 @@ export class Dialog {
 
   draw() {}
   refresh() {}
+  /** @param {Exclude<Answer, Protocol.Refused>} _message */
   answered(_message) {}
   /** @param {HTMLElement} _item */
   see(_item) {}
