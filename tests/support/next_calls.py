@@ -31,6 +31,8 @@ PER_THREAD, LONGEST_NEWEST, LEAST_REMEMBERED = 3, 3_000, 2
 """Most probes of a thread, most tokens of the messages that a probe shows, and least
 values that a call takes from memory."""
 
+ZIP_DIGITS = 5
+
 FIRST_CUT = 8
 """Entries of a conversation before its cut, at least."""
 
@@ -41,7 +43,7 @@ class Probe:
 
     name: str
     who: str
-    """The first id that the thread's calls used, by which it is recognised."""
+    """The first id that the thread's calls used, by which a reader recognises it."""
     domain: str
     newest: tuple[Entry, ...]
     tool: str
@@ -122,7 +124,7 @@ def probes_of(run: Trajectory, cut: int, covered: str, name: str) -> list[Probe]
 
 
 def _probes(run: Trajectory, cut: int, covered: str, name: str) -> Iterator[Probe]:
-    known, who = known_of(run), _who(run, cut)
+    known, who = known_of(run), _known_by(run, cut)
     for at in range(cut + 1, len(run.entries)):
         if not _is_clear(run.entries, at):
             continue
@@ -172,6 +174,18 @@ def _who(run: Trajectory, cut: int) -> str:
             if any(map(str.isdigit, value)) and len(value) <= 40:
                 return value
     return ""
+
+
+def _known_by(run: Trajectory, cut: int) -> str:
+    """The first id that a call used before the cut; a zip code tells no customer."""
+    used = [
+        value
+        for entry in run.entries[:cut]
+        if entry.is_call
+        for value in leaves(entry.arguments)
+        if any(map(str.isdigit, value)) and len(value) <= 40
+    ]
+    return next((v for v in used if not v.isdigit() or len(v) > ZIP_DIGITS), "")
 
 
 def _definition(run: Trajectory, call: Entry) -> str:
