@@ -121,7 +121,7 @@ class SummaryBuilder:
         found = self._facts(
             min(budget, room), summary, beside=self._unsaid_rows(summary)
         )
-        lacking = self._lacking(summary, found.lines, *OTHER_KINDS)
+        lacking = self._lacking(summary, found.lines, is_good=True)
         lacking = not_named(lacking, summary)
         rows = [line for line in found.lines if not line.startswith(QUOTE)]
         most = _beside(count(summary), BESIDE_SHARE) - count("\n".join(rows))
@@ -135,7 +135,7 @@ class SummaryBuilder:
         budget, count = self.plan.budget, self.counter.count
         room = self._largest - count(summary) - TAGS_TOKENS
         found = self._facts(min(budget.facts, room), summary)
-        kept = self._lacking(summary, found.lines)
+        kept = self._lacking(summary, found.lines, is_good=False)
         both = self._together(summary, kept, found)
         carried = both.lines[: len(both.lines) - len(found.lines)]
         most = min(budget.most_facts, room - count("\n".join([*carried, ""])))
@@ -150,20 +150,27 @@ class SummaryBuilder:
         known = {fact: fact for record in before for fact in record.facts}
         return tuple(known.get(each, each) for each in self.facts_of.get(content, ()))
 
-    def _lacking(self, summary: str, facts: Sequence[str], *kinds: Kind) -> list[str]:
+    def _lacking(
+        self, summary: str, facts: Sequence[str], *, is_good: bool
+    ) -> list[str]:
         """What was told or said before and this summary lacks, newest first.
 
         A rule that the facts quote is not said again, nor one that ended, nor what
-        calls were given, nor an id that the facts have in a row. Of quotes, those of
-        some `kinds` count as told.
+        calls were given, nor an id that the facts have in a row. Beside a good summary
+        facts have no space for all quotes: these count as told.
         """
         covered = self.plan.covered
         transcript = self.session.included_transcript[: self.plan.stop]
-        earlier = [told(entry.content) for entry in covered if entry.role == "summary"]
+        earlier = [
+            told(entry.content, with_quotes=is_good)
+            for entry in covered
+            if entry.role == "summary"
+        ]
         messages = [entry.content for entry in covered if entry.is_prompt]
         quoted = [line for line in facts if line.startswith(QUOTE)]
         with self.readings.of(transcript) as read:
             ended, calls = ended_rules(read.messages), read.calls
+            kinds = OTHER_KINDS if is_good else ()
             quotes = self._quotes(read, transcript, summary, *kinds)
         earlier += [quote.text for quote in quotes]
         lacking = carried("\n".join(earlier), messages, "\n".join([summary, *quoted]))

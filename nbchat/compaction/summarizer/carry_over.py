@@ -251,17 +251,15 @@ def section(found: Iterable[str]) -> list[str]:
     return [TITLE, *(f"{MARK}{line}" for line in found)]
 
 
-def told(content: str) -> str:
+def told(content: str, *, with_quotes: bool = True) -> str:
     """What a summary entry tells: its summary, what was carried over, and quotes.
 
-    Those of what people said count, as a later entry may have no space for them.
+    The quotes are of what people said, for which a later entry may have no space.
     """
-    quotes = (
-        sentence
-        for line in _lines_below(SAID_TITLE, content)
-        for sentence in line.removeprefix(QUOTE).removesuffix('"').split(GAP)
-    )
-    return "\n".join([summary_text(content), *carried_lines(content)[1:], *quotes])
+    lines = [summary_text(content), *carried_lines(content)[1:]]
+    for line in _lines_below(SAID_TITLE, content) if with_quotes else ():
+        lines += line.removeprefix(QUOTE).removesuffix('"').split(GAP)
+    return "\n".join(lines)
 
 
 def carried_lines(content: str) -> list[str]:
