@@ -202,7 +202,7 @@ class Panel {
     if (op === "block") transcript.addBlock(operation);
     if (op === "settle") transcript.settle(operation.kind);
     if (op === "state") this.setState(operation.state);
-    if (op === "draft") this.box.offerDraft(/** @type {Required<Protocol.DraftOperation>} */ (operation));
+    if (op === "draft") this.box.offerDraft(operation);
   }
 
   /** @param {Protocol.RestartOperation} operation */
