@@ -24,6 +24,8 @@ JARGON = re.compile(
 )
 """What is said otherwise: compact, exclude, message, reach a size."""
 
+COMMENT = re.compile(r"^\s*//.*$|/\*\*[\s\S]*?\*/", re.MULTILINE)
+
 TEXT = re.compile(r'"([^"\n]* [^"\n]*)"|`([^`]* [^`]*)`')
 """A string of several words: what a person reads, not what the program compares."""
 
@@ -32,9 +34,7 @@ def test_the_front_end_says_compact_exclude_and_message() -> None:
     texts = [
         (file.name, "".join(found))
         for file in MODULES
-        for found in TEXT.findall(
-            re.sub(r"^\s*//.*$", "", file.read_text(), flags=re.MULTILINE)
-        )
+        for found in TEXT.findall(COMMENT.sub("", file.read_text(encoding="utf-8")))
     ]
     assert len(texts) > 200
     assert [each for each in texts if JARGON.search(each[1])] == []
