@@ -865,7 +865,7 @@ def many_variables(_entries: object) -> list[str]:
 
 def test_8_1_truncation_is_the_last_resort_and_says_what_is_missing():
     """With so many variables there is no room for an extract beside the facts."""
-    session = Session(said(18))
+    session = Session(said(16))
     refused = fails(RequestRefused("no such model"))
     record = compact(engine_of(live_variables=many_variables), session, refused)
     count = f"{record.stop - record.start:,}"
@@ -875,7 +875,7 @@ def test_8_1_truncation_is_the_last_resort_and_says_what_is_missing():
 
 
 def test_8_1_after_a_truncation_the_newest_words_are_whole_and_nothing_is_lost():
-    session = Session(said(18))
+    session = Session(said(16))
     before = list(session.transcript)
     refused = fails(RequestRefused("no such model"))
     record = compact(engine_of(live_variables=many_variables), session, refused)
