@@ -59,7 +59,8 @@ class Kernel:
             content = message["content"]
             if message["parent_header"].get("msg_id") != request:
                 continue
-            if "data" in content and message["msg_type"] != "comm_open":
+            is_comm = message["msg_type"].startswith("comm_")
+            if "data" in content and not is_comm:
                 shown.append(content["data"])
             if content.get("execution_state") == "idle":
                 return shown
