@@ -66,7 +66,10 @@ class Model {
 
 window.messages = 0;
 window.isAnswered = () => asked.size === 0;
-window.endKernel = () => models.forEach((model) => model.emit("comm:close"));
+window.endKernel = () => {
+  socket.onmessage = null; // what was on its way does not arrive either
+  models.forEach((model) => model.emit("comm:close"));
+};
 
 socket.onmessage = ({ data }) => {
   const { id, message } = JSON.parse(data);
