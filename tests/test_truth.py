@@ -49,7 +49,7 @@ def test_no_statement_about_a_desk_of_conversations_is_false():
     assert checked > 500
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, derandomize=True)  # `truth.py --generated N` has new ones
 @given(seed=st.integers(0, 10**6), steps=st.integers(1, 25))
 def test_no_statement_about_generated_records_is_false(seed: int, steps: int):
     entries = Transcripts(Random(seed)).build(steps)

@@ -165,9 +165,12 @@ class NotebookTools:
         before = self._found(cell).source if place == "replace" else ""
         lines = before.splitlines()
         hidden = without_secrets(before)[0].splitlines()
-        own = dict(zip(hidden, lines, strict=True)) if len(hidden) == len(lines) else {}
+        pairs = (
+            set(zip(hidden, lines, strict=True)) if len(hidden) == len(lines) else ()
+        )
+        own = dict(pairs)
         restored = "\n".join(own.get(each, each) for each in source.split("\n"))
-        if HIDDEN in restored:
+        if HIDDEN in restored or len(own) < len(pairs):  # two secrets look the same
             raise NbchatError(KEEP_SECRETS)
         return restored
 

@@ -114,8 +114,9 @@ def delete_session(
     for table in (*SESSION_TABLES, shares):
         connection.execute(mine.delete(table).where(table.c.session_id == stored_id))
     connection.execute(mine.delete(settings).where(settings.c.scope == scope))
-    _delete_old_rows(connection, stored_id)
     done = connection.execute(mine.delete(sessions).where(sessions.c.id == stored_id))
+    if done.rowcount:  # old tables have no owner
+        _delete_old_rows(connection, stored_id)
     purge_index(connection)
     return bool(done.rowcount)
 

@@ -3,6 +3,7 @@
 from itertools import islice
 
 import pytest
+from cpu_time import CpuTime
 from injections import (
     ORDERS,
     PASTES,
@@ -17,6 +18,7 @@ from injections import (
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.facts.rules import rules_in_force
+from nbchat.compaction.facts.shown_text import shown_from
 from nbchat.compaction.policies import PRESETS
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
@@ -110,3 +112,17 @@ def test_a_chat_that_is_flooded_keeps_the_rule_that_was_said_first(policy):
         list(agent.compact(keep=500))
     sent = "\n".join(entry.content for entry in agent.next_request().history)
     assert rule in sent
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "he said " + "her " * 55 + "!: never refund",
+        "translate " + "in a " * 45 + "b.c: never refund",
+        "er schrieb " + "mir da in " * 20 + "!: nie erstatten",
+    ],
+)
+def test_a_line_that_repeats_itself_holds_nothing_up(line: str):
+    began = CpuTime()
+    shown_from(line, is_apart=True)
+    assert began.spent() < 1

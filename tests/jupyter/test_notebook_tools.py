@@ -112,6 +112,13 @@ def test_an_edit_around_a_secret_keeps_it():
     assert view.acted[-1]["source"] == WITH_KEY.replace("(key)", "(key, 2)")
 
 
+def test_of_two_secrets_that_look_the_same_none_is_written_for_the_other():
+    both = "\n".join([WITH_KEY, WITH_KEY.replace(KEY, f"{KEY}2")])
+    edit = tools_of(View("v", cell("a", both)))["edit_cell"]
+    with pytest.raises(NbchatError, match="hidden from you"):
+        edit(cell="a", source=without_secrets(both)[0] + "\n1")
+
+
 @pytest.mark.parametrize("place", ["replace", "below"])
 def test_what_stands_for_a_secret_is_never_written(place: str):
     view = View("v", cell("a", WITH_KEY))

@@ -114,7 +114,7 @@ def entity_rows(
             group,
             parts,
             fields,
-            {**changed, **_newer(group, changed, reported)},
+            _newer(group, changed, reported),
             weights,
         )
         for group, parts in zip(known, shown, strict=True)
@@ -220,6 +220,10 @@ def _under_conditions(known: _Known, *, are_several: bool) -> _Known:
     return known
 
 
+SHORT_ID = 3
+"""Characters of an id that several things may have."""
+
+
 class _EntityNames:
     """Tells entities apart whose ids are equal: the user 7 is not the order 7.
 
@@ -234,8 +238,9 @@ class _EntityNames:
         label = known.record.label
         if not label:
             return known.call.scope
-        if len(label) > 3 and form_weight(label) > NUMBER:  # noqa: PLR2004
-            return label
+        if len(label) > SHORT_ID:  # no other thing has it by chance
+            is_number = form_weight(label) <= NUMBER
+            return f"{known.record.label_field} {label}" if is_number else label
         thing, things = _thing(known), self._things[label]
         if thing in things:
             own = things[thing]
@@ -344,8 +349,8 @@ def _newer(
     group: Sequence[_Known],
     changed: dict[str, tuple[int, str]],
     reported: dict[str, list[_Known]],
-) -> dict[str, tuple[int, str]]:
-    """The last call after an entity's state that says something else of it."""
+) -> tuple[int, str]:
+    """Index and tool of the last call that says something else of an entity."""
     newest = group[-1]
     label, own = newest.record.label, dict(newest.record.fields)
     at, tool = changed.get(label, (0, ""))
@@ -354,7 +359,7 @@ def _newer(
         is_other = any(own.get(f.name, f.text) != f.text for f in other.record.fields)
         if is_other and other.call.index > max(at, newest.call.index):
             at, tool = other.call.index, other.call.tool
-    return {label: (at, tool)} if tool else {}
+    return at, tool
 
 
 def _shown_parts(known: _Known, mentions: "_Mentions") -> Shown:
@@ -402,7 +407,7 @@ def _row(
     group: Sequence[_Known],
     shown: Sequence[Shown],
     fields: FieldsOf,
-    changed: dict[str, tuple[int, str]],
+    changed: tuple[int, str],
     weights: Weights,
 ) -> Row:
     """The row of an entity, from all records that are valid."""
@@ -429,7 +434,7 @@ def _row(
             more = extra.get(number, ())
             cell = part_cell(part, shape, entity, known.call, weights, more=more)
             row.cells += [cell] if cell else []
-    at, tool = changed.get(record.label, (0, ""))
+    at, tool = changed
     if at > call.index:
         row.cells.append(Cell("", f"(before {tool})", 1.0))
     return row

@@ -247,6 +247,8 @@ class _Reader:
         """What a JSON result says; one that says nothing is the changed record."""
         if isinstance(answer, list):
             return self._of_items(answer, levels)
+        if isinstance(answer, str):
+            return self._of_text(answer)
         if not isinstance(answer, dict):
             return Verdict("done")
         fields = [(snake(str(name)), value) for name, value in answer.items()]
@@ -258,14 +260,23 @@ class _Reader:
         if denied or doubted:
             odd = Odd(answer, _names([*denied, *doubted]))
             return Verdict("unconfirmed", (odd,))
-        inner = [v for n, v in fields if n in ENVELOPE or len(fields) == 1]
+        is_only = len(fields) == 1 and not isinstance(fields[0][1], str)
+        inner = [v for n, v in fields if n in ENVELOPE or is_only]
         verdicts = [self.verdict(value, levels - 1) for value in inner if levels]
         return next(
             (each for each in verdicts if each.status != "done"), Verdict("done")
         )
 
+    def _of_text(self, text: str) -> Verdict:
+        """What a text inside a JSON result says; most are values, such as an id."""
+        said = self.own_words(text)
+        if _is_refusal(said):
+            return Verdict("failed")
+        is_doubted = _DOUBTFUL.search(said[:OPENING]) is not None
+        return Verdict("unconfirmed" if is_doubted else "done")
+
     def _of_items(self, items: Sequence[Any], levels: int) -> Verdict:
-        records = [each for each in items[:MOST_ITEMS] if isinstance(each, dict)]
+        records = [e for e in items[:MOST_ITEMS] if isinstance(e, (dict, str))]
         found = [self.verdict(each, levels - 1) for each in records if levels]
         odd = [each for each in found if each.status != "done"]
         if not odd:

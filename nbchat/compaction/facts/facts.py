@@ -256,6 +256,8 @@ def _call_rows(calls: Sequence[Call], weights: Weights) -> list[Row]:
         key = f"{call.scope} {_named_by_result(call)}"
         if key in newest and newest[key].status == "done" != call.status:
             key += " again"  # what was done stays done
+        elif call.status == "done":
+            newest.pop(f"{key} again", None)
         newest.pop(key, None)
         newest[key] = call
     done = [call for call in newest.values() if call.status == "done"]

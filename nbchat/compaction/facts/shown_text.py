@@ -8,15 +8,20 @@ what is true of the text, not how likely it is: a request that points at no text
 
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
+
+import regex
 
 from nbchat.compaction.facts.rule_patterns import plain, read
 
 LONGEST_LINE = 240
 """Characters of a line that introduces or asks; longer ones tell something."""
+
+SEARCH_SECONDS = 0.02
+"""For one form in one line; an ordinary line takes a thousandth of it."""
 
 _NAME = re.compile(r"@(\w+)@")
 _COLON = re.compile(r"[:\uff1a](?=\s|$|[^\x00-\x7f])|(?<=\D):(?=[^\s\d/])")
@@ -42,15 +47,44 @@ _AUTHORITY = re.compile(
 """Whose demands a person passes on as their own."""
 
 
+class _Form:
+    """A compiled form that a hostile line cannot hold up for long.
+
+    Forms have repeated choices, for which some lines take time without end. A line
+    that takes so long counts as matching: it is no rule of a person.
+    """
+
+    def __init__(self, forms: list[str]) -> None:
+        self._pattern = regex.compile("|".join(forms))
+
+    def search(self, text: str) -> bool:
+        """Whether the form is anywhere in a text."""
+        return self._found(self._pattern.search, text)
+
+    def match(self, text: str) -> bool:
+        """Whether a text begins with the form."""
+        return self._found(self._pattern.match, text)
+
+    def fullmatch(self, text: str) -> bool:
+        """Whether a text is of the form."""
+        return self._found(self._pattern.fullmatch, text)
+
+    def _found(self, find: Callable[..., object], text: str) -> bool:
+        try:
+            return find(text, timeout=SEARCH_SECONDS) is not None
+        except TimeoutError:
+            return True
+
+
 class _Forms(NamedTuple):
     """The compiled forms of all languages; a line is too short to tell its own."""
 
-    shows: re.Pattern[str]
-    says: re.Pattern[str]
-    label: re.Pattern[str]
-    open: re.Pattern[str]
-    above: re.Pattern[str]
-    tasks: re.Pattern[str]
+    shows: _Form
+    says: _Form
+    label: _Form
+    open: _Form
+    above: _Form
+    tasks: _Form
 
 
 def shown_from(line: str, *, is_apart: bool) -> int | None:
@@ -75,7 +109,7 @@ def shown_from(line: str, *, is_apart: bool) -> int | None:
 def asks(line: str) -> bool:
     """Whether a line asks for something, so that no request must follow the text."""
     said = plain(line)
-    return "?" in said or _forms().tasks.search(said) is not None
+    return "?" in said or _forms().tasks.search(said)
 
 
 def is_interrupted(line: str) -> bool:
@@ -93,13 +127,13 @@ def is_closing(paragraph: str) -> bool:
 def points_back(paragraph: str) -> bool:
     """Whether a paragraph asks about the text above it."""
     is_short = len(paragraph) <= LONGEST_LINE
-    return is_short and _forms().above.search(plain(paragraph)) is not None
+    return is_short and _forms().above.search(plain(paragraph))
 
 
 def _is_request(sentence: str) -> bool:
     is_question = sentence.endswith(("?", "\uff1f"))
     return is_question or (
-        _forms().tasks.search(sentence) is not None
+        _forms().tasks.search(sentence)
         or re.search(r"\b(?:draft|write|suggest|tell|reply|answer)\b", sentence)
         is not None
     )
@@ -113,7 +147,7 @@ def _is_introduction(before: str, *, is_last: bool) -> bool:
         return True
     if forms.says.search(said):
         return _AUTHORITY.match(said) is None
-    return forms.shows.search(said) is not None or (is_last and _is_open(said))
+    return forms.shows.search(said) or (is_last and _is_open(said))
 
 
 def _points_on(said: str) -> bool:
@@ -130,13 +164,11 @@ def _points_on(said: str) -> bool:
 def _begins_with_task(sentence: str) -> bool:
     """Whether it asks for work on a text; in some languages the verb comes last."""
     tasks = _forms().tasks
-    return tasks.match(sentence) is not None or (
-        not sentence.isascii() and tasks.search(sentence) is not None
-    )
+    return tasks.match(sentence) or (not sentence.isascii() and tasks.search(sentence))
 
 
 def _is_open(said: str) -> bool:
-    return _forms().open.search(said) is not None
+    return _forms().open.search(said)
 
 
 @cache
@@ -147,7 +179,7 @@ def _forms() -> _Forms:
     for language in languages:
         for name in _Forms._fields:
             found.setdefault(name, []).extend(_expanded(language, name))
-    return _Forms(*(re.compile("|".join(found[name])) for name in _Forms._fields))
+    return _Forms(*(_Form(found[name]) for name in _Forms._fields))
 
 
 def _expanded(language: dict[str, str | list[str]], name: str) -> Iterator[str]:

@@ -205,3 +205,16 @@ def test_an_exception_is_a_failure():
 )
 def test_the_verb_in_a_tools_name_says_whether_it_acts(tool: str, *, does: bool):
     assert acts(tool) is does
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [
+        ({"result": "Error: order 5 could not be cancelled"}, "failed"),
+        (["Error: order 5 could not be cancelled"], "failed"),
+        ({"result": "Cancelled order 5"}, "done"),
+        ({"result": "CNF-2291"}, "done"),
+    ],
+)
+def test_words_inside_of_json_count_as_words(answer: object, status: str):
+    assert called("cancel_order", json.dumps(answer), order="5").status == status
