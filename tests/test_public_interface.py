@@ -52,8 +52,8 @@ SIGNATURES = {
     "MapRun.table": "self * wait",
     "connect": "model * base_url api_key window api_key_hosts headers proxy options",
     "Approvals": "* free listener",
-    "Approvals.approve": "self name * always",
-    "Approvals.deny": "self name",
+    "Approvals.approve": "self ticket * always",
+    "Approvals.deny": "self ticket",
 }
 
 ERRORS = """

@@ -2,7 +2,12 @@
 
     approvals = Approvals()
     agent = Agent(tools=[refund], approve=approvals)      # its turn waits in here
-    approvals.approve(call.tool_id)                       # from any other thread
+    for waiting in approvals.waiting:                     # from any other thread
+        print(waiting.call.tool_name, waiting.call.arguments)
+        waiting.approve()                                 # or waiting.deny()
+
+Each waiting call has a ticket. Only the ticket decides: a call's id is the model's
+choice, and two calls may have the same one.
 
 Tools with `read_only=True` run without asking.
 
@@ -35,6 +40,21 @@ class PendingCall:
     call: Entry
     preview: Preview | None = None
     ticket: str = field(default_factory=lambda: secrets.token_hex(8))
+    approvals: "Approvals | None" = field(default=None, repr=False, compare=False)
+
+    def approve(self, *, always: bool = False) -> None:
+        """Let this call run; with `always` later calls of its tool too."""
+        self._asked.approve(self.ticket, always=always)
+
+    def deny(self) -> None:
+        """Refuse this call."""
+        self._asked.deny(self.ticket)
+
+    @property
+    def _asked(self) -> "Approvals":
+        if self.approvals is None:
+            raise NbchatError(_refusal(self.ticket, is_call_id=False))
+        return self.approvals
 
 
 Subscriber = Callable[[tuple[PendingCall, ...]], object]
@@ -56,7 +76,7 @@ class Approvals:
         self,
         *,
         free: Collection[str | Callable[..., object]] = (),
-        listener: Callable[[tuple[Entry, ...]], None] | None = None,
+        listener: Callable[[tuple[PendingCall, ...]], object] | None = None,
     ) -> None:
         """Tools in `free`, functions or names, run without asking.
 
@@ -99,7 +119,7 @@ class Approvals:
         if scope in self._always:
             return True
         preview = None if tool is None else preview_of(tool, call)
-        wait = _Wait(PendingCall(call, preview), scope)
+        wait = _Wait(PendingCall(call, preview, approvals=self), scope)
         with self._changed:
             self._waits.append(wait)
         try:
@@ -111,33 +131,28 @@ class Approvals:
             self._notify()
 
     @property
-    def pending(self) -> tuple[PendingCall, ...]:
-        """The calls that wait, with their tickets, the oldest first."""
+    def waiting(self) -> tuple[PendingCall, ...]:
+        """The calls that wait, the oldest first; each has `approve()` and `deny()`."""
         with self._changed:
             return tuple(w.pending for w in self._waits if w.is_approved is None)
 
-    @property
-    def waiting(self) -> tuple[Entry, ...]:
-        """The calls that wait, the oldest first."""
-        return tuple(each.call for each in self.pending)
-
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
-        """Send the pending calls now and on each change; returns how to unsubscribe."""
+        """Send the waiting calls now and on each change; returns how to unsubscribe."""
         self._subscribers.append(subscriber)
-        subscriber(self.pending)
+        subscriber(self.waiting)
         return lambda: self._subscribers.remove(subscriber)
 
-    def approve(self, name: str, *, always: bool = False) -> None:
-        """Let the call with this ticket or id run.
+    def approve(self, ticket: str, *, always: bool = False) -> None:
+        """Let the waiting call with this ticket run.
 
         With `always` later calls of this tool in this session run too. Raises
         NbchatError when no such call waits, unless it was approved before.
         """
-        self._decide(name, is_approved=True, always=always)
+        self._decide(ticket, is_approved=True, always=always)
 
-    def deny(self, name: str) -> None:
-        """Refuse the call with this ticket or id; raises as `approve` does."""
-        self._decide(name, is_approved=False)
+    def deny(self, ticket: str) -> None:
+        """Refuse the waiting call with this ticket; raises as `approve` does."""
+        self._decide(ticket, is_approved=False)
 
     def begin(self, session: Session, stop: threading.Event) -> None:
         """Start a turn that `stop` ends; another session forgets every "always".
@@ -164,30 +179,16 @@ class Approvals:
                 raise Stopped("stopped")
             return wait.is_approved
 
-    def _decide(self, name: str, *, is_approved: bool, always: bool = False) -> None:
+    def _decide(self, ticket: str, *, is_approved: bool, always: bool = False) -> None:
         with self._changed:
-            wait = self._named(name)
-            if wait is not None:
+            waits = {w.pending.ticket: w for w in self._waits if w.is_approved is None}
+            if (wait := waits.get(ticket)) is not None:
                 self._settle(wait, is_approved=is_approved)
                 if always:
                     self._always.append(wait.scope)
-            elif self._decisions.get(name) is not is_approved:
-                raise NbchatError(f"no tool call {name!r} is waiting for approval")
-
-    def _named(self, name: str) -> _Wait | None:
-        """The open call with this ticket, else the only one with this id.
-
-        Ids are the model's choice: a person who sees one of two calls with the same id
-        must not decide on the other.
-        """
-        waits = [wait for wait in self._waits if wait.is_approved is None]
-        for wait in waits:
-            if wait.pending.ticket == name:
-                return wait
-        found = [wait for wait in waits if wait.pending.call.tool_id == name]
-        if len(found) > 1:
-            raise NbchatError(f"{len(found)} calls have the id {name!r}; use a ticket")
-        return found[0] if found else None
+            elif self._decisions.get(ticket) is not is_approved:
+                ids = {wait.pending.call.tool_id for wait in waits.values()}
+                raise NbchatError(_refusal(ticket, is_call_id=ticket in ids))
 
     def _settle(self, wait: _Wait, *, is_approved: bool) -> None:
         wait.is_approved = is_approved
@@ -198,9 +199,18 @@ class Approvals:
 
     def _notify(self) -> None:
         for subscriber in tuple(self._subscribers):
-            subscriber(self.pending)
+            subscriber(self.waiting)
         if self._listener is not None:
             self._listener(self.waiting)
+
+
+def _refusal(ticket: str, *, is_call_id: bool) -> str:
+    if is_call_id:
+        return (
+            f"{ticket!r} is a call's id, which decides nothing; use its ticket, or "
+            "approve() or deny() of an item of Approvals.waiting"
+        )
+    return f"no tool call with the ticket {ticket!r} is waiting for approval"
 
 
 class CurrentApprovals:

@@ -448,10 +448,10 @@ class ChatRunner:
 
     def _approve_remotely(self, request: Mapping[str, Any]) -> None:
         is_always = request.get("always") is True
-        self._approvals_in_use().approve(str(request.get("call_id")), always=is_always)
+        self._approvals_in_use().approve(str(request.get("ticket")), always=is_always)
 
     def _deny_remotely(self, request: Mapping[str, Any]) -> None:
-        self._approvals_in_use().deny(str(request.get("call_id")))
+        self._approvals_in_use().deny(str(request.get("ticket")))
 
     def _approvals_in_use(self) -> Approvals:
         if (found := self.approvals.current) is None:

@@ -4,11 +4,11 @@
     GET  nbchat/sessions
     GET  nbchat/sessions/ID/export?format=md|html|json|ipynb
     POST nbchat/stop      {"kernel_id": ..., "chat_id": "", "token": ""}
-    POST nbchat/approve   {"kernel_id": ..., "call_id": ..., "always": false}
-    POST nbchat/deny      {"kernel_id": ..., "call_id": ...}
+    POST nbchat/approve   {"kernel_id": ..., "ticket": ..., "always": false}
+    POST nbchat/deny      {"kernel_id": ..., "ticket": ...}
 
-`call_id` is the id of a tool call, or its approval ticket. Without `chat_id` all chats
-of the kernel stop; stops with the same `token` count once.
+`ticket` is that of a waiting tool call (`Approvals.waiting`). Without `chat_id` all
+chats of the kernel stop; stops with the same `token` count once.
 
 Every request must be authenticated and authorized for the resource "nbchat"; with a
 cookie it also needs the XSRF token. An error is {"message": one line}.
@@ -170,7 +170,9 @@ def _details(action: str, asked: dict[str, Any]) -> dict[str, Any]:
     if action == "stop":
         names = ("chat_id", "token")
         return {name: _text(asked, name) for name in names if name in asked}
-    call = {"call_id": _text(asked, "call_id")}
+    if "call_id" in asked:
+        refuse(400, "a call's id decides nothing; send the ticket of the waiting call")
+    call = {"ticket": _text(asked, "ticket")}
     return (
         {**call, "always": asked.get("always") is True} if action == "approve" else call
     )

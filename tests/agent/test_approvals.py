@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from nbchat.agent.agent import Agent
-from nbchat.agent.approvals import Approvals
+from nbchat.agent.approvals import Approvals, PendingCall
 from nbchat.chat.chat_events import AgentReady
 from nbchat.chat.chat_runner import ChatRunner
 from nbchat.conversation.entries import Entry
@@ -31,7 +31,7 @@ class Chat:
 
     def __init__(self, *lines: object) -> None:
         self.changed = threading.Condition()
-        self.told: list[tuple[Entry, ...]] = []
+        self.told: list[tuple[PendingCall, ...]] = []
         self.events: list[object] = []
         self.approvals = Approvals(free=["look_up"], listener=self._hear)
         self.agent = Agent(
@@ -41,7 +41,7 @@ class Chat:
         )
         self.worker = ChatRunner(lambda: self.agent, self._see, commands=self._new)
 
-    def _hear(self, waiting: tuple[Entry, ...]) -> None:
+    def _hear(self, waiting: tuple[PendingCall, ...]) -> None:
         with self.changed:
             self.told.append(waiting)
             self.changed.notify_all()
@@ -53,7 +53,7 @@ class Chat:
         agent.switch(Session())
         return []
 
-    def await_call(self, number: int = 1) -> Entry:
+    def await_call(self, number: int = 1) -> PendingCall:
         """The call that waits, when as many have come to wait."""
         with self.changed:
             assert self.changed.wait_for(
@@ -84,9 +84,9 @@ def test_an_approved_call_runs_and_a_denied_one_does_not(chat):
     one = chat(calls("refund", order="W1"), calls("refund", order="W2"), says("ok"))
     one.worker.submit("refund both")
     first = one.await_call()
-    assert first.arguments == {"order": "W1"}
-    one.approvals.approve(first.tool_id)
-    one.approvals.deny(one.await_call(2).tool_id)
+    assert first.call.arguments == {"order": "W1"}
+    first.approve()
+    one.await_call(2).deny()
     assert one.worker.wait(10)
     assert one.results() == ["W1 refunded", "error: denied by the user"]
     assert one.approvals.waiting == ()
@@ -109,12 +109,12 @@ def test_always_holds_for_one_tool_and_until_another_session(chat):
         says("ok"),
     )
     one.worker.submit("refund both")
-    one.approvals.approve(one.await_call().tool_id, always=True)
+    one.await_call().approve(always=True)
     assert one.worker.wait(10)
     assert one.results() == ["W1 refunded", "W2 refunded"]
     one.worker.submit("/new")
     one.worker.submit("refund the third")
-    one.approvals.deny(one.await_call(2).tool_id)
+    one.await_call(2).deny()
     assert one.worker.wait(10)
     assert one.results() == ["error: denied by the user"]
 
@@ -122,8 +122,8 @@ def test_always_holds_for_one_tool_and_until_another_session(chat):
 def test_approving_once_does_not_approve_later_calls(chat):
     one = chat(calls("refund", order="W1"), calls("refund", order="W2"), says("ok"))
     one.worker.submit("refund both")
-    one.approvals.approve(one.await_call().tool_id)
-    one.approvals.approve(one.await_call(2).tool_id)
+    one.await_call().approve()
+    one.await_call(2).approve()
     assert one.worker.wait(10)
     assert len(one.results()) == 2
 
@@ -155,12 +155,12 @@ def test_an_answer_to_a_call_that_does_not_wait_is_refused(chat):
     one = chat(calls("refund", order="W1"), says("ok"))
     one.worker.submit("refund it")
     call = one.await_call()
-    with pytest.raises(NbchatError, match="no tool call 'other' is waiting"):
+    with pytest.raises(NbchatError, match="no tool call with the ticket 'other'"):
         one.approvals.approve("other")
-    one.approvals.deny(call.tool_id)
+    call.deny()
     assert one.worker.wait(10)
     with pytest.raises(NbchatError, match="is waiting for approval"):
-        one.approvals.approve(call.tool_id)
+        call.approve()
 
 
 def test_a_headless_agent_waits_for_another_thread():
@@ -175,7 +175,7 @@ def test_a_headless_agent_waits_for_another_thread():
     turn = threading.Thread(target=agent.ask, args=("refund it",))
     turn.start()
     assert asked.wait(10)
-    approvals.approve(approvals.waiting[0].tool_id)
+    approvals.waiting[0].approve()
     turn.join(10)
     assert agent.session.last_answer == "done"
 
@@ -214,7 +214,29 @@ def test_another_function_that_approves_is_left_alone():
     worker.close()
 
 
-def test_an_id_that_two_waiting_calls_have_decides_neither():
+def test_the_id_of_a_waiting_call_decides_nothing(chat):
+    one = chat(calls("refund", order="W1"), says("ok"))
+    one.worker.submit("refund it")
+    waiting = one.await_call()
+    assert waiting.call.tool_id == "call_1_0"
+    for decide in (one.approvals.approve, one.approvals.deny):
+        with pytest.raises(NbchatError) as refused:
+            decide("call_1_0")
+        assert str(refused.value) == (
+            "'call_1_0' is a call's id, which decides nothing; use its ticket, or "
+            "approve() or deny() of an item of Approvals.waiting"
+        )
+    one.approvals.approve(waiting.ticket)
+    assert one.worker.wait(10)
+    assert one.results() == ["W1 refunded"]
+
+
+def test_a_call_that_no_approvals_hold_cannot_be_decided():
+    with pytest.raises(NbchatError, match="no tool call with the ticket '5' is"):
+        PendingCall(Entry("assistant", "", "c1", "refund", "{}"), ticket="5").deny()
+
+
+def test_two_waiting_calls_with_one_id_are_decided_separately():
     both, answers = threading.Event(), []
     approvals = Approvals(listener=lambda waiting: len(waiting) == 2 and both.set())
     call = Entry("assistant", "", "c1", "refund", "{}")
@@ -225,11 +247,9 @@ def test_an_id_that_two_waiting_calls_have_decides_neither():
     for each in asking:
         each.start()
     assert both.wait(10)
-    with pytest.raises(NbchatError, match="2 calls have the id 'c1'; use a ticket"):
-        approvals.approve("c1")
-    one, other = (each.ticket for each in approvals.pending)
-    approvals.approve(one)
-    approvals.deny(other)
+    one, other = approvals.waiting
+    one.approve()
+    other.deny()
     for each in asking:
         each.join(10)
     assert sorted(answers) == [False, True]

@@ -110,8 +110,8 @@ def test_always_holds_for_the_function_and_the_agent_not_for_the_name():
         while turn.is_alive() and not approvals.waiting:
             turn.join(0.005)
         was_asked = bool(approvals.waiting)
-        for each in approvals.pending:
-            approvals.approve(each.ticket, always=always)
+        for each in approvals.waiting:
+            each.approve(always=always)
         turn.join(10)
         return was_asked
 
@@ -135,7 +135,7 @@ def test_a_users_tool_named_recall_is_asked_for():
 
     heard: list[str] = []
     approvals = Approvals(
-        listener=lambda waiting: heard.extend(e.tool_name for e in waiting)
+        listener=lambda waiting: heard.extend(e.call.tool_name for e in waiting)
     )
     agent = Agent(
         ScriptedProvider(calls("recall", query="x"), says("x")),
@@ -144,9 +144,9 @@ def test_a_users_tool_named_recall_is_asked_for():
     )
     turn = threading.Thread(target=agent.ask, args=("go",))
     turn.start()
-    while not approvals.pending:
+    while not approvals.waiting:
         turn.join(0.005)
-    approvals.deny(approvals.pending[0].ticket)
+    approvals.waiting[0].deny()
     turn.join(10)
     assert heard == ["recall"]
     assert results(agent) == ["error: denied by the user"]

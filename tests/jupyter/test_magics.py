@@ -281,9 +281,9 @@ def test_a_cells_call_waits_in_the_panel_whenever_approvals_were_set(shell):
         state = panel._state.snapshot()["state"]
         shown.extend(each["tool"] for each in state["waiting"])
         if waiting:
-            room.deny(waiting[0].tool_id)
+            waiting[0].deny()
 
-    room = agent.approve = Approvals(listener=deny)
+    agent.approve = Approvals(listener=deny)
     agent.tools = as_tools([refund])
     shell.run_cell_magic("chat", "", "Refund W1")
     assert shown == ["refund"]
@@ -299,9 +299,7 @@ def test_a_cell_says_which_call_waits_and_where(shell, capsys, has_panel, where)
         shell.run_line_magic("chat", "")
     agent = agent_with(shell, calls("refund", order="W1"), says("Done."))
     agent.tools = as_tools([refund])
-    agent.approve = Approvals(
-        listener=lambda waiting: waiting and agent.approve.deny(waiting[0].tool_id)
-    )
+    agent.approve = Approvals(listener=lambda waiting: waiting and waiting[0].deny())
     shell.run_cell_magic("chat", "", "Refund W1")
     assert f"refund is waiting for approval: {where}" in capsys.readouterr().out
 

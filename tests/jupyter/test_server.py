@@ -62,6 +62,11 @@ SLOW = "says('word ' * 2_000, delay_seconds=0.02)"
 
 AWAIT_TEXT = "await_that(lambda: 'chat' in streaming)"
 
+TICKET = """
+await_that(lambda: approvals.waiting)
+print(approvals.waiting[0].ticket)
+"""
+
 FORGET = """
 for value in [*globals().values()]:
     if type(value).__name__ == "ChatUI":
@@ -113,6 +118,11 @@ def asked_to_stop(kernel: ServerKernel) -> float:
     answer = kernel.server.ask("nbchat/stop", {"kernel_id": kernel.id})
     assert (answer.status, answer.json) == (200, {"done": True})
     return began
+
+
+def ticket_in(kernel: ServerKernel, cell: str) -> str:
+    """The ticket that a cell has printed."""
+    return kernel.await_output(cell, "waits").split("ticket ")[1].split()[0]
 
 
 def stopped_at(shown: str) -> float:
@@ -205,17 +215,14 @@ def test_a_tool_call_is_approved_while_a_cell_runs(kernel):
     kernel.run(CHAT.replace("LINES", lines))
     cell = kernel.start(
         "chat.ask('refund W1')\nawait_that(lambda: approvals.waiting)\n"
-        "print(approvals.waiting[0].tool_id, 'waits', flush=True)\n"
+        "print('ticket', approvals.waiting[0].ticket, 'waits', flush=True)\n"
         "await_that(lambda: not chat.is_busy)\n"
         "print([e.content for e in agent.session.transcript if e.role == 'tool'])"
     )
-    kernel.await_output(cell, "waits")
-    unknown = kernel.server.ask(
-        "nbchat/approve", {"kernel_id": kernel.id, "call_id": "call_9"}
-    )
-    assert unknown.status == 404
-    assert unknown.json == {"message": "no tool call 'call_9' is waiting for approval"}
-    body = {"kernel_id": kernel.id, "call_id": "call_1_0"}
+    body = {"kernel_id": kernel.id, "ticket": ticket_in(kernel, cell)}
+    refused = kernel.server.ask("nbchat/approve", body | {"ticket": "call_1_0"})
+    assert refused.status == 404
+    assert "'call_1_0' is a call's id, which decides nothing" in refused.json["message"]
     assert kernel.server.ask("nbchat/approve", body).status == 200
     assert "['W1 refunded']" in kernel.join(cell)
 
@@ -223,11 +230,14 @@ def test_a_tool_call_is_approved_while_a_cell_runs(kernel):
 def test_a_call_is_denied_and_always_is_once_for_all(kernel):
     lines = "*[calls('refund', order=f'W{n}') for n in range(4)], says('done')"
     kernel.run(CHAT.replace("LINES", lines))
-    kernel.run("chat.ask('refund')\nawait_that(lambda: approvals.waiting)")
-    body = {"kernel_id": kernel.id, "call_id": "call_1_0"}
+    kernel.run("chat.ask('refund')")
+    body = {"kernel_id": kernel.id, "ticket": kernel.run(TICKET).strip()}
     assert kernel.server.ask("nbchat/deny", body).status == 200
-    kernel.run("await_that(lambda: approvals.waiting)")
-    body = {"kernel_id": kernel.id, "call_id": "call_2_0", "always": True}
+    body = {
+        "kernel_id": kernel.id,
+        "ticket": kernel.run(TICKET).strip(),
+        "always": True,
+    }
     assert kernel.server.ask("nbchat/approve", body).status == 200
     kernel.run("chat.wait(30)")
     shown = kernel.run("[e.content for e in agent.session.transcript if e.tool_id]")
@@ -238,7 +248,7 @@ def test_a_call_is_denied_and_always_is_once_for_all(kernel):
 def test_a_chat_that_asks_nobody_says_so(kernel):
     kernel.run(CHAT.replace("LINES", "says('hi')"))
     kernel.run("agent.approve = None\nchat.ask('go')\nchat.wait(30)")
-    body = {"kernel_id": kernel.id, "call_id": "call_1_0"}
+    body = {"kernel_id": kernel.id, "ticket": "1"}
     answer = kernel.server.ask("nbchat/deny", body)
     assert answer.status == 404
     assert (
@@ -312,15 +322,15 @@ def test_a_turn_in_a_cell_waits_for_the_servers_word_too(kernel):
     kernel.run(
         "inner = %chat agent\nfrom nbchat.conversation.tools import as_tools\n"
         "inner.tools = as_tools([refund])\ninner.approve = approvals\n"
-        "approvals._listener = lambda waiting: print('waits', len(waiting), flush=True)\n"
+        "approvals._listener = lambda waiting: waiting and print(\n"
+        "    'ticket', waiting[0].ticket, 'waits', flush=True)\n"
         "lines = [calls('refund', order=f'W{n}') for n in (1, 2)]\n"
         "inner.use(ScriptedProvider(*lines))"
     )
     cell = kernel.start("%%chat\nrefund both")
-    kernel.await_output(cell, "waits 1")
-    body = {"kernel_id": kernel.id, "call_id": "call_1_0"}
+    body = {"kernel_id": kernel.id, "ticket": ticket_in(kernel, cell)}
     assert kernel.server.ask("nbchat/approve", body).status == 200
-    kernel.await_output(cell, "waits 1")
+    ticket_in(kernel, cell)
     asked_to_stop(kernel)
     kernel.join(cell)
     results = "[e.content for e in inner.session.transcript if e.role == 'tool']"
@@ -416,7 +426,7 @@ def test_without_the_right_token_no_route_answers(server, path, token):
 @pytest.mark.parametrize("path", POSTS)
 def test_a_cookie_is_not_enough_without_the_xsrf_token(server, path):
     browser, xsrf = server.browser()
-    asked = {"kernel_id": "none", "call_id": "none"}
+    asked = {"kernel_id": "none", "ticket": "none"}
     refused = server.ask(path, asked, token="", opener=browser)
     assert refused.status == 403
     assert "_xsrf" in refused.json["message"]
@@ -458,7 +468,11 @@ def test_a_request_that_cannot_be_is_answered_in_one_line(
 def test_a_call_must_be_named_to_be_answered(kernel):
     answer = kernel.server.ask("nbchat/approve", {"kernel_id": kernel.id})
     assert answer.status == 400
-    assert answer.json["message"] == "call_id is required, as a string"
+    assert answer.json["message"] == "ticket is required, as a string"
+    body = {"kernel_id": kernel.id, "call_id": "call_1_0"}
+    answer = kernel.server.ask("nbchat/approve", body)
+    assert answer.status == 400
+    assert answer.json["message"].startswith("a call's id decides nothing; send")
 
 
 def test_health_says_that_the_routes_are_there(server):

@@ -217,13 +217,14 @@ class ServerKernel:
         """All text a cell shows."""
         return self.join(self.start(code))
 
-    def await_output(self, request: str, text: str) -> None:
-        """Until a cell that runs has printed or displayed a certain text."""
+    def await_output(self, request: str, text: str) -> str:
+        """What a cell that runs has printed, once that holds a certain text."""
         shown = ""
         while text not in shown:
             message = self.client.get_iopub_msg(timeout=60)
             if message["parent_header"].get("msg_id") == request:
                 shown += _shown_text(message["content"])
+        return shown
 
     def close(self) -> None:
         self.client.stop_channels()

@@ -218,13 +218,16 @@ def test_a_repeated_stop_does_not_end_the_next_turn(
 
 
 def test_the_listener_of_the_approvals_is_still_called(panel_with: MakePanel) -> None:
-    told: list[tuple[Entry, ...]] = []
+    told: list[tuple[PendingCall, ...]] = []
     room = Approvals(listener=told.append)
     panel = panel_with(calls("refund", order="W1"), says("done"), approve=room)
     panel.ask("refund")
     panel.view_says(type="approve", ticket=await_question(panel), always=False)
     assert panel.wait(10)
-    assert [[call.tool_name for call in calls] for calls in told] == [["refund"], []]
+    assert [[each.call.tool_name for each in waiting] for waiting in told] == [
+        ["refund"],
+        [],
+    ]
 
 
 def test_a_call_of_a_cell_can_be_approved_in_the_panel(panel_with: MakePanel) -> None:

@@ -124,13 +124,13 @@ export class Decisions {
   /** @param {string} ticket @param {boolean} always */
   approve(ticket, always) {
     this.panel.send({ type: "approve", ticket, always });
-    this.panel.server.post("approve", { call_id: ticket, always });
+    this.panel.server.post("approve", { ticket, always });
   }
 
   /** @param {string} ticket */
   deny(ticket) {
     this.panel.send({ type: "deny", ticket });
-    this.panel.server.post("deny", { call_id: ticket });
+    this.panel.server.post("deny", { ticket });
   }
 }
 
