@@ -230,7 +230,7 @@ class TurnRunner:
             tracker.info.window,
         )
 
-    def append(self, entry: Entry, usage: Usage | None = None) -> Event:
+    def append(self, entry: Entry, usage: Usage | None = None) -> events.EntryAdded:
         """Append an entry to the transcript; the usage is of the request it ends."""
         position = self._agent.session.append(entry, usage)
         # Counted once, here: a plan needs the sizes of all entries at once.

@@ -1,5 +1,6 @@
 """Run the tool calls of a reply: approval, order, parallel calls, results, pictures."""
 
+import time
 from collections.abc import (
     Callable,
     Generator,
@@ -10,6 +11,7 @@ from collections.abc import (
 )
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from threading import Event as Flag
@@ -66,7 +68,7 @@ class ToolCalls:
     def __init__(
         self,
         agent: CallingAgent,
-        append: Callable[[Entry, Usage | None], Event],
+        append: Callable[[Entry, Usage | None], events.EntryAdded],
         commit: Callable[[Compaction], Event],
         publish: Callable[[Event], object],
     ) -> None:
@@ -134,11 +136,12 @@ class ToolCalls:
         return [known[number] for number in range(len(calls))]
 
     def _run(self, call: Entry, stop: Flag | None) -> ToolOutput:
-        key = partial(self._key, call)
-        return run_tool(self._agent.tools, call, key=key, stop=stop)
+        key, began = partial(self._key, call), time.monotonic()
+        output = run_tool(self._agent.tools, call, key=key, stop=stop)
+        return replace(output, seconds=time.monotonic() - began)
 
     def _append_output(self, output: ToolOutput) -> Events:
-        yield self._append(output.entry, None)
+        yield replace(self._append(output.entry, None), seconds=output.seconds)
         session = self._agent.session
         if shortened := self._agent.engine.shorten(session, shown=output.shown):
             yield self._commit(shortened)

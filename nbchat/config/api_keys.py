@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nbchat.errors import ConfigError
-from nbchat.providers.endpoint import KEYRING_SERVICE
+from nbchat.providers.endpoint import KEYRING_SERVICE, keyring_key
 
 KEY_VARIABLES = {
     "anthropic": "ANTHROPIC_API_KEY",
@@ -69,6 +69,15 @@ class Keys:
         if any(os.environ.get(each, "").strip() for each in KEY_VARIABLES.values()):
             return ""
         return next((each for each in KEY_VARIABLES if self.reader(each)), "")
+
+    def has(self, kind: str) -> bool:
+        """Whether the environment, this chat or the system's keyring has a key."""
+        variable = KEY_VARIABLES.get(kind, "")
+        return bool(
+            os.environ.get(variable, "").strip()
+            or self.reader(kind)
+            or keyring_key(variable)
+        )
 
     def _keyring(self) -> Any:
         if self._given is not None:

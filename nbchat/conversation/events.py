@@ -51,6 +51,8 @@ class EntryAdded:
     position: int
     entry: Entry
     usage: Usage | None = None
+    seconds: float | None = field(default=None, compare=False)
+    """How long the tool call of a result ran; None for other entries."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import contextlib
 import io
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -52,6 +52,8 @@ class ToolOutput:
     shown: str = ""
     """Shown instead of the whole result, which can be recalled; empty for all of it."""
     pictures: tuple[Entry, ...] = ()
+    seconds: float | None = field(default=None, compare=False)
+    """How long the call ran; None if it did not run."""
 
 
 def output_of(call: Entry, value: object) -> ToolOutput:

@@ -81,6 +81,7 @@ class KernelChat:
                 settings=self.live_settings.listed,
                 branch=self.commands.branch,
                 use_key=self._use_key,
+                has_key=self.config.keys.has,
                 store=self.store,
                 servers=self.commands.servers.listed,
                 resolver=self._contents,

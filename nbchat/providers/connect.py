@@ -129,10 +129,14 @@ class ModelList:
 
 
 def list_models(
-    provider: Provider, *, timeout_seconds: float = TIMEOUT_SECONDS
+    provider: Provider,
+    *,
+    timeout_seconds: float = TIMEOUT_SECONDS,
+    has_key: Callable[[str], bool] | None = None,
 ) -> ModelList:
     """The models of a provider's server, and some of others with a key; never raises.
 
+    `has_key` says of which providers there is a key; without it the environment does.
     A slow or failing server costs a few seconds and one line.
     """
     kind = provider.name.partition(":")[0]
@@ -148,7 +152,7 @@ def list_models(
             "type a model's name"
         )
     listed = [_qualified(kind, model) for model in listing.models]
-    others = [*_with_keys(besides=kind), *_embedded()]
+    others = [*_with_keys(has_key or _has_variable, besides=kind), *_embedded()]
     names = dict.fromkeys([*listed, *others])
     return ModelList(tuple(names), problem)
 
@@ -173,19 +177,23 @@ def _qualified(kind: str, model: str) -> str:
     return model if model.startswith(f"{kind}:") else f"{kind}:{model}"
 
 
-def _with_keys(*, besides: str) -> list[str]:
-    """Models of other providers whose key is in the environment."""
-    kinds = {
-        model.partition(":")[0]: model
-        for variable, model in DEFAULT_MODELS.items()
-        if os.environ.get(variable, "").strip()
-    }
+def _with_keys(has_key: Callable[[str], bool], *, besides: str) -> list[str]:
+    """Models of other providers that have a key."""
+    kinds = {model.partition(":")[0]: model for model in DEFAULT_MODELS.values()}
     return [
         f"{kind}:{name}"
         for kind, usual in kinds.items()
-        if kind != besides
+        if kind != besides and has_key(kind)
         for name in dict.fromkeys([usual.partition(":")[2], *chat_models(kind)])
     ]
+
+
+def _has_variable(kind: str) -> bool:
+    """Whether the environment has the key of a provider."""
+    return any(
+        model.startswith(f"{kind}:") and os.environ.get(variable, "").strip()
+        for variable, model in DEFAULT_MODELS.items()
+    )
 
 
 def _embedded() -> list[str]:

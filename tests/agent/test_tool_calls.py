@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import Callable
 
 import pandas as pd
@@ -11,6 +12,7 @@ from matplotlib.figure import Figure
 from nbchat.agent.agent import Agent
 from nbchat.agent.approvals import Approvals
 from nbchat.conversation.entries import Entry
+from nbchat.conversation.events import EntryAdded
 from nbchat.conversation.session import Session
 from nbchat.conversation.tools import idempotency_key, tool
 from nbchat.errors import NbchatError
@@ -168,6 +170,20 @@ def test_calls_of_one_reply_run_at_the_same_time_where_the_tool_allows_it():
     )
     assert agent.ask("go") == "x"
     assert results(agent) == ["met 0", "met 1", "met 2"]
+
+
+def test_each_of_parallel_calls_knows_how_long_it_ran_itself():
+    @tool(parallel=True)
+    def work(seconds: float) -> str:
+        time.sleep(seconds)
+        return "done"
+
+    times = [{"seconds": 0.0}, {"seconds": 0.2}]
+    agent = Agent(ScriptedProvider(all_calls("work", *times), says("x")), tools=[work])
+    added = [event for event in agent.run("go") if isinstance(event, EntryAdded)]
+    short, long = (e.seconds for e in added if e.entry.role == "tool")
+    assert short < 0.2 <= long
+    assert {e.seconds for e in added if e.entry.role != "tool"} == {None}
 
 
 def test_an_interrupt_in_parallel_calls_keeps_what_was_done():

@@ -8,11 +8,13 @@ from nbchat.config.live_changes import LiveSettings
 from nbchat.config.policy_and_models import model_of
 from nbchat.config.precedence import settings
 from nbchat.errors import ConfigError
+from nbchat.jupyter.panel.queries.choices import models_list
 from nbchat.providers.connect import DEFAULT_MODELS
 from nbchat.providers.endpoint import KEYRING_SERVICE
 from nbchat.providers.sdk_provider import SdkProvider
 from nbchat.providers.unavailable_model import problem_of
 from nbchat.storage.store import SessionStore
+from nbchat.testing import ScriptedProvider
 
 KEY = "sk-ant-typed-0123456789"
 
@@ -28,6 +30,9 @@ class Keyring:
         if self.is_locked:
             raise RuntimeError(f"locked, cannot keep {key}")
         self.kept[service, name] = key
+
+    def get_password(self, service: str, name: str) -> str | None:
+        return self.kept.get((service, name))
 
 
 def key_of(provider: object) -> str:
@@ -66,6 +71,27 @@ def test_a_wrong_key_can_be_typed_again(store):
     live.use_key(agent, "openai", "sk-wrong-key")
     live.use_key(agent, "openai", KEY)
     assert key_of(agent.provider) == KEY
+
+
+def test_a_provider_has_a_key_that_was_typed_set_or_kept(monkeypatch):
+    keys = Keys()
+    assert not any(map(keys.has, KEY_VARIABLES))
+    keys.add("openai", KEY, keep=False)
+    monkeypatch.setenv("GEMINI_API_KEY", KEY)
+    assert [kind for kind in KEY_VARIABLES if keys.has(kind)] == ["openai", "gemini"]
+    assert not keys.has("local")
+    ring = Keyring()
+    ring.set_password(KEYRING_SERVICE, "ANTHROPIC_API_KEY", KEY)
+    monkeypatch.setattr("keyring.get_password", ring.get_password)
+    assert keys.has("anthropic")
+
+
+def test_models_of_providers_with_a_typed_key_are_offered_as_such():
+    keys = Keys()
+    keys.add("gemini", KEY, keep=False)
+    listed = models_list(ScriptedProvider(), keys.has)
+    assert any(name.startswith("gemini:") for name in listed.models)
+    assert [each.provider for each in listed.without_key] == ["anthropic", "openai"]
 
 
 def test_the_environment_comes_first_and_another_address_gets_nothing(monkeypatch):

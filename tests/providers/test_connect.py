@@ -139,7 +139,9 @@ def test_of_the_price_list_only_chat_models_are_offered(kind):
 
 
 def test_a_view_gets_names_and_the_problem_as_text():
-    answered = known(models_list(ScriptedProvider(name="scripted:<b>\ud800")))
+    answered = known(
+        models_list(ScriptedProvider(name="scripted:<b>\ud800"), lambda _kind: False)
+    )
     assert answered["models"][0] == "scripted:<b>\ufffd"
     assert answered["problem"] == ""
 

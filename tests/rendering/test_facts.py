@@ -1,5 +1,7 @@
 """Facts kept by code as sections of lines, and as a table of values."""
 
+import pytest
+
 from nbchat.conversation.entries import Compaction, Fact
 from nbchat.rendering.banners import divider_html
 from nbchat.rendering.facts import fact_sections, facts_html
@@ -36,6 +38,15 @@ def test_without_known_values_every_line_is_shown() -> None:
     assert "11 | 12.5" in html
     assert "<table" not in html
     assert facts_html("", ()) == ""
+
+
+@pytest.mark.parametrize("value", ["1", "5", "120"])
+def test_a_value_hides_no_line_that_counts(value: str) -> None:
+    text = "Calls made: 120 in all\nKnown:\n21 of 5120 rows\norder 120"
+    sections = fact_sections(text, (Fact("x", "n", value, 1),))
+    order = () if value == "120" else ("order 120",)
+    shown = tuple(line for section in sections for line in section.lines)
+    assert shown == ("Calls made: 120 in all", "21 of 5120 rows", *order)
 
 
 def test_text_of_facts_is_escaped_everywhere() -> None:

@@ -77,10 +77,6 @@ def as_rows(node: dict[str, Any]) -> list[Any] | None:
     return [dict(zip(names, row, strict=True)) for row in rows] if is_table else None
 
 
-def _first_list(node: dict[str, Any], names: Sequence[str]) -> list[Any]:
-    return next((node[n] for n in names if isinstance(node.get(n), list)), [])
-
-
 def item_of(node: dict[str, Any]) -> dict[str, Any]:
     """The record of an item: `node` of an edge, `_source` of a hit."""
     if isinstance(node.get("node"), dict) and node.keys() <= {"node", "cursor"}:

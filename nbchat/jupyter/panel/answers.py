@@ -180,12 +180,14 @@ class ProviderKey:
 class ModelsList(Answer):
     """Names that /model takes; `problem` says why the server listed none.
 
-    `without_key` are providers whose key is neither set nor typed.
+    `without_key` are providers whose key is neither set nor typed; `can_keep` says
+    whether a keyring can keep one.
     """
 
     models: tuple[str, ...]
     problem: str
     without_key: tuple[ProviderKey, ...]
+    can_keep: bool
 
 
 @dataclass(frozen=True, slots=True)

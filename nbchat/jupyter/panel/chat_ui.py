@@ -23,6 +23,7 @@ from nbchat.chat.attachments.mentions import Resolver
 from nbchat.chat.chat_events import ChatEvent
 from nbchat.chat.chat_runner import Action, ChatRunner, LoadAttachments, RunCommand
 from nbchat.chat.mcp import ServerState
+from nbchat.config.api_keys import Keys
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
 from nbchat.errors import ConfigError
@@ -115,6 +116,7 @@ class ChatUI(anywidget.AnyWidget):
         command_list: CommandList | None = None,
         settings: Settings | None = None,
         use_key: UseKey | None = None,
+        has_key: Callable[[str], bool] | None = None,
         resolver: Resolver | None = None,
         branch: Branch | None = None,
         store: Store | None = None,
@@ -130,7 +132,8 @@ class ChatUI(anywidget.AnyWidget):
         `branch` edits an earlier message, and `store` lists the sessions. Without
         `commands` these, the `settings` of its dialog and the MCP `servers` are the
         notebook's, on their store; otherwise what is not given is not offered.
-        `use_key` takes a key that was typed, and `resolver` resolves `@name`. A
+        `use_key` takes a key that was typed, `has_key` says which providers have
+        one, and `resolver` resolves `@name`. A
         `runner` brings its agent and its commands; it runs on when the panel is closed.
         """
         super().__init__(height=height, theme=theme)
@@ -146,6 +149,7 @@ class ChatUI(anywidget.AnyWidget):
             own_store if store is None else lambda: store,
             resolver,
             use_key,
+            has_key or Keys().has,
             servers or (own.servers if own else None),
         )
         self._side: Any = None

@@ -8,7 +8,7 @@ from nbchat.agent.agent import Agent
 from nbchat.conversation.entries import Compaction, Entry, Fact
 from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError
-from nbchat.jupyter.panel.queries.memory import memory_view
+from nbchat.jupyter.panel.queries.memory import Quotes, memory_view
 from nbchat.testing import ScriptedProvider
 
 SAID = (
@@ -63,3 +63,20 @@ def test_a_quote_names_the_newest_message_that_says_it() -> None:
 def test_without_a_compaction_there_is_nothing_to_remember() -> None:
     with pytest.raises(NbchatError, match="the model sees all messages"):
         memory_view(Agent(ScriptedProvider(), session=Session(SAID)))
+
+
+def test_each_message_is_read_once_for_all_quotes() -> None:
+    class Counted(Entry):
+        @property
+        def content(self) -> str:
+            read.append(self)
+            return "Order W107, please."
+
+    read: list[Entry] = []
+    quotes = Quotes([Counted("user", "")] * 3)
+    assert [quotes.find(line) for line in ('"W107"', '"W108"', '"please"')] == [
+        2,
+        None,
+        2,
+    ]
+    assert len(read) == 3

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 
@@ -57,9 +58,12 @@ def settings_list(agent: Agent, settings: Settings) -> SettingsList:
     return SettingsList(shown, provider=model.partition(":")[0], model=model)
 
 
-def models_list(provider: Provider) -> ModelsList:
-    """Names that `/model` takes; `problem` says why the server listed none."""
-    found = list_models(provider)
+def models_list(provider: Provider, has_key: Callable[[str], bool]) -> ModelsList:
+    """Names that `/model` takes; `problem` says why the server listed none.
+
+    `has_key` says of which providers there is a key.
+    """
+    found = list_models(provider, has_key=has_key)
     used = "" if problem_of(provider) else provider.name.partition(":")[0]
     return ModelsList(
         models=tuple(found.models),
@@ -67,8 +71,9 @@ def models_list(provider: Provider) -> ModelsList:
         without_key=tuple(
             ProviderKey(kind, variable, model_of(kind))
             for kind, variable in KEY_VARIABLES.items()
-            if kind != used and not os.environ.get(variable, "").strip()
+            if kind != used and not has_key(kind)
         ),
+        can_keep=find_spec("keyring") is not None,
     )
 
 

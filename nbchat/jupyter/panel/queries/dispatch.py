@@ -8,13 +8,14 @@ import logging
 import threading
 from collections.abc import Callable, Iterable
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.attachments.mentions import Resolver
 from nbchat.chat.mcp import ServerState
+from nbchat.config.api_keys import Keys
 from nbchat.errors import NbchatError
 from nbchat.jupyter.panel import answers, protocol
 from nbchat.jupyter.panel.queries.choices import (
@@ -67,6 +68,7 @@ class Queries:
     store: Callable[[], Store] | None = None
     resolver: Resolver | None = None
     use_key: UseKey | None = None
+    has_key: Callable[[str], bool] = field(default_factory=lambda: Keys().has)
     servers: Callable[[], Iterable[ServerState]] | None = None
 
     def find(self, question: protocol.Question) -> Query | None:
@@ -99,7 +101,7 @@ class Queries:
             case protocol.Settings() if self.settings is not None:
                 return partial(settings_list, settings=self.settings)
             case protocol.Models():
-                return lambda agent: models_list(agent.provider)
+                return lambda agent: models_list(agent.provider, self.has_key)
             case protocol.Servers() if servers := self.servers:
                 return lambda _agent: servers_list(servers())
         return None

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import cached_property
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.markup import summary_facts, summary_text
@@ -39,7 +40,7 @@ def memory_view(agent: Agent) -> MemoryView:
         facts=facts_html(
             "\n".join(summary_facts(record.summary)),
             record.facts,
-            lambda line: _quoted(line, covered),
+            Quotes(covered).find,
         ),
         covered=record.stop,
         kept=len(session.transcript) - record.stop,
@@ -64,18 +65,29 @@ def _positions(wanted: Sequence[Value], entries: Sequence[Entry]) -> list[int | 
     ]
 
 
-def _quoted(line: str, entries: Sequence[Entry]) -> int | None:
-    """The newest message that says what a line of the facts quotes, if it does."""
-    _, mark, rest = line.partition('"')
-    quote, end, _ = rest.rpartition('"')
-    pieces = [_plain(piece) for piece in _OMITTED.split(quote) if _plain(piece)]
-    if not (mark and end and pieces):
+class Quotes:
+    """Finds the messages that lines of the facts quote; reads each message once."""
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        """`entries` are those that a compaction covers."""
+        self._entries = entries
+
+    def find(self, line: str) -> int | None:
+        """The newest message that says what a line quotes, if it does."""
+        _, mark, rest = line.partition('"')
+        quote, end, _ = rest.rpartition('"')
+        pieces = [_plain(piece) for piece in _OMITTED.split(quote) if _plain(piece)]
+        if not (mark and end and pieces):
+            return None
+        texts = self._texts
+        for position in range(len(texts) - 1, -1, -1):
+            if all(piece in texts[position] for piece in pieces):
+                return position
         return None
-    for position in range(len(entries) - 1, -1, -1):
-        text = _plain(entries[position].content)
-        if all(piece in text for piece in pieces):
-            return position
-    return None
+
+    @cached_property
+    def _texts(self) -> list[str]:
+        return [_plain(entry.content) for entry in self._entries]
 
 
 def _plain(text: str) -> str:

@@ -179,9 +179,8 @@ class PanelState:
         return [*shown, *self._set(activity=activity, retry=None)]
 
     def _fold_entry(self, event: EntryAdded) -> list[Operation]:
-        entry = event.entry
-        shown = self._transcript.add_entry(entry, event.position, self._session)
-        is_model_next = entry.role in ("user", "tool")
+        shown = self._transcript.add_entry(event, self._session)
+        is_model_next = event.entry.role in ("user", "tool")
         activity = "Waiting for the model" if is_model_next else ""
         return [*shown, *self._set(activity=activity, retry=None)]
 
@@ -209,7 +208,6 @@ class PanelState:
     ) -> list[Operation]:
         match event:
             case ToolRequested(call):
-                self._transcript.begin_call()
                 return self._set(activity=f"Running {displayable(call.tool_name)}")
             case CompactionProgress():
                 activity = f"Compacting, {progress_text(event)}"
@@ -250,7 +248,6 @@ class PanelState:
                 at = {} if position is None else {"position": position}
                 operations = [{"op": "draft", "text": text, **at}]
             case ApprovalsPending(pending):
-                self._transcript.begin_call()
                 cards = self._transcript.approvals.wait_for(pending)
                 operations = [*cards, *self._set_waiting()]
             case QueueChanged() | TurnStarted() | Stopping() | Working() | Idle():

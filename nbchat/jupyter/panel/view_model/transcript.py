@@ -10,6 +10,7 @@ from typing import Any
 from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.events import (
     Branched,
+    EntryAdded,
     Event,
     PinsChanged,
     SavingFailed,
@@ -76,8 +77,6 @@ class TranscriptView:
         """Whether the newest turn has its line of costs."""
         self.turn_began: float | None = None
         """Time of the clock; None while no turn runs."""
-        self._call_began: float | None = None
-        """When the newest tool call began to run."""
         self._failures: list[int] = []
         """Items that say why the newest message has no answer."""
 
@@ -113,10 +112,6 @@ class TranscriptView:
                 return self._items.show(notice_html(event))
         return self.banners.fold(event)
 
-    def begin_call(self) -> None:
-        """Note that a tool call runs from now on: it was requested, or is approved."""
-        self._call_began = self._clock()
-
     def drop_failures(self) -> list[Operation]:
         """Remove errors that no longer hold: a setting changed, or an answer came."""
         keys, self._failures = self._failures, []
@@ -140,17 +135,17 @@ class TranscriptView:
         self._fill(session)
         return [{"op": "restart", **self._items.page()}, *self.approvals.show()]
 
-    def add_entry(
-        self, entry: Entry, position: int, session: Session | None
-    ) -> list[Operation]:
+    def add_entry(self, event: EntryAdded, session: Session | None) -> list[Operation]:
         """Show a finished entry in place of what streamed of it."""
+        position, entry = event.position, event.entry
         is_current = session is not None and session is self._session
         added, dropped = [], []
         if position >= self._shown or not is_current:
             self._has_cost = self._has_cost and entry.role != "user"
             if entry.role == "user":
                 self._failures = []  # they stay, above the next message
-            dropped, added = self.drop_failures(), self._show_entry(entry, position)
+            dropped = self.drop_failures()
+            added = self._show_entry(entry, position, _call_duration(event.seconds))
         self._shown = max(self._shown, position + 1) if is_current else 0
         return [*dropped, *self._live.finish(entry.role, added)]
 
@@ -184,21 +179,16 @@ class TranscriptView:
         self._shown = len(session.transcript)
         return shown
 
-    def _show_entry(self, entry: Entry, position: int) -> list[Operation]:
+    def _show_entry(
+        self, entry: Entry, position: int, duration: str = ""
+    ) -> list[Operation]:
         position_shown = _position_of(entry, position)
-        html = entry_html(entry, duration=self._call_duration(entry))
+        html = entry_html(entry, duration=duration)
         shown = self._items.show(html, position=position_shown)
         if entry.role in ("assistant", "tool"):
             for item in shown:
                 self.approvals.follow(item["key"], entry)
         return shown
-
-    def _call_duration(self, entry: Entry) -> str:
-        """How long the call of a result ran; empty if that was short, or elsewhere."""
-        if entry.role != "tool" or entry.is_denied or self._call_began is None:
-            return ""
-        seconds = self._clock() - self._call_began
-        return _duration(seconds) if seconds >= SHORTEST_CALL_SECONDS else ""
 
     def _cost_lines(self, session: Session) -> dict[int, str]:
         """Costs of turns with new entries, by the index of each turn's last entry.
@@ -232,7 +222,7 @@ class TranscriptView:
         if self.banners.running is not None:
             ended += self.banners.drop_running()
         costs = self._show_cost(session) if session else []
-        self.turn_began = self._call_began = None
+        self.turn_began = None
         return [*ended, *costs]
 
 
@@ -305,6 +295,12 @@ def _cost_text(turn: TurnCost, seconds: float | None = None) -> str:
     requests = f"{turn.requests:,} requests" if turn.requests > 1 else ""
     duration = "" if seconds is None else _duration(seconds)
     return usage_text(turn.usage, requests, duration, *turn.cache_losses)
+
+
+def _call_duration(seconds: float | None) -> str:
+    """How long a call ran; empty if that was short, or is not known."""
+    is_long = seconds is not None and seconds >= SHORTEST_CALL_SECONDS
+    return _duration(seconds) if is_long and seconds else ""
 
 
 def _duration(seconds: float) -> str:
