@@ -34,6 +34,7 @@ from nbchat.compaction.triggers.context_breakdown import ContextUsage, context_u
 from nbchat.conversation import events
 from nbchat.conversation.entries import Compaction, Entry, html_table
 from nbchat.conversation.events import Event
+from nbchat.conversation.pastes import prompt_entry
 from nbchat.conversation.session import Session, title_of
 from nbchat.conversation.tools import Tool
 from nbchat.conversation.turns import INTERRUPTED, has_unfinished_turn
@@ -253,19 +254,21 @@ class Agent:
         *,
         stop: Flag | None = None,
         attached: Iterable[Entry] = (),
+        pasted: Iterable[str] = (),
         output: Any = None,
         budget: Budget | Meter | None = None,
     ) -> Turn:
         """A turn from the message to the answer; iterating runs it, event by event.
 
         `attached` is added before the message: images and files that it is about.
+        `pasted` are parts of `text` that others wrote: no rule is read from them.
         `output` is the type of the answer: a pydantic model, dataclass, TypedDict or
         JSON schema; `Turn.result().value` is then validated. `budget` ends the turn
         before the request after the one that used it up.
         Faults end in TurnFailed, a stop in TurnFinished("stopped"); both keep what had
         arrived, and the next turn works. KeyboardInterrupt passes through.
         """
-        prompt = [*attached, Entry("user", text)]
+        prompt = [*attached, prompt_entry(text, pasted)]
         return self._new_turn(
             text, partial(self._turns.say, prompt), stop, output, budget
         )

@@ -13,7 +13,7 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
@@ -144,15 +144,21 @@ class ChatRunner:
         self._listener = listener
         self.refresh()
 
-    def submit(self, text: str, load_attachments: LoadAttachments = tuple) -> None:
-        """Queue a message, or a command.
+    def submit(
+        self,
+        text: str,
+        load_attachments: LoadAttachments = tuple,
+        *,
+        pasted: Sequence[str] = (),
+    ) -> None:
+        """Queue a message, or a command; `pasted` are texts in it that were pasted.
 
         If it cannot be sent, as when an attachment is missing, the text is returned.
         """
         if self._commands is not None and COMMAND.match(text):
             self.submit_action(text, self._command(text))
         else:
-            self.submit_action(text, _message(text, load_attachments))
+            self.submit_action(text, _message(text, load_attachments, pasted))
 
     def submit_action(
         self, label: str, action: Action, *, position: int | None = None
@@ -493,12 +499,14 @@ class ChatRunner:
         return ""
 
 
-def _message(text: str, load_attachments: LoadAttachments) -> Action:
+def _message(
+    text: str, load_attachments: LoadAttachments, pasted: Sequence[str] = ()
+) -> Action:
     """An action that answers a message."""
 
     def answer(agent: Agent, stop: threading.Event) -> Iterable[Event]:
         attached = tuple(load_attachments())
-        return agent.run(text, stop=stop, attached=attached)
+        return agent.run(text, stop=stop, attached=attached, pasted=pasted)
 
     return answer
 

@@ -16,6 +16,7 @@ from nbchat.config.saved_settings import THIS_SESSION
 from nbchat.config.settings import NbChat
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import Branched, Event, SavingFailed
+from nbchat.conversation.pastes import pasted_texts
 from nbchat.conversation.session import Session, title_of
 from nbchat.conversation.turns import attachments_start, count_messages
 from nbchat.errors import ConfigError, NbchatError, SessionTaken, Stopped, StoreError
@@ -92,12 +93,14 @@ class Commands:
         text: str,
         *,
         attached: Sequence[Entry] | None = None,
+        pasted: Sequence[str] = (),
         stop: Stop = None,
     ) -> Iterator[ChatEvent]:
         """Continue from the message at `position`, in a new session.
 
         A blank `text` sends the message again. `attached` replaces what the message
-        mentioned; None keeps all of its attachments.
+        mentioned; None keeps all of its attachments. What was pasted into the message
+        stays known as such, with the `pasted` texts that are new.
         """
         old = agent.session
         kept = old.branch(position)  # refuses a position without a message
@@ -113,7 +116,8 @@ class Commands:
             begins = attachments_start(old.transcript, position)
             kept.ancestors = (*old.ancestors, (old.session_id, begins))
         self._switch(agent, kept, copies=True)
-        turn = agent.run(prompt, stop=stop, attached=attached or ())
+        pasted = [*pasted, *pasted_texts(old.transcript[position])]
+        turn = agent.run(prompt, stop=stop, attached=attached or (), pasted=pasted)
         return _branched(old, unsaved, turn)
 
     def _session_commands(self) -> dict[str, tuple[Command, str]]:

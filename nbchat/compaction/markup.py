@@ -5,10 +5,11 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from nbchat.conversation.entries import Entry
+from nbchat.conversation.pastes import parts_of
 
 _TAGS = re.compile(
     r"<(?=/?(?:summary|facts|transcript|recent|conversation_summary|previous_summary|"
-    r"user|assistant|tool_call|call|result)\b|\|)",
+    r"user|assistant|tool_call|call|result|pasted)\b|\|)",
     re.IGNORECASE,
 )
 
@@ -74,7 +75,15 @@ def _element(entry: Entry, calls: dict[str, str]) -> str:
         return f"<result {which}>{escape(entry.content)}</result>"
     if entry.role == "user" and entry.tool_name:
         return f"<user>[{_name(entry)}] {escape(entry.attachment_text)}</user>"
-    return f"<{entry.role}>{escape(entry.content)}</{entry.role}>"
+    return f"<{entry.role}>{_content(entry)}</{entry.role}>"
+
+
+def _content(entry: Entry) -> str:
+    """The text of an entry; what a person pasted is between tags of its own."""
+    parts = ((escape(text), is_pasted) for text, is_pasted in parts_of(entry))
+    return "".join(
+        f"<pasted>{text}</pasted>" if is_pasted else text for text, is_pasted in parts
+    )
 
 
 def _name(entry: Entry) -> str:

@@ -166,7 +166,7 @@ class SummaryBuilder:
             for entry in covered
             if entry.role == "summary"
         ]
-        messages = [entry.content for entry in covered if entry.is_prompt]
+        messages = [entry for entry in covered if entry.is_prompt]
         quoted = [line for line in facts if line.startswith(QUOTE)]
         with self.readings.of(transcript) as read:
             ended, calls = ended_rules(read.messages), read.calls

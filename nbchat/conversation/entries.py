@@ -14,6 +14,8 @@ Status = Literal["running", "done", "degraded", "failed", "undone"]
 Kind = Literal["summary", "pruning"]
 Revision = Literal["", "edited", "regenerated"]
 Texts = tuple[str, ...]
+Span = tuple[int, int]
+"""Where a part of a text begins and ends."""
 
 RETRIEVAL = "retrieval"
 """Trigger of a pruning made when an output arrived."""
@@ -41,7 +43,7 @@ class Entry(NamedTuple):
 
     | role | content | tool_id | tool_name | tool_args |
     |---|---|---|---|---|
-    | user | text | | | |
+    | user | text | | | `{"pasted": [[0, 120]]}`, if parts were pasted |
     | user (image, file) | caption | | image, file | JSON: media_type, data, name |
     | assistant | text | | | `{"incomplete": true}` when cut short |
     | assistant (a call) | | call id | tool | arguments, JSON |
@@ -91,10 +93,26 @@ class Entry(NamedTuple):
         return self.is_answer or self.role in ("user", "tool")
 
     def with_content(self, content: str) -> "Entry":
-        """The entry with other content and without its attachment or signed block."""
-        if self.is_attachment or self.role == "thinking":
+        """The entry with other content, without what belongs to the old one.
+
+        That is an attachment, a signed block, or where pasted parts are.
+        """
+        if self.role in ("user", "thinking"):
             return Entry(self.role, content)
         return self._replace(content=content)
+
+    @property
+    def pasted(self) -> tuple[Span, ...]:
+        """Where the parts of a person's message are that were pasted, in order."""
+        if not (self.is_prompt and self.tool_args):
+            return ()
+        given, spans, end = self.arguments.get("pasted"), list[Span](), 0
+        for span in given if isinstance(given, list) else []:
+            match span:
+                case [int() as start, int() as stop] if end <= start < stop:
+                    spans.append((start, stop))
+                    end = stop
+        return tuple(spans)
 
     @property
     def is_text_file(self) -> bool:

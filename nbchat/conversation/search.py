@@ -298,7 +298,8 @@ def _containing(entries: Sequence[Entry], phrase: str) -> Iterator[int]:
     lower = phrase.casefold()
     has_case = lower != phrase.upper()
     for each in range(len(entries) - 1, -1, -1) if phrase else ():
-        texts = entries[each].content, entries[each].tool_args
+        entry = entries[each]
+        texts = (entry.content, "" if entry.is_prompt else entry.tool_args)
         if any(lower in (text.casefold() if has_case else text) for text in texts):
             yield each
 

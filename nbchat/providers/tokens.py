@@ -143,6 +143,8 @@ class TokenCounter:
             return self._count_attachment(entry)
         if entry.role == "thinking":
             return self._count_thinking(entry)
+        if entry.is_prompt:  # where parts were pasted is not sent
+            return self.count(entry.content)
         parts = filter(None, (entry.content, entry.tool_name, entry.tool_args))
         return sum(map(self.count, parts))
 

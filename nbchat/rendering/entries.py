@@ -10,7 +10,9 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
+from nbchat.compaction.facts.rules import rules_in_force
 from nbchat.conversation.entries import Entry
+from nbchat.conversation.pastes import pasted_texts
 from nbchat.conversation.tools import Preview
 from nbchat.rendering.arguments import arguments_html, with_invisibles_escaped
 from nbchat.rendering.markdown import displayable, markdown_html
@@ -20,6 +22,12 @@ OUTPUT_LIMIT = 20_000
 
 HINT_LIMIT = 200
 """Characters of a call's arguments shown on its collapsed card."""
+
+PASTED_RULES = (
+    "Rules in pasted text are not taken as yours. Pin the message, or write "
+    "/pin and the rule, to keep one."
+)
+"""Below a message with such a text."""
 
 MARKDOWN_START = '<div class="nbc-md">'
 """The opening tag around an answer's Markdown."""
@@ -156,10 +164,18 @@ def _collapsed(kind: str, title: str, inside: str) -> str:
 
 def _user_html(entry: Entry) -> str:
     if not entry.tool_name:
-        return text_html(entry.content)
+        return text_html(entry.content) + _pasted_html(entry)
     media_type = str(entry.arguments.get("media_type", ""))
     label = " · ".join(filter(None, (entry.tool_name, media_type)))
     return f'<span class="nbc-chip">{escaped(label)}</span>{text_html(entry.content)}'
+
+
+def _pasted_html(entry: Entry) -> str:
+    """A note where rules are in what was pasted, which nothing will treat as rules."""
+    pasted = [Entry("user", text) for text in pasted_texts(entry)]
+    if not rules_in_force(pasted):
+        return ""
+    return f'<p class="nbc-pasted">{PASTED_RULES}</p>'
 
 
 def _file_html(entry: Entry) -> str:

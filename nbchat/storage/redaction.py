@@ -14,6 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from nbchat.conversation.entries import Entry, prefix_hash
+from nbchat.conversation.pastes import with_changed_text
 from nbchat.storage.owners import OwnedRows
 from nbchat.storage.schema import (
     OLD_TABLES,
@@ -69,7 +70,7 @@ def redact_session(
     query = mine.select(chat_messages).where(its_own).order_by(chat_messages.c.position)
     rows = connection.execute(query).all()
     before = [readable_entry(row) for row in rows]
-    after = [Entry(entry.role, *map(remove, entry[1:])) for entry in before]
+    after = [_redacted(entry, remove) for entry in before]
     changed = [index for index, entry in enumerate(after) if entry != before[index]]
     unindex_rows(connection, mine, [rows[index] for index in changed])
     for index in changed:
@@ -99,6 +100,12 @@ def redact_session(
             connection.execute(sa.update(table).where(is_row).values(values))
     purge_index(connection)
     return len(changed)
+
+
+def _redacted(entry: Entry, remove: Remove) -> Entry:
+    if entry.pasted:
+        return with_changed_text(entry, remove)
+    return Entry(entry.role, *map(remove, entry[1:]))
 
 
 def delete_session(

@@ -13,6 +13,7 @@ from itertools import islice
 from nbchat.compaction.facts.records import Call
 from nbchat.compaction.facts.value_ranking import CACHED_TEXTS, NAME, form_weight, words
 from nbchat.conversation.entries import Entry
+from nbchat.conversation.pastes import parts_of
 from nbchat.conversation.turns import last_prompt
 from nbchat.providers.tokens import TokenCounter
 
@@ -54,6 +55,9 @@ SHORTEST_QUOTE = 40
 """Tokens that a quote must be allowed; the open request always is."""
 
 GAP = " […] "
+
+PASTED = "[pasted] "
+"""Before a sentence that a person did not write."""
 
 _SENTENCE = re.compile(r"(?<=[.!?:])\s+|\n+")
 _ASKS = re.compile("[?\uff1f\u061f]")
@@ -122,9 +126,14 @@ class Statements:
 
 
 def _parts(entry: Entry) -> dict[str, None]:
-    """The sentences of a message, each once."""
-    sentences = _SENTENCE.split(entry.content[:READ_CHARACTERS])
-    return dict.fromkeys(" ".join(part.split()) for part in sentences)
+    """The sentences of a message, each once; pasted ones say that they are."""
+    parts: dict[str, None] = {}
+    for text, is_pasted in parts_of(entry, READ_CHARACTERS):
+        mark = PASTED if is_pasted else ""
+        for each in _SENTENCE.split(text):
+            if bare := " ".join(each.split()):
+                parts[f"{mark}{bare}"] = None
+    return parts
 
 
 def unused_statements(
@@ -146,7 +155,7 @@ def unused_statements(
         for entry in statements.with_news(used):
             if taken >= most or misses > MOST_MISSES:
                 break
-            news = [part for part in _parts(entry) if part and _new_names(part) - used]
+            news = [part for part in _parts(entry) if _new_names(part) - used]
             names = _new_names(" ".join(news)) - used
             if has_id and not any(map(_is_id, names)):
                 continue

@@ -7,7 +7,7 @@ other people's lines are replaced by HIDDEN.
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ from nbchat.compaction.facts.shown_text import (
     points_back,
     shown_from,
 )
+from nbchat.conversation.entries import Span
 
 READ_CHARACTERS = 20_000
 """Characters of a message that are read."""
@@ -205,14 +206,18 @@ class Passage(NamedTuple):
     is_list: bool = False
 
 
-def passages(text: str, *, whole: bool = False) -> list[Passage]:
+def passages(
+    text: str, pasted: Sequence[Span] = (), *, whole: bool = False
+) -> list[Passage]:
     """The sentences of a person's own in a message, word for word.
+
+    `pasted` are parts that are known to be pasted; others are recognised.
 
     A heading such as "Requirements:" and the list below it are one passage. Of a
     document only the opening is read, unless the `whole` is asked for.
     """
     text = text[:READ_CHARACTERS]
-    mask = own_mask(text)
+    mask = own_mask(text, pasted)
     if not whole and len(mask) - mask.count(HIDDEN) > LONGEST_MESSAGE:
         mask = mask.partition("\n\n")[0][:OPENING_CHARACTERS]
     trimmed = ((*_trimmed(mask, *span), is_list) for *span, is_list in _spans(mask))
@@ -238,9 +243,11 @@ def without_shown_text(text: str) -> str:
     return text[: asked.end()] if asked else text
 
 
-def own_mask(text: str) -> str:
+def own_mask(text: str, pasted: Sequence[Span] = ()) -> str:
     """The text, with HIDDEN for each character that was pasted or quoted."""
     text = text.replace("\u2019", "'").replace(HIDDEN, " ")
+    for start, stop in pasted:
+        text = text[:start] + _VISIBLE.sub(HIDDEN, text[start:stop]) + text[stop:]
     for pattern in (_CODE, _COMMENT, _ELEMENT, _BLOCKQUOTE):
         text = pattern.sub(_hidden, text)
     for pattern in (_TABLE, _ROWS, _INDENTED):

@@ -31,7 +31,7 @@ from nbchat.compaction.facts.rule_patterns import (
     words_of,
 )
 from nbchat.compaction.truncation import within
-from nbchat.conversation.entries import Entry
+from nbchat.conversation.entries import Entry, Span
 from nbchat.providers.tokens import TokenCounter
 
 TITLE = "Rules and decisions in force, quoted from the user:"
@@ -181,9 +181,9 @@ def messages_in(entries: Sequence[Entry]) -> list[Message]:
 def message_of(entries: Sequence[Entry], index: int) -> Message:
     """Read the message of a person at an index."""
     is_answer = index > 0 and _asks_for_rules(entries[index - 1])
-    content = entries[index].content
+    content, pasted = entries[index].content, entries[index].pasted
     reader = _read if len(content) <= REMEMBERED else _read.__wrapped__
-    said = reader(content, is_answer=is_answer)
+    said = reader(content, pasted, is_answer=is_answer)
     quotes = tuple(
         Quote(text, index, kind, _lead(content, text)) for text, kind in said.quotes
     )
@@ -201,10 +201,10 @@ class _Said:
 
 
 @lru_cache(maxsize=20_000)
-def _read(content: str, *, is_answer: bool) -> _Said:
+def _read(content: str, pasted: tuple[Span, ...], *, is_answer: bool) -> _Said:
     """Read a message; kept, so that a compaction reads only what is new."""
     text = without_shown_text(content)
-    own = [passage for passage in passages(text) if _is_readable(passage)]
+    own = [each for each in passages(text, pasted) if _is_readable(each)]
     readings = [read("" if each.is_list else each.mask) for each in own]
     return _Said(
         tuple(_quotes(own, readings, is_answer=is_answer))[:MOST_OF_ONE],
@@ -542,7 +542,7 @@ def verified_quotes(story: str, entries: Sequence[Entry]) -> list[Quote]:
         if entries[index].is_prompt:
             text = entries[index].content.lower()
             likely = [each for each in missing if wanted[each] in text]
-            found.update(_quotes_in(entries[index].content, index, likely))
+            found.update(_quotes_in(entries[index], index, likely))
     return sorted(set(found.values()), key=lambda quote: quote.index)
 
 
@@ -552,12 +552,13 @@ def _longest_word(line: str) -> str:
 
 
 def _quotes_in(
-    content: str, index: int, wanted: Sequence[str]
+    entry: Entry, index: int, wanted: Sequence[str]
 ) -> Iterator[tuple[str, Quote]]:
     """The wanted quotes that are in a message, with their whole sentences."""
-    own_text = _bare(own_mask(content[:READ_CHARACTERS])) if wanted else ""
+    content, pasted = entry.content, entry.pasted
+    own_text = _bare(own_mask(content[:READ_CHARACTERS], pasted)) if wanted else ""
     wanted = [each for each in wanted if each in own_text]
-    own = passages(content, whole=True) if wanted else []
+    own = passages(content, pasted, whole=True) if wanted else []
     sentences = [(_bare(passage.mask), passage) for passage in own]
     for each in wanted:
         for said, passage in sentences:

@@ -105,13 +105,13 @@ class Statement:
 
 
 def carried(
-    earlier: str, messages: Sequence[str], story: str, most: int = MOST_READ
+    earlier: str, messages: Sequence[Entry], story: str, most: int = MOST_READ
 ) -> list[str]:
     """The sentences that a new summary lacks, newest first.
 
     `earlier` is the text of the summary before, `messages` are what people wrote since.
     """
-    said = [statement for text in messages[-most:] for statement in _own(text)]
+    said = [statement for each in messages[-most:] for statement in _own(each)]
     asked = [each for each in said if _QUESTION.search(each.text)]
     old = {id(each) for each in asked[:-MOST_QUESTIONS]}  # most likely answered
     said = [each for each in said if id(each) not in old]
@@ -301,9 +301,9 @@ def in_force(text: str) -> set[Keys]:
     return {each.keys for part in statements(text) for each in part.values}
 
 
-def _own(text: str) -> Iterator[Statement]:
+def _own(message: Entry) -> Iterator[Statement]:
     """The sentences in a person's message that are the person's own, with values."""
-    for passage in passages(text):
+    for passage in passages(message.content, message.pasted):
         if not passage.is_list and SHORTEST <= len(passage.text) <= LONGEST:
             text = " ".join(passage.text.split())
             found = _statement(text, is_open=False)

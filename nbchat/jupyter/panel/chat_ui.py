@@ -79,6 +79,7 @@ class Branch(Protocol):
         /,
         *,
         attached: Sequence[Entry],
+        pasted: Sequence[str],
         stop: threading.Event | None,
     ) -> Iterable[ChatEvent]:
         """Answer another text in place of the message at `position`."""
@@ -336,9 +337,9 @@ class ChatUI(anywidget.AnyWidget):
             return
         attachments = self._attachments(said.text, said.previews)
         if isinstance(said, protocol.Send):
-            self._runner.submit(said.text, attachments)
+            self._runner.submit(said.text, attachments, pasted=said.pasted)
         elif self._branch is not None:
-            action = _branching(self._branch, said.position, said.text, attachments)
+            action = _branching(self._branch, said, attachments)
             self._runner.submit_action(said.text, action, position=said.position)
 
     def _attachments(self, text: str, previews: Collection[str]) -> LoadAttachments:
@@ -410,12 +411,19 @@ class OwnCommands:
 
 
 def _branching(
-    branch: Branch, position: int, text: str, attachments: LoadAttachments
+    branch: Branch, said: protocol.Branch, attachments: LoadAttachments
 ) -> Action:
     """Answer another text in place of an earlier message."""
 
     def act(agent: Agent, stop: threading.Event) -> Iterable[ChatEvent]:
-        return branch(agent, position, text, attached=tuple(attachments()), stop=stop)
+        return branch(
+            agent,
+            said.position,
+            said.text,
+            attached=tuple(attachments()),
+            pasted=said.pasted,
+            stop=stop,
+        )
 
     return act
 

@@ -51,11 +51,13 @@ class Resync:
 class Send:
     """A message, or a command that begins with a slash.
 
-    `previews` are keys of attachments, which are sent as they were shown.
+    `previews` are keys of attachments, which are sent as they were shown. `pasted` are
+    texts that were pasted and are in the message, whole or in part.
     """
 
     text: Text
     previews: tuple[str, ...] = ()
+    pasted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,7 @@ class Branch:
     position: Amount
     text: Text
     previews: tuple[str, ...] = ()
+    pasted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,6 +88,7 @@ def test_what_people_wrote_with_values_is_kept_the_newest_first():
         "My order is W17. I like the colour.",
         "It cost 45.10.\n```\nx = 99\n```\n> 88 were quoted",
     ]
+    said = [Entry("user", text) for text in said]
     assert carried("", said, "They talked.") == ["It cost 45.10.", "My order is W17."]
     assert carried("", said, "Order W17 cost 45.10.") == []
 
@@ -130,7 +131,7 @@ def test_after_ten_inventive_summaries_no_invented_number_is_unmarked():
 )
 def test_no_text_holds_it_up(text: str):
     began = CpuTime()
-    carried(text, [text] * 3, text)
+    carried(text, [Entry("user", text)] * 3, text)
     carried(text.replace(" ", "\n"), [], text)
     assert began.spent() < 4
 

@@ -1,6 +1,7 @@
 // The input box
 
 import { isComposing } from "./dom.js";
+import { Pastes } from "./pastes.js";
 
 /** @import * as Protocol from "../protocol.js" */
 /** @import { ChatPanel } from "./panel.js" */
@@ -15,7 +16,9 @@ export class Box {
     this.offered = null; // the text that came back, the same in every view
     /** @type {{ index: number, text: string } | null} */
     this.recalled = null; // what ArrowUp brought back: its text, its place among all
+    this.pastes = new Pastes();
     const { input, form } = panel.parts;
+    this.pastes.listen(input);
     input.addEventListener("keydown", (event) => this.onKey(event));
     input.addEventListener("input", () => this.onInput());
     input.addEventListener("focus", () => panel.attached.look()); // a cell may have run
@@ -77,13 +80,18 @@ export class Box {
   keepDraft() {
     const { parts, editing, state } = this.panel;
     const text = editing.isOn ? editing.draft : parts.input.value;
-    if (state.chat_id && text.trim()) sessionStorage.setItem(draftKey(state), text);
+    if (!state.chat_id || !text.trim()) return;
+    sessionStorage.setItem(draftKey(state), text);
+    sessionStorage.setItem(pastesKey(state), JSON.stringify(this.pastes.within(text)));
   }
 
   restoreDraft() {
     const { parts, state } = this.panel;
     const text = sessionStorage.getItem(draftKey(state));
+    const pasted = JSON.parse(sessionStorage.getItem(pastesKey(state)) ?? "[]");
+    for (const each of pasted) this.pastes.add(each);
     sessionStorage.removeItem(draftKey(state));
+    sessionStorage.removeItem(pastesKey(state));
     if (!text || parts.input.value) return;
     parts.input.value = text;
     this.onInput();
@@ -125,7 +133,7 @@ export class Box {
     input.value = "";
     this.recalled = null;
     this.onInput();
-    this.panel.say(text, previews);
+    this.panel.say(text, previews, this.pastes.within(text));
     input.focus(); // from the button, which is hidden now
   }
 
@@ -160,6 +168,11 @@ export class Box {
 /** @param {Protocol.SomeState} state */
 function draftKey({ chat_id: chat }) {
   return `nbchat-draft-${chat}`;
+}
+
+/** @param {Protocol.SomeState} state */
+function pastesKey({ chat_id: chat }) {
+  return `nbchat-pasted-${chat}`;
 }
 
 /** Without blank lines around it; the first line of pasted code keeps its indentation.

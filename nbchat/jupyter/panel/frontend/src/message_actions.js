@@ -335,6 +335,7 @@ export class Editing {
     this.show(null, this.draft);
     panel.parts.input.focus();
     panel.expectTurn(text);
-    panel.send({ type: "branch", position: /** @type {number} */ (position), text, previews });
+    const pasted = panel.box.pastes.within(text);
+    panel.send({ type: "branch", position: /** @type {number} */ (position), text, previews, pasted });
   }
 }

@@ -388,10 +388,10 @@ class Panel {
     this.parts.input.focus();
   }
 
-  /** @param {string} text @param {string[]} [previews] */
-  say(text, previews = []) {
+  /** @param {string} text @param {string[]} [previews] @param {string[]} [pasted] */
+  say(text, previews = [], pasted = []) {
     this.expectTurn(text);
-    this.send({ type: "send", text, previews });
+    this.send({ type: "send", text, previews, pasted });
   }
 
   /** A button that sends a command; it may be removed a moment later.

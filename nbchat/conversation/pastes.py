@@ -1,0 +1,92 @@
+"""Know which parts of a person's message were pasted.
+
+The panel reports the texts that were pasted into its box. The message keeps where they
+are, as JSON in `tool_args`: `{"pasted": [[0, 120]]}`. No rule is read from these parts.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from nbchat.conversation.entries import Entry, Span
+
+SHORTEST_PART = 8
+"""Characters of a line or sentence by which a changed paste is recognised."""
+
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f\u0964])|\n")
+
+
+def prompt_entry(text: str, pasted: Iterable[str] = ()) -> Entry:
+    """A person's message, with where the pasted texts are in it."""
+    found = [span for each in pasted for span in _found(text, each)]
+    return _marked(text, _merged(found))
+
+
+def pasted_texts(entry: Entry) -> list[str]:
+    """The texts in a message that were pasted."""
+    return [entry.content[start:stop] for start, stop in entry.pasted]
+
+
+def parts_of(entry: Entry, most: int | None = None) -> Iterator[tuple[str, bool]]:
+    """The text of a message in parts, each with whether it was pasted.
+
+    Of at most `most` characters.
+    """
+    content, end = entry.content[:most], 0
+    for start, stop in entry.pasted:
+        yield content[end:start], False
+        yield content[start:stop], True
+        end = stop
+    yield content[end:], False
+
+
+def own_text(entry: Entry) -> str:
+    """A message without what was pasted; all of it if nothing else is in it."""
+    own = "".join(text for text, is_pasted in parts_of(entry) if not is_pasted)
+    return own if own.strip() else entry.content
+
+
+def with_changed_text(entry: Entry, change: Callable[[str], str]) -> Entry:
+    """A message whose text is changed in all places, with its pasted parts moved."""
+    content = change(entry.content)
+    spans = [
+        (len(change(entry.content[:start])), len(change(entry.content[:stop])))
+        for start, stop in entry.pasted
+    ]
+    return _marked(content, [(a, min(b, len(content))) for a, b in spans if a < b])
+
+
+def _marked(text: str, spans: list[Span]) -> Entry:
+    marks = json.dumps({"pasted": spans}) if spans else ""
+    return Entry("user", text, tool_args=marks)
+
+
+def _found(text: str, pasted: str) -> Iterator[Span]:
+    """Where a pasted text is in a message; of one that was changed, its sentences."""
+    whole = pasted.replace("\r\n", "\n").strip()
+    if not whole:
+        return
+    if spans := list(_occurrences(text, whole)):
+        yield from spans
+        return
+    for part in dict.fromkeys(map(str.strip, _SENTENCE_END.split(whole))):
+        if len(part) >= SHORTEST_PART:
+            yield from _occurrences(text, part)
+
+
+def _occurrences(text: str, part: str) -> Iterator[Span]:
+    start = text.find(part)
+    while start >= 0:
+        yield start, start + len(part)
+        start = text.find(part, start + len(part))
+
+
+def _merged(spans: Iterable[Span]) -> list[Span]:
+    """Spans in order, those that touch as one."""
+    merged: list[Span] = []
+    for start, stop in sorted(spans):
+        if merged and start <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], stop))
+        else:
+            merged.append((start, stop))
+    return merged

@@ -1,0 +1,69 @@
+"""Where the pasted parts of a message are."""
+
+import json
+
+import pytest
+
+from nbchat.conversation.entries import Entry
+from nbchat.conversation.pastes import (
+    own_text,
+    pasted_texts,
+    prompt_entry,
+    with_changed_text,
+)
+from nbchat.providers.tokens import TokenCounter
+
+MAIL = "Dear Ann,\nnever mention the refund again.\nTom"
+
+
+def test_a_message_without_a_paste_equals_its_plain_tuple():
+    assert prompt_entry("hello") == ("user", "hello", "", "", "")
+    assert prompt_entry("hello", ["a text that is not in it"]).pasted == ()
+
+
+def test_a_paste_is_known_wherever_it_is_in_the_message():
+    entry = prompt_entry(f"Is this spam?\n\n{MAIL}\n\nThanks", [f"{MAIL}\n"])
+    assert pasted_texts(entry) == [MAIL]
+    assert own_text(entry) == "Is this spam?\n\n\n\nThanks"
+    assert own_text(prompt_entry(MAIL, [MAIL])) == MAIL
+
+
+def test_lines_of_windows_are_the_same_lines():
+    assert pasted_texts(prompt_entry(MAIL, [MAIL.replace("\n", "\r\n")])) == [MAIL]
+
+
+def test_what_is_left_of_a_paste_that_was_changed_stays_known():
+    pasted = "Never call back. Always use the new account. Best wishes."
+    text = "Check this: Always use the new account. Reply in German."
+    assert pasted_texts(prompt_entry(text, [pasted])) == ["Always use the new account."]
+
+
+@pytest.mark.parametrize(
+    "marks",
+    ["[[0]]", '["a"]', "[[3, 1]]", "[[-1, 2]]", "{}", "7", "[[1, 1.5]]", "null"],
+)
+def test_marks_that_cannot_be_are_ignored(marks):
+    assert Entry("user", "text", tool_args=f'{{"pasted": {marks}}}').pasted == ()
+
+
+def test_marks_that_overlap_count_once():
+    marks = json.dumps({"pasted": [[0, 4], [2, 6], [6, 10**30]]})
+    assert pasted_texts(Entry("user", "0123456789", tool_args=marks)) == [
+        "0123",
+        "6789",
+    ]
+
+
+def test_pasted_parts_move_with_a_text_that_is_removed_before_them():
+    entry = prompt_entry(f"key 4242 4242\n{MAIL}", [MAIL])
+    changed = with_changed_text(entry, lambda text: text.replace("4242 4242", "[x]"))
+    assert changed.content == f"key [x]\n{MAIL}"
+    assert pasted_texts(changed) == [MAIL]
+
+
+def test_marks_cost_no_tokens_and_other_content_has_none():
+    entry = prompt_entry(MAIL, [MAIL])
+    assert TokenCounter().count_entry(entry) == TokenCounter().count_entry(
+        Entry("user", MAIL)
+    )
+    assert entry.with_content("[excluded]") == Entry("user", "[excluded]")
