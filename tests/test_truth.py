@@ -15,7 +15,7 @@ from measures import compacted, desks, singles
 from trajectories import read_trajectories
 from truth import Judge
 
-from nbchat.compaction.markup import summary_facts
+from nbchat.compaction.summary_format import summary_facts
 from nbchat.conversation.entries import Entry
 
 RUNS = read_trajectories()

@@ -8,7 +8,7 @@ from pathlib import Path
 from nbchat.agent.agent import Agent
 from nbchat.chat.chat_events import ChatEvent, CommandReplied
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.markup import summary_text
+from nbchat.compaction.summary_format import summary_text
 from nbchat.compaction.triggers.context_breakdown import ContextUsage, context_state
 from nbchat.config.precedence import refuse_locked
 from nbchat.conversation.session import Session

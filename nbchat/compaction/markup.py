@@ -35,27 +35,6 @@ def element(tag: str, text: str) -> str:
     return f"<{tag}>\n{text}\n</{tag}>" if text else ""
 
 
-def summary_entry(text: str, facts: Iterable[str]) -> Entry:
-    """The entry that replaces covered entries: a summary and the facts."""
-    lines = ["<summary>", escape(text), "</summary>"]
-    if known := [escape(line) for line in facts]:
-        lines += ["<facts>", *known, "</facts>"]
-    return Entry("summary", "\n".join(lines))
-
-
-def summary_text(content: str) -> str:
-    """The text of a summary entry, without tags and facts."""
-    _, opened, rest = content.partition("<summary>")
-    text, closed, _ = rest.partition("</summary>")
-    return text.strip() if opened and closed else content
-
-
-def summary_facts(content: str) -> list[str]:
-    """The lines of facts in a summary entry."""
-    _, _, rest = content.partition("</summary>\n<facts>\n")
-    return rest.removesuffix("\n</facts>").splitlines()
-
-
 def _call_attributes(entries: Sequence[Entry]) -> dict[str, str]:
     """What tags say of each call and its result, by the id of the call."""
     found = {}

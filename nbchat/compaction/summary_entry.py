@@ -16,19 +16,14 @@ from nbchat.compaction.facts.rules import (
     rules_in_force,
 )
 from nbchat.compaction.facts.sections import kept_sections
-from nbchat.compaction.markup import summary_entry, summary_facts, summary_text
 from nbchat.compaction.plan import Plan, largest_entry
 from nbchat.compaction.policies import LARGEST_SUMMARY_SHARE, Policy
 from nbchat.compaction.summarizer.carry_over import (
-    QUOTE,
     carried,
-    carried_lines,
     is_open,
     not_in_rows,
     not_named,
     not_served,
-    section,
-    told,
 )
 from nbchat.compaction.summarizer.coverage import (
     Coverage,
@@ -37,6 +32,15 @@ from nbchat.compaction.summarizer.coverage import (
     share_said,
 )
 from nbchat.compaction.summarizer.reply_validation import check_budget, check_size
+from nbchat.compaction.summary_format import (
+    carried_lines,
+    carried_list,
+    is_quote,
+    statements_text,
+    summary_entry,
+    summary_facts,
+    summary_text,
+)
 from nbchat.compaction.truncation import shorten, shorten_to_tokens, within
 from nbchat.conversation.entries import Entry, Fact
 from nbchat.conversation.secrets import without_secrets
@@ -123,7 +127,7 @@ class SummaryBuilder:
         )
         lacking = self._lacking(summary, found.lines, is_good=True)
         lacking = not_named(lacking, summary)
-        rows = [line for line in found.lines if not line.startswith(QUOTE)]
+        rows = [line for line in found.lines if not is_quote(line)]
         most = _beside(count(summary), BESIDE_SHARE) - count("\n".join(rows))
         others = [line for line in lacking if not is_open(line)]
         others = within(others, most, lambda line: count(line) + 1)
@@ -162,12 +166,12 @@ class SummaryBuilder:
         covered = self.plan.covered
         transcript = self.session.included_transcript[: self.plan.stop]
         earlier = [
-            told(entry.content, with_quotes=is_good)
+            statements_text(entry.content, with_quotes=is_good)
             for entry in covered
             if entry.role == "summary"
         ]
         messages = [entry for entry in covered if entry.is_prompt]
-        quoted = [line for line in facts if line.startswith(QUOTE)]
+        quoted = [line for line in facts if is_quote(line)]
         with self.readings.of(transcript) as read:
             ended, calls = ended_rules(read.messages), read.calls
             kinds = OTHER_KINDS if is_good else ()
@@ -191,7 +195,9 @@ class SummaryBuilder:
         summary_tokens, facts_tokens = count(summary), count("\n".join(found.lines))
         wanted = max(budget.facts // 2, budget.summary - summary_tokens)
         left = self._largest - summary_tokens - facts_tokens - TAGS_TOKENS
-        lines = within(section(kept), min(wanted, left), lambda line: count(line) + 1)
+        lines = within(
+            carried_list(kept), min(wanted, left), lambda line: count(line) + 1
+        )
         carried_over = lines if len(lines) > 1 else []
         return replace(found, lines=(*carried_over, *found.lines))
 
@@ -205,7 +211,7 @@ class SummaryBuilder:
     def coverage(self, summary: str) -> Coverage:
         """What a summary says of the new values that were talked about."""
         found = self._facts(self.plan.budget.facts)
-        quotes = [line for line in found.lines if line.startswith(QUOTE)]
+        quotes = [line for line in found.lines if is_quote(line)]
         known = "\n".join([*quotes, *(fact.value for fact in found.facts)])
         transcript = self.session.included_transcript[: self.plan.stop]
         return coverage(self._summaries(summary), transcript, known)

@@ -15,7 +15,7 @@ import pytest
 import nbchat
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.markup import summary_text
+from nbchat.compaction.summary_format import summary_text
 from nbchat.config.factory import recorder
 from nbchat.conversation.events import (
     Compacted,

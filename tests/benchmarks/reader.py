@@ -40,7 +40,8 @@ from trajectories import read_trajectories
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.markup import element, summary_facts, summary_text, transcript
+from nbchat.compaction.markup import element, transcript
+from nbchat.compaction.summary_format import summary_facts, summary_text
 from nbchat.conversation.entries import Entry, Usage
 from nbchat.errors import NbchatError, Stopped
 from nbchat.providers.base import Provider, Reply, ReplyStream, Request, wire_text

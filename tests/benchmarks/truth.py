@@ -20,7 +20,7 @@ from tqdm import tqdm
 from trajectories import read_trajectories
 from truth import Judge
 
-from nbchat.compaction.markup import summary_facts
+from nbchat.compaction.summary_format import summary_facts
 from nbchat.conversation.entries import Entry
 
 

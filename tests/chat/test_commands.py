@@ -13,7 +13,7 @@ from driving import replied
 from nbchat.agent.agent import Agent
 from nbchat.chat.chat_events import CommandReplied
 from nbchat.chat.commands import Commands
-from nbchat.compaction.markup import summary_text
+from nbchat.compaction.summary_format import summary_text
 from nbchat.config.factory import newest_session, recorder
 from nbchat.conversation.events import (
     Branched,

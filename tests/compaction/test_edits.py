@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.markup import summary_text
+from nbchat.compaction.summary_format import summary_text
 from nbchat.config.factory import recorder
 from nbchat.conversation.entries import Compaction, Entry, prefix_hash
 from nbchat.conversation.events import (

@@ -9,12 +9,11 @@ from driving import finished
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.markup import summary_entry, summary_facts
 from nbchat.compaction.plan import FACTS_TOKENS, budget_for
 from nbchat.compaction.policies import PRESETS
-from nbchat.compaction.summarizer.carry_over import section
 from nbchat.compaction.summarizer.coverage import LEAST_VALUES, Coverage
 from nbchat.compaction.summary_entry import SummaryBuilder
+from nbchat.compaction.summary_format import carried_list, summary_entry, summary_facts
 from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.session import Session
 from nbchat.providers.base import Request
@@ -133,7 +132,7 @@ def test_a_summary_that_is_too_large_by_itself_is_made_smaller_without_a_model()
 
 def test_what_was_carried_over_stays_when_the_summary_is_made_smaller():
     rows = [f"W{n:07d} delivered, {n} Oak Street, Denver" for n in range(400)]
-    kept = section(["Never ship before May 16.", "Ann waits for order W17."])
+    kept = carried_list(["Never ship before May 16.", "Ann waits for order W17."])
     session = in_force("* They talked about orders.", [*kept, *rows], *records(100))
     engine = engine_of(window=8_000)
     plan = engine.plan(session, trigger="window")

@@ -29,7 +29,7 @@ from fault_server import AnthropicDialect, FaultServer, Json, OpenAIDialect
 from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.markup import summary_text
+from nbchat.compaction.summary_format import summary_text
 from nbchat.config.factory import build_agent, build_engine, recorder
 from nbchat.config.precedence import settings
 from nbchat.conversation.entries import Compaction, Entry, Usage

@@ -45,8 +45,8 @@ from trajectories import read_trajectories
 from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.markup import summary_text
 from nbchat.compaction.policies import PRESETS
+from nbchat.compaction.summary_format import summary_text
 from nbchat.config.factory import build_agent, recorder
 from nbchat.config.live_changes import apply_setting
 from nbchat.config.precedence import settings

@@ -12,6 +12,7 @@ from itertools import islice
 
 from nbchat.compaction.facts.records import Call
 from nbchat.compaction.facts.value_ranking import CACHED_TEXTS, NAME, form_weight, words
+from nbchat.compaction.summary_format import GAP, UNUSED_TITLE, quote_line
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.pastes import parts_of
 from nbchat.conversation.turns import last_prompt
@@ -21,8 +22,6 @@ OPEN_TITLE = "Open request, word for word:"
 ASKED_TITLE = "Last request, word for word:"
 ANSWERED_TITLE = "Last answer, word for word:"
 WAITING_TITLE = "Waits for an answer, word for word:"
-
-SAID_TITLE = "Said by people and not used yet, word for word:"
 
 _PEOPLE = re.compile(r"(?<=[a-z,:] )[A-Z][a-z]{1,30}(?: [A-Z][a-z]{1,30}){0,3}")
 """Words in capitals where no sentence begins: people, cities, products."""
@@ -54,8 +53,6 @@ READ_CHARACTERS = 20_000
 SHORTEST_QUOTE = 40
 """Tokens that a quote must be allowed; the open request always is."""
 
-GAP = " […] "
-
 PASTED = "[pasted] "
 """Before a sentence that a person did not write."""
 
@@ -81,7 +78,7 @@ def open_matters(
         text = quote(transcript[index].content, limit, counter) if is_worth else ""
         if not text:
             continue
-        added = ([] if title in lines else [title]) + [f'- "{text}"']
+        added = ([] if title in lines else [title]) + [quote_line(text)]
         lines += added
         left -= counter.count("\n".join(added)) + 1
     return lines
@@ -149,7 +146,7 @@ def unused_statements(
     """
     used = set(used)
     lines: list[str] = []
-    taken = counter.count(SAID_TITLE)
+    taken = counter.count(UNUSED_TITLE)
     for has_id, most in ((True, 2 * budget_tokens), (False, budget_tokens)):
         misses = 0
         for entry in statements.with_news(used):
@@ -159,7 +156,7 @@ def unused_statements(
             names = _new_names(" ".join(news)) - used
             if has_id and not any(map(_is_id, names)):
                 continue
-            line = f'- "{GAP.join(news)}"'
+            line = quote_line(GAP.join(news))
             size = counter.count(line) + 1
             used |= names
             if size <= min(most - taken, QUOTE_TOKENS):
@@ -168,7 +165,7 @@ def unused_statements(
                 misses = 0
             else:
                 misses += 1
-    return [SAID_TITLE, *lines] if lines else []
+    return [UNUSED_TITLE, *lines] if lines else []
 
 
 @lru_cache(CACHED_TEXTS)

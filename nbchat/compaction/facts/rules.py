@@ -30,6 +30,7 @@ from nbchat.compaction.facts.rule_patterns import (
     read,
     words_of,
 )
+from nbchat.compaction.summary_format import GAP, quote_line
 from nbchat.compaction.truncation import within
 from nbchat.conversation.entries import Entry, Span
 from nbchat.providers.tokens import TokenCounter
@@ -48,9 +49,6 @@ REMEMBERED = 2_000
 
 LONGEST_LEAD = 100
 """Characters of an opening line that is quoted with a rule."""
-
-GAP = "[…]"
-"""Between parts of a quote."""
 
 _INTRODUCING = ("?", ":", "\uff1f", "\uff1a", "\u061f")
 _POINTS_ON = re.compile(
@@ -79,7 +77,7 @@ class Quote:
     @property
     def line(self) -> str:
         """The quote as a line of its own, with its lead."""
-        return quoted(f"{self.lead} {GAP} {self.text}" if self.lead else self.text)
+        return quote_line(f"{self.lead}{GAP}{self.text}" if self.lead else self.text)
 
 
 def rules_in_force(
@@ -138,18 +136,13 @@ def _introduction(quote: Quote) -> tuple[int, str]:
 def _together(alike: Sequence[Quote]) -> str:
     """The line of quotes that one opening line introduces."""
     parts = (alike[0].lead, *(quote.text for quote in alike))
-    return quoted(f" {GAP} ".join(filter(None, parts)))
+    return quote_line(GAP.join(filter(None, parts)))
 
 
 def not_quoted(quotes: Sequence[Quote], story: str) -> list[Quote]:
     """The quotes that a summary does not hold as quotes, word for word."""
     said = [_bare(each) for each in _QUOTED_LINE.findall(story)]
     return [q for q in quotes if not any(_bare(q.text) in each for each in said)]
-
-
-def quoted(text: str) -> str:
-    """A line that holds a text in quotation marks, so that it speaks for itself."""
-    return f'- "{" ".join(text.split())}"'
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,22 +8,13 @@ ends when the new summary says it, or says something else of the same matter.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 
-from nbchat.compaction.facts.open_matters import GAP, SAID_TITLE
 from nbchat.compaction.facts.pasted_text import passages
 from nbchat.compaction.facts.records import Call
 from nbchat.compaction.facts.rule_patterns import plain, read, words_of
-from nbchat.compaction.markup import summary_facts, summary_text
 from nbchat.compaction.summarizer.unsupported_marks import without_marked
 from nbchat.compaction.summarizer.value_extraction import Value, values
 from nbchat.conversation.entries import Entry
-
-TITLE, MARK = "From earlier, and not in the summary:", "* "
-"""The title of what is carried over, above the facts, and the sign before each."""
-
-QUOTE = '- "'
-"""Begins a line of facts that quotes a person."""
 
 LONGEST, SHORTEST = 400, 12
 """Characters of a sentence that is kept."""
@@ -115,10 +106,10 @@ def carried(
     asked = [each for each in said if _QUESTION.search(each.text)]
     old = {id(each) for each in asked[:-MOST_QUESTIONS]}  # most likely answered
     said = [each for each in said if id(each) not in old]
-    told = list(statements(earlier))[:most]
+    before = list(statements(earlier))[:most]
     new = _Story(list(statements(story, is_all=True)))
     kept: list[str] = []
-    for each in [*reversed(said[-most:]), *told]:
+    for each in [*reversed(said[-most:]), *before]:
         if each.is_in_force and not new.says(each):
             kept.append(each.text)
             new.add(each)
@@ -244,36 +235,6 @@ def _is_row(said: Statement, rows: Sequence[str]) -> bool:
         and all(re.search(rf"(?<!\w){text}(?!\w)", row) for text in texts)
         for row in rows
     )
-
-
-def section(found: Iterable[str]) -> list[str]:
-    """The lines of what is carried over, newest first."""
-    return [TITLE, *(f"{MARK}{line}" for line in found)]
-
-
-def told(content: str, *, with_quotes: bool = True) -> str:
-    """What a summary entry tells: its summary, what was carried over, and quotes.
-
-    The quotes are of what people said, for which a later entry may have no space.
-    """
-    lines = [summary_text(content), *carried_lines(content)[1:]]
-    for line in _lines_below(SAID_TITLE, content) if with_quotes else ():
-        lines += line.removeprefix(QUOTE).removesuffix('"').split(GAP)
-    return "\n".join(lines)
-
-
-def carried_lines(content: str) -> list[str]:
-    """The lines of what was carried over to a summary entry, with their title."""
-    kept = _lines_below(TITLE, content)
-    return [TITLE, *kept] if kept else []
-
-
-def _lines_below(title: str, content: str) -> list[str]:
-    """The lines of a list in the facts of a summary entry."""
-    lines = summary_facts(content)
-    start = lines.index(title) + 1 if title in lines else len(lines)
-    sign = MARK if title == TITLE else QUOTE
-    return list(takewhile(lambda line: line.startswith(sign), lines[start:]))
 
 
 def statements(text: str, *, is_all: bool = False) -> Iterator[Statement]:

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from nbchat.compaction.markup import element, escape, transcript
 from nbchat.compaction.policies import Detail, Policy, Style
-from nbchat.compaction.summarizer.carry_over import told
+from nbchat.compaction.summary_format import statements_text
 from nbchat.compaction.truncation import shorten, shorten_to_tokens
 from nbchat.conversation.entries import Entry, SummaryFields
 from nbchat.conversation.pastes import own_text
@@ -174,7 +174,7 @@ class Assignment:
     def previous(self) -> str:
         """The text of an earlier summary, with what was carried over to it."""
         summaries = (e.content for e in self.covered if e.role == "summary")
-        return "\n\n".join(map(told, summaries))
+        return "\n\n".join(map(statements_text, summaries))
 
     @cached_property
     def newest(self) -> str:

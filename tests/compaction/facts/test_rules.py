@@ -16,8 +16,8 @@ from nbchat.compaction.facts.rules import (
     rules_in_force,
     verified_quotes,
 )
-from nbchat.compaction.markup import summary_facts
 from nbchat.compaction.policies import PRESETS
+from nbchat.compaction.summary_format import summary_facts
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
 from nbchat.providers.tokens import TokenCounter

@@ -8,14 +8,18 @@ import pytest
 from cpu_time import CpuTime
 from forgetful import Forgetful, dialogue, folded, keys_of
 
-from nbchat.compaction.facts.open_matters import GAP, SAID_TITLE
 from nbchat.compaction.facts.records import read_calls
-from nbchat.compaction.markup import summary_entry
 from nbchat.compaction.summarizer.carry_over import (
     carried,
     not_in_rows,
     not_served,
-    told,
+)
+from nbchat.compaction.summary_format import (
+    GAP,
+    UNUSED_TITLE,
+    quote_line,
+    statements_text,
+    summary_entry,
 )
 from nbchat.conversation.entries import Entry
 
@@ -93,11 +97,11 @@ def test_what_people_wrote_with_values_is_kept_the_newest_first():
     assert carried("", said, "Order W17 cost 45.10.") == []
 
 
-def test_what_only_a_quote_in_the_facts_said_is_told_on():
+def test_what_only_a_quote_in_the_facts_said_is_kept():
     said = ["My order is W17.", "It cost 45.10."]
-    facts = [SAID_TITLE, f'- "{GAP.join(said)}"', "Calls made: 1 in all"]
+    facts = [UNUSED_TITLE, quote_line(GAP.join(said)), "Calls made: 1 in all"]
     before = summary_entry("They talked about tea.", facts).content
-    assert carried(told(before), [], "They talked.") == said
+    assert carried(statements_text(before), [], "They talked.") == said
 
 
 def kept_after_ten(summariser: Forgetful) -> tuple[float, str]:

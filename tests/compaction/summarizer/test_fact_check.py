@@ -8,11 +8,11 @@ from honest_stories import STORIES
 from trajectories import read_trajectories
 
 from nbchat.agent.agent import Agent
-from nbchat.compaction.markup import summary_entry
 from nbchat.compaction.summarizer.coverage import GOOD_SHARE
 from nbchat.compaction.summarizer.fact_check import FactCheck, check_facts
 from nbchat.compaction.summarizer.source_index import Sources
 from nbchat.compaction.summary_entry import SummaryBuilder
+from nbchat.compaction.summary_format import summary_entry
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
 from nbchat.providers.tokens import TokenCounter

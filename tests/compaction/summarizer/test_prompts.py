@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from nbchat.compaction.markup import escape, summary_entry
+from nbchat.compaction.markup import escape
 from nbchat.compaction.summarizer.prompts import SYSTEM, Assignment
 from nbchat.compaction.summarizer.requests import Sizes, plain_requests
+from nbchat.compaction.summary_format import summary_entry
 from nbchat.conversation.entries import Entry
 from nbchat.providers.base import Request
 from nbchat.providers.model_info import ModelInfo

@@ -8,8 +8,8 @@ import pytest
 from nbchat.agent.agent import Agent
 from nbchat.chat.context_commands import _threshold
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.markup import summary_entry
 from nbchat.compaction.policies import Policy
+from nbchat.compaction.summary_format import summary_entry
 from nbchat.compaction.triggers.context_tracker import ContextTracker
 from nbchat.compaction.triggers.triggers import RATIOS, Spending, reread_cost
 from nbchat.conversation.entries import Compaction, Entry, Usage

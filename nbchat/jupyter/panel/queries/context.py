@@ -1,8 +1,8 @@
 """Queries about the context: its parts, costs and summary, and a compaction plan."""
 
 from nbchat.agent.agent import Agent
-from nbchat.compaction.markup import summary_facts, summary_text
 from nbchat.compaction.plan import Plan
+from nbchat.compaction.summary_format import summary_facts, summary_text
 from nbchat.compaction.triggers.context_breakdown import context_usage
 from nbchat.conversation.entries import Usage
 from nbchat.conversation.session import Session

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from nbchat.agent.agent import Agent
-from nbchat.compaction.markup import summary_facts, summary_text
 from nbchat.compaction.summarizer.unsupported_marks import is_marked
 from nbchat.compaction.summarizer.value_extraction import Value, values
+from nbchat.compaction.summary_format import summary_facts, summary_text
 from nbchat.conversation.entries import Entry
 from nbchat.errors import NbchatError
 from nbchat.jupyter.panel.answers import MemoryValue, MemoryView
