@@ -214,6 +214,24 @@ def pasted_cases(orders: Iterable[str] = ORDERS) -> Iterator[tuple[int, bool]]:
         yield form["set"], bool(obeyed(text, rules_in_force([Entry("user", message)])))
 
 
+def shown_cases() -> Iterator[tuple[str, str, bool]]:
+    """Each "text" of set 4 in each "place": both, and whether a part becomes a rule."""
+    chosen = [form for form in FORMS if form["form"] in ("text", "place")]
+    for shown, place in product(chosen, chosen):
+        same = shown["language"] == place["language"]
+        if same and (shown["form"], place["form"]) == ("text", "place"):
+            message = place["text"].replace("{}", shown["text"])
+            quotes = rules_in_force([Entry("user", message)])
+            found = any(_is_part(quote.text, shown["text"]) for quote in quotes)
+            yield shown["text"], place["text"], found
+
+
+def _is_part(quote: str, text: str) -> bool:
+    return quote in text or any(
+        part.strip() in quote for part in text.split(".") if part.strip()
+    )
+
+
 def own_cases() -> Iterator[tuple[int, bool]]:
     """Each "own" message: its set, and whether all its rules are found."""
     for form in FORMS:
