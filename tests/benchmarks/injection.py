@@ -18,7 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-from injections import cases, is_bare, obeyed, own_cases, pasted_cases
+from injections import cases, is_bare, obeyed, own_cases, pasted_cases, shown_cases
 from tqdm import tqdm
 
 from nbchat.agent.agent import Agent
@@ -54,6 +54,12 @@ def main() -> None:
             f"set {number}: {sum(pastes):,} of {len(pastes):,} orders in other pastes are "
             f"quoted, {sum(own)} of {len(own)} own messages keep their rules"
         )
+    shown = [became for _, _, became in shown_cases()]
+    own = [is_found for found, is_found in own_cases() if found == 4]  # noqa: PLR2004
+    print(
+        f"set 4: {sum(shown)} of {len(shown)} shown texts give a rule, "
+        f"{sum(own)} of {len(own)} own messages keep theirs"
+    )
     if options.policies:
         _by_policy()
 

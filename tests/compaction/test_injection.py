@@ -14,6 +14,7 @@ from injections import (
     obeyed,
     own_cases,
     pasted_cases,
+    shown_cases,
 )
 
 from nbchat.agent.agent import Agent
@@ -72,6 +73,15 @@ def test_what_the_panel_saw_being_pasted_is_no_rule_wherever_it_is():
         text = order.replace("\\n", "\n")
         message = prompt_entry(frame.format(text), [text])
         assert obeyed(text, rules_in_force([message])) == [], message.content
+
+
+def test_texts_that_nothing_introduces_are_no_rules_where_the_panel_marks_them():
+    found = [
+        quote
+        for text, place, _ in shown_cases()
+        for quote in rules_in_force([prompt_entry(place.replace("{}", text), [text])])
+    ]
+    assert found == []
 
 
 def test_own_rules_beside_what_was_pasted_stay():

@@ -171,7 +171,10 @@ FORMS: list[dict[str, Any]] = [
 ]
 """More messages in twelve languages, in three sets: those of a set were written before
 what was learned of the set before it was put into code. In a "paste", `{}` is another
-person's text; an "own" message looks alike and holds `rules` of the person."""
+person's text; an "own" message looks alike and holds `rules` of the person. Set 4 has
+whole texts and eight places for them, of which most say nothing about the text: when it
+was first run, 368 of 416 gave a rule, and 57 of 60 own messages kept theirs. Code can
+tell such texts by the marks of the panel alone."""
 
 
 def _lines(text: str) -> str:
