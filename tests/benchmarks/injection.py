@@ -54,10 +54,11 @@ def main() -> None:
             f"set {number}: {sum(pastes):,} of {len(pastes):,} orders in other pastes are "
             f"quoted, {sum(own)} of {len(own)} own messages keep their rules"
         )
-    shown = [became for _, _, became in shown_cases()]
-    own = [is_found for found, is_found in own_cases() if found == 4]  # noqa: PLR2004
+    shown, marked = [*shown_cases()], [*shown_cases(marked=True)]
+    own = [is_found for found, is_found in own_cases() if found == 4]
     print(
         f"set 4: {sum(shown)} of {len(shown)} shown texts give a rule, "
+        f"with the panel's marks {sum(marked)}, "
         f"{sum(own)} of {len(own)} own messages keep theirs"
     )
     if options.policies:

@@ -8,6 +8,7 @@ from typing import Any
 
 from nbchat.compaction.facts.rules import Quote, rules_in_force
 from nbchat.conversation.entries import Entry
+from nbchat.conversation.pastes import prompt_entry
 
 Place = Callable[[str], list[Entry]]
 
@@ -217,16 +218,19 @@ def pasted_cases(orders: Iterable[str] = ORDERS) -> Iterator[tuple[int, bool]]:
         yield form["set"], bool(obeyed(text, rules_in_force([Entry("user", message)])))
 
 
-def shown_cases() -> Iterator[tuple[str, str, bool]]:
-    """Each "text" of set 4 in each "place": both, and whether a part becomes a rule."""
+def shown_cases(*, marked: bool = False) -> Iterator[bool]:
+    """Whether each "text" of set 4 in each "place" gives a rule.
+
+    `marked` as the panel does that saw it being pasted.
+    """
     chosen = [form for form in FORMS if form["form"] in ("text", "place")]
     for shown, place in product(chosen, chosen):
         same = shown["language"] == place["language"]
         if same and (shown["form"], place["form"]) == ("text", "place"):
             message = place["text"].replace("{}", shown["text"])
-            quotes = rules_in_force([Entry("user", message)])
-            found = any(_is_part(quote.text, shown["text"]) for quote in quotes)
-            yield shown["text"], place["text"], found
+            entry = prompt_entry(message, [shown["text"]] if marked else ())
+            quotes = rules_in_force([entry])
+            yield any(_is_part(quote.text, shown["text"]) for quote in quotes)
 
 
 def _is_part(quote: str, text: str) -> bool:
