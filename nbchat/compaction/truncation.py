@@ -1,8 +1,7 @@
 """Shorten texts and lists to a budget; every gap states how much is missing."""
 
-import json
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 Item = TypeVar("Item")
 
@@ -41,22 +40,3 @@ def within(
             break
         taken.append(item)
     return taken
-
-
-class Number(str):
-    """A number with the digits it was written with."""
-
-    __slots__ = ()
-
-
-def parsed(text: str) -> dict[str, Any] | list[Any] | None:
-    """Parse a JSON object or list, numbers as written; None for anything else."""
-    if text.lstrip()[:1] not in ("{", "["):
-        return None
-    try:
-        value = json.loads(
-            text, parse_int=Number, parse_float=Number, parse_constant=Number
-        )
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict | list) else None

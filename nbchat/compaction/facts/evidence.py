@@ -17,7 +17,7 @@ from nbchat.compaction.facts.tool_names import (
     snake,
     word_set,
 )
-from nbchat.compaction.pruning.failures import failed_lines
+from nbchat.compaction.pruning.failure_lines import failed_lines
 
 Status = Literal["done", "unconfirmed", "called", "failed", "interrupted"]
 """What is known of a call: an action that succeeded; an action whose result leaves that

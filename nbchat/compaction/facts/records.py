@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from nbchat.compaction.exact_json import parsed
 from nbchat.compaction.facts.evidence import Status, Verdict, verdict_of
 from nbchat.compaction.facts.result_shapes import (
     as_list,
@@ -22,7 +23,6 @@ from nbchat.compaction.facts.result_shapes import (
     unwrapped_text,
 )
 from nbchat.compaction.facts.tool_names import CACHED_NAMES, singular, snake
-from nbchat.compaction.truncation import parsed
 from nbchat.conversation.entries import Entry, failed_result
 from nbchat.conversation.turns import INTERRUPTED, CallMatcher
 

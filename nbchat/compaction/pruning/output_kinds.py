@@ -9,14 +9,16 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from nbchat.compaction.pruning.failures import failed_parts, failures_in, written
+from nbchat.compaction.exact_json import parsed, written
+from nbchat.compaction.pruning.failure_lines import failed_parts
+from nbchat.compaction.pruning.json_failures import failures_in
 from nbchat.compaction.pruning.json_outline import (
     SAMPLE_ROWS,
     TABLE_ROWS,
     is_result_set,
     outline,
 )
-from nbchat.compaction.truncation import parsed, shorten, within
+from nbchat.compaction.truncation import shorten, within
 
 Count = Callable[[str], int]
 """Counts the tokens of a text."""

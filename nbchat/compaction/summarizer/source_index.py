@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from nbchat.compaction.exact_json import Number, parsed
 from nbchat.compaction.summarizer.unsupported_marks import without_marked
 from nbchat.compaction.summarizer.value_extraction import (
     Value,
@@ -20,7 +21,6 @@ from nbchat.compaction.summarizer.value_extraction import (
     squeezed,
     values,
 )
-from nbchat.compaction.truncation import Number, parsed
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.turns import calls_by_result
 

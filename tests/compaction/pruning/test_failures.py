@@ -5,9 +5,10 @@ import json
 import pytest
 from cpu_time import CpuTime
 
-from nbchat.compaction.pruning.failures import failed_lines, failures_in
+from nbchat.compaction.exact_json import parsed
+from nbchat.compaction.pruning.failure_lines import failed_lines
+from nbchat.compaction.pruning.json_failures import failures_in
 from nbchat.compaction.pruning.output_kinds import WHOLE_TOKENS, shortened
-from nbchat.compaction.truncation import parsed
 from nbchat.providers.tokens import TokenCounter
 
 COUNT = TokenCounter().count

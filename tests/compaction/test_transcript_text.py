@@ -1,6 +1,6 @@
 """Entries as data for a model."""
 
-from nbchat.compaction.markup import transcript
+from nbchat.compaction.transcript_text import transcript
 from nbchat.conversation.entries import Entry
 
 
