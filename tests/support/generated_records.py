@@ -160,9 +160,10 @@ class Transcripts:
             ("request_id", f"req{len(self.entries)}"),
         ]
         label = self._id(own[:2].upper())
-        while (own, label) in self.taken:
+        kind = own.replace("order_id", "id")  # the look-ups are those of orders
+        while (kind, label) in self.taken:
             label = self._id(own[:2].upper())
-        self.taken.add((own, label))
+        self.taken.add((kind, label))
         before = [each for each in foreign if own != "id" and chance.random() < 0.3]
         if before and own == "id":
             before = []

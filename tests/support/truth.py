@@ -481,7 +481,10 @@ class Judge:
                 is_own or value in source.asked_texts.get(name, ())
             )
         is_keyed = bool(node.keys) and one_line(node.keys[-1]) == value
-        is_asked = any(value in texts for texts in source.asked_texts.values())
+        is_known = self.own_id is not any_id  # equal ids may be those of other things
+        asked = source.asked_texts
+        lists = [asked.get(name, [])] if is_known else asked.values()
+        is_asked = any(value in texts for texts in lists)
         is_outer = not any(self.own_id(outer) for outer in node.around)
         if node.value.get("status") == "failed":  # of the call, not of what it was for
             return False

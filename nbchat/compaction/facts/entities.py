@@ -227,11 +227,11 @@ SHORT_ID = 3
 class _EntityNames:
     """Tells entities apart whose ids are equal: the user 7 is not the order 7.
 
-    What a call does not say is taken from the last call that named the same id.
+    A call that does not say what it is about returned the entity whose fields it has.
     """
 
     def __init__(self) -> None:
-        self._things: dict[str, dict[str, str]] = defaultdict(dict)
+        self._things: dict[str, dict[str, tuple[str, _Known]]] = defaultdict(dict)
 
     def name_of(self, known: _Known) -> str:
         """The name of a record's entity; of one without an id the call."""
@@ -242,13 +242,20 @@ class _EntityNames:
             is_number = form_weight(label) <= NUMBER
             return f"{known.record.label_field} {label}" if is_number else label
         thing, things = _thing(known), self._things[label]
-        if thing in things:
-            own = things[thing]
-        elif not thing and things:
-            own = list(things.values())[-1]
-        else:
-            own = things[thing] = "" if list(things) == [""] else thing
+        own, _ = things.get(thing) or self._alike(known, thing, things) or (thing, None)
+        things.pop(thing, None)
+        things[thing] = (own, known)
         return f"{own} {label}"
+
+    @staticmethod
+    def _alike(
+        known: _Known, thing: str, things: dict[str, tuple[str, _Known]]
+    ) -> tuple[str, _Known] | None:
+        """The newest entity with the same fields, where a call did not say its kind."""
+        possible = (
+            reversed(things.values()) if not thing else filter(None, [things.get("")])
+        )
+        return next((each for each in possible if _is_same_kind(each[1], known)), None)
 
 
 def _thing(known: _Known) -> str:
@@ -264,14 +271,23 @@ def _names(known: _Known) -> frozenset[str]:
     return known.older.union(fields, (name for name, _ in known.record.parts))
 
 
+def _own_names(known: _Known) -> set[str]:
+    """The fields and parts that a record itself has."""
+    names = {field.name for field in known.record.fields}
+    return names | {name for name, _ in known.record.parts}
+
+
+def _is_same_kind(one: _Known, other: _Known) -> bool:
+    """Whether one record has at least half of the fields of the other."""
+    own, names = _own_names(one), _own_names(other)
+    return len(own & names) * 2 >= min(len(own), len(names))
+
+
 def _without(older: _Known, newer: _Known) -> _Known | None:
     """What an older record says that a newer one of the same entity does not."""
-    names = {field.name for field in newer.record.fields}
-    names |= {name for name, _ in newer.record.parts}
-    own = {f.name for f in older.record.fields} | {n for n, _ in older.record.parts}
-    is_same_kind = len(own & names) * 2 >= min(len(own), len(names))
-    if older.call.tool == newer.call.tool or is_same_kind:
+    if older.call.tool == newer.call.tool or _is_same_kind(older, newer):
         return None
+    names = _own_names(newer)
     fields = tuple(field for field in older.record.fields if field.name not in names)
     parts = tuple(part for part in older.record.parts if part[0] not in names)
     record = Record(older.record.label, older.record.label_field, fields, parts)

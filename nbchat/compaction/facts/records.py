@@ -7,7 +7,7 @@ code or by the id of something else. Numbers keep the digits they were written w
 
 import dataclasses
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -411,7 +411,8 @@ class _Reader:
                     yield name, _labelled(record, _key_field(str(key), record))
         else:
             record = self._record(node, depth + 1)
-            label = _own_id({singular(snake(name))}, [record], 0, self._asked_texts)
+            alone = _Siblings([record], {singular(snake(name))})
+            label = alone.id_of(record, self._asked_texts)
             yield name, _labelled(record, label, is_listed=False)
 
     def _listed(
@@ -425,10 +426,10 @@ class _Reader:
             yield name, Record(fields=tuple(Field("", text) for text in plain))
         objects = [item_of(e) for e in nodes if isinstance(e, dict)][: self._left]
         records = [self._record(node, depth + 1) for node in objects if self._left > 0]
-        for index, record in enumerate(records):
-            kinds = {singular(snake(name))} if name else self._tool_words
-            label = _own_id(kinds, records, index, self._asked_texts)
-            yield name, _labelled(record, label)
+        kinds = {singular(snake(name))} if name else self._tool_words
+        siblings = _Siblings(records, kinds)
+        for record in records:
+            yield name, _labelled(record, siblings.id_of(record, self._asked_texts))
         for inner in (node for node in nodes if isinstance(node, list)):
             if self._left > 0:
                 self._left -= 1
@@ -458,9 +459,10 @@ def _flattened(
 ) -> Record:
     """A record whose descriptions, such as an address, are fields of its own."""
     counts = Counter(name for name, _ in parts)
+    listed = _listed_names(node)
     flat, kept = list(fields), []
     for name, each in parts:
-        is_single = counts[name] == 1 and not _was_listed(node, name)
+        is_single = counts[name] == 1 and name not in listed
         if each.is_plain and name and is_single:
             flat += [Field(_path(name, f.name), f.text) for f in each.fields]
         elif each.is_plain and not any(field.name for field in each.fields):
@@ -482,12 +484,13 @@ def _objects(tool: str) -> set[str]:
     return {singular(word) for word in own.split("_")}
 
 
-def _was_listed(node: dict[str, Any], name: str) -> bool:
-    return any(
-        (isinstance(value, list) or (isinstance(value, dict) and as_list(value)))
-        and " ".join(str(key).split())[:LONGEST_NAME] == name
+def _listed_names(node: dict[str, Any]) -> set[str]:
+    """The names of fields that hold lists, read once for all parts of an object."""
+    return {
+        " ".join(str(key).split())[:LONGEST_NAME]
         for key, value in node.items()
-    )
+        if isinstance(value, list) or (isinstance(value, dict) and as_list(value))
+    }
 
 
 def _key_field(key: str, record: Record) -> Field:
@@ -523,28 +526,44 @@ def _unwrapped(answer: dict[str, Any] | list[Any]) -> dict[str, Any] | list[Any]
     return value if isinstance(value, dict | list) and value else answer
 
 
-def _own_id(
-    kinds: set[str], siblings: Sequence[Record], index: int, asked: set[str]
-) -> Field | None:
-    """The field that names a record in a list: one whose values all differ.
+class _Siblings:
+    """Records of one list, and the fields that can name them."""
 
-    `kinds` are the things that the list is known to hold.
-    """
-    fields = siblings[index].fields
-    own = [field for field in fields if field.is_identity and "." not in field.name]
-    best = [f for f in own if not (kind := kind_of(f.name)) or kind in kinds]
-    for field in [*best, *own]:
-        values = [
-            each.text
-            for sibling in siblings
-            for each in sibling.fields
-            if each.name == field.name
-        ]
-        is_key = len(set(values)) == len(values) == len(siblings)
-        is_asked = field.text in asked and field not in best
-        if is_key and not is_asked and (len(siblings) > 1 or field in best):
-            return field
-    return None
+    def __init__(self, records: Sequence[Record], kinds: set[str]) -> None:
+        """Look at each record once; `kinds` are the things that the list holds."""
+        self._kinds = kinds
+        self._is_single = len(records) == 1
+        values: dict[str, list[str]] = defaultdict(list)
+        for each in records:
+            for field in _ids_in(each):
+                values[field.name].append(field.text)
+        self._keys = {
+            name
+            for name, texts in values.items()
+            if len(set(texts)) == len(texts) == len(records)
+        }
+        self._is_mixed = bool(records) and all(
+            any(len(values[field.name]) < len(records) for field in _ids_in(each))
+            for each in records
+        )
+
+    def id_of(self, record: Record, asked: set[str]) -> Field | None:
+        """The field that names a record: one whose values all differ.
+
+        The id of another thing names no record of a mixed list, in which some records
+        have ids that others have not.
+        """
+        own = _ids_in(record)
+        best = [f for f in own if not (kind := kind_of(f.name)) or kind in self._kinds]
+        is_sure = self._is_single or self._is_mixed
+        others = [f for f in own if f not in best and f.text not in asked]
+        possible = best if is_sure else [*best, *others]
+        return next((field for field in possible if field.name in self._keys), None)
+
+
+def _ids_in(record: Record) -> list[Field]:
+    """The ids among a record's own fields."""
+    return [f for f in record.fields if f.is_identity and "." not in f.name]
 
 
 def _is_keyed_by_id(node: dict[str, Any]) -> bool:

@@ -89,9 +89,11 @@ def singular(word: str) -> str:
 
 @lru_cache(CACHED_NAMES)
 def things_looked_up(tool: str) -> tuple[str, ...]:
-    """The things in the name of a look-up: `order` of `get_order_status`."""
+    """The things in a look-up's name: `order` of `get_order` and `order_details`."""
     first, *rest = re.split(r"_by_|_for_", snake(tool))[0].split("_")
     words = rest if first in _LOOKS else []
+    if rest and rest[-1] in _ABOUT and not (first in _LOOKS or acts(tool)):
+        words = [first, *rest]
     return tuple(singular(word) for word in words if word not in _ABOUT)
 
 

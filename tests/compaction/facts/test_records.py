@@ -1,6 +1,7 @@
 """Tool results as records: what they are about, and which value belongs to what."""
 
 import json
+import sys
 import time
 
 import pytest
@@ -159,3 +160,38 @@ def test_hostile_results_take_little_time(content: str):
     assert (
         time.process_time() - began < 5
     )  # 1.2 s on a quiet machine; by squares, minutes
+
+
+def calls_of_functions(content: str) -> int:
+    """How many functions are called to read a result."""
+    made = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal made
+        del frame, argument
+        made += event in ("call", "c_call")
+
+    entries = [Entry("assistant", "", "1", "get_all", "{}")]
+    entries.append(Entry("tool", content, "1", "get_all"))
+    read_calls(entries)  # what is remembered of names is not counted
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        read_calls(entries)
+    finally:
+        sys.setprofile(before)
+    return made
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda size: {f"name {'x' * n}": {"rows": [n]} for n in range(size)},
+        lambda size: {f"K{n}": {"state": "open", "at": {"x": n}} for n in range(size)},
+        lambda size: [{"order_id": f"W{n}", "customer_id": "C1"} for n in range(size)],
+    ],
+    ids=["objects", "by id", "list"],
+)
+def test_the_work_to_read_a_result_grows_with_its_size(build):
+    small, large = (calls_of_functions(json.dumps(build(n))) for n in (200, 800))
+    assert large < 5 * small

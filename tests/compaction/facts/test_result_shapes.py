@@ -263,3 +263,33 @@ def test_parts_whose_fields_all_weigh_little_show_their_best():
     answer = {"flight_id": "F1", "seats": seats}
     lines = lines_of(*did("get_seat_map", answer, flight_id="F1"))
     assert "flight_id: F1 | seats (seat, free): 1A, true; 1B, false" in lines
+
+
+def test_an_id_whose_kind_is_not_said_is_another_entity_unless_it_has_its_fields():
+    lines = lines_of(
+        *did("get_account", {"account_number": 3, "owner": "Ann"}, account_number=3),
+        *did("run_query", {"id": 3, "city": "Paris"}, id=3),
+        *did("run_query", {"id": 3, "owner": "Bob"}, account_number=3),
+    )
+    assert any(line.endswith("3 | owner: Bob") for line in lines)
+    assert not any("Paris" in line and "owner" in line for line in lines)
+
+
+def test_the_name_of_a_look_up_without_a_verb_says_what_it_is_about():
+    lines = lines_of(
+        *did("get_delivery", {"carrier": "DHL"}, id=8),
+        *did("order_details", {"id": 8, "status": "sent", "total": 5}, id=8),
+        *did("get_order", {"id": 8, "status": "lost", "total": 5}, id=8),
+    )
+    assert not any("sent" in line for line in lines)
+    assert any("lost" in line for line in lines)
+
+
+def test_the_id_of_another_thing_names_no_record_of_a_mixed_list():
+    rows = [
+        {"customer_id": "C2", "order_id": "W1", "city": "Rome"},
+        {"customer_id": "C3", "ticket_id": "T1", "city": "Oslo"},
+    ]
+    lines = lines_of(*did("search_all", rows, day="Monday"))
+    assert not any(line.startswith("customer_id: ") for line in lines)
+    assert any("Oslo" in line for line in lines)
