@@ -6,9 +6,10 @@ word for word, with gaps marked.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
+from typing import NamedTuple
 
 from nbchat.compaction.facts.records import Call
 from nbchat.compaction.facts.value_ranking import CACHED_TEXTS, NAME, form_weight, words
@@ -34,6 +35,9 @@ QUOTE_TOKENS = 110
 
 MOST_MISSES = 50
 """Quotes in a row that did not fit, after which none is tried."""
+
+MOST_STATEMENTS = 500
+"""The newest messages with unused names that are looked at."""
 
 MOST_WAITING, LOOKED_AT = 6, 60
 """Proposals that are quoted, and messages of the assistant that are looked at."""
@@ -99,27 +103,56 @@ def _quoted_entries(
         yield WAITING_TITLE, index
 
 
+class Statement(NamedTuple):
+    """A message of a person: its sentences with their names, and the unused names."""
+
+    parts: dict[str, frozenset[str]]
+    names: frozenset[str]
+
+    def news(self, used: set[str]) -> tuple[list[str], frozenset[str]]:
+        """The sentences with names that are not used, and these names."""
+        news = [part for part, names in self.parts.items() if not names <= used]
+        return news, self.names - used
+
+
 class Statements:
-    """Messages of people, and the names and ids in their sentences."""
+    """Messages of people with names and ids that no call has used."""
 
     def __init__(self) -> None:
         """Start before the first message."""
-        self._said: list[tuple[Entry, frozenset[str]]] = []
+        self._count = 0
+        self._said: dict[int, Statement] = {}
+        self._with_ids: dict[int, Statement] = {}
+        self._by_name: dict[str, list[int]] = {}
 
-    def add(self, entry: Entry) -> None:
-        """Add a message."""
-        names = frozenset[str]().union(*map(_new_names, _parts(entry)))
-        if names:
-            self._said.append((entry, names))
+    def add(self, entry: Entry, used: Collection[str] = ()) -> None:
+        """Add a message; `used` are the words of calls so far."""
+        parts = {part: _new_names(part) for part in _parts(entry) if part}
+        names = frozenset[str]().union(*parts.values()).difference(used)
+        for name in names:
+            self._by_name.setdefault(name, []).append(self._count)
+        self._keep(self._count, Statement(parts, names))
+        self._count += 1
 
-    def with_news(self, used: set[str]) -> Iterator[Entry]:
-        """The messages with names that are not used, newest first.
+    def use(self, words_of_call: Collection[str]) -> None:
+        """Leave out what a call has used, for good: only what is new is looked at."""
+        for name in words_of_call:
+            for number in self._by_name.pop(name, ()):
+                said = self._said[number]
+                self._keep(number, said._replace(names=said.names - {name}))
 
-        `used` may grow meanwhile.
-        """
-        for entry, names in reversed(self._said):
-            if not names <= used:
-                yield entry
+    def _keep(self, number: int, said: Statement) -> None:
+        has_id = any(map(_is_id, said.names))
+        for kept, is_kept in ((self._said, bool(said.names)), (self._with_ids, has_id)):
+            if is_kept:
+                kept[number] = said
+            else:
+                kept.pop(number, None)
+
+    def newest_first(self, *, has_id: bool) -> Iterator[Statement]:
+        """The newest messages; with `has_id` those of which an id is not used."""
+        found = self._with_ids if has_id else self._said
+        return islice(reversed(found.values()), MOST_STATEMENTS)
 
 
 def _parts(entry: Entry) -> dict[str, None]:
@@ -149,12 +182,11 @@ def unused_statements(
     taken = counter.count(UNUSED_TITLE)
     for has_id, most in ((True, 2 * budget_tokens), (False, budget_tokens)):
         misses = 0
-        for entry in statements.with_news(used):
+        for said in statements.newest_first(has_id=has_id):
             if taken >= most or misses > MOST_MISSES:
                 break
-            news = [part for part in _parts(entry) if _new_names(part) - used]
-            names = _new_names(" ".join(news)) - used
-            if has_id and not any(map(_is_id, names)):
+            news, names = said.news(used)
+            if not names or (has_id and not any(map(_is_id, names))):
                 continue
             line = quote_line(GAP.join(news))
             size = counter.count(line) + 1

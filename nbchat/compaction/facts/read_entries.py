@@ -101,7 +101,9 @@ class ReadEntries:
         self.calls = [e for e in self._reader.calls if e.tool != TOOL_NAME]
         self._waiting = [e for e in self._reader.interrupted if e.tool != TOOL_NAME]
         for call in answered:
-            self._used |= used_words(call)
+            said = used_words(call) - self._used
+            self._used |= said
+            self.statements.use(said)
             self.known.update(_known_texts(call))
         for call in (*answered, *self._waiting):
             for field in call.asked:
@@ -133,7 +135,7 @@ class ReadEntries:
                 self.named.setdefault(name, {})[is_prompt] = index
             self.small_words.update(_SMALL_WORD.findall(entry.content))
         if is_prompt:
-            self.statements.add(entry)
+            self.statements.add(entry, self._used)
             if entry.content:
                 self.messages.append(message_of(self._entries, index))
 

@@ -3,6 +3,11 @@
 import json
 
 from nbchat.compaction.facts.facts import collect_facts
+from nbchat.compaction.facts.open_matters import (
+    MOST_STATEMENTS,
+    Statements,
+    unused_statements,
+)
 from nbchat.conversation.entries import Entry
 from nbchat.providers.tokens import TokenCounter
 
@@ -97,3 +102,22 @@ def test_a_long_message_is_quoted_with_marked_gaps_and_leaves_room():
     lines = lines_of(*said)
     assert "555-123-2002" in lines[1]
     assert COUNTER.count(lines[1]) < 200
+
+
+def test_a_statement_is_looked_at_again_only_while_its_ids_are_not_used():
+    said = Statements()
+    for number in range(2_000):
+        said.add(Entry("user", f"And what about SO-{number}x?"))
+        said.use({f"SO-{number}x".lower(), "what"})
+    said.add(Entry("user", "It is TX-99."))
+    assert len(list(said.newest_first(has_id=True))) == 1
+    assert len(list(said.newest_first(has_id=False))) == 1
+    assert unused_statements(said, set(), 100, COUNTER)[1:] == ['- "It is TX-99."']
+
+
+def test_of_many_statements_without_a_use_only_the_newest_are_looked_at():
+    said = Statements()
+    for _ in range(5_000):
+        said.add(Entry("user", "Tell it to Ann Lee of AB-1234."))
+    assert len(list(said.newest_first(has_id=True))) == MOST_STATEMENTS
+    assert len(unused_statements(said, set(), 100, COUNTER)) == 2
