@@ -27,7 +27,7 @@ LAYERS = [
 MIGRATIONS = ("0001_first", "0002_owners", "0003_cache_loss", "0004_branches")
 
 OUTSIDE = {
-    "ipywidgets": {"jupyter.panel.chat_ui"},
+    "ipywidgets": {"jupyter.panel.chat_ui", "jupyter.retry_button"},
     "anywidget": {"jupyter.panel.chat_ui"},
     "IPython": {"jupyter", ""},
     "sqlalchemy": {"storage"},

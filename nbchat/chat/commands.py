@@ -141,7 +141,10 @@ class Commands:
                 self._redact,
                 "text  remove a text from this session, its branches and backups",
             ),
-            "rename": (self._rename, "title  give this session another title"),
+            "rename": (
+                self._rename,
+                "[id] title  give this session or another a title",
+            ),
             "share": (self._share, "make a copy that others of this store can read"),
             "delete": (
                 self._delete,
@@ -203,9 +206,12 @@ class Commands:
         return Session(shared.transcript, usages=shared.usages)
 
     def _rename(self, agent: Agent, title: str, _stop: Stop) -> str:
+        session_id, first, rest = agent.session.session_id, *_split(title)
+        if rest and self._store.family(first):
+            session_id, title = first, rest
         if not title.strip():
             raise NbchatError("/rename takes a title: /rename Orders of May")
-        self._store.rename(agent.session.session_id, title)
+        self._store.rename(session_id, title)
         return f"renamed to {title_of(title)}"
 
     def _share(self, agent: Agent, _argument: str, _stop: Stop) -> str:
@@ -352,6 +358,12 @@ def _fetched(name: str, stop: Stop) -> Iterator[ChatEvent]:
         yield Working(f"Fetching {name}: {size}, {time.monotonic() - began:.0f} s")
     fetching.result()
     yield CommandReplied(f"local:{name}")
+
+
+def _split(text: str) -> tuple[str, str]:
+    """The first word, and the rest."""
+    first, _, rest = text.strip().partition(" ")
+    return first, rest.strip()
 
 
 def _described(session: Session) -> str:

@@ -13,6 +13,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.approvals import Approvals, PendingCall, approvals_of
+from nbchat.agent.live_output import CellOutput
 from nbchat.chat.attachments.attachments import load_attachments, unknown_names
 from nbchat.chat.chat_events import ChatEvent
 from nbchat.chat.chat_runner import Action, ChatRunner
@@ -34,6 +35,7 @@ from nbchat.jupyter.cell_output import Conversation, show
 from nbchat.jupyter.notebook_tools import NotebookTools
 from nbchat.jupyter.panel.chat_ui import ChatUI
 from nbchat.jupyter.panel.queries.start import FIX
+from nbchat.jupyter.retry_button import RetryButton
 from nbchat.jupyter.shell import ShellContents, own_variables
 
 IDENTIFY_TRIES = 20
@@ -47,6 +49,7 @@ class KernelChat:
         """Open and load nothing yet; messages may attach the variables of `shell`."""
         self.config = config
         self.store = opened_store(config)
+        self._shell = shell
         self._contents = ShellContents(shell) if shell else None
         self._namespace = partial(own_variables, shell) if shell else None
         self.live_settings = LiveSettings(
@@ -174,12 +177,37 @@ class KernelChat:
                 self._turns[cell_id] = (agent.session, position)
 
     def _show(self, events: Iterator[ChatEvent]) -> None:
+        """Show a turn; one that fails can be tried again below its cell."""
+        try:
+            self._show_turn(events)
+        except UsageError:
+            self._offer_retry()
+            raise
+
+    def _offer_retry(self) -> None:
+        agent, shell = self.runner.built_agent, self._shell
+        if agent is None or shell is None or not agent.can_retry:
+            return
+        failed = (agent.session, agent.session.last_prompt)
+        RetryButton(shell, partial(self._retry, *failed)).show_after_cell()
+
+    def _retry(self, session: Session, position: int, output: CellOutput) -> None:
+        agent = self.agent
+        is_last = agent.session is session and session.last_prompt == position
+        if not (is_last and agent.can_retry):
+            raise NbchatError("the chat has gone on since; run the cell again")
+        events = self.runner.run_action("", lambda agent, stop: agent.retry(stop=stop))
+        self._show_turn(events, output)
+
+    def _show_turn(
+        self, events: Iterator[ChatEvent], output: CellOutput | None = None
+    ) -> None:
         """Print a turn; an interrupt ends it without a traceback."""
         approvals = approvals_of(self.agent.approve)
         unsubscribe = approvals.subscribe(self._announce) if approvals else None
         self._is_in_cell = True
         try:
-            show(events)
+            show(events, output)
         except KeyboardInterrupt:
             print("stopped; the partial answer is kept")
         finally:

@@ -230,8 +230,25 @@ def _size(text: str) -> str:
 
 
 def _hint(arguments: dict[str, Any]) -> str:
-    hint = ", ".join(
-        f"{name}={json.dumps(value, ensure_ascii=False)}"
-        for name, value in arguments.items()
-    )
+    """What a call is made with, in words: "order W1, quantity 2, not express"."""
+    is_only = len(arguments) == 1
+    parts = (_said(name, arguments[name], is_only=is_only) for name in arguments)
+    hint = ", ".join(filter(None, parts))
     return hint if len(hint) <= HINT_LIMIT else f"{hint[:HINT_LIMIT]}…"
+
+
+def _said(name: str, value: object, *, is_only: bool) -> str:
+    """An argument in words; the name of the only one says nothing more."""
+    words = name.replace("_", " ").strip() or name
+    match value:
+        case None | "":
+            return ""
+        case bool():
+            return words if value else f"not {words}"
+        case str():
+            said = " ".join(value.split())
+        case list() if all(isinstance(each, str | int | float) for each in value):
+            said = " and ".join(map(str, value))
+        case _:
+            said = json.dumps(value, ensure_ascii=False)
+    return said if is_only else f"{words} {said}"

@@ -3,7 +3,9 @@
 import hashlib
 import re
 import threading
+from collections.abc import Callable
 
+from labkit import Notebook
 from panel_page import OpenPanelPage
 from panels import is_idle, say
 from playwright.sync_api import expect
@@ -11,6 +13,8 @@ from slow_index import MEMBER, arbitrary_bytes, slow_index, wheel_of
 
 from nbchat.providers import model_download
 from nbchat.providers.model_download import Weights
+
+OpenNotebook = Callable[..., Notebook]
 
 NO_KEY = """
 import os
@@ -240,3 +244,30 @@ def test_a_long_paste_is_a_chip_and_goes_out_whole_and_a_picker_takes_files(
     expect(panel.locator(".nbc-assistant")).to_have_text("I see.")
     assert int(notebook.run(1).inner_text()) >= len(long)
     assert panel.locator("img").count() == 0
+
+
+CELL_FAILS = """
+from nbchat.testing import ScriptedProvider, fails, says
+from nbchat.errors import RequestRefused
+%load_ext nbchat
+agent = %chat agent
+answers = fails(RequestRefused('overloaded, sorry')), says('**Hello.**')
+agent.use(ScriptedProvider(*answers))
+"""
+
+
+def test_a_failed_cell_is_tried_again_by_a_click_below_it(
+    open_notebook: OpenNotebook, screenshot
+):
+    notebook = open_notebook(CELL_FAILS, "%%chat\nhello")
+    notebook.run(0)
+    notebook.run(1)
+    output = notebook.page.locator(".jp-Notebook .jp-Cell").nth(1)
+    expect(output).to_contain_text("overloaded, sorry")
+    again = output.get_by_role("button", name="Try again")
+    expect(again).to_be_visible()
+    screenshot("first-minutes-cell-failed")
+    again.click()
+    expect(output.locator("strong")).to_have_text("Hello.")
+    expect(again).to_have_count(0)
+    screenshot("first-minutes-cell-again")

@@ -327,7 +327,7 @@ def test_pins_are_kept_word_for_word_and_let_go(
     assert page.evaluate("() => window.nbchatRan") is None
 
 
-def test_sessions_are_found_gone_back_to_and_deleted(
+def test_sessions_are_found_gone_back_to_renamed_and_deleted(
     open_panel_page: OpenPanelPage, page: Page, screenshot: Screenshot
 ) -> None:
     script = "says('Toner is low.'), says('Two.'), says('Three.')"
@@ -348,9 +348,21 @@ def test_sessions_are_found_gone_back_to_and_deleted(
     expect(rows.first.get_by_role("button", name="Delete")).to_have_count(0)
     screenshot("sessions")
     roof = rows.filter(has_text="roof")
+    roof.get_by_role("button", name="Rename").click()
+    expect(dialog.get_by_label("Title")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(roof.get_by_role("button", name="Rename")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.keyboard.type("The roof & its <b>tiles</b>")
+    screenshot("rename")
+    page.keyboard.press("Enter")
+    expect(dialog.get_by_role("status")).to_contain_text("renamed to The roof")
+    expect(roof.locator(".nbc-session-title")).to_have_text(
+        "The roof & its <b>tiles</b>"
+    )
     with page.expect_download() as saved:
         roof.get_by_role("button", name="Export").click()
-    assert saved.value.suggested_filename == "What-about-the-roof.md"
+    assert saved.value.suggested_filename == "The-roof-its-b-tiles-b.md"
     assert "What about the roof?" in saved.value.path().read_text("utf-8")
     copy = roof.locator("[data-step=copy]")
     copy.click()
@@ -374,7 +386,7 @@ def test_a_model_is_chosen_from_the_list_or_by_its_name(
     open_panel_page: OpenPanelPage, page: Page, screenshot: Screenshot
 ) -> None:
     panel = panel_of(ways_notebook(open_panel_page, "says('Yes.')"))
-    panel.locator(".nbc-model").click()
+    panel.locator(".nbc-composer-model").click()
     dialog = panel.get_by_role("dialog")
     current = dialog.locator(".nbc-model-name[aria-current]")
     expect(current).to_have_text("scripted:model")
@@ -384,6 +396,7 @@ def test_a_model_is_chosen_from_the_list_or_by_its_name(
     expect(dialog.locator(".nbc-model-name")).to_have_count(1)
     page.keyboard.press("Enter")
     expect(panel.locator(".nbc-model")).to_have_text("local:smollm2")
+    expect(panel.locator(".nbc-composer-model")).to_have_text("smollm2")
     is_idle(panel)
     panel.locator(".nbc-model").click()
     page.keyboard.type("nobody:x")

@@ -303,6 +303,22 @@ def test_a_session_keeps_the_title_that_it_was_given(commands):
         replied(commands(agent, "/rename  "))
 
 
+def test_another_session_is_renamed_by_its_id(commands):
+    agent = agent_for(commands, says("one"), says("two"))
+    agent.ask("Where is W100?")
+    old = agent.session.session_id
+    commands(agent, "/new")
+    agent.ask("And W101?")
+    assert replied(commands(agent, f"/rename {old} Old orders")) == (
+        "renamed to Old orders"
+    )
+    assert replied(commands(agent, "/rename missing Orders")) == (
+        "renamed to missing Orders"
+    )
+    titles = {each.id: each.title for each in commands._store.sessions()}
+    assert titles == {old: "Old orders", agent.session.session_id: "missing Orders"}
+
+
 def test_a_shared_copy_is_opened_without_pins_and_summaries(commands):
     agent = agent_for(commands, says("one"), says("<summary>\nOld.\n</summary>"))
     with pytest.raises(NbchatError, match="nothing to share"):

@@ -112,7 +112,7 @@ def test_a_call_is_a_card_with_a_hint_and_all_arguments() -> None:
     call = Entry("assistant", "", "c1", "search", '{"query": "x", "limit": 5}')
     html = entry_html(call)
     assert 'data-call="c1"' in html
-    assert "query=&quot;x&quot;, limit=5" in html
+    assert "query x, limit 5</span>" in html
     assert '<span class="nbc-label">limit</span><code>5</code>' in html
 
 
@@ -159,9 +159,28 @@ def test_code_that_takes_too_long_to_colour_stays_plain() -> None:
     assert _coloured("x = 1", Endless()) == ""
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"order": "W1"}, "W1"),
+        ({"order_id": "W1", "quantity": 2}, "order id W1, quantity 2"),
+        ({"order": "W1", "express": True}, "order W1, express"),
+        ({"order": "W1", "express": False, "note": None}, "order W1, not express"),
+        ({"express": False}, "not express"),
+        ({"code": "x = 1\nprint(x)"}, "x = 1 print(x)"),
+        ({"items": ["A1", "B2"], "to": ""}, "items A1 and B2"),
+        ({"where": {"a": 1}}, "{&quot;a&quot;: 1}"),
+        ({}, ""),
+    ],
+)
+def test_the_hint_of_a_call_is_said_in_words(arguments, words) -> None:
+    call = Entry("assistant", "", "c", "act", json.dumps(arguments))
+    assert f'<span class="nbc-tool-hint">{words}</span>' in entry_html(call)
+
+
 def test_long_arguments_are_cut_in_the_hint_and_invalid_ones_are_shown() -> None:
     assert "…</span>" in entry_html(
-        Entry("assistant", "", "c", "t", f'{{"a": "{"x" * 200}"}}')
+        Entry("assistant", "", "c", "t", f'{{"a": "{"x" * 300}"}}')
     )
     assert "{broken" in entry_html(Entry("assistant", "", "c", "t", "{broken"))
 

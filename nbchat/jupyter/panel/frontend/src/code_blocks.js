@@ -127,20 +127,21 @@ export class CodeActions {
   /** @param {Pressed} pressed */
   insert({ code, language, bar }) {
     const index = this.panel.notebook.insertBelow(source(code), language);
-    this.notify(bar, `Inserted as ${this.cell(index)}`);
+    this.notify(bar, `Inserted${this.beside("below", index - 1)} as ${this.cell(index)}`);
   }
 
   /** @param {Pressed} pressed */
   above({ code, language, bar }) {
     const index = this.panel.notebook.insertAbove(source(code), language);
-    this.notify(bar, `Inserted as ${this.cell(index)}`);
+    this.notify(bar, `Inserted${this.beside("above", index + 1)} as ${this.cell(index)}`);
   }
 
   /** @param {Pressed} pressed */
   replace({ code, language, bar }) {
+    const before = this.panel.notebook.prompt(this.panel.notebook.index);
     const index = this.panel.notebook.replace(source(code), language);
     const hint = "First click the cell to replace";
-    this.notify(bar, index === null ? hint : `Replaced ${this.cell(index)}`);
+    this.notify(bar, index === null ? hint : `Replaced ${[before, this.cell(index)].filter(Boolean).join(", ")}`);
   }
 
   /** @param {Pressed} pressed */
@@ -156,7 +157,17 @@ export class CodeActions {
     const cell = this.cell(index);
     this.notify(bar, `Running as ${cell}`, null);
     const isDone = await notebook.run(index);
-    this.notify(bar, `${isDone ? "Ran" : "Failed"} as ${cell}`);
+    const place = [notebook.prompt(index), cell].filter(Boolean).join(", ");
+    this.notify(bar, `${isDone ? "Ran" : "Failed"} as ${place}`);
+  }
+
+  /** By the number that the notebook shows at the cell, if it was run
+   * @param {string} where
+   * @param {number} index
+   */
+  beside(where, index) {
+    const prompt = this.panel.notebook.prompt(index);
+    return prompt && ` ${where} ${prompt}`;
   }
 
   /** @param {number} index */

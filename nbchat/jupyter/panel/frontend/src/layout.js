@@ -106,9 +106,11 @@ function footParts() {
   mention.setAttribute("aria-label", "Attach from the notebook");
   const stop = iconButton("nbc-stop", "stop", "Stop", "Stop the answer (Escape)");
   const send = iconButton("nbc-send", "send", "Send", "Send the message (Enter)", "submit");
-  const buttons = tag("div", "nbc-buttons", {}, attach, mention, tag("span"), stop, send);
+  const answering = button("nbc-composer-model", "", "Choose another model");
+  answering.setAttribute("aria-haspopup", "dialog");
+  const buttons = tag("div", "nbc-buttons", {}, attach, mention, answering, tag("span"), stop, send);
   const form = tag("form", "nbc-form", {}, attachments, input, buttons);
-  const pressed = { attach, mention, stop, send };
+  const pressed = { attach, mention, answering, stop, send };
   const boxes = { editing, cancelEditing, attachments, choices, form, input, ...pressed };
   return { gone, foreign, queue, ...boxes };
 }

@@ -126,6 +126,14 @@ export class NotebookCells {
     return this.cells.findIndex((cell) => cell.id === id);
   }
 
+  /** The number that the notebook shows at a cell, as "[4]"; empty before its first run
+   * @param {number} index
+   */
+  prompt(index) {
+    const count = this.cells[index] && this.known.cells.get(index).executionCount;
+    return count ? `[${count}]` : "";
+  }
+
   // The cell the user was in; else the panel's own, else the last one
   get index() {
     const index = this.find(this.anchor);

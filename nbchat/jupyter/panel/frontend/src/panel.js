@@ -360,12 +360,14 @@ class Panel {
   // The user
 
   listenToUser() {
-    const { root, stop, scroller, jump, model } = this.parts;
+    const { root, stop, scroller, jump, model, answering } = this.parts;
     for (const name of ["keydown", "keypress", "keyup"]) {
       root.addEventListener(name, (event) => event.stopPropagation());
     }
     stop.addEventListener("click", () => this.stop());
-    model.addEventListener("click", () => this.modelDialog.open(model));
+    for (const opener of [model, answering]) {
+      opener.addEventListener("click", () => this.modelDialog.open(opener));
+    }
     this.parts.meter.addEventListener("click", () => this.context.openFromMeter());
     scroller.addEventListener("scroll", () => this.transcript.onScroll());
     jump.addEventListener("click", () => this.jump());

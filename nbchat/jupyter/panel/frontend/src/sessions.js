@@ -1,8 +1,8 @@
-// Saved sessions: search, resume, copy, export, delete
+// Saved sessions: search, resume, rename, copy, export, delete
 
 import { showCopied } from "./clipboard.js";
 import { Dialog } from "./dialog.js";
-import { button, iconButton, later, newToken, plural, pressedIn, tag } from "./dom.js";
+import { button, iconButton, isComposing, later, newToken, plural, pressedIn, tag } from "./dom.js";
 
 /** @import * as Protocol from "../protocol.js" */
 /** @import { Answer } from "./dialog.js" */
@@ -27,12 +27,13 @@ export class SessionsDialog extends Dialog {
     this.search.addEventListener("input", later(() => this.refresh()));
     this.create.addEventListener("click", () => this.leave("/new"));
     this.list.addEventListener("click", (event) => this.clicked(event));
+    this.list.addEventListener("keydown", (event) => this.typed(event));
   }
 
   /** @param {HTMLElement} opener */
   open(opener) {
     this.search.value = "";
-    this.isDeleting = false;
+    this.isChanging = false; // a command was sent, whose note is shown here
     this.textToken = null; // of the session whose text was requested
     this.list.replaceChildren();
     super.open(opener);
@@ -51,8 +52,8 @@ export class SessionsDialog extends Dialog {
     const isSearch = this.search.value.trim() !== ""; // then the best match is first
     const rows = isSearch ? sessions.map(sessionRow) : byDay(sessions);
     this.list.replaceChildren(...(rows.length ? rows : [tag("li", "nbc-nothing", {}, isSearch ? UNFOUND : NONE)]));
-    if (!this.isDeleting) this.status.textContent = plural(total, "session");
-    this.isDeleting = false;
+    if (!this.isChanging) this.status.textContent = plural(total, "session");
+    this.isChanging = false;
   }
 
   draw() {
@@ -71,6 +72,9 @@ export class SessionsDialog extends Dialog {
       resume: () => this.leave(`/resume ${row.dataset.session}`),
       copy: () => this.askText(row, (text) => showCopied(pressed, text)),
       export: () => this.askText(row, (text) => save(text, fileName(titleOf(row)))),
+      rename: () => this.name(row),
+      title: () => this.rename(row),
+      same: () => this.unname(row),
       delete: () => this.confirm(row, true),
       keep: () => this.confirm(row, false),
       gone: () => this.delete(row),
@@ -96,6 +100,56 @@ export class SessionsDialog extends Dialog {
     if (message.type === "session_text") this.then?.(message.text);
   }
 
+  /** A field in place of the title
+   * @param {HTMLElement} row
+   */
+  name(row) {
+    for (const other of this.list.querySelectorAll("li")) if (other !== row) this.unname(other);
+    const title = titleOf(row);
+    const field = tag("input", "nbc-session-name", { type: "text", "aria-label": "Title", maxlength: "200" });
+    field.value = title;
+    row.querySelector(".nbc-session-title")?.after(field);
+    row.classList.add("nbc-is-renaming");
+    const save = button("nbc-primary", "Save", "Save the title (Enter)");
+    const cancel = button("", "Cancel", "Keep the title (Escape)");
+    save.dataset.step = "title";
+    cancel.dataset.step = "same";
+    row.append(tag("div", "nbc-session-buttons nbc-session-naming", {}, save, cancel));
+    field.select();
+  }
+
+  /** @param {HTMLElement} row */
+  unname(row) {
+    if (!row.matches(".nbc-is-renaming")) return;
+    row.classList.remove("nbc-is-renaming");
+    row.querySelectorAll(".nbc-session-name, .nbc-session-naming").forEach((each) => each.remove());
+    /** @type {HTMLElement | null} */
+    const opener = row.querySelector("[data-step=rename]");
+    opener?.focus();
+  }
+
+  /** @param {HTMLElement} row */
+  rename(row) {
+    const field = /** @type {HTMLInputElement | null} */ (row.querySelector(".nbc-session-name"));
+    const title = field?.value.trim();
+    const isNew = title && title !== titleOf(row);
+    this.unname(row);
+    if (!isNew) return;
+    this.isChanging = true;
+    this.panel.say(`/rename ${row.dataset.session} ${title}`);
+  }
+
+  /** @param {KeyboardEvent} event */
+  typed(event) {
+    const row = /** @type {HTMLElement} */ (event.target).closest("li");
+    const isInName = /** @type {HTMLElement} */ (event.target).matches(".nbc-session-name");
+    if (!row || !isInName || isComposing(event) || !["Enter", "Escape"].includes(event.key)) return;
+    event.preventDefault();
+    event.stopPropagation(); // Escape closes the dialog
+    if (event.key === "Enter") this.rename(row);
+    else this.unname(row);
+  }
+
   /** @param {HTMLElement} row @param {boolean} isAsking */
   confirm(row, isAsking) {
     /** @type {NodeListOf<HTMLElement>} */
@@ -109,7 +163,7 @@ export class SessionsDialog extends Dialog {
 
   /** @param {HTMLElement} row */
   delete(row) {
-    this.isDeleting = true;
+    this.isChanging = true;
     this.search.focus();
     const rest = row.dataset.branches ? " with branches" : "";
     this.panel.say(`/delete ${row.dataset.session}${rest}`);
@@ -124,7 +178,7 @@ export class SessionsDialog extends Dialog {
 
   /** @param {HTMLElement} item */
   see(item) {
-    if (!this.isOpen || !this.isDeleting || !item.matches(".nbc-note, .nbc-error")) return;
+    if (!this.isOpen || !this.isChanging || !item.matches(".nbc-note, .nbc-error")) return;
     this.status.textContent = item.textContent;
   }
 }
@@ -185,6 +239,7 @@ function sessionButtons(title, isCurrent, versions) {
   const usual = tag("div", "nbc-session-buttons", {});
   const asking = tag("div", "nbc-session-buttons", { hidden: "" }, warning(versions));
   usual.append(
+    step("Rename", "Give this session another title", "rename", "edit"),
     step("Copy", "Copy this session as Markdown", "copy", "copy"),
     step("Export", "Save this session as a Markdown file", "export"),
   );
