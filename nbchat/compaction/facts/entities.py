@@ -255,7 +255,9 @@ class _EntityNames:
         possible = (
             reversed(things.values()) if not thing else filter(None, [things.get("")])
         )
-        return next((each for each in possible if _is_same_kind(each[1], known)), None)
+        name = known.record.label_field  # `ticket_id` is not the `id` of another record
+        same = (each for each in possible if each[1].record.label_field == name)
+        return next((each for each in same if _is_same_kind(each[1], known)), None)
 
 
 def _thing(known: _Known) -> str:
