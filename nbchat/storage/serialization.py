@@ -219,12 +219,14 @@ def pins_from_rows(rows: Sequence[Any]) -> tuple[str, ...]:
 
 def compactions_from_rows(rows: Iterable[Any]) -> list[Compaction]:
     """Read the compactions; a damaged record becomes a failed one that says so."""
-    found = []
+    found: list[Compaction] = []
+    known: dict[Any, Any] = {}
     for row in rows:
         if is_pins(row):
             continue
         try:
-            found.append(compaction_from_json(row.content_json))
+            record = compaction_from_json(row.content_json)
+            found.append(replace(record, facts=_shared(record.facts, known)))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             found.append(
                 Compaction(
@@ -239,6 +241,21 @@ def compactions_from_rows(rows: Iterable[Any]) -> list[Compaction]:
                 )
             )
     return found
+
+
+def _shared(facts: Iterable[Fact], known: dict[Any, Any]) -> tuple[Fact, ...]:
+    """The facts, with one object for all that are equal.
+
+    Each record repeats most facts of the one before: that is most of a long session.
+    """
+    return tuple(
+        known[fact]
+        if fact in known
+        else known.setdefault(
+            fact, Fact(*(known.setdefault(each, each) for each in fact))
+        )
+        for fact in facts
+    )
 
 
 def compaction_from_json(content: str) -> Compaction:

@@ -47,6 +47,9 @@ MOST_OF_ONE = 12
 REMEMBERED = 2_000
 """Characters of the longest message whose reading is kept."""
 
+CACHED_MESSAGES = 2_000
+"""Of which readings are kept, for sessions that are read again from the beginning."""
+
 LONGEST_LEAD = 100
 """Characters of an opening line that is quoted with a rule."""
 
@@ -193,7 +196,7 @@ class _Said:
     is_change: bool
 
 
-@lru_cache(maxsize=20_000)
+@lru_cache(CACHED_MESSAGES)
 def _read(content: str, pasted: tuple[Span, ...], *, is_answer: bool) -> _Said:
     """Read a message; kept, so that a compaction reads only what is new."""
     text = without_shown_text(content)
@@ -476,7 +479,7 @@ def _without_replaced(quotes: list[Quote], new: Quote, message: Message) -> list
     return [quote for quote in quotes if quote not in ended] if ended else quotes
 
 
-@lru_cache(maxsize=20_000)
+@lru_cache(CACHED_MESSAGES)
 def _limited(text: str) -> frozenset[str]:
     """What an amount, a day or a language is said of; empty where there is none.
 
