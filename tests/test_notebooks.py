@@ -19,6 +19,13 @@ from notebook_models import NotebookModel, RetailModel, TriageModel
 FOLDER = Path(__file__).parents[1] / "notebooks"
 NOTEBOOKS = sorted([*FOLDER.glob("*.ipynb"), *FOLDER.glob("policies/*.ipynb")])
 SLOW_CELL_SECONDS = 900
+TOGETHER = (
+    ("ticket_triage",),
+    ("quickstart", "policies"),
+    ("batch_triage", "retail_desk", *(f.stem for f in FOLDER.glob("policies/*.ipynb"))),
+)
+"""Notebooks that one process of nbval runs: each start takes 2 s. The times are alike."""
+
 FEWER = {"NBCHAT_DEMO_TICKETS": "4", "NBCHAT_DEMO_HELD_OUT": "3"}
 
 
@@ -78,9 +85,16 @@ def test_a_saved_notebook_holds_no_widget_state_and_no_path_of_a_machine(
         assert folder not in text
 
 
+def test_nbval_is_asked_for_each_notebook_once():
+    names = [name for names in TOGETHER for name in names]
+    assert sorted(names) == sorted(notebook.stem for notebook in NOTEBOOKS)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
-def test_nbval_runs_and_compares_every_code_cell(notebook: Path, tmp_path: Path):
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("names", TOGETHER, ids=lambda names: names[0])
+def test_nbval_runs_and_compares_every_code_cell(names: tuple[str], tmp_path: Path):
+    notebooks = [notebook for notebook in NOTEBOOKS if notebook.stem in names]
     report = tmp_path / "report.xml"
     command = [sys.executable, "-m", "pytest", "--nbval", "--nbval-current-env", "-q"]
     command += ["-p", "no:cacheprovider", "-o", "addopts=", "-o", "filterwarnings="]
@@ -88,7 +102,7 @@ def test_nbval_runs_and_compares_every_code_cell(notebook: Path, tmp_path: Path)
     # Fewer tickets than in the committed run: as many decisions of each kind, less waiting.
     environment = {**os.environ, **FEWER}
     done = subprocess.run(
-        [*command, str(notebook)],
+        [*command, *map(str, notebooks)],
         env=environment,
         capture_output=True,
         text=True,
@@ -97,7 +111,7 @@ def test_nbval_runs_and_compares_every_code_cell(notebook: Path, tmp_path: Path)
     )
     assert done.returncode == 0, done.stdout[-3_000:]
     results = list(ET.parse(report).iter("testcase"))  # our own file
-    assert len(results) == len(code_cells(notebook))
+    assert len(results) == sum(len(code_cells(each)) for each in notebooks)
     assert [case for case in results if len(case)] == []
 
 
