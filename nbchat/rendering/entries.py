@@ -245,6 +245,8 @@ def _said(name: str, value: object, *, is_only: bool) -> str:
             return ""
         case bool():
             return words if value else f"not {words}"
+        case str() if (lines := len(value.strip().splitlines())) > 1:
+            return f"{words} of {lines} lines"
         case str():
             said = " ".join(value.split())
         case list() if all(isinstance(each, str | int | float) for each in value):

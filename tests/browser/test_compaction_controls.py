@@ -184,14 +184,14 @@ def test_a_small_conversation_is_warned_about_and_a_failure_can_be_retried(
     dialog.get_by_role("button", name="Compact", exact=True).click()
     failed = panel.locator(".nbc-banner[data-state=failed]")
     expect(failed).to_contain_text("the key is wrong")
-    panel.get_by_role("button", name="Retry").click()
+    panel.get_by_role("button", name="Try again").click()
     expect(failed.last).to_contain_text("the key is still wrong")
-    expect(panel.get_by_role("button", name="Retry")).to_have_count(1)
+    expect(panel.get_by_role("button", name="Try again")).to_have_count(1)
     screenshot("failed")
     say(panel, "Are you there?")
-    expect(panel.get_by_role("button", name="Retry")).to_be_disabled()
+    expect(panel.get_by_role("button", name="Try again")).to_be_disabled()
     is_idle(panel)
-    expect(panel.get_by_role("button", name="Retry")).to_be_enabled()
+    expect(panel.get_by_role("button", name="Try again")).to_be_enabled()
     expect(panel.locator(".nbc-log .nbc-assistant").last).to_have_text("Still here.")
 
 

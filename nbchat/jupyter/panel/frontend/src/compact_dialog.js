@@ -116,5 +116,5 @@ function planRows(plan) {
 /** @param {HTMLElement} banner */
 export function addRetryButton(banner) {
   if (!banner.matches(".nbc-banner[data-state='failed']")) return;
-  banner.append(button("nbc-retry", "Retry", "Try to compact again"));
+  banner.append(button("nbc-retry", "Try again", "Try to compact again"));
 }
