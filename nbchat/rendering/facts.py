@@ -115,4 +115,5 @@ def _row_html(fact: Fact, rows: int) -> str:
     span = f' rowspan="{rows}"' if rows > 1 else ""
     name = f'<th scope="row"{span}>{escaped(fact.entity)}</th>' if rows else ""
     value = _placed(fact.value, fact.position)
-    return f"<tr>{name}<td>{escaped(fact.field)}</td><td>{value}</td></tr>"
+    field = f"<td>{escaped(fact.field)}</td><td>" if fact.field else '<td colspan="2">'
+    return f"<tr>{name}{field}{value}</td></tr>"

@@ -33,6 +33,11 @@ def test_lines_of_records_become_a_table_and_all_others_stay() -> None:
     assert html.count('<span data-position="10">') == 2
 
 
+def test_a_value_without_a_field_leaves_no_empty_column() -> None:
+    html = facts_html("", (Fact("look_up(ticket: 42)", "", "offline", 3),))
+    assert '</th><td colspan="2"><span data-position="3">offline</span></td>' in html
+
+
 def test_without_known_values_every_line_is_shown() -> None:
     html = facts_html(TEXT, ())
     assert "11 | 12.5" in html
