@@ -19,7 +19,15 @@ from nbchat.conversation.events import Branched, Event, SavingFailed
 from nbchat.conversation.pastes import pasted_texts
 from nbchat.conversation.session import Session, title_of
 from nbchat.conversation.turns import attachments_start, count_messages
-from nbchat.errors import ConfigError, NbchatError, SessionTaken, Stopped, StoreError
+from nbchat.errors import (
+    BackupNotChanged,
+    ConfigError,
+    LogNotWritten,
+    NbchatError,
+    SessionTaken,
+    Stopped,
+    StoreError,
+)
 from nbchat.providers.model_download import (
     WEIGHTS,
     fetched_megabytes,
@@ -234,23 +242,38 @@ class Commands:
             raise NbchatError(
                 "the current session cannot be deleted; start another with /new first"
             )
+        log = MarkdownLog(self.live_settings.config.log_folder)
+        files, problems = 0, list[str]()
         for each in ids:
-            self._store.delete(each)
-        if len(ids) == 1:
-            return f"session {session_id} was deleted"
-        return f"session {session_id} was deleted with its branches, {len(ids)} in all"
+            try:
+                self._store.delete(each)
+            except BackupNotChanged as error:  # it is deleted, and so are the others
+                problems.append(str(error))
+            try:
+                files += log.remove(each)
+            except LogNotWritten as error:
+                problems.append(str(error))
+        if problems:
+            raise StoreError("; ".join(dict.fromkeys(problems)))
+        return _deleted(session_id, len(ids), files)
 
     def _redact(self, agent: Agent, text: str, _stop: Stop) -> Reply:
         """Remove a text from the session and its branches, and continue without it."""
         if unsaved := self._save(agent):
             return unsaved  # the store is out of order: nothing would be removed
         session_id = agent.session.session_id
-        count = self._store.redact(session_id, text)
+        left: StoreError | None = None
+        try:
+            count = self._store.redact(session_id, text)
+        except StoreError as error:  # perhaps it is left in a backup alone
+            left = error
         self._switch(agent, self._store.load(session_id))
         log = MarkdownLog(self.live_settings.config.log_folder)
         branches = self._store.family(session_id) if log.folder else ()
         for branch_id in {session_id, *(branch.id for branch in branches)}:
             log.write(self._store.load(branch_id))
+        if left is not None:
+            raise left
         return (
             f"removed from {count} messages, from summaries, facts, pins, the search "
             "index, logs and backups of this session and its branches; exported files "
@@ -372,6 +395,13 @@ def _described(session: Session) -> str:
     title = title_of(next(prompts, "")) or "(empty)"
     messages = count_messages(session.transcript)
     return f"{title} ({messages} message{'' if messages == 1 else 's'})"
+
+
+def _deleted(session_id: str, count: int, files: int) -> str:
+    """What was deleted, in a sentence."""
+    branches = f" with its branches, {count} in all" if count > 1 else ""
+    logs = ", and its log" if files else ""
+    return f"session {session_id} was deleted{branches}{logs}"
 
 
 def _titled(info: SessionInfo) -> str:

@@ -187,8 +187,8 @@ def notice_text(event: Notice) -> str:
             text = f"Branched from session {earlier}; /resume {earlier} reopens it"
         case PinsChanged(pins):
             text = f"Pins changed: {_plural(len(pins), 'rule')} pinned"
-        case SavingFailed(is_resolved=True):
-            text = "Everything is saved again"
+        case SavingFailed(reason, is_resolved=True):
+            text = reason.capitalize()
         case SavingFailed(reason, is_log=True):
             text = f"The log of this chat was not written: {reason}"
         case SavingFailed(reason):

@@ -6,7 +6,9 @@ html page runs no scripts and fetches nothing. `MarkdownLog` exports after each 
 """
 
 import json
+import os
 import re
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, fields
 from html import escape
@@ -134,14 +136,43 @@ class MarkdownLog:
                 f"cannot write into log_folder {self.folder!r}: {reason}"
             ) from error
 
-    def _write(self, session: Session) -> None:
-        name = re.sub(r"[^\w-]", "_", session.session_id)  # an id may come from a file
+    def remove(self, session_id: str) -> int:
+        """Delete the files of a session; returns how many. Raises LogNotWritten.
+
+        A link, or another user's file of that name, is not ours and stays.
+        """
+        removed = 0
+        try:
+            for file in self._files(session_id) if self.folder else ():
+                if _is_ours(file):
+                    file.unlink()
+                    removed += 1
+        except (OSError, RuntimeError, ValueError) as error:
+            raise LogNotWritten(
+                f"the log in log_folder {self.folder!r} could not be deleted: {error}"
+            ) from error
+        return removed
+
+    def _files(self, session_id: str) -> tuple[Path, Path]:
+        name = re.sub(r"[^\w-]", "_", session_id)  # an id may come from a file
         folder = Path(self.folder).expanduser()
-        folder.mkdir(parents=True, exist_ok=True)
-        write_private(folder / f"{name}.md", exported(session, "md"))
+        return folder / f"{name}.md", folder / f"{name}.SESSION_LOG.md"
+
+    def _write(self, session: Session) -> None:
+        conversation, log = self._files(session.session_id)
+        conversation.parent.mkdir(parents=True, exist_ok=True)
+        write_private(conversation, exported(session, "md"))
         if session.finished_compactions:
-            log = session_log(session, self.window)
-            write_private(folder / f"{name}.SESSION_LOG.md", log)
+            write_private(log, session_log(session, self.window))
+
+
+def _is_ours(file: Path) -> bool:
+    try:
+        found = file.lstat()
+    except FileNotFoundError:
+        return False
+    is_file = stat.S_ISREG(found.st_mode)
+    return is_file and (not hasattr(os, "getuid") or found.st_uid == os.getuid())
 
 
 def _json(session: Session) -> str:

@@ -74,6 +74,9 @@ SAVED = (
 """Events after which all that is new is saved."""
 
 SAVED_AGAIN = SavingFailed("everything is saved again", is_resolved=True)
+LOG_WRITTEN_AGAIN = SavingFailed(
+    "the log of this chat is written again", is_log=True, is_resolved=True
+)
 
 
 def save_session(
@@ -112,25 +115,29 @@ class Recorder:
         self._progress = _Progress(store, session, origin, is_saved=is_saved)
         self._may_move = is_saved and bool(origin.notebook)
         self._writer = _Writer(self._progress.save_pending)
-        self._log_writer = _Writer(lambda: self._log.write(self._session))
+        self._log_writer = _Writer(
+            lambda: self._log.write(self._session), LOG_WRITTEN_AGAIN
+        )
         self._draft: list[str] = []
         self._draft_saved_at = 0.0
 
     def __call__(self, event: Event) -> SavingFailed | None:
         """Save an event; raises StoreError, but only once for the same reason.
 
-        Returns the news that everything is saved again, once, unless it came to the
+        Returns the news that it is saved or logged again, once, unless it came to the
         listener before.
         """
         if isinstance(event, UsageReported):
             self._log.window = event.window
+        news = None
         try:
             if self._note(event):
-                return self._writer.run(wait_seconds=PATIENCE_SECONDS)
+                news = self._writer.run(wait_seconds=PATIENCE_SECONDS)
         finally:
             if isinstance(event, LOGGED) and self._log.folder:
-                self._log_writer.run(wait_seconds=PATIENCE_SECONDS)
-        return None
+                logged = self._log_writer.run(wait_seconds=PATIENCE_SECONDS)
+                news = news or logged
+        return news
 
     def save(self) -> None:
         """Save everything that is not saved yet; raises StoreError.
@@ -303,7 +310,10 @@ class _Progress:
 class _Writer:
     """A thread that runs a step until it succeeds, and says when it does not."""
 
-    def __init__(self, step: Callable[[], None]) -> None:
+    def __init__(
+        self, step: Callable[[], None], recovered: SavingFailed = SAVED_AGAIN
+    ) -> None:
+        self._recovered = recovered
         self.listener: Callable[[SavingFailed], object] | None = None
         """Hears that the step succeeds again, if no caller waits to hear it."""
         self._changed = threading.Condition()
@@ -359,7 +369,7 @@ class _Writer:
         failure = self._failure or self._slowness()
         if failure is None:
             is_news, self._reported = bool(self._reported), ""
-            return SAVED_AGAIN if is_news else None
+            return self._recovered if is_news else None
         if not isinstance(failure, StoreError):
             self._failure, self._is_late = None, False
             raise failure
@@ -407,7 +417,7 @@ class _Writer:
                     self._changed.wait_for(lambda: self._is_urgent, pause)
                 listener = self._who_hears_of_the_end()
             if listener is not None:
-                listener(SAVED_AGAIN)
+                listener(self._recovered)
         atexit.unregister(self._finish)
 
     def _who_hears_of_the_end(self) -> Callable[[SavingFailed], object] | None:

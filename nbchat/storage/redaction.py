@@ -5,7 +5,6 @@ that migrations left. Summaries stay in force: their hashes are computed again.
 """
 
 import json
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -15,6 +14,8 @@ import sqlalchemy as sa
 
 from nbchat.conversation.entries import Entry, prefix_hash
 from nbchat.conversation.pastes import with_changed_text
+from nbchat.errors import BackupNotChanged
+from nbchat.storage.database import backups_of, sqlite_file
 from nbchat.storage.owners import OwnedRows
 from nbchat.storage.schema import (
     OLD_TABLES,
@@ -27,12 +28,20 @@ from nbchat.storage.schema import (
     shares,
 )
 from nbchat.storage.serialization import readable_entry, restored, storable
-from nbchat.storage.session_search import index_messages, purge_index, unindex_rows
+from nbchat.storage.session_search import (
+    index_messages,
+    purge_index,
+    unindex_messages,
+    unindex_rows,
+)
 
 MARK = "[redacted]"
 
 SHORTEST = 4
 """Characters of a text that can be removed: a shorter one is in too many words."""
+
+BACKUP_SECONDS = 1.0
+"""How long a backup that another program holds is waited for."""
 
 LONG_LINE = 8
 """Characters from which a line of a text is removed by itself, too."""
@@ -195,45 +204,103 @@ def wipe(engine: sa.Engine) -> None:
                 connection.exec_driver_sql(f"VACUUM FULL {name}")
 
 
-def redact_backup(file: Path, session_id: str, text: str) -> None:
-    """Remove a text from the rows of a session in a backup of any schema."""
+def redact_backup(
+    file: Path, owner: str, session_ids: Iterable[str], text: str
+) -> None:
+    """Remove a text from the rows of sessions in a backup of any schema."""
     remove = remover(text)
-    with _backup(file) as database:
-        database.create_function("without", 1, lambda each: each and remove(each))
-        for table, key, texts in _tables_of_sessions(database):
-            if texts:
+    with _backup(file) as backup:
+        driver: Any = backup.connection.driver_connection
+        driver.create_function("without", 1, lambda each: each and remove(each))
+        for session_id in session_ids:
+            _unindex(backup, owner, session_id)
+            for table, its_own, texts in _tables_of_sessions(backup):
                 changes = ", ".join(f"{name} = without({name})" for name in texts)
-                database.execute(
-                    f"UPDATE {table} SET {changes} WHERE {key} = ?", [session_id]
-                )
+                differ = " OR ".join(f"{name} IS NOT without({name})" for name in texts)
+                if texts:
+                    its_rows = f"{its_own} AND ({differ})"
+                    update = sa.text(f"UPDATE {table} SET {changes} WHERE {its_rows}")
+                    backup.execute(update, {"owner": owner, "id": session_id})
+            index_messages(backup, _messages(backup, owner, session_id))
 
 
-def delete_from_backup(file: Path, session_ids: Iterable[str]) -> None:
+def delete_from_backup(file: Path, owner: str, session_ids: Iterable[str]) -> None:
     """Delete sessions from a backup of any schema."""
-    with _backup(file) as database:
-        for table, key, _ in _tables_of_sessions(database):
-            for session_id in session_ids:
-                database.execute(f"DELETE FROM {table} WHERE {key} = ?", [session_id])
+    with _backup(file) as backup:
+        for session_id in session_ids:
+            _unindex(backup, owner, session_id)
+            for table, its_own, _ in _tables_of_sessions(backup):
+                delete = sa.text(f"DELETE FROM {table} WHERE {its_own}")
+                backup.execute(delete, {"owner": owner, "id": session_id})
+
+
+def change_backups(
+    engine: sa.Engine, change: Callable[[Path], None], done: str
+) -> None:
+    """Change each backup of a migration; raises BackupNotChanged, which names it."""
+    file, left = sqlite_file(engine.url), list[str]()
+    for backup in backups_of(file) if file is not None else ():
+        try:
+            change(backup)
+        except sa.exc.SQLAlchemyError as error:
+            reason = str(getattr(error, "orig", error)).partition("\n")[0]
+            left.append(f"{backup} ({reason})")
+    if left:
+        raise BackupNotChanged(
+            f"{done}, but still in the backup {', '.join(left)}; delete that file"
+        )
 
 
 @contextmanager
-def _backup(file: Path) -> Iterator[sqlite3.Connection]:
-    """An open backup that is written anew in the end, without what was removed."""
-    with closing(sqlite3.connect(file)) as database:
-        database.execute("PRAGMA secure_delete=ON")
-        yield database
-        database.commit()
-        database.execute("VACUUM")
+def _backup(file: Path) -> Iterator[sa.Connection]:
+    """An open backup; if it changed, it is written again without what was removed."""
+    engine = sa.create_engine(
+        f"sqlite:///{file}",
+        poolclass=sa.NullPool,
+        connect_args={"timeout": BACKUP_SECONDS},
+    )
+    with closing(engine.connect()) as backup:
+        driver: Any = backup.connection.driver_connection
+        driver.execute("PRAGMA secure_delete=ON")
+        before = driver.total_changes
+        yield backup
+        is_changed = driver.total_changes != before
+        if is_changed and _is_indexed(backup):
+            purge_index(backup)
+        backup.commit()
+        if is_changed:
+            driver.execute("VACUUM")
+
+
+def _is_indexed(backup: sa.Connection) -> bool:
+    return sa.inspect(backup).has_table("message_words")
+
+
+def _unindex(backup: sa.Connection, owner: str, session_id: str) -> None:
+    unindex_messages(backup, _messages(backup, owner, session_id))
+
+
+def _messages(
+    backup: sa.Connection, owner: str, session_id: str
+) -> list[tuple[int, str, Entry]]:
+    """The messages of a session that are in the index of a backup."""
+    if not _is_indexed(backup):
+        return []
+    its_own = "owner = :owner AND session_id = :id"
+    query = sa.text(f"SELECT * FROM chat_messages WHERE {its_own}")
+    rows = backup.execute(query, {"owner": owner, "id": session_id}).all()
+    return [(row.number, owner, readable_entry(row)) for row in rows]
 
 
 def _tables_of_sessions(
-    database: sqlite3.Connection,
+    backup: sa.Connection,
 ) -> Iterator[tuple[str, str, list[str]]]:
-    """Tables with rows of sessions: name, column of the id, columns with text."""
-    named = "SELECT name FROM sqlite_master WHERE type = 'table'"
-    for (table,) in database.execute(named).fetchall():
-        columns = database.execute(f"PRAGMA table_info({table})").fetchall()
-        kinds = {column[1]: column[2] for column in columns}
+    """Tables with rows of sessions: name, condition on its rows, columns with text."""
+    inspected = sa.inspect(backup)
+    for table in inspected.get_table_names():
+        kinds = {each["name"]: each["type"] for each in inspected.get_columns(table)}
         key = "session_id" if "session_id" in kinds else "id"
-        if key in kinds:
-            yield table, key, [name for name, kind in kinds.items() if kind == "TEXT"]
+        if key in kinds and not table.startswith("message_words"):
+            owned = " AND owner = :owner" if "owner" in kinds else ""
+            texts = [name for name, kind in kinds.items() if isinstance(kind, sa.TEXT)]
+            yield table, f"{key} = :id{owned}", texts

@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import groupby, islice, takewhile
-from pathlib import Path
 from typing import Any, Literal
 
 import sqlalchemy as sa
@@ -37,11 +36,9 @@ from nbchat.storage.branches import (
 from nbchat.storage.database import (
     Database,
     adopt,
-    backups_of,
     database_url,
     default_file,
     open_database,
-    sqlite_file,
 )
 from nbchat.storage.owners import (
     OwnedRows,
@@ -50,6 +47,7 @@ from nbchat.storage.owners import (
 )
 from nbchat.storage.redaction import (
     SHORTEST,
+    change_backups,
     delete_from_backup,
     delete_session,
     redact_backup,
@@ -228,8 +226,8 @@ class SessionStore:
         with suppress(SQLAlchemyError):  # another process reads: its end erases it
             if self._engine.dialect.name == "sqlite":
                 wipe(self._engine)
-        for backup in self._backups():
-            delete_from_backup(backup, [stored_id])
+        change = partial(delete_from_backup, owner=self.owner, session_ids=[stored_id])
+        change_backups(self._engine, change, "the session is deleted")
 
     def _delete_all(self, connection: sa.Connection, stored_id: str) -> bool:
         scope = storable(session_scope(restored(stored_id)))
@@ -406,15 +404,12 @@ class SessionStore:
             ids = [storable(each.id) for each in family]
             redact = partial(redact_session, connection, self._mine, text=text)
             count = sum(map(redact, ids))
-        self._wipe()
-        for backup in self._backups():
-            for stored_id in ids:
-                redact_backup(backup, stored_id, text)
+        change = partial(redact_backup, owner=self.owner, session_ids=ids, text=text)
+        try:
+            self._wipe()
+        finally:
+            change_backups(self._engine, change, "the text is removed")
         return count
-
-    def _backups(self) -> list[Path]:
-        file = sqlite_file(self._engine.url)
-        return backups_of(file) if file is not None else []
 
     def _wipe(self) -> None:
         """Erase what was removed; another process may be reading it still."""
@@ -442,8 +437,8 @@ class SessionStore:
                 self._delete_all(connection, stored_id)
         if old:
             wipe(self._engine)
-            for backup in self._backups():
-                delete_from_backup(backup, old)
+            change = partial(delete_from_backup, owner=self.owner, session_ids=old)
+            change_backups(self._engine, change, "old sessions are deleted")
         return len(old)
 
     def initialize(self, *, rls: str | None = None) -> None:

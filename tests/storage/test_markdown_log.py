@@ -1,6 +1,7 @@
 """The Markdown file that `log_folder` keeps of each session."""
 
 from pathlib import Path
+from queue import Queue
 
 import pytest
 
@@ -126,3 +127,35 @@ def test_each_session_of_a_chat_has_its_own_file(store, tmp_path):
     assert len(files) == 2
     assert files.pop(first) == exported(agent.session, "md")
     assert "Another day." in "".join(files.values())
+
+
+def test_the_log_of_a_deleted_session_is_deleted_and_nothing_else(store, tmp_path):
+    folder = tmp_path / "logs"
+    agent = logging_agent(store, folder, says("One."), says("Two."))
+    commands = Commands(store, settings(log_folder=str(folder)))
+    agent.ask("Good day.")
+    first = agent.session.session_id
+    commands(agent, "/new")
+    agent.ask("Another day.")
+    planted = folder / f"{first}.SESSION_LOG.md"
+    planted.symlink_to(tmp_path / "of somebody else.md")
+    (reply,) = commands(agent, f"/delete {first}")
+    assert reply.text == f"session {first} was deleted, and its log"
+    left = {file.name for file in folder.iterdir()}
+    assert left == {f"{agent.session.session_id}.md", planted.name}
+
+
+def test_a_log_that_is_written_again_says_nothing_of_the_store(tmp_path):
+    broken = SessionStore("sqlite:////dev/null/sessions.db")
+    folder = tmp_path / "logs"
+    folder.write_text("not a folder")
+    agent = logging_agent(broken, folder, says("One."), says("Two."))
+    heard: Queue[SavingFailed] = Queue()
+    agent.ask("Good day.")
+    agent.recorder.listen(heard.put)
+    folder.unlink()
+    agent.ask("Another day.")
+    news = heard.get(timeout=20)
+    assert news.reason == "the log of this chat is written again"
+    assert news.is_log
+    assert heard.empty()  # the store is not reached yet

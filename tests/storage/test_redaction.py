@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from nbchat.compaction.engine import CompactionEngine
 from nbchat.config.factory import expire_sessions, recorder
 from nbchat.config.settings import NbChat
 from nbchat.conversation.session import Session
-from nbchat.errors import NbchatError
+from nbchat.errors import NbchatError, StoreError
 from nbchat.storage.database import backups_of, engine_for
 from nbchat.storage.recorder import save_session
 from nbchat.storage.schema import sessions
@@ -145,6 +146,71 @@ def test_deleting_a_session_reaches_the_backup_of_a_migration(tmp_path):
     with sqlite3.connect(backup) as database:
         assert database.execute("SELECT count(*) FROM sessions").fetchone() == (0,)
     database.close()
+    store.close()
+
+
+def backed_up(tmp_path, *, words=("printer", "scanner")):
+    """A store with a session for each word, and a backup of it."""
+    store = SessionStore(f"sqlite:///{tmp_path}/sessions.db")
+    for word in words:
+        session = Session([("user", f"my {word} is broken")], session_id=word)
+        save_session(store, session)
+    file = tmp_path / "sessions.db.backup-0004"
+    source = sqlite3.connect(tmp_path / "sessions.db")
+    with closing(source) as database, closing(sqlite3.connect(file)) as backup:
+        database.backup(backup)
+    return store, file
+
+
+def test_a_backup_keeps_no_word_of_a_deleted_session_in_its_index(tmp_path):
+    store, backup = backed_up(tmp_path)
+    assert b"scanner" in backup.read_bytes()
+    store.delete("printer")
+    assert b"printer" not in backup.read_bytes()
+    store.redact("scanner", "my scanner")
+    assert b"scanner is" not in backup.read_bytes()
+    with closing(sqlite3.connect(backup)) as database:
+        query = "SELECT count(*) FROM message_words WHERE message_words MATCH ?"
+        counts = [
+            database.execute(query, [word]).fetchone()[0]
+            for word in ("printer", "scanner", "broken")
+        ]
+    assert counts == [0, 0, 1]
+    store.close()
+
+
+def test_a_backup_without_the_session_is_not_written_again(tmp_path):
+    store, backup = backed_up(tmp_path)
+    save_session(store, Session([("user", "new one")], session_id="new"))
+    before = backup.read_bytes()
+    store.delete("new")
+    assert backup.read_bytes() == before
+    store.close()
+
+
+def test_a_text_that_is_left_in_a_backup_is_removed_from_the_chat(tmp_path):
+    store, backup = backed_up(tmp_path)
+    session = store.load("printer")
+    agent = Agent(ScriptedProvider(says("Yes.")), session=session)
+    with closing(sqlite3.connect(backup)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(StoreError, match="still in the backup"):
+            list(Commands(store, NbChat())(agent, "/redact my printer"))
+    assert agent.session.transcript[0].content == "[redacted] is broken"
+    store.close()
+
+
+def test_a_backup_that_is_locked_is_named(tmp_path):
+    store, backup = backed_up(tmp_path)
+    with closing(sqlite3.connect(backup)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(
+            StoreError, match=r"is deleted, but still in the backup .*0004"
+        ):
+            store.delete("printer")
+        with pytest.raises(StoreError, match=r"is removed, but still in the backup"):
+            store.redact("scanner", "my scanner")
+    assert [info.id for info in store.sessions()] == ["scanner"]
     store.close()
 
 
