@@ -9,6 +9,7 @@ from random import Random
 
 import pytest
 from generated_records import Transcripts, acted, own_id
+from generated_shapes import ShapedTranscripts, own_id_in_shapes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from measures import compacted, desks, singles
@@ -151,3 +152,13 @@ def test_what_is_true_is_found(lines):
 )
 def test_what_is_false_is_noticed(lines):
     assert Judge(FLIGHTS, own_id=own_id, acts=acts).false(lines) != []
+
+
+@settings(max_examples=40, derandomize=True)
+@given(seed=st.integers(0, 10**6), steps=st.integers(1, 25))
+def test_no_statement_about_results_in_the_forms_of_apis_is_false(
+    seed: int, steps: int
+):
+    entries = ShapedTranscripts(Random(seed)).build(steps)
+    _, false = judged(entries, own_id=own_id_in_shapes, acts=acted)
+    assert false == []

@@ -2,6 +2,7 @@
 
     python tests/benchmarks/truth.py                 recorded conversations
     python tests/benchmarks/truth.py --generated 500
+    python tests/benchmarks/truth.py --shaped 500    in the forms of common APIs
 
 Every line of every block is parsed and found in its source (`support/truth.py`), for
 all recorded conversations and desks of six, and for generated transcripts.
@@ -11,28 +12,30 @@ import argparse
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from random import Random
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from generated_records import acted, own_id, transcripts
+from generated_shapes import ShapedTranscripts, own_id_in_shapes
 from measures import compacted, desks, singles
 from tqdm import tqdm
 from trajectories import read_trajectories
-from truth import Judge
+from truth import Judge, OwnId
 
 from nbchat.compaction.summary_format import summary_facts
 from nbchat.conversation.entries import Entry
 
 
-def judged(entries: Sequence[Entry], *, is_generated: bool) -> tuple[int, list[str]]:
+def judged(entries: Sequence[Entry], own: OwnId | None) -> tuple[int, list[str]]:
     """Statements in the block about some entries, and what is wrong with them."""
     session = compacted(entries)
     if session.compaction is None:
         return 0, []
     covered = session.transcript[: session.compaction.stop]
     judge = Judge(covered)
-    if is_generated:
-        judge = Judge(covered, own_id=own_id, acts=acted)
+    if own is not None:
+        judge = Judge(covered, own_id=own, acts=acted)
     false = judge.false(summary_facts(session.compaction.summary))
     return judge.checked, false
 
@@ -41,15 +44,20 @@ def main() -> None:
     """Print the counts and the first examples of each fault."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--generated", type=int, help="transcripts that are generated")
+    parser.add_argument("--shaped", type=int, help="those with other forms of results")
     parser.add_argument("--examples", type=int, default=4)
     options = parser.parse_args()
-    is_generated = bool(options.generated)
+    own: OwnId | None = None
     blocks: Iterable[Sequence[Entry]] = _recorded()
-    if is_generated:
-        blocks = transcripts(iter(range(options.generated)))
+    if options.generated:
+        own, blocks = own_id, transcripts(iter(range(options.generated)))
+    elif options.shaped:
+        seeds = range(options.shaped)
+        own = own_id_in_shapes
+        blocks = (ShapedTranscripts(Random(n)).build(1 + n % 25) for n in seeds)
     checked, found, size = 0, dict[str, list[str]](), 0
     for entries in tqdm(blocks, leave=False, disable=None):
-        count, false = judged(entries, is_generated=is_generated)
+        count, false = judged(entries, own)
         checked, size = checked + count, size + 1
         for text in false:
             found.setdefault(text.split("'")[0].split(":")[0], []).append(text)

@@ -96,7 +96,14 @@ class Transcripts:
     def build(self, steps: int) -> list[Entry]:
         """A conversation of so many steps."""
         self._say("user", "Please look after my orders.")
-        moves: tuple[Callable[[], None], ...] = (
+        moves = self._moves()
+        for _ in range(steps):
+            self.chance.choice(moves)()
+        self._say("assistant", "That is all.")
+        return self.entries
+
+    def _moves(self) -> tuple[Callable[[], None], ...]:
+        return (
             self._look_up,
             self._look_up,
             self._look_up_part,
@@ -108,10 +115,6 @@ class Transcripts:
             self._talk,
             self._fail,
         )
-        for _ in range(steps):
-            self.chance.choice(moves)()
-        self._say("assistant", "That is all.")
-        return self.entries
 
     def _say(self, role: str, text: str) -> None:
         self.entries.append(Entry(role, text))

@@ -172,7 +172,7 @@ class Source:
     def answer(self) -> Any:
         """The JSON or the table of the result; None for words."""
         try:
-            return json.loads(self.content)
+            return _decoded(_by_row(json.loads(self.content)))
         except (ValueError, RecursionError):
             return _table(self.content)
 
@@ -185,6 +185,27 @@ class Source:
     def nodes(self) -> list["Node"]:
         """All objects of the result."""
         return list(_nodes(self.answer, ()))
+
+
+def _by_row(answer: Any) -> Any:
+    """The rows of an object that holds its columns apart."""
+    if not isinstance(answer, dict) or not isinstance(answer.get("columns"), list):
+        return answer
+    return [dict(zip(answer["columns"], row, strict=True)) for row in answer["data"]]
+
+
+def _decoded(answer: Any) -> Any:
+    """An answer with the resources of JSON:API as plain objects."""
+    if isinstance(answer, list):
+        return [_decoded(each) for each in answer]
+    if not isinstance(answer, dict):
+        return answer
+    if {"type", "id", "attributes"} <= answer.keys():
+        related = answer.get("relationships", {}).items()
+        ids = {f"{name}_id": each["data"]["id"] for name, each in related}
+        own = {f"{answer['type'].removesuffix('s')}_id": answer["id"]}
+        return {**own, **ids, **answer["attributes"]}
+    return {key: _decoded(each) for key, each in answer.items()}
 
 
 def _table(content: str) -> list[dict[str, str]] | None:
@@ -368,7 +389,7 @@ class Judge:
         if shown.endswith(")"):
             wanted = [shown]
         else:  # one call for each of the values after it
-            opening, *values = split(shown.replace(" | ", ", "), ", ")
+            opening, *values = split(", ".join(split(shown, " | ")), ", ")
             opening, _, value = opening.rpartition(": ")
             value, *values = _in_full([value, *values])
             call, _, name = opening.rpartition(" ")
@@ -477,8 +498,9 @@ class Judge:
         own = self.own_id(node.value)
         if own is not None:  # the same number may be an order's and a ticket's
             is_own = one_line(node.value.get(name, "")) == value
+            is_unlike_others = len(value) > 3 and any(map(str.isalpha, value))
             return one_line(own) == value and (
-                is_own or value in source.asked_texts.get(name, ())
+                is_own or is_unlike_others or value in source.asked_texts.get(name, ())
             )
         is_keyed = bool(node.keys) and one_line(node.keys[-1]) == value
         is_known = self.own_id is not any_id  # equal ids may be those of other things
@@ -511,7 +533,7 @@ class Judge:
         elif before := _BEFORE.match(text):
             if not any(source.tool == before[1] for source in self.sources):
                 yield "no such action"
-        else:
+        elif name != "key" or not any(plain(text) in node.keys for _, node in own):
             yield from self._value_faults(name, text, _holding(own, name), statement)
 
     def _value_faults(
@@ -524,7 +546,10 @@ class Judge:
         if not any(_says(node, name, text) for _, node in holding):
             yield f"{statement.label[1]!r} has no {name} {text!r}"
         elif not statement.scope and self._is_old(name, text, holding):
-            yield f"{name} {text!r} was replaced"
+            told = {m[1] for _, t in statement.cells if (m := _BEFORE.match(t))}
+            newest = max((each for each, _ in holding), key=lambda each: each.index)
+            if newest.tool not in told:
+                yield f"{name} {text!r} was replaced"
 
     def _is_old(
         self, name: str, text: str, holding: Sequence[tuple[Source, Node]]

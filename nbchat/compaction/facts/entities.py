@@ -25,6 +25,7 @@ from nbchat.compaction.facts.parts import (
     telling_apart,
 )
 from nbchat.compaction.facts.records import (
+    KEY,
     MOST_SPACES_OF_ID,
     Call,
     Field,
@@ -103,12 +104,12 @@ def entity_rows(
 ) -> list[Row]:
     """A row for each entity, and for each record without an id under its call."""
     mentions = _Mentions(entries)
-    known = list(islice(reversed(_newest(calls, mentions)), MOST_ENTITIES))
-    known.reverse()
+    newest, replaced = _newest(calls, mentions)
+    known = newest[-MOST_ENTITIES:]
     shown = [[_shown_parts(each, mentions) for each in group] for group in known]
     fields = _fields_by_table(known, shown, weights)
     changed = _changed_by(calls)
-    reported = _reported_under_calls(known)
+    reported = _reported_elsewhere(known, replaced)
     rows = [
         _row(
             group,
@@ -123,6 +124,7 @@ def entity_rows(
     for row, group in zip(rows, known, strict=True):
         label = group[-1].record.label or group[-1].call.scope
         row.score *= SETTLED if label in settled else 1
+        row.older = row.older.union(*map(_names, reported.get(group[-1].name, ())))
     return rows
 
 
@@ -160,22 +162,29 @@ def _identities(call: Call) -> Iterator[str]:
         yield from (f.text for f in call.record.fields if f.is_identity)
 
 
-def _newest(calls: Sequence[Call], mentions: "_Mentions") -> list[list[_Known]]:
+def _newest(
+    calls: Sequence[Call], mentions: "_Mentions"
+) -> tuple[list[list[_Known]], list[_Known]]:
     """Of every entity the newest records, the newest last, in the order of results.
 
-    Of equal calls only the newest result is valid, unless it names what it is about.
+    Of equal calls only the newest result is valid, unless it names what it is about;
+    the records of the others come second.
     """
     found = [c for c in calls if c.record is not None and c.status != "failed"]
-    last = {call.scope: call.index for call in found}
+    answered = (c for c in calls if c.status not in ("failed", "interrupted"))
+    last = {call.scope: call.index for call in answered}
     conditions: dict[tuple[str, str], set[frozenset[Field]]] = defaultdict(set)
     for call in found:
         if call.record is not None and call.record.label:
             conditions[call.tool, call.record.label].add(_conditions(call, call.record))
     states: dict[tuple[str, str], list[_Known]] = {}
+    replaced: list[_Known] = []
     names = _EntityNames()
     for call in found:
         is_named = call.record is not None and bool(call.record.label)
         if not is_named and call.index < last[call.scope]:
+            some = (each for each in _records(call, mentions) if each.record.label)
+            replaced += [replace(each, name=names.name_of(each)) for each in some]
             continue
         for each in _records(call, mentions):
             several = len(conditions.get((call.tool, each.record.label), ())) > 1
@@ -187,7 +196,7 @@ def _newest(calls: Sequence[Call], mentions: "_Mentions") -> list[list[_Known]]:
             older = frozenset[str]().union(*map(_names, before))
             newest = replace(known, name=name, older=older)
             states[key] = [*(each for each in kept if each is not None), newest]
-    return list(states.values())
+    return list(states.values()), replaced
 
 
 def _conditions(call: Call, record: Record) -> frozenset[Field]:
@@ -238,10 +247,12 @@ class _EntityNames:
         label = known.record.label
         if not label:
             return known.call.scope
-        if len(label) > SHORT_ID:  # no other thing has it by chance
-            is_number = form_weight(label) <= NUMBER
-            return f"{known.record.label_field} {label}" if is_number else label
-        thing, things = _thing(known), self._things[label]
+        is_long = len(label) > SHORT_ID
+        if is_long and form_weight(label) > NUMBER:  # no other thing has it by chance
+            return label
+        field = known.record.label_field
+        thing = ("" if field == KEY else field) if is_long else _thing(known)
+        things = self._things[label]
         own, _ = things.get(thing) or self._alike(known, thing, things) or (thing, None)
         things.pop(thing, None)
         things[thing] = (own, known)
@@ -255,9 +266,14 @@ class _EntityNames:
         possible = (
             reversed(things.values()) if not thing else filter(None, [things.get("")])
         )
-        name = known.record.label_field  # `ticket_id` is not the `id` of another record
-        same = (each for each in possible if each[1].record.label_field == name)
+        same = (each for each in possible if _may_be_same(each[1].record, known.record))
         return next((each for each in same if _is_same_kind(each[1], known)), None)
+
+
+def _may_be_same(one: Record, other: Record) -> bool:
+    """Whether ids may be of one thing: `ticket_id` is not the `id` of another."""
+    names = {one.label_field, other.label_field}
+    return len(names) == 1 or KEY in names
 
 
 def _thing(known: _Known) -> str:
@@ -354,12 +370,14 @@ def _changed_by(calls: Iterable[Call]) -> dict[str, tuple[int, str]]:
     }
 
 
-def _reported_under_calls(known: Sequence[Sequence[_Known]]) -> dict[str, list[_Known]]:
-    """The records that stand under their calls, by the entity that they name."""
+def _reported_elsewhere(
+    known: Sequence[Sequence[_Known]], replaced: Iterable[_Known]
+) -> dict[str, list[_Known]]:
+    """The records under calls and in results that are not shown, by their entities."""
     found: dict[str, list[_Known]] = defaultdict(list)
-    for newest in (group[-1] for group in known):
-        if newest.scope and newest.record.label:
-            found[newest.name].append(newest)
+    for each in (*replaced, *(group[-1] for group in known if group[-1].scope)):
+        if each.record.label:
+            found[each.name].append(each)
     return found
 
 
@@ -454,7 +472,7 @@ def _row(
             row.cells += [cell] if cell else []
     at, tool = changed
     if at > call.index:
-        row.cells.append(Cell("", f"(before {tool})", 1.0))
+        row.note = f"(before {tool})"
     return row
 
 

@@ -17,7 +17,6 @@ from nbchat.compaction.exact_json import parsed
 from nbchat.compaction.facts.evidence import Status, Verdict, verdict_of
 from nbchat.compaction.facts.result_shapes import (
     as_list,
-    as_rows,
     item_of,
     table_in,
     unwrapped_text,
@@ -365,10 +364,13 @@ class _Reader:
     def root(self, answer: dict[str, Any] | list[Any]) -> Record:
         """The record of a whole result."""
         answer = _unwrapped(answer)
-        rows = as_rows(answer) if isinstance(answer, dict) else None
+        rows = as_list(answer) if isinstance(answer, dict) else None
         answer = answer if rows is None else rows
         if isinstance(answer, list):
             return Record(parts=tuple(self._listed("", answer, 0)))
+        answer = item_of(answer)
+        if _is_keyed_by_id(answer):
+            return Record(parts=tuple(self._inside("", answer, 0)))
         record = self._record(answer, 0)
         return self._named_as_asked(_labelled(record, self._root_label(record)))
 
@@ -387,7 +389,9 @@ class _Reader:
         parts: list[tuple[str, Record]] = []
         for key, value in node.items():
             name = " ".join(str(key).split())[:LONGEST_NAME]
-            if len(fields) >= MOST_FIELDS or _SECRET.search(snake(name)):
+            is_link = name in ("_links", "links") or name.startswith("@odata.")
+            is_kept = not (is_link or _SECRET.search(snake(name)))
+            if len(fields) >= MOST_FIELDS or not is_kept:
                 continue
             items = as_list(value) if isinstance(value, dict) else value
             if isinstance(items, list):

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from nbchat.compaction.facts.tool_names import word_set
+from nbchat.compaction.facts.tool_names import singular, snake, word_set
 
 MOST_ROWS, LEAST_ROWS, LEAST_COLUMNS = 2_000, 2, 2
 """Rows that are read of a table in text; rows and columns that make text a table."""
@@ -25,9 +25,9 @@ _LISTS = ("edges", "nodes", "hits", "items", "data", "results", "records", "elem
 
 _PAGE = word_set(
     """
-    count cursor has_more hasMore href limit links max_score next next_cursor object
-    offset page pageInfo page_info per_page previous size total totalCount total_count
-    url
+    _links count cursor has_more hasMore href jsonapi limit links max_score meta next
+    next_cursor object offset page pageInfo page_info per_page previous size total
+    totalCount total_count url
     """
 )
 """Fields of a page beside its list."""
@@ -36,6 +36,9 @@ _COLUMNS = ("columns", "column_names", "fields", "header", "headers", "schema")
 _ROWS = ("rows", "data", "values", "records")
 
 _SIZE = re.compile(r"[\d,]+ rows x [\d,]+ columns, as CSV:\n")
+_SINGLE = re.compile(r"(?=.*(?:_id|Id|\bid)\b)\w+(?:[,\t]\w+){2,}\n[^\n]+")
+"""One record below the names of its fields, of which one is an id."""
+
 _RULE = re.compile(r"\|(?:\s*:?-+:?\s*\|)+")
 _NAME = re.compile(r"[^\W\d](?:[^\n,;.!?]|\.\w)*")
 
@@ -44,11 +47,20 @@ def as_list(node: dict[str, Any]) -> list[Any] | None:
     """The records of an object that is only a page of them; None for another one."""
     if (rows := as_rows(node)) is not None:
         return rows
-    for name in _LISTS:
-        items = node.get(name)
-        if isinstance(items, list) and items and node.keys() <= _PAGE | {name}:
-            return items
-    return None
+    own = {name: value for name, value in node.items() if not _is_about_page(name)}
+    if len(own) != 1:
+        return None
+    name, items = next(iter(own.items()))
+    if name == "_embedded" and isinstance(items, dict) and len(items) == 1:  # HAL
+        items = next(iter(items.values()))
+    elif name == "value" and len(node) == 1:  # of OData it comes with its context
+        return None
+    is_list = name in (*_LISTS, "_embedded", "value")
+    return items if is_list and isinstance(items, list) and items else None
+
+
+def _is_about_page(name: str) -> bool:
+    return name in _PAGE or name.startswith("@odata.")
 
 
 def as_rows(node: dict[str, Any]) -> list[Any] | None:
@@ -78,13 +90,27 @@ def as_rows(node: dict[str, Any]) -> list[Any] | None:
 
 
 def item_of(node: dict[str, Any]) -> dict[str, Any]:
-    """The record of an item: `node` of an edge, `_source` of a hit."""
+    """The record of an item: `node` of an edge, `_source` of a hit, or a resource."""
+    if isinstance(node.get("attributes"), dict) and {"type", "id"} <= node.keys():
+        return _resource(node)
     if isinstance(node.get("node"), dict) and node.keys() <= {"node", "cursor"}:
         return dict(node["node"])
     if isinstance(node.get("_source"), dict):
         own = {name: node[name] for name in ("_id",) if name in node}
         return {**own, **node["_source"]}
     return node
+
+
+def _resource(node: dict[str, Any]) -> dict[str, Any]:
+    """A resource of JSON:API as a record that has the ids it refers to."""
+    related = node.get("relationships")
+    found = {}
+    for name, each in related.items() if isinstance(related, dict) else ():
+        data = each.get("data") if isinstance(each, dict) else None
+        if isinstance(data, dict) and "id" in data:
+            found[f"{name}_id"] = data["id"]
+    own = {f"{singular(snake(str(node['type'])))}_id": node["id"]}
+    return {**own, **found, **node["attributes"]}
 
 
 def unwrapped_text(text: str) -> str:
@@ -114,7 +140,7 @@ def table_in(text: str) -> list[dict[str, str]] | None:
     lines = text[size.end() if size else 0 :].strip().splitlines()
     if len(lines) > LEAST_ROWS and _RULE.fullmatch(lines[1].strip()):
         rows = list(_markdown_rows(lines))
-    elif size or len(lines) > LEAST_ROWS:
+    elif size or len(lines) > LEAST_ROWS or _SINGLE.fullmatch("\n".join(lines)):
         rows = _separated(lines[: MOST_ROWS + 1], is_declared=size is not None)
     else:
         return None

@@ -80,6 +80,8 @@ class Row:
     cells: list[Cell] = field(default_factory=list)
     older: frozenset[str] = frozenset()
     """Fields that only replaced records of the entity may have."""
+    note: str = ""
+    """What is true of all its values, such as since when they may be old."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,8 @@ def block_within(
 
 
 def _texts(rows: Sequence[Row]) -> set[str]:
-    texts = {text for row in rows for text in (row.label, row.label_field, row.title)}
+    texts = {row.note for row in rows}
+    texts |= {text for row in rows for text in (row.label, row.label_field, row.title)}
     return texts | {
         t for row in rows for cell in row.cells for t in (cell.column, cell.text)
     }
@@ -168,7 +171,7 @@ class _Choice:
         if column not in self._columns:
             size += self._size(cell.column) + SEPARATOR
         if number not in self._taken:
-            size += self._size(row.label) + OPENING
+            size += self._size(row.label) + self._size(row.note) + OPENING
             if row.table not in self._tables:
                 size += self._size(row.title) + self._size(row.label_field) + OPENING
         if size > self._left:
@@ -274,13 +277,22 @@ def _positional(row: Row, values: dict[str, str], columns: Sequence[str]) -> str
     own = [values.get(name, _gap(row, name)) for name in columns]
     others = [_named(n, text) for n, text in values.items() if n not in columns]
     label = [row.label] if row.label_field else []
-    return " | ".join([*label, *own, *others])
+    return " | ".join(filter(None, [*label, *own, *others, row.note]))
 
 
 def _gap(row: Row, column: str) -> str:
     """What a table shows where a value is not shown, or where there is none."""
-    is_there = any(cell.column == column for cell in row.cells)
+    is_there = any(_are_alike(cell.column, column) for cell in row.cells)
     return NOT_SHOWN if is_there or re.split(r"[. ]", column)[0] in row.older else "-"
+
+
+def _are_alike(one: str, other: str) -> bool:
+    """Whether two columns are the same, or show the same parts."""
+    is_of_parts = one.endswith(")") or other.endswith(")")
+    names = [
+        re.split(r"[. ]", each)[0] if is_of_parts else each for each in (one, other)
+    ]
+    return names[0] == names[1]
 
 
 def _values(
@@ -304,8 +316,11 @@ def _labelled(row: Row, values: dict[str, str]) -> str:
     named = [_named(name, text) for name, text in values.items()]
     if not row.label_field:
         is_call = all(name in ("", ARROW) for name in values)
-        return (" " if is_call else " | ").join(filter(None, [row.label, *named]))
-    return " | ".join([f"{row.label_field}: {row.label}", *named])
+        shown = filter(None, [row.label, *named, row.note])
+        return (" " if is_call else " | ").join(shown)
+    return " | ".join(
+        filter(None, [f"{row.label_field}: {row.label}", *named, row.note])
+    )
 
 
 def _named(name: str, text: str) -> str:

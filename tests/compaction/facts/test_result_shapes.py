@@ -21,8 +21,8 @@ def did(tool: str, answer: object, **arguments: object) -> list[Entry]:
     ]
 
 
-def lines_of(*said: Entry) -> list[str]:
-    found = collect_facts(said, len(said), budget_tokens=800, counter=COUNTER)
+def lines_of(*said: Entry, budget: int = 800) -> list[str]:
+    found = collect_facts(said, len(said), budget_tokens=budget, counter=COUNTER)
     return list(found.lines)
 
 
@@ -293,3 +293,53 @@ def test_the_id_of_another_thing_names_no_record_of_a_mixed_list():
     lines = lines_of(*did("search_all", rows, day="Monday"))
     assert not any(line.startswith("customer_id: ") for line in lines)
     assert any("Oslo" in line for line in lines)
+
+
+ORDER = {"order_id": "W1", "state": "open"}
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        {"@odata.context": "$metadata#Orders", "value": [ORDER]},
+        {"_links": {"self": {"href": "/o"}}, "_embedded": {"orders": [ORDER]}},
+        {"data": [{"type": "orders", "id": "W1", "attributes": {"state": "open"}}]},
+        {"data": {"type": "orders", "id": "W1", "attributes": {"state": "open"}}},
+        {"items": [ORDER], "page": 1, "per_page": 20, "total": 1},
+        "order_id,state,city\nW1,open,Rome\n",
+    ],
+    ids=["OData", "HAL", "JSON:API", "one resource", "page", "CSV of one row"],
+)
+def test_the_forms_of_apis_are_read_as_their_records(result):
+    lines = lines_of(*did("list_orders", result))
+    assert any(line.startswith("order_id: W1 | state: open") for line in lines)
+
+
+def test_records_by_their_ids_are_entities():
+    by_id = {"482014": {"state": "shut"}, "482015": {"state": "open"}}
+    lines = lines_of(
+        *did("get_order", {"order_id": "482014", "state": "new"}, order_id="482014"),
+        *did("list_orders", by_id),
+    )
+    assert any("482014 | shut" in line for line in lines)
+    assert not any("new" in line for line in lines)
+
+
+def test_a_state_that_may_be_old_never_loses_its_mark():
+    order = {"order_id": "W1", "state": "shut", **{f"f{n}": n * 9 for n in range(30)}}
+    entries = [
+        *did("get_order", order, order_id="W1"),
+        *did("list_orders", [{"order_id": "W1", "state": "open"}], owner="C7"),
+    ]
+    for budget in range(20, 200, 5):
+        for line in lines_of(*entries, budget=budget):
+            assert "shut" not in line or line.endswith("(before list_orders)")
+
+
+def test_a_state_says_that_a_result_which_is_not_shown_contradicts_it():
+    lines = lines_of(
+        *did("get_order", {"order_id": "W1", "state": "shut"}, order_id="W1"),
+        *did("list_orders", [{"order_id": "W1", "state": "open"}]),
+        *did("list_orders", [{"order_id": "W2", "state": "open"}]),
+    )
+    assert "W1 | shut | (before list_orders)" in lines
