@@ -253,7 +253,7 @@ class MapRun:
     def table(self, *, wait: bool = True) -> Any:
         """A DataFrame: key, fields of the value, stop_reason, error, tokens, session.
 
-        Waits for the run unless told not to. Raises ConfigError without pandas.
+        Waits for the run by default. Raises ConfigError without pandas.
         """
         if wait:
             self.wait()

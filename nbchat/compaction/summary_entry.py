@@ -135,7 +135,7 @@ class SummaryBuilder:
         return self._together(summary, kept, found)
 
     def _beside_poor(self, summary: str) -> Facts:
-        """What was told and said before, and all facts that fit."""
+        """Statements from before that the summary lacks, and all facts that fit."""
         budget, count = self.plan.budget, self.counter.count
         room = self._largest - count(summary) - TAGS_TOKENS
         found = self._facts(min(budget.facts, room), summary)
@@ -157,11 +157,11 @@ class SummaryBuilder:
     def _lacking(
         self, summary: str, facts: Sequence[str], *, is_good: bool
     ) -> list[str]:
-        """What was told or said before and this summary lacks, newest first.
+        """Statements from before that this summary lacks, newest first.
 
         A rule that the facts quote is not said again, nor one that ended, nor what
         calls were given, nor an id that the facts have in a row. Beside a good summary
-        facts have no space for all quotes: these count as told.
+        facts have no space for all quotes: these count as said.
         """
         covered = self.plan.covered
         transcript = self.session.included_transcript[: self.plan.stop]

@@ -89,7 +89,7 @@ def model_among(models: list[Json], name: str) -> Json:
 
 
 def listed_window(model: Json) -> int | None:
-    """The window that a list tells of a model.
+    """The window that a list of models states for one.
 
     OpenRouter's is that of the server which is usually asked; GitHub tells the input
     and the output.
@@ -107,7 +107,7 @@ def listed_window(model: Json) -> int | None:
 
 
 def with_listed(known: ModelInfo, model: Json, *, is_priced: bool) -> ModelInfo:
-    """What is known of a model with what a list tells of it."""
+    """A model's information, completed by a server's list of models."""
     places = map(an_object, map(model.get, ("limits", "top_provider")))
     fields = {name: each for place in places for name, each in place.items()}
     outputs = filter(None, (whole(fields.get(name)) for name in OUTPUT_FIELDS))

@@ -296,20 +296,20 @@ def _migrate(connection: sa.Connection, owner: str, found: str) -> None:
 
 def adopt(connection: sa.Connection, owner: str) -> int:
     """Give an owner all sessions and settings that have none; returns how many."""
-    nobodys, owned = OwnedRows(""), {"owner": owner}
-    rows = connection.execute(nobodys.select(sessions)).mappings().all()
+    unowned, owned = OwnedRows(""), {"owner": owner}
+    rows = connection.execute(unowned.select(sessions)).mappings().all()
     for row in rows:
         connection.execute(sa.insert(sessions).values({**row, **owned}))
-    messages = connection.execute(nobodys.select(chat_messages)).all()
+    messages = connection.execute(unowned.select(chat_messages)).all()
     unindex_messages(
         connection, [(row.number, "", readable_entry(row)) for row in messages]
     )
     for table in (*SESSION_TABLES, settings):
-        connection.execute(nobodys.update(table).values(owned))
+        connection.execute(unowned.update(table).values(owned))
     index_messages(
         connection, [(row.number, owner, readable_entry(row)) for row in messages]
     )
-    connection.execute(nobodys.delete(sessions))
+    connection.execute(unowned.delete(sessions))
     return len(rows)
 
 

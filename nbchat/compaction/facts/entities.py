@@ -96,7 +96,7 @@ class _Known:
     older: frozenset[str] = frozenset()
     """The fields of all older records of the entity."""
     name: str = ""
-    """The entity, told apart from others with the same id."""
+    """The entity, distinguished from others with the same id."""
 
 
 def entity_rows(

@@ -359,7 +359,7 @@ class _Reader:
         return "done" if is_confirmed else "unconfirmed"
 
     def is_error_body(self, answer: Any) -> bool:
-        """Whether the result of a look-up tells of nothing but an error.
+        """Whether the result of a look-up contains nothing but an error.
 
         A record in a bad state, such as a failed payment, was found.
         """

@@ -104,7 +104,7 @@ def collect_facts(
     The arguments of `tools` tell what later calls may need. What `said`, the text of a
     summary, states already comes last. Calls of `recall` do not count. `read` is what
     was read of the entries, if it is known. With `is_brief`, beside a good summary,
-    there are no rows that are only worth their space where nothing else is told.
+    there are no rows that are only worth their space where nothing else is known.
     """
     covered = transcript[:stop]
     read = read or ReadEntries(covered)
@@ -264,8 +264,8 @@ def _call_rows(calls: Sequence[Call], weights: Weights) -> list[Row]:
     rows = _done_rows(done, weights)
     others = (call for call in newest.values() if call.status != "done")
     answered = [call for call in others if call.words or call.status != "called"]
-    told = [c for c in answered if c.status == "called" and not _is_name(c.words)]
-    old = {call.index for call in told[:-MOST_RETURNED]}
+    returned = [c for c in answered if c.status == "called" and not _is_name(c.words)]
+    old = {call.index for call in returned[:-MOST_RETURNED]}
     answered = [call for call in answered if call.index not in old]
     return rows + [_answer_row(call, weights) for call in answered]
 

@@ -175,7 +175,7 @@ def unused_statements(
     """Sentences of people with names or ids that no call has used, newest first.
 
     `used` are the words of arguments and results. Sentences with ids come before
-    others and may take twice the budget: somebody said by which a record is found.
+    others and may take twice the budget: an id is what a record is found by.
     """
     used = set(used)
     lines: list[str] = []

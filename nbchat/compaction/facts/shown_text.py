@@ -1,4 +1,4 @@
-"""Tell where a person shows a text of somebody else that nothing marks.
+"""Find where a person shows another author's text without marking it.
 
 "Is this spam?" before a paragraph points at it, "my boss wrote:" says whose it is, and
 "Tweet:" names where it is from. These forms are data, in `shown_text.toml`. They say
@@ -88,7 +88,7 @@ class _Forms(NamedTuple):
 
 
 def shown_from(line: str, *, is_apart: bool) -> int | None:
-    """Where in a line, or at its end, a text of somebody else begins after it.
+    """Where in a line, or at its end, another author's text begins.
 
     `is_apart` for the first line of a message, and for one before an empty line.
     """
