@@ -43,7 +43,7 @@ from nbchat.compaction.summary_format import (
 )
 from nbchat.compaction.truncation import shorten, shorten_to_tokens, within
 from nbchat.conversation.entries import Entry, Fact
-from nbchat.conversation.secrets import without_secrets
+from nbchat.conversation.secret_masking import without_secrets
 from nbchat.conversation.session import Session
 from nbchat.conversation.tools import Tool
 from nbchat.conversation.turns import count_messages

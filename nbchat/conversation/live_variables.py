@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 
 from nbchat.conversation.entries import Entry
-from nbchat.conversation.secrets import HIDDEN, is_secret_name, without_secrets
+from nbchat.conversation.secret_masking import HIDDEN, is_secret_name, without_secrets
 
 COLUMNS_SHOWN = 20
 

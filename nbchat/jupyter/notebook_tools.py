@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal, Protocol
 
-from nbchat.conversation.secrets import HIDDEN, without_secrets
+from nbchat.conversation.secret_masking import HIDDEN, without_secrets
 from nbchat.conversation.tools import Preview, Tool, tool
 from nbchat.errors import NbchatError
 from nbchat.jupyter.panel.protocol import NotebookCell

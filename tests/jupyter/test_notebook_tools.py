@@ -11,7 +11,7 @@ from panel_protocol import check
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.approvals import Approvals
-from nbchat.conversation.secrets import HIDDEN, without_secrets
+from nbchat.conversation.secret_masking import HIDDEN, without_secrets
 from nbchat.errors import NbchatError
 from nbchat.jupyter.notebook_tools import OUTPUT_SHOWN, NotebookTools
 from nbchat.jupyter.panel.chat_ui import ChatUI

@@ -27,7 +27,7 @@ from nbchat.chat.attachments.value_preview import (
 from nbchat.chat.attachments.variable_lookup import nearest, part_of
 from nbchat.conversation.entries import TEXT_TYPES, Entry
 from nbchat.conversation.live_variables import is_fit, type_name
-from nbchat.conversation.secrets import HIDDEN, is_secret_name, without_secrets
+from nbchat.conversation.secret_masking import HIDDEN, is_secret_name, without_secrets
 from nbchat.errors import AttachmentError
 
 FILE_LIMIT_BYTES = 200_000

@@ -16,7 +16,7 @@ from types import GetSetDescriptorType
 from uuid import UUID
 
 from nbchat.conversation.live_variables import describe_variables, is_one_of, type_name
-from nbchat.conversation.secrets import HIDDEN, is_secret_name
+from nbchat.conversation.secret_masking import HIDDEN, is_secret_name
 
 TEXT_LIMIT = 8_000
 """Characters of one value, cell or traceback: about 2,000 tokens."""

@@ -22,7 +22,7 @@ from nbchat.chat.attachments.attachments import (
 from nbchat.chat.attachments.mentions import Cell
 from nbchat.chat.attachments.value_preview import TEXT_LIMIT
 from nbchat.conversation.entries import Entry
-from nbchat.conversation.secrets import HIDDEN
+from nbchat.conversation.secret_masking import HIDDEN
 from nbchat.errors import AttachmentError
 from nbchat.providers.base import image_of, user_text
 

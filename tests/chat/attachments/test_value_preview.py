@@ -20,7 +20,7 @@ from nbchat.chat.attachments.value_preview import (
     short_repr,
     truncated,
 )
-from nbchat.conversation.secrets import is_secret_name, without_secrets
+from nbchat.conversation.secret_masking import is_secret_name, without_secrets
 
 
 class Hostile:

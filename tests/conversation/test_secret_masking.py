@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from cpu_time import CpuTime
 
-from nbchat.conversation.secrets import HIDDEN, is_random, without_secrets
+from nbchat.conversation.secret_masking import HIDDEN, is_random, without_secrets
 
 RANDOM = "aB3dE5fG7hI9jK1lM3nO5pQ7rS9t"
 
