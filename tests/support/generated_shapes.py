@@ -176,7 +176,8 @@ class ShapedTranscripts(Transcripts):
     def _batch(self) -> None:
         """A batch of actions of which some fail."""
         some = [self._known() for _ in range(self.chance.randint(2, 4))]
-        orders = list({each["order_id"]: each for each in some}.values())
+        by_id = {each["order_id"]: each for each in some}
+        orders = [by_id[each] for each in sorted(by_id)]  # equal calls are equal
         results = [
             {"order_id": each["order_id"], "result": "cancelled"}
             if number

@@ -546,9 +546,8 @@ class Judge:
         if not any(_says(node, name, text) for _, node in holding):
             yield f"{statement.label[1]!r} has no {name} {text!r}"
         elif not statement.scope and self._is_old(name, text, holding):
-            told = {m[1] for _, t in statement.cells if (m := _BEFORE.match(t))}
-            newest = max((each for each, _ in holding), key=lambda each: each.index)
-            if newest.tool not in told:
+            is_marked = any(_BEFORE.match(each) for _, each in statement.cells)
+            if not is_marked:
                 yield f"{name} {text!r} was replaced"
 
     def _is_old(

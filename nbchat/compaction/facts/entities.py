@@ -388,14 +388,20 @@ def _newer(
 ) -> tuple[int, str]:
     """Index and tool of the last call that says something else of an entity."""
     newest = group[-1]
-    label, own = newest.record.label, dict(newest.record.fields)
-    at, tool = changed.get(label, (0, ""))
+    at, tool = changed.get(newest.record.label, (0, ""))
     others = reported.get(newest.name, ()) if not newest.scope else ()
     for other in others:
-        is_other = any(own.get(f.name, f.text) != f.text for f in other.record.fields)
-        if is_other and other.call.index > max(at, newest.call.index):
+        is_newer = any(_contradicts(other, each) for each in group)
+        if is_newer and other.call.index > at:
             at, tool = other.call.index, other.call.tool
     return at, tool
+
+
+def _contradicts(newer: _Known, older: _Known) -> bool:
+    """Whether a later record has another value of a field that an older one shows."""
+    own = dict(older.record.fields)
+    is_other = any(own.get(f.name, f.text) != f.text for f in newer.record.fields)
+    return is_other and newer.call.index > older.call.index
 
 
 def _shown_parts(known: _Known, mentions: "_Mentions") -> Shown:
@@ -471,7 +477,7 @@ def _row(
             cell = part_cell(part, shape, entity, known.call, weights, more=more)
             row.cells += [cell] if cell else []
     at, tool = changed
-    if at > call.index:
+    if at > min(known.call.index for known in group):
         row.note = f"(before {tool})"
     return row
 
