@@ -11,7 +11,8 @@ from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
-from nbchat.compaction.facts.records import Call
+from nbchat.compaction.facts.records import Call, Field, Record
+from nbchat.compaction.facts.tool_names import snake
 from nbchat.compaction.facts.value_ranking import CACHED_TEXTS, NAME, form_weight, words
 from nbchat.compaction.summary_format import GAP, UNUSED_TITLE, quote_line
 from nbchat.conversation.entries import Entry
@@ -23,6 +24,16 @@ OPEN_TITLE = "Open request, word for word:"
 ASKED_TITLE = "Last request, word for word:"
 ANSWERED_TITLE = "Last answer, word for word:"
 WAITING_TITLE = "Waits for an answer, word for word:"
+WHOSE_TITLE = "Waits for an answer ({}), word for word:"
+"""The same where a record says whose it is, such as `user_id: ann_lee_12`."""
+
+_PERSON = re.compile(
+    r"(?:account|buyer|client|customer|employee|guest|member|owner|passenger|patient"
+    r"|student|subscriber|tenant|user)_?(?:ids?|number|no|key|uuid)"
+)
+"""Fields that say whose a record is."""
+
+_PLAIN_ID = re.compile(r"[\w.@#+-]{1,40}")
 
 _PEOPLE = re.compile(r"(?<=[a-z,:] )[A-Z][a-z]{1,30}(?: [A-Z][a-z]{1,30}){0,3}")
 """Words in capitals where no sentence begins: people, cities, products."""
@@ -100,7 +111,8 @@ def _quoted_entries(
         if answer is not None:
             yield ANSWERED_TITLE, answer
     for index in _waiting(transcript[:stop], calls, asked or 0):
-        yield WAITING_TITLE, index
+        owner = _owner(_names(transcript[index].content), calls)
+        yield (WHOSE_TITLE.format(owner) if owner else WAITING_TITLE), index
 
 
 class Statement(NamedTuple):
@@ -255,6 +267,35 @@ def _waiting(
             found += 1
         if found == MOST_WAITING:
             return
+
+
+def _owner(names: frozenset[str], calls: Sequence[Call]) -> str:
+    """Whose the records are that a proposal names, as `user_id: ann_lee_12`.
+
+    Empty where no record says it, where records of several people are named, and where
+    the proposal itself says it.
+    """
+    owners: dict[str, Field] = {}
+    for call in calls:
+        for record in _records_of(call):
+            label = record.label.lower().strip("#")
+            said = [f for f in record.fields if _PERSON.fullmatch(snake(f.name))]
+            if label in names and len(said) == 1:
+                owners[label] = said[0]
+    found = set(owners.values())
+    if len({each.text for each in found}) != 1:
+        return ""
+    owner = min(found)
+    is_said = owner.text.lower().strip("#") in names
+    is_plain = _PLAIN_ID.fullmatch(owner.text)
+    return f"{owner.name}: {owner.text}" if is_plain and not is_said else ""
+
+
+def _records_of(call: Call) -> Iterator[Record]:
+    """The record of a result, and those of its list."""
+    if call.record is not None and call.status != "failed":
+        yield call.record
+        yield from (part for _, part in call.record.parts)
 
 
 def _names(text: str) -> frozenset[str]:
