@@ -6,9 +6,10 @@ the summary before, and by that one where few are new.
 
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from nbchat.compaction.summarizer.carry_over import Keys, in_force
-from nbchat.compaction.summarizer.value_extraction import values
+from nbchat.compaction.summarizer.value_extraction import Value, values
 from nbchat.conversation.entries import Entry
 
 GOOD_SHARE, DENSE_SHARE, DENSE = 0.55, 0.33, 1.25
@@ -21,6 +22,9 @@ read one in twelve is dense (`tests/benchmarks/reader.py`, and
 
 LEAST_VALUES = 15
 """Values by which a summary is judged, at least: of fewer chance decides."""
+
+MOST_STEPS = 50
+"""Summaries by which one is judged; a long chat with little news has thousands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +73,9 @@ def _steps(
 ) -> list[tuple[str, set[Keys]]]:
     """Summaries with the values that were new to each, until these are enough."""
     steps: list[tuple[str, set[Keys]]] = []
-    stop = len(transcript)
-    for start, text in summaries:
-        new = important(known, _talk(transcript[start:stop]))
+    stop, read = len(transcript), values(known)
+    for start, text in islice(summaries, MOST_STEPS):
+        new = _important(read, _talk(transcript[start:stop]))
         steps.append((text, new))
         stop = start
         if len(new) >= LEAST_VALUES:
@@ -84,9 +88,11 @@ def important(known: str, said: Container[str]) -> set[Keys]:
 
     What only results have is no fault of a summary that leaves it out.
     """
-    return {
-        each.keys for each in values(known) if not each.is_count and each.text in said
-    }
+    return _important(values(known), said)
+
+
+def _important(known: Iterable[Value], said: Container[str]) -> set[Keys]:
+    return {each.keys for each in known if not each.is_count and each.text in said}
 
 
 def share_said(story: str, needed: set[Keys]) -> float:
