@@ -17,11 +17,9 @@ from nbchat.compaction.facts.tables import Cell, Row
 from nbchat.compaction.facts.value_ranking import Weights
 from nbchat.conversation.entries import Fact
 
-LEAST_SUBJECTS, LONGEST_DECISION = 3, 40
-"""Entities from which a tool's decisions are a table, and characters of a decision."""
-
-LEAST_RANGE = 3
-"""Ids one after the other that are written as a range, `T1 to T3`."""
+LEAST_ALIKE, LONGEST_DECISION = 3, 40
+"""Entities from which a tool's decisions are a table, and ids from which a range such
+as `T1 to T3` is; characters of a decision."""
 
 _NUMBERED = re.compile(r"(.*?)(\d{1,9})$")
 
@@ -62,7 +60,7 @@ def _are_decisions(same: Sequence[Action]) -> bool:
     subjects = {subject.text for _, subject in same}
     names = {value[0].name for value in values if value}
     is_choice = len(values) > 1 and len(names) == 1
-    return are_short and is_choice and len(subjects) >= LEAST_SUBJECTS
+    return are_short and is_choice and len(subjects) >= LEAST_ALIKE
 
 
 def _others(call: Call, subject: Field) -> tuple[Field, ...]:
@@ -97,7 +95,7 @@ def in_ranges(texts: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
 
 
 def _shortened(run: list[str]) -> Iterator[tuple[str, list[str]]]:
-    if len(run) >= LEAST_RANGE:
+    if len(run) >= LEAST_ALIKE:
         yield f"{run[0]} to {run[-1]}", run
     else:
         yield from ((text, [text]) for text in run)

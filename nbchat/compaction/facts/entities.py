@@ -64,9 +64,6 @@ MENTIONED = 1.0
 SETTLED = 0.3
 """How much an entity counts of a matter in which an action was the last thing done."""
 
-MOST_SPACES_OF_CONDITION = 3
-"""Spaces in an argument that may be a condition; a longer one is prose."""
-
 _FORM = re.compile(
     r"(?:cursor|expand|fields?|format|include|lang|language|limit|locale|offset|order_by"
     r"|page|page_size|page_token|per_page|select|sort|sort_by|timeout|verbose|view)$"
@@ -213,7 +210,7 @@ def _conditions(call: Call, record: Record) -> frozenset[Field]:
         for field in call.asked
         if field.text not in own
         and field.text not in ("true", "false")
-        and field.text.count(" ") <= MOST_SPACES_OF_CONDITION
+        and field.text.count(" ") <= MOST_SPACES_OF_ID
         and not _FORM.match(snake(field.name))
     )
 
