@@ -279,8 +279,10 @@ def _owner(names: frozenset[str], calls: Sequence[Call]) -> str:
     for call in calls:
         for record in _records_of(call):
             label = record.label.lower().strip("#")
+            if label not in names:
+                continue
             said = [f for f in record.fields if _PERSON.fullmatch(snake(f.name))]
-            if label in names and len(said) == 1:
+            if len(said) == 1:
                 owners[label] = said[0]
     found = set(owners.values())
     if len({each.text for each in found}) != 1:
