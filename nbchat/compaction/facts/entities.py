@@ -48,6 +48,10 @@ from nbchat.conversation.entries import Entry, Fact
 MOST_ENTITIES = 1_000
 """Entities and results that rows are made for, the newest."""
 
+MOST_CALLS = 4_000
+"""Calls that rows are made from, the newest: a compaction of a longer chat takes no
+more time. What only older ones returned can be recalled."""
+
 MANY, BEST, LEAST_MENTIONED = 6, 3, 0.3
 """More parts than this are a choice, as in a catalogue; the most of them that are
 shown, and the least share of a part's words that one message must have used."""
@@ -100,6 +104,7 @@ def entity_rows(
     calls: Sequence[Call], entries: Sequence[Entry], weights: Weights
 ) -> list[Row]:
     """A row for each entity, and for each record without an id under its call."""
+    calls = calls[-MOST_CALLS:]
     mentions = _Mentions(entries)
     newest, replaced = _newest(calls, mentions)
     known = newest[-MOST_ENTITIES:]

@@ -9,6 +9,7 @@ from generated_records import transcripts
 from measures import COUNTER
 
 from nbchat.compaction.engine import CompactionEngine
+from nbchat.compaction.facts.entities import MOST_CALLS
 from nbchat.compaction.facts.facts import collect_facts
 from nbchat.compaction.facts.read_entries import ReadEntries, Readings
 from nbchat.compaction.facts.rules import rules_in_force
@@ -18,6 +19,8 @@ from nbchat.testing import ScriptedProvider, says
 
 SUMMARY = "<summary>\nIt went on.\n</summary>"
 BUDGET = 600
+
+ALL = {"budget_tokens": 10**9, "counter": COUNTER}
 
 
 def orders(count: int, start: int = 0) -> list[Entry]:
@@ -123,3 +126,18 @@ def yield_from(run):
             next(run)
         except StopIteration as end:
             return end.value
+
+
+def test_rows_are_made_from_a_bounded_number_of_calls():
+    """The chat may go on for years; what is older can be recalled."""
+    first, other = orders(1), orders(1, start=700_001)[1:3]
+    again = [
+        each._replace(tool_id=f"a{n}") for n in range(MOST_CALLS) for each in other
+    ]
+
+    def entities(entries: list[Entry]) -> set[str]:
+        found = collect_facts(entries, len(entries), **ALL).facts
+        return {fact.entity for fact in found if fact.field == "status"}
+
+    assert entities([*first, *again]) == {"SO-700001"}
+    assert entities([*first, *again[2:]]) == {"SO-0", "SO-700001"}
