@@ -51,6 +51,9 @@ RETRY_SECONDS = 1.0
 FLUSH_SECONDS = 5.0
 """How long /new, /resume and the end of the process wait for what is not saved yet."""
 
+BROKEN_STORE_SECONDS = 0.05
+"""How long is waited for a store that did not answer before: all sessions share it."""
+
 IDLE_SECONDS = 1.0
 """Until a thread without work ends: a run of many agents has many recorders."""
 
@@ -114,7 +117,7 @@ class Recorder:
         self._log = MarkdownLog(log_folder)
         self._progress = _Progress(store, session, origin, is_saved=is_saved)
         self._may_move = is_saved and bool(origin.notebook)
-        self._writer = _Writer(self._progress.save_pending)
+        self._writer = _Writer(self._progress.save_pending, heard=store.heard)
         self._log_writer = _Writer(
             lambda: self._log.write(self._session), LOG_WRITTEN_AGAIN
         )
@@ -132,7 +135,7 @@ class Recorder:
         news = None
         try:
             if self._note(event):
-                news = self._writer.run(wait_seconds=PATIENCE_SECONDS)
+                news = self._writer.run(wait_seconds=self._patience(PATIENCE_SECONDS))
         finally:
             if isinstance(event, LOGGED) and self._log.folder:
                 logged = self._log_writer.run(wait_seconds=PATIENCE_SECONDS)
@@ -146,10 +149,14 @@ class Recorder:
         """
         self._draft.clear()
         self._progress.note_all()
-        self._writer.run(wait_seconds=FLUSH_SECONDS, repeats=True)
+        self._writer.run(wait_seconds=self._patience(FLUSH_SECONDS), repeats=True)
         if self._log.folder:
             with suppress(LogNotWritten):  # it was reported by an event
                 self._log_writer.run(wait_seconds=FLUSH_SECONDS, repeats=True)
+
+    def _patience(self, seconds: float) -> float:
+        """How long to wait for the store, of which another session may have heard."""
+        return seconds if self._progress.store.answers else BROKEN_STORE_SECONDS
 
     def listen(self, listener: Callable[[SavingFailed], object] | None) -> None:
         """Tell a listener that everything is saved again, as soon as it is.
@@ -311,9 +318,15 @@ class _Writer:
     """A thread that runs a step until it succeeds, and says when it does not."""
 
     def __init__(
-        self, step: Callable[[], None], recovered: SavingFailed = SAVED_AGAIN
+        self,
+        step: Callable[[], None],
+        recovered: SavingFailed = SAVED_AGAIN,
+        *,
+        heard: Callable[[bool], object] = bool,
     ) -> None:
         self._recovered = recovered
+        self._heard = heard
+        """Called with whether the store answered in time."""
         self.listener: Callable[[SavingFailed], object] | None = None
         """Hears that the step succeeds again, if no caller waits to hear it."""
         self._changed = threading.Condition()
@@ -348,6 +361,10 @@ class _Writer:
                 has_ended = partial(self._has_ended, tries if repeats else None)
                 is_over = self._wait(has_ended, wait_seconds)
                 self._is_late = not is_over or self._failure is not None
+                if not is_over:
+                    self._heard(False)
+                if not is_over and repeats and self._failure is None:
+                    raise StoreError("the session store does not answer")
             return self._report(repeats=repeats)
 
     def _wait(self, has_ended: Callable[[], bool], seconds: float) -> bool:
@@ -407,6 +424,8 @@ class _Writer:
         busy_seconds.set(RETRY_SECONDS)  # for this thread
         while self._next():
             failure = _error_of(self._step)
+            is_taken = isinstance(failure, SessionTaken)
+            self._heard(is_taken or not isinstance(failure, StoreError))
             with self._changed:
                 self._is_running = False
                 self._tries += 1

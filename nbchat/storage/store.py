@@ -121,6 +121,8 @@ class SessionStore:
         self.url = url
         self.owner = current_owner(owner)
         self._mine = OwnedRows(self.owner)
+        self.answers = True
+        """Whether it answered the last save in time."""
         self._database: Database | None = None
 
     def __repr__(self) -> str:
@@ -210,6 +212,10 @@ class SessionStore:
         copied = {each for each in paths if is_there(restored(each))}
         own = (restored(row.id) for row in rows if row.notebook not in copied)
         return next(own, None)
+
+    def heard(self, answers: bool) -> None:  # noqa: FBT001
+        """Note whether a save was answered in time, for all who save here."""
+        self.answers = answers
 
     def family(self, session_id: str) -> list[Branch]:
         """A session and all that share messages with it; none if it is not stored."""

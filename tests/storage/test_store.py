@@ -25,7 +25,7 @@ from nbchat.conversation.turn_costs import turn_costs
 from nbchat.conversation.turns import count_messages
 from nbchat.errors import SessionNotFound, SessionTaken, StoreError
 from nbchat.storage.database import default_file
-from nbchat.storage.recorder import RETRY_SECONDS, save_session
+from nbchat.storage.recorder import RETRY_SECONDS, Recorder, save_session
 from nbchat.storage.session_search import MOST_CANDIDATES
 from nbchat.storage.store import Origin, PinKind, SessionStore
 from nbchat.testing import Line, ScriptedProvider, calls, says
@@ -679,3 +679,15 @@ def test_why_a_response_lost_the_prompt_cache_is_there_after_a_restart(tmp_path)
     restarted = SessionStore(f"sqlite:///{tmp_path}/sessions.db").load("s")
     (turn,) = turn_costs(restarted)
     assert turn.cache_losses == (lost.cache_loss,)
+
+
+def test_sessions_that_save_in_one_broken_store_wait_for_it_once_in_all():
+    """A run of many agents has a session for each row, and would wait for each."""
+    store = SessionStore("sqlite:////dev/null/sessions.db")
+    store.heard(False)  # another session has waited for it
+    began = time.monotonic()
+    for number in range(20):
+        session = Session([("user", "hello")], session_id=f"row {number}")
+        with pytest.raises(StoreError):
+            Recorder(store, session, is_saved=False).save()
+    assert time.monotonic() - began < 20 * 0.5
