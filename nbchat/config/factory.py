@@ -33,6 +33,7 @@ from nbchat.errors import StoreError
 from nbchat.providers.base import Provider, warn_of_untaken
 from nbchat.providers.tokens import TokenCounter
 from nbchat.providers.unavailable_model import connected_or_not
+from nbchat.storage.export import MarkdownLog
 from nbchat.storage.owners import current_server
 from nbchat.storage.recorder import Recorder
 from nbchat.storage.store import Origin, SessionStore
@@ -192,12 +193,14 @@ def _is_there(notebook: str) -> bool:
 
 
 def expire_sessions(store: SessionStore, config: NbChat) -> None:
-    """Delete the sessions that are older than the settings keep them."""
+    """Delete the sessions, and their logs, that are older than the settings keep them."""
     if config.retention_days is not None:
+        log = MarkdownLog(config.log_folder)
         try:
-            store.expire(config.retention_days)
+            for session_id in store.expire(config.retention_days):
+                log.remove(session_id)
         except StoreError as error:
-            logger.warning("old sessions were not deleted: %s", error)
+            logger.warning("old sessions or logs were not deleted: %s", error)
 
 
 def newest_session(store: SessionStore) -> Session:

@@ -433,8 +433,8 @@ class SessionStore:
             self._database = self._opened()
         return self._database.engine
 
-    def expire(self, days: int) -> int:
-        """Delete the sessions not used for so many days; returns how many."""
+    def expire(self, days: int) -> list[str]:
+        """Delete the sessions not used for so many days; returns their ids."""
         limit = (datetime.now(UTC) - timedelta(days=days)).isoformat()
         query = self._mine.select(sessions, sessions.c.id)
         with self._connection() as connection:
@@ -445,7 +445,7 @@ class SessionStore:
             wipe(self._engine)
             change = partial(delete_from_backup, owner=self.owner, session_ids=old)
             change_backups(self._engine, change, "old sessions are deleted")
-        return len(old)
+        return [restored(stored_id) for stored_id in old]
 
     def initialize(self, *, rls: str | None = None) -> None:
         """Create or migrate the tables; `rls` is owner or role, on PostgreSQL."""

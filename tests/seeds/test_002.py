@@ -436,7 +436,7 @@ def test_llm_summarizer_asks_a_faster_model_for_at_most_2000_tokens(server, kind
     (asked,) = [each.body for each in server.requests if each.body]
     assert asked["model"] == "fast-model"
     assert asked["max_tokens"] == 3_000  # with room to close the tag
-    assert "At most 940 words" in str(asked["messages"])
+    assert "At most 800 words" in str(asked["messages"])
     assert agent.session.compactions[-1].model == f"{kind}:fast-model"
 
 

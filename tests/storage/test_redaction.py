@@ -19,6 +19,7 @@ from nbchat.config.settings import NbChat
 from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError, StoreError
 from nbchat.storage.database import backups_of, engine_for
+from nbchat.storage.export import MarkdownLog
 from nbchat.storage.recorder import save_session
 from nbchat.storage.schema import sessions
 from nbchat.storage.store import SessionStore
@@ -142,7 +143,7 @@ def test_deleting_a_session_reaches_the_backup_of_a_migration(tmp_path):
     with sqlite3.connect(backup) as database:
         assert database.execute("SELECT count(*) FROM sessions").fetchone() == (others,)
     database.close()
-    assert store.expire(days=0) == others
+    assert len(store.expire(days=0)) == others
     with sqlite3.connect(backup) as database:
         assert database.execute("SELECT count(*) FROM sessions").fetchone() == (0,)
     database.close()
@@ -277,6 +278,10 @@ def test_sessions_that_were_not_used_for_long_are_deleted(tmp_path):
         connection.execute(sa.update(sessions).where(is_old).values(used_at=before))
     expire_sessions(store, NbChat())
     assert len(store.sessions()) == 2
-    expire_sessions(store, NbChat(retention_days=30))
+    log = MarkdownLog(str(tmp_path / "logs"))
+    for info in store.sessions():
+        log.write(store.load(info.id))
+    expire_sessions(store, NbChat(retention_days=30, log_folder=log.folder))
+    assert [each.name for each in (tmp_path / "logs").iterdir()] == ["new.md"]
     assert [info.id for info in store.sessions()] == ["new"]
     store.close()
