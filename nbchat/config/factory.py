@@ -193,7 +193,7 @@ def _is_there(notebook: str) -> bool:
 
 
 def expire_sessions(store: SessionStore, config: NbChat) -> None:
-    """Delete the sessions, and their logs, that are older than the settings keep them."""
+    """Delete sessions, and their logs, that are older than the settings keep them."""
     if config.retention_days is not None:
         log = MarkdownLog(config.log_folder)
         try:
