@@ -165,11 +165,11 @@ def _decision(ticket: Ticket, made: dict[str, Any]) -> RecordedDecision:
 def _recorded(file: str) -> list[Entry]:
     packed = (files("nbchat.testing") / "data" / file).read_bytes()
     rows = map(json.loads, gzip.decompress(packed).decode().splitlines())
-    return [_own(number, Entry(*texts)) for number, *texts in rows]
+    return [with_own_call_id(Entry(*texts), number) for number, *texts in rows]
 
 
-def _own(number: int, entry: Entry) -> Entry:
-    """The entry with a call id that no other conversation uses."""
+def with_own_call_id(entry: Entry, number: int) -> Entry:
+    """The entry with a call id that no other conversation, by its number, has."""
     if not entry.tool_id:
         return entry
     return entry._replace(tool_id=f"{number}_{entry.tool_id}")

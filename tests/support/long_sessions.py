@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from measures import COUNTER, known_of, texts
+from measures import COUNTER, known_of, texts, units_of
 from trajectories import Trajectory
 
 from nbchat.conversation.entries import Entry
-from nbchat.conversation.turns import safe_cuts
 
 AT_ONCE = 6
 """Conversations that take turns."""
@@ -68,7 +67,7 @@ def _session(
     while size < tokens:
         while len(waiting) < AT_ONCE:
             run, number = next(copies), number + 1
-            waiting.append(_units(run.entries, number))
+            waiting.append(units_of(run.entries, number))
             domains |= {f"{number}_{e.tool_id}": domain_of(run) for e in run.entries}
         units = chance.choice(waiting)
         for _ in range(min(chance.randint(1, 6), len(units))):
@@ -155,19 +154,3 @@ def _shifted(text: str, days: timedelta) -> str:
         return (date.fromisoformat(text) + days).isoformat()
     except ValueError:
         return text
-
-
-def _units(entries: Sequence[Entry], number: int) -> list[list[Entry]]:
-    """The units of a conversation, with call ids of its own."""
-    cuts = safe_cuts(entries)
-    return [
-        [_own(entry, number) for entry in entries[start:stop]]
-        for start, stop in zip(cuts, [*cuts[1:], len(entries)], strict=False)
-        if stop > start
-    ]
-
-
-def _own(entry: Entry, number: int) -> Entry:
-    if not entry.tool_id:
-        return entry
-    return entry._replace(tool_id=f"{number}_{entry.tool_id}")

@@ -23,6 +23,7 @@ from nbchat.conversation.turns import safe_cuts
 from nbchat.providers.base import Provider
 from nbchat.providers.tokens import TokenCounter
 from nbchat.testing import ScriptedProvider
+from nbchat.testing.replay import with_own_call_id
 
 COUNTER = TokenCounter()
 ROW_TOKENS = 120
@@ -193,7 +194,7 @@ def desks(
 
 def interleaved(runs: Sequence[Trajectory], chance: random.Random) -> tuple[Entry, ...]:
     """Conversations in turns of one to six units, each in its own order."""
-    waiting = [_units(run.entries, number) for number, run in enumerate(runs)]
+    waiting = [units_of(run.entries, number) for number, run in enumerate(runs)]
     merged: list[Entry] = []
     while waiting := [units for units in waiting if units]:
         units = chance.choice(waiting)
@@ -203,20 +204,14 @@ def interleaved(runs: Sequence[Trajectory], chance: random.Random) -> tuple[Entr
     return tuple(merged)
 
 
-def _units(entries: Sequence[Entry], number: int) -> list[list[Entry]]:
+def units_of(entries: Sequence[Entry], number: int) -> list[list[Entry]]:
+    """The units of a conversation, with call ids of its own."""
     cuts = safe_cuts(entries)
     return [
-        [_renamed(entry, number) for entry in entries[start:stop]]
+        [with_own_call_id(entry, number) for entry in entries[start:stop]]
         for start, stop in zip(cuts, [*cuts[1:], len(entries)], strict=False)
         if stop > start
     ]
-
-
-def _renamed(entry: Entry, number: int) -> Entry:
-    """Call ids of different conversations must not meet."""
-    if not entry.tool_id:
-        return entry
-    return entry._replace(tool_id=f"{number}_{entry.tool_id}")
 
 
 READ = Entry("assistant", "I see.")
