@@ -185,7 +185,7 @@ def _newest(
     for call in found:
         is_named = call.record is not None and bool(call.record.label)
         if not is_named and call.index < last[call.scope]:
-            some = (each for each in _records(call, mentions) if each.record.label)
+            some = (each for each in _records(call) if each.record.label)
             replaced += [replace(each, name=names.name_of(each)) for each in some]
             continue
         for each in _records(call, mentions):
@@ -314,8 +314,11 @@ def _without(older: _Known, newer: _Known) -> _Known | None:
     return replace(older, record=record)
 
 
-def _records(call: Call, mentions: "_Mentions") -> Iterator[_Known]:
-    """The entities of a result: its root, or the records in a list."""
+def _records(call: Call, mentions: "_Mentions | None" = None) -> Iterator[_Known]:
+    """The entities of a result: its root, or the records in a list.
+
+    Of offers those that `mentions` chooses; all without it.
+    """
     root = call.record
     if root is None:
         return
@@ -323,10 +326,12 @@ def _records(call: Call, mentions: "_Mentions") -> Iterator[_Known]:
         yield from _hoisted(root, call)
         return
     parts = [part for _, part in root.parts]
-    is_offer = len(parts) > MANY * 2 or any(
-        not part.label or _needs_call(part, call) for part in parts
-    )
-    shown = mentions.chosen(parts, call.index) if is_offer else range(len(parts))
+    shown: Sequence[int] = range(len(parts))
+    if mentions and (
+        len(parts) > MANY * 2
+        or any(not part.label or _needs_call(part, call) for part in parts)
+    ):
+        shown = mentions.chosen(parts, call.index)
     for number in shown:
         part = parts[number]
         scope = call.scope if _needs_call(part, call) else ""
