@@ -41,6 +41,10 @@ TIMEOUT_SECONDS = 1.0
 
 LINE_LIMIT_BYTES = 65_536
 
+MOST_WAITING = 1_024
+"""Connections that wait to be accepted. The system drops a further one, whose sender
+tries again after a second: a Stop would come too late."""
+
 MOST_CONNECTIONS = 64
 """Open at once; a further one ends the oldest, so slow ones never keep out a Stop."""
 
@@ -101,7 +105,7 @@ class ControlSocket:
             self._close()
 
     def _open(self, kernel: str) -> None:
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=1_024)
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=MOST_WAITING)
         self._pid = os.getpid()
         _remove_stale(kernel)
         self._file = _folder() / f"nbchat-{kernel}-{self._chat_id}.json"
@@ -135,8 +139,8 @@ class ControlSocket:
         """
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(_note_fault)
-        server = await asyncio.start_server(
-            self._receive, sock=listener, limit=LINE_LIMIT_BYTES
+        server = await asyncio.start_server(  # it sets the backlog again
+            self._receive, sock=listener, limit=LINE_LIMIT_BYTES, backlog=MOST_WAITING
         )
         self._has_started.set()
         async with server:

@@ -39,12 +39,16 @@ def test_stop_is_answered_while_slow_connections_hang(tmp_path, monkeypatch):
     control_socket._open("kernel")
     threads = threading.active_count()
     address = control_socket._listener.getsockname()
-    most = 0
+    most, may_accept = 0, threading.Event()
+    assert control_socket._has_started.wait(10)
+    control_socket._loop.call_soon_threadsafe(may_accept.wait, 20)
     with ExitStack() as hanging:
-        for _ in range(300):
-            slow = hanging.enter_context(socket.create_connection(address))
+        for number in range(400):
+            slow = hanging.enter_context(socket.create_connection(address, 0.9))
             slow.sendall(b'{"secret":')
             most = max(most, len(control_socket._tasks))
+            if number == 200:
+                may_accept.set()
         send_action("kernel", "stop", token="a")
         assert len(stops) == 1
         assert threading.active_count() <= threads + 2
