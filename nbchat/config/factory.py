@@ -29,7 +29,7 @@ from nbchat.config.saved_settings import Target, kept_model, with_saved_settings
 from nbchat.config.settings import TABLE, NbChat
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
-from nbchat.errors import StoreError
+from nbchat.errors import LogNotWritten, StoreError
 from nbchat.providers.base import Provider, warn_of_untaken
 from nbchat.providers.tokens import TokenCounter
 from nbchat.providers.unavailable_model import connected_or_not
@@ -195,12 +195,17 @@ def _is_there(notebook: str) -> bool:
 def expire_sessions(store: SessionStore, config: NbChat) -> None:
     """Delete sessions, and their logs, that are older than the settings keep them."""
     if config.retention_days is not None:
-        log = MarkdownLog(config.log_folder)
         try:
-            for session_id in store.expire(config.retention_days):
-                log.remove(session_id)
+            store.expire(config.retention_days, partial(_remove_log, config.log_folder))
         except StoreError as error:
-            logger.warning("old sessions or logs were not deleted: %s", error)
+            logger.warning("old sessions were not all deleted: %s", error)
+
+
+def _remove_log(folder: str, session_id: str) -> None:
+    try:
+        MarkdownLog(folder).remove(session_id)
+    except LogNotWritten as error:
+        logger.warning("%s", error)
 
 
 def newest_session(store: SessionStore) -> Session:

@@ -433,19 +433,24 @@ class SessionStore:
             self._database = self._opened()
         return self._database.engine
 
-    def expire(self, days: int) -> list[str]:
-        """Delete the sessions not used for so many days; returns their ids."""
+    def expire(self, days: int, forget: Callable[[str], object] = str) -> int:
+        """Delete the sessions not used for so many days; returns how many.
+
+        `forget` gets the id of each, also where a backup of it cannot be changed.
+        """
         limit = (datetime.now(UTC) - timedelta(days=days)).isoformat()
         query = self._mine.select(sessions, sessions.c.id)
         with self._connection() as connection:
             old = [*connection.scalars(query.where(sessions.c.used_at < limit))]
             for stored_id in old:
                 self._delete_all(connection, stored_id)
+        for stored_id in old:
+            forget(restored(stored_id))
         if old:
             wipe(self._engine)
             change = partial(delete_from_backup, owner=self.owner, session_ids=old)
             change_backups(self._engine, change, "old sessions are deleted")
-        return [restored(stored_id) for stored_id in old]
+        return len(old)
 
     def initialize(self, *, rls: str | None = None) -> None:
         """Create or migrate the tables; `rls` is owner or role, on PostgreSQL."""

@@ -143,7 +143,7 @@ def test_deleting_a_session_reaches_the_backup_of_a_migration(tmp_path):
     with sqlite3.connect(backup) as database:
         assert database.execute("SELECT count(*) FROM sessions").fetchone() == (others,)
     database.close()
-    assert len(store.expire(days=0)) == others
+    assert store.expire(days=0) == others
     with sqlite3.connect(backup) as database:
         assert database.execute("SELECT count(*) FROM sessions").fetchone() == (0,)
     database.close()
@@ -201,6 +201,14 @@ def test_a_text_that_is_left_in_a_backup_is_removed_from_the_chat(tmp_path):
     store.close()
 
 
+def forget_use(store: SessionStore, session_id: str, *, days: int) -> None:
+    """Make a session one that was used last so many days ago."""
+    before = (datetime.now(UTC) - timedelta(days=days)).isoformat()
+    with engine_for(sa.make_url(store.url)).begin() as connection:
+        its_own = sessions.c.id == session_id
+        connection.execute(sa.update(sessions).where(its_own).values(used_at=before))
+
+
 def test_a_backup_that_is_locked_is_named(tmp_path):
     store, backup = backed_up(tmp_path)
     with closing(sqlite3.connect(backup)) as other:
@@ -211,7 +219,12 @@ def test_a_backup_that_is_locked_is_named(tmp_path):
             store.delete("printer")
         with pytest.raises(StoreError, match=r"is removed, but still in the backup"):
             store.redact("scanner", "my scanner")
-    assert [info.id for info in store.sessions()] == ["scanner"]
+        assert [info.id for info in store.sessions()] == ["scanner"]
+        MarkdownLog(str(tmp_path / "logs")).write(store.load("scanner"))
+        config = NbChat(retention_days=1, log_folder=str(tmp_path / "logs"))
+        forget_use(store, "scanner", days=2)
+        expire_sessions(store, config)
+    assert not [*store.sessions(), *(tmp_path / "logs").iterdir()]
     store.close()
 
 
@@ -272,10 +285,7 @@ def test_sessions_that_were_not_used_for_long_are_deleted(tmp_path):
     store = SessionStore(f"sqlite:///{tmp_path}/s.db")
     for name in ("old", "new"):
         save_session(store, Session([("user", name)], session_id=name))
-    before = (datetime.now(UTC) - timedelta(days=31)).isoformat()
-    with engine_for(sa.make_url(store.url)).begin() as connection:
-        is_old = sessions.c.id == "old"
-        connection.execute(sa.update(sessions).where(is_old).values(used_at=before))
+    forget_use(store, "old", days=31)
     expire_sessions(store, NbChat())
     assert len(store.sessions()) == 2
     log = MarkdownLog(str(tmp_path / "logs"))
