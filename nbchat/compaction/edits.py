@@ -7,11 +7,11 @@ compactions in force are a stack: the last one is undone first and redone last.
 from collections.abc import Sequence
 from dataclasses import replace
 
+from nbchat.compaction.compaction_record import cost_so_far
 from nbchat.compaction.markup import escape
 from nbchat.compaction.plan import Headroom, Plan
 from nbchat.compaction.policies import Policy
 from nbchat.compaction.pruning.pruner import Pruning, record_of
-from nbchat.compaction.record import cost_so_far
 from nbchat.conversation.entries import (
     EXCLUDED,
     EXCLUDED_TEXT,

@@ -10,6 +10,13 @@ from threading import Event as Flag
 from typing import Any, TypeVar, overload
 
 from nbchat.compaction import edits
+from nbchat.compaction.compaction_record import (
+    Outcome,
+    as_of_now,
+    ended_record,
+    running_record,
+    with_sizes,
+)
 from nbchat.compaction.facts.read_entries import Readings
 from nbchat.compaction.oversized_messages import shortened_unread
 from nbchat.compaction.plan import (
@@ -25,13 +32,6 @@ from nbchat.compaction.pruning.pruner import (
     make_pruning,
     newest_shortened,
     record_of,
-)
-from nbchat.compaction.record import (
-    Outcome,
-    as_of_now,
-    ended_record,
-    running_record,
-    with_sizes,
 )
 from nbchat.compaction.summarizer.prompts import Assignment, prompt_of
 from nbchat.compaction.summarizer.requests import (

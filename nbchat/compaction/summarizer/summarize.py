@@ -18,8 +18,8 @@ from functools import cached_property, partial
 from threading import Event as Flag
 from typing import TypeVar
 
+from nbchat.compaction.compaction_record import Outcome
 from nbchat.compaction.policies import Shape, ShapeChoice
-from nbchat.compaction.record import Outcome
 from nbchat.compaction.summarizer.chunking import MAX_PARTS
 from nbchat.compaction.summarizer.fact_check import check_facts
 from nbchat.compaction.summarizer.prompts import Assignment, instruction
