@@ -11,7 +11,7 @@ from nbchat.compaction.compaction_record import cost_so_far
 from nbchat.compaction.markup import escape
 from nbchat.compaction.plan import Headroom, Plan
 from nbchat.compaction.policies import Policy
-from nbchat.compaction.pruning.pruner import Pruning, record_of
+from nbchat.compaction.pruning.old_outputs import Pruning, record_of
 from nbchat.conversation.entries import (
     EXCLUDED,
     EXCLUDED_TEXT,
