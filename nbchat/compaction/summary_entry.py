@@ -18,6 +18,7 @@ from nbchat.compaction.facts.rules import (
 from nbchat.compaction.facts.sections import kept_sections
 from nbchat.compaction.plan import Plan, largest_entry
 from nbchat.compaction.policies import LARGEST_SUMMARY_SHARE, Policy
+from nbchat.compaction.shortening import shorten, shorten_to_tokens, within
 from nbchat.compaction.summarizer.carry_over import (
     carried,
     is_open,
@@ -41,7 +42,6 @@ from nbchat.compaction.summary_format import (
     summary_facts,
     summary_text,
 )
-from nbchat.compaction.truncation import shorten, shorten_to_tokens, within
 from nbchat.conversation.entries import Entry, Fact
 from nbchat.conversation.secret_masking import without_secrets
 from nbchat.conversation.session import Session

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from nbchat.compaction.truncation import within
+from nbchat.compaction.shortening import within
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.turns import calls_by_result
 from nbchat.providers.tokens import TokenCounter

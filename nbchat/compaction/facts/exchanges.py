@@ -9,7 +9,7 @@ values that the question does not name is kept. The words are the conversation's
 import re
 from collections.abc import Sequence
 
-from nbchat.compaction.truncation import within
+from nbchat.compaction.shortening import within
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.turns import turns
 from nbchat.providers.tokens import TokenCounter

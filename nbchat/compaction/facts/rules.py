@@ -30,8 +30,8 @@ from nbchat.compaction.facts.rule_patterns import (
     read,
     words_of,
 )
+from nbchat.compaction.shortening import within
 from nbchat.compaction.summary_format import GAP, quote_line
-from nbchat.compaction.truncation import within
 from nbchat.conversation.entries import Entry, Span
 from nbchat.providers.tokens import TokenCounter
 

@@ -6,8 +6,8 @@ from nbchat.compaction.facts.artifacts import artifact_lines
 from nbchat.compaction.facts.exchanges import exchange_lines
 from nbchat.compaction.facts.rules import Quote, rule_lines, rules_in_force
 from nbchat.compaction.policies import Policy
+from nbchat.compaction.shortening import within
 from nbchat.compaction.summary_format import summary_facts
-from nbchat.compaction.truncation import within
 from nbchat.conversation.entries import Entry
 from nbchat.providers.tokens import TokenCounter
 

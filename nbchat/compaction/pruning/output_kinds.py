@@ -18,7 +18,7 @@ from nbchat.compaction.pruning.json_outline import (
     is_result_set,
     outline,
 )
-from nbchat.compaction.truncation import shorten, within
+from nbchat.compaction.shortening import shorten, within
 
 Count = Callable[[str], int]
 """Counts the tokens of a text."""

@@ -6,9 +6,9 @@ from functools import cached_property
 
 from nbchat.compaction.markup import element, escape
 from nbchat.compaction.policies import Detail, Policy, Style
+from nbchat.compaction.shortening import shorten, shorten_to_tokens
 from nbchat.compaction.summary_format import statements_text
 from nbchat.compaction.transcript_text import transcript
-from nbchat.compaction.truncation import shorten, shorten_to_tokens
 from nbchat.conversation.entries import Entry, SummaryFields
 from nbchat.conversation.pastes import own_text
 from nbchat.conversation.turns import count_messages, with_interrupted_results

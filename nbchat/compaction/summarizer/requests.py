@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from nbchat.compaction.policies import LARGEST_SUMMARY_SHARE
+from nbchat.compaction.shortening import shorten_to_tokens
 from nbchat.compaction.summarizer.chunking import (
     MAX_PARTS,
     Part,
@@ -24,7 +25,6 @@ from nbchat.compaction.summarizer.prompts import (
     shared_prompt,
 )
 from nbchat.compaction.summarizer.structured import SCHEMA
-from nbchat.compaction.truncation import shorten_to_tokens
 from nbchat.conversation.entries import Entry
 from nbchat.errors import CompactionError
 from nbchat.providers.base import Request, estimated_tokens

@@ -1,6 +1,6 @@
 """What fits into a budget, and every omission stated."""
 
-from nbchat.compaction.truncation import shorten, within
+from nbchat.compaction.shortening import shorten, within
 
 
 def test_a_long_text_keeps_head_and_tail_and_says_how_much_is_missing():
