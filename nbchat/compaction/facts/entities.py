@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, islice
 
-from nbchat.compaction.facts.parts import (
+from nbchat.compaction.facts.nested_records import (
     SIGNS,
     VALUE_SIGNS,
     FieldsOf,
