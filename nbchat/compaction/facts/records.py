@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from nbchat.compaction.exact_json import parsed
-from nbchat.compaction.facts.evidence import Status, Verdict, verdict_of
+from nbchat.compaction.facts.call_outcomes import Status, Verdict, verdict_of
 from nbchat.compaction.facts.result_shapes import (
     as_list,
     item_of,
