@@ -12,7 +12,7 @@ from fault_server import AnthropicDialect, FaultServer, OpenAIDialect
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.facts.open_matters import Statements, unused_statements
+from nbchat.compaction.facts.open_requests import Statements, unused_statements
 from nbchat.compaction.facts.read_entries import ReadEntries
 from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.session import Session

@@ -22,7 +22,7 @@ from heapq import nlargest
 
 from nbchat.compaction.facts.decisions import Action, decision_rows, in_ranges
 from nbchat.compaction.facts.entities import entity_rows
-from nbchat.compaction.facts.open_matters import open_matters, unused_statements
+from nbchat.compaction.facts.open_requests import open_matters, unused_statements
 from nbchat.compaction.facts.read_entries import ReadEntries
 from nbchat.compaction.facts.records import Call, Field, quoted
 from nbchat.compaction.facts.tables import Block, Cell, Row, block_within

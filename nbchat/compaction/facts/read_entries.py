@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 
-from nbchat.compaction.facts.open_matters import Statements, names_in
+from nbchat.compaction.facts.open_requests import Statements, names_in
 from nbchat.compaction.facts.records import Call, CallReader, judged, record_texts
 from nbchat.compaction.facts.rules import Message, message_of
 from nbchat.compaction.facts.tables import Row

@@ -3,7 +3,7 @@
 import json
 
 from nbchat.compaction.facts.facts import collect_facts
-from nbchat.compaction.facts.open_matters import (
+from nbchat.compaction.facts.open_requests import (
     MOST_STATEMENTS,
     Statements,
     unused_statements,
