@@ -12,7 +12,7 @@ import pytest
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.summarizer.structured import SCHEMA
+from nbchat.compaction.summarizer.structured_summary import SCHEMA
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import Compacted
 from nbchat.conversation.tools import as_tools

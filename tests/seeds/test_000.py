@@ -34,7 +34,7 @@ from nbchat.chat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.facts.exchanges import EXCHANGES_TITLE, exchange_lines
 from nbchat.compaction.policies import PRESETS
-from nbchat.compaction.summarizer.structured import rendered
+from nbchat.compaction.summarizer.structured_summary import rendered
 from nbchat.compaction.summary_entry import OMISSION, OPENING
 from nbchat.config.factory import build_agent, build_engine, recorder
 from nbchat.config.precedence import settings

@@ -24,7 +24,7 @@ from nbchat.compaction.summarizer.prompts import (
     recent_text,
     shared_prompt,
 )
-from nbchat.compaction.summarizer.structured import SCHEMA
+from nbchat.compaction.summarizer.structured_summary import SCHEMA
 from nbchat.conversation.entries import Entry
 from nbchat.errors import CompactionError
 from nbchat.providers.base import Request, estimated_tokens

@@ -37,7 +37,7 @@ from nbchat.compaction.summarizer.requests import (
     shared_request,
 )
 from nbchat.compaction.summarizer.source_index import Sources
-from nbchat.compaction.summarizer.structured import as_text, merged, read_answer
+from nbchat.compaction.summarizer.structured_summary import as_text, merged, read_answer
 from nbchat.conversation.entries import Entry, SummaryFields, Usage
 from nbchat.conversation.events import CompactionProgress, RetryScheduled
 from nbchat.errors import (

@@ -8,7 +8,7 @@ from cpu_time import CpuTime
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import Policy
-from nbchat.compaction.summarizer.structured import rendered
+from nbchat.compaction.summarizer.structured_summary import rendered
 from nbchat.conversation.entries import SummaryFields
 from nbchat.conversation.session import Session
 from nbchat.errors import RequestRefused
