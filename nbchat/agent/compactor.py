@@ -11,7 +11,7 @@ from itertools import chain, repeat
 from threading import Event as Flag
 from typing import Protocol, TypeVar
 
-from nbchat.agent.background import BackgroundCompaction
+from nbchat.agent.background_compaction import BackgroundCompaction
 from nbchat.agent.interruptions import CompactionRun, run_to_record
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.oversized_messages import with_largest_message
