@@ -53,7 +53,7 @@ from nbchat.providers.base import (
     warn_of_untaken,
 )
 from nbchat.providers.connect import connect
-from nbchat.providers.options import RequestOptions, checked
+from nbchat.providers.request_options import RequestOptions, checked
 from nbchat.providers.streaming import stream_with_retries
 
 DEFAULT_MAX_STEPS = 50

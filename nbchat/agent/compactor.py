@@ -23,7 +23,7 @@ from nbchat.conversation.events import Change, Event
 from nbchat.conversation.session import Session
 from nbchat.errors import CompactionError, ConfigError, ContextOverflow, NbchatError
 from nbchat.providers.base import NoticesTruncation, Provider, Reply, Request
-from nbchat.providers.options import RequestOptions
+from nbchat.providers.request_options import RequestOptions
 from nbchat.providers.streaming import until_stopped
 
 BACKGROUND = "background"

@@ -14,7 +14,7 @@ from nbchat.conversation.live_variables import reader
 from nbchat.errors import ConfigError
 from nbchat.providers.base import Provider, SupportsSiblings
 from nbchat.providers.connect import DEFAULT_MODELS, connect, default_model
-from nbchat.providers.options import RequestOptions, checked
+from nbchat.providers.request_options import RequestOptions, checked
 from nbchat.providers.tokens import CHARACTERS
 
 HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~\w-]+", re.ASCII)

@@ -12,7 +12,7 @@ from nbchat.conversation.events import Delta
 from nbchat.conversation.tools import Tool
 from nbchat.errors import ConfigError
 from nbchat.providers.model_info import ModelInfo
-from nbchat.providers.options import RequestOptions
+from nbchat.providers.request_options import RequestOptions
 from nbchat.providers.tokens import IMAGE_TOKENS, TokenCounter
 
 logger = logging.getLogger(__name__)

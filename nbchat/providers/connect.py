@@ -17,7 +17,6 @@ from typing import Unpack
 from nbchat.errors import ConfigError, NbchatError
 from nbchat.providers.base import Provider
 from nbchat.providers.model_info import chat_models
-from nbchat.providers.options import RequestOptions
 from nbchat.providers.provider_table import (
     CHAT,
     KINDS,
@@ -26,6 +25,7 @@ from nbchat.providers.provider_table import (
     service_of,
     unknown_kind,
 )
+from nbchat.providers.request_options import RequestOptions
 from nbchat.providers.retirement import retirement
 
 logger = logging.getLogger(__name__)

@@ -49,16 +49,16 @@ from nbchat.providers.model_info_from_server import (
     reported_by,
     with_listed,
 )
-from nbchat.providers.options import (
+from nbchat.providers.provider_table import Service
+from nbchat.providers.rate_limits import Limiter, limiter_of
+from nbchat.providers.refused_parameters import Adaptations
+from nbchat.providers.request_options import (
     RequestOptions,
     checked,
     merged,
     not_among,
     stop_texts,
 )
-from nbchat.providers.provider_table import Service
-from nbchat.providers.rate_limits import Limiter, limiter_of
-from nbchat.providers.refused_parameters import Adaptations
 from nbchat.providers.sdk_clients import (
     CONNECTIONS,
     Reader,

@@ -14,13 +14,13 @@ from nbchat.conversation.events import RetryScheduled
 from nbchat.errors import ProviderError, RateLimited, Stopped
 from nbchat.providers.base import Provider, Reply, ReplyStream, Request
 from nbchat.providers.closable_http import Line, using
-from nbchat.providers.options import RequestOptions
 from nbchat.providers.rate_limits import (
     LONGEST_WAIT_SECONDS,
     Limiter,
     Turn,
     with_jitter,
 )
+from nbchat.providers.request_options import RequestOptions
 
 ATTEMPTS = 4
 PATIENCE_SECONDS = 600.0

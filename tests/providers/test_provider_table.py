@@ -33,8 +33,8 @@ from nbchat.errors import AuthenticationFailed, ConfigError, RequestRefused, Sto
 from nbchat.providers.base import Request
 from nbchat.providers.connect import connect, list_models
 from nbchat.providers.openai_responses import ResponsesProvider
-from nbchat.providers.options import RequestOptions
 from nbchat.providers.provider_table import KINDS, SERVICES, service_of
+from nbchat.providers.request_options import RequestOptions
 
 HELLO = Request((Entry("user", "Hello"),))
 PIXEL = "iVBORw0KGgo="

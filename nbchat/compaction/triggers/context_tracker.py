@@ -26,7 +26,7 @@ from nbchat.conversation.entries import Compaction, Usage
 from nbchat.conversation.session import CHANGED, Session
 from nbchat.errors import NbchatError, Stopped
 from nbchat.providers.model_info import ModelInfo
-from nbchat.providers.options import RequestOptions
+from nbchat.providers.request_options import RequestOptions
 from nbchat.providers.tokens import TokenCounter
 
 logger = logging.getLogger(__name__)

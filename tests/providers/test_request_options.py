@@ -22,7 +22,7 @@ from nbchat.conversation.events import RetryScheduled
 from nbchat.errors import ConfigError, ConnectionFailed, Overloaded, RateLimited
 from nbchat.providers.base import Request
 from nbchat.providers.connect import connect
-from nbchat.providers.options import RequestOptions, checked
+from nbchat.providers.request_options import RequestOptions, checked
 from nbchat.providers.streaming import stream_with_retries
 
 SAMPLING = {"temperature": 0.2, "top_p": 0.9, "seed": 7, "stop": "END, \\n\\n"}
