@@ -17,6 +17,7 @@ from typing import Unpack
 from nbchat.errors import ConfigError, NbchatError
 from nbchat.providers.base import Provider
 from nbchat.providers.model_info import chat_models
+from nbchat.providers.model_retirement import retirement
 from nbchat.providers.provider_table import (
     CHAT,
     KINDS,
@@ -26,7 +27,6 @@ from nbchat.providers.provider_table import (
     unknown_kind,
 )
 from nbchat.providers.request_options import RequestOptions
-from nbchat.providers.retirement import retirement
 
 logger = logging.getLogger(__name__)
 

@@ -27,8 +27,8 @@ from nbchat.errors import (
 )
 from nbchat.providers.endpoint import Endpoint
 from nbchat.providers.model_info import nearest_models
+from nbchat.providers.model_retirement import retirement
 from nbchat.providers.rate_limits import retry_after
-from nbchat.providers.retirement import retirement
 
 UNREADABLE = (
     *(ValueError, TypeError, AttributeError, LookupError),

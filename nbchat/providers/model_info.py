@@ -15,7 +15,7 @@ from genai_prices import types
 from genai_prices.data_snapshot import get_snapshot
 
 from nbchat.conversation.entries import Usage
-from nbchat.providers.retirement import is_retired
+from nbchat.providers.model_retirement import is_retired
 
 DEFAULT_OUTPUT_LIMIT = 4_096
 """Output tokens if a model's own limit is unknown; every chat model allows them."""

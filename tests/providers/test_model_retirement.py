@@ -15,8 +15,8 @@ from nbchat.errors import RequestRefused
 from nbchat.providers.base import Request
 from nbchat.providers.connect import DEFAULT_MODELS, connect
 from nbchat.providers.model_info import LISTED, chat_models, model_info
+from nbchat.providers.model_retirement import RETIREMENTS, is_retired, retirement
 from nbchat.providers.openai_chat import OpenAIProvider
-from nbchat.providers.retirement import RETIREMENTS, is_retired, retirement
 
 README = Path(__file__).parents[2] / "README.md"
 HELP = str(NbChat.class_traits()["model"].help)
