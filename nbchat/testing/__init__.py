@@ -7,7 +7,7 @@ from nbchat.testing.replay import (
     recorded_desk,
 )
 from nbchat.testing.retail_desk import RetailDesk, Scenario, retail_scenarios
-from nbchat.testing.scripted import (
+from nbchat.testing.scripted_provider import (
     Line,
     ScriptedProvider,
     ScriptedReply,

@@ -22,7 +22,7 @@ from nbchat.compaction.engine import CompactionEngine
 from nbchat.config.factory import recorder
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, calls, says
-from nbchat.testing.scripted import ScriptedReply
+from nbchat.testing.scripted_provider import ScriptedReply
 
 PIXEL = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAA"

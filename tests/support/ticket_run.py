@@ -9,7 +9,7 @@ from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import TurnFailed
 from nbchat.providers.base import Request
 from nbchat.testing import ScriptedProvider, TicketDesk, calls, read_tickets, says
-from nbchat.testing.scripted import Line
+from nbchat.testing.scripted_provider import Line
 from nbchat.testing.ticket_desk import Ticket
 
 COUNT = 200
