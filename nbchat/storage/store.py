@@ -80,7 +80,7 @@ from nbchat.storage.session_search import (
     index_session,
     listed,
 )
-from nbchat.storage.shares import add_share, shared_copy
+from nbchat.storage.shared_copies import add_share, shared_copy
 
 PinKind = Literal["pin", "unpin"]
 
