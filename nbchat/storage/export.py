@@ -34,7 +34,7 @@ from nbchat.rendering.banners import compaction_html, compaction_text
 from nbchat.rendering.conversation import timeline
 from nbchat.rendering.entries import entry_html
 from nbchat.rendering.markdown import displayable, stylesheet
-from nbchat.storage.files import write_private
+from nbchat.storage.private_files import write_private
 from nbchat.storage.session_log import session_log
 
 Format = Literal["md", "html", "json", "ipynb"]

@@ -10,7 +10,7 @@ from pathlib import Path
 from nbchat.conversation.entries import Compaction, Usage
 from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError
-from nbchat.storage.files import write_private
+from nbchat.storage.private_files import write_private
 
 TITLE = "# SESSION_LOG"
 

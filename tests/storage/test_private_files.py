@@ -8,7 +8,7 @@ import pytest
 from nbchat.cli.main import main
 from nbchat.conversation.session import Session
 from nbchat.storage.export import MarkdownLog
-from nbchat.storage.files import create_private, write_private
+from nbchat.storage.private_files import create_private, write_private
 from nbchat.storage.recorder import save_session
 from nbchat.storage.session_log import write_session_log
 from nbchat.storage.store import SessionStore
