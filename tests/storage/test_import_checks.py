@@ -19,7 +19,7 @@ from nbchat.conversation.entries import (
 from nbchat.conversation.session import CHECKPOINT, Session
 from nbchat.errors import HistoryError
 from nbchat.storage.export import exported, imported
-from nbchat.storage.imports import checked, claims, without_claims
+from nbchat.storage.import_checks import checked, claims, without_claims
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, says
 
