@@ -33,12 +33,12 @@ from nbchat.conversation.events import (
     TurnFinished,
 )
 from nbchat.conversation.session import Session
-from nbchat.jupyter.panel.view_model.items import (
+from nbchat.jupyter.panel.view_model.panel_state import PanelState
+from nbchat.jupyter.panel.view_model.transcript_items import (
     PAGE_CHARACTERS,
     PAGE_ITEMS,
     Items,
 )
-from nbchat.jupyter.panel.view_model.panel_state import PanelState
 from nbchat.testing import ScriptedProvider, says
 
 RECORD = Compaction("c1", 0, 2, "<summary>S</summary>", 5_000, 500, committed_at=2)

@@ -28,7 +28,7 @@ from nbchat.conversation.turn_costs import (
     usage_text,
 )
 from nbchat.conversation.turns import ends_with_answer
-from nbchat.jupyter.panel.view_model.items import (
+from nbchat.jupyter.panel.view_model.transcript_items import (
     ApprovalCards,
     Banners,
     Items,
