@@ -34,7 +34,7 @@ from nbchat.errors import NbchatError
 from nbchat.jupyter.cell_output import Conversation, show
 from nbchat.jupyter.notebook_tools import NotebookTools
 from nbchat.jupyter.panel.chat_ui import ChatUI
-from nbchat.jupyter.panel.queries.start import FIX
+from nbchat.jupyter.panel.queries.empty_chat import FIX
 from nbchat.jupyter.retry_button import RetryButton
 from nbchat.jupyter.shell import ShellContents, own_variables
 

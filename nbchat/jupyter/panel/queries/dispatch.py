@@ -32,6 +32,7 @@ from nbchat.jupyter.panel.queries.context import (
     context_parts,
     current_summary,
 )
+from nbchat.jupyter.panel.queries.empty_chat import start_options
 from nbchat.jupyter.panel.queries.history import (
     Store,
     branch_switches,
@@ -42,7 +43,6 @@ from nbchat.jupyter.panel.queries.history import (
 )
 from nbchat.jupyter.panel.queries.memory import memory_view
 from nbchat.jupyter.panel.queries.previews import Previews
-from nbchat.jupyter.panel.queries.start import start_options
 
 logger = logging.getLogger(__name__)
 
