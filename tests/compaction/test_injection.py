@@ -20,7 +20,7 @@ from injections import (
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.facts.rules import rules_in_force
-from nbchat.compaction.facts.shown_text import shown_from
+from nbchat.compaction.facts.unmarked_quotes import shown_from
 from nbchat.compaction.policies import PRESETS
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.pastes import prompt_entry

@@ -12,7 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 from nbchat.compaction.facts.rule_patterns import HIDDEN
-from nbchat.compaction.facts.shown_text import (
+from nbchat.compaction.facts.unmarked_quotes import (
     asks,
     is_closing,
     is_interrupted,

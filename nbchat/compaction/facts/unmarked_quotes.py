@@ -1,7 +1,7 @@
 """Find where a person shows another author's text without marking it.
 
 "Is this spam?" before a paragraph points at it, "my boss wrote:" says whose it is, and
-"Tweet:" names where it is from. These forms are data, in `shown_text.toml`. They say
+"Tweet:" names where it is from. These forms are data, in `unmarked_quotes.toml`. They say
 what is true of the text, not how likely it is: a request that points at no text
 ("Can you fix the login?") introduces nothing, and what follows it is the person's own.
 """
@@ -173,7 +173,7 @@ def _is_open(said: str) -> bool:
 
 @cache
 def _forms() -> _Forms:
-    path = files("nbchat.compaction.facts") / "shown_text.toml"
+    path = files("nbchat.compaction.facts") / "unmarked_quotes.toml"
     languages = tomllib.loads(path.read_text(encoding="utf-8")).values()
     found: dict[str, list[str]] = {}
     for language in languages:
