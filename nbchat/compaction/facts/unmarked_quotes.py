@@ -1,8 +1,8 @@
 """Find where a person shows another author's text without marking it.
 
 "Is this spam?" before a paragraph points at it, "my boss wrote:" says whose it is, and
-"Tweet:" names where it is from. These forms are data, in `unmarked_quotes.toml`. They say
-what is true of the text, not how likely it is: a request that points at no text
+"Tweet:" names where it is from. These forms are data, in `unmarked_quotes.toml`. They
+say what is true of the text, not how likely it is: a request that points at no text
 ("Can you fix the login?") introduces nothing, and what follows it is the person's own.
 """
 
