@@ -1,6 +1,6 @@
 """The agent: runs turns, tools and compactions, and yields what happens as events.
 
-Only the agent changes a session. It knows no widget and no database: its recorder and
+Only the agent changes a session. It knows no widget and no database: its autosave and
 its listener get each event before the caller does.
 """
 
@@ -18,7 +18,7 @@ from nbchat.agent.context_tools import ContextTools, without_promise
 from nbchat.agent.live_output import shown, shown_async
 from nbchat.agent.running_turn import (
     Answer,
-    SessionRecorder,
+    SessionAutosave,
     StopFlag,
     Turn,
     TurnLock,
@@ -120,7 +120,7 @@ class Agent:
         """Whether the summary after a turn is left to `compact_in_background`."""
         self.refused_schemas: set[tuple[str, str]] = set()
         """Models that have refused a schema for answers; they are asked without it."""
-        self.recorder: SessionRecorder | None = None
+        self.autosave: SessionAutosave | None = None
         self._lock = TurnLock()
         self._turns = TurnRunner(self, self._publish)
         self._compactor = self._turns.compactor
@@ -137,7 +137,7 @@ class Agent:
 
     def __reduce__(self) -> Any:
         """Pickled by recipe, with its session and what saves it."""
-        return _remade, (type(self), self._recipe, self.session, self.recorder)
+        return _remade, (type(self), self._recipe, self.session, self.autosave)
 
     @property
     def _recipe(self) -> dict[str, Any]:
@@ -233,14 +233,14 @@ class Agent:
         if isinstance(self.provider, SupportsWarmUp):
             self.provider.warm_up()
 
-    def switch(self, session: Session, recorder: SessionRecorder | None = None) -> None:
-        """Continue in another session, which `recorder` saves.
+    def switch(self, session: Session, autosave: SessionAutosave | None = None) -> None:
+        """Continue in another session, which `autosave` saves.
 
         Raises NbchatError while a turn runs: the rest of it belongs to the old session.
         """
         with self.alone():
             self.cancel_background()
-            self.session, self.recorder = session, recorder
+            self.session, self.autosave = session, autosave
             self.count_fixed_tokens()
             self.engine.tracker.resume(session)
 
@@ -379,7 +379,7 @@ class Agent:
         answer = branch.ask(
             text, stop=stop, attached=attached, output=output, budget=budget
         )
-        saved = f" (session {branch.session.session_id})" if branch.recorder else ""
+        saved = f" (session {branch.session.session_id})" if branch.autosave else ""
         task = Entry("user", f"{title_of(text)}{saved}")
         added = self._turns.say([task, Entry("assistant", str(answer))])
         list(self._exclusive(added))
@@ -529,8 +529,8 @@ class Agent:
         )
         branch = self.another(copied)
         branch.meter, branch.refused_schemas = self.meter, self.refused_schemas
-        if self.recorder is not None:
-            branch.recorder = self.recorder.of_branch(copied)
+        if self.autosave is not None:
+            branch.autosave = self.autosave.of_branch(copied)
         return branch
 
     def _compact_by_hand(
@@ -563,10 +563,10 @@ class Agent:
             meter.observe(event)
 
     def _publish(self, event: Event) -> events.SavingFailed | None:
-        """Pass an event to recorder and listener; the chat goes on if saving fails."""
+        """Pass an event to autosave and listener; the chat goes on if saving fails."""
         failure: events.SavingFailed | None = None
         self._telemetry(event)
-        for observe in (self.recorder, self.listener):
+        for observe in (self.autosave, self.listener):
             try:
                 found = observe(event) if observe is not None else None
                 if isinstance(found, events.SavingFailed):
@@ -589,8 +589,8 @@ def _remade(
     kind: type[Agent],
     recipe: dict[str, Any],
     session: Session,
-    recorder: SessionRecorder | None,
+    autosave: SessionAutosave | None,
 ) -> Agent:
     agent = kind(session=session, **recipe)
-    agent.recorder = recorder
+    agent.autosave = autosave
     return agent

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Protocol
 
-from nbchat.agent.running_turn import SessionRecorder
+from nbchat.agent.running_turn import SessionAutosave
 from nbchat.conversation.entries import Usage
 from nbchat.conversation.session import Session
 from nbchat.conversation.turn_costs import usage_text
@@ -122,9 +122,9 @@ class ResultStore(Protocol):
     def load(self, session_id: str) -> Session:
         """A session; raises SessionNotFound."""
 
-    def recorder(
+    def autosave(
         self, session: Session, *, session_id: str, model: str
-    ) -> SessionRecorder:
+    ) -> SessionAutosave:
         """What saves a session, event by event; a new one gets the id."""
 
 

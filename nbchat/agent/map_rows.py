@@ -178,10 +178,10 @@ def unsaved_note(agent: Agent | None) -> str:
     A turn waits only a moment for a slow store. A result must not be kept before its
     session, or a kill in between would leave a decision without its answer.
     """
-    if agent is None or agent.recorder is None:
+    if agent is None or agent.autosave is None:
         return ""
     try:
-        agent.recorder.save()
+        agent.autosave.save()
     except StoreError as error:
         return f"not saved: {error}"
     return ""
@@ -212,10 +212,10 @@ def _agent_of(task: RowTask) -> Agent:
     except SessionNotFound:
         session = agent.session
         session.session_id = ""
-    recorder = task.store.recorder(
+    autosave = task.store.autosave(
         session, session_id=task.session_id, model=agent.provider.name
     )
-    agent.switch(session, recorder)
+    agent.switch(session, autosave)
     return agent
 
 

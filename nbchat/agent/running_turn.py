@@ -234,7 +234,7 @@ class Turn(Iterator[Event]):
         return sum(isinstance(event, kind) for event in self.events)
 
 
-class SessionRecorder(Protocol):
+class SessionAutosave(Protocol):
     """Saves the session of an agent, event by event."""
 
     def __call__(self, event: Event) -> SavingFailed | None:
@@ -252,7 +252,7 @@ class SessionRecorder(Protocol):
     def write_log_to(self, folder: str) -> None:
         """Keep a Markdown log in this folder from now on; empty for none."""
 
-    def of_branch(self, branch: Session) -> "SessionRecorder":
+    def of_branch(self, branch: Session) -> "SessionAutosave":
         """What saves a branch of the session in the same place; it gets an id."""
 
 

@@ -470,8 +470,8 @@ class ChatRunner:
         self.approvals.refresh()
 
     def _hear_of_saving(self, agent: Agent) -> None:
-        if agent.recorder is not None:
-            agent.recorder.listen(self._send)
+        if agent.autosave is not None:
+            agent.autosave.listen(self._send)
 
     def _send_queue(self) -> None:
         self._send(QueueChanged(self._queued_texts))

@@ -10,7 +10,7 @@ from nbchat.chat.chat_events import ChatEvent, CommandReplied, Working
 from nbchat.chat.context_commands import CONTEXT_COMMANDS, Command, Reply, Stop
 from nbchat.chat.mcp import ChatServers
 from nbchat.compaction.policies import PRESETS
-from nbchat.config.factory import recorder
+from nbchat.config.factory import autosave_of
 from nbchat.config.live_changes import LiveSettings
 from nbchat.config.saved_settings import THIS_SESSION
 from nbchat.config.settings import NbChat
@@ -35,9 +35,9 @@ from nbchat.providers.model_download import (
     model_file,
 )
 from nbchat.providers.provider_table import KINDS
+from nbchat.storage.autosave import Autosave
 from nbchat.storage.branches import one_per_family
 from nbchat.storage.export import MarkdownLog, exported, imported
-from nbchat.storage.recorder import Recorder
 from nbchat.storage.serialization import SessionInfo
 from nbchat.storage.store import SessionStore
 
@@ -287,9 +287,9 @@ class Commands:
         another kernel took it over was reported when it happened.
         """
         with agent.alone():
-            keeper = agent.recorder
+            keeper = agent.autosave
             if not agent.session.session_id:
-                keeper = self._recorder(agent, agent.session)
+                keeper = self._autosave_of(agent, agent.session)
             try:
                 if keeper is not None:
                     keeper.save()
@@ -305,12 +305,12 @@ class Commands:
         `copies` gives it the settings of the session before.
         """
         before = agent.session.session_id
-        agent.switch(session, self._recorder(agent, session))
+        agent.switch(session, self._autosave_of(agent, session))
         self.live_settings.use_session(agent, before, copies=copies)
 
-    def _recorder(self, agent: Agent, session: Session) -> Recorder:
+    def _autosave_of(self, agent: Agent, session: Session) -> Autosave:
         folder = self.live_settings.config.log_folder
-        return recorder(self._store, session, agent, log_folder=folder)
+        return autosave_of(self._store, session, agent, log_folder=folder)
 
     def _again(self, agent: Agent, text: str, stop: Stop) -> Reply:
         if agent.can_retry and not text:

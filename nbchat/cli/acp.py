@@ -23,7 +23,7 @@ from acp import schema
 import nbchat
 from nbchat.agent.agent import Agent
 from nbchat.agent.mcp import McpServer, McpServers
-from nbchat.config.factory import build_agent, recorder
+from nbchat.config.factory import autosave_of, build_agent
 from nbchat.config.precedence import settings
 from nbchat.conversation import events
 from nbchat.conversation.entries import Compaction, Entry, Usage
@@ -31,7 +31,7 @@ from nbchat.conversation.events import Event, StopReason
 from nbchat.conversation.session import Session
 from nbchat.conversation.tools import Tool
 from nbchat.errors import NbchatError, Stopped
-from nbchat.storage.recorder import save_session
+from nbchat.storage.autosave import save_session
 from nbchat.storage.store import SessionStore
 
 STOP_REASONS: dict[StopReason, schema.StopReason] = {
@@ -336,8 +336,8 @@ class AcpAgent:
         servers = McpServers(map(_server, mcp_servers))
         tools: list[Callable[..., object]] = [*self._tools, *servers.tools]
         agent = self._make_agent(session=session, store=self._store, tools=tools)
-        if agent.recorder is None:
-            agent.recorder = recorder(self._store, session, agent)
+        if agent.autosave is None:
+            agent.autosave = autosave_of(self._store, session, agent)
         chat = Chat(agent, cwd, servers)
         recall = {each.name for each in agent.tools} - {_name(each) for each in tools}
         chat.allowed |= recall

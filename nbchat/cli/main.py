@@ -24,11 +24,11 @@ from nbchat.errors import ConfigError, NbchatError
 from nbchat.providers.connect import EMBEDDED_MODEL, default_model
 from nbchat.providers.model_download import is_fetched, model_file
 from nbchat.rendering.markdown import terminal_text
+from nbchat.storage.autosave import save_session
 from nbchat.storage.export import FORMATS, exported, imported
 from nbchat.storage.import_checks import checked, claims, without_claims
 from nbchat.storage.owners import rls_statements
 from nbchat.storage.private_files import write_private
-from nbchat.storage.recorder import save_session
 from nbchat.storage.store import SessionStore
 
 DESCRIPTION = "A chat panel for Jupyter notebooks that compacts long conversations."

@@ -33,9 +33,9 @@ from nbchat.errors import LogNotWritten, StoreError
 from nbchat.providers.base import Provider, warn_of_untaken
 from nbchat.providers.tokens import TokenCounter
 from nbchat.providers.unavailable_model import connected_or_not
+from nbchat.storage.autosave import Autosave
 from nbchat.storage.export import MarkdownLog
 from nbchat.storage.owners import current_server
-from nbchat.storage.recorder import Recorder
 from nbchat.storage.store import Origin, SessionStore
 
 logger = logging.getLogger(__name__)
@@ -99,7 +99,7 @@ def build_agent(
     agent.options = request_options(config)
     warn_of_untaken(provider, agent.options)
     set_attributes(config, agent=agent)
-    agent.recorder = recorder(store, session, agent, log_folder=config.log_folder)
+    agent.autosave = autosave_of(store, session, agent, log_folder=config.log_folder)
     return agent
 
 
@@ -128,9 +128,9 @@ def build_engine(
     return engine
 
 
-def recorder(
+def autosave_of(
     store: SessionStore, session: Session, agent: Agent, *, log_folder: str = ""
-) -> Recorder:
+) -> Autosave:
     """Make the listener that saves a session; a new session gets its id here.
 
     A large session that was loaded is prepared for searches in the background.
@@ -143,7 +143,7 @@ def recorder(
         )
         prepare.start()
     session.session_id = session.session_id or uuid.uuid4().hex[:12]
-    return Recorder(
+    return Autosave(
         store,
         session,
         origin(agent.provider.name),

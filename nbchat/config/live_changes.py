@@ -386,8 +386,8 @@ def _apply_base_url(agent: Agent, config: NbChat, _name: str) -> None:
 
 
 def _apply_log_folder(agent: Agent, config: NbChat, _name: str) -> None:
-    if agent.recorder is not None:
-        agent.recorder.write_log_to(config.log_folder)
+    if agent.autosave is not None:
+        agent.autosave.write_log_to(config.log_folder)
 
 
 def _apply_nothing(_agent: Agent, _config: NbChat, _name: str) -> None:

@@ -107,8 +107,8 @@ class KernelChat:
             return
         os.environ[NOTEBOOK_ID] = found
         agent = self.runner.built_agent
-        if agent is not None and agent.recorder is not None:
-            agent.recorder.identify_notebook(found)
+        if agent is not None and agent.autosave is not None:
+            agent.autosave.identify_notebook(found)
 
     def show_beside(self) -> None:
         """Show the panel in a tab beside the notebook; raises ConfigError."""

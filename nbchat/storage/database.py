@@ -196,7 +196,7 @@ def _tune_sqlite(connection: Any, _record: object) -> None:
 
 
 def _set_busy_timeout(connection: Any, _record: object, _proxy: object) -> None:
-    """Wait for a lock as long as the caller can: a recorder tries again by itself."""
+    """Wait for a lock as long as the caller can: autosave tries again by itself."""
     connection.execute(f"PRAGMA busy_timeout={round(busy_seconds.get() * 1_000)}")
 
 

@@ -16,8 +16,8 @@ import sqlalchemy as sa
 from nbchat.agent.map_results import Result, result_from_json
 from nbchat.conversation.entries import now
 from nbchat.conversation.session import Session
+from nbchat.storage.autosave import Autosave
 from nbchat.storage.owners import OwnedRows
-from nbchat.storage.recorder import Recorder
 from nbchat.storage.schema import run_batches, run_results
 from nbchat.storage.serialization import storable
 from nbchat.storage.store import Origin, SessionStore
@@ -37,11 +37,11 @@ class Store(SessionStore):
         """The results of the run of this name."""
         return RunResults(self._connection, self._mine, run)
 
-    def recorder(self, session: Session, *, session_id: str, model: str) -> Recorder:
+    def autosave(self, session: Session, *, session_id: str, model: str) -> Autosave:
         """What saves a session; one without an id is new and gets this one."""
         is_saved = bool(session.session_id)
         session.session_id = session_id
-        return Recorder(self, session, Origin(model=model), is_saved=is_saved)
+        return Autosave(self, session, Origin(model=model), is_saved=is_saved)
 
 
 class RunResults:

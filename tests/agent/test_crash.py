@@ -16,7 +16,7 @@ import nbchat
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.summary_format import summary_text
-from nbchat.config.factory import recorder
+from nbchat.config.factory import autosave_of
 from nbchat.conversation.events import (
     Compacted,
     CompactionFailed,
@@ -52,7 +52,7 @@ def store(tmp_path: Path) -> SessionStore:
 @pytest.fixture(autouse=True)
 def each_event_is_saved_before_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     """However busy the machine is; else a late save goes on in the background."""
-    monkeypatch.setattr("nbchat.storage.recorder.PATIENCE_SECONDS", 60.0)
+    monkeypatch.setattr("nbchat.storage.autosave.PATIENCE_SECONDS", 60.0)
 
 
 @pytest.fixture
@@ -69,13 +69,13 @@ def agent_in(
     threshold: int | None = None,
 ) -> Agent:
     agent = Agent(provider, session=session, engine=CompactionEngine(threshold))
-    agent.recorder = recorder(store, agent.session, agent)
+    agent.autosave = autosave_of(store, agent.session, agent)
     return agent
 
 
 def reloaded(store: SessionStore, agent: Agent) -> Session:
-    """The session as a restart finds it, when its recorder has ended its work."""
-    agent.recorder.save()
+    """The session as a restart finds it, when autosave has ended its work."""
+    agent.autosave.save()
     return store.load(agent.session.session_id)
 
 
@@ -247,7 +247,7 @@ def test_an_interrupt_at_any_line_of_a_turn_leaves_a_whole_saved_history(tmp_pat
         assert agent.session.last_answer
 
 
-def test_an_interrupt_while_the_recorder_notes_what_is_new_blocks_no_later_save(store):
+def test_an_interrupt_while_autosave_notes_what_is_new_blocks_no_later_save(store):
     agent = turning(store)
     for line in range(1, 11):
         with interrupt_at(line, function="note_all"):

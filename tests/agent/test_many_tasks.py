@@ -9,7 +9,7 @@ from one_agent import assert_true_table, desk_agent, prompt
 from nbchat.agent.agent import Agent
 from nbchat.agent.budget import Budget
 from nbchat.compaction.policies import PRESETS
-from nbchat.config.factory import recorder
+from nbchat.config.factory import autosave_of
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, calls, says
 
@@ -39,7 +39,7 @@ def test_of_a_branch_only_its_row_returns(tmp_path: Path):
     )
     agent = Agent(provider, tools=[look_up], budget=Budget(steps=9))
     store = SessionStore(f"sqlite:///{tmp_path / 'x.db'}")
-    agent.recorder = recorder(store, agent.session, agent)
+    agent.autosave = autosave_of(store, agent.session, agent)
     agent.ask("hi")
     answer = agent.ask_in_branch("Decide ticket T0001: my card", output=Decision)
     assert answer.value == Decision(category="card", ticket="T0001")

@@ -650,7 +650,7 @@ def test_after_kills_every_ticket_is_decided_once_and_closed_once(tmp_path):
 
 def test_an_agent_that_is_saved_goes_on_elsewhere_in_the_same_session(store):
     agent = make_agent()
-    agent.recorder = store.recorder(agent.session, session_id="s", model="m")
+    agent.autosave = store.autosave(agent.session, session_id="s", model="m")
     agent.ask("T0000: my card")
     same = pickle.loads(pickle.dumps(agent))
     same.ask("T0000: my card again")

@@ -22,7 +22,7 @@ from nbchat.compaction.engine import CompactionEngine
 from nbchat.conversation.events import Compacted, TurnFailed
 from nbchat.errors import ContextOverflow
 from nbchat.providers.base import Request
-from nbchat.storage.recorder import Recorder
+from nbchat.storage.autosave import Autosave
 from nbchat.storage.store import SessionStore
 from nbchat.testing import Line, ScriptedProvider, says
 
@@ -65,16 +65,16 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         store = SessionStore(f"sqlite:///{folder}/chat.db")
         agent = Agent(provider, engine=CompactionEngine())
-        recorder = Recorder(store, agent.session, is_saved=False)
+        autosave = Autosave(store, agent.session, is_saved=False)
         began = time.process_time()
         for number in tqdm(range(1, options.turns + 1), disable=None):
             for event in agent.run(f"Where is the parcel of order W{number:07d}"):
-                recorder(event)
+                autosave(event)
                 made += isinstance(event, Compacted)
                 failed += isinstance(event, TurnFailed)
             provider.requests.clear()
             if number % (options.turns // 10) == 0:
-                recorder.save()
+                autosave.save()
                 saved = len(store.load(agent.session.session_id).transcript)
                 print(
                     f"{number:6,} turns {memory_mb():6.0f} MB  {made:5,} compactions  "

@@ -14,7 +14,7 @@ import time
 from storage import entries
 
 from nbchat.conversation.session import Session
-from nbchat.storage.recorder import save_session
+from nbchat.storage.autosave import save_session
 from nbchat.storage.store import SessionStore
 
 OWNERS, LENGTH, REPEATS = 10, 1_000, 10

@@ -15,10 +15,10 @@ import time
 from collections.abc import Callable, Iterator
 
 from nbchat.agent.agent import Agent
-from nbchat.config.factory import PREPARING, recorder
+from nbchat.config.factory import PREPARING, autosave_of
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
-from nbchat.storage.recorder import save_session
+from nbchat.storage.autosave import save_session
 from nbchat.storage.store import Origin, SessionStore
 from nbchat.testing import ScriptedProvider
 
@@ -89,7 +89,7 @@ def main(count: int, url: str) -> None:
     loaded = timed("open", lambda: again.load(session.session_id))
     assert isinstance(loaded, Session)
     agent = Agent(ScriptedProvider(), session=loaded)
-    recorder(again, loaded, agent)
+    autosave_of(again, loaded, agent)
     timed("prepare, in the background", await_preparation)
     timed("count", lambda: agent.engine.tracker.history_tokens(loaded))
     for query in ("SO-4000", "toner SO-4001", "printer", "nowhere"):

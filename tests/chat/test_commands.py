@@ -14,7 +14,7 @@ from nbchat.agent.agent import Agent
 from nbchat.chat.chat_events import CommandReplied
 from nbchat.chat.commands import Commands
 from nbchat.compaction.summary_format import summary_text
-from nbchat.config.factory import newest_session, recorder
+from nbchat.config.factory import autosave_of, newest_session
 from nbchat.conversation.events import (
     Branched,
     Compacted,
@@ -33,7 +33,7 @@ from nbchat.errors import (
     StoreError,
 )
 from nbchat.providers.model_info import Prices
-from nbchat.storage.recorder import save_session
+from nbchat.storage.autosave import save_session
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, fails, says
 
@@ -47,7 +47,7 @@ def commands(tmp_path: Path) -> Commands:
 
 def agent_for(commands: Commands, *lines) -> Agent:
     agent = Agent(ScriptedProvider(*lines), system="Be kind.")
-    agent.recorder = recorder(commands._store, agent.session, agent)
+    agent.autosave = autosave_of(commands._store, agent.session, agent)
     return agent
 
 
@@ -297,7 +297,7 @@ def test_a_session_keeps_the_title_that_it_was_given(commands):
         == "renamed to Orders of May"
     )
     agent.ask("And W101?")
-    agent.recorder.save()
+    agent.autosave.save()
     assert [each.title for each in commands._store.sessions()] == ["Orders of May"]
     with pytest.raises(NbchatError, match="takes a title"):
         replied(commands(agent, "/rename  "))
@@ -336,7 +336,7 @@ def test_a_shared_copy_is_opened_without_pins_and_summaries(commands):
     assert reader.session.history == agent.session.transcript
     assert (reader.session.pins, reader.session.compactions) == ((), [])
     reader.ask("Is it so?")
-    reader.recorder.save()
+    reader.autosave.save()
     assert len(bob._store.sessions()) == 1
     assert len(agent.session.transcript) == 2
     with pytest.raises(StoreError, match="leads to no shared session"):

@@ -19,7 +19,7 @@ from watching_server import WatchingServer, watching
 from nbchat.agent.agent import Agent
 from nbchat.cli.acp import AcpAgent
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.config.factory import recorder
+from nbchat.config.factory import autosave_of
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, calls, says
 from nbchat.testing.scripted_provider import ScriptedReply
@@ -106,7 +106,7 @@ def acp_agent(
         store = options.pop("store")
         engine = CompactionEngine(threshold)
         agent = Agent(ScriptedProvider(*lines), engine=engine, **options)
-        agent.recorder = recorder(store, agent.session, agent)
+        agent.autosave = autosave_of(store, agent.session, agent)
         return agent
 
     store = SessionStore(f"sqlite:///{tmp_path / 'chats.db'}")
@@ -202,7 +202,7 @@ def test_a_session_is_listed_loaded_and_forked(tmp_path):
         await client.prompt(session_id=forked.session_id, prompt=prompt("And 18"))
         store = agent._store
         assert len(store.load(ids[0]).transcript) == 2
-        agent._chats[forked.session_id].agent.recorder.save()
+        agent._chats[forked.session_id].agent.autosave.save()
         assert len(store.load(forked.session_id).transcript) == 4
 
     ids: list[str] = []

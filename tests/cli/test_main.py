@@ -15,8 +15,8 @@ from nbchat.cli.main import _copied, _prepared_model, main, require
 from nbchat.conversation.session import Session
 from nbchat.errors import ConfigError
 from nbchat.providers.model_download import model_file
+from nbchat.storage.autosave import save_session
 from nbchat.storage.export import exported
-from nbchat.storage.recorder import save_session
 from nbchat.storage.store import SessionStore
 
 

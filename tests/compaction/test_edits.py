@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.summary_format import summary_text
-from nbchat.config.factory import recorder
+from nbchat.config.factory import autosave_of
 from nbchat.conversation.entries import Compaction, Entry, prefix_hash
 from nbchat.conversation.events import (
     Compacted,
@@ -44,7 +44,7 @@ def agent_in(
     store: SessionStore, *lines: ScriptedReply, session: Session | None = None
 ):
     agent = Agent(ScriptedProvider(*lines), session=session)
-    agent.recorder = recorder(store, agent.session, agent)
+    agent.autosave = autosave_of(store, agent.session, agent)
     return agent
 
 
@@ -188,7 +188,7 @@ def change_late(agent: Agent, name: str) -> None:
 def in_a_full_window(store: SessionStore, session: Session | None = None) -> Agent:
     provider = ScriptedProvider(says(LONG), summary("A"), window=260)
     agent = Agent(provider, engine=CompactionEngine(10_000), session=session)
-    agent.recorder = recorder(store, agent.session, agent)
+    agent.autosave = autosave_of(store, agent.session, agent)
     return agent
 
 

@@ -9,7 +9,7 @@ import pytest
 from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
 from nbchat.compaction.pruning.old_outputs import make_pruning
-from nbchat.config.factory import recorder
+from nbchat.config.factory import autosave_of
 from nbchat.conversation.entries import EXCLUDED_TEXT, Entry
 from nbchat.conversation.events import Compacted, CompactionUndone, Event
 from nbchat.conversation.session import Session
@@ -274,7 +274,7 @@ def test_an_excluded_message_counts_once_beside_a_compaction(
 ) -> None:
     lines = says(SECRET * 2), says(SECRET), says("<summary>They talked.</summary>")
     agent = agent_that(*lines)
-    agent.recorder = recorder(store, agent.session, agent)
+    agent.autosave = autosave_of(store, agent.session, agent)
     agent.ask(SECRET)
     agent.ask("two")
     list(agent.exclude(1))
@@ -292,7 +292,7 @@ def test_a_session_that_comes_back_shows_and_counts_the_same(
     store: SessionStore, change: Callable[[Agent], object]
 ) -> None:
     agent = agent_that(says("one"), says("two"))
-    agent.recorder = recorder(store, agent.session, agent)
+    agent.autosave = autosave_of(store, agent.session, agent)
     agent.ask(SECRET)
     list(agent.exclude(0))
     list(change(agent))  # type: ignore[call-overload]

@@ -6,7 +6,7 @@ import pytest
 from cpu_time import CpuTime
 
 from nbchat.agent.agent import Agent
-from nbchat.config.factory import PREPARING, build_agent, recorder
+from nbchat.config.factory import PREPARING, autosave_of, build_agent
 from nbchat.config.precedence import settings
 from nbchat.conversation.session import Session
 from nbchat.errors import ConfigError
@@ -89,7 +89,7 @@ def test_a_large_session_is_indexed_and_counted_before_its_first_search():
     said = [("user", f"order SO-{n} of a printer with toner") for n in range(6_000)]
     fresh, loaded = (Session(said, session_id="s") for _ in "12")
     agent = Agent(ScriptedProvider(), session=loaded)
-    recorder(SessionStore("sqlite://"), loaded, agent)
+    autosave_of(SessionStore("sqlite://"), loaded, agent)
     for thread in threading.enumerate():
         if thread.name == PREPARING:
             thread.join()

@@ -294,7 +294,7 @@ def say_hello(agent: Agent) -> None:
     """Save the session with a first message: empty ones are not kept."""
     if not agent.session.transcript:
         agent.session.append(Entry("user", "hello"))
-    agent.recorder.save()
+    agent.autosave.save()
 
 
 def reopened(agent: Agent, store: SessionStore, **values: object) -> Agent:

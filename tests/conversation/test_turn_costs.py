@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nbchat.agent.agent import Agent
-from nbchat.config.factory import recorder
+from nbchat.config.factory import autosave_of
 from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.session import Session
 from nbchat.conversation.turn_costs import (
@@ -131,7 +131,7 @@ def store_at(path: Path) -> SessionStore:
 def test_what_a_response_cost_comes_back_from_the_store(tmp_path: Path):
     store = store_at(tmp_path)
     agent = agent_with(says("one", tokens=1_000), says("two", tokens=5))
-    agent.recorder = recorder(store, agent.session, agent)
+    agent.autosave = autosave_of(store, agent.session, agent)
     agent.ask("first")
     agent.use(ScriptedProvider(says("two", tokens=5), name="other:\ud800\0"))
     agent.ask("second")

@@ -547,7 +547,7 @@ def test_another_server_or_model_is_asked_from_then_on(shell, monkeypatch):
 def test_what_could_not_be_saved_is_saved_after_a_setting_was_changed(shell, tmp_path):
     agent = agent_with(shell, says("one"), says("two"), says("three"))
     shell.run_cell_magic("chat", "", "first")
-    file = shell.run_line_magic("chat", "agent").recorder._progress.store.location
+    file = shell.run_line_magic("chat", "agent").autosave._progress.store.location
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("PRAGMA busy_timeout = 1")
         other.execute("ALTER TABLE chat_messages RENAME TO elsewhere")
@@ -555,7 +555,7 @@ def test_what_could_not_be_saved_is_saved_after_a_setting_was_changed(shell, tmp
         other.execute("ALTER TABLE elsewhere RENAME TO chat_messages")
     shell.run_line_magic("config", "NbChat.recall = True")
     shell.run_cell_magic("chat", "", "third")
-    agent.recorder.save()
+    agent.autosave.save()
     kept = SessionStore(f"sqlite:///{file}").load(agent.session.session_id)
     assert kept.transcript == agent.session.transcript
 

@@ -16,7 +16,7 @@ from server_kit import Server, ServerKernel, jupyter_server
 
 from nbchat.conversation.entries import Entry, Usage
 from nbchat.conversation.session import Session
-from nbchat.storage.recorder import save_session
+from nbchat.storage.autosave import save_session
 from nbchat.storage.store import SessionStore
 
 WITHIN_SECONDS = 1.0

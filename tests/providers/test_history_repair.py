@@ -20,7 +20,7 @@ from wire_rules import (
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.config.factory import recorder
+from nbchat.config.factory import autosave_of
 from nbchat.conversation.entries import FAILED, Compaction, Entry
 from nbchat.conversation.events import Compacted, TurnFinished
 from nbchat.conversation.session import Session
@@ -384,7 +384,7 @@ def test_a_session_of_all_that_is_malformed_survives_compaction_store_and_reload
     store = SessionStore(f"sqlite:///{tmp_path / 'sessions.db'}")
     said = DIALECTS[kind].text
     agent = Agent(provider_at(server, kind))
-    agent.recorder = recorder(store, agent.session, agent)
+    agent.autosave = autosave_of(store, agent.session, agent)
     everything = [entry for history in HOSTILE.values() for entry in history]
     for entry in everything:
         agent.session.append(entry)

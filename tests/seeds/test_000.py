@@ -36,7 +36,7 @@ from nbchat.compaction.facts.exchanges import EXCHANGES_TITLE, exchange_lines
 from nbchat.compaction.policies import PRESETS
 from nbchat.compaction.summarizer.structured_summary import rendered
 from nbchat.compaction.summary_entry import OMISSION, OPENING
-from nbchat.config.factory import build_agent, build_engine, recorder
+from nbchat.config.factory import autosave_of, build_agent, build_engine
 from nbchat.config.precedence import settings
 from nbchat.config.settings import NbChat
 from nbchat.conversation.entries import FAILED, Compaction, Entry
@@ -393,7 +393,7 @@ def test_5_2_workflow_the_new_prompt_is_summary_recent_exchanges_and_input():
 
 def test_5_2_workflow_the_updated_memory_is_saved(store: SessionStore):
     agent = agent_of()
-    agent.recorder = recorder(store, agent.session, agent)
+    agent.autosave = autosave_of(store, agent.session, agent)
     until_compacted(agent)
     loaded = store.load(agent.session.session_id)
     assert loaded.history == agent.session.history
@@ -746,7 +746,7 @@ def test_7_4_questions_about_different_pictures_are_not_repeated_ones():
 
 def test_7_4_multi_session_a_loaded_session_goes_on_where_it_was(store: SessionStore):
     agent = agent_of()
-    agent.recorder = recorder(store, agent.session, agent)
+    agent.autosave = autosave_of(store, agent.session, agent)
     until_compacted(agent)
     other = agent_of(session=store.load(agent.session.session_id))
     assert other.engine.tracker.context_tokens(

@@ -30,7 +30,7 @@ from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.summary_format import summary_text
-from nbchat.config.factory import build_agent, build_engine, recorder
+from nbchat.config.factory import autosave_of, build_agent, build_engine
 from nbchat.config.precedence import settings
 from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.events import (
@@ -438,7 +438,7 @@ def test_5_each_request_holds_the_entire_conversation_so_far():
 
 def test_5_the_count_survives_a_reload(store: SessionStore):
     agent = agent_of(says("one", tokens=60), says("two", tokens=30))
-    agent.recorder = recorder(store, agent.session, agent)
+    agent.autosave = autosave_of(store, agent.session, agent)
     agent.ask("a")
     agent.ask("b")
     loaded = store.load(agent.session.session_id)
@@ -755,7 +755,7 @@ def test_10_summaries_are_kept_in_the_database_for_an_audit(store: SessionStore)
     agent = agent_of(
         says(STORY, tokens=101), SUMMARY, says(STORY * 2, tokens=101), SUMMARY
     )
-    agent.recorder = recorder(store, agent.session, agent)
+    agent.autosave = autosave_of(store, agent.session, agent)
     agent.ask("one")
     agent.ask("two")
     kept = [r for r in store.load(agent.session.session_id).compactions if r.is_active]

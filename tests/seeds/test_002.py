@@ -30,7 +30,7 @@ from nbchat.chat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.summary_format import summary_facts, summary_text
 from nbchat.compaction.triggers.context_breakdown import context_state
-from nbchat.config.factory import build_engine, recorder
+from nbchat.config.factory import autosave_of, build_engine
 from nbchat.config.precedence import settings
 from nbchat.conversation.entries import Entry, Usage
 from nbchat.conversation.events import (
@@ -415,7 +415,7 @@ def test_get_state_gives_a_value_that_changes_nothing():
 
 def test_get_state_is_the_same_after_a_restart(store):
     agent = agent_with()
-    agent.recorder = recorder(store, agent.session, agent)
+    agent.autosave = autosave_of(store, agent.session, agent)
     until_compacted(agent)
     before = context_state(agent.session, agent.engine.tracker)
     again = agent_with(session=store.load(agent.session.session_id))
@@ -606,7 +606,7 @@ def test_rollout_6_trigger_target_and_kept_messages_can_be_tuned(store, monkeypa
 
 def test_risk_1_the_whole_conversation_is_kept_and_comes_back(store):
     agent = agent_with()
-    agent.recorder = recorder(store, agent.session, agent)
+    agent.autosave = autosave_of(store, agent.session, agent)
     until_compacted(agent)
     saved = store.load(agent.session.session_id)
     assert saved.transcript == agent.session.transcript

@@ -24,7 +24,7 @@ from nbchat.chat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.summary_format import summary_facts, summary_text
 from nbchat.compaction.triggers.context_breakdown import context_state
-from nbchat.config.factory import build_engine, recorder
+from nbchat.config.factory import autosave_of, build_engine
 from nbchat.config.precedence import settings
 from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.events import Compacted, CompactionFailed
@@ -264,7 +264,7 @@ def test_protection_rules_the_model_writes_the_checkpoint_through_a_tool(store):
         *[chatting] * 400,
         tools=[lookup],
     )
-    agent.recorder = recorder(store, agent.session, agent)
+    agent.autosave = autosave_of(store, agent.session, agent)
     list(agent.run("Analyse the sales."))
     until_compacted(agent)
     list(agent.run("Go on."))
@@ -407,7 +407,7 @@ def test_compress_is_the_same_view_after_a_restart(store):
         chatting,
         tools=[tool_giving("database_query", lambda: json.dumps(ROWS))],
     )
-    agent.recorder = recorder(store, agent.session, agent)
+    agent.autosave = autosave_of(store, agent.session, agent)
     list(agent.run("Fetch the sales."))
     again = store.load(agent.session.session_id)
     assert again.history == agent.session.history
@@ -629,7 +629,7 @@ def test_monitoring_sums_up_what_was_made_saved_and_paid():
 
 def test_monitoring_keeps_the_log_by_itself_in_a_folder(store, tmp_path):
     agent = agent_with()
-    agent.recorder = recorder(store, agent.session, agent, log_folder=str(tmp_path))
+    agent.autosave = autosave_of(store, agent.session, agent, log_folder=str(tmp_path))
     until_compacted(agent, times=2)
     list(agent.run("Go on."))
     (file,) = tmp_path.glob("*.SESSION_LOG.md")
@@ -653,7 +653,7 @@ def test_monitoring_writes_the_log_to_a_file_that_a_restart_does_not_change(
     store, tmp_path
 ):
     agent = agent_with()
-    agent.recorder = recorder(store, agent.session, agent)
+    agent.autosave = autosave_of(store, agent.session, agent)
     until_compacted(agent, times=2)
     file = tmp_path / "SESSION_LOG.md"
     said = replied(Commands(store)(agent, f"/log {file}"))

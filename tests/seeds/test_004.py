@@ -47,7 +47,7 @@ from nbchat.chat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import PRESETS
 from nbchat.compaction.summary_format import summary_text
-from nbchat.config.factory import build_agent, recorder
+from nbchat.config.factory import autosave_of, build_agent
 from nbchat.config.live_changes import apply_setting
 from nbchat.config.precedence import settings
 from nbchat.config.saved_settings import Target, with_saved_settings
@@ -136,7 +136,7 @@ def chat(
     if store is None:
         return Agent(provider, engine=engine, session=session, **options)
     agent = Agent(provider, engine=engine, **options)
-    agent.recorder = recorder(store, agent.session, agent)
+    agent.autosave = autosave_of(store, agent.session, agent)
     for entry in session.transcript if session else ():
         agent.session.append(entry)
     return agent
@@ -332,7 +332,7 @@ def test_fr_1_1_4_a_count_made_here_is_kept_where_the_server_reports_none(
 ):
     server.script(DIALECTS["openai"].text("In Lisbon.", usage=None))
     agent = Agent(connected(server, "openai"))
-    agent.recorder = recorder(store, agent.session, agent)
+    agent.autosave = autosave_of(store, agent.session, agent)
     agent.ask("Where is W100?")
     (counts,) = rows(
         file,

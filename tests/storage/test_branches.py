@@ -11,9 +11,9 @@ from nbchat.chat.commands import Commands
 from nbchat.config.settings import NbChat
 from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError
+from nbchat.storage.autosave import Autosave, save_session
 from nbchat.storage.branches import Branch, Switch, one_per_family, switches
 from nbchat.storage.export import MarkdownLog
-from nbchat.storage.recorder import Recorder, save_session
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, says
 
@@ -25,7 +25,7 @@ def store(tmp_path: Path) -> SessionStore:
 
 def agent_of(store: SessionStore) -> Agent:
     agent = Agent(ScriptedProvider(*(says(f"answer {n}") for n in range(20))))
-    agent.recorder = Recorder(store, agent.session, is_saved=False)
+    agent.autosave = Autosave(store, agent.session, is_saved=False)
     agent.session.session_id = "first"
     return agent
 

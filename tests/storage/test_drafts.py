@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 
 from nbchat.agent.agent import Agent
-from nbchat.config.factory import recorder
+from nbchat.config.factory import autosave_of
 from nbchat.conversation.entries import INCOMPLETE, Entry
 from nbchat.conversation.session import Session
-from nbchat.storage.recorder import DRAFT_SECONDS
+from nbchat.storage.autosave import DRAFT_SECONDS
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, says
 
 STREAM = """
 import sys, time
 from nbchat.agent.agent import Agent
-from nbchat.config.factory import recorder
+from nbchat.config.factory import autosave_of
 from nbchat.conversation.events import TextDelta
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, says
@@ -28,7 +28,7 @@ from nbchat.testing import ScriptedProvider, says
 store = SessionStore(sys.argv[1])
 agent = Agent(ScriptedProvider(says("word " * 2_000, delay_seconds=0.005)))
 agent.session.session_id = "s"
-agent.recorder = recorder(store, agent.session, agent)
+agent.autosave = autosave_of(store, agent.session, agent)
 said = 0
 for event in agent.run("Tell me a long story."):
     if isinstance(event, TextDelta):
@@ -63,7 +63,7 @@ def said_until_killed(
 
 def agent_in(store: SessionStore, session: Session, *answers: str) -> Agent:
     agent = Agent(ScriptedProvider(*map(says, answers)), session=session)
-    agent.recorder = recorder(store, session, agent)
+    agent.autosave = autosave_of(store, session, agent)
     return agent
 
 

@@ -8,8 +8,8 @@ from nbchat.cli.main import main
 from nbchat.conversation.entries import Compaction
 from nbchat.conversation.session import Session
 from nbchat.rendering.markdown import terminal_text
+from nbchat.storage.autosave import save_session
 from nbchat.storage.export import exported
-from nbchat.storage.recorder import save_session
 from nbchat.storage.store import SessionStore
 
 TEXTS = [

@@ -8,7 +8,7 @@ from cpu_time import CpuTime
 from nbchat.agent.agent import Agent
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
-from nbchat.storage.recorder import save_session
+from nbchat.storage.autosave import save_session
 from nbchat.storage.store import Origin, SessionStore
 from nbchat.testing import ScriptedProvider
 

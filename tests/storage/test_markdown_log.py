@@ -7,7 +7,7 @@ import pytest
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
-from nbchat.config.factory import recorder
+from nbchat.config.factory import autosave_of
 from nbchat.config.precedence import settings
 from nbchat.conversation.events import Event, SavingFailed
 from nbchat.conversation.session import Session
@@ -27,7 +27,7 @@ def store(tmp_path: Path) -> SessionStore:
 
 def logging_agent(store: SessionStore, folder: object, *lines: Line) -> Agent:
     agent = Agent(ScriptedProvider(*lines))
-    agent.recorder = recorder(store, agent.session, agent, log_folder=str(folder))
+    agent.autosave = autosave_of(store, agent.session, agent, log_folder=str(folder))
     return agent
 
 
@@ -84,7 +84,7 @@ def test_an_unusable_folder_is_reported_once_and_the_session_is_saved(store, tmp
     assert kept.transcript == agent.session.transcript
     folder.unlink()
     assert notices(list(agent.run("Three."))) == []
-    agent.recorder.save()
+    agent.autosave.save()
     [file] = folder.iterdir()
     assert file.read_text(encoding="utf-8") == exported(agent.session, "md")
 
@@ -99,7 +99,7 @@ def test_a_folder_that_is_no_path_is_reported_in_one_line(store, folder):
 def test_a_session_id_cannot_escape_the_folder(store, tmp_path):
     folder = tmp_path / "logs"
     agent = Agent(ScriptedProvider(says("Hello.")), session=Session(session_id="../x"))
-    agent.recorder = recorder(store, agent.session, agent, log_folder=str(folder))
+    agent.autosave = autosave_of(store, agent.session, agent, log_folder=str(folder))
     agent.ask("Good day.")
     assert [file.parent.name for file in tmp_path.glob("**/*.md")] == ["logs"]
 
@@ -152,7 +152,7 @@ def test_a_log_that_is_written_again_says_nothing_of_the_store(tmp_path):
     agent = logging_agent(broken, folder, says("One."), says("Two."))
     heard: Queue[SavingFailed] = Queue()
     agent.ask("Good day.")
-    agent.recorder.listen(heard.put)
+    agent.autosave.listen(heard.put)
     folder.unlink()
     agent.ask("Another day.")
     news = heard.get(timeout=20)

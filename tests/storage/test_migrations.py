@@ -15,9 +15,9 @@ from postgres import fill_server, running_server
 
 from nbchat.conversation.session import Session
 from nbchat.errors import StoreError
+from nbchat.storage.autosave import save_session
 from nbchat.storage.database import backups_of, schema_version
 from nbchat.storage.migrations.run import newest
-from nbchat.storage.recorder import save_session
 from nbchat.storage.schema import VERSIONS
 from nbchat.storage.store import Origin, SessionStore
 

@@ -11,14 +11,14 @@ from postgres import running_server
 from nbchat.agent.agent import Agent
 from nbchat.cli.doctor import _store_rows
 from nbchat.cli.main import main
-from nbchat.config.factory import newest_session, opened_store, origin, recorder
+from nbchat.config.factory import autosave_of, newest_session, opened_store, origin
 from nbchat.config.precedence import settings
 from nbchat.conversation.entries import Compaction
 from nbchat.conversation.session import Session
 from nbchat.errors import SessionNotFound, StoreError
+from nbchat.storage.autosave import save_session
 from nbchat.storage.database import engine_for
 from nbchat.storage.owners import current_owner
-from nbchat.storage.recorder import save_session
 from nbchat.storage.schema import metadata
 from nbchat.storage.store import Origin, SessionStore
 from nbchat.testing import ScriptedProvider, says
@@ -221,10 +221,10 @@ def test_an_id_that_the_page_reports_is_stored_before_the_notebook_is_saved(
     store = SessionStore(f"sqlite:///{tmp_path}/s.db")
     monkeypatch.setenv("JPY_SESSION_NAME", str(tmp_path / "a.ipynb"))
     agent = Agent(ScriptedProvider(says("ok")))
-    agent.recorder = recorder(store, agent.session, agent)
+    agent.autosave = autosave_of(store, agent.session, agent)
     agent.ask("hello")
-    agent.recorder.identify_notebook("n-1")
-    agent.recorder.save()
+    agent.autosave.identify_notebook("n-1")
+    agent.autosave.save()
     book = '{"metadata": {"nbchat": {"notebook_id": "n-1"}}, "cells": []}'
     (tmp_path / "b.ipynb").write_text(book)
     monkeypatch.setenv("JPY_SESSION_NAME", str(tmp_path / "b.ipynb"))

@@ -18,12 +18,12 @@ from postgres import running_server
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.config.factory import recorder
+from nbchat.config.factory import autosave_of
 from nbchat.conversation.events import SavingFailed
 from nbchat.conversation.session import Session
 from nbchat.errors import SessionTaken, StoreError
+from nbchat.storage.autosave import save_session
 from nbchat.storage.database import engine_for
-from nbchat.storage.recorder import save_session
 from nbchat.storage.run_store import Store
 from nbchat.storage.session_search import MOST_CANDIDATES
 from nbchat.storage.store import Origin, SessionStore
@@ -49,7 +49,7 @@ def store(server: str) -> Iterator[SessionStore]:
 @pytest.fixture(autouse=True)
 def each_event_is_saved_before_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     """However busy the machine is; else a late save goes on in the background."""
-    monkeypatch.setattr("nbchat.storage.recorder.PATIENCE_SECONDS", 60.0)
+    monkeypatch.setattr("nbchat.storage.autosave.PATIENCE_SECONDS", 60.0)
 
 
 def chat(store: SessionStore, *lines, session: Session | None = None) -> Agent:
@@ -58,7 +58,7 @@ def chat(store: SessionStore, *lines, session: Session | None = None) -> Agent:
         session=session,
         engine=CompactionEngine(policy="single-summary"),
     )
-    agent.recorder = recorder(store, agent.session, agent)
+    agent.autosave = autosave_of(store, agent.session, agent)
     return agent
 
 

@@ -14,13 +14,13 @@ from postgres import fill_server, running_server
 from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.config.factory import expire_sessions, recorder
+from nbchat.config.factory import autosave_of, expire_sessions
 from nbchat.config.settings import NbChat
 from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError, StoreError
+from nbchat.storage.autosave import save_session
 from nbchat.storage.database import backups_of, engine_for
 from nbchat.storage.export import MarkdownLog
-from nbchat.storage.recorder import save_session
 from nbchat.storage.schema import sessions
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, calls, says
@@ -60,13 +60,13 @@ def told(store: SessionStore, folder: str = "") -> Agent:
         says("ok"),
     )
     agent = Agent(ScriptedProvider(*lines), tools=[login], engine=CompactionEngine())
-    agent.recorder = recorder(store, agent.session, agent, log_folder=folder)
+    agent.autosave = autosave_of(store, agent.session, agent, log_folder=folder)
     agent.ask(f"Use {SECRET}")
     list(agent.compact())
     list(agent.pin(f"Never show {SECRET}"))
     agent.ask("Go on.")
     store.share(agent.session, json.dumps({"text": SECRET}))
-    agent.recorder.save()
+    agent.autosave.save()
     return agent
 
 

@@ -17,15 +17,15 @@ import pytest
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.config.factory import newest_session, recorder
+from nbchat.config.factory import autosave_of, newest_session
 from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.events import EntryAdded, Event, SavingFailed
 from nbchat.conversation.session import Session
 from nbchat.conversation.turn_costs import turn_costs
 from nbchat.conversation.turns import count_messages
 from nbchat.errors import SessionNotFound, SessionTaken, StoreError
+from nbchat.storage.autosave import RETRY_SECONDS, Autosave, save_session
 from nbchat.storage.database import default_file
-from nbchat.storage.recorder import RETRY_SECONDS, Recorder, save_session
 from nbchat.storage.session_search import MOST_CANDIDATES
 from nbchat.storage.store import Origin, PinKind, SessionStore
 from nbchat.testing import Line, ScriptedProvider, calls, says
@@ -53,7 +53,7 @@ def agent_in(
         session=session,
     )
     agent.engine.tracker.set_threshold(None if session else 1_000)
-    agent.recorder = recorder(store, agent.session, agent)
+    agent.autosave = autosave_of(store, agent.session, agent)
     return agent
 
 
@@ -302,7 +302,7 @@ def test_entries_whose_commit_was_not_confirmed_do_not_stop_later_ones(store):
     agent = agent_in(Unconfirmed(store.url), says("one"), says("two"))
     assert len(faults(agent.run("first"))) >= 1
     agent.ask("second")
-    agent.recorder.save()
+    agent.autosave.save()
     again = store.load(agent.session.session_id)
     assert again.transcript == agent.session.transcript
     assert again.usages == agent.session.usages
@@ -345,7 +345,7 @@ def test_a_session_that_begins_with_attachments_is_listed_by_its_prompt(store):
     list(agent.run("What is @a?", attached=brought))
     other = agent_in(store)
     other.session.append(brought[0])
-    other.recorder(EntryAdded(0, brought[0]))
+    other.autosave(EntryAdded(0, brought[0]))
     titles = {info.title: info.messages for info in store.sessions()}
     assert titles == {"What is @a?": 4, "The variable a": 1}
 
@@ -525,7 +525,7 @@ def test_a_temporary_fault_is_reported_once_and_leaves_no_gap(tmp_path):
     assert len([event for event in events if isinstance(event, SavingFailed)]) == 1
     folder.mkdir()
     agent.ask("second")
-    agent.recorder.save()
+    agent.autosave.save()
     saved = store.load(agent.session.session_id)
     assert saved.transcript == agent.session.transcript
     assert saved.usages == agent.session.usages
@@ -553,7 +553,7 @@ def test_a_locked_database_is_tried_once_a_second_and_slows_no_turn(store):
         await_try(tries, 4)
         other.rollback()
     other.close()
-    agent.recorder.save()
+    agent.autosave.save()
     pauses = [after - before for before, after in pairwise(tries[:4])]
     assert all(0.9 * RETRY_SECONDS < each < 4 * RETRY_SECONDS for each in pauses)
     assert store.load(agent.session.session_id).transcript == agent.session.transcript
@@ -581,14 +581,14 @@ def test_a_database_in_memory_is_shared_by_all_threads():
 def test_messages_survive_a_process_that_is_killed(store, tmp_path):
     code = """
 import os, signal, sys
-from nbchat.config.factory import newest_session, recorder
+from nbchat.config.factory import newest_session, autosave_of
 from nbchat.agent.agent import Agent
 from nbchat.conversation.events import EntryAdded
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, says
 agent = Agent(ScriptedProvider(says("an answer")))
 agent.session.session_id = "s1"
-agent.recorder = recorder(SessionStore(sys.argv[1]), agent.session, agent)
+agent.autosave = autosave_of(SessionStore(sys.argv[1]), agent.session, agent)
 for event in agent.run("a question"):
     if isinstance(event, EntryAdded) and event.position == 1:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -666,7 +666,7 @@ def test_a_session_id_with_odd_characters_is_not_found(store):
 def test_odd_names_of_notebook_and_model_lose_no_message(store, monkeypatch):
     monkeypatch.setenv("JPY_SESSION_NAME", "caf\udce9.ipynb")
     agent = agent_in(store, says("Shipped."))
-    agent.recorder = recorder(store, agent.session, agent)
+    agent.autosave = autosave_of(store, agent.session, agent)
     assert not any(isinstance(e, SavingFailed) for e in agent.run("Where is it?"))
     assert newest_session(store).transcript == agent.session.transcript
 
@@ -689,5 +689,5 @@ def test_sessions_that_save_in_one_broken_store_wait_for_it_once_in_all():
     for number in range(20):
         session = Session([("user", "hello")], session_id=f"row {number}")
         with pytest.raises(StoreError):
-            Recorder(store, session, is_saved=False).save()
+            Autosave(store, session, is_saved=False).save()
     assert time.monotonic() - began < 20 * 0.5

@@ -24,7 +24,7 @@ import sqlalchemy
 
 import nbchat
 from nbchat.agent.agent import Agent
-from nbchat.config.factory import recorder
+from nbchat.config.factory import autosave_of
 from nbchat.conversation.events import Compacted, CompactionStarted
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, says
@@ -56,7 +56,7 @@ def prepare(file: Path) -> None:
     store = SessionStore(f"sqlite:///{file}")
     agent = Agent(ScriptedProvider(says(LONG), summary("old"), says(LONG), says("x")))
     agent.session.session_id = "s"
-    agent.recorder = recorder(store, agent.session, agent)
+    agent.autosave = autosave_of(store, agent.session, agent)
     agent.ask("one")
     list(agent.compact())
     agent.ask("two")
@@ -71,7 +71,7 @@ def compact(file: Path, tell: Callable[[str], None]) -> None:
     """What a child does: fold the second turn, telling how far it has come."""
     store = SessionStore(f"sqlite:///{file}")
     agent = Agent(ScriptedProvider(summary("new")), session=store.load("s"))
-    agent.recorder = recorder(store, agent.session, agent)
+    agent.autosave = autosave_of(store, agent.session, agent)
     for event in agent.compact():
         if isinstance(event, CompactionStarted):
             tell("requested")
@@ -141,7 +141,7 @@ class Lines:
     def begin(self) -> None:
         """Trace everything that is called from here on, and what is running already."""
         sys.settrace(self._call)
-        threading.settrace(self._call)  # the recorder's thread, which saves
+        threading.settrace(self._call)  # the thread of autosave, which saves
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
             frame.f_trace = self._line if self._is_traced(frame) else None

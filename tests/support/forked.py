@@ -9,7 +9,7 @@ from multiprocessing.synchronize import Event
 from typing import Any
 
 from nbchat.conversation.session import Session
-from nbchat.storage.recorder import save_session
+from nbchat.storage.autosave import save_session
 from nbchat.storage.store import SessionStore
 
 
@@ -17,7 +17,7 @@ def clean_context(*more: str) -> ForkServerContext:
     """What makes such processes, with nbchat and `more` modules imported already."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(
-        ["nbchat.agent.agent", "nbchat.storage.recorder", "nbchat.testing", *more]
+        ["nbchat.agent.agent", "nbchat.storage.autosave", "nbchat.testing", *more]
     )
     return context
 

@@ -1,7 +1,7 @@
 """Chats in processes that are killed, on stores that fail, and what must be left of them.
 
 A process tells what it was promised: how many entries and compactions were saved when
-the recorder returned without an error, and when it said that saving failed or that all
+autosave returned without an error, and when it said that saving failed or that all
 is saved again. `assert_kept` compares this with the store after the process has ended.
 """
 
@@ -28,13 +28,13 @@ import sqlalchemy as sa
 from forked import clean_context
 from postgres import restart
 
-import nbchat.storage.recorder
+import nbchat.storage.autosave
 from nbchat.agent.agent import Agent
 from nbchat.conversation.entries import Compaction
 from nbchat.conversation.events import Compacted, EntryAdded, Event, SavingFailed
 from nbchat.conversation.session import Session
 from nbchat.errors import SessionNotFound, StoreError
-from nbchat.storage.recorder import Recorder
+from nbchat.storage.autosave import Autosave
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, says
 
@@ -58,19 +58,19 @@ class Promise(NamedTuple):
 
 
 class Watched:
-    """A recorder that tells what it has saved."""
+    """Autosave that tells what it has saved."""
 
     def __init__(
         self, store: SessionStore, session: Session, tell: Callable[[Promise], None]
     ) -> None:
-        self._recorder = Recorder(store, session, is_saved=False)
+        self._autosave = Autosave(store, session, is_saved=False)
         self._session = session
         self._send = tell
         self._promise = Promise(0, 0)
 
     def __call__(self, event: Event) -> SavingFailed | None:
         try:
-            news = self._recorder(event)
+            news = self._autosave(event)
         except StoreError as error:
             self._tell(self._promise._replace(failure=str(error)))
             raise
@@ -89,7 +89,7 @@ class Watched:
 
     def _is_saved(self) -> bool:
         try:
-            self._recorder.save()
+            self._autosave.save()
         except StoreError as error:
             self._promise = self._promise._replace(failure=str(error))
             return False
@@ -107,7 +107,7 @@ class Watched:
 def chat_on(url: str, names: Sequence[str], turns: int, told: Connection) -> None:
     """Chat in sessions at once, with a compaction every few turns."""
     # However busy the machine is, each event is saved before the next
-    nbchat.storage.recorder.PATIENCE_SECONDS = 60.0
+    nbchat.storage.autosave.PATIENCE_SECONDS = 60.0
     sending = Lock()
 
     def tell(name: str, promise: Promise) -> None:
@@ -129,7 +129,7 @@ def chat_in(url: str, name: str, turns: int, tell: Callable[[Promise], None]) ->
     session = Session(session_id=name)
     some = [*[says(ANSWER)] * TURNS_TO_COMPACT, says(SUMMARY)]
     agent = Agent(ScriptedProvider(*some * turns), session=session)
-    agent.recorder = watched = Watched(SessionStore(url), session, tell)
+    agent.autosave = watched = Watched(SessionStore(url), session, tell)
     for number in range(turns):
         agent.ask(f"question {number}")
         if number % TURNS_TO_COMPACT == TURNS_TO_COMPACT - 1:

@@ -18,7 +18,7 @@ from nbchat.compaction.policies import Policy
 from nbchat.compaction.pruning.json_outline import outline
 from nbchat.compaction.pruning.old_outputs import make_pruning, prune_text
 from nbchat.compaction.pruning.output_kinds import ANSWER_TOKENS, shortened
-from nbchat.config.factory import recorder
+from nbchat.config.factory import autosave_of
 from nbchat.conversation.entries import FAILED, Compaction, Entry
 from nbchat.conversation.events import Compacted, CompactionUndone
 from nbchat.conversation.session import Session
@@ -408,7 +408,7 @@ def test_what_a_summary_covers_is_not_pruned():
 def test_a_pruned_view_is_the_same_after_saving_and_loading(tmp_path: Path):
     store = SessionStore(f"sqlite:///{tmp_path / 'sessions.db'}")
     agent = agent_with(*TALK)
-    agent.recorder = recorder(store, agent.session, agent)
+    agent.autosave = autosave_of(store, agent.session, agent)
     for text in ("read it", "and?", "so?"):
         list(agent.run(text))
     loaded = store.load(agent.session.session_id)

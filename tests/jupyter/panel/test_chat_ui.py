@@ -38,7 +38,7 @@ from nbchat.conversation.session import Session
 from nbchat.errors import ConfigError, Overloaded, StoreError
 from nbchat.jupyter.panel.chat_ui import ChatUI
 from nbchat.providers.base import Request
-from nbchat.storage.recorder import Recorder
+from nbchat.storage.autosave import Autosave
 from nbchat.storage.store import SessionStore
 from nbchat.testing import Line, ScriptedProvider, calls, fails, says
 
@@ -312,7 +312,7 @@ def test_a_panel_says_by_itself_that_everything_is_saved_again(
     store = Flaky(f"sqlite:///{tmp_path / 'sessions.db'}")
     panel = panel_with(says("one"), says("two"), says("three"))
     panel.session.session_id = "s1"
-    panel.agent.recorder = Recorder(store, panel.session, is_saved=False)
+    panel.agent.autosave = Autosave(store, panel.session, is_saved=False)
     panel.refresh(panel.agent)
     store.is_locked = True
     panel.ask("first")

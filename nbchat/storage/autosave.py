@@ -55,7 +55,7 @@ BROKEN_STORE_SECONDS = 0.05
 """How long is waited for a store that did not answer before: all sessions share it."""
 
 IDLE_SECONDS = 1.0
-"""Until a thread without work ends: a run of many agents has many recorders."""
+"""Until a thread without work ends: a run of many agents saves many sessions."""
 
 SLOW_SECONDS = 5.0
 """Duration of a save after which it is reported as late."""
@@ -92,7 +92,7 @@ def save_session(
     _Progress(store, session, origin or Origin(), is_saved=False).save_new()
 
 
-class Recorder:
+class Autosave:
     """Saves the events of one session.
 
     Each event saves everything that is not saved yet, so a temporary failure of the
@@ -171,15 +171,15 @@ class Recorder:
         with suppress(StoreError):  # it is reported by an event
             self._writer.run(wait_seconds=0)
 
-    def of_branch(self, branch: Session) -> "Recorder":
+    def of_branch(self, branch: Session) -> "Autosave":
         """What saves a branch of the session in the same store; it gets an id."""
         branch.session_id = uuid.uuid4().hex[:12]
         progress = self._progress
-        return Recorder(progress.store, branch, progress.origin, is_saved=False)
+        return Autosave(progress.store, branch, progress.origin, is_saved=False)
 
     def __reduce__(self) -> Any:
         """Pickled with its session; goes on from what the store has then."""
-        made, progress = partial(Recorder, log_folder=self._log.folder), self._progress
+        made, progress = partial(Autosave, log_folder=self._log.folder), self._progress
         made.keywords["is_saved"] = progress.is_begun
         return made, (progress.store, self._session, progress.origin)
 
@@ -410,7 +410,7 @@ class _Writer:
     def _start(self) -> None:
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(
-                target=self._work, name="nbchat-recorder", daemon=True
+                target=self._work, name="nbchat-autosave", daemon=True
             )
             self._thread.start()
             atexit.register(self._finish)
