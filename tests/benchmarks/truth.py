@@ -3,6 +3,7 @@
     python tests/benchmarks/truth.py                 recorded conversations
     python tests/benchmarks/truth.py --generated 500
     python tests/benchmarks/truth.py --shaped 500    in the forms of common APIs
+    python tests/benchmarks/truth.py --shaped 500 --first 90000    from other seeds
 
 Every line of every block is parsed and found in its source (`support/truth.py`), for
 all recorded conversations and desks of six, and for generated transcripts.
@@ -16,7 +17,7 @@ from random import Random
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-from generated_records import acted, own_id, transcripts
+from generated_records import Transcripts, acted, own_id
 from generated_shapes import ShapedTranscripts, own_id_in_shapes
 from measures import compacted, desks, singles
 from tqdm import tqdm
@@ -45,22 +46,26 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--generated", type=int, help="transcripts that are generated")
     parser.add_argument("--shaped", type=int, help="those with other forms of results")
+    parser.add_argument("--first", type=int, default=0, help="seed of the first one")
     parser.add_argument("--examples", type=int, default=4)
     options = parser.parse_args()
     own: OwnId | None = None
-    blocks: Iterable[Sequence[Entry]] = _recorded()
+    cases: Iterable[tuple[str, Sequence[Entry]]] = _recorded()
     if options.generated:
-        own, blocks = own_id, transcripts(iter(range(options.generated)))
+        seeds = range(options.first, options.first + options.generated)
+        own = own_id
+        cases = ((f"seed {n}", Transcripts(Random(n)).build(12)) for n in seeds)
     elif options.shaped:
-        seeds = range(options.shaped)
+        seeds = range(options.first, options.first + options.shaped)
         own = own_id_in_shapes
-        blocks = (ShapedTranscripts(Random(n)).build(1 + n % 25) for n in seeds)
+        cases = ((f"seed {n}", shaped(n)) for n in seeds)
     checked, found, size = 0, dict[str, list[str]](), 0
-    for entries in tqdm(blocks, leave=False, disable=None):
+    for name, entries in tqdm(cases, leave=False, disable=None):
         count, false = judged(entries, own)
         checked, size = checked + count, size + 1
         for text in false:
-            found.setdefault(text.split("'")[0].split(":")[0], []).append(text)
+            reason = text.split("'")[0].split(":")[0]
+            found.setdefault(reason, []).append(f"{name}: {text}")
     total = sum(map(len, found.values()))
     print(f"{total} false of {checked} statements in {size} blocks")
     for reason, texts in sorted(found.items(), key=lambda each: -len(each[1])):
@@ -69,10 +74,15 @@ def main() -> None:
             print(f"         {text[:300]}")
 
 
-def _recorded() -> Iterator[Sequence[Entry]]:
+def shaped(seed: int) -> list[Entry]:
+    """A transcript with results in the forms of common APIs."""
+    return ShapedTranscripts(Random(seed)).build(1 + seed % 25)
+
+
+def _recorded() -> Iterator[tuple[str, Sequence[Entry]]]:
     runs = read_trajectories()
     for case in [*singles(runs), *desks(runs, count=20)]:
-        yield case.covered
+        yield case.name, case.covered
 
 
 if __name__ == "__main__":
