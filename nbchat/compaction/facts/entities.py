@@ -10,8 +10,10 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from itertools import groupby, islice
+from typing import NamedTuple
 
 from nbchat.compaction.facts.nested_records import (
     SIGNS,
@@ -235,6 +237,15 @@ SHORT_ID = 3
 """Characters of an id that several things may have."""
 
 
+class _Thing(NamedTuple):
+    """One of the things that share an id."""
+
+    name: str
+    label_field: str
+    fields: frozenset[str]
+    """Those of all its records: a batch may tell only how one of them went."""
+
+
 class _EntityNames:
     """Tells entities apart whose ids are equal: the user 7 is not the order 7.
 
@@ -242,7 +253,7 @@ class _EntityNames:
     """
 
     def __init__(self) -> None:
-        self._things: dict[str, dict[str, tuple[str, _Known]]] = defaultdict(dict)
+        self._things: dict[str, dict[str, _Thing]] = defaultdict(dict)
 
     def name_of(self, known: _Known) -> str:
         """The name of a record's entity; of one without an id the call."""
@@ -252,33 +263,39 @@ class _EntityNames:
         is_long = len(label) > SHORT_ID
         if is_long and form_weight(label) > NUMBER:  # no other thing has it by chance
             return label
-        field = known.record.label_field
-        thing = ("" if field == KEY else field) if is_long else _thing(known)
+        field, fields = known.record.label_field, frozenset(_own_names(known))
+        kind = ("" if field == KEY else field) if is_long else _kind(known)
         things = self._things[label]
-        own, _ = things.get(thing) or self._alike(known, thing, things) or (thing, None)
-        things.pop(thing, None)
-        things[thing] = (own, known)
-        return f"{own} {label}"
+        thing = things.pop(kind, None) or self._alike(field, fields, kind, things)
+        name, before = (thing.name, thing.fields) if thing else (kind, frozenset())
+        things[kind] = _Thing(name, field, before | fields)
+        return f"{name} {label}"
 
     @staticmethod
     def _alike(
-        known: _Known, thing: str, things: dict[str, tuple[str, _Known]]
-    ) -> tuple[str, _Known] | None:
-        """The newest entity with the same fields, where a call did not say its kind."""
+        field: str, fields: frozenset[str], kind: str, things: dict[str, _Thing]
+    ) -> _Thing | None:
+        """The newest thing with the same fields, where a call did not say its kind."""
         possible = (
-            reversed(things.values()) if not thing else filter(None, [things.get("")])
+            reversed(things.values()) if not kind else filter(None, [things.get("")])
         )
-        same = (each for each in possible if _may_be_same(each[1].record, known.record))
-        return next((each for each in same if _is_same_kind(each[1], known)), None)
+        return next(
+            (
+                each
+                for each in possible
+                if _may_be_same(each.label_field, field)
+                and _share_fields(each.fields, fields)
+            ),
+            None,
+        )
 
 
-def _may_be_same(one: Record, other: Record) -> bool:
+def _may_be_same(one: str, other: str) -> bool:
     """Whether ids may be of one thing: `ticket_id` is not the `id` of another."""
-    names = {one.label_field, other.label_field}
-    return len(names) == 1 or KEY in names
+    return one == other or KEY in (one, other)
 
 
-def _thing(known: _Known) -> str:
+def _kind(known: _Known) -> str:
     """What kind of thing an id names: by its own name, or by a look-up's; or empty."""
     found = things_looked_up(known.call.tool)
     place = -1 if known.record.is_listed else 0
@@ -297,17 +314,16 @@ def _own_names(known: _Known) -> set[str]:
     return names | {name for name, _ in known.record.parts}
 
 
-def _is_same_kind(one: _Known, other: _Known) -> bool:
-    """Whether one record has at least half of the fields of the other."""
-    own, names = _own_names(one), _own_names(other)
+def _share_fields(own: AbstractSet[str], names: AbstractSet[str]) -> bool:
+    """Whether one of two records has at least half of the fields of the other."""
     return len(own & names) * 2 >= min(len(own), len(names))
 
 
 def _without(older: _Known, newer: _Known) -> _Known | None:
     """What an older record says that a newer one of the same entity does not."""
-    if older.call.tool == newer.call.tool or _is_same_kind(older, newer):
+    own, names = _own_names(older), _own_names(newer)
+    if older.call.tool == newer.call.tool or _share_fields(own, names):
         return None
-    names = _own_names(newer)
     fields = tuple(field for field in older.record.fields if field.name not in names)
     parts = tuple(part for part in older.record.parts if part[0] not in names)
     record = Record(older.record.label, older.record.label_field, fields, parts)

@@ -325,6 +325,18 @@ def test_records_by_their_ids_are_entities():
     assert not any("new" in line for line in lines)
 
 
+def test_an_entity_stays_known_by_its_fields_after_a_batch_that_tells_other_ones():
+    late = {"order_id": "482014", "error": "already shipped"}
+    went = {"results": [late, {"order_id": "482015", "result": "cancelled"}]}
+    lines = lines_of(
+        *did("get_order", {"order_id": "482014", "state": "fresh"}, order_id="482014"),
+        *did("cancel_orders", went, order_ids=["482014", "482015"]),
+        *did("list_orders", {"482014": {"state": "shut"}}),
+    )
+    assert any("482014 | state: shut" in line for line in lines)
+    assert not any("fresh" in line for line in lines)
+
+
 def test_a_state_that_may_be_old_never_loses_its_mark():
     order = {"order_id": "W1", "state": "shut", **{f"f{n}": n * 9 for n in range(30)}}
     entries = [
