@@ -115,6 +115,21 @@ def servers_of(content: object, origin: str) -> dict[str, McpServer]:
     return {server.name: server for server in (_server(*row, origin) for row in rows)}
 
 
+@dataclass(frozen=True, slots=True)
+class ServerState:
+    """A server that is configured, and what it offers now."""
+
+    name: str
+    address: str
+    """The command that connecting starts, or the URL."""
+    origin: str
+    """The file or setting that names it."""
+    tools: tuple[Tool, ...] | None = None
+    """None while it is not connected."""
+    problem: str = ""
+    """Why it could not be reached."""
+
+
 class McpServers:
     """Connections to some servers, on one thread of their own."""
 
@@ -187,6 +202,13 @@ class McpServers:
         if connection is None:
             raise NbchatError(f"no MCP server {name!r} is connected")
         connection.close()
+
+    def state(self, server: McpServer) -> ServerState:
+        """What a server offers now, or why it could not be reached."""
+        tools = self.connected.get(server.name)
+        offered = None if tools is None else tuple(tools)
+        problem = self.problems.get(server.name, "")
+        return ServerState(server.name, server.address, server.origin, offered, problem)
 
     def close(self) -> None:
         """Close all connections, and end the processes that were started."""
@@ -343,6 +365,13 @@ def _tool(
     name = _safe(f"{server}__{listed.name}")
     function = partial(call, listed.name)
     return Tool(name, description, schema, function, timeout_seconds=seconds)
+
+
+def tool_line(tool: Tool) -> str:
+    """The first line of a description, and what the server claims of the tool."""
+    first, _, rest = tool.description.strip().partition("\n")
+    claims = rest.rpartition("\n")[2] if rest.endswith(".)") else ""
+    return " ".join(filter(None, (first[:100], claims)))
 
 
 def annotation_text(listed: Any) -> str:

@@ -1,18 +1,28 @@
 """What a chat's runner reports besides the events of its turns."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
-from nbchat.agent.agent import Agent
 from nbchat.agent.approvals import PendingCall
+from nbchat.compaction.engine import CompactionEngine
 from nbchat.conversation.events import Event
 from nbchat.conversation.session import Session
+from nbchat.providers.base import Provider
+
+
+class ShownAgent(Protocol):
+    """The parts of an agent that views show."""
+
+    provider: Provider
+    session: Session
+    engine: CompactionEngine
 
 
 @dataclass(frozen=True, slots=True)
 class AgentReady:
     """Another agent, or the same in another session, answers from now on."""
 
-    agent: Agent
+    agent: ShownAgent
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,18 @@ chat begins: a person has chosen them.
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.approvals import Approvals
-from nbchat.agent.mcp import McpServer, McpServers, read_servers, servers_in
+from nbchat.agent.mcp import (
+    McpServer,
+    McpServers,
+    ServerState,
+    read_servers,
+    servers_in,
+    tool_line,
+)
 from nbchat.conversation.json_schemas import schema_text
 from nbchat.conversation.tools import Tool
 from nbchat.errors import ConfigError, NbchatError
@@ -25,21 +31,6 @@ NONE = (
     "no MCP server is configured; name servers in .jupyter/mcp_settings.json or "
     "mcp.json of this folder, or in the file of the setting mcp_file"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class ServerState:
-    """A server that is configured, and what it offers now."""
-
-    name: str
-    address: str
-    """The command that connecting starts, or the URL."""
-    origin: str
-    """The file or setting that names it."""
-    tools: tuple[Tool, ...] | None = None
-    """None while it is not connected."""
-    problem: str = ""
-    """Why it could not be reached."""
 
 
 class ChatServers:
@@ -81,11 +72,11 @@ class ChatServers:
         if problem := self._servers.problems.get(name):
             raise NbchatError(problem)
         self._offer(agent)
-        return _row(self._state(known[name]))
+        return _row(self._servers.state(known[name]))
 
     def listed(self) -> list[ServerState]:
         """The servers that are configured; raises ConfigError for an invalid file."""
-        return list(map(self._state, self._known().values()))
+        return list(map(self._servers.state, self._known().values()))
 
     def close(self) -> None:
         """End the connections and the processes that were started."""
@@ -114,12 +105,6 @@ class ChatServers:
             agent.approve = agent.approve or Approvals()
             agent.count_fixed_tokens()
 
-    def _state(self, server: McpServer) -> ServerState:
-        tools = self._servers.connected.get(server.name)
-        problem = self._servers.problems.get(server.name, "")
-        offered = None if tools is None else tuple(tools)
-        return ServerState(server.name, server.address, server.origin, offered, problem)
-
     def _servers_tool(self, name: str) -> Tool | None:
         """The tool of a connected server with this name."""
         return next((each for each in self._servers.tools if each.name == name), None)
@@ -132,12 +117,5 @@ def _row(server: ServerState) -> str:
         return f"{server.name}  {state}  {server.address}  ({server.origin})"
     tools = server.tools
     lines = [f"{server.name}  connected, {len(tools)} tools  ({server.origin})"]
-    lines += [f"  {each.name}  {shortened(each)}" for each in tools]
+    lines += [f"  {each.name}  {tool_line(each)}" for each in tools]
     return "\n".join(lines)
-
-
-def shortened(tool: Tool) -> str:
-    """The first line of a description, and what the server claims of the tool."""
-    first, _, rest = tool.description.strip().partition("\n")
-    claims = rest.rpartition("\n")[2] if rest.endswith(".)") else ""
-    return " ".join(filter(None, (first[:100], claims)))

@@ -148,7 +148,7 @@ ui
 SURFACES = """
 import itertools
 import tempfile
-from nbchat.chat.mcp import ServerState
+from nbchat.agent.mcp import ServerState
 from nbchat.config.saved_settings import SettingInForce
 from nbchat.conversation.entries import Fact
 from nbchat.conversation.tools import Tool

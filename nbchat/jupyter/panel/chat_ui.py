@@ -19,10 +19,10 @@ from IPython.display import display
 from traitlets import Bool, Enum, Int, Unicode, observe
 
 from nbchat.agent.agent import Agent
+from nbchat.agent.mcp import ServerState
 from nbchat.chat.attachments.mentions import Resolver
 from nbchat.chat.chat_events import ChatEvent
 from nbchat.chat.chat_runner import Action, ChatRunner, LoadAttachments, RunCommand
-from nbchat.chat.mcp import ServerState
 from nbchat.config.api_keys import Keys
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session

@@ -8,8 +8,8 @@ from itertools import islice
 from pathlib import Path
 
 from nbchat.agent.agent import Agent
+from nbchat.agent.mcp import ServerState, tool_line
 from nbchat.chat.attachments.mentions import Resolver
-from nbchat.chat.mcp import ServerState, shortened
 from nbchat.config.api_keys import KEY_VARIABLES
 from nbchat.config.policy_and_models import model_of
 from nbchat.config.saved_settings import SettingInForce
@@ -90,7 +90,7 @@ def _server(server: ServerState) -> Server:
         origin=server.origin,
         problem=server.problem,
         is_connected=server.tools is not None,
-        tools=tuple(ServerTool(each.name, shortened(each)) for each in tools),
+        tools=tuple(ServerTool(each.name, tool_line(each)) for each in tools),
     )
 
 

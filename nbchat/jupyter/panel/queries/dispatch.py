@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any, Protocol
 
 from nbchat.agent.agent import Agent
+from nbchat.agent.mcp import ServerState
 from nbchat.chat.attachments.mentions import Resolver
-from nbchat.chat.mcp import ServerState
 from nbchat.config.api_keys import Keys
 from nbchat.errors import NbchatError
 from nbchat.jupyter.panel import answers, protocol

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from typing import Any, assert_never
 
-from nbchat.agent.agent import Agent
 from nbchat.chat.chat_events import (
     AgentReady,
     ApprovalsPending,
@@ -18,6 +17,7 @@ from nbchat.chat.chat_events import (
     QueueChanged,
     RunnerEvent,
     SessionLoaded,
+    ShownAgent,
     Stopping,
     TurnStarted,
     Working,
@@ -86,7 +86,7 @@ class PanelState:
         self._clock = clock
         self._retry_at = 0.0
         self._transcript = TranscriptView(clock)
-        self._agent: Agent | None = None
+        self._agent: ShownAgent | None = None
         self._measured: tuple[object, ...] = ()
         """What the header was read from last; the same is not read again."""
         self._state: dict[str, Any] = {
@@ -311,7 +311,7 @@ class PanelState:
         )
         return [*dropped, *state]
 
-    def _measure_compactions(self, agent: Agent) -> dict[str, Any]:
+    def _measure_compactions(self, agent: ShownAgent) -> dict[str, Any]:
         """The summary, what is excluded, and the banners that have buttons."""
         session = agent.session
         if not session.compactions:
