@@ -8,7 +8,7 @@ from nbchat.agent.agent import Agent
 from nbchat.chat.attachments.mentions import not_mentioned
 from nbchat.chat.chat_events import ChatEvent, CommandReplied, Working
 from nbchat.chat.context_commands import CONTEXT_COMMANDS, Command, Reply, Stop
-from nbchat.chat.mcp import ChatServers
+from nbchat.chat.mcp_command import ChatServers
 from nbchat.compaction.policies import PRESETS
 from nbchat.config.factory import autosave_of
 from nbchat.config.live_changes import LiveSettings
