@@ -130,6 +130,8 @@ def _findings(story: str, sources: Sources) -> Iterator[Finding]:
         for value, is_known in zip(checked, known, strict=True):
             if not is_known:
                 yield Finding(value)
+            elif line.is_total(value):
+                continue
             elif foreign := _foreign(value, ids[:MOST_IDS], sources, story):
                 yield Finding(value, foreign.text)
 
@@ -146,7 +148,7 @@ class _Line:
     """What can be computed from the amounts that a line of a summary says.
 
     A number with cents meets few others by chance: it may be computed from the amounts
-    of the `LINES_BEFORE`, too.
+    of the `LINES_BEFORE`, too, and from those that occur with an id of its line.
     """
 
     def __init__(self, story: str, sources: Sources) -> None:
@@ -154,20 +156,32 @@ class _Line:
         self._stop = -1
         self._amounts: list[Value] = []
         self._near: list[Value] = []
+        self._ids: list[Value] = []
+
+    def is_total(self, value: Value) -> bool:
+        """Whether a number is the length of a list of a result, or a sum over it."""
+        return not self._sources.totals.isdisjoint(_numbers(value))
 
     def says(self, value: Value) -> bool:
         """Whether a number is a total of a result, or of other amounts of its line."""
         numbers = _numbers(value)
         if value.kind not in ("number", "amount") or not numbers:
             return False
-        if not numbers.isdisjoint(self._sources.totals):
+        if self.is_total(value):
             return True
         if value.start >= self._stop:
             self._read(value.start)
         has_cents = not any(number.is_integer() for number in numbers)
         amounts = self._near if has_cents else self._amounts
-        others = [each for each in amounts if each.start != value.start]
-        return not numbers.isdisjoint(_computed([min(_numbers(e)) for e in others]))
+        said = [min(_numbers(e)) for e in amounts if e.start != value.start]
+        if not numbers.isdisjoint(_computed(said)):
+            return True
+        return has_cents and any(
+            not numbers.isdisjoint(
+                _computed([*said, *self._sources.numbers_with(each)])
+            )
+            for each in self._ids
+        )
 
     def _read(self, at: int) -> None:
         """Read the known amounts of the line; values are asked for in order."""
@@ -176,6 +190,8 @@ class _Line:
         self._stop = stop if stop >= 0 else len(self._story)
         known = [*self._known(start, self._stop)]
         self._amounts = known if len(known) <= MOST_ADDED else []
+        written = values(self._story[start : self._stop])
+        self._ids = [each for each in written if each.is_id][:MOST_IDS]
         first = start
         for _ in range(LINES_BEFORE):
             first = self._story.rfind("\n", 0, max(first - 1, 0)) + 1

@@ -40,6 +40,9 @@ MOST_IDS = 50
 MOST_NODES = 200_000
 """Values of one JSON text that are read."""
 
+MANY_NUMBERS = 12
+"""Numbers that occur with one id; sums and differences of more meet any by chance."""
+
 ROUGHLY = 0.05
 """How far a number after "about" may be from one that is known."""
 
@@ -56,6 +59,8 @@ _SENTENCE = re.compile(
 
 LONGEST_PREFIX = 4
 """Letters with which the ids of one kind begin; more are a name."""
+
+_NAME = re.compile(rf"[a-z]{{{LONGEST_PREFIX + 1},}}")
 _NO_IDS: Ids = frozenset()
 
 
@@ -86,9 +91,12 @@ def _clauses(sentence: list[Value]) -> list[list[Value]]:
 
 
 def shape(key: str) -> str:
-    """The kind of an id: its first letters, and where its digits are."""
-    written = re.sub(r"\d+", "0", key[2:])
-    return re.sub(rf"[a-z]{{{LONGEST_PREFIX + 1},}}", "a", written)
+    """The kind of an id: its first letters, and where its digits are.
+
+    Behind a name it is the number of digits: `ann_lee_3067`, but `gift_card_2176570`.
+    """
+    written, names = _NAME.subn("a", key[2:])
+    return re.sub(r"\d" if names else r"\d+", "0", written)
 
 
 @dataclass(slots=True)
@@ -101,7 +109,8 @@ class Sources:
     records: dict[str, set[Ids]] = field(default_factory=dict)
     """Of each value's keys, the ids of every record in which it occurs."""
     totals: set[float] = field(default_factory=set)
-    """The lengths of lists in results, and the sums of each field of their records."""
+    """The lengths of lists in results, and the sums of each field of their records, as
+    of the prices of two flights."""
     _numbers: list[float] = field(default_factory=list)
     _unread: list[str] = field(default_factory=list)
     _searched: set[str] = field(default_factory=set)
@@ -132,6 +141,16 @@ class Sources:
         """The ids of every record in which a value occurs, also in other entries."""
         self._search(value)
         return set().union(*(self.records.get(key, set()) for key in value.keys))
+
+    def numbers_with(self, entity: Value) -> list[float]:
+        """The numbers that occur with an id; none where they are `MANY_NUMBERS`."""
+        found = [
+            float(key[2:])
+            for key, records in self.records.items()
+            if key.startswith("n:")
+            and any(not entity.keys.isdisjoint(ids) for ids in records)
+        ]
+        return found if len(found) <= MANY_NUMBERS else []
 
     def _has(self, value: Value, *, is_rough: bool) -> bool:
         if not self.known.isdisjoint(value.keys):
@@ -269,8 +288,15 @@ def _totals(value: dict[str, Any] | list[Any]) -> Iterator[float]:
         yield float(len(parts))
         columns: dict[str, list[float]] = {}
         for part in parts:
-            cells = part.items() if isinstance(part, dict) else [("", part)]
-            for name, cell in cells:
+            for name, cell in _cells(part):
                 if isinstance(cell, Number) and math.isfinite(float(cell)):
                     columns.setdefault(name, []).append(float(cell))
         yield from (round(math.fsum(c), 2) for c in columns.values() if len(c) > 1)
+
+
+def _cells(part: object) -> Iterator[tuple[str, object]]:
+    """The fields of a record and of the objects in it: `prices.economy`."""
+    fields = part.items() if isinstance(part, dict) else [("", part)]
+    for name, cell in fields:
+        inner = cell.items() if isinstance(cell, dict) else [("", cell)]
+        yield from ((f"{name}.{each}", value) for each, value in inner)

@@ -133,6 +133,26 @@ def test_a_number_that_can_be_computed_is_no_invention(story: str):
     assert checked(story, said, *result({"orders": PAID}), *tickets).names == []
 
 
+def test_the_price_of_two_flights_together_is_no_invention():
+    legs = [{"flight": f"HAT{n}", "prices": {"economy": n}} for n in (240, 233)]
+    said = result([legs, [{"flight": "HAT300", "prices": {"economy": 300}}]])
+    assert checked("Both flights cost $473.", *said).names == []
+    assert checked("Both flights cost $533.", *said).names == ["533"]
+
+
+def test_a_sum_that_another_record_holds_too_belongs_to_no_id():
+    legs = [{"flight": f"HAT{n}", "prices": {"economy": n}} for n in (240, 233)]
+    said = result([legs, [{"flight": "HAT473", "prices": {"economy": 473}}]])
+    assert checked("HAT240 and the second flight cost $473.", *said).names == []
+
+
+def test_a_difference_from_the_price_of_a_named_item_is_no_invention():
+    said = result([{"item": "1388333606", "price": 535.25}, {"price": 200.0}])
+    story = "To item 1388333606, from 659.87: {} more to pay."
+    assert checked(story.format(124.62), "659.87?", *said).names == []
+    assert checked(story.format(459.87), "659.87?", *said).names == ["459.87"]
+
+
 @pytest.mark.parametrize(
     ("story", "named"),
     [
@@ -216,6 +236,15 @@ def test_an_id_beside_the_wrong_id_is_found():
     )
     assert checked("W2 is sent as TRK-222.", *said).names == []
     assert checked("W1 is sent as TRK-222.", *said).names == ["TRK-222 for W1"]
+
+
+def test_ids_with_names_are_of_one_kind_only_with_as_many_digits():
+    trip = {"user": "ann_taylor_3067", "flights": [{"date": "2026-11-06"}]}
+    said = result({**trip, "paid": [{"by": "gift_card_2176570", "amount": 946}]})
+    assert checked("On 2026-11-06, paid by gift_card_2176570.", *said).names == []
+    story = "Robert: robert_miller_4411 flies on 2026-11-06."
+    names = checked(story, *said, "robert_miller_4411?").names
+    assert names == ["2026-11-06 for robert_miller_4411"]
 
 
 def test_an_id_that_follows_its_value_is_what_the_value_belongs_to():
