@@ -12,7 +12,7 @@ have the keys of both.
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Literal
 
@@ -115,31 +115,27 @@ class Value:
     """Standard forms of which a source must hold one."""
     related: frozenset[str] = frozenset()
     """Parts and other forms, in which a summary may repeat this value."""
-    forms: frozenset[str] = frozenset()
-    """Standard forms of a date as a source: without a year it has any."""
+    known: frozenset[str] = frozenset()
+    """Standard forms that this value makes known as a source; by default its keys. A
+    date without a year makes it known with any."""
+    stop: int = field(init=False)
+    """The index after the value."""
+    is_id: bool = field(init=False)
+    """Whether this names an entity: an id, or a whole number as long as one."""
+    is_count: bool = field(init=False)
+    """Whether this is a small whole number, which may count anything."""
 
-    @property
-    def known(self) -> frozenset[str]:
-        """The standard forms that this value makes known."""
-        return self.forms or self.keys
+    def __post_init__(self) -> None:
+        """Decide once what is asked of each value many times."""
+        is_whole, is_number = self.text.isdecimal(), self.kind == "number"
+        is_long = is_whole and len(self.text) >= ID_DIGITS
+        is_small = is_whole and is_number and int(self.text) <= SMALL
+        self._set("known", self.known or self.keys)
+        self._set("stop", self.start + len(self.text))
+        self._set("is_id", self.kind == "id" or is_long)
+        self._set("is_count", is_small)
 
-    @property
-    def stop(self) -> int:
-        """The index after the value."""
-        return self.start + len(self.text)
-
-    @property
-    def is_id(self) -> bool:
-        """Whether this names an entity: an id, or a whole number as long as one."""
-        is_long = self.text.isdecimal() and len(self.text) >= ID_DIGITS
-        return self.kind == "id" or is_long
-
-    @property
-    def is_count(self) -> bool:
-        """Whether this is a small whole number, which may count anything."""
-        return (
-            self.kind == "number" and self.text.isdecimal() and int(self.text) <= SMALL
-        )
+    _set = object.__setattr__
 
 
 def values(text: str) -> list[Value]:
