@@ -180,8 +180,13 @@ def make_plan(
     if cuts[-1] < len(history):
         return Plan(trigger, skip="a tool call is still waiting for its result")
     sizes = [0, *accumulate(map(counter.count_entry, history))]
-    frame = _Frame(session, history, cuts, sizes, policy, headroom, upto)
-    if upto is not None and not frame.start <= upto < len(session.transcript):
+    summary = session.compaction
+    start = summary.stop if summary else 0
+    earlier = int(summary is not None)
+    frame = _Frame(
+        session, history, cuts, sizes, policy, headroom, upto, earlier, start
+    )
+    if upto is not None and not start <= upto < len(session.transcript):
         return Plan(trigger, skip=frame.no_message(upto))
     return frame.plan(trigger=trigger, focus=focus, keep_tokens=keep_tokens)
 
@@ -276,7 +281,11 @@ class _Frame:
     """Tokens of all entries before each index."""
     policy: Policy
     headroom: Headroom
-    upto: int | None = None
+    upto: int | None
+    earlier: int
+    """1 where the history begins with a summary in force, else 0."""
+    start: int
+    """The index in the transcript from which entries are not yet compacted."""
 
     def plan(self, *, trigger: str, focus: str, keep_tokens: int | None) -> Plan:
         """The plan that follows from the cuts and sizes."""
@@ -299,17 +308,6 @@ class _Frame:
             recent=tuple(self.history[cut:]),
             note="; ".join(self.notes(trigger, wanted, cut)),
         )
-
-    @property
-    def earlier(self) -> int:
-        """1 where the history begins with a summary in force, else 0."""
-        return int(self.session.compaction is not None)
-
-    @property
-    def start(self) -> int:
-        """The index in the transcript from which entries are not yet compacted."""
-        compaction = self.session.compaction
-        return compaction.stop if compaction else 0
 
     def stop(self, cut: int) -> int:
         """The index in the transcript of a cut."""
