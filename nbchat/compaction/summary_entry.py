@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from nbchat.compaction.facts.facts import Facts, collect_facts
+from nbchat.compaction.facts.facts import Facts, collect_facts, kept_sections
 from nbchat.compaction.facts.read_entries import (
     ReadEntries,
     Readings,
@@ -15,7 +15,6 @@ from nbchat.compaction.facts.rules import (
     not_quoted,
     rules_in_force,
 )
-from nbchat.compaction.facts.sections import kept_sections
 from nbchat.compaction.plan import Plan, largest_entry
 from nbchat.compaction.policies import LARGEST_SUMMARY_SHARE, Policy
 from nbchat.compaction.shortening import shorten, shorten_to_tokens, within

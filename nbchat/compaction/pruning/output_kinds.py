@@ -1,7 +1,8 @@
 """Shorten a tool's output by its kind: search hits, table, file, JSON or plain text.
 
 The kind is found by the form; the tool's name only decides where the form does not.
-Small outputs stay as they are, and every gap states how much is missing.
+Small outputs stay as they are, and every gap states how much is missing. What reports a
+failure is never cut. States in long tables are no failures: there they are data.
 """
 
 import re
@@ -9,9 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from nbchat.compaction.exact_json import parsed, written
-from nbchat.compaction.pruning.failure_lines import failed_parts
-from nbchat.compaction.pruning.json_failures import failures_in
+from nbchat.compaction.exact_json import Number, parsed, written
+from nbchat.compaction.pruning.failure_lines import failed_lines, failed_parts
 from nbchat.compaction.pruning.json_outline import (
     SAMPLE_ROWS,
     TABLE_ROWS,
@@ -64,6 +64,24 @@ SNIPPET_LENGTH, TITLE_LENGTH = 160, 120
 
 HITS_TOKENS, REST_TOKENS = 600, 60
 """Tokens kept of the hits of one search (about ten), and of everything else."""
+
+TABLE_ITEMS = 20
+"""Items from which on the states in a list are data."""
+
+DEEPEST = 20
+"""Levels of JSON that are looked at."""
+
+FAILED_KEYS = frozenset(
+    ("error", "errors", "exception", "traceback", "failure", "failures", "failed")
+)
+STATE_KEYS = frozenset(("status", "state", "result", "outcome", "conclusion", "level"))
+FAILED_STATES = frozenset(("error", "errored", "failed", "failure", "fail", "fatal"))
+SUCCESS_KEYS = frozenset(("ok", "success", "succeeded", "passed"))
+CODE_KEYS = frozenset(("exitcode", "exitstatus", "returncode"))
+HTTP_KEYS = frozenset(("status", "statuscode", "httpstatus"))
+HTTP_ERRORS = range(400, 600)
+NOTHING = frozenset(("", "none", "null", "no", "false", "0", "ok"))
+"""Texts of a field such as `error` that mean that there was none."""
 
 TITLE_KEYS = ("title", "name", "headline")
 URL_KEYS = ("url", "link", "href", "uri")
@@ -343,3 +361,41 @@ def _hit_text(hit: Hit) -> str:
 def _one_line(text: str, limit: int) -> str:
     line = " ".join(text[: limit * 4].split())
     return line if len(line) <= limit else f"{line[: limit - 1]}…"
+
+
+def failures_in(value: Any) -> Iterator[Any]:
+    """The parts of a JSON value that report a failure, the smallest object of each."""
+    yield from _failures(value, DEEPEST, is_row=False)
+
+
+def _failures(value: Any, levels: int, *, is_row: bool) -> Iterator[Any]:
+    if not levels:
+        return
+    if isinstance(value, dict):
+        if any(_reports(key, each, is_row=is_row) for key, each in value.items()):
+            yield value
+        else:
+            for each in value.values():
+                yield from _failures(each, levels - 1, is_row=is_row)
+    elif isinstance(value, list):
+        is_table = is_row or len(value) > TABLE_ITEMS
+        for each in value:
+            yield from _failures(each, levels - 1, is_row=is_table)
+
+
+def _reports(key: str, value: Any, *, is_row: bool) -> bool:
+    """Whether a field says that something failed."""
+    name = key.lower().replace("_", "").replace("-", "")
+    text = str(value).strip().lower() if isinstance(value, str | int) else ""
+    if name in FAILED_KEYS:
+        return bool(value) and (isinstance(value, dict | list) or text not in NOTHING)
+    if isinstance(value, Number):
+        is_code = name in CODE_KEYS and text != "0"
+        is_http = name in HTTP_KEYS and text.isdecimal() and int(text) in HTTP_ERRORS
+        return (is_code or is_http) and not is_row
+    if isinstance(value, str):
+        is_state = name in STATE_KEYS and text in FAILED_STATES
+        lines = value.splitlines()
+        is_data = is_row and len(lines) < 2  # noqa: PLR2004  # more is an output
+        return not is_data and (is_state or bool(failed_lines(lines)))
+    return name in SUCCESS_KEYS and value is False and not is_row

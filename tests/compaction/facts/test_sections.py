@@ -1,10 +1,8 @@
 """What code keeps beside the ledger: rules, artifacts, a line an exchange, imports."""
 
 from nbchat.compaction.facts.exchanges import exchange_lines
+from nbchat.compaction.facts.facts import kept_sections
 from nbchat.compaction.facts.rules import TITLE, Quote
-from nbchat.compaction.facts.sections import (
-    kept_sections,
-)
 from nbchat.compaction.policies import PRESETS, Policy
 from nbchat.conversation.entries import Entry
 from nbchat.providers.tokens import TokenCounter

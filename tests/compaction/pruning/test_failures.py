@@ -7,8 +7,7 @@ from cpu_time import CpuTime
 
 from nbchat.compaction.exact_json import parsed
 from nbchat.compaction.pruning.failure_lines import failed_lines
-from nbchat.compaction.pruning.json_failures import failures_in
-from nbchat.compaction.pruning.output_kinds import WHOLE_TOKENS, shortened
+from nbchat.compaction.pruning.output_kinds import WHOLE_TOKENS, failures_in, shortened
 from nbchat.providers.tokens import TokenCounter
 
 COUNT = TokenCounter().count
