@@ -20,6 +20,12 @@ from nbchat.rendering.markdown import displayable, markdown_html
 OUTPUT_LIMIT = 20_000
 """Characters shown of one tool call or result; the transcript holds all of them."""
 
+TEXT_PART = (20_000, 500)
+"""Characters and lines of a message that are shown at once."""
+
+ANSWER_PART = (200_000, 5_000)
+"""The same for Markdown, whose blocks out of sight a browser does not lay out."""
+
 HINT_LIMIT = 200
 """Characters of a call's arguments shown on its collapsed card."""
 
@@ -65,6 +71,40 @@ def entry_html(entry: Entry, *, duration: str = "") -> str:
         case _:
             html = _article("other", entry.role, text_html(entry.content))
     return html
+
+
+def beginning_html(entry: Entry, *, duration: str = "") -> str:
+    """Render an entry, of a long message or answer the beginning.
+
+    An element with the class `nbc-rest` says where that ends: a browser lays out some
+    hundred kilobytes in a moment, and needs minutes for a text of 100,000 lines.
+    """
+    text = entry.content
+    end = part_end(text, 0, ANSWER_PART if entry.role == "assistant" else TEXT_PART)
+    if end == len(text) or not (entry.is_prompt or entry.is_answer):
+        return entry_html(entry, duration=duration)
+    more = f'<div class="nbc-rest" data-end="{end}" data-length="{len(text)}"></div>'
+    html = entry_html(entry._replace(content=text[:end]), duration=duration)
+    return f"{html.removesuffix('</article>')}{more}</article>"
+
+
+def part_end(text: str, start: int, size: tuple[int, int] = TEXT_PART) -> int:
+    """Index where a part of a text ends: after a line, if one ends in its second half.
+
+    `size` is the most characters and lines of a part.
+    """
+    characters, lines = size
+    end = start
+    for _ in range(lines):
+        line_end = text.find("\n", end, start + characters) + 1
+        if not line_end:
+            break
+        end = line_end
+    else:
+        return end
+    last = min(start + characters, len(text))
+    is_line_end = last < len(text) and end - start > characters // 2
+    return end if is_line_end else last
 
 
 def summary_html(content: str) -> str:

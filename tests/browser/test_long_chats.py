@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
 from labkit import REPOSITORY
 from panel_page import OpenPanelPage, PanelPage
-from panels import DEAF_TO_STOP, is_idle, say
+from panels import DEAF_TO_STOP, is_idle, panel_of, say, scripted
 from playwright.sync_api import Locator, Page, expect
 
 TURNS = 167
@@ -66,8 +67,10 @@ def traced(page: Page) -> Iterator[list[Any]]:
     session.on("Tracing.tracingComplete", lambda told: handles.append(told["stream"]))
     categories = {"categories": "toplevel,blink.user_timing"}
     session.send("Tracing.start", {**categories, "transferMode": "ReturnAsStream"})
-    yield trace
-    session.send("Tracing.end")
+    try:
+        yield trace
+    finally:
+        session.send("Tracing.end")
     while not handles:
         page.wait_for_timeout(50)
     handle = {"handle": handles[0], "size": 1_000_000}
@@ -175,3 +178,129 @@ def test_what_comes_after_stop_and_another_message_stands_in_its_order(
     is_idle(panel)
     paragraphs = answers.first.locator(".nbc-md > p").all_text_contents()
     assert paragraphs == [f"Paragraph {number:03}." for number in range(100)]
+
+
+MEGABYTES = {
+    "one line": "'x' * 2_000_000",
+    "words": "'word ' * 400_000",
+    "lines": "'a line\\n' * 100_000",
+}
+
+
+@pytest.mark.parametrize("text", MEGABYTES.values(), ids=MEGABYTES)
+def test_a_message_of_two_megabytes_shows_its_beginning_and_more_in_steps(
+    open_panel_page: OpenPanelPage, page: Page, text: str
+) -> None:
+    notebook = open_panel_page(
+        scripted("says('First.'), says('Second.')"),
+        f"text = {text}\nui.ask(text)\nui.wait(60)\nlen(text)",
+    )
+    panel = panel_of(notebook)
+    is_idle(panel)
+    with traced(page) as trace:
+        page.evaluate("performance.mark('nbchat-shown')")
+        length = int(notebook.run(1).inner_text())
+        expect(panel.locator(".nbc-log .nbc-assistant")).to_have_text("First.")
+        message = panel.locator(".nbc-log .nbc-user")
+        shown = "node => node.textContent.length"
+        assert message.evaluate(shown) < 25_000
+        more = message.get_by_role("button", name="Show more")
+        clicks = 0
+        while more.count():
+            more.click()
+            notebook.await_answers()
+            clicks += 1
+        assert clicks <= 7
+        assert message.evaluate(shown) == length
+        is_idle(panel)
+    assert longest_task(trace) < 4 * LONGEST_MILLISECONDS
+
+
+def test_a_very_long_answer_shows_its_beginning_as_markdown_and_is_copied_whole(
+    open_panel_page: OpenPanelPage, page: Page
+) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    said = "[Entry('user', 'Go on.'), Entry('assistant', '**word** ' * 30_000)]"
+    notebook = open_panel_page(scripted("", f"session=Session({said})"))
+    panel = panel_of(notebook)
+    answer = panel.locator(".nbc-log .nbc-assistant")
+    more = answer.get_by_role("button", name="Show more")
+    expect(more).to_be_visible(timeout=60_000)
+    rest = answer.locator(".nbc-rest")
+    expect(rest).to_contain_text("200,000 of 270,000 characters")
+    expect(answer.locator("strong").first).to_have_text("word")
+    more.click()
+    expect(rest).to_have_count(0)
+    panel.locator(".nbc-line:has(.nbc-assistant)").get_by_role(
+        "button", name="Copy"
+    ).click()
+    page.wait_for_function(
+        "async () => (await navigator.clipboard.readText()).length === 270_000"
+    )
+
+
+COPY = """text => {
+  document.addEventListener('copy', (event) => {
+    event.clipboardData.setData('text/plain', text);
+    event.preventDefault();
+  }, { once: true });
+}"""
+
+
+DRAGGED = """text => {
+  const dragged = document.createElement('p');
+  Object.assign(dragged, { id: 'dragged', draggable: true, textContent: 'drag me' });
+  dragged.addEventListener('dragstart', (event) => {
+    event.dataTransfer.setData('text/plain', text);
+  });
+  document.body.prepend(dragged);
+}"""
+
+
+def test_a_text_of_two_megabytes_becomes_a_chip_whatever_way_it_comes(
+    open_panel_page: OpenPanelPage, page: Page
+) -> None:
+    notebook = open_panel_page(
+        scripted("says('First.'), says('Second.')"),
+        "text = 'word ' * 400_000\nui.ask(text)\nui.wait(60)",
+        "print(ui.session.transcript[-2].content, len(ui.session.transcript))",
+    )
+    panel = panel_of(notebook)
+    notebook.run(1)
+    is_idle(panel)
+    box, text = panel.locator(".nbc-input"), "x" * 2_000_000
+    chips = panel.locator(".nbc-attached-chip")
+
+    def pasted() -> None:
+        page.evaluate(COPY, text)
+        page.keyboard.press("Control+C")
+        page.keyboard.press("Control+V")
+
+    def dropped() -> None:
+        page.evaluate(DRAGGED, text)
+        page.locator("#dragged").drag_to(box)
+
+    def filled() -> None:
+        box.fill(text)
+
+    def recalled() -> None:
+        box.press("ArrowUp")
+
+    def edited() -> None:
+        line = panel.locator(".nbc-line:has(.nbc-user)")
+        line.hover()
+        line.get_by_role("button", name="Edit").click()
+
+    with traced(page) as trace:
+        page.evaluate("performance.mark('nbchat-shown')")
+        for bring in (pasted, dropped, filled, recalled, edited):
+            box.focus()
+            bring()
+            expect(chips).to_have_count(1, timeout=60_000)
+            expect(chips).to_contain_text("tokens")
+            expect(box).to_have_value("")
+            if bring is edited:
+                box.press("Escape")
+            else:
+                chips.get_by_role("button", name="Do not attach").click()
+    assert longest_task(trace) < 4 * LONGEST_MILLISECONDS

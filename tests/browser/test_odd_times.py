@@ -110,22 +110,3 @@ def test_a_kernel_without_work_that_never_answers_is_not_called_busy_for_long(
     expect(second.get_by_role("alert")).to_contain_text(
         "The kernel has stopped or restarted."
     )
-
-
-def test_a_paste_of_two_megabytes_is_sent_and_answered(
-    open_panel_page: OpenPanelPage, page: Page
-) -> None:
-    notebook = open_panel_page(
-        scripted("says('Long.'), says('Short.')"),
-        "print([len(each.content) for each in ui.session.transcript])",
-    )
-    panel = panel_of(notebook)
-    box = panel.locator(".nbc-input")
-    box.focus()
-    page.evaluate("document.execCommand('insertText', false, 'word '.repeat(400_000))")
-    box.press("Enter")
-    answers = panel.locator(".nbc-log .nbc-assistant")
-    expect(answers).to_have_text(["Long."], timeout=60_000)
-    assert notebook.run(1).inner_text().strip() == "[1999999, 5]"
-    say(panel, "And now?")
-    expect(answers).to_have_text(["Long.", "Short."], timeout=60_000)

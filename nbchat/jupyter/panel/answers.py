@@ -109,9 +109,10 @@ class HistoryPage(Answer):
 
 @dataclass(frozen=True, slots=True)
 class MessageText(Answer):
-    """The text exactly as it was typed."""
+    """The text, or a part of it, exactly as it was typed; `end` is where it ends."""
 
     text: str
+    end: Amount
 
 
 @dataclass(frozen=True, slots=True)

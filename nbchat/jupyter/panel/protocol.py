@@ -164,9 +164,13 @@ class History(Question):
 
 @dataclass(frozen=True, slots=True)
 class Message(Question):
-    """Ask for the text of a message, to edit or copy it; answered with message_text."""
+    """Ask for the text of a message, to edit or copy it; answered with message_text.
+
+    With `start` for the part of a long one that begins there.
+    """
 
     position: Amount
+    start: Amount | None = None
 
 
 @dataclass(frozen=True, slots=True)

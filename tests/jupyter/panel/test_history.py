@@ -11,9 +11,9 @@ from nbchat.agent.agent import Agent
 from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError
+from nbchat.jupyter.panel.answers import MessageText
 from nbchat.jupyter.panel.queries.history import (
     MOST_SESSIONS,
-    PAGE_CHARACTERS,
     PAGE_ENTRIES,
     history_page,
     message_text,
@@ -52,9 +52,9 @@ def test_history_has_pages_from_the_newest_backwards() -> None:
 
 
 def test_pages_of_long_messages_are_shorter() -> None:
-    session = Session([("user", "x" * (PAGE_CHARACTERS // 2))] * 5)
+    session = Session([("assistant", "x" * 190_000)] * 5)
     page = shown_page(session)
-    assert positions(page) == [3, 4]
+    assert positions(page) == [2, 3, 4]
     assert page["has_more"]
 
 
@@ -155,6 +155,21 @@ def test_the_text_of_a_message_is_returned_as_typed():
     ):
         with pytest.raises(NbchatError, match=reason):
             message_text(agent.session, place)
+
+
+def test_a_long_text_is_read_in_parts_that_begin_where_the_one_before_ends():
+    said = "".join(f"line {number}\n" for number in range(50_000)) + "x" * 300_000
+    session = Session([("user", said), ("assistant", "Yes.")])
+    parts, start = [], 0
+    while start < len(said):
+        part = message_text(session, 0, start=start)
+        parts.append(part.text)
+        start = part.end
+    assert "".join(parts) == said
+    assert max(map(len, parts)) <= 100_000
+    assert all(part.count("\n") <= 2_000 for part in parts)
+    assert all(part.endswith("\n") for part in parts[:20])
+    assert message_text(session, 0) == MessageText(said, end=len(said))
 
 
 def test_sessions_are_listed_and_the_current_one_is_marked(panel, store):

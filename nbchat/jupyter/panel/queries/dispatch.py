@@ -110,8 +110,8 @@ class Queries:
         match question:
             case protocol.History(_, query, before):
                 return lambda agent: history_page(agent.session, query, before=before)
-            case protocol.Message(_, position):
-                return lambda agent: message_text(agent.session, position)
+            case protocol.Message(_, position, start):
+                return lambda agent: message_text(agent.session, position, start=start)
         return None
 
     def _find_in_store(self, question: protocol.Question) -> Query | None:

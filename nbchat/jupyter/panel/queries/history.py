@@ -20,7 +20,7 @@ from nbchat.jupyter.panel.answers import (
 )
 from nbchat.rendering.banners import compaction_html
 from nbchat.rendering.conversation import timeline
-from nbchat.rendering.entries import entry_html
+from nbchat.rendering.entries import beginning_html, part_end
 
 if TYPE_CHECKING:
     from nbchat.storage.branches import Branch
@@ -30,6 +30,9 @@ PAGE_ENTRIES = 100
 
 PAGE_CHARACTERS = 500_000
 """Of HTML, after which a page ends early: a message of some megabytes stalls a view."""
+
+TEXT_STEP = (100_000, 2_000)
+"""Characters and lines of a long message that are shown in one step."""
 
 EXCERPT_CHARACTERS = 1_500
 """Of a long message that a search found, the part that is shown."""
@@ -84,8 +87,13 @@ def _found_page(session: Session, query: str) -> HistoryPage:
     return HistoryPage(best_first, total=len(found), has_more=False)
 
 
-def message_text(session: Session, position: int) -> MessageText:
-    """The text of a message or an answer exactly as it was written."""
+def message_text(
+    session: Session, position: int, *, start: int | None = None
+) -> MessageText:
+    """The text of a message or an answer exactly as it was written.
+
+    With `start` the part that begins there.
+    """
     entries = session.transcript[position : position + 1]
     if not any(entry.is_prompt or entry.is_answer for entry in entries):
         raise NbchatError("only messages and answers can be copied")
@@ -95,7 +103,11 @@ def message_text(session: Session, position: int) -> MessageText:
         raise NbchatError(
             "this text contains characters that the panel cannot show"
         ) from None
-    return MessageText(entries[0].content)
+    text = entries[0].content
+    if start is None:
+        return MessageText(text, end=len(text))
+    end = part_end(text, start, TEXT_STEP)
+    return MessageText(text[start:end], end=end)
 
 
 def sessions_list(session: Session, query: str, store: Store) -> SessionsList:
@@ -145,7 +157,7 @@ def _page(
     page: dict[int, str] = {}
     size = 0
     for index in indices:
-        page[index] = entry_html(_excerpt(entries[index], query))
+        page[index] = beginning_html(_excerpt(entries[index], query))
         size += len(page[index])
         if size > PAGE_CHARACTERS:
             break

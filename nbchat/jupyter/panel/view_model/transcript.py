@@ -39,7 +39,7 @@ from nbchat.rendering.conversation import timeline
 from nbchat.rendering.entries import (
     MARKDOWN_START,
     TEXT_START,
-    entry_html,
+    beginning_html,
     note_html,
     usage_html,
 )
@@ -183,7 +183,7 @@ class TranscriptView:
         self, entry: Entry, position: int, duration: str = ""
     ) -> list[Operation]:
         position_shown = _position_of(entry, position)
-        html = entry_html(entry, duration=duration)
+        html = beginning_html(entry, duration=duration)
         shown = self._items.show(html, position=position_shown)
         if entry.role in ("assistant", "tool"):
             for item in shown:

@@ -20,7 +20,7 @@ from nbchat.conversation.events import (
 )
 from nbchat.rendering.arguments import with_invisibles_escaped
 from nbchat.rendering.banners import divider_html, notice_html
-from nbchat.rendering.entries import entry_html, waiting_html
+from nbchat.rendering.entries import beginning_html, entry_html, waiting_html
 
 Operation = dict[str, Any]
 """What a view does to come up to date; the module `updates` describes each."""
@@ -96,7 +96,7 @@ class Items:
     def _html(self, key: int) -> str:
         item = self._items[key]
         if isinstance(item, Entry):
-            item = self._items[key] = entry_html(item)
+            item = self._items[key] = beginning_html(item)
         elif isinstance(item, Compaction):
             item = self._items[key] = divider_html(item)
         return item

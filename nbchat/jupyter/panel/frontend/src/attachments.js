@@ -2,6 +2,7 @@
 
 import { Dialog } from "./dialog.js";
 import { button, later, newToken, plural, tag } from "./dom.js";
+import { inParts } from "./long_text.js";
 
 /** @import * as Protocol from "../protocol.js" */
 /** @import { Answer } from "./dialog.js" */
@@ -36,7 +37,7 @@ export class PreviewDialog extends Dialog {
   /** @param {Protocol.Previewed} message */
   answered({ text, tokens, picture }) {
     this.status.textContent = `${this.chip.mention} · ${plural(tokens, "token")}`;
-    this.shown.replaceChildren(tag("pre", "nbc-output", {}, text));
+    this.shown.replaceChildren(tag("pre", "nbc-output", {}, ...inParts(text)));
     if (picture) this.shown.append(tag("img", "", { src: picture, alt: text }));
   }
 
@@ -113,6 +114,13 @@ export class Attached {
     this.uploads = [];
     this.draw(this.chips);
     return keys;
+  }
+
+  /** A text that is too long for the box
+   * @param {string} name @param {string} text
+   */
+  bringText(name, text) {
+    this.bring([new File([text], name, { type: "text/plain" })]);
   }
 
   /** Files that were dropped, pasted or picked
@@ -195,7 +203,9 @@ export class Attached {
 
 const SECRETS = "What looks like a secret is not sent. Attach it with all of its text.";
 const UPLOAD_LIMIT_BYTES = 7_000_000; // Jupyter Server takes messages of 10 MB
-const PASTE_LIMIT = 20_000; // characters; longer ones become an attachment
+
+/** Characters of the box; a longer text becomes an attachment. */
+export const LONGEST_TYPED = 20_000;
 
 /** @param {File} file @returns {Promise<string>} */
 function base64Of(file) {
@@ -225,13 +235,13 @@ export function listenForFiles({ root, input, attach }, attached) {
     event.stopPropagation();
     attached.bring([...event.dataTransfer.files]);
   });
-  input.addEventListener("paste", (event) => {
-    const { clipboardData: pasted } = event;
-    const text = pasted?.getData("text/plain") ?? "";
-    const isLong = text.length > PASTE_LIMIT;
-    const files = isLong ? [new File([text], "pasted.txt", { type: "text/plain" })] : [...(pasted?.files ?? [])];
-    if (!files.length || (text && !isLong)) return;
+  input.addEventListener("paste", ({ clipboardData: pasted }) => {
+    if (!pasted?.getData("text/plain")) attached.bring([...(pasted?.files ?? [])]);
+  });
+  // Pasted, dropped, dictated ...; before it is laid out
+  input.addEventListener("beforeinput", (event) => {
+    if ((event.data?.length ?? 0) <= LONGEST_TYPED) return;
     event.preventDefault();
-    attached.bring(files);
+    attached.bringText("pasted.txt", event.data ?? "");
   });
 }

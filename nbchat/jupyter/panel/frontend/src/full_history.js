@@ -3,6 +3,7 @@
 import { finishBlocks } from "./code_blocks.js";
 import { Dialog } from "./dialog.js";
 import { button, fromHtml, later, plural, tag } from "./dom.js";
+import { addRest } from "./long_text.js";
 
 /** @import * as Protocol from "../protocol.js" */
 /** @import { NotebookCells } from "./notebook.js" */
@@ -78,6 +79,7 @@ export function historyRow({ position, label, seen, html }, isSearch, notebook) 
   const content = fromHtml(html) ?? tag("div");
   if (isSearch && content.matches("details")) /** @type {HTMLDetailsElement} */ (content).open = true;
   finishBlocks(content, notebook);
+  addRest(content, position ?? undefined);
   if (position === null) return tag("div", "nbc-row nbc-row-wide", {}, content);
   const about = { "data-seen": seen, "data-position": String(position), tabindex: "-1" };
   const number = tag("span", "nbc-row-position", {}, `#${position}`);

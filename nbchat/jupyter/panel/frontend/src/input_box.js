@@ -1,5 +1,6 @@
 // The input box
 
+import { LONGEST_TYPED } from "./attachments.js";
 import { isComposing } from "./dom.js";
 import { Pastes } from "./pastes.js";
 
@@ -107,6 +108,11 @@ export class Box {
   }
 
   onInput() {
+    const { input } = this.panel.parts;
+    if (input.value.length > LONGEST_TYPED) {
+      this.panel.attached.bringText("message.txt", input.value);
+      input.value = "";
+    }
     this.fitInput();
     this.panel.completer.follow();
     this.panel.attached.follow();

@@ -18,6 +18,7 @@ import { Height } from "./height.js";
 import { KernelLink } from "./kernel_connection.js";
 import { SILENT, frame, goneText } from "./layout.js";
 import { MemoryDialog } from "./memory.js";
+import { LongTexts } from "./long_text.js";
 import { Menu } from "./menu.js";
 import { Actions, Editing } from "./message_actions.js";
 import { ModelDialog } from "./models.js";
@@ -53,6 +54,7 @@ import { Transcript } from "./transcript.js";
 /** @typedef {{ focus: string, keep: number | null, upto?: number | null }} Compaction One by hand */
 
 const PROTOCOL = 1;
+const QUEUED_SHOWN = 1_000; // characters of a message that waits
 
 /** @param {{ model: Model, el: HTMLElement }} widget */
 function render({ model, el }) {
@@ -109,6 +111,7 @@ class Panel {
     this.attached = new Attached(this);
     this.menu = new Menu(this);
     this.actions = new Actions(this);
+    this.longTexts = new LongTexts(this);
     this.editing = new Editing(this);
     this.branches = new Branches(this);
     this.start = new Start(this);
@@ -162,7 +165,7 @@ class Panel {
     if (message.type === "snapshot") this.restore(message);
     if (message.type === "events") this.advance(message);
     if (message.type === "earlier_page") this.transcript.addEarlier(message);
-    const askers = [...this.dialogs, this.completer, this.attached, this.actions, this.branches, this.start];
+    const askers = [...this.dialogs, this.completer, this.attached, this.actions, this.longTexts, this.branches, this.start];
     if ("token" in message) askers.forEach((asker) => asker.hear(message));
   }
 
@@ -339,7 +342,7 @@ class Panel {
     const remove = iconButton("nbc-queued-remove", "close", "Remove", "Do not send it");
     edit.addEventListener("click", () => withdraw(true));
     remove.addEventListener("click", () => withdraw(false));
-    return tag("li", "nbc-queued", {}, tag("span", "", { dir: "auto" }, text), edit, remove);
+    return tag("li", "nbc-queued", {}, tag("span", "", { dir: "auto" }, text.slice(0, QUEUED_SHOWN)), edit, remove);
   }
 
   drawButtons() {

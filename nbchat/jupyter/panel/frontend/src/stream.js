@@ -10,6 +10,7 @@ import { parse } from "./live_markdown.js";
 /** @typedef {Protocol.TextOperation["kind"]} Kind Of what streams in */
 
 const LONGEST_DRAWN = 20_000; // characters of an open block that are drawn as Markdown
+const LONGEST_SHOWN = 100_000; // of one that are shown while it grows
 
 /** @param {Kind} kind */
 export function streamOf(kind) {
@@ -63,6 +64,7 @@ class OpenBlock {
   /** @param {string} text */
   append(text) {
     this.text += text;
+    if (this.text.length > LONGEST_SHOWN) return;
     if (this.growing && !/[`~]/.test(text)) this.growing.appendData(text);
     else if (this.text.length > LONGEST_DRAWN && !this.growing) this.root.append(text);
     else this.draw();

@@ -5,6 +5,7 @@ import { finishBlocks } from "./code_blocks.js";
 import { addRetryButton } from "./compact_dialog.js";
 import { fromHtml, newToken, pressedIn, tag } from "./dom.js";
 import { RETRY_MILLISECONDS } from "./kernel_connection.js";
+import { addRest } from "./long_text.js";
 import { linkSources } from "./memory.js";
 import { addAgainButton, addBackButton } from "./message_actions.js";
 import { streamOf } from "./stream.js";
@@ -112,6 +113,7 @@ export class Transcript {
     addBackButton(fresh);
     addAgainButton(fresh);
     addDecision(fresh);
+    addRest(fresh, named.position);
     linkSources(fresh);
     this.panel.dialogs.forEach((dialog) => dialog.see(fresh));
     const dressed = this.panel.actions.dress(fresh, named);
