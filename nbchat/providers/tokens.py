@@ -101,6 +101,10 @@ class TokenCounter:
         self._sizes: dict[Entry, int] = {}
         self._cached_characters = 0
 
+    def __getstate__(self) -> dict[str, object]:
+        """Copy and pickle all but the vocabulary, which is large and shared."""
+        return {key: each for key, each in vars(self).items() if key != "_tokenizer"}
+
     def count(self, text: str) -> int:
         """Tokens of any string, even of a million spaces or with lone surrogates."""
         text = _SURROGATE.sub("\ufffd", text)
