@@ -11,6 +11,7 @@ from pathlib import Path
 from types import FrameType
 
 import pytest
+from driving import save_when_repaired
 
 import nbchat
 from nbchat.agent.agent import Agent
@@ -75,7 +76,7 @@ def agent_in(
 
 def reloaded(store: SessionStore, agent: Agent) -> Session:
     """The session as a restart finds it, when autosave has ended its work."""
-    agent.autosave.save()
+    save_when_repaired(agent.autosave)
     return store.load(agent.session.session_id)
 
 

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
+from driving import save_when_repaired
 from fault_server import FaultServer, OpenAIDialect
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
@@ -555,7 +556,7 @@ def test_what_could_not_be_saved_is_saved_after_a_setting_was_changed(shell, tmp
         other.execute("ALTER TABLE elsewhere RENAME TO chat_messages")
     shell.run_line_magic("config", "NbChat.recall = True")
     shell.run_cell_magic("chat", "", "third")
-    agent.autosave.save()
+    save_when_repaired(agent.autosave)
     kept = SessionStore(f"sqlite:///{file}").load(agent.session.session_id)
     assert kept.transcript == agent.session.transcript
 

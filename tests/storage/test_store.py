@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driving import save_when_repaired
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
@@ -302,7 +303,7 @@ def test_entries_whose_commit_was_not_confirmed_do_not_stop_later_ones(store):
     agent = agent_in(Unconfirmed(store.url), says("one"), says("two"))
     assert len(faults(agent.run("first"))) >= 1
     agent.ask("second")
-    agent.autosave.save()
+    save_when_repaired(agent.autosave)
     again = store.load(agent.session.session_id)
     assert again.transcript == agent.session.transcript
     assert again.usages == agent.session.usages
@@ -525,7 +526,7 @@ def test_a_temporary_fault_is_reported_once_and_leaves_no_gap(tmp_path):
     assert len([event for event in events if isinstance(event, SavingFailed)]) == 1
     folder.mkdir()
     agent.ask("second")
-    agent.autosave.save()
+    save_when_repaired(agent.autosave)
     saved = store.load(agent.session.session_id)
     assert saved.transcript == agent.session.transcript
     assert saved.usages == agent.session.usages
@@ -553,7 +554,7 @@ def test_a_locked_database_is_tried_once_a_second_and_slows_no_turn(store):
         await_try(tries, 4)
         other.rollback()
     other.close()
-    agent.autosave.save()
+    save_when_repaired(agent.autosave)
     pauses = [after - before for before, after in pairwise(tries[:4])]
     assert all(0.9 * RETRY_SECONDS < each < 4 * RETRY_SECONDS for each in pauses)
     assert store.load(agent.session.session_id).transcript == agent.session.transcript

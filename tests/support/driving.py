@@ -1,10 +1,13 @@
-"""Run a compaction or a command to its end without a panel."""
+"""Run a compaction, a command or the saving of a session to its end without a panel."""
 
+import time
 from collections.abc import Iterable
 
 from nbchat.chat.chat_events import ChatEvent, CommandReplied
 from nbchat.compaction.engine import CompactionRun
 from nbchat.conversation.entries import Compaction
+from nbchat.errors import StoreError
+from nbchat.storage.autosave import Autosave
 
 
 def finished(work: CompactionRun) -> Compaction:
@@ -21,3 +24,14 @@ def replied(events: Iterable[ChatEvent]) -> str:
     """The text that a command replied."""
     (reply,) = [event for event in events if isinstance(event, CommandReplied)]
     return reply.text
+
+
+def save_when_repaired(autosave: Autosave) -> None:
+    """Save in a store that was broken; each call waits for it only a moment."""
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            return autosave.save()
+        except StoreError:
+            if time.monotonic() > deadline:
+                raise
