@@ -64,22 +64,21 @@ MODULES = {module_name(file): file for file in sorted(PACKAGE.rglob("*.py"))}
 @cache
 def imports(name: str) -> set[str]:
     """Every module that a module names in an import, except for type checkers."""
-    tree = ast.parse(MODULES[name].read_text(encoding="utf-8"))
-    hidden = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
-        for inner in ast.walk(node)
-    }
     found = set()
-    for node in ast.walk(tree):
-        if id(node) in hidden:
-            continue
+    waiting: list[ast.AST] = [ast.parse(MODULES[name].read_text(encoding="utf-8"))]
+    while waiting:
+        node = waiting.pop()
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             found |= {node.module, *(f"{node.module}.{a.name}" for a in node.names)}
+        elif not isinstance(node, ast.expr) and not _is_for_type_checkers(node):
+            waiting += ast.iter_child_nodes(node)
     return found
+
+
+def _is_for_type_checkers(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
 
 
 @cache

@@ -17,14 +17,14 @@ from trajectories import read_trajectories
 from truth import Judge
 
 from nbchat.compaction.summary_format import summary_facts
-from nbchat.conversation.entries import Entry
+from nbchat.conversation.entries import Entry, Fact
+from nbchat.conversation.session import Session
 
 RUNS = read_trajectories()
 
 
-def judged(entries, **known) -> tuple[int, list[str]]:
-    """The number of statements about some entries, and what is false of them."""
-    session = compacted(entries)
+def judged(session: Session, **known) -> tuple[int, list[str]]:
+    """The number of statements in its summary, and what is false of them."""
     if session.compaction is None:
         return 0, []
     judge = Judge(session.transcript[: session.compaction.stop], **known)
@@ -32,46 +32,44 @@ def judged(entries, **known) -> tuple[int, list[str]]:
     return judge.checked, false
 
 
-def test_no_statement_about_a_recorded_conversation_is_false():
-    checked, false = 0, []
-    for case in singles(RUNS):
-        count, found = judged(case.covered)
-        checked, false = checked + count, false + found
-    assert false == []
-    assert checked > 1_000
-
-
-def test_no_statement_about_a_desk_of_conversations_is_false():
-    checked, false = 0, []
-    for case in desks(RUNS, count=6, shares=(0.5, 0.75), seed=21):
-        count, found = judged(case.covered)
-        checked, false = checked + count, false + found
-    assert false == []
-    assert checked > 500
+@pytest.mark.parametrize(
+    ("cases", "least"),
+    [
+        (lambda: singles(RUNS), 1_000),
+        (lambda: desks(RUNS, count=6, shares=(0.5, 0.75), seed=21), 500),
+    ],
+    ids=["recorded conversations", "desks of conversations"],
+)
+def test_no_statement_is_false_and_each_fact_is_in_what_it_names(cases, least):
+    checked = 0
+    for case in cases():
+        session = compacted(case.covered)
+        count, false = judged(session)
+        checked += count
+        assert false == []
+        for fact in session.compaction.facts if session.compaction else ():
+            assert_is_in_its_source(fact, session)
+    assert checked > least
 
 
 @settings(max_examples=50, derandomize=True)  # `truth.py --generated N` has new ones
 @given(seed=st.integers(0, 10**6), steps=st.integers(1, 25))
 def test_no_statement_about_generated_records_is_false(seed: int, steps: int):
     entries = Transcripts(Random(seed)).build(steps)
-    _, false = judged(entries, own_id=own_id, acts=acted)
+    _, false = judged(compacted(entries), own_id=own_id, acts=acted)
     assert false == []
 
 
-def test_each_fact_as_data_is_in_the_result_or_call_it_names():
-    for case in [*singles(RUNS), *desks(RUNS, count=2)]:
-        session = compacted(case.covered)
-        if session.compaction is None:
-            continue
-        for fact in session.compaction.facts:
-            said = session.transcript[fact.position]
-            texts = [said.content]
-            if said.role == "tool":
-                made = [e for e in session.transcript if e.tool_id == said.tool_id]
-                texts += [entry.tool_args for entry in made]
-            plain = [" ".join(_unescaped(text).split()) for text in texts]
-            value = fact.value.removesuffix("…").strip()
-            assert any(value in text for text in plain), fact
+def assert_is_in_its_source(fact: Fact, session: Session) -> None:
+    """A fact as data is in the result or call it names."""
+    said = session.transcript[fact.position]
+    texts = [said.content]
+    if said.role == "tool":
+        made = [e for e in session.transcript if e.tool_id == said.tool_id]
+        texts += [entry.tool_args for entry in made]
+    plain = [" ".join(_unescaped(text).split()) for text in texts]
+    value = fact.value.removesuffix("…").strip()
+    assert any(value in text for text in plain), fact
 
 
 def _unescaped(text: str) -> str:
@@ -160,5 +158,5 @@ def test_no_statement_about_results_in_the_forms_of_apis_is_false(
     seed: int, steps: int
 ):
     entries = ShapedTranscripts(Random(seed)).build(steps)
-    _, false = judged(entries, own_id=own_id_in_shapes, acts=acted)
+    _, false = judged(compacted(entries), own_id=own_id_in_shapes, acts=acted)
     assert false == []

@@ -1,6 +1,6 @@
 """Orders of tools, files and pasted texts become no rule of the person."""
 
-from itertools import islice, product
+from itertools import cycle, islice, product
 
 import pytest
 from cpu_time import CpuTime
@@ -122,10 +122,10 @@ def test_a_rule_beside_a_paste_is_the_persons_own(text):
     assert [quote.text for quote in rules] == ["Never touch the schema."]
 
 
-@pytest.mark.parametrize("policy", PRESETS)
-def test_no_order_is_in_the_system_prompt_or_the_pins_after_a_compaction(policy):
+def test_no_order_is_in_the_system_prompt_or_the_pins_after_a_compaction():
     every = list(cases())
-    for _, order, entries in islice(every, 0, None, len(every) // 40):
+    some = islice(every, 0, None, len(every) // 80)
+    for policy, (_, order, entries) in zip(cycle(PRESETS), some, strict=False):
         session = Session(
             [*entries, Entry("user", "Next."), Entry("assistant", "Yes.")]
         )

@@ -1,6 +1,7 @@
 """Results and messages that do not fit the window by themselves."""
 
 import re
+from itertools import cycle
 
 import pytest
 
@@ -52,8 +53,7 @@ def last_read(request: Request) -> str:
     return next(e.content for e in reversed(request.history) if e.role == "tool")
 
 
-@pytest.mark.parametrize("tells", [True, False], ids=["window known", "unknown"])
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(("policy", "tells"), [*zip(POLICIES, cycle([True, False]))])
 def test_a_result_that_alone_is_longer_than_the_window_is_shortened_and_read(
     policy: str, *, tells: bool
 ):
@@ -121,8 +121,7 @@ def test_an_overflow_names_the_message_that_is_too_long_and_how_to_exclude_it():
     assert agent.ask("Hello?") == "ok"
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("tells", [True, False], ids=["window known", "unknown"])
+@pytest.mark.parametrize(("policy", "tells"), [*zip(POLICIES, cycle([False, True]))])
 def test_a_paste_that_is_too_long_ends_its_turn_and_no_later_one(
     policy: str, *, tells: bool
 ):

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from itertools import cycle
 
 import pytest
 from cpu_time import CpuTime
@@ -91,7 +92,7 @@ def test_what_was_compacted_before_counts_for_the_facts_of_the_next_compaction()
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_chat_goes_on_with_a_model_of_a_much_smaller_window(policy: str):
-    agent = chat(Session(records(70)), 200_000, policy)
+    agent = chat(Session(records(40)), 200_000, policy)
     list(agent.compact())
     small = ScriptedProvider(*[summarizing] * 60, window=4_096)
     agent.use(small)
@@ -101,7 +102,7 @@ def test_a_chat_goes_on_with_a_model_of_a_much_smaller_window(policy: str):
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_long_session_is_resumed_with_a_small_model(policy: str):
-    agent = chat(Session(records(70)), 4_096, policy)
+    agent = chat(Session(records(40)), 4_096, policy)
     assert agent.ask("Hello?") == "Fine."
     answered = [each for each in agent.provider.requests if not each.answer_tag]
     assert agent.provider.count_tokens(answered[-1]) < 4_096
@@ -172,8 +173,7 @@ def test_the_sums_of_a_long_transcript_are_counted_once():
     assert sums[-1] == tracker.counter.count_entries(session.transcript)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("index", [0, 1, 2, 3])
+@pytest.mark.parametrize(("policy", "index"), [*zip(POLICIES, cycle(range(4)))])
 def test_a_person_compacts_up_to_a_message(policy: str, index: int):
     """With the results of its calls: they are one unit."""
     session = Session(records(12))

@@ -53,7 +53,7 @@ def test_the_recorded_desk_is_the_same_every_time():
 
 
 def test_asked_for_a_summary_it_tells_how_requests_began():
-    agent = played(Replay(recorded_desk()[:120], window=8_000), "single-summary")
+    agent = played(Replay(recorded_desk()[:40], window=8_000), "single-summary")
     agent.engine.tracker.set_threshold(5_000)
     list(agent.compact())
     assert "- The user said: " in agent.session.history[0].content

@@ -44,7 +44,7 @@ def facts(entries: list[Entry], read: ReadEntries | None = None):
     )
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_facts_of_entries_read_in_pieces_are_those_of_entries_read_at_once(seed):
     (entries,) = islice(transcripts(iter([seed])), 1)
     entries += orders(12)

@@ -75,7 +75,7 @@ def test_values_of_other_shapes_are_read_too():
 @pytest.mark.parametrize("piece", ["{", "[{", '{"a":'])
 def test_brackets_without_end_take_no_time(piece):
     text = piece * (9_999 // len(piece))
-    assert rendered(piece * 100_000) == piece * 100_000
+    assert rendered(piece * 40_000) == piece * 40_000
     began = CpuTime()
     assert rendered(text) == text
     assert began.spent() < 5
