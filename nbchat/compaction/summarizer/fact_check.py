@@ -31,8 +31,8 @@ STORY_CHARACTERS = 200_000
 """Characters of a summary that are checked."""
 
 MOST_ADDED = 12
-"""Amounts of a line of which sums and differences are computed; among more, some would
-meet any number by chance."""
+"""Amounts of a line, those nearest to a number, of which sums and differences are
+computed; among more, some would meet any number by chance."""
 
 LINES_BEFORE = 2
 """Lines before a number with cents from whose amounts it may be computed."""
@@ -42,6 +42,9 @@ _OF = re.compile(
     r"(?:\s+[^\W\d]+){0,3}\s*[#(\"'`]*"
 )
 """Between a value and the id that it belongs to, as in "item 7 of order W1"."""
+
+_ARROW = re.compile(r"[→➔➜⇒]|[-=]+>")
+"""What is before an arrow belongs to nothing after it: "May 3 → HAT550"."""
 
 IDIOMS = ("24/7", "100", "50/50", "360")
 """Numbers that are words."""
@@ -173,7 +176,10 @@ class _Line:
             self._read(value.start)
         has_cents = not any(number.is_integer() for number in numbers)
         amounts = self._near if has_cents else self._amounts
-        said = [min(_numbers(e)) for e in amounts if e.start != value.start]
+        others = (each for each in amounts if each.start != value.start)
+        nearest = sorted(others, key=lambda each: abs(each.start - value.start))
+        nearest = sorted(nearest[:MOST_ADDED], key=lambda each: each.start)
+        said = [min(_numbers(each)) for each in nearest]
         if not numbers.isdisjoint(_computed(said)):
             return True
         return has_cents and any(
@@ -188,21 +194,19 @@ class _Line:
         start = self._story.rfind("\n", 0, at) + 1
         stop = self._story.find("\n", at)
         self._stop = stop if stop >= 0 else len(self._story)
-        known = [*self._known(start, self._stop)]
-        self._amounts = known if len(known) <= MOST_ADDED else []
+        self._amounts = [*self._known(start, self._stop)]
         written = values(self._story[start : self._stop])
         self._ids = [each for each in written if each.is_id][:MOST_IDS]
         first = start
         for _ in range(LINES_BEFORE):
             first = self._story.rfind("\n", 0, max(first - 1, 0)) + 1
-        before = [*self._known(first, start)]
-        self._near = [*before, *known][-MOST_ADDED:]
+        self._near = [*self._known(first, start), *self._amounts]
 
     def _known(self, start: int, stop: int) -> Iterator[Value]:
-        """The amounts of a part of the summary that its sources hold."""
+        """The amounts of a part of the summary that its sources hold, totals too."""
         for each in values(self._story[start:stop]):
             is_amount = each.kind in ("number", "amount") and _numbers(each)
-            if is_amount and self._sources.knows(each):
+            if is_amount and (self._sources.knows(each) or self.is_total(each)):
                 yield replace(each, start=each.start + start)
 
 
@@ -232,6 +236,8 @@ def _foreign(
     after = next((each for each in ids if each.start > value.start), None)
     if after is not None and _OF.fullmatch(story, value.stop, after.start):
         ids = [after]
+    elif after is not None and (arrow := _ARROW.search(story, value.stop)):
+        ids = [each for each in ids if each.start < arrow.start()]
     elif value.is_id:
         ids = [each for each in ids if each.start < value.start]
     others = [each for each in ids if _shape(each) != _shape(value)]

@@ -158,9 +158,11 @@ class Sources:
         if any(value.text in text for text in self._unread):
             return True
         if value.kind in ("number", "amount"):
-            return any(self._is_rounded(key, is_rough=is_rough) for key in value.keys)
+            return self._has_parts(value, " ") or any(
+                self._is_rounded(key, is_rough=is_rough) for key in value.keys
+            )
         if value.kind == "date":
-            return self._has_parts(value)
+            return self._has_parts(value, "/")
         return value.kind == "id" and self._is_prefix(squeezed(value.text))
 
     def _is_rounded(self, key: str, *, is_rough: bool) -> bool:
@@ -176,11 +178,12 @@ class Sources:
         found = self._numbers[first:last]
         return bool(found) if is_rough else any(each % 1 for each in found)
 
-    def _has_parts(self, value: Value) -> bool:
-        """Whether `24/7` or `10/20` is no date, but two numbers that are known."""
-        parts = re.fullmatch(r"(\d+)/(\d+)", value.text)
+    def _has_parts(self, value: Value, sign: str) -> bool:
+        """Whether `10/20` or `option 2 429` are two numbers that are known."""
+        parts = re.fullmatch(rf"(\d+){sign}(\d+)", value.text)
         return parts is not None and all(
-            f"n:{int(part)}" in self.known for part in parts.groups()
+            f"n:{int(part)}" in self.known or int(part) in self.totals
+            for part in parts.groups()
         )
 
     def _is_prefix(self, written: str) -> bool:

@@ -146,6 +146,27 @@ def test_a_sum_that_another_record_holds_too_belongs_to_no_id():
     assert checked("HAT240 and the second flight cost $473.", *said).names == []
 
 
+def test_in_a_line_of_many_amounts_the_nearest_are_added():
+    many = ", ".join(f"{n} for seat {n // 100}" for n in range(1_100, 3_100, 100))
+    said = f"{many}, 5393, 255 and 252"
+    story = f"{many}; really 5393, fares 255 and 252: 507, difference {{}}."
+    assert checked(story.format(5_141), said).names == []
+    assert checked(story.format(4_999), said).names == ["4999"]
+
+
+def test_two_numbers_beside_each_other_are_no_thousands():
+    assert (
+        checked("Option 2 429 is the dearer one.", "2 options, 406 or 429").names == []
+    )
+    assert checked("Option 2 430 is dearer.", "2 options, 429").names == ["2 430"]
+
+
+def test_what_is_before_an_arrow_belongs_to_no_id_after_it():
+    said = result([{"id": "HAT111", "on": "2025-04-14"}, {"id": "HAT550"}])
+    assert checked("2025-04-14 → HAT550, 2025-04-15", *said, "2025-04-15").names == []
+    assert checked("2025-04-14 with HAT550", *said).names == ["2025-04-14 for HAT550"]
+
+
 def test_a_difference_from_the_price_of_a_named_item_is_no_invention():
     said = result([{"item": "1388333606", "price": 535.25}, {"price": 200.0}])
     story = "To item 1388333606, from 659.87: {} more to pay."
