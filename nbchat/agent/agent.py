@@ -88,14 +88,13 @@ class Agent:
         """Without a provider, a key in the environment chooses it; else it is local.
 
         `tool_choice` is auto, none, required or a tool's name, or a function of the
-        session that returns one: so code controls the workflow.
-        `approve` is asked before each call of a tool that is not `read_only`; True
-        approves all. Without it every tool runs but those that declare
-        `read_only=False`. `budget` holds for all turns together.
-        `recall` adds a tool that searches what was compacted or shortened (84 tokens
-        per request); None: where something is hidden. `options` are those of requests,
-        such as temperature, effort and attempts (`RequestOptions`). Raises ConfigError
-        when a part cannot work.
+        session that returns one: so code controls the workflow. `approve` is asked
+        before each call of a tool that is not `read_only`; True approves all. Without
+        it every tool runs but those that declare `read_only=False`. `budget` holds for
+        all turns together. `recall` adds a tool that searches what was compacted or
+        shortened (84 tokens per request); None: where something is hidden. `options`
+        are those of requests, such as temperature and effort (`RequestOptions`).
+        Raises ConfigError when a part cannot work.
         """
         self.provider = connect(provider) if isinstance(provider, str) else provider
         self.system = system
@@ -109,9 +108,6 @@ class Agent:
         refuse_untaken(self.provider, self.options)
         self.approve = approve
         self.listener = listener
-        self._telemetry = Telemetry(
-            lambda: (self.provider.name, self.session.session_id)
-        )
         self.meter = meter_of(budget)
         """What was used of the agent's budget; None without one."""
         self.send = stream_with_retries
@@ -121,6 +117,13 @@ class Agent:
         self.refused_schemas: set[tuple[str, str]] = set()
         """Models that have refused a schema for answers; they are asked without it."""
         self.autosave: SessionAutosave | None = None
+        self._prepare_turns()
+
+    def _prepare_turns(self) -> None:
+        """Make the parts that run turns, and count what the session holds."""
+        self._telemetry = Telemetry(
+            lambda: (self.provider.name, self.session.session_id)
+        )
         self._lock = TurnLock()
         self._turns = TurnRunner(self, self._publish)
         self._compactor = self._turns.compactor

@@ -80,11 +80,7 @@ def build_agent(
     system = config.system_prompt if system is None else system
     values = {name: getattr(config, name) for name in TABLE}
     refuse_locked(**values | {"system_prompt": system})
-    model = chosen or configured_model(config)
-    url = address_of(config, chosen) if chosen else config.base_url
-    window = config.window
-    connect = partial(connected, config, model, base_url=url, window=window)
-    provider = connected_or_not(model, connect) if connects_later else connect()
+    provider = _provider_of(config, chosen, connects_later=connects_later)
     agent = Agent(
         provider,
         tools=tools,
@@ -101,6 +97,14 @@ def build_agent(
     set_attributes(config, agent=agent)
     agent.autosave = autosave_of(store, session, agent, log_folder=config.log_folder)
     return agent
+
+
+def _provider_of(config: NbChat, chosen: str, *, connects_later: bool) -> Provider:
+    """The provider of the model that was chosen before, else of the settings."""
+    model = chosen or configured_model(config)
+    url = address_of(config, chosen) if chosen else config.base_url
+    connect = partial(connected, config, model, base_url=url, window=config.window)
+    return connected_or_not(model, connect) if connects_later else connect()
 
 
 def build_engine(

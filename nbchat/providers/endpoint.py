@@ -2,8 +2,9 @@
 
 import logging
 import os
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.util import find_spec
 from ipaddress import ip_address
@@ -25,6 +26,8 @@ KEYRING_SERVICE = "nbchat"
 """The service under which the system keyring has keys, by their variables' names."""
 
 SDK_LOGGERS = ("anthropic", "openai", "httpx2", "httpcore2", "google", "botocore")
+
+SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
 
 SHORTEST = 4
 """Characters of a secret that is searched for: a shorter one is in any text."""
@@ -154,34 +157,36 @@ def find_endpoint(
     """
     if not address.startswith(("http://", "https://")):
         raise ConfigError(f"base_url {address!r} must begin with http:// or https://")
+    secrets = tuple(other_secrets)
+    keyless = Endpoint(kind, address, key_variable, str, other_secrets=secrets)
     is_safe = _is_safe(address, key_hosts)
     needs_key = needs_key and is_own
-    if not is_safe and (api_key is not None or other_secrets):
-        raise _sent_in_clear(Endpoint(kind, address, key_variable, str))
+    if not is_safe and (api_key is not None or secrets):
+        raise _sent_in_clear(keyless)
     if api_key is not None:
-        return Endpoint(
-            kind,
-            address,
-            key_variable,
-            cache(api_key),
-            needs_key,
-            other_secrets=tuple(other_secrets),
-        )
+        return replace(keyless, read_key=cache(api_key), needs_key=needs_key)
     read_key = _stored_key(key_variable)
     has_key = bool(read_key().strip())
     if needs_key and not has_key:
         raise missing_key(kind, key_variable)
     is_trusted = is_safe and (is_own or _is_named(address, key_hosts))
-    return Endpoint(
-        kind,
-        address,
-        key_variable,
-        read_key if is_trusted else str,
-        needs_key and is_trusted,
+    return replace(
+        keyless,
+        read_key=read_key if is_trusted else str,
+        needs_key=needs_key and is_trusted,
         is_withheld=has_key and not is_trusted,
         is_trusted=is_trusted,
-        other_secrets=tuple(other_secrets),
     )
+
+
+def secrets_in(headers: Mapping[str, str], proxy: str) -> list[str]:
+    """What headers and the address of a proxy contain that is not to be shown.
+
+    Of headers those whose names speak of it; others are no secrets.
+    """
+    values = [each for name, each in headers.items() if SECRET_HEADER.search(name)]
+    password = unquote(urlsplit(proxy).password or "")
+    return [*values, *([password] if password else [])]
 
 
 def _is_safe(address: str, key_hosts: Collection[str]) -> bool:

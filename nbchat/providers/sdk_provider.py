@@ -1,7 +1,6 @@
 """The base of all providers that use an official SDK: requests, streams, errors."""
 
 import logging
-import re
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -12,7 +11,6 @@ from datetime import datetime
 from functools import partial
 from threading import Event as Flag
 from typing import Any, ClassVar, TypeVar, Unpack
-from urllib.parse import unquote, urlsplit
 
 import httpx2
 
@@ -33,7 +31,13 @@ from nbchat.providers.base import (
     refuse_untaken,
 )
 from nbchat.providers.closable_http import watched
-from nbchat.providers.endpoint import Endpoint, find_endpoint, redact_logs, set_variable
+from nbchat.providers.endpoint import (
+    Endpoint,
+    find_endpoint,
+    redact_logs,
+    secrets_in,
+    set_variable,
+)
 from nbchat.providers.error_mapping import (
     FOREIGN,
     provider_error,
@@ -100,8 +104,6 @@ LEAST_TRUNCATED = 1_000
 
 NEARLY = 0.9
 
-SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
-
 ADAPTABLE = (400, 422)
 """Status of an error that may name a parameter which the model does not take."""
 
@@ -150,26 +152,26 @@ class SdkProvider(ABC):
             proxy=proxy,
             **options,
         )
-        self.endpoint = replace(
-            _endpoint_of(
-                self.service,
-                base_url,
-                api_key=api_key,
-                key_hosts=api_key_hosts,
-                other_secrets=_secrets(headers or {}, proxy),
-            ),
-            speaks_messages=self.speaks_messages,
+        self.endpoint = _endpoint_of(
+            self,
+            base_url,
+            api_key=api_key,
+            key_hosts=api_key_hosts,
+            other_secrets=secrets_in(headers or {}, proxy),
             proxy=proxy,
         )
+        self._headers = dict(headers or {})
+        self._options = checked(options)
+        self._use_model(name, window)
+        refuse_untaken(self, self._options)
+
+    def _use_model(self, name: str, window: int | None) -> None:
+        """Start with what is known of a model; what its server says comes later."""
         self._model = name
         self._known = self._look_up(name)
         self._window = window
         self._has_asked_window = window is not None
         self._window_source = "the setting window" if window else SERVER
-        self._headers = dict(headers or {})
-        self._proxy = proxy
-        self._options = checked(options)
-        refuse_untaken(self, self._options)
         self._counter = TokenCounter(self._known.encoding)
         self._messages = WireMessages(self.format)
         self._adaptations = Adaptations()
@@ -334,7 +336,7 @@ class SdkProvider(ABC):
                 verify=certificates(),
                 auth=self.endpoint.login,
                 headers=self._headers,
-                **({"proxy": self._proxy} if self._proxy else {}),
+                **({"proxy": self.endpoint.proxy} if self.endpoint.proxy else {}),
             )
         )
 
@@ -543,14 +545,16 @@ class SdkProvider(ABC):
 
 
 def _endpoint_of(
-    service: Service,
+    provider: SdkProvider,
     base_url: str,
     *,
     api_key: Callable[[], str] | None,
     key_hosts: Collection[str],
     other_secrets: Collection[str],
+    proxy: str,
 ) -> Endpoint:
-    """The address of a service, or the given one, and the key for it."""
+    """The address of a provider's service, or the given one, and the key for it."""
+    service = provider.service
     address = service.find_address(base_url)
     found = find_endpoint(
         service.kind,
@@ -562,17 +566,8 @@ def _endpoint_of(
         key_hosts=key_hosts,
         other_secrets=other_secrets,
     )
-    return replace(found, is_own=service.is_own(address))
-
-
-def _secrets(headers: Mapping[str, str], proxy: str) -> list[str]:
-    """What headers and the address of a proxy contain that is not to be shown.
-
-    Of headers those whose names speak of it; others are no secrets.
-    """
-    values = [each for name, each in headers.items() if SECRET_HEADER.search(name)]
-    password = unquote(urlsplit(proxy).password or "")
-    return [*values, *([password] if password else [])]
+    spoken, is_own = provider.speaks_messages, service.is_own(address)
+    return replace(found, is_own=is_own, speaks_messages=spoken, proxy=proxy)
 
 
 class _Maker(partial["SdkProvider"]):

@@ -10,6 +10,7 @@ in messages only, as the module `protocol` describes.
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol, assert_never
@@ -133,31 +134,30 @@ class ChatUI(anywidget.AnyWidget):
         `branch` edits an earlier message, and `store` lists the sessions. Without
         `commands` these, the `settings` of its dialog and the MCP `servers` are the
         notebook's, on their store; otherwise what is not given is not offered.
-        `use_key` takes a key that was typed, `has_key` says which providers have
-        one, and `resolver` resolves `@name`. A
-        `runner` brings its agent and its commands; it runs on when the panel is closed.
+        `use_key` takes a key that was typed, `has_key` says which providers have one,
+        and `resolver` resolves `@name`. A `runner` brings agent and commands; it runs
+        on when the panel is closed.
         """
         super().__init__(height=height, theme=theme)
-        own = None if commands or runner else OwnCommands()
-        own_store, own_branch = (own.store, own.branch) if own else (None, None)
+        own = NoCommands() if commands or runner else OwnCommands()
         self._resolver = resolver
         self._previews = Previews(resolver)
-        self._branch = branch or own_branch
+        self._branch = branch or own.branch
         self._queries = Queries(
             self._previews,
-            command_list or (own.help_lines if own else dict),
-            settings or (own.settings if own else None),
-            own_store if store is None else lambda: store,
+            command_list or own.help_lines,
+            settings or own.settings,
+            own.store if store is None else lambda: store,
             resolver,
             use_key,
             has_key or Keys().has,
-            servers or (own.servers if own else None),
+            servers or own.servers,
         )
         self._side: Any = None
         """The tab beside the notebook, if there is one."""
         self._owns_runner = runner is None
         build = (lambda: agent) if agent is not None else build or _default_agent
-        self._runner = runner or ChatRunner(build, commands=commands or own)
+        self._runner = runner or ChatRunner(build, commands=commands or own.run)
         self._connect()
         self.notifies = notifies
 
@@ -357,6 +357,18 @@ class ChatUI(anywidget.AnyWidget):
         self._sync.change(self._state.set_offers_cells, offers=self.offers_cells)
 
 
+@dataclass(frozen=True, slots=True)
+class NoCommands:
+    """Where the caller gives the commands: what else it does not give is not there."""
+
+    run: RunCommand | None = None
+    branch: Branch | None = None
+    settings: Settings | None = None
+    servers: Callable[[], Iterable[ServerState]] | None = None
+    store: Callable[[], Store] | None = None
+    help_lines: CommandList = dict
+
+
 class OwnCommands:
     """The notebook's commands, on the store of the settings, opened when first used."""
 
@@ -366,7 +378,7 @@ class OwnCommands:
         self._store: SessionStore | None = None
         self._commands: Commands | None = None
 
-    def __call__(
+    def run(
         self, agent: Agent, line: str, stop: threading.Event | None = None
     ) -> Iterable[ChatEvent]:
         """Run a command; setting `stop` ends what it does."""
