@@ -138,7 +138,8 @@ def _show(event: ChatEvent, output: CellOutput) -> None:
         case _:
             if note := _note(event):
                 output.end_text()
-                print(note, file=sys.stderr)
+                # JupyterLab shows stderr on red; a branch is what was asked for.
+                print(note, file=None if isinstance(event, Branched) else sys.stderr)
 
 
 def _show_reply(reply: CommandReplied) -> None:

@@ -21,6 +21,9 @@ LABEL = "Try again"
 HOW = "To try again, run the cell again."
 """Shown instead of the button by what draws no widgets."""
 
+ANSWERED = "The answer after Try again:"
+"""Shown instead of the button by then; the error above it stays in the cell."""
+
 Answer = Callable[[NotebookOutput], object]
 """Shows the turn that goes on; raises UsageError when it fails, too."""
 
@@ -71,7 +74,7 @@ class RetryButton:
             output.line(str(error))
             self._button.disabled = False
         else:
-            self._publish({"text/plain": ""}, is_update=True)
+            self._publish({"text/plain": ANSWERED}, is_update=True)
             self._button.close()
 
     def _publish(self, shown: dict[str, Any], *, is_update: bool) -> None:

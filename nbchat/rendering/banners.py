@@ -52,7 +52,7 @@ TITLES = {
     "summary": {
         "running": "Compacting",
         "done": "Compaction occurred",
-        "degraded": "Compaction occurred, degraded",
+        "degraded": "Compaction occurred without a model",
         "undone": "Compaction undone",
         "redone": "Compaction redone",
         "failed": "Compaction failed",
@@ -72,12 +72,6 @@ TITLES = {
     },
 }
 """The bold words of a banner, by the kind of record and its status."""
-
-DIVIDER_TITLES = {
-    "done": "Earlier messages compacted",
-    "degraded": "Earlier messages compacted without a model",
-}
-"""What the panel's line says of a summary that the model sees now."""
 
 BRANCHED = "Branched. The original stays in your sessions."
 
@@ -119,15 +113,13 @@ def compaction_html(compaction: Compaction) -> str:
 
 def divider_html(compaction: Compaction) -> str:
     """Render a compaction as the panel's line between messages; it opens like one."""
-    title, figures = _title(compaction), _figures(compaction)
+    figures = _figures(compaction)
     if compaction.is_active and _titles(compaction) is TITLES["summary"]:
-        revised = f", {compaction.revision}" if compaction.revision else ""
-        title = f"{DIVIDER_TITLES[compaction.status]}{revised}"
         figures = f"{compaction.tokens_before:,} → {compaction.tokens_after:,} tokens"
     return (
         f'<details class="nbc-banner" data-divider data-state="'
         f'{escaped(compaction.status)}" title="{escaped(compaction_text(compaction))}">'
-        f'<summary><span class="nbc-banner-title">{escaped(title)}</span>'
+        f'<summary><span class="nbc-banner-title">{escaped(_title(compaction))}</span>'
         f'<span class="nbc-banner-figures">{escaped(figures)}</span></summary>'
         f'<div class="nbc-banner-facts">{escaped(_details(compaction))}</div>'
         f"{_memory_html(compaction)}</details>"
@@ -184,7 +176,7 @@ def notice_text(event: Notice) -> str:
     """Describe an event in one line of plain text."""
     match event:
         case Branched(earlier):
-            text = f"Branched from session {earlier}; /resume {earlier} reopens it"
+            text = f"{BRANCHED} /resume {earlier} reopens it."
         case PinsChanged(pins):
             text = f"Pins changed: {_plural(len(pins), 'rule')} pinned"
         case SavingFailed(reason, is_resolved=True):

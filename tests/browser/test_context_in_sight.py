@@ -74,7 +74,7 @@ def test_the_meter_opens_what_the_context_holds_and_what_it_has_cost(
     )
     _, panel = open_panel(open_panel_page, made)
     ask(panel, "My printer is offline. " * 60 + "I am Ann at DESK-7.")
-    command(panel, "/compact", "Earlier messages compacted")
+    command(panel, "/compact", "Compaction occurred")
     command(panel, "/pin Never promise a date to anybody.", "1 rule")
     ask(panel, "Has anybody looked at it?")
     line = panel.locator(".nbc-spent")

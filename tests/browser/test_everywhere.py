@@ -118,7 +118,7 @@ def ready(visitor: Page) -> Locator:
 
 def is_compacted(banner: Locator) -> None:
     """Wait until a line says that the chat so far is compacted, and all about it."""
-    expect(banner).to_contain_text("Earlier messages compacted")
+    expect(banner).to_contain_text("Compaction occurred")
     told = re.compile(r"^Compaction occurred: 4 messages compacted, \d+ → \d+ tokens")
     expect(banner).to_have_attribute("title", told)
 

@@ -34,9 +34,7 @@ def test_the_embedded_model_answers_the_banner_comes_and_the_chat_goes_on(
     box.fill(LETTER * 3)
     box.press("Enter")
     banner = panel.locator(".nbc-log .nbc-banner[data-state=done]")
-    expect(banner).to_contain_text(
-        "Earlier messages compacted", timeout=MODEL_MILLISECONDS
-    )
+    expect(banner).to_contain_text("Compaction occurred", timeout=MODEL_MILLISECONDS)
     expect(panel.get_by_role("button", name="Stop")).to_be_hidden(
         timeout=MODEL_MILLISECONDS
     )

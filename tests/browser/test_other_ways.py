@@ -242,7 +242,7 @@ def test_a_summary_is_edited_written_anew_undone_and_redone_at_its_banner(
     panel.locator(".nbc-input").fill("/compact")
     panel.locator(".nbc-input").press("Enter")
     banner = panel.locator(".nbc-line[data-kind=banner]").first
-    expect(banner).to_contain_text("Earlier messages compacted")
+    expect(banner).to_contain_text("Compaction occurred")
     is_idle(panel)
     screenshot("banner")
     banner.get_by_role("button", name="Edit").click()
@@ -257,7 +257,7 @@ def test_a_summary_is_edited_written_anew_undone_and_redone_at_its_banner(
     expect(story).to_have_value(LONG * 1_000)
     story.fill("Ann waits.\n\nHer printer is **offline**.")
     dialog.get_by_role("button", name="Save").click()
-    expect(banner).to_contain_text("Earlier messages compacted, edited")
+    expect(banner).to_contain_text("Compaction occurred, edited")
     expect(panel.locator(".nbc-input")).to_be_focused()
     is_idle(panel)
     banner.get_by_role("button", name="Regenerate").click()
@@ -272,7 +272,7 @@ def test_a_summary_is_edited_written_anew_undone_and_redone_at_its_banner(
     is_idle(panel)
     screenshot("undone")
     banner.get_by_role("button", name="Redo").click()
-    expect(banner).to_contain_text("Earlier messages compacted")
+    expect(banner).to_contain_text("Compaction occurred")
     expect(banner.get_by_role("button", name="Undo")).to_be_visible()
 
 

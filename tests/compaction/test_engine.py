@@ -144,8 +144,8 @@ def test_a_refused_answer_is_asked_for_once_more_with_the_reason():
     record = finished(work)
     assert record.status == "done"
     again = provider.requests[1].history[0].content
-    assert "refused: the answer has no closed <summary>" not in again  # escaped
-    assert "refused: the answer has no closed &lt;summary>" in again
+    assert "refused: the answer has no summary (no <summary>" not in again  # escaped
+    assert "refused: the answer has no summary (no &lt;summary>" in again
     assert record.cost.input_tokens > provider.count_tokens(provider.requests[0])
 
 

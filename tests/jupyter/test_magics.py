@@ -745,12 +745,14 @@ def run_as_cell(
     shell.run_cell_magic("chat", line, text)
 
 
-def test_a_cell_that_is_run_again_replaces_its_turn(shell):
+def test_a_cell_that_is_run_again_replaces_its_turn_and_says_so(shell, capsys):
     agent = agent_with(shell, *map(says, ("One.", "Two.", "Uno.", "Dos.", "Extra.")))
     run_as_cell(shell, "a", "first")
     run_as_cell(shell, "b", "second")
     before = agent.session
+    capsys.readouterr()
     run_as_cell(shell, "a", "first")
+    assert "The original stays in your sessions. /resume" in capsys.readouterr().out
     run_as_cell(shell, "b", "second, changed")
     said = [entry.content for entry in agent.session.transcript]
     assert said == ["first", "Uno.", "second, changed", "Dos."]

@@ -9,7 +9,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from ipywidgets import Button
 
 from nbchat.errors import RequestRefused
-from nbchat.jupyter.retry_button import HOW
+from nbchat.jupyter.retry_button import ANSWERED, HOW
 from nbchat.testing import ScriptedProvider, fails, says
 
 VIEW = "application/vnd.jupyter.widget-view+json"
@@ -75,6 +75,7 @@ def test_a_click_answers_the_message_below_the_failed_cell(shell, cell, capsys):
     assert displays.texts[-1].startswith("**Yes.**\n\n")
     assert "<strong>Yes.</strong>" in list(displays.shown.values())[-1]["text/html"]
     assert not any(VIEW in each for each in displays.shown.values())
+    assert ANSWERED in displays.texts  # the error stays above it
     assert HOW not in displays.texts
 
 

@@ -238,7 +238,7 @@ def test_the_banner_shows_the_note_of_a_compaction() -> None:
     ("status", "words"),
     [
         ("done", "Compaction occurred"),
-        ("degraded", "Compaction occurred, degraded"),
+        ("degraded", "Compaction occurred without a model"),
         ("undone", "Compaction undone"),
     ],
 )
@@ -320,7 +320,7 @@ def test_notices_are_sentences() -> None:
         "Compaction failed; the conversation is unchanged: why",
         "Compaction undone: the model sees the original 1 message again",
         "Summary edited: 0 → 0 tokens (why)",
-        "Branched from session why; /resume why reopens it",
+        "Branched. The original stays in your sessions. /resume why reopens it.",
         "Pins changed: 1 rule pinned",
         "Not saved; the chat continues in memory: why",
         "why",

@@ -852,7 +852,7 @@ def test_8_1_after_the_retry_rules_stand_in_with_entities_and_newest_words():
 def test_8_1_the_user_is_told_that_and_why_no_model_wrote_it():
     session = Session(said(30))
     record = compact(engine_of(), session, fails(RequestRefused("no such model")))
-    assert compaction_text(record).startswith("Compaction occurred, degraded: ")
+    assert compaction_text(record).startswith("Compaction occurred without a model: ")
     assert "no such model" in compaction_text(record)
 
 

@@ -197,8 +197,9 @@ def _inside(text: str, tags: str) -> str:
     opened, closed = tags.count("<summary>"), tags.count("</summary>")
     start, end = tags.find("<summary>"), tags.rfind("</summary>")
     if not opened or not closed or end < start:
-        code = "unclosed" if opened else "no-tags"
-        raise CompactionError(code, "the answer has no closed <summary></summary>")
+        if opened:
+            raise CompactionError("unclosed", "the summary has no end (no </summary>)")
+        raise CompactionError("no-tags", "the answer has no summary (no <summary>)")
     if opened > 1 or closed > 1:
         raise CompactionError("several", f"the answer has {opened} summaries")
     return text[start + len("<summary>") : end].strip()

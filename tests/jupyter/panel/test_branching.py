@@ -172,7 +172,7 @@ def state_of(agent: Agent, *, notifies: bool = True) -> dict[str, Any]:
 def test_a_banner_offers_only_changes_that_would_work():
     agent = compacted(says("More."))
     done, none = (
-        "Earlier messages compacted",
+        "Compaction occurred",
         {"undo": None, "edit": None, "redo": None},
     )
     assert state_of(agent)["changes"] == {**none, "undo": done, "edit": done}
@@ -230,5 +230,5 @@ def test_the_notice_of_a_branch_escapes_its_session_id():
     assert "<script>" not in notice_html(event)
     assert (
         notice_text(Branched("abc"))
-        == "Branched from session abc; /resume abc reopens it"
+        == "Branched. The original stays in your sessions. /resume abc reopens it."
     )

@@ -97,7 +97,9 @@ function linkValues(story, values) {
     const rest = texts[n].splitText(texts[n].data.indexOf(value.text));
     texts[n] = rest.splitText(value.text.length);
     at = n;
-    rest.replaceWith(value.position === null ? unfoundMark(value.text) : source(value.text, value.position));
+    const shown = value.position === null ? unfoundMark(value.text) : source(value.text, value.position);
+    rest.replaceWith(shown);
+    texts[n] = keepTogether(shown) ?? texts[n];
     unfound += value.position === null ? 1 : 0;
   }
   return unfound;
@@ -139,6 +141,20 @@ function source(text, position) {
   return made;
 }
 
+/** No line begins with the mark behind a button; returns the text after that mark.
+ * @param {HTMLElement} made
+ */
+function keepTogether(made) {
+  const next = made.nextSibling;
+  const [mark] = (next instanceof Text && /^[.,;:!?%)\]}\u00bb\u201d\u2019]+/.exec(next.data)) || [];
+  if (!mark || !(next instanceof Text)) return null;
+  const after = next.splitText(mark.length);
+  const together = tag("span", "nbc-together");
+  made.replaceWith(together);
+  together.append(made, next);
+  return after;
+}
+
 /** Make buttons of facts that know their message; the kernel's HTML has none.
  * @param {HTMLElement} root
  */
@@ -146,7 +162,9 @@ export function linkSources(root) {
   /** @type {NodeListOf<HTMLElement>} */
   const facts = root.querySelectorAll("span[data-position]");
   for (const fact of facts) {
-    fact.replaceWith(source(fact.textContent, Number(fact.dataset.position)));
+    const made = source(fact.textContent, Number(fact.dataset.position));
+    fact.replaceWith(made);
+    keepTogether(made);
   }
   return root;
 }
