@@ -166,7 +166,7 @@ def test_cancelling_reaches_an_async_tool():
 
 
 def test_twenty_chats_at_once_leave_the_loop_free():
-    text = " ".join(["word"] * 30)
+    text = " ".join(["word"] * 15)
 
     async def main() -> list[float]:
         agents = [Agent(ScriptedProvider(says("warm"))) for _ in range(20)]

@@ -130,7 +130,7 @@ def test_a_service_streams_an_answer_while_it_is_written():
 
 
 def test_twenty_chats_at_once_leave_the_loop_of_a_service_free():
-    text = " ".join(["word"] * 25)
+    text = " ".join(["word"] * 12)
 
     def agent() -> Agent:
         return scripted(says(text, delay_seconds=0.02))

@@ -85,7 +85,7 @@ def test_an_agent_says_in_one_line_that_a_stream_cannot_be_read():
     server = FaultServer()
     server.script(*[OpenAIDialect().stream({"content": "Hi", "tool_calls": 5})] * 9)
     provider = OpenAIProvider("m", base_url=f"{server.url}/v1", window=9_000)
-    *_, last = Agent(provider).run("Hello")
+    *_, last = Agent(provider, attempts=1).run("Hello")
     server.close()
     assert isinstance(last, TurnFailed)
     assert "cannot be read" in last.message

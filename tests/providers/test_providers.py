@@ -40,6 +40,7 @@ from faults import (
     begun,
     fault,
     overloaded,
+    timeout_for,
 )
 from openai.types.responses import ResponseTextConfigParam
 from openai.types.shared_params import ResponseFormatJSONSchema
@@ -763,8 +764,9 @@ def test_the_limit_has_the_name_its_server_knows(base_url, field):
 @pytest.mark.parametrize("name", FAULTS)
 def test_every_fault_becomes_one_clear_line_without_the_key(server, dialect, name):
     _, error_class, words = FAULTS[name]
-    server.script(fault(name, dialect))
-    provider = provider_at(server, dialect.kind, timeout_seconds=0.3)
+    bad = fault(name, dialect)
+    server.script(bad)
+    provider = provider_at(server, dialect.kind, timeout_seconds=timeout_for(bad))
     with pytest.raises(ProviderError) as raised:
         drained(provider.stream(HELLO))
     assert type(raised.value) is error_class
@@ -799,8 +801,9 @@ def test_after_the_first_delta_a_fault_is_raised_and_nothing_repeated(
     server, dialect, name
 ):
     break_off, error_class = MID_STREAM[name]
-    server.script(break_off(dialect, begun(dialect)), dialect.text("never asked for"))
-    provider = provider_at(server, dialect.kind, timeout_seconds=0.3)
+    bad = break_off(dialect, begun(dialect))
+    server.script(bad, dialect.text("never asked for"))
+    provider = provider_at(server, dialect.kind, timeout_seconds=timeout_for(bad))
     shown, error = shown_until_fault(stream_with_retries(provider, HELLO))
     assert shown == "Hello"
     assert type(error) is error_class
@@ -1379,7 +1382,7 @@ COUNT_FAULTS: dict[str, tuple[Response, type[ProviderError], str]] = {
 def test_a_count_of_gemini_that_fails_is_one_clear_line_without_the_key(server, name):
     response, error_class, words = COUNT_FAULTS[name]
     server.script(response, response)  # a line that breaks is tried once more
-    provider = provider_at(server, "gemini", timeout_seconds=0.3)
+    provider = provider_at(server, "gemini", timeout_seconds=timeout_for(response))
     with pytest.raises(ProviderError) as raised:
         provider.count_tokens(HELLO)
     assert type(raised.value) is error_class

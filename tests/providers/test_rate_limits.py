@@ -83,9 +83,9 @@ def answered(server: LimitedServer, tickets: int, workers: int) -> list[str]:
 def test_all_tickets_are_answered_where_a_server_allows_few_at_a_time(tells):
     """Ten times faster than a server of 4 requests a second; all else is the same."""
     server = LimitedServer(4, 0.1, tells=tells)
-    assert answered(server, 24, 8) == ["Done."] * 24
+    assert answered(server, 12, 8) == ["Done."] * 12
     server.close()
-    assert server.refused < 24
+    assert server.refused < 12
 
 
 @pytest.mark.slow

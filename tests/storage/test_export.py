@@ -262,13 +262,16 @@ def test_a_compaction_is_shown_when_later_messages_were_removed(form: Format):
     assert text.index("message 2") < text.index("Compaction occurred")
 
 
+FULL = exported(full_session(), "json")
+
+
 def broken(**changes: object) -> str:
-    found = json.loads(exported(full_session(), "json"))
+    found = json.loads(FULL)
     return json.dumps({**found, **changes})
 
 
 def record(**changes: object) -> str:
-    found = json.loads(exported(full_session(), "json"))
+    found = json.loads(FULL)
     found["compactions"][0] |= changes
     return json.dumps(found)
 
@@ -306,7 +309,7 @@ def test_a_file_that_is_no_exported_session_is_refused_in_one_line(text, said):
 
 
 def test_usages_that_do_not_match_the_entries_are_refused():
-    usage = json.loads(exported(full_session(), "json"))["usages"][0][1]
+    usage = json.loads(FULL)["usages"][0][1]
     for places in ([99], [0], [3, 2]):
         with pytest.raises(HistoryError, match="do not match"):
             imported(broken(usages=[[place, usage] for place in places]))

@@ -19,7 +19,7 @@ from nbchat.config.settings import NbChat
 from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError, StoreError
 from nbchat.storage.autosave import save_session
-from nbchat.storage.database import backups_of, engine_for
+from nbchat.storage.database import backups_of, busy_seconds, engine_for
 from nbchat.storage.export import MarkdownLog
 from nbchat.storage.schema import sessions
 from nbchat.storage.store import SessionStore
@@ -189,7 +189,15 @@ def test_a_backup_without_the_session_is_not_written_again(tmp_path):
     store.close()
 
 
-def test_a_text_that_is_left_in_a_backup_is_removed_from_the_chat(tmp_path):
+@pytest.fixture
+def impatient() -> Iterator[None]:
+    """A store that waits only a moment for a locked file."""
+    before = busy_seconds.set(0.05)
+    yield
+    busy_seconds.reset(before)
+
+
+def test_a_text_that_is_left_in_a_backup_is_removed_from_the_chat(tmp_path, impatient):
     store, backup = backed_up(tmp_path)
     session = store.load("printer")
     agent = Agent(ScriptedProvider(says("Yes.")), session=session)
@@ -209,7 +217,7 @@ def forget_use(store: SessionStore, session_id: str, *, days: int) -> None:
         connection.execute(sa.update(sessions).where(its_own).values(used_at=before))
 
 
-def test_a_backup_that_is_locked_is_named(tmp_path):
+def test_a_backup_that_is_locked_is_named(tmp_path, impatient):
     store, backup = backed_up(tmp_path)
     with closing(sqlite3.connect(backup)) as other:
         other.execute("BEGIN EXCLUSIVE")

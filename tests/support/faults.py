@@ -196,3 +196,8 @@ MID_STREAM: dict[str, tuple[Callable[[Dialect, Response], Response], Any]] = {
     "not JSON": (lambda d, begun: begun.plus(data_event(b"{")), ProtocolFault),
     "not UTF-8": (lambda d, begun: begun.plus(data_event(b"\xff")), ProtocolFault),
 }
+
+
+def timeout_for(response: Response) -> float:
+    """A short one where the server falls silent; else a busy machine may take longer."""
+    return 0.3 if response.ending in ("stall", "silence") else 30.0

@@ -321,18 +321,18 @@ def test_an_honest_summary_gets_no_mark_and_counts_as_good(number: int):
 
 
 HOSTILE = {
-    "nested": "[" * 30_000,
-    "digits": "9" * 30_000,
-    "commas": "1," * 15_000,
-    "dots": "1.2" * 15_000,
-    "dashes": "a1-" * 15_000,
-    "spaces": "1 000" * 9_000,
+    "nested": "[" * 15_000,
+    "digits": "9" * 15_000,
+    "commas": "1," * 8_000,
+    "dots": "1.2" * 8_000,
+    "dashes": "a1-" * 8_000,
+    "spaces": "1 000" * 5_000,
     "surrogates": "\udcff1 \ud83d W1",
     "arabic": "١٢٣ ٤٥٦",
     "superscript": "x² ½ ①",
-    "months": "may may may " * 3_000,
-    "at": "a@" * 15_000,
-    "words": "twenty " * 15_000,
+    "months": "may may may " * 2_000,
+    "at": "a@" * 8_000,
+    "words": "twenty " * 8_000,
 }
 
 
@@ -342,4 +342,4 @@ def test_no_text_breaks_the_audit_or_holds_it_up(text: str):
     index = sources(text, *result({"x": text[:1_000]}))
     assert check_facts(text, index).names == []
     assert isinstance(check_facts(text, sources("nothing")).marked, str)
-    assert began.spent() < 5
+    assert began.spent() < 2
