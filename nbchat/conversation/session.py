@@ -196,6 +196,14 @@ class Session:
         """
         return self._current_view().entries.copy()
 
+    @property
+    def growing_history(self) -> Sequence[Entry]:
+        """The history itself, which must not be changed: it grows with each message.
+
+        After a compaction it is another sequence.
+        """
+        return self._current_view().entries
+
     def _current_view(self) -> _View:
         """The cache, updated with new entries.
 

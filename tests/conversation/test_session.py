@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from nbchat.compaction.triggers.context_tracker import HistoryTokens
+from nbchat.compaction.triggers.context_tracker import RunningSums
 from nbchat.conversation.entries import (
     FAILED,
     INCOMPLETE,
@@ -117,11 +117,32 @@ def test_a_view_that_two_threads_read_at_once_loses_and_doubles_nothing(stop: in
 def test_the_size_of_a_view_that_grows_meanwhile_is_right_afterwards():
     session, counter = Session(), TokenCounter()
     session.transcript = Meanwhile([("user", "Hi")])
-    size = HistoryTokens(counter)
+    sums = RunningSums(counter)
     for _ in range(3):
-        session.transcript.look = lambda: size.count(session)
-        size.count(session)
-    assert size.count(session) == counter.count_entries(session.transcript)
+        session.transcript.look = lambda: sums.of(session.growing_history)
+        sums.of(session.growing_history)
+        session.transcript.look = lambda: sums.of(session.transcript)
+        sums.of(session.transcript)
+    size = counter.count_entries(session.transcript)
+    assert sums.of(session.growing_history)[-1] == size
+    assert sums.of(session.transcript)[-1] == size
+
+
+def test_after_a_compaction_the_size_is_that_of_the_new_history():
+    session, counter = (
+        Session([("user", "Hi"), ("assistant", "Hello.")]),
+        TokenCounter(),
+    )
+    sums = RunningSums(counter)
+    assert sums.of(session.growing_history)[-1] == counter.count_entries(
+        session.history
+    )
+    session.compactions.append(compaction(2))
+    session.append(Entry("user", "How are you today?"))
+    assert sums.of(session.growing_history)[-1] == counter.count_entries(
+        session.history
+    )
+    assert len(session.history) == 2
 
 
 def test_the_last_answer_leaves_calls_out():

@@ -8,6 +8,7 @@ window guard, the banners, `/context` and the panel all use.
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from math import ceil
 from time import monotonic
 
@@ -22,7 +23,7 @@ from nbchat.compaction.triggers.triggers import (
     Spending,
     decide,
 )
-from nbchat.conversation.entries import Compaction, Usage
+from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.session import CHANGED, Session
 from nbchat.errors import NbchatError, Stopped
 from nbchat.providers.model_info import ModelInfo
@@ -139,8 +140,8 @@ class ContextTracker:
         self.info, self.limits = info, limits
         self._cooldown = Cooldown()  # it was for the old window
         self.counter = TokenCounter(self.encoding or info.encoding)
-        self._history = HistoryTokens(self.counter)
-        self._transcript = TranscriptTokens(self.counter)
+        self._history = RunningSums(self.counter)
+        self._transcript = RunningSums(self.counter)
         self.set_fixed_tokens(fixed_tokens)
 
     def set_fixed_tokens(self, tokens: int) -> None:
@@ -240,11 +241,11 @@ class ContextTracker:
 
     def history_tokens(self, session: Session) -> int:
         """Tokens of the history, as counted here; the cost grows with what is new."""
-        return self._history.count(session)
+        return self._history.of(session.growing_history)[-1]
 
     def transcript_tokens(self, session: Session) -> Sequence[int]:
         """Tokens of all entries before each index of the transcript."""
-        return self._transcript.sums(session)
+        return self._transcript.of(session.transcript)
 
     def scaled(self, session: Session, tokens_before: int, saved: int) -> int:
         """The context after so many tokens, as counted here, are saved.
@@ -537,43 +538,30 @@ def _first_index(session: Session, record: Compaction) -> int:
     )
 
 
-class HistoryTokens:
-    """Cache of the token count of one session's history; only new entries are counted.
+class RunningSums:
+    """Tokens before each index of a growing sequence; only new entries are counted.
 
-    Another session is counted from the start.
+    Another sequence is counted from its start. Safe for threads that read at once: an
+    update is one slice assignment, and all threads assign the same sums.
     """
 
     def __init__(self, counter: TokenCounter) -> None:
         """Start with nothing counted."""
         self._counter = counter
-        self._known: tuple[Session, int, int, int] | None = None
+        self._counted: tuple[Sequence[Entry], list[int]] = ((), [0])
 
-    def count(self, session: Session) -> int:
-        """Tokens of `session.history`."""
-        records, length = len(session.compactions), len(session.transcript)
-        known, count = self._known, self._counter.count_entries
-        if known is not None and known[0] is session and known[1] == records:
-            tokens = known[3] + count(session.history_since(known[2]))
-        else:
-            tokens = count(session.history)
-        if (records, length) == (len(session.compactions), len(session.transcript)):
-            self._known = (session, records, length, tokens)
-        return tokens
+    def __reduce__(self) -> tuple[type["RunningSums"], tuple[TokenCounter]]:
+        """Copied and pickled without the entries that were counted."""
+        return RunningSums, (self._counter,)
 
-
-class TranscriptTokens:
-    """Sums of the tokens of one session's transcript; only new entries are counted."""
-
-    def __init__(self, counter: TokenCounter) -> None:
-        """Start with nothing counted."""
-        self._counter = counter
-        self._session: Session | None = None
-        self._sums = [0]
-
-    def sums(self, session: Session) -> Sequence[int]:
-        """Tokens of all entries before each index of the transcript."""
-        if self._session is not session:
-            self._session, self._sums = session, [0]
-        for entry in session.transcript[len(self._sums) - 1 :]:
-            self._sums.append(self._sums[-1] + self._counter.count_entry(entry))
-        return self._sums
+    def of(self, entries: Sequence[Entry]) -> Sequence[int]:
+        """The sums of a sequence, known by its identity; the last one is of all."""
+        counted, sums = self._counted
+        if counted is not entries:
+            sums = [0]
+            self._counted = (entries, sums)
+        known = len(sums)
+        new = map(self._counter.count_entry, entries[known - 1 :])
+        longer = [*accumulate(new, initial=sums[known - 1])]
+        sums[known : known + len(longer) - 1] = longer[1:]
+        return sums
