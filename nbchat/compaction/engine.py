@@ -301,7 +301,7 @@ class CompactionEngine:
             outcome = _without_model(builder.extractive_entry)
         else:
             outcome = yield from write_summary(
-                self._assignment_in(session, plan, system),
+                self._assignment_in(session, plan, system, builder.transcript),
                 models,
                 entry_of=builder.entry,
                 without_model=self._fallbacks(plan, builder),
@@ -445,14 +445,20 @@ class CompactionEngine:
         self, session: Session, plan: Plan, base: Request | None
     ) -> SummaryBuilder:
         """What makes the summary entry from a text, with the facts of the session."""
-        builder = SummaryBuilder(session, plan, self.policy, self.tracker.counter)
-        tools = base.tools if base else ()
-        builder = replace(builder, tools=tools, readings=self._readings)
-        return replace(builder, live_variables=self.live_variables)
+        return SummaryBuilder(
+            session,
+            plan,
+            self.policy,
+            self.tracker.counter,
+            self.live_variables,
+            tools=base.tools if base else (),
+            readings=self._readings,
+        )
 
-    def _assignment_in(self, session: Session, plan: Plan, system: str) -> Assignment:
+    def _assignment_in(
+        self, session: Session, plan: Plan, system: str, said: Sequence[Entry]
+    ) -> Assignment:
         """The assignment with all that a summary may speak of besides its entries."""
-        said = session.included_transcript
         return replace(
             self._assignment(plan),
             system=system,

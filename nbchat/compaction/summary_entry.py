@@ -101,6 +101,16 @@ class SummaryBuilder:
     """What was read of the transcript by earlier compactions."""
     facts_of: dict[str, tuple[Fact, ...]] = field(default_factory=dict, compare=False)
     """The facts in each entry that was built, by its content."""
+    transcript: Sequence[Entry] = field(init=False, compare=False)
+    """The transcript without what was excluded, as the plan found it."""
+    to_cover: Sequence[Entry] = field(init=False, compare=False)
+    """That of it which the plan and earlier compactions cover."""
+
+    def __post_init__(self) -> None:
+        """Take the transcript once: it is as long as the conversation."""
+        transcript = self.session.included_transcript
+        object.__setattr__(self, "transcript", transcript)
+        object.__setattr__(self, "to_cover", transcript[: self.plan.stop])
 
     def entry(self, summary: str) -> Entry:
         """The entry with what the summary lacks: statements from before, and facts.
@@ -163,7 +173,6 @@ class SummaryBuilder:
         facts have no space for all quotes: these count as said.
         """
         covered = self.plan.covered
-        transcript = self.session.included_transcript[: self.plan.stop]
         earlier = [
             statements_text(entry.content, with_quotes=is_good)
             for entry in covered
@@ -171,15 +180,15 @@ class SummaryBuilder:
         ]
         messages = [entry for entry in covered if entry.is_prompt]
         quoted = [line for line in facts if is_quote(line)]
-        with self.readings.of(transcript) as read:
+        with self.readings.of(self.to_cover) as read:
             ended, calls = ended_rules(read.messages), read.calls
             kinds = OTHER_KINDS if is_good else ()
-            quotes = self._quotes(read, transcript, summary, *kinds)
+            quotes = self._quotes(read, self.to_cover, summary, *kinds)
         earlier += [quote.text for quote in quotes]
         lacking = carried("\n".join(earlier), messages, "\n".join([summary, *quoted]))
         open_still = not_served(
             [line for line in lacking if plain(line) not in ended],
-            transcript,
+            self.to_cover,
             calls=calls,
             tools=[tool.name for tool in self.tools],
         )
@@ -212,8 +221,7 @@ class SummaryBuilder:
         found = self._facts(self.plan.budget.facts)
         quotes = [line for line in found.lines if is_quote(line)]
         known = "\n".join([*quotes, *(fact.value for fact in found.facts)])
-        transcript = self.session.included_transcript[: self.plan.stop]
-        return coverage(self._summaries(summary), transcript, known)
+        return coverage(self._summaries(summary), self.to_cover, known)
 
     def _summaries(self, summary: str) -> Iterator[tuple[int, str]]:
         """A summary and those before it, newest first, with where its part begins."""
@@ -229,8 +237,7 @@ class SummaryBuilder:
         """
         covered = self.plan.covered
         rows = "\n".join(row for entry in covered for row in _rows_beside(entry))
-        transcript = self.session.included_transcript[: self.plan.stop]
-        with self.readings.of(transcript) as read:
+        with self.readings.of(self.to_cover) as read:
             needed = important(rows, read.said)
         if not needed:
             return 0
@@ -316,8 +323,7 @@ class SummaryBuilder:
         With `beside` they are those beside a good summary: rules, and as many tokens
         or a tenth of the entry, whichever is more.
         """
-        transcript, stop = self.session.included_transcript, self.plan.stop
-        covered, counter = transcript[:stop], self.counter
+        covered, counter = self.to_cover, self.counter
         with self.readings.of(covered) as read:
             kinds = ("rule", *OTHER_KINDS) if beside is None else ("rule",)
             sections = kept_sections(
@@ -333,8 +339,8 @@ class SummaryBuilder:
                 most = _beside(counter.count(summary), FACTS_SHARE)
                 budget_tokens = min(budget_tokens, used + max(most, beside))
             found = collect_facts(
-                transcript,
-                stop,
+                self.transcript,
+                self.plan.stop,
                 said=summary,
                 budget_tokens=budget_tokens - used,
                 counter=counter,
@@ -342,7 +348,7 @@ class SummaryBuilder:
                 read=read,
                 is_brief=beside is not None,
             )
-        lines = (*sections, *found.lines, *self._variables(transcript))
+        lines = (*sections, *found.lines, *self._variables(self.transcript))
         return Facts(lines, found.facts)
 
     def _quotes(

@@ -126,10 +126,6 @@ class Sources:
             float(key[2:]) for key in self.known if key.startswith("n:")
         )
 
-    def add_text(self, text: str) -> None:
-        """Index a text, such as the system prompt."""
-        self.add([Entry("user", text)])
-
     def knows(self, value: Value, *, is_rough: bool = False) -> bool:
         """Whether a value occurs; `is_rough` allows a rounded number."""
         if self._has(value, is_rough=is_rough):

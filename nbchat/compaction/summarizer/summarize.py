@@ -429,10 +429,10 @@ class _Run:
     def _sources(self) -> Sources:
         """What the summary may say: read once, when there is a summary."""
         assignment = self._assignment
+        asked = (assignment.system, assignment.prompt, assignment.focus)
+        texts = [Entry("user", text) for text in asked]
         sources = Sources(assignment.other)
-        sources.add([*assignment.covered, *assignment.recent])
-        for text in (assignment.system, assignment.prompt, assignment.focus):
-            sources.add_text(text)
+        sources.add([*assignment.covered, *assignment.recent, *texts])
         return sources
 
     def _reply(
