@@ -23,11 +23,9 @@ from nbchat.conversation.turns import INTERRUPTED, open_calls
 from nbchat.errors import AnswerInvalid, NbchatError, RequestRefused, Stopped
 from nbchat.providers.base import Reply, ReplyStream, Request, instructions
 
-INVALID_ANSWER = (
-    "This answer is not valid: {}. Answer again, with nothing but the JSON."
-)
+INVALID_ANSWER = "This answer is not valid: {}. Answer again, with only the JSON."
 
-BROKEN_OFF = "Your answer broke off. Give it again, from its beginning."
+BROKEN_OFF = "Your answer was cut off. Write it again from the beginning."
 
 Events = Generator[Event, None, None]
 

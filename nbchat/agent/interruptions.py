@@ -84,7 +84,7 @@ def run_to_record(
             raise
         failed = _failed(running, error, paid)
         if isinstance(error, Exception) and not isinstance(error, Stopped):
-            logger.exception("a compaction failed; the chat goes on without")
+            logger.exception("a compaction failed; the chat continues without it")
             return failed
         event = commit(failed)
         if isinstance(error, Stopped):

@@ -282,8 +282,8 @@ class MapRun:
         if self.is_running or self._is_complete or not self._is_out_of_budget:
             return ""
         if self._store is None:
-            return "with a store, the same call with a larger budget would go on here"
-        return "the same call with a larger budget goes on here"
+            return "with a store, the same call with a larger budget would continue"
+        return "the same call with a larger budget continues"
 
     @property
     def _changed_note(self) -> str:
@@ -291,8 +291,8 @@ class MapRun:
             return ""
         count = len(self.changed)
         return (
-            f"{count:,} finished rows have changed since (run.changed); "
-            "redo_changed=True does them again"
+            f"{count:,} finished rows are out of date (run.changed); "
+            "redo_changed=True runs them again"
         )
 
     def _drive(self) -> None:
@@ -364,7 +364,7 @@ class MapRun:
             future = executor.submit(run_row, task)
         except (BrokenExecutor, RuntimeError) as error:
             self.problem = (
-                f"the executor died ({error_line(error)}); the rest goes on in threads"
+                f"the executor died ({error_line(error)}); the rest runs in threads"
             )
             logger.warning("%s", self.problem)
             executor = ThreadPoolExecutor(self._workers, "nbchat-row")

@@ -345,7 +345,7 @@ def _part(item: Any, field: str | Callable[[Any], Any]) -> Any:
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"it is no text but {type(value).__name__}")
+        raise TypeError(f"it is not text but {type(value).__name__}")
     return value
 
 

@@ -499,5 +499,5 @@ def _pairs(value: object, origin: str) -> dict[str, str]:
     if not isinstance(value, Mapping) or not all(
         isinstance(text, str) for pair in value.items() for text in pair
     ):
-        raise ConfigError(f"{origin} must hold texts by name")
+        raise ConfigError(f"{origin} must map names to strings")
     return dict(value)

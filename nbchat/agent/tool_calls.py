@@ -39,8 +39,8 @@ MOST_PARALLEL = 8
 """Calls of one reply that run at the same time."""
 
 NEEDS_APPROVAL = (
-    "not run: this tool changes something, and this agent asks no person; the program "
-    "must pass approve= to Agent"
+    "not run: this tool changes something and needs approval, but the program passed "
+    "no approve= to Agent"
 )
 
 Approve = Callable[[Entry], bool] | bool | None

@@ -178,7 +178,7 @@ def _limit_rows(
     info = provider.info().with_window(set_window)
     yield _row("context window", _figure(info, "window", info.window))
     rest = info.usable_window
-    usual = "the window less room for the answer" if info.window else ""
+    usual = "the window minus the reserve for the answer" if info.window else ""
     yield _row("most input", _figure(info, "input_limit", rest, usual))
     usual = "what every chat model allows"
     yield _row(

@@ -142,7 +142,7 @@ def _add_session_commands(commands: "argparse._SubParsersAction[Any]") -> None:
     importing.add_argument(
         "--accept",
         action="store_true",
-        help="take over its pins, summaries and shortened outputs without asking",
+        help="also import its pins, summaries and shortened outputs, without asking",
     )
     importing.set_defaults(command=_import)
 
@@ -154,15 +154,15 @@ def _add_database_commands(commands: "argparse._SubParsersAction[Any]") -> None:
     init.add_argument(
         "--rls",
         choices=("owner", "role"),
-        help="PostgreSQL's row level security: by the owner that nbchat names, or also "
-        "by the database role of each user, which is then named as the owner",
+        help="PostgreSQL's row level security: owner checks the owner that nbchat "
+        "sends, role the database role of each user, which must have the owner's name",
     )
     init.add_argument(
         "--print", action="store_true", help="print the statements, change nothing"
     )
     init.set_defaults(command=_db_init)
     adopt = steps.add_parser(
-        "adopt", help="become the owner of a migrated server's sessions without one"
+        "adopt", help="become the owner of sessions that have none since a migration"
     )
     adopt.set_defaults(command=_db_adopt)
 
@@ -275,17 +275,17 @@ def _confirmed(session: Session, *, is_accepted: bool) -> Session:
     found = claims(session)
     if not found:
         return without_claims(session)
-    _tell("The file would also act on the model:")
+    _tell("The file also contains what a model would act on:")
     for line in found:
         _tell(f"  {line}")
     if not is_accepted and sys.stdin.isatty():
-        is_accepted = input("Take this over? [y/N] ").strip().lower() in ("y", "yes")
+        is_accepted = input("Import this, too? [y/N] ").strip().lower() in ("y", "yes")
     if not is_accepted:
-        _tell("Only the messages are imported; --accept takes over the rest.")
+        _tell("Only the messages are imported; --accept also imports the rest.")
         return without_claims(session)
     kept = checked(session)
     if left := len(session.compactions) - len(kept.compactions):
-        _tell(f"{left} of its records do not fit its messages and are left out.")
+        _tell(f"{left} of its records do not match its messages and are skipped.")
     return kept
 
 

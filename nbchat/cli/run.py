@@ -26,7 +26,7 @@ def run_notebook(file: Path, output: Path, parameters: Mapping[str, str]) -> Non
     tags = [tag for cell in book.cells for tag in cell.metadata.get("tags", [])]
     if parameters and "parameters" not in tags:
         raise NbchatError(
-            f"{file} has no cell tagged `parameters`; tag one, or leave out -p"
+            f"{file} has no cell tagged `parameters`; tag one, or omit -p"
         )
     values = {name: _value(text) for name, text in parameters.items()}
     spec = book.metadata.get("kernelspec", {})

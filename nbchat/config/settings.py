@@ -184,12 +184,13 @@ class NbChat(Configurable):
     )
     summary_max_tokens = _count("Maximum length of a summary, in tokens.")
     summary_share = _share(
-        "Largest share of what it replaces that a summary takes, from 600 tokens on."
+        "Maximum length of a summary of over 600 tokens, as a share of what it "
+        "replaces."
     )
     facts_share = _share("Share of all that was compacted that the facts may take.")
     facts_max_tokens = _count("Maximum length of the facts, in tokens.")
     largest_share = _share(
-        "Largest share of what they replace that summary and facts take together."
+        "Maximum length of summary and facts together, as a share of what they replace."
     )
     prunes = _switch(
         "Shorten old tool outputs first. If that frees enough, no summary is written."
@@ -198,8 +199,8 @@ class NbChat(Configurable):
         "Shorten long tool outputs before the model first reads them."
     )
     offers_checkpoint = _switch(
-        "Offer a model with tools one more, which saves the state of its work in place "
-        "of the last checkpoint."
+        "Offer models with tools a checkpoint tool, which saves the state of the work "
+        "and replaces the last checkpoint."
     )
     verbosity = _field(
         Enum(["normal", "debug"], None, allow_none=True),
@@ -256,76 +257,77 @@ class NbChat(Configurable):
         None,
         allow_none=True,
         help="How much the model reasons before it answers. None: as the model does by "
-        "default. Left out for models that do not take it.",
+        "default. Not sent to models that do not support it.",
     ).tag(config=True, scope="model", apply="request_options")
     temperature = Float(
         None,
         allow_none=True,
         min=0,
         max=2,
-        help="How random answers are; 0 is least. None: as the model does by default. "
-        "Left out, with a warning, for models that do not take it.",
+        help="Sampling temperature: how random answers are, 0 is least. None: as the "
+        "model does by default. Not sent, with a warning, if it is not supported.",
     ).tag(config=True, scope="model", apply="request_options")
     top_p = Float(
         None,
         allow_none=True,
         min=0,
         max=1,
-        help="Share of the most likely tokens that are chosen from.",
+        help="Nucleus sampling: choose from the most likely tokens that add up to this "
+        "probability.",
     ).tag(config=True, scope="model", apply="request_options")
     seed = Int(
         None,
         allow_none=True,
-        help="Number that makes answers repeatable where a server can. OpenAI's "
-        "own models and Anthropic's take none.",
+        help="Seed for repeatable answers, where the server supports it; models of "
+        "OpenAI and Anthropic do not.",
     ).tag(config=True, scope="model", apply="request_options")
     stop = Unicode(
         "",
-        help="Up to four texts that end an answer, separated by commas; \\n is the end "
-        "of a line. OpenAI's own models take none.",
+        help="Up to four stop sequences, separated by commas; \\n is a line break. "
+        "Models of OpenAI do not support them.",
     ).tag(config=True, scope="model", apply="request_options")
     timeout_seconds = Float(
         None,
         allow_none=True,
         min=0.1,
-        help="Longest silence of the model's server, in seconds, after which a request "
+        help="Seconds without data from the model's server after which a request "
         "fails. None: 300; for the embedded model 600.",
     ).tag(config=True, scope="model", apply="request_options")
     first_byte_seconds = Float(
         None,
         allow_none=True,
         min=0.1,
-        help="Longest silence before an answer begins, for servers that are slow to "
-        "read. None: timeout_seconds.",
+        help="Seconds to wait for the beginning of an answer, for servers that process "
+        "long prompts slowly. None: timeout_seconds.",
     ).tag(config=True, scope="model", apply="request_options")
     connect_seconds = Float(
         None,
         allow_none=True,
         min=0.1,
-        help="Longest time to connect to the model's server. None: 10.",
+        help="Seconds to wait for a connection to the model's server. None: 10.",
     ).tag(config=True, scope="model", apply="request_options")
     cache_lifetime = Enum(
         ["5m", "1h"],
         None,
         allow_none=True,
-        help="How long Anthropic keeps its prompt cache after each use; an hour costs "
-        "more to write and pays after pauses of over five minutes. OpenAI's newer ones "
-        "keep theirs for 30 minutes, with 1h for 12 hours. None: 5m.",
+        help="How long Anthropic keeps its prompt cache after each use; 1h costs more "
+        "to write and pays off after pauses of over five minutes. Newer models of "
+        "OpenAI keep theirs for 30 minutes, with 1h for 12 hours. None: 5m.",
     ).tag(config=True, scope="model", apply="request_options")
     attempts = Int(
         None,
         allow_none=True,
         min=1,
         max=100,
-        help="Most requests for one answer while faults pass. None: 4; 8 where the "
-        "server limits the rate.",
+        help="Maximum number of attempts for one answer when errors are temporary. "
+        "None: 4; 8 where the server limits the rate.",
     ).tag(config=True, scope="model", apply="request_options")
     patience_seconds = Float(
         None,
         allow_none=True,
         min=0,
-        help="Longest time from the first request for an answer to the last attempt, "
-        "with all waits. None: 600.",
+        help="Maximum seconds from the first attempt for an answer to the last, waits "
+        "included. None: 600.",
     ).tag(config=True, scope="model", apply="request_options")
     max_steps = Int(
         50, min=1, help="Maximum number of requests to the model in one turn."

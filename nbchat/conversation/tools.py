@@ -270,7 +270,8 @@ def _name_of(function: Function) -> str:
     safe = re.sub(r"\W", "_", latin, flags=re.ASCII)[:NAME_LENGTH]
     if not safe.strip("_"):
         raise ConfigError(
-            f"no API takes the name {name!r}; use tool(name='...') with Latin letters"
+            f"no provider accepts the tool name {name!r}; use tool(name='...') with "
+            "Latin letters"
         )
     return safe
 

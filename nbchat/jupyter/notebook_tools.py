@@ -27,13 +27,13 @@ OUTPUT_SHOWN = 2_000
 """Characters of a cell's outputs when cells are read; a run returns all of them."""
 
 IN_A_CELL = (
-    "%%chat itself is a cell that runs, and no other can run meanwhile; ask in the "
-    "panel of %chat"
+    "a %%chat cell is running, and no other cell can run until it ends; ask in the "
+    "panel of %chat instead"
 )
 
 KEEP_SECRETS = (
-    f'"{HIDDEN}" stands for a value that is hidden from you; leave its whole line as '
-    "it is, or ask the person to edit this cell"
+    f'"{HIDDEN}" replaces a value that is hidden from you; leave its whole line '
+    "unchanged, or ask the user to edit this cell"
 )
 
 

@@ -171,7 +171,7 @@ def _details(action: str, asked: dict[str, Any]) -> dict[str, Any]:
         names = ("chat_id", "token")
         return {name: _text(asked, name) for name in names if name in asked}
     if "call_id" in asked:
-        refuse(400, "a call's id decides nothing; send the ticket of the waiting call")
+        refuse(400, "send the ticket of the waiting call, not its id")
     call = {"ticket": _text(asked, "ticket")}
     return (
         {**call, "always": asked.get("always") is True} if action == "approve" else call

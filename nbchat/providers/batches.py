@@ -220,8 +220,8 @@ def batches_of(provider: Provider) -> Batches:
     if type(provider) is OpenAIProvider:
         return OpenAIBatches(provider)
     raise ConfigError(
-        f"{provider.name} has no batches that nbchat knows; use a model of OpenAI or "
-        "Anthropic, or leave out batch=True"
+        f"nbchat cannot send batches to {provider.name}; use a model of OpenAI or "
+        "Anthropic, or omit batch=True"
     )
 
 

@@ -177,9 +177,9 @@ def refused(refusal: Refusal, endpoint: Endpoint, model: str) -> ProviderError:
 def _withheld(refusal: Refusal, endpoint: Endpoint) -> AuthenticationFailed:
     seen = endpoint.shown(refusal.message) or "no reason"
     return AuthenticationFailed(
-        f"{endpoint.host} wants a key, and {endpoint.key_variable} was not sent, for "
-        f"it is not a server of {endpoint.kind}; name the host in the setting "
-        f"api_key_hosts to send it ({refusal.status}: {seen})"
+        f"{endpoint.host} requires a key. {endpoint.key_variable} was not sent, "
+        f"because this is not a server of {endpoint.kind}; to send it, add the host to "
+        f"the setting api_key_hosts ({refusal.status}: {seen})"
     )
 
 
@@ -342,7 +342,7 @@ def _in_words(error: BaseException, endpoint: Endpoint) -> tuple[str, bool] | No
                 "; if a proxy or your own authority signs it, set SSL_CERT_FILE"
             )
         case ssl.SSLError() if error.reason in NO_TLS:
-            words = f"{host} speaks no TLS; use http:// in base_url"
+            words = f"{host} does not use TLS; use http:// in base_url"
         case ssl.SSLError():
             words = f"TLS with {host} failed ({error.reason}); try again"
             may_pass = True

@@ -400,7 +400,7 @@ def as_call(reply: Reply, request: Request) -> Reply:
         )
     except (ValueError, KeyError, TypeError):
         raise ProtocolFault(
-            f"the embedded model had to call {request.tool_choice} but wrote "
+            f"the embedded model did not finish its call of {request.tool_choice}: "
             f"{text[:60]!r}; allow more output tokens"
         ) from None
     return Reply((entry,), reply.usage, "tool_use", reply.model)

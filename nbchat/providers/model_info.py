@@ -43,7 +43,7 @@ CLOUD_PREFIX = re.compile(r"^([a-z]+\.)*(anthropic|openai)\.")
 """Before a model's name on Amazon Bedrock."""
 
 PRICE_LIST = "the package genai-prices"
-DOCUMENTATION = "its maker's documentation"
+DOCUMENTATION = "the provider's documentation"
 SERVER = "the model's server"
 """Sources of what is known of a model."""
 

@@ -7,7 +7,7 @@ Sources, read in November 2026: openai 3.57 (`completion_create_params.py`), ant
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
-DATES = "the SDK and its maker's documentation"
+DATES = "the SDK and the provider's documentation"
 
 NOTICE_DAYS = 90
 """Days before its retirement from which a model is warned of."""

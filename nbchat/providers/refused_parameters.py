@@ -89,7 +89,9 @@ class Adaptations:
         self._tried.add(attempt)
         if path in WARNED:
             it = "them" if path == "tools" else "it"
-            logger.warning("%s takes no %s; it is asked without %s", model, path, it)
+            logger.warning(
+                "%s does not accept %s; the request is sent without %s", model, path, it
+            )
         self._changes.setdefault(model, {})[path] = value
         return True
 

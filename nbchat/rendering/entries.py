@@ -30,8 +30,8 @@ HINT_LIMIT = 200
 """Characters of a call's arguments shown on its collapsed card."""
 
 PASTED_RULES = (
-    "Rules in pasted text are not taken as yours. Pin the message, or write "
-    "/pin and the rule, to keep one."
+    "Rules in pasted text are not treated as yours. To keep one, pin the message "
+    "or write /pin and the rule."
 )
 """Below a message with such a text."""
 

@@ -223,7 +223,7 @@ def test_the_id_of_a_waiting_call_decides_nothing(chat):
         with pytest.raises(NbchatError) as refused:
             decide("call_1_0")
         assert str(refused.value) == (
-            "'call_1_0' is a call's id, which decides nothing; use its ticket, or "
+            "'call_1_0' is the id of a call, not its ticket; use the ticket, or "
             "approve() or deny() of an item of Approvals.waiting"
         )
     one.approvals.approve(waiting.ticket)

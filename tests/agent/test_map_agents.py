@@ -191,7 +191,7 @@ def test_functions_of_a_notebook_go_to_other_processes():
         ({"id": "E"}, "this row has no prompt: KeyError: 'text'"),
         (
             {"id": "E", "text": 3},
-            "this row has no prompt: TypeError: it is no text but int",
+            "this row has no prompt: TypeError: it is not text but int",
         ),
         ({"id": "T0001", "text": "x"}, "the key T0001 occurs twice"),
         (3, "this row has no key: AttributeError: 'int' object has no attribute 'id'"),
@@ -297,7 +297,7 @@ def test_changed_inputs_and_recipes_are_told_and_redone_on_request(store):
     assert run.changed == {"T0002": "the input has changed since"}
     assert run.table()["note"][2] == "the input has changed since"
     assert run.table()["category"][2] == "other"
-    assert "1 finished rows have changed" in run._repr_html_()
+    assert "1 finished rows are out of date" in run._repr_html_()
     other = Agent(Desk(), system="You triage other tickets.")
     assert set(mapped(tickets(4), other, store=store, name="x").changed.values()) == {
         "the recipe has changed since"
@@ -368,7 +368,7 @@ def test_a_run_whose_rows_all_have_results_is_finished():
 def test_a_budget_ends_the_run_and_a_larger_one_goes_on(store):
     run = mapped(tickets(30), store=store, workers=1, budget=Budget(steps=7))
     assert (run.state, run.counts.done) == ("budget used up", 7)
-    assert "the same call with a larger budget goes on here" in run._repr_html_()
+    assert "the same call with a larger budget continues" in run._repr_html_()
     assert "s left" not in run._repr_html_()
     assert_right(mapped(tickets(30), store=store), 30)
 
@@ -396,7 +396,7 @@ def test_an_executor_that_dies_is_a_named_row_and_the_rest_goes_on():
     )
     assert len(table) == 9
     assert (table["stop_reason"] == "end_turn").sum() >= 5
-    assert "the rest goes on in threads" in run.problem
+    assert "the rest runs in threads" in run.problem
 
 
 def make_agent_unless_dying(ticket: dict[str, str]) -> Agent:

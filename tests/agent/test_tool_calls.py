@@ -91,7 +91,7 @@ def test_a_headless_refusal_says_what_to_do():
     agent.ask("go")
     (said,) = results(agent)
     assert said.startswith("error: not run: this tool changes something")
-    assert said.endswith("must pass approve= to Agent")
+    assert said.endswith("approve= to Agent")
 
 
 def test_always_holds_for_the_function_and_the_agent_not_for_the_name():

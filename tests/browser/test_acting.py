@@ -52,8 +52,8 @@ def decision(panel: Locator, name: str) -> Locator:
 
 def read_on(panel: Locator) -> None:
     """Read the call that waits to its end."""
-    while decision(panel, "Read on").is_visible():
-        decision(panel, "Read on").evaluate("button => button.click()")
+    while decision(panel, "Show the rest").is_visible():
+        decision(panel, "Show the rest").evaluate("button => button.click()")
 
 
 def test_a_long_call_is_approved_only_when_all_of_it_was_in_sight(

@@ -51,5 +51,5 @@ def test_the_menu_shows_a_panel_beside_the_notebook_and_brings_it_back(
         beside.get_by_role("button", name="More").click()
         screenshot("menu")
         expect(beside.get_by_role("menuitem", name="Show beside")).to_have_count(0)
-        beside.get_by_role("menuitem", name="Back into the notebook").click()
+        beside.get_by_role("menuitem", name="Move back into the notebook").click()
         expect(beside).to_have_count(0)

@@ -152,7 +152,7 @@ def test_the_memory_can_be_checked_against_all_that_was_said(
     seen = memory.get_by_role("region", name="What the model sees now")
     expect(seen).to_contain_text("instead of the first 2 messages")
     expect(seen.locator(".nbc-unfound")).to_have_text("17")
-    said = memory.get_by_role("region", name="All that was said")
+    said = memory.get_by_role("region", name="All messages")
     seen.get_by_role("button", name="W107").first.click()
     found = said.locator(".nbc-found")
     expect(found).to_contain_text("Order W107 is 129.50 euros")

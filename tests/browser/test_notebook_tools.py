@@ -92,7 +92,7 @@ def test_the_model_reads_edits_and_runs_cells_as_approved(
         "() => window.jupyterapp.shell.currentWidget.content.model.sharedModel.cells[1].setSource('mine')"
     )
     approve.click()
-    expect(log).to_contain_text("the cell was changed meanwhile; read it again")
+    expect(log).to_contain_text("the cell has changed since; read it again")
     expect(cells.nth(1).locator(".cm-content")).to_have_text("mine")
     choose(panel, f"No longer {OFFER[0].lower()}{OFFER[1:]}")
     expect(log).to_contain_text("notebook_tools is false")

@@ -216,8 +216,8 @@ def test_what_is_known_of_the_model_is_reported_with_its_source():
     done = doctor(NBCHAT_MODEL="openai:gpt-5.4-mini", OPENAI_API_KEY="sk-secret-1")
     rows = {
         "context window": "400,000 tokens, from the package genai-prices",
-        "most input": "272,000 tokens, from its maker's documentation",
-        "longest answer": "128,000 tokens, from its maker's documentation",
+        "most input": "272,000 tokens, from the provider's documentation",
+        "longest answer": "128,000 tokens, from the provider's documentation",
         "retirement": "no date is known",
     }
     for name, text in rows.items():

@@ -378,7 +378,9 @@ def test_effort_and_patience_are_in_the_next_request(chat):
 
 def test_an_option_that_the_model_lacks_is_refused_by_name_and_not_stored(chat, store):
     agent, run_command = chat
-    line = "openai:gpt-5-mini takes no seed; unset it, or choose a model of another"
+    line = (
+        "openai:gpt-5-mini does not accept seed; unset it, or choose a model of another"
+    )
     with pytest.raises(ConfigError, match=line):
         run_command(agent, "/set seed 7")
     assert "seed" not in store.settings([""])
@@ -389,7 +391,10 @@ def test_a_setting_for_all_models_is_left_out_with_a_warning_where_one_lacks_it(
 ):
     store.set_setting("", "seed", 7)
     agent = again(store)
-    assert "openai:gpt-5-mini takes no seed; it is asked without it" in caplog.messages
+    assert (
+        "openai:gpt-5-mini does not accept seed; the request is sent without it"
+        in caplog.messages
+    )
     assert agent.options == {"seed": 7}
 
 

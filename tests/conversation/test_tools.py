@@ -291,7 +291,7 @@ def test_names_are_what_every_api_takes():
     change.__name__ = "größe_ändern"
     assert tool(change).name == "groe_andern"
     change.__name__ = "大きさ"
-    with pytest.raises(ConfigError, match="no API takes the name"):
+    with pytest.raises(ConfigError, match="no provider accepts the tool name"):
         tool(change)
     assert tool(name="size")(change).name == "size"
 

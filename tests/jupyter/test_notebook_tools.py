@@ -153,14 +153,14 @@ def test_what_was_approved_is_what_is_sent():
 
 def test_a_page_that_refuses_or_is_silent_is_a_line_of_its_own():
     def refuse(asked: dict[str, Any]) -> None:
-        problem = "" if asked["action"] == "find" else "the cell was changed meanwhile"
+        problem = "" if asked["action"] == "find" else "the cell has changed since"
         if asked["action"] != "read":
             requests.receive(NotebookAnswer(asked["token"], "v", problem, ()))
 
     requests = PageRequests(refuse, find_seconds=0.05)
-    with pytest.raises(NbchatError, match="was changed meanwhile"):
+    with pytest.raises(NbchatError, match="has changed since"):
         requests.ask("run", timeout_seconds=1, cell="a")
-    with pytest.raises(NbchatError, match=r"has not answered within 0.05 s"):
+    with pytest.raises(NbchatError, match=r"did not answer within 0.05 s"):
         requests.ask("read", timeout_seconds=0.05)
     requests.receive(NotebookAnswer("late", "v", "", ()))
 
@@ -224,7 +224,7 @@ def test_no_cell_runs_while_a_chat_cell_does(shell, capsys):
     agent = agent_with(shell, calls("run_cell", cell="a"), says("Well."))
     shell.run_line_magic("chat", "/set notebook_tools true")
     shell.run_cell_magic("chat", "", "Run it.")
-    assert results(agent)[0].startswith("error: not run: %%chat itself is a cell")
+    assert results(agent)[0].startswith("error: not run: a %%chat cell is running")
 
 
 def test_a_stop_ends_the_wait_for_a_cell_that_runs():

@@ -48,7 +48,7 @@ def test_https_to_a_server_without_tls_says_to_use_http(server, kind):
     url = server.url.replace("http://", "https://") + PATHS[kind]
     made = type(provider_at(server, kind))
     error = failed(made("m", base_url=url, api_key=lambda: "k"))
-    assert str(error) == "127.0.0.1 speaks no TLS; use http:// in base_url"
+    assert str(error) == "127.0.0.1 does not use TLS; use http:// in base_url"
 
 
 @pytest.mark.parametrize("kind", DIALECTS)

@@ -64,9 +64,11 @@ def test_an_option_that_an_api_lacks_is_named_when_it_is_asked_for(
     server, kind, option
 ):
     value: Any = {option: SAMPLING[option]}
-    with pytest.raises(ConfigError, match=f"takes no {option}; unset it, or choose"):
+    with pytest.raises(
+        ConfigError, match=f"does not accept {option}; unset it, or choose"
+    ):
         Agent(provider_at(server, kind), **value)
-    with pytest.raises(ConfigError, match=f"takes no {option}"):
+    with pytest.raises(ConfigError, match=f"does not accept {option}"):
         provider_at(server, kind, **value)
 
 
@@ -104,7 +106,9 @@ def test_a_parameter_that_a_model_refuses_is_left_out_with_one_warning(server, c
     server.script(refusal, *[DIALECTS["responses"].text("Hi.")] * 2)
     provider = provider_at(server, "responses", temperature=0.2)
     assert [reply_of(provider).text for _ in range(2)] == ["Hi.", "Hi."]
-    assert caplog.messages == ["model-x takes no temperature; it is asked without it"]
+    assert caplog.messages == [
+        "model-x does not accept temperature; the request is sent without it"
+    ]
     assert "temperature" not in server.requests[-1].body
 
 

@@ -237,7 +237,7 @@ def test_a_shared_copy_is_read_by_its_link_alone(url):
     session = saved(ann, "s", SECRET)
     token = ann.share(session, "the copy")
     assert bob.shared(token) == "the copy"
-    with pytest.raises(SessionNotFound, match="leads to no shared session"):
+    with pytest.raises(SessionNotFound, match="there is no shared session"):
         bob.shared("guess")
     ann.delete("s")
     with pytest.raises(SessionNotFound):

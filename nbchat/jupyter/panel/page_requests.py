@@ -56,8 +56,8 @@ class PageRequests:
         answer = self._answer(action, found.view, timeout_seconds, details)
         if answer is None:
             raise NbchatError(
-                f"the notebook's page has not answered within {timeout_seconds:g} s; "
-                "a cell that runs goes on"
+                f"the notebook's page did not answer within {timeout_seconds:g} s; "
+                "a running cell continues"
             )
         if answer.problem:
             raise NbchatError(answer.problem)

@@ -47,7 +47,7 @@ def test_what_was_pasted_into_a_message_stays_known_when_the_message_is_edited(p
     position = panel.session.last_prompt
     assert pasted_texts(panel.session.transcript[position]) == [order]
     shown = "".join(item["html"] for item in panel.snapshot()["items"])
-    assert shown.count("not taken as yours") == 1
+    assert shown.count("not treated as yours") == 1
     panel.edit_message(position, f"{order} Is it spam?")
     assert pasted_texts(panel.session.transcript[panel.session.last_prompt]) == [order]
 

@@ -50,7 +50,7 @@ def suggestions(resolver: Resolver) -> list[Suggestion]:
         found += [
             Suggestion(
                 f"Describe {name} ({size})",
-                f"Describe @{name}: what does it hold, and what is unusual in it?",
+                f"Describe @{name}: what does it contain, and what is unusual in it?",
             ),
             Suggestion(
                 f"Plot {name}", f"Write code that plots what matters most in @{name}."

@@ -19,7 +19,7 @@ export function addDecision(card) {
       button("nbc-primary nbc-approve", "Approve", "Run this call"),
       button("nbc-deny", "Deny", "Do not run this call; the model sees that you denied it"),
       button("nbc-always", "Approve for this session", always),
-      button("nbc-unread", "Read on", "Approve is enabled when all of the call was in sight"),
+      button("nbc-unread", "Show the rest", "Approve is enabled once you have seen the whole call"),
     ),
   );
   setSeen(card, 0);

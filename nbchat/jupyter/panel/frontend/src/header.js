@@ -54,7 +54,7 @@ export function drawModel({ model: opener, answering, dot }, state, isGone) {
   const names = { starting: "starting …", failed: "no model" };
   opener.textContent = names[phase ?? ""] ?? model ?? (isGone ? "not connected" : "connecting …");
   opener.disabled = phase !== "ready" || isGone;
-  const trial = state.is_trial ? "a trial model, tiny, with poor answers; " : "";
+  const trial = state.is_trial ? "a small trial model with poor answers; " : "";
   answering.textContent = phase === "ready" && model ? model.slice(model.indexOf(":") + 1) : "";
   answering.hidden = !answering.textContent;
   answering.disabled = opener.disabled;

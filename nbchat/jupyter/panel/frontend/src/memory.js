@@ -17,7 +17,7 @@ export class MemoryDialog extends Dialog {
     super(panel, { title: "What the model remembers", className: "nbc-memory" });
     const scrolling = { tabindex: "0", role: "region" };
     this.seen = tag("div", "nbc-memory-side", { ...scrolling, "aria-label": "What the model sees now" });
-    this.said = tag("div", "nbc-memory-side", { ...scrolling, "aria-label": "All that was said" });
+    this.said = tag("div", "nbc-memory-side", { ...scrolling, "aria-label": "All messages" });
     this.content.append(this.seen, this.said);
     this.seen.addEventListener("click", (event) => {
       const source = pressedIn(event, ".nbc-source");

@@ -47,7 +47,7 @@ const LABELS = {
  * @type {Record<string, [string, string]>}
  */
 const WORDS = {
-  view: ["View", "What the model sees now, beside all that was said"],
+  view: ["View", "What the model sees now, beside all messages"],
   undo: ["Undo", "Undo this: the model sees what it saw before"],
   redo: ["Redo", "Redo this"],
   editSummary: ["Edit", "Edit the summary that the model sees"],

@@ -110,7 +110,7 @@ export class NotebookRequests {
   unchanged(asked) {
     const index = this.find(asked);
     const isSame = asked.expected === null || this.notebook.cells[index].source === asked.expected;
-    if (!isSame) throw Error("the cell was changed meanwhile; read it again");
+    if (!isSame) throw Error("the cell has changed since; read it again");
     return index;
   }
 }

@@ -338,7 +338,7 @@ class Panel {
       this.send({ type: "withdraw", index, text, edit: isEdit });
       this.parts.input.focus();
     };
-    const edit = iconButton("nbc-queued-edit", "edit", "Edit", "Take it back into the box");
+    const edit = iconButton("nbc-queued-edit", "edit", "Edit", "Move it back into the message box");
     const remove = iconButton("nbc-queued-remove", "close", "Remove", "Do not send it");
     edit.addEventListener("click", () => withdraw(true));
     remove.addEventListener("click", () => withdraw(false));

@@ -15,10 +15,10 @@ const REMOVED =
 export class RemoveDialog extends Dialog {
   /** @param {ChatPanel} panel */
   constructor(panel) {
-    super(panel, { title: "Remove for good", className: "nbc-removing" });
+    super(panel, { title: "Remove permanently", className: "nbc-removing" });
     const typing = { rows: "3", "data-first": "", placeholder: "A password, a name, a number …" };
     this.text = tag("textarea", "", { ...typing, spellcheck: "false" });
-    this.confirm = button("nbc-danger", "Remove for good", "Remove it everywhere", "submit");
+    this.confirm = button("nbc-danger", "Remove permanently", "Remove it everywhere", "submit");
     const cancel = button("", "Cancel", "Close without changes");
     this.footer.append(cancel, this.confirm);
     this.form = tag("form", "nbc-fields", {}, field("Text to remove", this.text));

@@ -8,7 +8,7 @@ import { button, iconButton, isComposing, later, newToken, plural, pressedIn, ta
 /** @import { Answer } from "./dialog.js" */
 /** @import { ChatPanel } from "./panel.js" */
 
-const UNFOUND = "No session has these words.";
+const UNFOUND = "No session contains these words.";
 const NONE = "No conversation is saved yet. Each one is listed here after its first message.";
 
 export class SessionsDialog extends Dialog {
@@ -254,7 +254,7 @@ function sessionButtons(title, isCurrent, versions) {
 
 /** @param {string} versions */
 function warning(versions) {
-  return versions ? `All ${versions} go; this cannot be undone.` : "This cannot be undone.";
+  return versions ? `All ${versions} are deleted; this cannot be undone.` : "This cannot be undone.";
 }
 
 /** @param {Element} row */

@@ -131,4 +131,4 @@ function sentence(text) {
 }
 
 const TRIAL =
-  "This is the trial model: tiny, and its answers are poor. For real work choose a model or set a key.";
+  "This is a small trial model, and its answers are poor. For real work, choose a model or set a key.";
