@@ -283,7 +283,7 @@ class Agent:
         output: Any = None,
         budget: Budget | Meter | None = None,
     ) -> Turn:
-        """Go on with a turn that a crash, an error or a stop ended; adds no message.
+        """Continue a turn that a crash, an error or a stop ended; adds no message.
 
         The model reads of each interrupted call that its result is unknown. Raises
         NbchatError if the last message has an answer already.
@@ -433,7 +433,7 @@ class Agent:
 
         Call it between turns. The record is committed within the next turn, as soon as
         it is there, or by `commit_background`; `on_ready` is called on another thread
-        when it is. A turn begins and goes on meanwhile.
+        when it is. A turn can begin and run meanwhile.
         """
         with self.alone():
             return self._compactor.begin_in_background(on_ready)
@@ -566,7 +566,7 @@ class Agent:
             meter.observe(event)
 
     def _publish(self, event: Event) -> events.SavingFailed | None:
-        """Pass an event to autosave and listener; the chat goes on if saving fails."""
+        """Pass an event to autosave and listener, even if saving fails."""
         failure: events.SavingFailed | None = None
         self._telemetry(event)
         for observe in (self.autosave, self.listener):

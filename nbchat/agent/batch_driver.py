@@ -1,7 +1,7 @@
 """Work on many rows through a provider's batch API: turns that wait for one another.
 
 Each turn runs until it needs a reply; the requests of all turns are one batch; then all
-go on with their replies. What was sent is kept in the store, so that another process
+continue with their replies. What was sent is kept in the store, so that another process
 finds the replies. Summaries of long sessions are asked for at once, at full price.
 """
 

@@ -51,7 +51,7 @@ class ShownAnswer(Answer):
     def _ipython_display_(self) -> None:
         """Show nothing in the cell that streamed it, and the answer in every other."""
         if self.cell != _cell_number():
-            raise NotImplementedError  # IPython goes on with _repr_markdown_
+            raise NotImplementedError  # IPython continues with _repr_markdown_
 
 
 def shown(turn: Turn) -> Answer:
@@ -235,11 +235,11 @@ CellOutput = PrintedOutput | NotebookOutput
 
 
 class Running(Protocol):
-    """What goes on for long, and can be shown at any moment of it."""
+    """Something that runs for long and can be shown at any moment."""
 
     @property
     def is_running(self) -> bool:
-        """Whether it goes on."""
+        """Whether it still runs."""
 
     def wait(self, timeout_seconds: float | None = None) -> object:
         """Block until it ends, or for so long."""

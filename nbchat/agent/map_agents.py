@@ -7,7 +7,7 @@
 
 Each row has a session of its own. With a store a row is decided once: one whose session
 ends with a valid answer is not asked again, whatever was killed in between, and one
-that was interrupted goes on from its last entry. An error is a row of the table and
+that was interrupted continues from its last entry. An error is a row of the table and
 never ends the run. Rows are read one by one, so that their number does not matter.
 """
 
@@ -63,7 +63,7 @@ LOOKED_UP = 200
 Arrived = queue.SimpleQueue[tuple[RowTask, Future[Result]]]
 
 UNFINISHED = ("stopped", "budget")
-"""Stop reasons after which a row goes on when the run is repeated."""
+"""Stop reasons after which a repeated run continues the row."""
 
 
 def map_agents(
@@ -82,14 +82,14 @@ def map_agents(
     on_error: Callable[[Result], object] | None = None,
     batch: bool | float = False,
 ) -> "MapRun":
-    """Ask an agent of its own for each row, and return the run, which goes on.
+    """Ask an agent of its own for each row, and return the run, which continues.
 
     `make_agent` is a function that makes an agent (of nothing, or of the row), or an
     agent that is repeated. Rows are dictionaries, objects, texts, or a DataFrame; `key`
     and `prompt` are fields of them or functions. `executor` is any of
     `concurrent.futures`, such as processes or Dask's `client.get_executor()`; without
     it there are `workers` threads. `store` keeps sessions and results by `name`, which
-    is that of `make_agent` by default, so that the same call goes on where it ended.
+    is that of `make_agent` by default, so that the same call continues where it ended.
     Finished rows whose input or recipe has changed since are kept and named, or with
     `redo_changed` done again. `on_error` gets each failed row. `batch` sends all
     requests, those after tool calls too, through the batch API of OpenAI or Anthropic:
@@ -142,7 +142,7 @@ class MapRun:
         self.changed: dict[str, str] = {}
         """Finished keys whose input or recipe has changed since, with which of them."""
         self.problem = ""
-        """Why the run ended early, or goes on in another way."""
+        """Why the run ended early, or runs in another way."""
         self._has_failed = False
         self._prompts = prompts
         self._control = control
@@ -159,7 +159,7 @@ class MapRun:
         self._seen: set[int] = set()
         """A number for each key: about 80 bytes a row, all that grows with the rows."""
         self._waiting: deque[RowTask] = deque()
-        """Rows to go on with, before new ones are read."""
+        """Rows to continue with, before new ones are read."""
         self._failed: dict[str, RowTask] = {}
         self._newest_failures: deque[Result] = deque(maxlen=FAILURES_SHOWN)
         self._thread: threading.Thread | None = None
@@ -170,7 +170,7 @@ class MapRun:
         return f"<MapRun {self.name}, {self.state}: {self.counts.text}>"
 
     def _repr_html_(self) -> str:
-        failures = self._newest_failures.copy()  # rows go on to fail meanwhile
+        failures = self._newest_failures.copy()  # rows may fail meanwhile
         rows = {
             "State": self.state,
             "Progress": self.counts.text,
@@ -186,7 +186,7 @@ class MapRun:
         """Show the run and follow it in this cell; shown once where it has ended."""
         display = live_display()
         if display is None or not (self.is_running or self._display):
-            raise NotImplementedError  # IPython goes on with _repr_html_
+            raise NotImplementedError  # IPython continues with _repr_html_
         if self._display is not None:
             self._display.show_again(self)
         else:
@@ -227,7 +227,7 @@ class MapRun:
         return self
 
     def resume(self) -> "MapRun":
-        """Go on after a stop; does nothing while the run goes on."""
+        """Continue after a stop; does nothing while the run is running."""
         if not self.is_running:
             self._control.stop.clear()
             self._thread = threading.Thread(target=self._drive, name="nbchat-map")
@@ -237,7 +237,7 @@ class MapRun:
         return self
 
     def retry_failed(self) -> "MapRun":
-        """Go on with the failed rows, each in its session; waits for the run first."""
+        """Continue the failed rows, each in its session; waits for the run first."""
         self.wait()
         self._waiting.extend(self._failed.values())
         self.counts.failed -= len(self._failed)
@@ -278,7 +278,7 @@ class MapRun:
 
     @property
     def _budget_note(self) -> str:
-        """How a run goes on whose budget is used up."""
+        """How to continue a run whose budget is used up."""
         if self.is_running or self._is_complete or not self._is_out_of_budget:
             return ""
         if self._store is None:
@@ -383,7 +383,7 @@ class MapRun:
         self._take_result(task, result)
 
     def _take_result(self, task: RowTask, result: Result) -> None:
-        """Keep the result of a row; one that was stopped goes on later."""
+        """Keep the result of a row; one that was stopped continues later."""
         self._control.count(result)
         if result.stop_reason in UNFINISHED:
             self._waiting.append(task)

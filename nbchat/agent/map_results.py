@@ -86,7 +86,7 @@ _EMPTY_ROW = Result(key="", number=0).as_row()
 
 
 def result_from_json(saved: Mapping[str, Any]) -> Result:
-    """A result that a store has kept; unknown fields of other versions are left out."""
+    """A result that a store has kept; unknown fields of other versions are omitted."""
     known = {each.name for each in fields(Result)}
     return Result(**{name: each for name, each in saved.items() if name in known})
 
@@ -201,7 +201,7 @@ class Counts:
 
     @property
     def seconds(self) -> float:
-        """Time for which the run has gone on."""
+        """Time for which the run has been running."""
         running = 0.0 if self._began_at is None else time.monotonic() - self._began_at
         return self._seconds + running
 
@@ -229,7 +229,7 @@ class Counts:
         return " · ".join(parts)
 
     def rate_text(self, *, is_running: bool) -> str:
-        """Rows a minute, and how long the rest of a run that goes on takes."""
+        """Rows a minute, and how long the rest of a running run takes."""
         if not self.worked or not self.seconds:
             return ""
         rate = self.worked / self.seconds

@@ -146,7 +146,7 @@ def _task(pickled: bytes) -> RowTask:
 
 
 def run_row(task: RowTask) -> Result:
-    """Ask the agent of a row, or go on with its session; never raises an error."""
+    """Ask the agent of a row, or continue with its session; never raises an error."""
     began = time.monotonic()
     agent: Agent | None = None
     turn: Turn | None = None

@@ -154,7 +154,7 @@ class Turn(Iterator[Event]):
         return html_table("Turn", rows if is_begun else dict(list(rows.items())[:2]))
 
     def __iter__(self) -> Iterator[Event]:
-        """The rest of the events: a second loop goes on where the first one ended."""
+        """The rest of the events: a second loop continues where the first one ended."""
         return self._running
 
     def __next__(self) -> Event:

@@ -274,7 +274,7 @@ class ChatRunner:
 
     @property
     def _current_agent(self) -> Agent | None:
-        """The agent of the turn that runs, even if another one took over meanwhile."""
+        """The agent of the turn that runs, even if the chat has another one by now."""
         agents = (job.agent for job in reversed(self._running) if job.agent)
         return next(agents, self._agent)
 

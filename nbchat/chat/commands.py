@@ -367,9 +367,9 @@ class Commands:
 
 
 def _fetched(name: str, stop: Stop) -> Iterator[ChatEvent]:
-    """Fetch the file of an embedded model, and say how much of it has come.
+    """Fetch the file of an embedded model, and report how much of it has arrived.
 
-    After Stop it is fetched on in the background.
+    After Stop the download continues in the background.
     """
     pool, began = ThreadPoolExecutor(1, "nbchat-fetch"), time.monotonic()
     fetching = pool.submit(model_file, name)

@@ -85,7 +85,7 @@ class ControlSocket:
     def open(self) -> None:
         """Start listening; does nothing outside of a kernel.
 
-        If that fails it is logged, and the chat goes on without.
+        If that fails, it is logged, and the chat continues without it.
         """
         with self._opening:
             if self._listener is not None or self._is_closed:

@@ -1,7 +1,7 @@
 """`nbchat acp`: an agent that an editor or jupyter-ai talks to over stdin and stdout.
 
 It speaks the Agent Client Protocol with the package `agent-client-protocol` (the extra
-`nbchat[acp]`). Sessions are those of the store: a chat goes on in the panel, here, or
+`nbchat[acp]`). Sessions are those of the store: a chat continues in the panel, here, or
 in another editor. Each turn runs in a thread of its own; its events become updates.
 """
 
@@ -206,7 +206,7 @@ class AcpAgent:
     async def fork_session(
         self, session_id: str, cwd: str, mcp_servers: Any = None, **_: Any
     ) -> schema.ForkSessionResponse:
-        """A copy of a session, which goes on by itself."""
+        """A copy of a session, which continues by itself."""
         chat = self._chats.get(session_id)
         session = chat.agent.session if chat else await self._stored(session_id)
         copy = deepcopy(session)
@@ -225,7 +225,7 @@ class AcpAgent:
         return schema.CloseSessionResponse()
 
     def stop(self) -> None:
-        """Stop all turns, whose requests would go on for a client that has left."""
+        """Stop all turns, whose requests would continue for a client that has left."""
         for chat in self._chats.values():
             chat.stop.set()
             chat.agent.wake()

@@ -93,7 +93,7 @@ class Policy:
     """Newest compacted exchanges of which code keeps one line each."""
     least_tokens: int = LEAST_TOKENS
     """Fewest new tokens that an automatic compaction must cover; at most 100 where a
-    request was refused as too long, because the chat could not go on otherwise."""
+    request was refused as too long, because the chat could not continue otherwise."""
     prunes: bool = False
     """Whether old tool outputs are shortened first; if that is enough, no model is
     called."""

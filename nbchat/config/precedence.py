@@ -137,7 +137,7 @@ def is_locked(name: str) -> bool:
 
 def read_site() -> Site:
     """Read and merge all site files; raises ConfigError naming a broken file."""
-    # JUPYTER_NO_CONFIG would leave out the folders in which a site locks settings.
+    # JUPYTER_NO_CONFIG would omit the folders in which a site locks settings.
     every = (*jupyter_config_path(), *ENV_CONFIG_PATH, *SYSTEM_CONFIG_PATH)
     folders = list(enumerate(dict.fromkeys(every)))
     files = [

@@ -39,7 +39,7 @@ class RetryScheduled:
 
 @dataclass(frozen=True, slots=True)
 class RequestQueued:
-    """A request waits to be sent with others as a batch; the turn goes on later."""
+    """A request waits to be sent with others as a batch; the turn continues later."""
 
     name: str
 

@@ -180,7 +180,7 @@ def _table(call: Entry, value: Any) -> ToolOutput:
 
 
 def _csv(frame: Any) -> str:
-    """CSV; the index is left out where it only counts rows."""
+    """CSV; the index is omitted where it only counts rows."""
     is_count = type(frame.index).__name__ == "RangeIndex" and not frame.index.name
     return str(frame.to_csv(index=not is_count)).strip()
 

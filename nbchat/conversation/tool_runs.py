@@ -42,7 +42,7 @@ def finished(
     """What a call returns in the end: a coroutine's result, a generator's items.
 
     Raises what it raises, ToolTimeout, or Stopped where it can be left: coroutines are
-    cancelled, a plain function with a timeout goes on in its thread.
+    cancelled, a plain function with a timeout continues in its thread.
     """
     deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
     if deadline is not None and not _is_async(call):

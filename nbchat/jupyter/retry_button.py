@@ -25,11 +25,11 @@ ANSWERED = "The answer after Try again:"
 """Shown instead of the button by then; the error above it stays in the cell."""
 
 Answer = Callable[[NotebookOutput], object]
-"""Shows the turn that goes on; raises UsageError when it fails, too."""
+"""Continues the turn and shows it; raises UsageError when it fails again."""
 
 
 class RetryButton:
-    """A button that goes on with a failed turn and shows the answer below it."""
+    """A button that continues a failed turn and shows the answer below it."""
 
     def __init__(self, shell: InteractiveShell, answer: Answer) -> None:
         """Show nothing yet."""
@@ -65,7 +65,7 @@ class RetryButton:
         return self._button
 
     def click(self, _button: object = None) -> None:
-        """Go on with the turn; the button stays where it fails again."""
+        """Continue the turn; the button stays if it fails again."""
         self._button.disabled = True
         output = NotebookOutput(self._below.emptied())
         try:

@@ -362,7 +362,7 @@ def _entry_blocks(entry: Entry) -> Iterator[Json]:
 def _thinking_blocks(entry: Entry) -> list[Json]:
     """The block verbatim, for the API checks its signature; or none.
 
-    A file that was imported can hold anything here, so that other types are left out.
+    A file that was imported can hold anything here, so that other types are omitted.
     """
     block = json_object(entry) if entry.tool_name == "anthropic" else {}
     is_thinking = block.get("type") in THINKING

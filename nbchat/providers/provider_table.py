@@ -34,7 +34,7 @@ class Service:
     address_variable: str = ""
     """The environment variable with another address."""
     path: str = ""
-    """End of the address, which people may leave out."""
+    """End of the address, which people may omit."""
     key_variables: tuple[str, ...] = ()
     own_hosts: tuple[str, ...] = ()
     """Ends of the names of its other servers, such as those of a region."""

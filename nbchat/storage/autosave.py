@@ -145,7 +145,7 @@ class Autosave:
     def save(self) -> None:
         """Save everything that is not saved yet; raises StoreError.
 
-        If that takes long, the chat goes on and so does the saving.
+        If that takes long, the chat continues and so does the saving.
         """
         self._draft.clear()
         self._progress.note_all()
@@ -155,7 +155,7 @@ class Autosave:
                 self._log_writer.run(wait_seconds=FLUSH_SECONDS, repeats=True)
 
     def _patience(self, seconds: float) -> float:
-        """How long to wait for the store, of which another session may have heard."""
+        """How long to wait for the store; another session may know that it hangs."""
         return seconds if self._progress.store.answers else BROKEN_STORE_SECONDS
 
     def listen(self, listener: Callable[[SavingFailed], object] | None) -> None:
@@ -178,7 +178,7 @@ class Autosave:
         return Autosave(progress.store, branch, progress.origin, is_saved=False)
 
     def __reduce__(self) -> Any:
-        """Pickled with its session; goes on from what the store has then."""
+        """Pickled with its session; continues from what the store has then."""
         made, progress = partial(Autosave, log_folder=self._log.folder), self._progress
         made.keywords["is_saved"] = progress.is_begun
         return made, (progress.store, self._session, progress.origin)
@@ -328,7 +328,7 @@ class _Writer:
         self._heard = heard
         """Called with whether the store answered in time."""
         self.listener: Callable[[SavingFailed], object] | None = None
-        """Hears that the step succeeds again, if no caller waits to hear it."""
+        """Called when the step succeeds again, if no caller waits for that."""
         self._changed = threading.Condition()
         self._step = step
         self._waiting = 0

@@ -259,7 +259,7 @@ def _shared(facts: Iterable[Fact], known: dict[Any, Any]) -> tuple[Fact, ...]:
 
 
 def compaction_from_json(content: str) -> Compaction:
-    """Read a compaction record; fields of a newer nbchat are left out."""
+    """Read a compaction record; fields of a newer nbchat are omitted."""
     found = _known(Compaction, json.loads(content)["record"])
     found["cost"] = Usage(**_known(Usage, found["cost"]))
     found["replacements"] = tuple(map(tuple, found.get("replacements", ())))

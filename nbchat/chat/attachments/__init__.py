@@ -1,1 +1,1 @@
-"""What a message brings along from the notebook and from files."""
+"""Attachments of a message, from the notebook and from files."""

@@ -21,7 +21,7 @@ HEAD_CHARACTERS, TAIL_CHARACTERS = 4_000, 1_000
 
 
 def describe_large_file(path: Path) -> str:
-    """Size, shape, types and head of a file, and how much is left out.
+    """Size, shape, types and head of a file, and how much is omitted.
 
     Raises ValueError for a file that is neither text nor a table.
     """

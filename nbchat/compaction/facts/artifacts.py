@@ -120,7 +120,7 @@ class _File:
 def files(entries: Sequence[Entry]) -> list[str]:
     """File paths as they were written, and what was done to each, by their last use.
 
-    Files that only results name come first, because they are left out first.
+    Files that only results name come first, because they are omitted first.
     """
     failed = {
         call for index, call in _calls(entries).items() if entries[index].is_error

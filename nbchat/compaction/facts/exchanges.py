@@ -18,7 +18,7 @@ EXCHANGES_TITLE = "Earlier exchanges, a line each:"
 
 LENGTHS = ((80, 120), (60, 90), (45, 60), (25, 50))
 """Characters kept of a question and of its answer, tried until all lines fit. Where
-even the last do not, the oldest lines are left out: each line has its answer."""
+even the last do not, the oldest lines are omitted: each line has its answer."""
 
 NOTE_TOKENS = 8
 """Of the line that says how many are missing."""
@@ -103,7 +103,7 @@ def _question(exchange: Sequence[Entry]) -> str:
 
 
 def _ends(text: str, limit: int) -> str:
-    """A text on one line, its middle left out where it is too long.
+    """A text on one line, its middle omitted where it is too long.
 
     Where that would cut out its only value, such as an order's number, its end is.
     """

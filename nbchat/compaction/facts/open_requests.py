@@ -147,7 +147,7 @@ class Statements:
         self._count += 1
 
     def use(self, words_of_call: Collection[str]) -> None:
-        """Leave out what a call has used, for good: only what is new is looked at."""
+        """Remove what a call has used, permanently: only what is new is looked at."""
         for name in words_of_call:
             for number in self._by_name.pop(name, ()):
                 said = self._said[number]

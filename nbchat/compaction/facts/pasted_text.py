@@ -282,7 +282,7 @@ def _is_sandwich(opening: str, closing: str) -> bool:
     """Whether what is between is the object of a question, or within a sentence.
 
     A line that ends with a colon, a block, and a question are about the block; so is a
-    sentence that stops before a block and goes on after it.
+    sentence that stops before a block and continues after it.
     """
     if _HEADING.search(opening) or len(opening) > OPENING_CHARACTERS:
         return False

@@ -331,7 +331,7 @@ def _argument_text(value: Any) -> str:
 def _plain_fields(node: dict[str, Any], prefix: str = "") -> Iterator[Field]:
     """Every plain value inside an object of arguments, with its path.
 
-    A secret is left out.
+    Secrets are omitted.
     """
     waiting: list[tuple[str, Any]] = [(prefix, node)]
     found = 0

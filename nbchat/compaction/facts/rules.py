@@ -523,7 +523,7 @@ def verified_quotes(story: str, entries: Sequence[Entry]) -> list[Quote]:
     """The quotes in a summary that people did write, as the sentences they wrote.
 
     A summary quotes on lines of their own, in quotation marks. What does not occur in a
-    person's own words is left out, spaces, quotation marks and case aside. A quote of a
+    person's own words is omitted, spaces, quotation marks and case aside. A quote of a
     part becomes the whole sentence: "deploy on Fridays" may be half of "never deploy on
     Fridays".
     """

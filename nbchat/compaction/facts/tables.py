@@ -28,7 +28,7 @@ SIZE_MATTERS = 0.7
 paths and addresses, would hardly ever be chosen."""
 
 ROW_TOKENS = 100
-"""Tokens of a row; a longer one goes on in another line with the same label."""
+"""Tokens of a row; a longer one continues in another line with the same label."""
 
 AGAIN = 0.3
 """Factor for a value that another line has already."""

@@ -3,7 +3,7 @@
 Four rules decide what a later call is likely to need: a value in a field that some
 tool takes as an argument; a value that people or calls have used; one that names a
 thing; and what was mentioned lately. The factors are judgement and few; only their
-order matters (`tests/benchmarks/longrun.py` measures them on domains left out).
+order matters (`tests/benchmarks/longrun.py` measures them on held-out domains).
 """
 
 import re

@@ -2,7 +2,7 @@
 
 Every id, number, amount, date and time of a summary must occur in what it covers; a
 value beside an id must have occurred with that id, where it occurred with ids of that
-kind at all. Small whole numbers are left out, because they count things. A number that
+kind at all. Small whole numbers are omitted, because they count things. A number that
 can be computed is no invention: the total or the length of a list that a call returned,
 and the sum or difference of amounts that the same line says.
 """

@@ -5,7 +5,7 @@
     -> once more with the reason of the refusal: shorter, or with a higher limit
     -> once more with the values that the conversation does not hold, then with marks
     -> the other shape -> the fallback model
-    -> a summary without a model, where the chat could not go on otherwise
+    -> a summary without a model, where the chat could not continue otherwise
 
 Transient faults of a server are retried at each step. One compaction makes at most
 MAX_ANSWERS requests.
@@ -54,7 +54,7 @@ from nbchat.providers.streaming import stream_with_retries
 from nbchat.providers.tokens import TokenCounter
 
 HARD_TRIGGERS = ("window", "overflow")
-"""Triggers after which the chat could not go on without a summary."""
+"""Triggers after which the chat could not continue without a summary."""
 
 SOFT_REFUSALS, MAX_REFUSALS = 2, 4
 """Refused answers of one model after which it is not asked again: where no person waits

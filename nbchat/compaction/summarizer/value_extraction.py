@@ -139,7 +139,7 @@ class Value:
 
 
 def values(text: str) -> list[Value]:
-    """The values of a text, in order; numbers of lists are left out."""
+    """The values of a text, in order; numbers of lists are omitted."""
     plain = plain_digits(text)
     return [
         value

@@ -13,7 +13,7 @@ from nbchat.jupyter.panel.protocol import Amount, Html, Ticket, Token
 Kind = Literal["assistant", "thinking"]
 
 ABSENT: Any = None
-"""Default of a field that the kernel leaves out where it has no value."""
+"""Default of a field that the kernel omits where it has no value."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,7 +121,7 @@ class ViewSync:
             self._closed.wait(pause)
 
     def _try_flush(self) -> None:
-        """Go on after a batch that could not be sent: views notice the gap."""
+        """Continue after a batch that could not be sent: views notice the gap."""
         try:
             self._flush()
         except Exception:

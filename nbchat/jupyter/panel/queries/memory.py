@@ -15,7 +15,7 @@ from nbchat.rendering.entries import summary_text_html
 from nbchat.rendering.facts import facts_html
 
 _OMITTED = re.compile(r"\s*\[…\]\s*|…")
-"""What stands in a quote where words were left out."""
+"""What a quote contains where words were omitted."""
 
 
 def memory_view(agent: Agent) -> MemoryView:

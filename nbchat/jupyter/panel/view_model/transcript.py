@@ -55,7 +55,7 @@ STOP_NOTES: dict[StopReason, str] = {
 SHORTEST_CALL_SECONDS = 0.1
 """A call that ran less long does not say how long."""
 
-# A blank line ends a block, unless a list, quote or indented part goes on after it.
+# A blank line ends a block, unless a list, quote or indented part continues after it.
 _BLOCK_END = re.compile(r"(?<!\n)\n{2,}+(?=\S)(?![-*+>|]|\d+(?:[.)]|\Z))")
 _FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 
@@ -241,7 +241,7 @@ class LiveText:
         return {kind: dict(stream) for kind, stream in self._streams.items()}
 
     def write(self, text: str) -> list[Operation]:
-        """Add to the answer; finished blocks become HTML while it goes on."""
+        """Add to the answer; finished blocks become HTML while more arrives."""
         appended = self.append("assistant", text)
         live = self._streams["assistant"]
         cut = _block_end(live["text"]) if "\n" in live["text"][-len(text) - 3 :] else 0
@@ -259,7 +259,7 @@ class LiveText:
         return [{"op": "text", "kind": kind, "text": shown}]
 
     def finish(self, kind: str, added: list[Operation]) -> list[Operation]:
-        """End a stream; the items of its entry leave out what a view has already."""
+        """End a stream; the items of its entry omit what a view has already."""
         if kind not in self._streams:
             return added
         reused = [self._reusing(item, kind) for item in added]

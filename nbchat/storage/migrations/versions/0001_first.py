@@ -1,4 +1,4 @@
-"""The first schema: sessions without owners. Completes what came before it."""
+"""The first schema: sessions without owners. Completes older tables."""
 
 import sqlalchemy as sa
 from alembic import op
