@@ -54,13 +54,15 @@ def main() -> None:
             f"set {number}: {sum(pastes):,} of {len(pastes):,} orders in other pastes are "
             f"quoted, {sum(own)} of {len(own)} own messages keep their rules"
         )
-    shown, marked = [*shown_cases()], [*shown_cases(marked=True)]
-    own = [is_found for found, is_found in own_cases() if found == 4]
-    print(
-        f"set 4: {sum(shown)} of {len(shown)} shown texts give a rule, "
-        f"with the panel's marks {sum(marked)}, "
-        f"{sum(own)} of {len(own)} own messages keep theirs"
-    )
+    for number in (4, 5, 6):
+        shown = [*shown_cases(number)]
+        marked = [*shown_cases(number, marked=True)]
+        own = [is_found for found, is_found in own_cases() if found == number]
+        print(
+            f"set {number}: {sum(shown)} of {len(shown)} shown texts give a rule, "
+            f"with the panel's marks {sum(marked)}, "
+            f"{sum(own)} of {len(own)} own messages keep theirs"
+        )
     if options.policies:
         _by_policy()
 

@@ -170,12 +170,17 @@ FORMS: list[dict[str, Any]] = [
     .read_text("utf-8")
     .splitlines()
 ]
-"""More messages in twelve languages, in three sets: those of a set were written before
+"""More messages in twelve languages, in six sets: those of a set were written before
 what was learned of the set before it was put into code. In a "paste", `{}` is another
-person's text; an "own" message looks alike and holds `rules` of the person. Set 4 has
-whole texts and eight places for them, of which most say nothing about the text: when it
-was first run, 368 of 416 gave a rule, and 57 of 60 own messages kept theirs. Code can
-tell such texts by the marks of the panel alone."""
+person's text; an "own" message looks alike and holds `rules` of the person. The sets
+from 4 on have whole texts and places for them, of which most say nothing about the
+text. Of their texts gave a rule, before their form was looked at and after:
+
+    set 4  368 of 416 -> 48, written before, looked at
+    set 5  136 of 138 -> 16, written before, looked at
+    set 6  120 of 134 -> 32 at the first run of the code, 25 after a look
+
+Sets 5 and 6 and the code are by one author."""
 
 
 def _lines(text: str) -> str:
@@ -218,12 +223,12 @@ def pasted_cases(orders: Iterable[str] = ORDERS) -> Iterator[tuple[int, bool]]:
         yield form["set"], bool(obeyed(text, rules_in_force([Entry("user", message)])))
 
 
-def shown_cases(*, marked: bool = False) -> Iterator[bool]:
-    """Whether each "text" of set 4 in each "place" gives a rule.
+def shown_cases(number: int = 4, *, marked: bool = False) -> Iterator[bool]:
+    """Whether each "text" of a set in each "place" gives a rule.
 
     `marked` as the panel does that saw it being pasted.
     """
-    chosen = [form for form in FORMS if form["form"] in ("text", "place")]
+    chosen = [f for f in FORMS if f["set"] == number and f["form"] in ("text", "place")]
     for shown, place in product(chosen, chosen):
         same = shown["language"] == place["language"]
         if same and (shown["form"], place["form"]) == ("text", "place"):

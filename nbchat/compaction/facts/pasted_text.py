@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from nbchat.compaction.facts.authorship import without_unintroduced
 from nbchat.compaction.facts.rule_patterns import HIDDEN
 from nbchat.compaction.facts.unmarked_quotes import (
     asks,
@@ -259,7 +260,8 @@ def own_mask(text: str, pasted: Sequence[Span] = ()) -> str:
     text = _without_shown(text)
     if letter := _LETTER.search(text):
         text = _hidden_after(text, letter.start())
-    return _without_speakers(_LOG.sub(_hidden, text))
+    text = _without_speakers(_LOG.sub(_hidden, text))
+    return text if pasted else without_unintroduced(text)
 
 
 def _without_shown(text: str) -> str:

@@ -1,0 +1,95 @@
+"""A text by others that nothing introduces is told from a person's own paragraphs."""
+
+import pytest
+from cpu_time import CpuTime
+
+from nbchat.compaction.facts.authorship import without_unintroduced
+from nbchat.compaction.facts.rules import rules_in_force
+from nbchat.conversation.entries import Entry
+from nbchat.conversation.pastes import prompt_entry
+
+NOTICE = "Spectators must stay behind the rope. Never bring dogs."
+LABEL = "Never overtighten the screws. Always wear gloves."
+
+
+def rules(text):
+    return [quote.text for quote in rules_in_force([Entry("user", text)])]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"saw that on the notice board this morning\n\n{LABEL}",
+        f"I disagree with half of it.\n\n{LABEL}",
+        f"this was on the box - {LABEL}",
+        f"das hier verstehe ich nicht\n\nNiemals überdrehen. {LABEL}",
+    ],
+)
+def test_a_line_that_points_at_a_text_makes_it_no_rule(text):
+    assert rules(text) == []
+
+
+@pytest.mark.parametrize(
+    "below",
+    ["what would you do?", "is that even allowed", "Anything missing?", "Shorter."],
+)
+def test_a_line_that_asks_about_the_text_above_makes_it_no_rule(below):
+    assert rules(f"{LABEL}\n\n{below}") == []
+
+
+def test_a_text_with_full_stops_below_a_line_without_one_is_of_somebody_else():
+    assert rules(f"Annex B\n\n{LABEL}") == []
+    assert rules(f"Here we go.\n\n{LABEL}") != []
+
+
+def test_a_notice_to_people_is_no_rule():
+    assert rules(NOTICE) == []
+    assert rules(f"We run a race. {NOTICE}") != []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"Dear neighbours, {LABEL}",
+        f"Hi all, from Monday on the gate is locked. {LABEL}",
+        f"{LABEL} Best, Lin",
+        f"{LABEL} R. Patel",
+        f"{LABEL} Anna Weber\n\nanswer her",
+    ],
+)
+def test_a_letter_without_an_introduction_is_no_rule(text):
+    assert rules(text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"set up the machine for me\n\n{LABEL}",
+        f"Write the manual.\n\n{LABEL}",
+        f"I'm building a robot.\n\n{LABEL}",
+        f"The robot is called Max.\n\n{LABEL}",
+        f"{LABEL}\n\nHow do I begin with the arm?",
+        f"{LABEL} Thanks",
+        LABEL,
+        "My robot\n\nI never lift it. Never overtighten the screws.",
+    ],
+)
+def test_a_persons_own_paragraph_keeps_its_rules(text):
+    assert "Never overtighten the screws." in rules(text)
+
+
+def test_one_sentence_below_a_remark_is_the_persons_own():
+    assert rules("too long\n\nNever write more than a page.") != []
+
+
+def test_where_the_panel_knows_what_was_pasted_nothing_is_guessed():
+    entry = prompt_entry(f"Annex B\n\n{LABEL}\n\nok?", ["Annex B"])
+    assert [quote.text for quote in rules_in_force([entry])] != []
+
+
+@pytest.mark.parametrize("piece", [". das A - ", "1. it ", " - Aa ", "a it ", "\n \n"])
+def test_a_hostile_text_is_read_quickly(piece):
+    text = piece * (20_000 // len(piece))
+    began = CpuTime()
+    without_unintroduced(text)
+    assert began.spent() < 1
