@@ -73,7 +73,7 @@ def load_ipython_extension(shell: object) -> None:
 
 
 def unload_ipython_extension(shell: object) -> None:
-    """Leave no trace in the shell."""
+    """Remove the magics, the panel and all that loading added to the shell."""
     import_module("nbchat.jupyter.magics").unload(shell)
 
 

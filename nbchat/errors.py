@@ -68,7 +68,7 @@ class SessionNotFound(StoreError):
 
 
 class AnswerInvalid(NbchatError):
-    """No answer fits the type that was asked for, though the model was asked again."""
+    """No answer matches the requested type, also after another attempt."""
 
 
 class PreviewFailed(NbchatError):

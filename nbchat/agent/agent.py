@@ -248,7 +248,7 @@ class Agent:
             self.engine.tracker.resume(session)
 
     def alone(self) -> AbstractContextManager[None]:
-        """Keep turns and changes out; raises NbchatError while one runs."""
+        """Lock out turns and changes; raises NbchatError while one runs."""
         return self._lock.hold()
 
     def run(
@@ -297,7 +297,7 @@ class Agent:
 
     @property
     def can_retry(self) -> bool:
-        """Whether the conversation ends before the model's next word."""
+        """Whether the last message still waits for an answer of the model."""
         last = self.session.transcript[-1:]
         return any(each.role in ("user", "tool") for each in last)
 
@@ -372,7 +372,7 @@ class Agent:
         output: Any = None,
         budget: Budget | Meter | None = None,
     ) -> Answer:
-        """Ask in a branch of the conversation, of which only the answer returns.
+        """Ask in a branch of the conversation that is not kept; returns the answer.
 
         The branch sees all that this conversation does. Its calls and their results
         stay in a session of its own, which is saved where this one is and holds its
@@ -443,7 +443,7 @@ class Agent:
         return self._exclusive(self._compactor.commit_ready())
 
     def cancel_background(self) -> None:
-        """End a summary that is being written in the background."""
+        """Cancel a summary that is being written in the background."""
         self._compactor.cancel_background()
 
     def wait_for_background(self, timeout_seconds: float | None = None) -> bool:

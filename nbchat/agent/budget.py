@@ -135,7 +135,7 @@ class Meter:
 
 
 def meter_of(budget: "Budget | Meter | None") -> Meter | None:
-    """The meter of a budget; a meter is shared by all that are given it."""
+    """The meter of a budget; all that get the same meter share it."""
     return Meter(budget) if isinstance(budget, Budget) else budget
 
 

@@ -140,7 +140,7 @@ class Compactor:
         yield self.commit(record)
 
     def cancel_background(self) -> None:
-        """End a summary that is being written; its cost is committed later."""
+        """Cancel a summary that is being written; its cost is committed later."""
         if self._background is not None:
             self._background.cancel()
 

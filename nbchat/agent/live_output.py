@@ -41,7 +41,7 @@ CHARACTERS_PER_SECOND = 40_000
 
 
 class ShownAnswer(Answer):
-    """An answer that its cell has shown already, so its last line shows it no more."""
+    """An answer that its cell has already shown, so that it is not shown again."""
 
     __slots__ = ("cell",)
 
@@ -108,7 +108,7 @@ def _finished(turn: Turn, output: "CellOutput") -> Answer:
 
 
 class PrintedOutput:
-    """Plain text on stdout, as it comes."""
+    """Plain text on stdout, as it arrives."""
 
     def __init__(self) -> None:
         """Start at the beginning of a line."""

@@ -82,7 +82,7 @@ def map_agents(
     on_error: Callable[[Result], object] | None = None,
     batch: bool | float = False,
 ) -> "MapRun":
-    """Ask an agent of its own for each row, and return the run, which continues.
+    """Run an agent of its own for each row; returns the run at once.
 
     `make_agent` is a function that makes an agent (of nothing, or of the row), or an
     agent that is repeated. Rows are dictionaries, objects, texts, or a DataFrame; `key`
@@ -227,7 +227,7 @@ class MapRun:
         return self
 
     def resume(self) -> "MapRun":
-        """Continue after a stop; does nothing while the run is running."""
+        """Continue after a stop; does nothing while rows are being worked on."""
         if not self.is_running:
             self._control.stop.clear()
             self._thread = threading.Thread(target=self._drive, name="nbchat-map")

@@ -25,7 +25,7 @@ MINUTE, HOUR = 60, 3_600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What became of one row."""
+    """The result of one row."""
 
     key: str
     number: int
@@ -229,7 +229,7 @@ class Counts:
         return " · ".join(parts)
 
     def rate_text(self, *, is_running: bool) -> str:
-        """Rows a minute, and how long the rest of a running run takes."""
+        """Rows a minute, and how long the remaining rows will take."""
         if not self.worked or not self.seconds:
             return ""
         rate = self.worked / self.seconds

@@ -24,7 +24,7 @@ MODEL_ROLES = ("assistant", "thinking")
 
 
 def begins_message(entry: Entry, previous: Entry | None) -> bool:
-    """Whether an entry begins a message, not continues what the model says."""
+    """Whether an entry begins a message or continues the model's last one."""
     if previous is None or entry.role not in MODEL_ROLES:
         return True
     return previous.role not in MODEL_ROLES

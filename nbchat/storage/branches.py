@@ -100,7 +100,7 @@ def one_per_family(
 
 
 def branch_columns(session: Session) -> dict[str, str]:
-    """The columns that say of what a session is a branch."""
+    """The columns that name the session from which a branch comes."""
     if not session.ancestors:
         return {"family": "", "ancestors_json": ""}
     root = session.ancestors[0][0]

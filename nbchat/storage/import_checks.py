@@ -1,4 +1,4 @@
-"""What an imported session would have a model obey, and what may be taken over.
+"""Check what an imported session would make a model obey, and import the rest.
 
 A file comes from anywhere. Its messages can be read in the panel; its pins, summaries
 and shortened outputs act on the model unseen. They are listed, taken over only when
@@ -26,7 +26,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 
 def claims(session: Session) -> list[str]:
-    """What in a file acts on the model beside the messages, one line each."""
+    """What a file contains for a model to obey besides messages, a line each."""
     lines = [_pin(text) for text in session.pins]
     for record in session.active_compactions:
         if record.kind == "summary":
@@ -44,7 +44,7 @@ def without_claims(session: Session) -> Session:
 
 
 def checked(session: Session) -> Session:
-    """A session with what was confirmed, less the records that cannot be true.
+    """A session with what was confirmed, without records that do not match it.
 
     Their hashes are computed from the messages of the file.
     """

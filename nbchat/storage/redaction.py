@@ -1,4 +1,4 @@
-"""Remove a session, or a text from one, for good: messages, summaries, facts, index.
+"""Remove a session, or a text from one, permanently: messages, facts, index.
 
 Also from the streaming answer, the list of sessions, shared copies, and the backups
 that migrations left. Summaries stay in force: their hashes are computed again.
@@ -193,7 +193,7 @@ def _without(value: Any, remove: Remove) -> Any:
 
 
 def wipe(engine: sa.Engine) -> None:
-    """Give up the space in which removed texts may still be written."""
+    """Free the space that may still contain removed texts."""
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         if engine.dialect.name == "sqlite":
             connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -214,7 +214,7 @@ class SessionStore:
         return next(own, None)
 
     def heard(self, answers: bool) -> None:  # noqa: FBT001
-        """Note whether a save was answered in time, for all who save here."""
+        """Note whether a save was answered in time, for all sessions saved here."""
         self.answers = answers
 
     def family(self, session_id: str) -> list[Branch]:
@@ -223,7 +223,7 @@ class SessionStore:
             return family_of(connection, self._mine, session_id)
 
     def delete(self, session_id: str) -> None:
-        """Delete a session for good; raises SessionNotFound if there is none."""
+        """Delete a session permanently; raises SessionNotFound if there is none."""
         stored_id = storable(session_id)
         with self._connection() as connection:
             found = self._delete_all(connection, stored_id)
@@ -399,7 +399,7 @@ class SessionStore:
         }
 
     def redact(self, session_id: str, text: str) -> int:
-        """Remove a text from a session, its branches and backups for good.
+        """Remove a text permanently from a session, its branches and backups.
 
         Returns the number of messages with it. Raises NbchatError for a short text.
         """
@@ -461,7 +461,7 @@ class SessionStore:
                 connection.exec_driver_sql(statement)
 
     def adopt(self) -> int:
-        """Take over the sessions that a migrated server has for no owner."""
+        """Become the owner of the sessions that have none since a migration."""
         with self._connection() as connection:
             return adopt(connection, self._mine.owner)
 

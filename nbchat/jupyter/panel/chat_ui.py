@@ -359,7 +359,7 @@ class ChatUI(anywidget.AnyWidget):
 
 @dataclass(frozen=True, slots=True)
 class NoCommands:
-    """Where the caller gives the commands: what else it does not give is not there."""
+    """Commands given by the caller; what it does not give is not offered."""
 
     run: RunCommand | None = None
     branch: Branch | None = None

@@ -1,1 +1,1 @@
-"""What views show: a fold over everything that happens, kept in the kernel."""
+"""What views show, computed from all events and kept in the kernel."""

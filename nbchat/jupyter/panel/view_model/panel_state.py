@@ -139,7 +139,7 @@ class PanelState:
         return self._set(offers_cells=offers)
 
     def fold(self, event: Event | RunnerEvent) -> list[Operation]:
-        """Take an event in; the operations that show it."""
+        """Apply an event; the operations that show it."""
         match event:
             case TextDelta() | ThinkingDelta():
                 operations = self._fold_delta(event)

@@ -1,4 +1,4 @@
-"""Why a response lost the prompt cache, kept with its usage."""
+"""A column for the reason why a response lost the prompt cache."""
 
 import sqlalchemy as sa
 from alembic import op

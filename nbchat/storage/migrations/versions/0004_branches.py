@@ -1,4 +1,4 @@
-"""Of which sessions a session is a branch, and the tokens of each message."""
+"""Columns for the original of a branch, and for the tokens of each message."""
 
 import sqlalchemy as sa
 from alembic import op
