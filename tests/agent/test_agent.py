@@ -145,7 +145,7 @@ def test_past_the_threshold_the_history_becomes_one_summary_while_the_person_rea
     assert agent.engine.input_tokens == 0
 
 
-def test_after_a_compaction_the_conversation_goes_on_from_the_summary():
+def test_after_a_compaction_the_conversation_continues_from_the_summary():
     agent = agent_with(
         says(STORY, tokens=101),
         says("<summary>what happened</summary>"),
@@ -159,7 +159,7 @@ def test_after_a_compaction_the_conversation_goes_on_from_the_summary():
     assert contents == ["first", STORY, "second", "two"]
 
 
-def test_between_tool_steps_the_agent_compacts_and_goes_on():
+def test_between_tool_steps_the_agent_compacts_and_continues():
     def lookup(order: str) -> str:
         """Find an order."""
         return f"{order}: {STORY}"
@@ -188,7 +188,7 @@ def test_a_compaction_never_buys_another_turn_of_the_model():
     assert len(requests(agent)) == 2
 
 
-def test_a_failed_compaction_leaves_the_history_and_the_chat_goes_on():
+def test_a_failed_compaction_leaves_the_history_and_the_chat_continues():
     agent = agent_with(
         says(STORY, tokens=101),
         says("no tags"),

@@ -214,7 +214,7 @@ def test_another_function_that_approves_is_left_alone():
     worker.close()
 
 
-def test_the_id_of_a_waiting_call_decides_nothing(chat):
+def test_the_id_of_a_waiting_call_is_not_accepted(chat):
     one = chat(calls("refund", order="W1"), says("ok"))
     one.worker.submit("refund it")
     waiting = one.await_call()

@@ -107,7 +107,9 @@ def test_a_note_promises_recall_only_where_the_model_has_it():
 
 
 @pytest.mark.parametrize("recall", [True, False])
-def test_facts_that_found_no_room_are_promised_only_with_the_tool(*, recall: bool):
+def test_facts_that_did_not_fit_are_mentioned_only_if_recall_is_offered(
+    *, recall: bool
+):
     orders = [
         Entry(*each)
         for n in range(500)

@@ -111,7 +111,7 @@ def assert_goes_on(server: FaultServer, agent: Agent, wire: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("wire", DIALECTS)
-def test_whatever_fails_is_named_and_the_chat_goes_on(wire, moment):
+def test_whatever_fails_is_named_and_the_chat_continues(wire, moment):
     for name, bad in responses_of(wire).items():
         try:
             suffer(wire, moment, bad)

@@ -198,7 +198,7 @@ def test_functions_of_a_notebook_go_to_other_processes():
     ],
     ids=["a refused request", "no prompt", "a number", "a key twice", "no record"],
 )
-def test_an_error_is_a_row_and_the_rest_goes_on(row: object, error: str):
+def test_an_error_is_a_row_and_the_rest_continues(row: object, error: str):
     heard = []
     run = mapped([*tickets(3), row, *tickets(6)[3:]], on_error=heard.append)
     table = run.table()
@@ -223,7 +223,7 @@ def test_a_row_without_a_prompt_is_never_asked_however_often_it_is_tried(store):
     assert run.counts.failed == 1
 
 
-def test_a_fault_of_on_error_is_a_note_and_the_run_goes_on():
+def test_an_error_in_on_error_is_noted_and_the_run_continues():
     run = mapped(
         [{"id": "E", "text": "explode"}, *tickets(3)], on_error=lambda _: 1 / 0
     )
@@ -264,7 +264,7 @@ def test_odd_tickets_are_rows(text: str, store):
     assert list(run.table()["category"].iloc[1:]) == ["card", "transfer"]
 
 
-def test_a_finished_run_is_not_asked_again_and_an_unfinished_one_goes_on(store):
+def test_a_finished_run_is_not_asked_again_and_an_unfinished_one_continues(store):
     asked = []
 
     def counting(request: Request) -> Line:
@@ -289,7 +289,7 @@ def test_a_session_that_was_finished_but_not_reported_is_not_asked_again(store):
     assert list(run.table()["category"]) == ["card", "transfer", "other"]
 
 
-def test_changed_inputs_and_recipes_are_told_and_redone_on_request(store):
+def test_changed_inputs_and_recipes_are_reported_and_rerun_on_request(store):
     mapped(tickets(4), store=store, name="x")
     changed = tickets(4)
     changed[2] = {"id": "T0002", "text": "T0002: my card"}
@@ -365,7 +365,7 @@ def test_a_run_whose_rows_all_have_results_is_finished():
     assert run.stop().state == "finished"
 
 
-def test_a_budget_ends_the_run_and_a_larger_one_goes_on(store):
+def test_a_budget_ends_the_run_and_a_larger_one_continues(store):
     run = mapped(tickets(30), store=store, workers=1, budget=Budget(steps=7))
     assert (run.state, run.counts.done) == ("budget used up", 7)
     assert "the same call with a larger budget continues" in run._repr_html_()
@@ -374,7 +374,7 @@ def test_a_budget_ends_the_run_and_a_larger_one_goes_on(store):
 
 
 @pytest.mark.slow
-def test_an_executor_that_dies_is_a_named_row_and_the_rest_goes_on():
+def test_an_executor_that_dies_is_a_named_row_and_the_rest_continues():
     rows = [{"id": "T0009", "text": "T0009: card"}, *tickets(3)]
     with ProcessPoolExecutor(1, clean_context()) as executor:
         run = map_agents(
@@ -417,7 +417,7 @@ class FullDisk(Store):
         super().add_entries(*args, **options)  # type: ignore[arg-type]
 
 
-def test_a_full_disk_is_noted_in_the_row_and_the_rest_goes_on(tmp_path):
+def test_a_full_disk_is_noted_in_the_row_and_the_rest_continues(tmp_path):
     run = mapped(
         tickets(6), store=FullDisk(f"sqlite:///{tmp_path / 'x.db'}"), workers=1
     )
@@ -576,7 +576,7 @@ def test_a_further_row_takes_under_200_bytes_of_memory():
     assert (sizes[5_999] - sizes[1_000]) / 5_000 < 200
 
 
-def test_nothing_of_finished_rows_stays_in_memory(store):
+def test_finished_rows_leave_the_memory(store):
     rows = [{"id": f"T{n:04}", "text": f"T{n:04}: unforgettable"} for n in range(40)]
     assert mapped(rows, store=store).wait().counts.done == 40
 
@@ -648,7 +648,7 @@ def test_after_kills_every_ticket_is_decided_once_and_closed_once(tmp_path):
     store.close()
 
 
-def test_an_agent_that_is_saved_goes_on_elsewhere_in_the_same_session(store):
+def test_an_agent_that_is_saved_continues_elsewhere_in_the_same_session(store):
     agent = make_agent()
     agent.autosave = store.autosave(agent.session, session_id="s", model="m")
     agent.ask("T0000: my card")

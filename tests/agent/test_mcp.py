@@ -84,7 +84,7 @@ def test_a_read_only_claim_does_not_skip_the_approval(servers):
     assert "shipped" not in denied
 
 
-def test_a_server_that_dies_is_one_line_and_the_turn_goes_on():
+def test_a_server_that_dies_is_one_line_and_the_turn_continues():
     with McpServers([desk_server()]) as connected:
         script = [calls("desk__crash"), calls("desk__order", number="W1"), says("Bye.")]
         agent = Agent(ScriptedProvider(*script), tools=connected.tools)

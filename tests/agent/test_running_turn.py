@@ -44,7 +44,7 @@ def test_a_turn_runs_nothing_until_it_is_iterated_and_says_so():
     assert turn.stop_reason is None
 
 
-def test_each_event_comes_once_and_a_second_loop_goes_on_where_the_first_ended():
+def test_each_event_comes_once_and_a_second_loop_continues_where_the_first_ended():
     turn = agent_with(says("one two")).run("count")
     first = next(turn)
     assert isinstance(first, EntryAdded)

@@ -122,7 +122,7 @@ def test_a_server_that_knows_no_schemas_is_asked_without_and_only_once_with():
     )
 
 
-def test_a_turn_without_an_output_is_told_of_none():
+def test_a_turn_without_an_output_type_gets_no_instruction_for_one():
     provider = ScriptedProvider(says(GOOD), says("hello"))
     agent = Agent(provider)
     agent.ask("T1", output=Decision)

@@ -63,7 +63,7 @@ SCRIPT = [calls(name, order="W1") for name in ("refund", "look_up", "plain")]
     ],
     ids=["headless", "all", "none", "a function"],
 )
-def test_declared_effects_decide_who_is_asked(
+def test_declared_effects_decide_which_calls_need_approval(
     approve, asked: list[str], ran: list[str]
 ):
     heard: list[str] = []

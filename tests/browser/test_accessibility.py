@@ -104,7 +104,7 @@ def test_the_panel_and_its_dialogs_have_no_fault_in_light_and_dark(
     assert [(state, fault) for state in found for fault in found[state]] == []
 
 
-def test_what_is_said_done_and_told_has_no_fault_in_light_and_dark(
+def test_messages_tools_and_notices_have_no_fault_in_light_and_dark(
     theme: str, open_panel_page: OpenPanelPage, screenshot: Screenshot
 ) -> None:
     found: dict[str, list[str]] = {}

@@ -56,7 +56,7 @@ def read_on(panel: Locator) -> None:
         decision(panel, "Show the rest").evaluate("button => button.click()")
 
 
-def test_a_long_call_is_approved_only_when_all_of_it_was_in_sight(
+def test_a_long_call_can_be_approved_only_after_all_of_it_was_visible(
     open_panel_page: OpenPanelPage, page: Page, screenshot: Screenshot
 ) -> None:
     code = "\n".join(f"total = total + {n}" for n in range(80)) + "\nremove('data')"
@@ -85,7 +85,7 @@ def test_a_long_call_is_approved_only_when_all_of_it_was_in_sight(
     expect(panel.locator(".nbc-log .nbc-assistant")).to_have_text("Done.")
 
 
-def test_an_approved_call_runs_and_its_card_told_all_before(
+def test_an_approved_call_runs_and_its_card_showed_all_before(
     open_panel_page: OpenPanelPage, screenshot: Screenshot
 ) -> None:
     _, panel = asking_panel(open_panel_page, f"{REFUND}, says('Done.')")
@@ -108,7 +108,7 @@ def test_an_approved_call_runs_and_its_card_told_all_before(
     expect(decision(panel, "Approve")).to_have_count(0)
 
 
-def test_a_denied_call_does_not_run_and_the_model_is_told(
+def test_a_denied_call_does_not_run_and_the_model_sees_that(
     open_panel_page: OpenPanelPage, screenshot: Screenshot
 ) -> None:
     notebook, panel = asking_panel(
@@ -302,7 +302,7 @@ class Traffic:
             self.complaints.append(message.text)
 
 
-def test_stop_goes_by_the_server_when_the_kernel_hears_no_click(
+def test_stop_uses_the_server_when_no_message_reaches_the_kernel(
     open_notebook: OpenNotebook, page: Page, lab: Lab
 ) -> None:
     notebook, panel = asking_panel(open_notebook, SLOW, BUSY)
@@ -319,7 +319,7 @@ def test_stop_goes_by_the_server_when_the_kernel_hears_no_click(
     let_cell_end(notebook)
 
 
-def test_a_stop_that_the_server_did_not_take_leaves_the_next_its_way(
+def test_a_stop_that_the_server_missed_does_not_block_the_next(
     open_notebook: OpenNotebook, page: Page
 ) -> None:
     _, panel = asking_panel(open_notebook, f"{SLOW}, {SLOW}, {SLOW}")
@@ -386,7 +386,7 @@ CHANGE_PAGE = """change => {
 }"""
 
 
-def test_where_the_page_has_no_routes_of_its_own_nobody_is_asked(
+def test_a_page_without_routes_sends_no_request_to_the_server(
     open_notebook: OpenNotebook, page: Page
 ) -> None:
     changes: list[dict[str, object]] = [

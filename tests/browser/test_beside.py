@@ -36,7 +36,7 @@ def test_a_chat_beside_the_notebook_is_the_same_chat_and_survives_a_reload(
     expect(beside).to_have_count(0)
 
 
-def test_the_menu_shows_a_panel_beside_the_notebook_and_brings_it_back(
+def test_the_menu_shows_a_panel_beside_the_notebook_and_moves_it_back(
     open_notebook: Callable[..., Notebook], screenshot: Callable[[str], Path]
 ) -> None:
     notebook = open_notebook("%load_ext nbchat", "%chat")

@@ -153,7 +153,7 @@ def test_what_was_seen_goes_out_as_it_was_and_a_look_shows_what_is_new(
     expect(panel.get_by_role("dialog").locator("pre")).to_contain_text("int 3")
 
 
-def test_a_picture_is_seen_before_it_is_sent_and_can_be_left_out(
+def test_a_picture_is_shown_before_it_is_sent_and_can_be_removed(
     open_panel_page: OpenPanelPage, page: Page, screenshot: Screenshot
 ) -> None:
     notebook = open_panel_page(FIGURE, CHAT, SENT)

@@ -98,7 +98,7 @@ def test_an_inserted_cell_comes_into_view_and_is_outlined(
     expect(inserted).not_to_have_attribute("style", re.compile("outline: .+px"))
 
 
-def test_a_long_line_of_code_scrolls_and_leaves_its_buttons_in_sight(
+def test_a_long_line_of_code_scrolls_and_its_buttons_stay_visible(
     open_panel_page: OpenPanelPage,
 ) -> None:
     _, panel = answered(open_panel_page, "```python\nx = " + "1 + " * 200 + "1\n```")
@@ -118,7 +118,7 @@ def test_code_is_inserted_above(open_notebook: OpenNotebook, page: Page) -> None
     assert page.evaluate(CELLS) == ["a = 1", "b = 2"]
 
 
-def test_code_replaces_a_cell_and_undo_brings_it_back_with_its_output(
+def test_code_replaces_a_cell_and_undo_restores_it_with_its_output(
     open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
 ) -> None:
     notebook, panel = answered(open_notebook, ANSWER, "print('old')", "b = 2")

@@ -223,7 +223,7 @@ def test_in_notebook_7_the_model_edits_and_runs_a_cell_as_approved(
     picture("done")
 
 
-def test_in_voila_a_chat_streams_stops_compacts_and_begins_anew_after_a_reload(
+def test_in_voila_a_chat_streams_stops_compacts_and_restarts_after_a_reload(
     lab: Lab, visitor: Page, notebook: str, picture: Picture
 ) -> None:
     address = f"{lab.url}/voila/render/{notebook}"

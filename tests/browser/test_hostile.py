@@ -309,7 +309,7 @@ def unfold(page: Page, root: Locator) -> None:
     page.mouse.wheel(0, -100_000)
 
 
-def test_every_hostile_text_in_every_place_runs_nothing_and_asks_nobody(
+def test_hostile_texts_run_nothing_and_send_nothing_wherever_they_appear(
     open_panel_page: OpenPanelPage, watch: Watch, page: Page, screenshot: Screenshot
 ) -> None:
     notebook = open_panel_page(SETUP + SESSION, NOTICES)
@@ -326,7 +326,7 @@ def test_every_hostile_text_in_every_place_runs_nothing_and_asks_nobody(
     watch.assert_quiet()
 
 
-def test_hostile_texts_that_stream_in_run_nothing_and_ask_nobody(
+def test_hostile_texts_that_stream_in_run_nothing_and_send_nothing(
     open_panel_page: OpenPanelPage, watch: Watch, page: Page, screenshot: Screenshot
 ) -> None:
     notebook = open_panel_page(SETUP + STREAM, ASK)
@@ -344,7 +344,7 @@ def test_hostile_texts_that_stream_in_run_nothing_and_ask_nobody(
     watch.assert_quiet()
 
 
-def test_hostile_texts_in_every_place_of_markdown_run_nothing_and_ask_nobody(
+def test_hostile_texts_anywhere_in_markdown_run_nothing_and_send_nothing(
     open_panel_page: OpenPanelPage, watch: Watch, page: Page
 ) -> None:
     panel = open_panel_page(SETUP + CONTEXTS).run(0).locator(".nbc")
@@ -355,7 +355,7 @@ def test_hostile_texts_in_every_place_of_markdown_run_nothing_and_ask_nobody(
     watch.assert_quiet()
 
 
-def test_hostile_texts_in_a_cells_output_run_nothing_and_ask_nobody(
+def test_hostile_texts_in_a_cells_output_run_nothing_and_send_nothing(
     open_notebook: OpenNotebook, page: Page, lab: Lab
 ) -> None:
     watch = Watch(page, lab.url)
@@ -406,7 +406,7 @@ def test_a_markdown_export_in_jupyterlabs_preview_fetches_nothing(
     watch.assert_quiet()
 
 
-def test_hostile_texts_in_every_dialog_run_nothing_and_ask_nobody(
+def test_hostile_texts_in_every_dialog_run_nothing_and_send_nothing(
     open_panel_page: OpenPanelPage, watch: Watch, page: Page, screenshot: Screenshot
 ) -> None:
     panel = open_panel_page(SETUP + DIALOGS).run(0).locator(".nbc")
@@ -515,7 +515,7 @@ def hide(folder: Path, server: FaultServer) -> None:
     (folder / "prompt.txt").write_text(f"When does {PROMPT}?")
 
 
-def test_a_notebook_that_jupyterlab_saves_keeps_nothing_of_the_chat(
+def test_a_notebook_saved_by_jupyterlab_contains_no_part_of_the_chat(
     open_notebook: OpenNotebook, lab: Lab, model_server: FaultServer
 ) -> None:
     hide(lab.root, model_server)
@@ -536,7 +536,7 @@ def test_a_notebook_that_jupyterlab_saves_keeps_nothing_of_the_chat(
     assert KEY in str(sent.headers)
 
 
-def test_a_notebook_that_nbclient_runs_keeps_nothing_of_the_chat(
+def test_a_notebook_run_by_nbclient_contains_no_part_of_the_chat(
     tmp_path: Path, model_server: FaultServer
 ) -> None:
     hide(tmp_path, model_server)

@@ -153,7 +153,7 @@ def test_stop_while_blocks_stream_loses_none_of_what_was_said(
     assert shown[: said - 1] == whole[:-1]
 
 
-def test_what_comes_after_stop_and_another_message_stands_in_its_order(
+def test_after_stop_and_another_message_everything_is_shown_in_order(
     open_panel_page: OpenPanelPage, page: Page
 ) -> None:
     text = "".join(f"Paragraph {number:03}.\n\n" for number in range(100))
@@ -257,7 +257,7 @@ DRAGGED = """text => {
 }"""
 
 
-def test_a_text_of_two_megabytes_becomes_a_chip_whatever_way_it_comes(
+def test_a_text_of_two_megabytes_becomes_a_chip_in_every_way_of_input(
     open_panel_page: OpenPanelPage, page: Page
 ) -> None:
     notebook = open_panel_page(

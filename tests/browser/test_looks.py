@@ -139,7 +139,7 @@ def test_everything_fits_at_any_width(
 
 
 @pytest.mark.parametrize("width", [350, 1920])
-def test_what_is_offered_and_listed_stands_above_the_box_and_in_whole_words(
+def test_completions_and_lists_are_shown_above_the_box_in_whole_words(
     width: int, open_panel_page: OpenPanelPage, page: Page, screenshot: Screenshot
 ) -> None:
     page.set_viewport_size({"width": width, "height": 900})

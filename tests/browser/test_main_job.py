@@ -17,7 +17,7 @@ LETTER = (
 )
 
 
-def test_the_embedded_model_answers_the_banner_comes_and_the_chat_goes_on(
+def test_the_embedded_model_answers_compacts_and_continues(
     open_notebook: Callable[..., Notebook], screenshot: Callable[[str], Path]
 ) -> None:
     notebook = open_notebook(
@@ -50,7 +50,7 @@ def test_the_embedded_model_answers_the_banner_comes_and_the_chat_goes_on(
     screenshot("goes-on")
 
 
-def test_a_missing_key_is_told_in_the_panel_and_nothing_typed_is_lost(
+def test_a_missing_key_is_reported_in_the_panel_and_nothing_typed_is_lost(
     open_panel_page: OpenPanelPage, screenshot: Callable[[str], Path]
 ) -> None:
     notebook = open_panel_page(

@@ -35,7 +35,7 @@ SELECT = """(element, wanted) => {
 FROM_BELOW = "({ scrollHeight, scrollTop, clientHeight }) => scrollHeight - scrollTop - clientHeight"
 
 
-def test_who_has_scrolled_up_is_left_in_peace_and_can_jump_to_the_latest(
+def test_after_scrolling_up_new_text_does_not_scroll_and_latest_jumps_to_it(
     open_panel_page: OpenPanelPage, page: Page, screenshot: Screenshot
 ) -> None:
     notebook = open_panel_page(scripted(f"says({LONG!r}, delay_seconds=0.005)"))

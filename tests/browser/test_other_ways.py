@@ -57,7 +57,7 @@ def line(panel: Locator, text: str) -> Locator:
     return panel.locator(".nbc-line", has_text=text)
 
 
-def test_an_earlier_message_is_edited_and_the_old_way_is_gone_back_to(
+def test_an_earlier_message_is_edited_and_the_original_branch_is_reopened(
     open_panel_page: OpenPanelPage, page: Page, screenshot: Screenshot
 ) -> None:
     script = "says('One.'), says('Two.'), says('Another two.'), says('Third.')"
@@ -188,7 +188,7 @@ def test_the_newest_answer_is_regenerated(
     expect(panel.locator(".nbc-log")).to_contain_text("Two. Two.")
 
 
-def test_a_message_and_a_tools_output_are_left_out_and_taken_in_again(
+def test_a_message_and_a_tools_output_are_excluded_and_included_again(
     open_panel_page: OpenPanelPage, screenshot: Screenshot
 ) -> None:
     script = "calls('look_up', ticket=42), says('It is offline.'), says('Hm.')"
@@ -230,7 +230,7 @@ def tokens_of(meter: Locator) -> int:
     return int(text.partition(" ")[0].replace(",", ""))
 
 
-def test_a_summary_is_edited_written_anew_undone_and_redone_at_its_banner(
+def test_a_summary_is_edited_regenerated_undone_and_redone_at_its_banner(
     open_panel_page: OpenPanelPage, screenshot: Screenshot
 ) -> None:
     script = (
@@ -276,7 +276,7 @@ def test_a_summary_is_edited_written_anew_undone_and_redone_at_its_banner(
     expect(banner.get_by_role("button", name="Undo")).to_be_visible()
 
 
-def test_pins_are_kept_word_for_word_and_let_go(
+def test_pins_are_kept_word_for_word_until_removed(
     open_panel_page: OpenPanelPage, page: Page, screenshot: Screenshot
 ) -> None:
     panel = panel_of(ways_notebook(open_panel_page, "says('Yes.'), says('No.')"))

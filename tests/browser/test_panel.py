@@ -109,7 +109,7 @@ def test_stop_keeps_the_partial_answer_even_while_a_cell_runs(
     expect(answer.last).to_have_text("Still here.")
 
 
-def test_what_comes_back_stands_before_what_is_being_typed_until_it_is_sent(
+def test_a_returned_draft_is_put_before_the_text_being_typed(
     open_panel_page: OpenPanelPage,
 ) -> None:
     script = "says('word ' * 500, delay_seconds=0.05), says('Two.'), says('Three.')"
@@ -153,7 +153,7 @@ def test_a_second_view_and_a_reloaded_page_show_the_transcript(
     expect(stop_button(again)).to_be_hidden()
 
 
-def test_a_notebook_that_is_closed_and_opened_again_goes_on_with_its_chat(
+def test_a_notebook_that_is_closed_and_opened_again_continues_its_chat(
     open_notebook: OpenNotebook,
 ) -> None:
     script = "says('First answer.'), says('Second answer.'), says('Third answer.')"
@@ -170,7 +170,7 @@ def test_a_notebook_that_is_closed_and_opened_again_goes_on_with_its_chat(
     expect(answers).to_have_text([f"{n} answer." for n in ("First", "Second", "Third")])
 
 
-def test_a_compaction_shows_its_banner_and_folds_the_meter(
+def test_a_compaction_shows_its_banner_and_lowers_the_meter(
     open_panel_page: OpenPanelPage, screenshot: Screenshot
 ) -> None:
     script = f"calls('look_up', ticket=42), says('Offline. ' * 400, tokens=1_900), says({STORY!r})"
@@ -220,7 +220,7 @@ def test_a_person_takes_a_compaction_back_rewrites_it_and_pins_a_rule(
     screenshot("changed")
 
 
-def test_a_transcript_in_a_cell_stands_at_the_left_beside_a_panel_too(
+def test_a_transcript_in_a_cell_is_aligned_left_beside_a_panel_too(
     open_notebook: OpenNotebook, screenshot: Screenshot
 ) -> None:
     notebook = open_notebook(OWN, "%chat transcript")

@@ -68,7 +68,7 @@ def test_what_a_command_lists_is_a_table_and_the_same_as_text(commands, line):
     assert all(cell in reply.text for cell in cells)
 
 
-def test_a_listener_hears_the_next_session_too(commands):
+def test_a_listener_gets_the_events_of_the_next_session_too(commands):
     agent, heard = agent_for(commands, says("one"), says("two")), []
     agent.listener = heard.append
     agent.ask("first")

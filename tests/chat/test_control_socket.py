@@ -82,7 +82,7 @@ print(bool(stops))  # one that was slow to answer may have been sent twice
 """
 
 
-def test_the_socket_goes_on_after_the_process_had_no_descriptor_left(
+def test_the_socket_continues_after_the_process_had_no_descriptor_left(
     tmp_path, monkeypatch
 ):
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))

@@ -262,7 +262,7 @@ def test_a_client_that_knows_compactions_gets_them_as_updates_of_their_own(tmp_p
     assert "Compaction occurred" not in editor.text("agent_thought_chunk")
 
 
-def test_a_compaction_that_fails_is_told_to_a_client_that_knows_compactions(tmp_path):
+def test_a_failed_compaction_is_sent_to_a_client_that_knows_compactions(tmp_path):
     async def scenario(client: Any) -> None:
         agent._knows_compaction = True
         client._conn.add_observer(lambda event: received.append(event.message))

@@ -161,7 +161,7 @@ def test_where_the_window_is_full_code_does_without_a_model(trigger: str):
     assert [entry.role for entry in kept.history] == ["summary"]
 
 
-def test_where_the_conversation_can_go_on_a_failed_summary_changes_nothing():
+def test_a_failed_summary_changes_nothing_while_the_window_is_not_full():
     kept = session(LONG, LONG)
     broken = fails(RequestRefused("the summariser is gone"))
     record = compact(CompactionEngine(), kept, broken, trigger="cumulative")
@@ -271,7 +271,7 @@ def test_of_messages_without_an_answer_only_the_newest_has_to_stay(policy: str):
 
 
 @pytest.mark.parametrize("size", [1, 20])
-def test_the_request_fits_a_small_window_and_counts_what_it_leaves_out(size: int):
+def test_the_request_fits_a_small_window_and_counts_what_it_omits(size: int):
     info = ModelInfo("m", window=2_000, output_limit=400)
     engine = CompactionEngine(info=info)
     kept = session(*(f"{n}: {LONG * size}" for n in range(40 // size)))

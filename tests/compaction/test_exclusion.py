@@ -177,7 +177,7 @@ def test_the_thoughts_of_other_messages_and_the_signatures_of_calls_stay():
     assert agent.session.history[3:] == agent.session.transcript[3:]
 
 
-def test_no_recall_brings_it_back_to_the_model():
+def test_recall_does_not_return_it_to_the_model():
     agent = Agent(
         ScriptedProvider(
             says("one"),

@@ -69,7 +69,7 @@ def test_a_result_that_alone_is_longer_than_the_window_is_shortened_and_read(
     assert agent.session.transcript[int(note[2])].content == f"b.txt\n{FILE}"
 
 
-def test_a_result_that_fits_stays_whole_although_little_room_is_left():
+def test_a_result_that_fits_stays_whole_if_little_space_is_left():
     model = Windowed(calls("read", path="a.txt"), says("Read."), limit=11_200)
     said = [Entry("user", "One. " * 1_050), Entry("assistant", "Two. " * 1_050)]
     agent = chat(model)

@@ -91,7 +91,7 @@ def test_what_was_compacted_before_counts_for_the_facts_of_the_next_compaction()
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_chat_goes_on_with_a_model_of_a_much_smaller_window(policy: str):
+def test_a_chat_continues_with_a_model_of_a_much_smaller_window(policy: str):
     agent = chat(Session(records(40)), 200_000, policy)
     list(agent.compact())
     small = ScriptedProvider(*[summarizing] * 60, window=4_096)
@@ -145,7 +145,7 @@ def test_what_was_carried_over_stays_when_the_summary_is_made_smaller():
     assert engine.tracker.counter.count_entries(session.history) < 1_200
 
 
-def test_a_story_longer_than_a_summary_may_be_is_shortened_with_the_gap_counted():
+def test_a_summary_over_the_limit_is_shortened_with_the_gap_counted():
     session = in_force(
         "The customer asked about one more order. " * 900, [], *records(9)
     )

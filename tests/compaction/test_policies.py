@@ -201,7 +201,7 @@ def test_without_any_summary_the_conversation_is_cut_with_a_notice():
     )
 
 
-def test_a_policy_that_waits_keeps_the_history_and_tries_again_ever_later():
+def test_a_policy_that_waits_keeps_the_history_and_retries_with_growing_delays():
     policy = replace(PRESETS["token-window"], least_tokens=0)
     engine = CompactionEngine(policy=policy, info=ModelInfo("m", window=10_000))
     session = chat(60, "word " * 140)

@@ -386,7 +386,7 @@ def test_an_option_that_the_model_lacks_is_refused_by_name_and_not_stored(chat, 
     assert "seed" not in store.settings([""])
 
 
-def test_a_setting_for_all_models_is_left_out_with_a_warning_where_one_lacks_it(
+def test_a_setting_for_all_models_is_omitted_with_a_warning_where_one_lacks_it(
     chat, store, caplog
 ):
     store.set_setting("", "seed", 7)

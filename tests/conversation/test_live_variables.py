@@ -51,11 +51,11 @@ def described(value: object) -> str:
         ),
     ],
 )
-def test_a_variable_is_told_by_its_type_and_its_shape(value: object, line: str):
+def test_a_variable_is_described_by_its_type_and_shape(value: object, line: str):
     assert described(value) == line
 
 
-def test_a_huge_number_is_told_by_its_size():
+def test_a_huge_number_is_described_by_its_size():
     assert described(10**5_000) == "int of 16,610 bits"
 
 

@@ -395,7 +395,7 @@ def test_a_model_finds_what_a_summary_folded_and_not_what_it_sees_anyway():
     assert "Where is W100?" not in answer.content
 
 
-def test_where_nothing_was_left_out_the_model_is_told_so():
+def test_the_model_sees_if_nothing_was_omitted():
     agent = agent_with(calls("recall", query="x"), says("Well."), recall=True)
     agent.ask("Look it up.")
     assert agent.session.transcript[2].content.startswith("nothing is hidden")
@@ -416,7 +416,7 @@ def test_a_recall_is_no_row_of_the_facts():
     assert "recall" not in agent.session.compaction.summary
 
 
-def test_slash_recall_brings_back_what_was_said(tmp_path: Path):
+def test_slash_recall_finds_what_was_said(tmp_path: Path):
     agent = agent_with(says("In Lisbon."))
     agent.ask("Where is W100?")
     run = Commands(SessionStore(f"sqlite:///{tmp_path / 'sessions.db'}"))

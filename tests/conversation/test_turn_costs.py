@@ -41,7 +41,7 @@ def agent_with(*lines: Line, prices: Prices | None = PRICES, **options) -> Agent
     return Agent(provider, tools=[look_up], **options)
 
 
-def test_a_response_is_kept_with_what_it_cost_and_who_gave_it():
+def test_a_response_is_kept_with_its_cost_and_its_model():
     agent = agent_with(says("one", tokens=1_000))
     agent.ask("first")
     usage = agent.session.usages[0][1]
@@ -63,7 +63,7 @@ def test_several_models_are_added_up_each_at_its_own_price():
     ]
 
 
-def test_a_summary_is_paid_at_the_prices_of_who_writes_it():
+def test_a_summary_costs_the_prices_of_the_model_that_writes_it():
     writer = ScriptedProvider(
         says("<summary>S</summary>", tokens=1_000), name="dear:m", prices=DEAR
     )
@@ -112,11 +112,11 @@ def test_a_turn_that_begins_with_what_is_attached_is_one():
         (priced(0.0), ""),
     ],
 )
-def test_small_sums_are_told_and_unknown_prices_are_not_zero(usage: Usage, words: str):
+def test_small_sums_are_shown_and_unknown_prices_are_not_zero(usage: Usage, words: str):
     assert usage.dollars_text == words
 
 
-def test_the_cost_of_a_turn_stands_on_one_line():
+def test_the_cost_of_a_turn_is_shown_on_one_line():
     usage = replace(priced(0.0041, 3_355), input_tokens=3_210, output_tokens=145)
     usage = replace(usage, cache_read_tokens=2_900)
     told = usage_text(usage, "2 requests", "3.2 s")
@@ -158,7 +158,7 @@ def test_costs_go_along_in_an_export_and_an_older_one_still_loads():
     assert loaded.usage.dollars == 0.0
 
 
-def test_nobody_knows_what_a_model_without_prices_costs():
+def test_a_model_without_prices_has_unknown_costs():
     usage = Usage(10, 5)
     assert ModelInfo("m").priced(usage) is usage
     assert not usage.is_priced

@@ -77,7 +77,7 @@ def test_a_prompt_is_found_with_its_attachments():
         ([SUMMARY], False, 1),
     ],
 )
-def test_what_has_an_answer_is_told_from_what_waits_for_one(
+def test_answered_proposals_are_distinguished_from_open_ones(
     entries, is_answered, length
 ):
     assert ends_with_answer(entries) == is_answered

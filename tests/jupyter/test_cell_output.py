@@ -104,7 +104,7 @@ def test_an_answer_is_rendered_markdown_with_a_plain_fallback_and_its_usage(is_w
     assert publisher.calls[0][0]["text/plain"].startswith("Waiting") is is_watched
 
 
-def test_a_run_that_nobody_watches_updates_no_display():
+def test_a_run_without_a_display_updates_none():
     agent = Agent(ScriptedProvider(says("word " * 500, delay_seconds=0.0001)))
     publisher = Publisher()
     shown_in(publisher, agent.run("hi"), is_watched=False)

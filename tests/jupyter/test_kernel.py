@@ -23,7 +23,7 @@ def test_the_interrupt_button_ends_an_answer_and_keeps_what_had_arrived(kernel):
     assert kernel.run("%%chat\ngo on").startswith("fine")
 
 
-def test_a_session_goes_on_after_the_kernel_was_restarted(kernel):
+def test_a_session_continues_after_the_kernel_was_restarted(kernel):
     kernel.run(SCRIPT.format(lines="says('I am well.')"))
     kernel.run("%%chat\nhow are you?")
     kernel.restart()

@@ -203,7 +203,7 @@ def test_stop_ends_a_turn_within_a_second_while_a_cell_runs_on_every_ipykernel(
     assert heard is expected.hears_clicks
 
 
-def test_a_chat_is_heard_in_a_tab_that_is_opened_after_another_one_was_closed(
+def test_a_chat_works_in_a_tab_that_is_opened_after_another_one_was_closed(
     expected: Expected, kernel: ServerKernel
 ) -> None:
     kernel.run(CHAT)
@@ -214,7 +214,7 @@ def test_a_chat_is_heard_in_a_tab_that_is_opened_after_another_one_was_closed(
         view.leave()
 
 
-def test_a_click_is_heard_while_a_cell_runs_that_has_changed_the_panel(
+def test_a_click_takes_effect_while_a_cell_runs_that_has_changed_the_panel(
     expected: Expected, kernel: ServerKernel
 ) -> None:
     kernel.run(CHAT)

@@ -174,7 +174,7 @@ def test_a_cell_streams_its_answer_and_the_next_remembers_it(shell, capsys):
     "prompt",
     ["{x} and ${y}", "it's 100 % 'fun'", '"quotes" \\n back\\slash', "%ls !ls"],
 )
-def test_a_prompt_reaches_the_model_as_it_stands(shell, prompt):
+def test_a_prompt_reaches_the_model_unchanged(shell, prompt):
     agent = agent_with(shell, says("ok"))
     shell.run_cell_magic("chat", "", f"{prompt}\n")
     assert agent.session.transcript[0].content == prompt
@@ -367,7 +367,7 @@ def test_a_compaction_in_parts_says_in_a_line_how_far_it_has_come(shell, capsys)
     assert agent.session.compaction.note.startswith("summarized in ")
 
 
-def test_a_failed_turn_is_one_line_and_the_chat_goes_on(shell, capsys):
+def test_a_failed_turn_is_one_line_and_the_chat_continues(shell, capsys):
     agent_with(
         shell, fails(RequestRefused("openai has no model 'gpt-x'")), says("back")
     )
@@ -377,7 +377,7 @@ def test_a_failed_turn_is_one_line_and_the_chat_goes_on(shell, capsys):
     assert capsys.readouterr().out == "back\n"
 
 
-def test_an_interrupt_ends_the_turn_in_one_line_and_the_chat_goes_on(shell, capsys):
+def test_an_interrupt_ends_the_turn_in_one_line_and_the_chat_continues(shell, capsys):
     def interrupted(request):
         raise KeyboardInterrupt
 
@@ -515,7 +515,7 @@ def test_every_setting_that_is_changed_counts_at_once(shell):
 
 
 @pytest.mark.slow
-def test_a_system_prompt_that_leaves_no_room_is_refused(shell, caplog):
+def test_a_system_prompt_that_fills_the_window_is_refused(shell, caplog):
     agent = agent_with(shell)
     before = agent.system
     shell.run_line_magic("chat", "/threshold 2000")
@@ -561,7 +561,7 @@ def test_what_could_not_be_saved_is_saved_after_a_setting_was_changed(shell, tmp
     assert kept.transcript == agent.session.transcript
 
 
-def test_a_setting_that_cannot_work_is_told_when_it_is_set(shell, caplog):
+def test_a_setting_that_cannot_work_is_refused_when_it_is_set(shell, caplog):
     agent_with(shell, says("one"), says("two"))
     shell.run_cell_magic("chat", "", "first")
     shell.run_line_magic("config", "NbChat.policy = 'tierd'")
@@ -604,7 +604,7 @@ def test_a_command_that_fails_leaves_panel_and_agent_in_one_session(shell):
     assert "first, otherwise" in str(panel._state.snapshot()["items"])
 
 
-def test_after_a_restart_the_notebook_goes_on_with_its_session(shell, monkeypatch):
+def test_after_a_restart_the_notebook_continues_its_session(shell, monkeypatch):
     monkeypatch.setenv("JPY_SESSION_NAME", "work/notes.ipynb")
     agent_with(shell, says("one"))
     shell.run_cell_magic("chat", "", "first")
@@ -618,7 +618,7 @@ def test_after_a_restart_the_notebook_goes_on_with_its_session(shell, monkeypatc
     assert other.run_line_magic("chat", "session").transcript == []
 
 
-def test_a_broken_store_is_told_and_the_chat_goes_on(
+def test_a_broken_store_is_reported_and_the_chat_continues(
     shell, monkeypatch, tmp_path, capsys
 ):
     broken = tmp_path / "sessions.db"
@@ -634,7 +634,7 @@ def test_a_broken_store_is_told_and_the_chat_goes_on(
     assert broken.read_text().startswith("this is a diary")
 
 
-def test_a_bad_setting_is_told_when_the_extension_is_loaded(monkeypatch):
+def test_a_bad_setting_is_reported_when_the_extension_is_loaded(monkeypatch):
     monkeypatch.setenv("NBCHAT_MAX_STEPS", "a few")
     with pytest.raises(UsageError, match="a few"):
         ChatMagics(InteractiveShell())
@@ -652,7 +652,7 @@ def sent(agent: Any) -> list[str]:
     return [user_text(entry) for entry in agent.provider.requests[-1].history]
 
 
-def test_a_cell_brings_in_a_variable_and_says_so_in_a_line(shell, capsys):
+def test_a_cell_attaches_a_variable_and_says_so_in_a_line(shell, capsys):
     agent = agent_with(shell, says("Three."))
     shell.run_cell("prices = [1, 2, 3]")
     shell.run_cell_magic("chat", "", "How many @prices, ann@example.org?")

@@ -120,7 +120,7 @@ def test_of_two_secrets_that_look_the_same_none_is_written_for_the_other():
 
 
 @pytest.mark.parametrize("place", ["replace", "below"])
-def test_what_stands_for_a_secret_is_never_written(place: str):
+def test_the_placeholder_of_a_secret_is_never_written(place: str):
     view = View("v", cell("a", WITH_KEY))
     edit = tools_of(view)["edit_cell"]
     with pytest.raises(NbchatError, match="hidden from you"):
@@ -206,7 +206,7 @@ def test_the_panel_knows_whether_the_model_has_the_cells(shell):
     assert ChatUI(Agent(ScriptedProvider())).offers_cells is None
 
 
-def test_without_a_page_each_tool_says_so_and_asks_nobody(shell, capsys):
+def test_without_a_page_each_tool_fails_without_asking_for_approval(shell, capsys):
     script = (
         calls("read_cells"),
         calls("edit_cell", cell="a", source="x"),

@@ -112,7 +112,7 @@ def test_an_answer_has_no_button(shell):
 
 
 @pytest.mark.parametrize("is_kernel", [True, False])
-def test_where_nobody_can_click_a_line_says_how(shell, capsys, is_kernel):
+def test_without_widgets_a_line_says_how_to_try_again(shell, capsys, is_kernel):
     shell.kernel = (
         SimpleNamespace(get_parent=dict, _allow_stdin=False) if is_kernel else None
     )

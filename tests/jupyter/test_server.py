@@ -245,7 +245,7 @@ def test_a_call_is_denied_and_always_is_once_for_all(kernel):
     assert all(f"W{n} refunded" in shown for n in (1, 2, 3))
 
 
-def test_a_chat_that_asks_nobody_says_so(kernel):
+def test_a_chat_without_approvals_says_so(kernel):
     kernel.run(CHAT.replace("LINES", "says('hi')"))
     kernel.run("agent.approve = None\nchat.ask('go')\nchat.wait(30)")
     body = {"kernel_id": kernel.id, "ticket": "1"}
@@ -350,7 +350,7 @@ def test_stop_counts_while_the_agent_is_still_being_built(kernel):
     assert "0 entries" in kernel.join(cell)
 
 
-def test_unloading_the_extension_closes_the_door(kernel):
+def test_unloading_the_extension_closes_the_control_socket(kernel):
     kernel.run("%load_ext nbchat")
     kernel.run("agent = %chat agent\n" + CHAT.split("ends = []", maxsplit=1)[0])
     kernel.run("agent.use(ScriptedProvider(says('hi')))")
@@ -360,7 +360,7 @@ def test_unloading_the_extension_closes_the_door(kernel):
     assert doors(kernel) == []
 
 
-def test_a_forked_process_that_ends_leaves_the_door_open(kernel):
+def test_a_forked_process_that_ends_leaves_the_control_socket_open(kernel):
     kernel.run(CHAT.replace("LINES", "says('hi')") + "chat.ask('go')\nchat.wait(30)")
     kernel.run(
         "import os\nchild = os.fork()\n"
@@ -381,7 +381,7 @@ def knocked(kernel: ServerKernel, line: bytes) -> bytes:
     return b""
 
 
-def test_who_does_not_know_the_secret_stops_nothing(kernel):
+def test_a_request_without_the_secret_stops_nothing(kernel):
     kernel.run(CHAT.replace("LINES", SLOW))
     kernel.run(f"chat.ask('go')\n{AWAIT_TEXT}")
     secret = json.loads(doors(kernel)[0].read_text())["secret"]
@@ -398,7 +398,7 @@ def test_who_does_not_know_the_secret_stops_nothing(kernel):
     assert kernel.run("chat.wait(5)") == "True"
 
 
-def test_visitors_who_say_nothing_keep_nobody_waiting(kernel):
+def test_silent_connections_delay_no_other_request(kernel):
     kernel.run(CHAT.replace("LINES", SLOW))
     kernel.run(f"chat.ask('go')\n{AWAIT_TEXT}")
     port = json.loads(doors(kernel)[0].read_text())["port"]
@@ -506,7 +506,7 @@ def test_sessions_are_listed_and_exported_in_every_format(server, monkeypatch):
     assert "**No.**" in texts["md"]
 
 
-def test_a_store_or_a_site_file_that_is_broken_is_told_in_one_line(server):
+def test_a_broken_store_or_site_file_is_reported_in_one_line(server):
     folder = Path(server.environment["JUPYTER_CONFIG_DIR"], "nbchat_config.d")
     folder.mkdir()
     file = folder / "90-test.json"

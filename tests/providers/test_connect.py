@@ -103,12 +103,12 @@ def test_a_list_that_cannot_be_had_is_one_line_without_the_key(server, kind, res
     assert f"{kind}:model-x" not in found.models
 
 
-def test_a_wrong_address_says_where_nobody_answers():
+def test_a_wrong_address_is_named_in_the_error():
     problem = list_models(provider_at("http://127.0.0.1:9")).problem
     assert "127.0.0.1:9" in problem
 
 
-def test_a_server_that_says_nothing_holds_nobody_up(server):
+def test_a_silent_server_delays_no_other_connection(server):
     server.script(Response(ending="silence"))
     began = time.monotonic()
     found = list_models(provider_at(server.url), timeout_seconds=0.3)

@@ -135,7 +135,7 @@ def test_a_conversation_is_compacted_by_the_model_itself(model):
     assert agent.ask("And now?")
 
 
-def test_stop_is_heard_while_the_model_is_still_reading(model):
+def test_stop_works_while_the_model_is_still_reading(model):
     stop = threading.Event()
     long_text = " ".join(f"number {n} of {n * n}" for n in range(400))
     threading.Timer(0.3, stop.set).start()

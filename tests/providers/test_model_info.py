@@ -92,7 +92,7 @@ def theirs(prices: types.ModelPrice, usage: Usage) -> float:
     return float(prices.calc_price(told)["total_price"])
 
 
-def test_a_window_somebody_knows_better_keeps_the_prices():
+def test_a_window_that_is_set_keeps_the_known_prices():
     info = model_info("gpt-5-mini", provider="openai").with_window(8_000)
     assert (info.window, info.prices is None) == (8_000, False)
     assert ModelInfo("m").with_window(None).window is None
@@ -122,7 +122,7 @@ def test_a_model_has_its_own_limits(name, provider, input_limit, output_limit):
     assert (info.input_limit, info.output_limit) == (input_limit, output_limit)
 
 
-def test_the_room_for_input_is_what_the_model_takes():
+def test_the_space_for_input_is_what_the_model_accepts():
     """The price list gives 400,000 tokens for gpt-5, of which 272,000 are input."""
     info = model_info("gpt-5-mini", provider="openai")
     assert (info.window, info.output_reserve, info.usable_window) == (
@@ -135,7 +135,7 @@ def test_the_room_for_input_is_what_the_model_takes():
     assert info.with_window(500_000).input_limit is None
 
 
-def test_a_limit_that_is_set_frees_the_room_of_longer_answers():
+def test_a_lower_output_limit_leaves_more_of_the_window_for_input():
     info = model_info("claude-haiku-5-5", provider="anthropic")
     assert info.with_longest_answer(None) == info
     assert info.with_longest_answer(10_000).output_limit == 10_000

@@ -32,7 +32,7 @@ def failed(provider: Any) -> ProviderError:
 
 
 @pytest.mark.parametrize("kind", DIALECTS)
-def test_a_certificate_that_nobody_signed_is_named_and_not_tried_again(kind):
+def test_a_self_signed_certificate_is_named_and_not_retried(kind):
     with tls_server() as url:
         made = type(provider_at(FaultServer(), kind))
         provider = made("m", base_url=url + PATHS[kind], api_key=lambda: "k")
@@ -52,7 +52,7 @@ def test_https_to_a_server_without_tls_says_to_use_http(server, kind):
 
 
 @pytest.mark.parametrize("kind", DIALECTS)
-def test_a_name_that_is_not_found_is_told_from_a_server_that_is_down(server, kind):
+def test_a_missing_host_name_is_distinguished_from_a_server_that_is_down(server, kind):
     unknown = httpx2.ConnectError("[Errno -2] Name or service not known")
     unknown.__cause__ = socket.gaierror(-2, "Name or service not known")
     provider = provider_at(server, kind)

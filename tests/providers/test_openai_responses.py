@@ -250,7 +250,7 @@ def test_only_reasoning_of_openai_that_is_followed_by_something_is_sent(server):
     ]
 
 
-def test_reasoning_of_another_account_is_left_out_and_the_request_sent_again(server):
+def test_reasoning_of_another_account_is_omitted_and_the_request_sent_again(server):
     server.unreadable = {"rs_1"}
     server.script(WIRE.text("Three."), WIRE.text("Still."))
     provider = provider_at(server)
@@ -402,7 +402,7 @@ def test_effort_is_sent_in_the_words_of_the_api(server, model, effort, sent):
     assert efforts == sent
 
 
-def test_a_temperature_that_a_model_refuses_is_left_out_from_then_on(server):
+def test_a_temperature_that_a_model_refuses_is_omitted_from_then_on(server):
     server.script(WIRE.text("ok"), WIRE.text("ok"))
     provider = provider_at(server, temperature=0.3)
     reply_of(provider)
@@ -487,7 +487,7 @@ def test_where_no_effort_helps_the_servers_own_words_are_shown(server):
     assert len(server.requests) <= 3
 
 
-def test_a_session_of_another_provider_goes_on_at_openai(server):
+def test_a_session_of_another_provider_continues_at_openai(server):
     server.script(WIRE.text("ok"))
     thought = Entry("thinking", "hm", "", "anthropic", '{"type": "thinking"}')
     history = [*HELLO.history, thought, replace_id(CALL), replace_id(RESULT)]

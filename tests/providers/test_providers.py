@@ -267,7 +267,7 @@ def test_without_a_reported_usage_tokens_are_counted_here(server, provider, dial
         ({"openai": "brand_new", "anthropic": "brand_new"}, "end_turn"),
     ],
 )
-def test_stop_reasons_are_told_in_one_language(
+def test_stop_reasons_are_the_same_for_all_providers(
     server, provider, dialect, reasons, expected
 ):
     # The dialect of Responses has our words for its pairs of a status and a reason.
@@ -309,7 +309,7 @@ def test_a_refusal_in_openai_words_is_shown_and_named(server):
     assert (reply.text, reply.stop_reason) == ("I won't.", "refusal")
 
 
-def test_a_call_cut_at_the_output_limit_is_left_out(server, provider, dialect):
+def test_a_call_cut_at_the_output_limit_is_omitted(server, provider, dialect):
     server.script(dialect.calls(("c1", "add", '{"a": 1, "b"'), stop="max_tokens"))
     reply = reply_of(provider)
     assert (reply.entries, reply.stop_reason) == ((), "max_tokens")
@@ -378,7 +378,7 @@ def test_anthropic_thinking_goes_back_verbatim(server):
     ]
 
 
-def test_thinking_goes_only_to_who_thought_it(server, provider, dialect):
+def test_thinking_is_sent_only_to_the_provider_that_wrote_it(server, provider, dialect):
     other = "openai" if dialect.wire == "anthropic" else "anthropic"
     block = json.dumps({"type": "thinking", "thinking": "secret", "signature": "x"})
     history = (
@@ -656,7 +656,7 @@ def test_a_temperature_is_sent_only_when_set(server, dialect):
     assert "temperature" not in sent_body(server, plain, HELLO)
 
 
-def test_anthropic_is_always_told_a_limit(server):
+def test_anthropic_always_gets_an_output_limit(server):
     body = sent_body(server, provider_at(server, "anthropic"), HELLO)
     assert body["max_tokens"] == 4_096
 
@@ -829,7 +829,7 @@ def test_a_stream_cut_anywhere_is_never_taken_for_a_whole_one(
     assert replies <= (10 if dialect.wire == "openai" else 0)
 
 
-def test_where_nobody_listens_the_error_names_the_address(server, dialect):
+def test_an_unreachable_address_is_named_in_the_error(server, dialect):
     provider = provider_at(server, dialect.kind)
     server.close()
     expected = f"cannot connect to {server.url}.* is the server running"
@@ -904,7 +904,7 @@ def test_what_waiting_does_not_help_is_raised_at_once(server, provider, dialect,
     assert len(server.requests) == 1
 
 
-def test_a_wait_may_be_told_as_a_date(server, provider):
+def test_a_wait_may_be_given_as_a_date(server, provider):
     server.script(failure(429, Retry_After="Fri, 01 Jan 2100 00:00:00 GMT"))
     with pytest.raises(RateLimited) as raised:
         reply_of(provider)

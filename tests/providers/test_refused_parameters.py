@@ -96,7 +96,7 @@ REFUSALS: dict[str, tuple[str, str | None, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", REFUSALS)
-def test_a_refused_parameter_is_left_out_renamed_or_replaced(name):
+def test_a_refused_parameter_is_omitted_renamed_or_replaced(name):
     message, parameter, expected = REFUSALS[name]
     assert changed(message, parameter) == expected
 
@@ -111,7 +111,7 @@ def test_a_refused_parameter_is_left_out_renamed_or_replaced(name):
         ("", None),
     ],
 )
-def test_what_is_required_unsent_or_merely_invalid_is_not_left_out(message, parameter):
+def test_required_unsent_or_invalid_parameters_are_not_omitted(message, parameter):
     assert changed(message, parameter) == {}
 
 
@@ -224,7 +224,7 @@ def test_other_servers_get_no_reasoning_back(server):
     assert "Hm." not in json.dumps(server.requests[1].body)
 
 
-def test_effort_is_sent_and_left_out_where_it_is_unknown(server):
+def test_effort_is_sent_and_omitted_where_it_is_unknown(server):
     server.script(
         failure(400, {"message": "Unrecognized request argument: reasoning_effort"}),
         WIRE.text("ok"),

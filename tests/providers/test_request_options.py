@@ -100,7 +100,7 @@ def test_every_option_can_be_checked_and_unset():
     assert checked(dict.fromkeys(names)) == {}
 
 
-def test_a_parameter_that_a_model_refuses_is_left_out_with_one_warning(server, caplog):
+def test_a_parameter_that_a_model_refuses_is_omitted_with_one_warning(server, caplog):
     words = "Unsupported parameter: 'temperature' is not supported with this model."
     refusal = failure(400, {"message": words, "param": "temperature"})
     server.script(refusal, *[DIALECTS["responses"].text("Hi.")] * 2)

@@ -257,7 +257,7 @@ def test_an_attempt_shows_no_savings() -> None:
     assert compaction_text(record) == "Compacting: 3 messages, 900 tokens"
 
 
-def test_an_edited_summary_says_who_wrote_it() -> None:
+def test_an_edited_summary_names_its_author() -> None:
     record = Compaction(
         "c", 0, 2, "S", 900, 90, model="m:x", revision="edited", messages=2
     )

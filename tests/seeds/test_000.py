@@ -280,7 +280,7 @@ def test_4_2_never_discard_what_is_being_worked_on():
     assert "0000320193" in texts(sent(agent)[-1].history)
 
 
-def test_4_2_never_discard_even_with_little_room_the_request_nobody_has_answered():
+def test_4_2_an_unanswered_request_is_never_discarded_even_if_little_space_is_left():
     asked = "Which of these is late? " + "W1, W2, W3. " * 300
     agent = agent_of(window=4_000)
     turns(agent, 5)
@@ -463,7 +463,7 @@ def lookup(order: str) -> str:
     return f"{order} was shipped"
 
 
-def test_5_3_monitor_the_parts_are_the_total_of_a_context_nobody_has_reported():
+def test_5_3_monitor_the_parts_add_up_to_the_total_before_the_first_report():
     agent = agent_of(
         session=Session([*said(3), Entry("user", "What now?")]), system="Hi."
     )
@@ -511,7 +511,7 @@ def test_6_1_the_exchanges_go_in_and_those_that_stay_are_not_to_be_retold():
     assert "do not summarize" in rest
 
 
-def test_6_1_token_savings_are_computed_and_told():
+def test_6_1_token_savings_are_computed_and_shown():
     record = until_compacted(agent_of())
     saved = 1 - record.tokens_after / record.tokens_before
     assert f"{saved:.0%})" in compaction_text(record)
@@ -600,7 +600,7 @@ def test_7_2_nine_in_ten_key_facts_of_real_conversations_are_retained():
     assert score.must_kept / score.must_total > 0.9
 
 
-def test_7_3_the_user_is_told_when_it_compacts_and_what_it_saved():
+def test_7_3_the_user_sees_when_it_compacts_and_what_it_saved():
     agent = agent_of()
     events: list[Event] = []
     while not records(events):
@@ -744,7 +744,7 @@ def test_7_4_questions_about_different_pictures_are_not_repeated_ones():
     ]
 
 
-def test_7_4_multi_session_a_loaded_session_goes_on_where_it_was(store: SessionStore):
+def test_7_4_multi_session_a_loaded_session_continues_where_it_was(store: SessionStore):
     agent = agent_of()
     agent.autosave = autosave_of(store, agent.session, agent)
     until_compacted(agent)
@@ -849,7 +849,7 @@ def test_8_1_after_the_retry_rules_stand_in_with_entities_and_newest_words():
     assert agent.ask("And now?") == "Still here."
 
 
-def test_8_1_the_user_is_told_that_and_why_no_model_wrote_it():
+def test_8_1_the_user_sees_that_and_why_no_model_wrote_it():
     session = Session(said(30))
     record = compact(engine_of(), session, fails(RequestRefused("no such model")))
     assert compaction_text(record).startswith("Compaction occurred without a model: ")
@@ -1046,7 +1046,7 @@ def test_9_1_risk_3_what_the_server_counts_more_is_believed():
         ("", "no-tags"),
     ],
 )
-def test_9_1_risk_4_a_poor_summary_is_refused_and_told_why(answer: str, code: str):
+def test_9_1_risk_4_a_poor_summary_is_refused_with_the_reason(answer: str, code: str):
     session = Session(said(30))
     record = compact(engine_of(), session, *[says(answer)] * 2, trigger="window")
     assert (record.status, record.code) == ("degraded", code)

@@ -142,7 +142,7 @@ def test_2_trigger_only_when_the_total_reaches_the_threshold():
     assert [record.trigger for record in records(third)] == ["cumulative"]
 
 
-def test_2_summarization_keeps_what_is_needed_to_go_on():
+def test_2_summarization_keeps_what_is_needed_to_continue():
     agent = agent_of(says(STORY, tokens=101), SUMMARY, says("W100 is late."))
     agent.ask("Where is W100?")
     agent.ask("And now?")
@@ -212,7 +212,7 @@ def test_4_1_create_summary_request_is_a_message_of_the_user_with_the_prompt():
     assert "inside <summary></summary>" in asked.content
 
 
-def test_4_1_compact_leaves_the_summary_and_what_nobody_has_answered():
+def test_4_1_compact_leaves_the_summary_and_unanswered_messages():
     session = Session([*chat().transcript, Entry("user", "And W101?")])
     compact(CompactionEngine(100), session, SUMMARY)
     assert [entry.role for entry in session.history] == ["summary", "user"]
@@ -530,7 +530,7 @@ def test_7_subsequent_turns_build_on_this_single_entry():
     assert roles == ["summary", "user", "assistant", "user"]
 
 
-def test_7_the_next_summary_folds_in_the_first_and_there_is_one_again():
+def test_7_the_next_summary_replaces_the_first():
     second = says("<summary>Now the parcel is asked about, too.</summary>")
     agent = agent_of(
         says(STORY, tokens=101), SUMMARY, says(STORY * 2, tokens=101), second

@@ -133,7 +133,7 @@ def test_trigger_keeps_every_request_far_from_the_emergency_at_80_percent():
     assert max(sizes) < WINDOW * 0.55
 
 
-def test_strategy_1_messages_and_results_are_told_but_no_prompt_and_no_schema():
+def test_strategy_1_messages_and_results_are_summarized_but_no_prompt_and_no_schema():
     session = Session([
         ("user", f"Analyze the sales. {LONG}"),
         ("assistant", "", "1", "database_query", '{"quarter": 3}'),
@@ -228,7 +228,7 @@ def test_protection_rules_three_large_messages_do_not_end_the_automatic():
     assert max(sizes) < WINDOW - 4_096
 
 
-def test_protection_rules_the_session_log_is_never_told_to_a_model(store):
+def test_protection_rules_the_session_log_is_never_sent_to_a_model(store):
     agent = agent_with()
     until_compacted(agent)
     assert "SESSION_LOG" in replied(Commands(store)(agent, "/log"))

@@ -404,7 +404,7 @@ def test_fr_1_2_3_the_threshold_is_set_per_provider_and_model(
 @pytest.mark.parametrize(
     ("window", "longest"), [(20_000, None), (20_000, 5_000), (200_000, 32_000)]
 )
-def test_fr_1_2_4_room_stays_for_input_answer_and_margin(
+def test_fr_1_2_4_the_window_has_space_for_input_answer_and_margin(
     window: int, longest: int | None
 ):
     def tells_much(request: Request) -> Line:
@@ -773,7 +773,7 @@ def test_fr_2_4_2_progress_is_shown_part_by_part():
     assert isinstance(events[-1], Compacted)
 
 
-def test_fr_2_4_3_the_end_is_told_with_status_preview_and_reduction():
+def test_fr_2_4_3_the_end_is_shown_with_status_preview_and_reduction():
     long_story = TOLD * 4
     agent = chat(says(f"<summary>{long_story}</summary>"), session=said(3_000, 3_000))
     record = by_hand(agent)
@@ -1074,7 +1074,7 @@ def test_fr_5_1_1_a_retry_that_succeeds_ends_the_backoff():
     assert agent.engine.tracker.failures == 0
 
 
-def test_fr_5_1_1_where_the_provider_then_refuses_code_stands_in():
+def test_fr_5_1_1_where_the_provider_then_refuses_code_writes_the_summary():
     def narrow(request: Request) -> Line:
         if request.answer_tag:
             return says("I would rather not.")
@@ -1209,7 +1209,7 @@ def test_fr_5_4_2_by_hand_little_is_compressed_too_with_a_warning(
 # 6.1 Visual indicators
 
 
-def test_fr_6_1_1_the_usage_of_the_context_is_told_after_each_response():
+def test_fr_6_1_1_the_usage_of_the_context_is_shown_after_each_response():
     agent = chat(says("ok", tokens=15_990))
     events = list(agent.run("Where is it?"))
     (report,) = [each for each in events if isinstance(each, UsageReported)]
@@ -1407,7 +1407,7 @@ def test_open_question_4_a_cheaper_model_per_provider_writes_the_summaries(
     assert record.model == "openai:gpt-4o-mini"
 
 
-def test_open_question_6_a_summary_is_written_anew_and_the_old_one_kept():
+def test_open_question_6_a_summary_is_regenerated_and_the_old_one_kept():
     lines = [
         SUMMARY,
         says("<summary>The order is in Lisbon, and it is late.</summary>"),
@@ -1515,7 +1515,7 @@ def test_metrics_compression_succeeds_and_overflows_are_gone():
     assert all(each.status == "done" for each in records)
 
 
-def test_metric_conversations_go_on_for_longer():
+def test_metric_conversations_last_longer():
     _, _, without = overflows("off", turns=40)
     _, _, agent = overflows("token-window", turns=40)
     answers = [
@@ -1526,7 +1526,7 @@ def test_metric_conversations_go_on_for_longer():
     assert answers[0] < 20
 
 
-def test_phase_2_another_model_brings_its_own_settings(store: SessionStore):
+def test_phase_2_another_model_has_its_own_settings(store: SessionStore):
     agent = chat()
     config: NbChat = settings(policy="token-window")
     set_for_good(store, agent, "/set keep 500 for scripted:small")

@@ -100,7 +100,7 @@ def test_without_confirmation_the_model_reads_the_messages_alone(url, tmp_path, 
     ],
     ids=str,
 )
-def test_a_record_that_does_not_fit_its_messages_is_left_out(record):
+def test_a_record_that_does_not_fit_its_messages_is_omitted(record):
     assert checked(session(record)).history == ENTRIES
 
 

@@ -100,5 +100,5 @@ def test_a_title_cannot_command_a_terminal(tmp_path, monkeypatch, capsys):
     assert "\x1b" not in capsys.readouterr().err
 
 
-def test_a_carriage_return_hides_nothing_of_a_printed_call():
+def test_a_carriage_return_hides_no_part_of_a_printed_call():
     assert terminal_text('{"cmd": "rm"}\r   ') == '{"cmd": "rm"}\ufffd   '

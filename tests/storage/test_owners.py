@@ -143,7 +143,7 @@ def test_row_level_security_holds_where_a_query_forgets_the_owner():
         engine_for(sa.make_url(url)).dispose()
 
 
-def test_who_the_owner_is(monkeypatch, tmp_path):
+def test_the_owner_is_given_or_of_the_hub_or_the_system(monkeypatch, tmp_path):
     monkeypatch.setenv("USER", "mallory")
     monkeypatch.setenv("LOGNAME", "mallory")
     assert current_owner() != "mallory"  # of the process, not of its environment
@@ -154,7 +154,7 @@ def test_who_the_owner_is(monkeypatch, tmp_path):
     assert opened_store(settings()).owner == "team"
 
 
-def test_doctor_says_who_you_are(tmp_path):
+def test_doctor_names_the_user(tmp_path):
     store = SessionStore(f"sqlite:///{tmp_path}/s.db", owner="ann")
     assert any(re.search(r"owner +ann \(you\)", row) for row in _store_rows(store))
     store.close()

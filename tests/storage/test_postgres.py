@@ -182,7 +182,7 @@ def test_the_first_use_waits_for_a_server_that_refuses_connections_for_now(
     assert refused == [refusal] * 3
 
 
-def test_a_wrong_password_is_told_at_once_in_one_line(server):
+def test_a_wrong_password_is_reported_at_once_in_one_line(server):
     refusal = '28P01 password authentication failed for user "ann"'
     with refusing_at_first(server, refusal, connections=9) as (url, refused):
         store = SessionStore(url.replace("postgres@", "ann:hunter2@"))

@@ -70,7 +70,7 @@ def told(store: SessionStore, folder: str = "") -> Agent:
     return agent
 
 
-def test_redact_removes_a_text_everywhere_and_the_chat_goes_on(store, tmp_path):
+def test_redact_removes_a_text_everywhere_and_the_chat_continues(store, tmp_path):
     log = tmp_path / "logs"
     agent = told(store, str(log))
     commands = Commands(store, NbChat(log_folder=str(log)))

@@ -154,7 +154,7 @@ def test_a_part_that_does_not_exist_is_an_error_of_one_line(text, said):
         load_attachments(text, Desk(values=values))
 
 
-def test_an_unknown_name_is_told_with_the_nearest_one():
+def test_an_unknown_name_is_reported_with_the_nearest_one():
     desk = Desk(values={"orders": 1, "np": np})
     (line,) = unknown_names("@order @np @orders ann@x.org", desk)
     assert line.startswith("there is no variable order; did you mean orders?")

@@ -37,7 +37,7 @@ def test_a_line_that_asks_about_the_text_above_makes_it_no_rule(below):
     assert rules(f"{LABEL}\n\n{below}") == []
 
 
-def test_a_text_with_full_stops_below_a_line_without_one_is_of_somebody_else():
+def test_sentences_below_a_line_without_a_full_stop_are_quoted_text():
     assert rules(f"Annex B\n\n{LABEL}") == []
     assert rules(f"Here we go.\n\n{LABEL}") != []
 

@@ -102,7 +102,9 @@ def test_an_action_that_its_result_denies_failed(answer: object):
         ("Auftrag angenommen", "Auftrag angenommen"),
     ],
 )
-def test_what_neither_confirms_nor_denies_an_action_is_told(answer: object, told: str):
+def test_results_that_neither_confirm_nor_deny_an_action_are_listed(
+    answer: object, told: str
+):
     found = called("cancel_order", answer, order_id="W9")
     assert found.status == "unconfirmed"
     assert found.words.startswith(told)

@@ -62,7 +62,7 @@ def test_an_action_with_the_same_words_names_its_entities_as_a_range():
     )
 
 
-def test_of_little_room_the_most_telling_decision_takes_all():
+def test_with_little_space_the_most_important_decision_takes_all():
     lines = lines_of(*decided(40), budget=400)
     assert "[for | set_category(category)]" in lines
 

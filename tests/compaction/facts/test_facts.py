@@ -196,7 +196,7 @@ def test_actions_that_differ_only_in_their_subject_share_a_line():
     assert lines[failed + 1] == "close_ticket(ticket_id: T9) → error: no ticket is open"
 
 
-def test_what_is_not_confirmed_is_told_with_what_came_back():
+def test_unconfirmed_calls_are_listed_with_their_results():
     lines = lines_of(
         *did("send_report", {"accepted": True, "state": "queued"}, report_id="R1"),
         *did("delete_files", "would delete 3 files", glob="*.tmp"),
@@ -412,7 +412,7 @@ def _named(text: str) -> str:
     return "\n".join(each for each in text.splitlines() if not each.startswith("- "))
 
 
-def test_a_word_that_is_also_written_small_makes_way_for_names():
+def test_names_come_before_words_that_are_also_written_in_lower_case():
     words = "Option, Order, Street, Backup, Invoice, Weekend, Keyboard, Morning"
     said = f"It is about {words}: {words.lower()}; for Zoe, in Oslo."
     transcript = [Entry("user", said), Entry("assistant", "I see.")]

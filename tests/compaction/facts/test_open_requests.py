@@ -142,14 +142,14 @@ def waiting_titles(*before: Entry, proposal: str = SECOND) -> list[str]:
     return [line for line in lines_of(*said) if line.startswith("Waits")]
 
 
-def test_a_proposal_says_whose_it_is_where_a_record_says_so():
+def test_a_proposal_names_its_owner_if_a_record_does():
     order = looked_up(1, order_id="#W4219264", user_id="ann_lee_12", state="open")
     other = looked_up(2, order_id="#W1", user_id="bob_ray_9", state="open")
     titles = waiting_titles(*order, *other)
     assert titles == ["Waits for an answer (user_id: ann_lee_12), word for word:"]
 
 
-def test_a_proposal_says_nothing_of_whose_it_is_where_that_is_not_certain():
+def test_a_proposal_names_no_owner_unless_one_is_certain():
     order = looked_up(1, order_id="#W4219264", user_id="ann_lee_12", state="open")
     other = looked_up(2, order_id="#W1888000", user_id="bob_ray_9", state="open")
     two = "Shall I cancel order #W4219264 and order #W1888000 for 10.50?"

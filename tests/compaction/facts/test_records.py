@@ -112,7 +112,7 @@ def test_an_empty_result_is_kept_in_words(answer: str):
         ("", ""),
     ],
 )
-def test_what_could_be_misread_stands_in_quotation_marks(text: str, shown: str):
+def test_ambiguous_text_is_put_in_quotation_marks(text: str, shown: str):
     assert quoted(text, "|") == shown
 
 

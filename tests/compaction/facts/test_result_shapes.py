@@ -121,7 +121,7 @@ def test_values_inside_a_part_have_the_names_of_their_fields():
     assert "assignee.name Ann Lee" in row or "fields.assignee.name" in row
 
 
-def test_values_of_several_objects_that_not_all_have_are_left_out():
+def test_values_of_several_objects_that_not_all_have_are_omitted():
     lines_ = [{"item_id": "I1", "coupon_id": "K7"}, {"item_id": "I2"}]
     order = {"order_id": "W1", "parcels": [{"parcel_id": "X1", "lines": lines_}]}
     (row,) = [e for e in lines_of(*did("get_order", order, order_id="W1")) if "I1" in e]
@@ -143,7 +143,7 @@ def test_the_fields_of_an_inner_object_have_names_unless_it_is_an_address():
     assert "parent.order_id: W0" in row
 
 
-def test_what_holds_under_conditions_stands_under_them():
+def test_conditional_facts_are_listed_under_their_conditions():
     lines = lines_of(
         *did("get_stock", {"sku": "S1", "quantity": 5}, sku="S1", store="Berlin"),
         *did("get_stock", {"sku": "S1", "quantity": 0}, sku="S1", store="Paris"),

@@ -111,7 +111,7 @@ def test_rules_are_those_of_people_each_once_in_their_order():
     ]
 
 
-def test_a_quote_names_the_message_it_stands_in_and_its_kind():
+def test_a_quote_names_its_message_and_the_kind_of_it():
     entries = chat("Hello.", "Never deploy on Fridays. I prefer tabs. Let's use Go.")
     assert rules_in_force(entries) == [
         Quote("Never deploy on Fridays.", 2, "rule"),
@@ -304,7 +304,7 @@ def test_what_a_person_writes_after_a_marked_paste_is_their_own(pasted):
     assert in_force(text) == ["Don't restart the server."]
 
 
-def test_where_not_all_fit_decisions_give_way_to_rules():
+def test_where_not_all_fit_rules_come_before_decisions():
     said = ["Never deploy on Fridays.", *(f"Let's book room {n}." for n in range(40))]
     lines = rule_lines(rules_in_force(chat(*said)), 60, COUNTER)
     assert lines[1] == '- "Never deploy on Fridays."'

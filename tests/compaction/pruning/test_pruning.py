@@ -369,7 +369,7 @@ def test_a_summary_after_a_pruning_sees_the_originals():
     assert plan.tokens_covered == engine.tracker.counter.count_entries(seen)
 
 
-def test_undo_takes_back_the_newest_record_and_brings_the_pruned_view_back():
+def test_undo_reverts_the_newest_record_and_restores_the_pruned_view():
     agent = agent_with(*[says("<summary>It was read.</summary>")] * 3)
     agent.session = kept = session(LOG, LOG[::-1], steps_after=6)
     whole = kept.history

@@ -185,7 +185,7 @@ def test_an_invented_value_is_marked_in_the_fields_too():
     )
 
 
-def test_earlier_facts_make_room_for_new_ones_and_decisions_stay():
+def test_new_facts_replace_earlier_ones_and_decisions_stay():
     many = {**FIRST, "key_facts": [f"A fact of note, {'x' * 90}{n}" for n in range(9)]}
     answers = [many, *[{"overview": "On.", "key_facts": ["New"]}] * 3]
     fields = structured(*answers).session.compaction.fields

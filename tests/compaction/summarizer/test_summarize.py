@@ -203,7 +203,7 @@ def test_the_system_prompt_and_the_kept_messages_are_sources():
 # The two shapes
 
 
-def test_where_the_cache_is_warm_the_request_goes_on_from_the_chats_own():
+def test_with_a_warm_cache_the_request_continues_the_chats_own():
     agent = warm_agent(GOOD)
     assert compaction(agent).status == "done"
     chat_request, request = agent.provider.requests
@@ -381,7 +381,7 @@ def test_a_second_model_may_be_another_one_of_the_same_provider():
     assert [request.model for request in provider.requests] == ["", "", "b"]
 
 
-def test_the_second_model_goes_on_where_the_first_has_failed():
+def test_the_second_model_continues_where_the_first_has_failed():
     session = chat(*(f"Message {n}. {LONG}" for n in range(8)))
     first = ScriptedProvider(
         says("<summary>Five messages told.</summary>"),
@@ -761,7 +761,7 @@ def test_a_bad_summary_keeps_the_old_view_and_says_why(
     assert LONG.strip() in said
 
 
-def test_the_chat_can_go_on_after_a_fault_of_any_kind():
+def test_the_chat_can_continue_after_a_fault_of_any_kind():
     error = NbchatError("out of paper")
     provider = ScriptedProvider(says(LONG, tokens=120), fails(error), says("fine"))
     agent = Agent(provider, engine=CompactionEngine(100))

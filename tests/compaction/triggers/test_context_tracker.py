@@ -94,7 +94,7 @@ def test_tools_that_outgrow_the_threshold_cost_one_notice_and_no_summary():
 
 @pytest.mark.parametrize("tokens_each_turn", [60, 600])
 @pytest.mark.parametrize("policy", ["single-summary", "auto"])
-def test_a_model_that_never_writes_a_summary_is_asked_ever_more_seldom(
+def test_a_model_that_never_writes_a_summary_is_asked_less_and_less_often(
     policy: str, tokens_each_turn: int
 ):
     """Gate C4, however fast the meter runs."""
@@ -111,7 +111,7 @@ def test_a_model_that_never_writes_a_summary_is_asked_ever_more_seldom(
     assert agent.session.history == agent.session.transcript
 
 
-def test_without_summaries_the_guard_goes_on_and_asks_ever_more_seldom():
+def test_without_summaries_the_guard_retries_less_and_less_often():
     provider = chatting("no tags", window=4_000)
     agent = Agent(provider, engine=CompactionEngine(policy=Policy("g", "window")))
     events = turns(agent, 50)
@@ -339,7 +339,7 @@ def test_what_is_pinned_is_part_of_the_context_at_once():
     assert agent.engine.tracker.context_tokens(agent.session) == before
 
 
-def test_another_session_brings_its_own_pins():
+def test_another_session_has_its_own_pins():
     agent = Agent(ScriptedProvider())
     agent.switch(Session(pins=["word " * 1_000]))
     assert agent.engine.tracker.fixed_tokens >= 1_000

@@ -259,7 +259,7 @@ def test_the_card_of_a_cells_call_is_removed_once_decided() -> None:
     assert view.state["waiting"] == []
 
 
-def test_another_agent_brings_its_own_pending_calls(
+def test_another_agent_has_its_own_pending_calls(
     panel_with: MakePanel,
 ) -> None:
     panel = panel_with(says("hi"))
