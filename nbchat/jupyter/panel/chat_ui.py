@@ -108,6 +108,8 @@ class ChatUI(anywidget.AnyWidget):
         allow_none=True,
         help="Whether the model may use the notebook's cells; None: no menu entry.",
     )
+    _side: Any = None
+    """The tab beside the notebook, if there is one."""
 
     def __init__(
         self,
@@ -153,8 +155,6 @@ class ChatUI(anywidget.AnyWidget):
             has_key or Keys().has,
             servers or own.servers,
         )
-        self._side: Any = None
-        """The tab beside the notebook, if there is one."""
         self._owns_runner = runner is None
         build = (lambda: agent) if agent is not None else build or _default_agent
         self._runner = runner or ChatRunner(build, commands=commands or own.run)

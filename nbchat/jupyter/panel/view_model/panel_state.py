@@ -90,24 +90,7 @@ class PanelState:
         self._measured: tuple[object, ...] = ()
         """What the header was read from last; the same is not read again."""
         self._state: dict[str, Any] = {
-            "phase": "starting",
-            "model": "",
-            "is_busy": False,
-            "activity": "",
-            "queue": [],
-            "retry": None,
-            "meter": NOTHING_MEASURED,
-            "policy": "",
-            "policies": [{"name": n, "about": ABOUT[n]} for n in PRESETS],
-            "spent": "",
-            "summary": None,
-            "notifies": True,
-            "pins": [],
-            "excluded": [],
-            "changes": NO_BANNERS,
-            "waiting": [],
-            "problem": "",
-            "is_trial": False,
+            **_starting_state(),
             "chat_id": chat_id,
             "has_settings": has_settings,
             "takes_keys": takes_keys,
@@ -115,7 +98,6 @@ class PanelState:
             "has_branches": has_branches,
             "has_servers": has_servers,
             "has_side": has_side,
-            "offers_cells": None,
         }
 
     def snapshot(self) -> dict[str, Any]:
@@ -332,6 +314,31 @@ class PanelState:
         }
         self._state.update(news)
         return [{"op": "state", "state": news}] if news else []
+
+
+def _starting_state() -> dict[str, Any]:
+    """What is shown before there is an agent."""
+    return {
+        "phase": "starting",
+        "model": "",
+        "is_busy": False,
+        "activity": "",
+        "queue": [],
+        "retry": None,
+        "meter": NOTHING_MEASURED,
+        "policy": "",
+        "spent": "",
+        "summary": None,
+        "notifies": True,
+        "pins": [],
+        "excluded": [],
+        "changes": NO_BANNERS,
+        "waiting": [],
+        "problem": "",
+        "is_trial": False,
+        "offers_cells": None,
+        "policies": [{"name": n, "about": ABOUT[n]} for n in PRESETS],
+    }
 
 
 def _summary(record: Compaction | None) -> dict[str, Any] | None:
