@@ -26,6 +26,8 @@ _YEAR = re.compile(r"(?:19|20)\d\d")
 _TOKEN = re.compile(rf"{_DATE.pattern}|[^\W_]+")
 _PERSON_ID = re.compile(r"\b([a-z]{2,})_([a-z]{2,})_\d{3,}")
 _NAME_FIELD = re.compile(r'"(?:first_name|last_name|full_name)": ?"([^"]+)"')
+_CODE_FIELD = re.compile(r'"\w*_id": ?"([A-Z0-9]{5,})"')
+"""Ids of capital letters and digits, such as the reservation M05KNL."""
 _VOWELS, _CONSONANTS = "aeiou", "bcdfghjklmnpqrstvwxyz"
 
 
@@ -117,7 +119,9 @@ def _substitution(
     run: Trajectory, known: frozenset[str], chance: random.Random
 ) -> Callable[[str], str]:
     """A function that replaces each word by the same other word everywhere."""
-    names = _names(texts(run.entries)) - {word.lower() for word in known}
+    said = texts(run.entries)
+    names = _names(said) - {word.lower() for word in known}
+    codes = set(_CODE_FIELD.findall(said)) - known
     digits = _shuffled("123456789", chance)
     letters = _shuffled(_VOWELS, chance) | _shuffled(_CONSONANTS, chance)
     letters |= {a.upper(): b.upper() for a, b in letters.items()}
@@ -126,6 +130,8 @@ def _substitution(
 
     def other(found: re.Match[str]) -> str:
         word = found[0]
+        if word in codes:
+            return word.translate(letter_table | digit_table)
         if word.lower() in names:
             return word.translate(letter_table)
         if _DATE.fullmatch(word):

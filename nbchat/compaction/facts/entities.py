@@ -9,7 +9,7 @@ import heapq
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from itertools import groupby, islice
@@ -461,11 +461,20 @@ def _fields_by_table(
     weights: Weights,
 ) -> FieldsOf:
     same: dict[tuple[str, str], list[Record]] = defaultdict(list)
+    titled: dict[str, Collection[Field]] = {}
     for group, parts_of in zip(known, shown, strict=True):
+        titled[_table(group[-1])] = _in_title(group[-1])
         for parts in parts_of:
             for name, _, part in parts:
                 same[_table(group[-1]), name].append(part)
-    return {key: shown_fields(parts, weights) for key, parts in same.items()}
+    return {
+        key: shown_fields(parts, weights, titled[key[0]]) for key, parts in same.items()
+    }
+
+
+def _in_title(known: _Known) -> tuple[Field, ...]:
+    """What the title above the rows of one list says: the call."""
+    return known.call.asked if known.scope else ()
 
 
 def _row(
@@ -477,7 +486,7 @@ def _row(
 ) -> Row:
     """The row of an entity, from all records that are valid."""
     newest, table = group[-1], _table(group[-1])
-    record, call = newest.record, newest.call
+    record, call, told = newest.record, newest.call, _in_title(newest)
     is_scoped = bool(newest.scope) or not record.label
     entity = record.label or call.scope
     is_mentioned = bool(record.label) and weights.is_used(record.label)
@@ -492,17 +501,36 @@ def _row(
     )
     for known, parts in zip(group, shown, strict=True):
         at = known.call.index
-        row.cells += _field_cells(known.record.fields, entity, at, weights)
+        own = [each for each in known.record.fields if each not in told]
+        row.cells += _field_cells(own, entity, at, weights)
         extra = telling_apart(parts, table, fields)
         for number, part in enumerate(parts):
             shape = fields[table, part[0]]
             more = extra.get(number, ())
             cell = part_cell(part, shape, entity, known.call, weights, more=more)
             row.cells += [cell] if cell else []
+    if not record.label and not record.fields:
+        row.cells = _as_one(row.cells)
     at, tool = changed
     if at > min(known.call.index for known in group):
         row.note = f"(before {tool})"
     return row
+
+
+def _as_one(cells: Sequence[Cell]) -> list[Cell]:
+    """The parts of a list without a name as one value, such as a connection's flights.
+
+    One flight of a connection is worth nothing without the other.
+    """
+    together: dict[str, Cell] = {}
+    for cell in cells:
+        if (one := together.get(cell.column)) is None:
+            together[cell.column] = cell
+            continue
+        text = f"{one.text}{one.separator}{cell.text}"
+        weight, facts = one.weight + cell.weight, (*one.facts, *cell.facts)
+        together[cell.column] = replace(one, text=text, weight=weight, facts=facts)
+    return list(together.values())
 
 
 def _generic(known: _Known) -> str:

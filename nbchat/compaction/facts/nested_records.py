@@ -6,7 +6,7 @@ that would look the same show what tells them apart.
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from nbchat.compaction.facts.records import KEY, Call, Field, Record, quoted
 from nbchat.compaction.facts.tables import NOT_SHOWN, Cell
@@ -58,11 +58,22 @@ def _told_with_name(field: Field) -> str:
     return f"{name} {quoted(field.text, PART_SIGNS)}"
 
 
-def shown_fields(parts: Sequence[Record], weights: Weights) -> list[str]:
-    """The fields of parts that are worth their tokens, the label first."""
+def shown_fields(
+    parts: Sequence[Record], weights: Weights, said: Collection[Field] = ()
+) -> list[str]:
+    """The fields of parts that are worth their tokens, the label first.
+
+    A field of which the title above the parts says all values is not shown again.
+    """
+    values: dict[str, set[str]] = defaultdict(set)
+    for field in (field for part in parts for field in all_fields(part)):
+        values[field.name].add(field.text)
+    told = {f.name for f in said if values[f.name] == {f.text}}
     totals: dict[str, float] = defaultdict(float)
     for part in parts:
         for field in all_fields(part):
+            if field.name in told:
+                continue
             if field.name != part.label_field and field.text in part.label:
                 continue  # which the id says
             totals[field.name] += weights.weight(field.name, field.text)

@@ -173,6 +173,41 @@ def test_values_of_one_search_never_appear_under_another():
     assert "HAT1" not in "".join(lines[second:])
 
 
+def _connections(date: str, *pairs: tuple[str, str]) -> list[list[dict[str, str]]]:
+    return [
+        [
+            {"flight_number": one, "origin": "ATL", "destination": "LGA", "date": date},
+            {"flight_number": two, "origin": "LGA", "destination": "PHL", "date": date},
+        ]
+        for one, two in pairs
+    ]
+
+
+def test_rows_of_a_search_do_not_say_again_what_it_was_asked_with():
+    found = _connections("2024-05-24", ("HAT110", "HAT132"), ("HAT110", "HAT172"))
+    asked = {"origin": "ATL", "destination": "PHL", "date": "2024-05-24"}
+    text = "\n".join(lines_of(*did("search_onestop_flight", found, **asked)))
+    assert "date: 2024-05-24):" in text
+    assert "HAT110, ATL, LGA; HAT172, LGA, PHL" in text
+    assert text.count("2024-05-24") == 1
+
+
+def test_a_date_that_differs_from_the_one_asked_for_is_shown():
+    found = _connections("2024-05-25", ("HAT110", "HAT132"), ("HAT110", "HAT172"))
+    lines = lines_of(*did("search_onestop_flight", found, date="2024-05-24"))
+    assert "HAT132, LGA, PHL, 2024-05-25" in row_with(lines, "HAT132")
+
+
+def test_of_a_connection_all_flights_are_shown_or_none():
+    pairs = [(f"HAT{n}", f"HAT{n + 1}") for n in range(100, 110, 2)]
+    found = _connections("2024-05-24", *pairs)
+    for budget in range(60, 300, 20):
+        lines = lines_of(*did("search_flight", found), budget=budget)
+        for one, two in pairs:
+            text = "\n".join(lines)
+            assert (one in text) == (two in text)
+
+
 def test_equal_values_of_several_records_are_all_shown():
     said = []
     states = {"T-1": "open", "T-2": "open", "T-3": "closed", "T-4": "open"}
