@@ -332,7 +332,8 @@ class ContextTracker:
         """The decision of the meters; after a failure only code may act, if need be."""
         readings = self._readings(self.context_tokens(session))
         if not self.wait_reason:
-            return decide(readings) or self._retry(session) or decide(readings)
+            decision = decide(readings)
+            return decision or self._retry(session) or decision
         if self.policy.on_failure == "wait":
             return Decision("", self.wait_reason)
         guard = decide(replace(readings, threshold=None, compaction_cost=None))
