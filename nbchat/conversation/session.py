@@ -358,7 +358,7 @@ class Session:
         """Remove a pin by its number from 1 and return it; raises NbchatError."""
         if not 1 <= number <= len(self.pins):
             raise NbchatError(
-                f"there is no pin {number}; the number of pins is {len(self.pins)}"
+                f"there is no pin {number}; pinned rules: {len(self.pins)}"
             )
         text = self.pins[number - 1]
         self.pins = (*self.pins[: number - 1], *self.pins[number:])

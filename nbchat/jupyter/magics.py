@@ -16,6 +16,9 @@ from nbchat.errors import NbchatError
 if TYPE_CHECKING:
     from nbchat.jupyter.kernel_chat import KernelChat
 
+ALIAS = "nbchat"
+"""The line magic that is the same as %chat: people look for the package's name."""
+
 
 @magics_class
 class ChatMagics(Magics):
@@ -103,6 +106,8 @@ def load(shell: InteractiveShell) -> None:
     """Register the magics and their settings with a shell."""
     magics = ChatMagics(shell)
     shell.register_magics(magics)
+    line_magics = shell.magics_manager.magics["line"]
+    line_magics[ALIAS] = line_magics["chat"]  # `%nbchat?` shows its docstring
     shell.configurables.append(magics.settings)  # type: ignore[arg-type]
 
 
@@ -114,6 +119,7 @@ def unload(shell: InteractiveShell) -> None:
     magics.close()
     for kind in ("line", "cell"):
         shell.magics_manager.magics[kind].pop("chat", None)
+    shell.magics_manager.magics["line"].pop(ALIAS, None)
     for part in (magics, magics.settings):
         if part in shell.configurables:
             shell.configurables.remove(part)

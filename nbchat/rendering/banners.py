@@ -251,8 +251,9 @@ def _figures(compaction: Compaction) -> str:
     elif compaction.is_attempt:
         figures = f"{messages}, {before:,} tokens"
     else:
+        done = " compacted" if compaction.is_active else ""
         saved = f" ({after / before - 1:+.0%})".replace("-", "\u2212") if before else ""
-        figures = f"{messages} compacted, {sizes}{saved}"
+        figures = f"{messages}{done}, {sizes}{saved}"
     return figures
 
 

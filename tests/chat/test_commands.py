@@ -192,8 +192,8 @@ def test_pins_are_listed_added_and_removed(commands):
     [
         ("/unpin two", "takes a number that /pin lists, not 'two'"),
         ("/unpin", "takes a number"),
-        ("/unpin 0", "there is no pin 0; the number of pins is 1"),
-        ("/unpin 2", "there is no pin 2; the number of pins is 1"),
+        ("/unpin 0", "there is no pin 0; pinned rules: 1"),
+        ("/unpin 2", "there is no pin 2; pinned rules: 1"),
         ("/pin one", "already pinned as number 1"),
         ("/pin " + "word " * 3_000, r"has 3,00\d tokens; a pin may have 2,000"),
     ],
@@ -243,7 +243,7 @@ def test_context_shows_its_size_and_when_it_is_compacted(commands):
     text = replied(commands(agent, "/context"))
     assert "500 input tokens of 75,000" in text
     assert "2 of 2 messages are sent to the model, no summary" in text
-    assert re.search(r"  answer +about \d+ tokens are expected", text)
+    assert re.search(r"  answer +about \d+ tokens expected", text)
     assert "would leave about" in text
 
 
@@ -339,7 +339,7 @@ def test_a_shared_copy_is_opened_without_pins_and_summaries(commands):
     reader.autosave.save()
     assert len(bob._store.sessions()) == 1
     assert len(agent.session.transcript) == 2
-    with pytest.raises(StoreError, match="leads to no shared session"):
+    with pytest.raises(StoreError, match="there is no shared session"):
         replied(bob(reader, "/resume share:guess"))
 
 

@@ -745,6 +745,14 @@ def run_as_cell(
     shell.run_cell_magic("chat", line, text)
 
 
+def test_the_package_name_is_a_magic_too_until_it_is_unloaded(shell):
+    magic = shell.find_line_magic("nbchat")
+    assert "%chat /help lists them" in magic.__doc__
+    assert shell.run_line_magic("nbchat", "session") is not None
+    shell.run_line_magic("unload_ext", "nbchat")
+    assert shell.find_line_magic("nbchat") is None
+
+
 def test_a_cell_that_is_run_again_replaces_its_turn_and_says_so(shell, capsys):
     agent = agent_with(shell, *map(says, ("One.", "Two.", "Uno.", "Dos.", "Extra.")))
     run_as_cell(shell, "a", "first")

@@ -237,16 +237,14 @@ def test_the_banner_shows_the_note_of_a_compaction() -> None:
 @pytest.mark.parametrize(
     ("status", "words"),
     [
-        ("done", "Compaction occurred"),
-        ("degraded", "Compaction occurred without a model"),
-        ("undone", "Compaction undone"),
+        ("done", "Compaction occurred: 1 message compacted"),
+        ("degraded", "Compaction occurred without a model: 1 message compacted"),
+        ("undone", "Compaction undone: 1 message"),
     ],
 )
 def test_each_status_has_its_title(status: str, words: str) -> None:
     record = Compaction("c", 0, 1, "s", status=status, reason="why", messages=1)  # type: ignore[arg-type]
-    assert (
-        compaction_text(record) == f"{words}: 1 message compacted, 0 → 0 tokens (why)"
-    )
+    assert compaction_text(record) == f"{words}, 0 → 0 tokens (why)"
     assert f'data-state="{status}"' in compaction_html(record)
 
 

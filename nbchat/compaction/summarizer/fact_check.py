@@ -109,7 +109,9 @@ class FactCheck:
         if not count:
             return ""
         listed = ", ".join(self.names[:MOST_NAMED])
-        return f"{count} value{'s' * (count > 1)} marked as not said: {listed}"
+        return (
+            f"{count} value{'s' * (count > 1)} not found in the conversation: {listed}"
+        )
 
     @property
     def marked(self) -> str:

@@ -273,7 +273,7 @@ def decide(readings: Readings) -> Decision:
     if readings.context_tokens < readings.least_context:
         return Decision(
             "",
-            f"the context holds {readings.context_tokens:,} tokens; it must reach "
+            f"the context contains {readings.context_tokens:,} tokens; it must reach "
             f"{readings.least_context:,} before another compaction",
         )
     meters = (_cumulative(readings), _auto(readings), _window(readings))
@@ -310,7 +310,8 @@ def _window(readings: Readings) -> Decision | None:
         return None
     return Decision(
         "window" if readings.context_tokens >= limit else "",
-        f"the context holds {readings.context_tokens:,} tokens, the limit is {limit:,}",
+        f"the context contains {readings.context_tokens:,} tokens, the limit is "
+        f"{limit:,}",
     )
 
 

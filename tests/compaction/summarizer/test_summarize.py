@@ -156,7 +156,7 @@ def test_what_is_invented_twice_is_accepted_with_marks_and_a_note():
     assert len(provider.requests) == 2
     assert "4,711.20 [not in the conversation] for order W100." in record.summary
     assert record.status == "done"
-    assert record.note == "1 value marked as not said: 4,711.20"
+    assert record.note == "1 value not found in the conversation: 4,711.20"
 
 
 @pytest.mark.parametrize(

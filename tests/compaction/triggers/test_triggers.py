@@ -54,7 +54,7 @@ def test_the_reason_says_how_far_each_meter_is():
     assert (
         "5,000 input tokens since the last compaction, the threshold is 9,000" in told
     )
-    assert "the context holds 1,000 tokens, the limit is 8,000" in told
+    assert "the context contains 1,000 tokens, the limit is 8,000" in told
     priced = reading(reread_cost=0.0101, compaction_cost=0.02, is_priced=True)
     assert "has cost $0.0101" in decide(priced).reason
     unpriced = reading(reread_cost=0.0101, compaction_cost=0.02)

@@ -56,7 +56,7 @@ export class MemoryDialog extends Dialog {
     const unfound = linkValues(story, values);
     const rest = kept ? ` ${plural(kept, "newer message")} follow word for word.` : "";
     const about = tag("p", "nbc-memory-about", {}, `The model reads this instead of the first ${plural(covered, "message")}.${rest}`);
-    const hint = unfound ? ` ${plural(unfound, "value")} in no message.` : "";
+    const hint = unfound ? ` ${plural(unfound, "value")} not found in any message.` : "";
     this.seen.replaceChildren(about, story);
     if (facts) this.seen.append(linkSources(fromHtml(facts)));
     this.status.textContent = `A number or fact opens the message it comes from.${hint}`;
@@ -131,7 +131,7 @@ function markUnfound(text) {
 
 /** @param {string} text */
 function unfoundMark(text) {
-  return tag("span", "nbc-unfound", { title: "In no message" }, text);
+  return tag("span", "nbc-unfound", { title: "Not found in any message" }, text);
 }
 
 /** @param {string} text @param {number} position */

@@ -91,7 +91,7 @@ export class ModelDialog extends Dialog {
     const others = this.withoutKey.filter(({ model: name }) => name.includes(words));
     if (others.length) rows.push(tag("li", "nbc-session-day", {}, "Need a key"));
     for (const { provider, model: name, variable } of others) {
-      const about = takesKeys ? `asks for a key, or set ${variable}` : `set ${variable}`;
+      const about = takesKeys ? `enter a key here, or set ${variable}` : `set ${variable}`;
       rows.push(modelRow(name, model, about, takesKeys ? provider : ""));
     }
     if (this.withoutKey.length && !words) rows.push(tag("li", "nbc-nothing", {}, SERVERS));
