@@ -23,6 +23,7 @@ GAP, CUT, NONE, HIDDEN, ARROW = "[…]", "…", "-", "…", "→"
 _MORE = re.compile(r",? ?\+(\d+) more$")
 _NOTE = re.compile(r"^\((?:\d+ more not shown|\d+ earlier left out).*\)$")
 _BEFORE = re.compile(r"^\(before ([\w.:/-]+)\)$")
+_PART_BEFORE = re.compile(r" \(before [\w.:/-]+\)$")
 _CALL = re.compile(r"^([\w.:/-]+)\((.*)\)$", re.DOTALL)
 _TALLY = re.compile(r"^Calls made: (\d+) in all(?:, (.+))?$")
 _TALLIED = re.compile(r"([\w.:/-]+) x(\d+)(?: \(([^)]*)\))?(?:, |$)")
@@ -495,6 +496,9 @@ class Judge:
                     yield source, node
 
     def _is_about(self, name: str, value: str, source: Source, node: Node) -> bool:
+        holder, _, end = name.rpartition(".")
+        if holder and holder in node.keys:  # such as `owner.id`
+            return one_line(node.value.get(end, "")) == value
         own = self.own_id(node.value)
         if own is not None:  # the same number may be an order's and a ticket's
             is_own = one_line(node.value.get(name, "")) == value
@@ -712,7 +716,7 @@ def _has_part(node: Node, name: str, fields: Sequence[str], part: str) -> bool:
         inside = list(_nodes(node.value, ()))
     else:
         inside = [each for key in _paths(node.value, name) for each in _nodes(key, ())]
-    values = split(part, ", ")
+    values = split(_PART_BEFORE.sub("", part), ", ")
     return any(_matches(each, fields, values) for each in inside)
 
 

@@ -122,12 +122,13 @@ _CONSENT = word_set(
     permitted valid
     """
 )
-_ERRORS = word_set(
-    """
-    err errcode error error_code error_message errors exception fault is_error
-    user_errors validation_errors
-    """
+_ERRORS = re.compile(
+    r"(?:is_|has_)?(?:\w+_)?(?:err|errors?|exceptions?|fault|failure_reason)"
+    r"(?:_?(?:causes?|codes?|description|details?|info|list|messages?|msgs?|name|reason"
+    r"|string|summary|text|title|type))?"
 )
+"""Names of errors: `error`, `errorMessages`, `user_errors`, `faultstring`."""
+
 _SOME_FAILED = word_set(
     """
     error_count errors_count failed failed_count failure failures rejected skipped
@@ -136,7 +137,7 @@ _SOME_FAILED = word_set(
 _STATES = word_set("outcome result state status")
 _HTTP_CODES = word_set(
     """
-    code http_code http_status http_status_code response_code status status_code
+    cod code http_code http_status http_status_code response_code status status_code
     """
 )
 _EXIT_CODES = word_set(
@@ -292,7 +293,7 @@ class _Reader:
             return text in _NO
         if name in _CONSENT or is_done_form(self.tool, name):
             return value is False or text == "false"
-        if name in _ERRORS:
+        if _ERRORS.fullmatch(name):
             return text not in _NOTHING
         if name in _EXIT_CODES:
             return _number(text) not in (None, 0)
@@ -366,9 +367,12 @@ class _Reader:
         if not isinstance(answer, dict):
             return False
         fields = [(snake(str(name)), value) for name, value in answer.items()]
-        is_told = any(n in _ERRORS or n in _SUCCESS or n in _TELLS for n, _ in fields)
+        is_told = any(
+            _ERRORS.fullmatch(n) or n in _SUCCESS or n in _TELLS for n, _ in fields
+        )
         is_only_news = all(
-            name in _ERRORS | _SUCCESS | _STATES | _HTTP_CODES | _EXIT_CODES
+            name in _SUCCESS | _STATES | _HTTP_CODES | _EXIT_CODES
+            or _ERRORS.fullmatch(name)
             or (name in _TELLS and not isinstance(value, dict | list))
             or _plain(value) in _NOTHING
             or (is_told and str(value) in self.asked)

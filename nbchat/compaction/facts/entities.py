@@ -10,11 +10,10 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from itertools import groupby, islice
-from typing import NamedTuple
 
+from nbchat.compaction.facts.entity_names import EntityNames, field_names, is_unique
 from nbchat.compaction.facts.nested_records import (
     SIGNS,
     VALUE_SIGNS,
@@ -37,10 +36,9 @@ from nbchat.compaction.facts.records import (
     record_texts,
 )
 from nbchat.compaction.facts.tables import Cell, Row
-from nbchat.compaction.facts.tool_names import snake, things_looked_up, word_set
+from nbchat.compaction.facts.tool_names import snake, word_set
 from nbchat.compaction.facts.value_ranking import (
     NAME,
-    NUMBER,
     Weights,
     form_weight,
     words,
@@ -100,6 +98,14 @@ class _Known:
     """The fields of all older records of the entity."""
     name: str = ""
     """The entity, distinguished from others with the same id."""
+    holder: str = ""
+    """The field of another record that holds this one."""
+
+    @property
+    def label_field(self) -> str:
+        """The field of the id, with what holds the record where `id` tells nothing."""
+        field = self.record.label_field
+        return f"{self.holder}.{field}" if self.holder and not kind_of(field) else field
 
 
 def entity_rows(
@@ -110,26 +116,33 @@ def entity_rows(
     mentions = _Mentions(entries)
     newest, replaced = _newest(calls, mentions)
     known = newest[-MOST_ENTITIES:]
-    shown = [[_shown_parts(each, mentions) for each in group] for group in known]
-    fields = _fields_by_table(known, shown, weights)
-    changed = _changed_by(calls)
-    reported = _reported_elsewhere(known, replaced)
-    rows = [
-        _row(
-            group,
-            parts,
-            fields,
-            _newer(group, changed, reported),
-            weights,
-        )
-        for group, parts in zip(known, shown, strict=True)
-    ]
-    settled = _settled(calls)
-    for row, group in zip(rows, known, strict=True):
+    changed, settled = _changed_by(calls), _settled(calls)
+    reported = _by_entity(known, replaced)
+    groups, notes = [], []
+    for group in known:
+        at, tool = _newer(group, changed, reported)
+        for own in _before_and_after(at, group):
+            groups.append(own)
+            notes.append(_before(tool) if own[0].call.index < at else "")
+    shown = [[_shown_parts(each, mentions) for each in group] for group in groups]
+    fields = _fields_by_table(groups, shown, weights)
+    rows: list[Row] = []
+    for group, parts, note in zip(groups, shown, notes, strict=True):
+        row = _row(group, parts, fields, weights, {} if note else reported)
+        row.note = note
         label = group[-1].record.label or group[-1].call.scope
         row.score *= SETTLED if label in settled else 1
-        row.older = row.older.union(*map(_names, reported.get(group[-1].name, ())))
+        others = (e for e in reported.get(group[-1].name, ()) if e not in group)
+        row.older = row.older.union(*map(_names, others))
+        rows.append(row)
     return rows
+
+
+def _before_and_after(at: int, group: Sequence[_Known]) -> Iterator[list[_Known]]:
+    """The records from before a call, then the others; either may be none."""
+    for is_later in (False, True):
+        if found := [e for e in group if (e.call.index >= at) == is_later]:
+            yield found
 
 
 def _settled(calls: Sequence[Call]) -> set[str]:
@@ -183,17 +196,19 @@ def _newest(
             conditions[call.tool, call.record.label].add(_conditions(call, call.record))
     states: dict[tuple[str, str], list[_Known]] = {}
     replaced: list[_Known] = []
-    names = _EntityNames()
+    names = EntityNames()
     for call in found:
         is_named = call.record is not None and bool(call.record.label)
         if not is_named and call.index < last[call.scope]:
             some = (each for each in _records(call) if each.record.label)
-            replaced += [replace(each, name=names.name_of(each)) for each in some]
+            replaced += [
+                replace(each, name=names.name_of(each.record, call)) for each in some
+            ]
             continue
         for each in _records(call, mentions):
             several = len(conditions.get((call.tool, each.record.label), ())) > 1
             known = _under_conditions(each, are_several=several)
-            name = names.name_of(known)
+            name = names.name_of(known.record, call)
             key = (name, known.scope)
             before = states.pop(key, [])
             kept = [_without(each, known) for each in before]
@@ -226,80 +241,13 @@ def _under_conditions(known: _Known, *, are_several: bool) -> _Known:
     """A record whose call is shown where it is valid for its conditions alone.
 
     An id among these mostly says whose the entity is, unless several were asked with.
+    What an action reports that is not confirmed, as of a trial, is no state.
     """
     found = _conditions(known.call, known.record)
-    if are_several or any(not field.is_identity for field in found):
-        return replace(known, scope=known.call.scope)
-    return known
-
-
-SHORT_ID = 3
-"""Characters of an id that several things may have."""
-
-
-class _Thing(NamedTuple):
-    """One of the things that share an id."""
-
-    name: str
-    label_field: str
-    fields: frozenset[str]
-    """Those of all its records: a batch may tell only how one of them went."""
-
-
-class _EntityNames:
-    """Tells entities apart whose ids are equal: the user 7 is not the order 7.
-
-    A call that does not say what it is about returned the entity whose fields it has.
-    """
-
-    def __init__(self) -> None:
-        self._things: dict[str, dict[str, _Thing]] = defaultdict(dict)
-
-    def name_of(self, known: _Known) -> str:
-        """The name of a record's entity; of one without an id the call."""
-        label = known.record.label
-        if not label:
-            return known.call.scope
-        is_long = len(label) > SHORT_ID
-        if is_long and form_weight(label) > NUMBER:  # no other thing has it by chance
-            return label
-        field, fields = known.record.label_field, frozenset(_own_names(known))
-        kind = ("" if field == KEY else field) if is_long else _kind(known)
-        things = self._things[label]
-        thing = things.pop(kind, None) or self._alike(field, fields, kind, things)
-        name, before = (thing.name, thing.fields) if thing else (kind, frozenset())
-        things[kind] = _Thing(name, field, before | fields)
-        return f"{name} {label}"
-
-    @staticmethod
-    def _alike(
-        field: str, fields: frozenset[str], kind: str, things: dict[str, _Thing]
-    ) -> _Thing | None:
-        """The newest thing with the same fields, where a call did not say its kind."""
-        possible = (
-            reversed(things.values()) if not kind else filter(None, [things.get("")])
-        )
-        return next(
-            (
-                each
-                for each in possible
-                if _may_be_same(each.label_field, field)
-                and _share_fields(each.fields, fields)
-            ),
-            None,
-        )
-
-
-def _may_be_same(one: str, other: str) -> bool:
-    """Whether ids may be of one thing: `ticket_id` is not the `id` of another."""
-    return one == other or KEY in (one, other)
-
-
-def _kind(known: _Known) -> str:
-    """What kind of thing an id names: by its own name, or by a look-up's; or empty."""
-    found = things_looked_up(known.call.tool)
-    place = -1 if known.record.is_listed else 0
-    return kind_of(known.record.label_field) or (found[place] if found else "")
+    is_state = known.call.status != "unconfirmed"
+    if is_state and not are_several and all(field.is_identity for field in found):
+        return known
+    return replace(known, scope=known.scope or known.call.scope)
 
 
 def _names(known: _Known) -> frozenset[str]:
@@ -308,21 +256,10 @@ def _names(known: _Known) -> frozenset[str]:
     return known.older.union(fields, (name for name, _ in known.record.parts))
 
 
-def _own_names(known: _Known) -> set[str]:
-    """The fields and parts that a record itself has."""
-    names = {field.name for field in known.record.fields}
-    return names | {name for name, _ in known.record.parts}
-
-
-def _share_fields(own: AbstractSet[str], names: AbstractSet[str]) -> bool:
-    """Whether one of two records has at least half of the fields of the other."""
-    return len(own & names) * 2 >= min(len(own), len(names))
-
-
 def _without(older: _Known, newer: _Known) -> _Known | None:
     """What an older record says that a newer one of the same entity does not."""
-    own, names = _own_names(older), _own_names(newer)
-    if older.call.tool == newer.call.tool or _share_fields(own, names):
+    own, names = field_names(older.record), field_names(newer.record)
+    if older.call.tool == newer.call.tool or len(own & names) * 2 >= len(own):
         return None
     fields = tuple(field for field in older.record.fields if field.name not in names)
     parts = tuple(part for part in older.record.parts if part[0] not in names)
@@ -369,8 +306,8 @@ def _hoisted(root: Record, call: Call) -> Iterator[_Known]:
         if p.label != root.label
     )
     fields = (*root.fields, *refers)
-    for _, part in inner:
-        yield _Known(part, call)
+    for name, part in inner:
+        yield _Known(part, call, holder=name)
     is_said_inside = any(part.label == root.label for _, part in inner)
     if (fields or parts) and not (is_said_inside and not parts and len(fields) < 2):  # noqa: PLR2004
         yield _Known(Record(root.label, root.label_field, fields, parts), call)
@@ -393,12 +330,12 @@ def _changed_by(calls: Iterable[Call]) -> dict[str, tuple[int, str]]:
     }
 
 
-def _reported_elsewhere(
+def _by_entity(
     known: Sequence[Sequence[_Known]], replaced: Iterable[_Known]
 ) -> dict[str, list[_Known]]:
-    """The records under calls and in results that are not shown, by their entities."""
+    """All records that are shown or replaced, by their entities."""
     found: dict[str, list[_Known]] = defaultdict(list)
-    for each in (*replaced, *(group[-1] for group in known if group[-1].scope)):
+    for each in (*replaced, *(each for group in known for each in group)):
         if each.record.label:
             found[each.name].append(each)
     return found
@@ -412,10 +349,10 @@ def _newer(
     """Index and tool of the last call that says something else of an entity."""
     newest = group[-1]
     at, tool = changed.get(newest.record.label, (0, ""))
-    others = reported.get(newest.name, ()) if not newest.scope else ()
-    for other in others:
+    for other in reported.get(newest.name, ()):
+        is_other_condition = bool(newest.scope and other.scope)
         is_newer = any(_contradicts(other, each) for each in group)
-        if is_newer and other.call.index > at:
+        if is_newer and not is_other_condition and other.call.index > at:
             at, tool = other.call.index, other.call.tool
     return at, tool
 
@@ -451,8 +388,8 @@ def _without_echoes(parts: Shown) -> Shown:
 def _table(known: _Known) -> str:
     """The name of a record's table: rows of one table have the same fields."""
     if known.scope or not known.record.label:
-        return known.call.scope
-    return f"{known.record.label_field} {_generic(known)}"
+        return f"{known.call.scope} {known.label_field}"
+    return f"{known.label_field} {_generic(known)}"
 
 
 def _fields_by_table(
@@ -463,10 +400,10 @@ def _fields_by_table(
     same: dict[tuple[str, str], list[Record]] = defaultdict(list)
     titled: dict[str, Collection[Field]] = {}
     for group, parts_of in zip(known, shown, strict=True):
-        titled[_table(group[-1])] = _in_title(group[-1])
+        titled[_table(_named(group))] = _in_title(_named(group))
         for parts in parts_of:
             for name, _, part in parts:
-                same[_table(group[-1]), name].append(part)
+                same[_table(_named(group)), name].append(part)
     return {
         key: shown_fields(parts, weights, titled[key[0]]) for key, parts in same.items()
     }
@@ -477,23 +414,41 @@ def _in_title(known: _Known) -> tuple[Field, ...]:
     return known.call.asked if known.scope else ()
 
 
+def _named(group: Sequence[_Known]) -> _Known:
+    """The newest record whose field of the id tells more than a key in a dictionary."""
+    own = (each for each in reversed(group) if each.record.label_field != KEY)
+    return next(own, group[-1])
+
+
+def _before(tool: str) -> str:
+    """What is said of a state that a later call may have changed."""
+    return f"(before {tool})"
+
+
 def _row(
     group: Sequence[_Known],
     shown: Sequence[Shown],
     fields: FieldsOf,
-    changed: tuple[int, str],
     weights: Weights,
+    reported: dict[str, list[_Known]],
 ) -> Row:
-    """The row of an entity, from all records that are valid."""
-    newest, table = group[-1], _table(group[-1])
+    """The row of an entity, from records that are valid.
+
+    `reported` are the records that may say otherwise of its parts.
+    """
+    newest = _named(group)
+    table = _table(newest)
     record, call, told = newest.record, newest.call, _in_title(newest)
     is_scoped = bool(newest.scope) or not record.label
     entity = record.label or call.scope
     is_mentioned = bool(record.label) and weights.is_used(record.label)
+    is_asked = any(field.text == record.label for field in call.asked)
+    is_said_above = is_scoped and is_asked and not record.is_listed
+    label = quoted(record.label, SIGNS, most_spaces=MOST_SPACES_OF_ID)
     row = Row(
         table,
-        record.label_field,
-        quoted(record.label, SIGNS, most_spaces=MOST_SPACES_OF_ID),
+        "" if is_said_above else newest.label_field,
+        "" if is_said_above else label,
         weights.freshness(entity, call.index) * (1 + MENTIONED * is_mentioned),
         call.index,
         f"{call.scope}:" if is_scoped else "",
@@ -508,12 +463,12 @@ def _row(
             shape = fields[table, part[0]]
             more = extra.get(number, ())
             cell = part_cell(part, shape, entity, known.call, weights, more=more)
+            at, tool = _newer((_inner(known, part[2]),), {}, reported)
+            if cell and at:
+                cell = replace(cell, text=f"{cell.text} {_before(tool)}")
             row.cells += [cell] if cell else []
     if not record.label and not record.fields:
         row.cells = _as_one(row.cells)
-    at, tool = changed
-    if at > min(known.call.index for known in group):
-        row.note = f"(before {tool})"
     return row
 
 
@@ -533,9 +488,16 @@ def _as_one(cells: Sequence[Cell]) -> list[Cell]:
     return list(together.values())
 
 
+def _inner(known: _Known, part: Record) -> _Known:
+    """A part of a record as what is known of the entity that it names."""
+    label = part.label
+    name = label if is_unique(label) else f"{part.label_field} {label}"
+    return replace(known, record=part, name=name)
+
+
 def _generic(known: _Known) -> str:
     """The tool, where `id` alone would name different kinds of things."""
-    return known.call.tool if known.record.label_field in ("id", "key", "no") else ""
+    return known.call.tool if known.label_field in ("id", "key", "no") else ""
 
 
 def _field_cells(
@@ -559,10 +521,10 @@ def _field_cells(
 def _needs_names(fields: Sequence[Field]) -> bool:
     """Whether values mean nothing without the names of their fields.
 
-    Only an address, a name or a card does not need them.
+    Only one address, name or card does not need them.
     """
-    names = {snake(field.name.rpartition(".")[2]) for field in fields}
-    return not names <= _SELF_EXPLAINING
+    names = [snake(field.name.rpartition(".")[2]) for field in fields]
+    return len(set(names)) < len(names) or not _SELF_EXPLAINING.issuperset(names)
 
 
 def _grouped(

@@ -26,7 +26,7 @@ from nbchat.compaction.facts.entities import entity_rows
 from nbchat.compaction.facts.exchanges import exchange_lines
 from nbchat.compaction.facts.open_requests import open_matters, unused_statements
 from nbchat.compaction.facts.read_entries import ReadEntries
-from nbchat.compaction.facts.records import Call, Field, quoted
+from nbchat.compaction.facts.records import CALL_SIGNS, Call, Field, quoted
 from nbchat.compaction.facts.rules import Quote, rule_lines, rules_in_force
 from nbchat.compaction.facts.tables import Block, Cell, Row, block_within
 from nbchat.compaction.facts.tool_names import acts
@@ -452,7 +452,7 @@ def _news(call: Call) -> str:
 def _shown(call: Call) -> str:
     """A call with its arguments; long ones are shortened."""
     asked = ", ".join(
-        f"{field.name}: {quoted(_cut(field.text, ARGUMENT_CHARACTERS), '|,()')}"
+        f"{field.name}: {quoted(_cut(field.text, ARGUMENT_CHARACTERS), CALL_SIGNS)}"
         for field in call.asked
     )
     return f"{call.tool}({asked})" if asked else f"{call.tool}()"

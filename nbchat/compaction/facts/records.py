@@ -21,7 +21,7 @@ from nbchat.compaction.facts.result_shapes import (
     table_in,
     unwrapped_text,
 )
-from nbchat.compaction.facts.tool_names import CACHED_NAMES, singular, snake
+from nbchat.compaction.facts.tool_names import CACHED_NAMES, creates, singular, snake
 from nbchat.conversation.entries import Entry, failed_result
 from nbchat.conversation.turns import INTERRUPTED, CallMatcher
 
@@ -38,8 +38,14 @@ MOST_SPACES, MOST_SPACES_OF_ID = 7, 3
 """Spaces in a value that is not taken for a sentence (streets, titles, names), and in
 an id."""
 
+CALL_SIGNS = "|,()"
+"""Signs for which an argument is quoted where a call is shown."""
+
 KEY = "key"
 """The label's field of a record that only its key in a dictionary names."""
+
+SHORT_ID = 3
+"""Characters of an id that several things may have, such as the one of a status."""
 
 MOST_ODD = 3
 """Objects that are shown of a result that does not confirm an action."""
@@ -69,7 +75,7 @@ _SECRET_VALUE = re.compile(
 )
 
 _NEWS = re.compile(
-    r"(?:success|ok|succeeded|successful|is_success|message|msg|detail|error|dry_run)"
+    r"(?:success|ok|succeeded|successful|is_success|message|msg|detail|error|dry_run|cod)"
 )
 """Fields that tell how a call went, not what is known of an entity."""
 
@@ -129,7 +135,7 @@ class Call:
 
     def __post_init__(self) -> None:
         """Write the scope once: it is asked for at each compaction."""
-        asked = ", ".join(f"{each.name}: {quoted(each.text)}" for each in self.asked)
+        asked = ", ".join(f"{e.name}: {quoted(e.text, CALL_SIGNS)}" for e in self.asked)
         object.__setattr__(self, "scope", f"{self.tool}({asked})")
 
 
@@ -264,6 +270,7 @@ def _reasons(answer: dict[str, Any] | list[Any], verdict: Verdict) -> str:
     odd = [_Odd(node, set(names)) for node, names in verdict.odd[:MOST_ODD]]
     if not odd and isinstance(answer, dict):
         odd = [_Odd(answer, set())]
+        odd = odd if odd[0].text else [_Odd(answer, set(map(snake, answer)))]
     return _in_words("; ".join(filter(None, (each.text for each in odd))))
 
 
@@ -300,8 +307,8 @@ def _note(answer: object) -> str:
     if not isinstance(answer, dict):
         return ""
     notes = (answer.get(name) for name in ("error", "message", "detail", "reason"))
-    found = next((note for note in notes if isinstance(note, str) and note.strip()), "")
-    return _in_words(found)
+    texts = (note for note in notes if isinstance(note, str))
+    return _in_words(next((t for t in texts if any(map(str.isalpha, t))), ""))
 
 
 def _plain_text(value: Any) -> str:
@@ -357,6 +364,7 @@ class _Reader:
 
     def __init__(self, tool: str, asked: tuple[Field, ...]) -> None:
         self._tool_words = _objects(tool)
+        self._creates = creates(tool)
         self._asked = asked
         self._asked_texts = {field.text for field in asked}
         self._left = MOST_RECORDS
@@ -441,7 +449,10 @@ class _Reader:
                 yield name, Record(parts=parts)
 
     def _root_label(self, record: Record) -> Field | None:
-        """What a result is about: its own id, else what was asked for."""
+        """What a result is about: its own id, else what was asked for.
+
+        What created something does not report on what it was asked with.
+        """
         own = [field for field in record.fields if field.is_identity]
         own = [f for f in own if "." not in f.name and len(f.text) <= LONGEST_NAME]
         named = [f for f in own if kind_of(f.name) in self._tool_words]
@@ -453,7 +464,7 @@ class _Reader:
                 return found[0]
         keys = [f for f in self._asked if f.is_identity and len(f.text) <= LONGEST_NAME]
         about = [field for field in keys if kind_of(field.name) in self._tool_words]
-        if len(about) == 1 or len(keys) == 1:
+        if not self._creates and (len(about) == 1 or len(keys) == 1):
             return (about or keys)[0]
         return own[0] if len(own) == 1 and not self._asked else None
 
@@ -461,12 +472,18 @@ class _Reader:
 def _flattened(
     node: dict[str, Any], fields: Sequence[Field], parts: Sequence[tuple[str, Record]]
 ) -> Record:
-    """A record whose descriptions, such as an address, are fields of its own."""
+    """A record whose descriptions, such as an address, are fields of its own.
+
+    A single object with a short id, such as a status, describes it, too.
+    """
     counts = Counter(name for name, _ in parts)
     listed = _listed_names(node)
     flat, kept = list(fields), []
     for name, each in parts:
         is_single = counts[name] == 1 and name not in listed
+        if is_single and each.label and len(each.label) <= SHORT_ID:
+            own = Field(each.label_field, each.label)
+            each = Record(fields=(own, *each.fields), parts=each.parts)  # noqa: PLW2901
         if each.is_plain and name and is_single:
             flat += [Field(_path(name, f.name), f.text) for f in each.fields]
         elif each.is_plain and not any(field.name for field in each.fields):

@@ -1,7 +1,8 @@
 """Read common forms of results as lists of records.
 
 Connections of GraphQL (`edges` and `nodes`), pages of search servers, rows with their
-columns apart, and tables in text: CSV, as dataframes are returned, and Markdown.
+columns apart, and tables in text: CSV, as dataframes are returned, Markdown, those of
+psql and MySQL, and aligned columns, as of kubectl.
 """
 
 import csv
@@ -25,9 +26,12 @@ _LISTS = ("edges", "nodes", "hits", "items", "data", "results", "records", "elem
 
 _PAGE = word_set(
     """
-    _links count cursor has_more hasMore href jsonapi limit links max_score meta next
-    next_cursor object offset page pageInfo page_info per_page previous size total
-    totalCount total_count url
+    _links count cursor done expand has_more hasMore href incomplete_results isLast
+    IsTruncated jsonapi kind limit links maxResults max_score meta next next_cursor
+    nextPageToken nextRecordsUrl next_page next_page_token object offset ok page
+    pageInfo page_info pagination paging per_page previous previous_page
+    response_metadata size startAt success total totalCount totalSize total_count
+    truncated url
     """
 )
 """Fields of a page beside its list."""
@@ -39,7 +43,13 @@ _SIZE = re.compile(r"[\d,]+ rows x [\d,]+ columns, as CSV:\n")
 _SINGLE = re.compile(r"(?=.*(?:_id|Id|\bid)\b)\w+(?:[,\t]\w+){2,}\n[^\n]+")
 """One record below the names of its fields, of which one is an id."""
 
-_RULE = re.compile(r"\|(?:\s*:?-+:?\s*\|)+")
+_RULE = re.compile(r"\|(?:\s*:?-+:?\s*\|)+|-+(?:\+-+)+|\+[-=]+(?:\+[-=]+)+\+")
+"""The line below the header of a table in Markdown, of psql and of MySQL."""
+
+_ROW_COUNT = re.compile(r"\(\d+ rows?\)|\d+ rows? in set.*")
+_ALIGNED = re.compile(r"[A-Z][A-Z0-9_()%-]*(?: [A-Z0-9_()%-]+)?(?= {2,}|$)")
+"""The name of an aligned column, as of kubectl, with at least two spaces after it."""
+
 _NAME = re.compile(r"[^\W\d](?:[^\n,;.!?]|\.\w)*")
 
 
@@ -55,8 +65,10 @@ def as_list(node: dict[str, Any]) -> list[Any] | None:
         items = next(iter(items.values()))
     elif name == "value" and len(node) == 1:  # of OData it comes with its context
         return None
-    is_list = name in (*_LISTS, "_embedded", "value")
-    return items if is_list and isinstance(items, list) and items else None
+    if not isinstance(items, list) or not items:
+        return None
+    is_page = len(node) > 1 and all(isinstance(each, dict) for each in items)
+    return items if is_page or name in (*_LISTS, "_embedded", "value") else None
 
 
 def _is_about_page(name: str) -> bool:
@@ -137,9 +149,11 @@ def table_in(text: str) -> list[dict[str, str]] | None:
     if len(text) > LONGEST_TABLE:
         return None
     size = _SIZE.match(text)
-    lines = text[size.end() if size else 0 :].strip().splitlines()
-    if len(lines) > LEAST_ROWS and _RULE.fullmatch(lines[1].strip()):
-        rows = list(_markdown_rows(lines))
+    lines = text[size.end() if size else 0 :].strip("\n ").splitlines()
+    if len(lines) > LEAST_ROWS and any(map(_is_rule, lines[:2])):
+        rows = list(_ruled_rows(lines))
+    elif len(lines) > 1 and (starts := _aligned_starts(lines[0])):
+        rows = list(_aligned_rows(lines, starts))
     elif size or len(lines) > LEAST_ROWS or _SINGLE.fullmatch("\n".join(lines)):
         rows = _separated(lines[: MOST_ROWS + 1], is_declared=size is not None)
     else:
@@ -147,10 +161,33 @@ def table_in(text: str) -> list[dict[str, str]] | None:
     return _records(rows)
 
 
-def _markdown_rows(lines: Sequence[str]) -> Iterator[list[str]]:
-    for line in islice([lines[0], *lines[2:]], MOST_ROWS + 1):
-        inner = line.strip().removeprefix("|").removesuffix("|")
-        yield [cell.strip() for cell in inner.split("|")]
+def _is_rule(line: str) -> bool:
+    return _RULE.fullmatch(line.strip()) is not None
+
+
+def _ruled_rows(lines: Sequence[str]) -> Iterator[list[str]]:
+    """The rows of a table with a rule below its header."""
+    is_row = (each for each in lines if not _is_rule(each))
+    rows = (each.strip() for each in is_row if not _ROW_COUNT.fullmatch(each.strip()))
+    for line in islice(filter(None, rows), MOST_ROWS + 1):
+        has_edges = line.startswith("|") and line.endswith("|")
+        yield [cell.strip() for cell in (line[1:-1] if has_edges else line).split("|")]
+
+
+def _aligned_starts(header: str) -> list[int]:
+    """Where the columns of an aligned table start; empty for another header."""
+    found = list(_ALIGNED.finditer(header.rstrip()))
+    is_whole = not _ALIGNED.sub("", header.rstrip()).strip()
+    return [each.start() for each in found] if is_whole and len(found) > 1 else []
+
+
+def _aligned_rows(lines: Sequence[str], starts: Sequence[int]) -> Iterator[list[str]]:
+    """The rows of an aligned table; none where a value reaches into another column."""
+    stops = [*starts[1:], None]
+    for line in islice(lines, MOST_ROWS + 1):
+        if any(line[start - 1 : start].strip() for start in starts[1:]):
+            yield []
+        yield [line[a:b].strip() for a, b in zip(starts, stops, strict=True)]
 
 
 def _separated(lines: Sequence[str], *, is_declared: bool) -> list[list[str]]:

@@ -18,31 +18,40 @@ def word_set(text: str) -> frozenset[str]:
 
 _VERBS = word_set(
     """
-    accept activate add adjust allocate append approve archive assign attach
-    authorize ban block book buy cancel change charge clear clone close commit
-    complete confirm create credit deactivate decline deduct delete deliver deploy
-    detach disable dispatch drop edit enable enroll escalate exchange expire extend
-    finalize finish fix forward freeze give grant hold insert install invite issue
-    kill launch link lock make mark merge mkdir modify move mute notify open order
-    patch pause pay place post publish purchase push put reactivate reassign rebook
-    reboot redeem refuel refund register reject release remove rename reopen replace
-    reply request reschedule reseat reserve reset resolve restart restore resume
-    retry return revert revoke rollback rotate save schedule sell send set ship sign
-    start stop store submit subscribe suspend swap terminate toggle top transfer
+    accept acknowledge activate add adjust allocate append apply approve archive
+    assign attach authorize ban block book buy cancel capture change charge clear
+    clone close commit complete confirm create credit deactivate decline deduct
+    delete deliver deploy deposit detach disable dismiss dispatch drop edit enable
+    enroll escalate exchange expire extend finalize finish fix forward freeze
+    fulfill give grant hold insert install invite issue kill launch link lock make
+    mark merge mkdir modify move mute notify open order patch pause pay place post
+    publish purchase push put reactivate reassign rebook reboot redeem refuel refund
+    register reject release remove rename reopen replace reply request reschedule
+    reseat resend reserve reset resolve restart restock restore resume retry return
+    revert revoke rollback rotate save scale schedule sell send set ship sign start
+    stop store submit subscribe suspend swap terminate toggle top transfer
     transition trigger turn unassign unblock unfreeze uninstall unlink unlock
-    unsubscribe update upgrade upload upsert void withdraw write
+    unsubscribe update upgrade upload upsert void waive withdraw write
     """
 )
 """Verbs of tools that change something."""
 
 _NOUNS = word_set(
     """
-    book charge commit credit exchange hold issue link mark open order patch place
-    post purchase push refund release request return schedule ship sign stop store
-    swap top transfer turn
+    book charge commit credit deposit exchange hold issue link mark open order patch
+    place post purchase push refund release request return scale schedule ship sign
+    stop store swap top transfer turn
     """
 )
 """Those that are nouns or adjectives, too."""
+
+_CREATING = word_set(
+    """
+    add append book buy create insert invite issue make order place post publish
+    purchase register request reserve schedule send submit subscribe upload
+    """
+)
+"""Verbs that create something, which the result is about."""
 
 _LOOKS = word_set(
     """
@@ -71,6 +80,9 @@ _BEFORE_VERBS = word_set(
 )
 """Words before the verb that say only how it is done."""
 
+MOST_BEFORE_VERB = 3
+"""Words before a verb, such as a service's name: `aws_ec2_terminate_instances`."""
+
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -91,6 +103,8 @@ def singular(word: str) -> str:
 def things_looked_up(tool: str) -> tuple[str, ...]:
     """The things in a look-up's name: `order` of `get_order` and `order_details`."""
     first, *rest = re.split(r"_by_|_for_", snake(tool))[0].split("_")
+    while first not in _LOOKS and not _LOOKS.isdisjoint(rest):  # after a service's name
+        first, *rest = rest
     words = rest if first in _LOOKS else []
     if rest and rest[-1] in _ABOUT and not (first in _LOOKS or acts(tool)):
         words = [first, *rest]
@@ -103,6 +117,12 @@ def acts(tool: str) -> bool:
     verb, rest = _verb_of(tool)
     is_looked_up = not (_LOOKS | _ABOUT).isdisjoint(rest)
     return bool(verb) and not (verb in _NOUNS and is_looked_up)
+
+
+@lru_cache(CACHED_NAMES)
+def creates(tool: str) -> bool:
+    """Whether a tool's name says that it creates something."""
+    return acts(tool) and _verb_of(tool)[0] in _CREATING
 
 
 @lru_cache(CACHED_NAMES)
@@ -150,9 +170,10 @@ def _verb_of(tool: str) -> tuple[str, list[str]]:
     first, *rest = words or [""]
     if first in _VERBS:
         return first, rest
-    is_look = not _LOOKS.isdisjoint(words)
-    second = rest[0] if rest else ""
-    for verb, after in ((second, rest[1:]), (words[-1] if rest else "", [])):
-        if verb in _VERBS - _NOUNS and not is_look:
-            return verb, after
+    if not _LOOKS.isdisjoint(words):
+        return "", []
+    for place, verb in enumerate(rest, 1):  # after a service's name, or at the end
+        is_placed = place < MOST_BEFORE_VERB or place == len(words) - 1
+        if verb in _VERBS - _NOUNS and is_placed:
+            return verb, words[place + 1 :]
     return "", []

@@ -117,8 +117,8 @@ def test_values_inside_a_part_have_the_names_of_their_fields():
         for number, name in enumerate(("Ann Lee", "Bo Ek"), 1)
     ]
     lines = lines_of(*did("search_issues", {"total": 2, "issues": issues}, jql="x"))
-    (row,) = [line for line in lines if "P-1" in line]
-    assert "assignee.name Ann Lee" in row or "fields.assignee.name" in row
+    assert "[key | fields.assignee.name | fields.reporter.name]" in lines
+    assert "P-1 | Ann Lee | Cy Poe" in lines
 
 
 def test_values_of_several_objects_that_not_all_have_are_omitted():
@@ -151,10 +151,10 @@ def test_conditional_facts_are_listed_under_their_conditions():
         *did("get_rent", {"car_id": "A1", "price": 8}, car_id="A1", branch_id="B2"),
     )
     for call, value in (
-        ("get_stock(sku: S1, store: Berlin):", "sku: S1 | quantity: 5"),
-        ("get_stock(sku: S1, store: Paris):", "sku: S1 | quantity: 0"),
-        ("get_rent(car_id: A1, branch_id: B1):", "car_id: A1 | price: 9"),
-        ("get_rent(car_id: A1, branch_id: B2):", "car_id: A1 | price: 8"),
+        ("get_stock(sku: S1, store: Berlin):", "quantity: 5"),
+        ("get_stock(sku: S1, store: Paris):", "quantity: 0"),
+        ("get_rent(car_id: A1, branch_id: B1):", "price: 9"),
+        ("get_rent(car_id: A1, branch_id: B2):", "price: 8"),
     ):
         assert lines[lines.index(call) + 1] == value
 
@@ -355,3 +355,103 @@ def test_a_state_says_that_a_result_which_is_not_shown_contradicts_it():
         *did("list_orders", [{"order_id": "W2", "state": "open"}]),
     )
     assert "W1 | shut | (before list_orders)" in lines
+
+
+KUBECTL = """NAME          READY   STATUS             RESTARTS      AGE
+web-7d9c      0/1     CrashLoopBackOff   12 (3m ago)   41m
+payments-5f   1/1     Running            0             9d
+"""
+PSQL = """ id | customer_id | status
+----+-------------+--------
+ 12 |           7 | open
+ 15 |           7 | paid
+(2 rows)
+"""
+MYSQL = """+----+--------+
+| id | status |
++----+--------+
+| 12 | open   |
+| 15 | paid   |
++----+--------+
+2 rows in set (0.00 sec)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        (KUBECTL, ["web-7d9c | 0/1 | CrashLoopBackOff | 12 (3m ago) | 41m"]),
+        (PSQL, ["[id | customer_id | status]", "12 | 7 | open", "15 | 7 | paid"]),
+        (MYSQL, ["[id | status]", "12 | open", "15 | paid"]),
+    ],
+    ids=["kubectl", "psql", "MySQL"],
+)
+def test_the_tables_of_programs_are_read_by_their_columns(text: str, rows: list[str]):
+    lines = lines_of(*did("bash", text, command="show"))
+    assert set(rows) <= set(lines)
+
+
+def test_what_an_action_reports_that_is_not_confirmed_is_no_state():
+    order = {"order_id": "W1001", "status": "open"}
+    trial = {"order_id": "W1001", "status": "cancelled", "dry_run": True}
+    lines = lines_of(
+        *did("get_order", order, order_id="W1001"),
+        *did("cancel_order", trial, order_id="W1001", dry_run=True),
+    )
+    assert "order_id: W1001 | status: open | (before cancel_order)" in lines
+    at = lines.index("cancel_order(order_id: W1001, dry_run: true):")
+    assert lines[at + 1].startswith("status: cancelled")
+
+
+def test_what_was_created_is_not_told_of_what_it_was_created_for():
+    answer = {"expires_at": "2026-11-25T12:00", "booking": {"booking_id": "BK-9001"}}
+    lines = lines_of(
+        *did("book_room", answer, hotel_id="H-11", room_id="R1"),
+        *did("add_comment", {"author": "mia", "votes": 3}, issue_id="I-77"),
+    )
+    assert not any(line.startswith(("room_id: R1", "issue_id: I-77")) for line in lines)
+    at = lines.index("book_room(hotel_id: H-11, room_id: R1):")
+    assert "expires_at: 2026-11-25T12:00" in lines[at + 1]
+
+
+def test_a_short_answer_about_an_entity_does_not_hide_what_a_longer_one_said():
+    ticket = {"id": "T-1001", "subject": "Fire", "priority": "high", "owner": "mia"}
+    lines = lines_of(
+        *did("get_ticket", ticket, id="T-1001"),
+        *did("get_ticket_sla", {"id": "T-1001", "due": "Friday"}, id="T-1001"),
+    )
+    (row,) = [line for line in lines if "Friday" in line]
+    assert "subject: Fire" in row
+    assert "owner: mia" in row
+
+
+def test_what_is_known_since_an_action_is_not_marked_as_older_than_it():
+    ticket = {"id": "T-1001", "subject": "Fire", "priority": "high", "owner": "mia"}
+    new = {"ticket": {"id": "T-1001", "priority": "urgent"}}
+    lines = lines_of(
+        *did("get_ticket", ticket, id="T-1001"),
+        *did("update_ticket", new, id="T-1001", priority="urgent"),
+    )
+    rows = [line for line in lines if line.startswith(("id: T-1001", "ticket.id: T"))]
+    assert "ticket.id: T-1001 | priority: urgent" in rows
+    assert any("owner: mia | (before update_ticket)" in row for row in rows)
+
+
+def test_an_id_that_tells_nothing_says_whose_it_is():
+    pull = {"number": 41, "user": {"id": 1, "login": "zoe"}, "head": {"ref": "fix-it"}}
+    lines = lines_of(*did("get_pull_request", pull, repo="web", number=41))
+    (row,) = [line for line in lines if "zoe" in line]
+    assert "user.id: 1 | user.login: zoe" in row
+    assert not any(line.startswith(("id: 1", "ref:")) for line in lines)
+
+
+def test_a_part_in_a_state_that_a_later_result_contradicts_says_so():
+    part = {"key": "PROJ-14", "status": "To do"}
+    issue = {"key": "PROJ-12", "subtasks": [part, {"key": "PROJ-13", "status": "Done"}]}
+    lines = lines_of(
+        *did("get_issue", issue, key="PROJ-12"),
+        *did("search", [{**part, "status": "Done"}]),
+    )
+    (row,) = [line for line in lines if "subtasks" in line]
+    assert "PROJ-14, status To do (before search)" in row
+    assert "PROJ-13, status Done (" not in row
