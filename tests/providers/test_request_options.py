@@ -165,7 +165,7 @@ def test_an_open_line_with_comments_is_no_fault(server):
     comments = [b": waiting\n\n"] * 3
     events = DIALECTS["openai"].text("Hi.").events
     server.script(Response((*comments, *events)))
-    assert reply_of(provider_at(server, "openai", timeout_seconds=0.3)).text == "Hi."
+    assert reply_of(provider_at(server, "openai")).text == "Hi."
 
 
 def test_connecting_has_a_time_limit_of_its_own(server):

@@ -19,7 +19,7 @@ from nbchat.config.settings import NbChat
 from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError, StoreError
 from nbchat.storage.autosave import save_session
-from nbchat.storage.database import backups_of, busy_seconds, engine_for
+from nbchat.storage.database import backups_of, engine_for
 from nbchat.storage.export import MarkdownLog
 from nbchat.storage.schema import sessions
 from nbchat.storage.store import SessionStore
@@ -190,11 +190,9 @@ def test_a_backup_without_the_session_is_not_written_again(tmp_path):
 
 
 @pytest.fixture
-def impatient() -> Iterator[None]:
-    """A store that waits only a moment for a locked file."""
-    before = busy_seconds.set(0.05)
-    yield
-    busy_seconds.reset(before)
+def impatient(monkeypatch) -> None:
+    """A locked backup is waited for only a moment."""
+    monkeypatch.setattr("nbchat.storage.redaction.BACKUP_SECONDS", 0.05)
 
 
 def test_a_text_that_is_left_in_a_backup_is_removed_from_the_chat(tmp_path, impatient):
