@@ -234,6 +234,8 @@ class LocalServer:
         parameters.model.path = str(file)
         parameters.model_alias = {file.stem}  # otherwise replies contain a path
         parameters.n_ctx, parameters.n_parallel = window, 1
+        # A stopped request is noticed between batches; of 2,048 tokens, one takes 10 s.
+        parameters.n_batch = parameters.n_ubatch = 128
         parameters.port = 0  # a free one; the address is 127.0.0.1 by default
         parameters.verbosity = 0
         # Two threads wait for each other when another process keeps a core busy.

@@ -136,6 +136,8 @@ def test_a_conversation_is_compacted_by_the_model_itself(model):
 
 
 def test_stop_works_while_the_model_is_still_reading(model):
+    greeting = Request((Entry("user", "Hi."),), max_output_tokens=4)
+    assert reply_of(model, greeting)  # the model is loaded
     stop = threading.Event()
     long_text = " ".join(f"number {n} of {n * n}" for n in range(400))
     threading.Timer(0.3, stop.set).start()
@@ -144,6 +146,9 @@ def test_stop_works_while_the_model_is_still_reading(model):
         for _ in model.stream(Request((Entry("user", long_text),)), stop=stop):
             pass
     assert time.monotonic() - began < 5
+    worked = time.process_time()
+    assert reply_of(model, greeting)
+    assert time.process_time() - worked < 4  # the rest of the long text takes 10
 
 
 def test_the_window_is_known_without_starting_anything():
