@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
+from fault_server import FaultServer
 
 from nbchat.providers.local import LocalServer
 from nbchat.providers.model_download import model_file
@@ -127,6 +128,14 @@ def llama_server() -> LocalServer:
     """The real llama.cpp server with the embedded model and a 4,096-token window."""
     template = (files("nbchat.providers") / "smollm2.jinja").read_text(encoding="utf-8")
     return LocalServer(model_file("smollm2"), window=4_096, chat_template=template)
+
+
+@pytest.fixture
+def server() -> Iterator[FaultServer]:
+    """A model's server on a real socket whose script is empty."""
+    server = FaultServer()
+    yield server
+    server.close()
 
 
 @pytest.fixture

@@ -102,13 +102,6 @@ def test_async_tools_run_in_plain_chats_also_inside_of_a_running_loop():
     assert results == ["W1 in nbchat-loop"] * 2
 
 
-@pytest.fixture
-def server():
-    opened = FaultServer()
-    yield opened
-    opened.close()
-
-
 def hosted(server: FaultServer) -> OpenAIProvider:
     return OpenAIProvider(
         "m", base_url=f"{server.url}/v1", api_key=lambda: "k", window=9_000

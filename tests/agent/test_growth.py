@@ -4,7 +4,7 @@ import copy
 import gc
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import count
 
 import pytest
@@ -30,14 +30,6 @@ from nbchat.testing import ScriptedProvider, says
 DIALECTS = {"openai": OpenAIDialect(), "anthropic": AnthropicDialect()}
 FORMS = [openai_wire.FORMAT, gemini_wire.FORMAT, anthropic_wire.FORMAT]
 SUMMARY = "<summary>\nIt went on.\n</summary>"
-
-
-@pytest.fixture
-def server() -> Iterator[FaultServer]:
-    """A model's server whose script is empty."""
-    server = FaultServer()
-    yield server
-    server.close()
 
 
 def provider_at(server: FaultServer, kind: str) -> OpenAIProvider | AnthropicProvider:

@@ -3,11 +3,10 @@
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from fault_server import FaultServer, Response, answer, failure, page
+from fault_server import Response, answer, failure, page
 from panel_protocol import known
 
 from nbchat.jupyter.panel.queries.choices import models_list
@@ -24,13 +23,6 @@ PROVIDERS: dict[str, tuple[Any, str]] = {
     "gemini": (GeminiProvider, "/v1beta/openai"),
     "anthropic": (AnthropicProvider, ""),
 }
-
-
-@pytest.fixture
-def server() -> Iterator[FaultServer]:
-    server = FaultServer()
-    yield server
-    server.close()
 
 
 def provider_at(url: str, kind: str = "openai", key: str = "sk-test") -> Any:

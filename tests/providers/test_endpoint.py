@@ -37,13 +37,6 @@ KINDS: dict[str, tuple[Any, str, Any]] = {
 }
 
 
-@pytest.fixture
-def server() -> Iterator[FaultServer]:
-    server = FaultServer()
-    yield server
-    server.close()
-
-
 @pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Each provider in turn, with its key in the environment."""

@@ -3,7 +3,6 @@
 import json
 import random
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 from cpu_time import CpuTime
@@ -337,14 +336,6 @@ HOSTILE = {
 
 DIALECTS = {"openai": OpenAIDialect(), "anthropic": AnthropicDialect()}
 PROVIDERS = {"openai": OpenAIProvider, "anthropic": AnthropicProvider}
-
-
-@pytest.fixture
-def server() -> Iterator[FaultServer]:
-    """A model's server whose script is empty."""
-    server = FaultServer()
-    yield server
-    server.close()
 
 
 def provider_at(server: FaultServer, kind: str) -> OpenAIProvider | AnthropicProvider:

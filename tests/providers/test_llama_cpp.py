@@ -5,11 +5,12 @@ import time
 from typing import Any
 
 import pytest
+from provider_kit import drained
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.conversation.entries import Entry
-from nbchat.conversation.events import Delta, TextDelta
+from nbchat.conversation.events import TextDelta
 from nbchat.conversation.tools import tool
 from nbchat.errors import (
     AuthenticationFailed,
@@ -18,7 +19,7 @@ from nbchat.errors import (
     Stopped,
 )
 from nbchat.providers.anthropic import AnthropicProvider
-from nbchat.providers.base import Reply, ReplyStream, Request
+from nbchat.providers.base import Request
 from nbchat.providers.local import LocalServer
 from nbchat.providers.openai_chat import OpenAIProvider
 from nbchat.providers.sdk_provider import SdkProvider
@@ -43,16 +44,6 @@ def connected(provider_class: Any, server: LocalServer, **options: Any) -> SdkPr
     path = "/v1" if provider_class is OpenAIProvider else ""
     given = {"base_url": server.base_url + path, "api_key": lambda: server.api_key}
     return provider_class("smollm2", temperature=0.0, **{**given, **options})
-
-
-def drained(stream: ReplyStream) -> tuple[list[Delta], Reply]:
-    """All deltas of a stream, and its reply."""
-    deltas: list[Delta] = []
-    while True:
-        try:
-            deltas.append(next(stream))
-        except StopIteration as finished:
-            return deltas, finished.value
 
 
 def test_text_streams_and_a_repeated_request_is_read_from_the_cache(provider):

@@ -1,7 +1,6 @@
 """TLS, DNS, proxies, pages and other APIs: each fault says what it is, in one line."""
 
 import socket
-from collections.abc import Iterator
 from typing import Any
 
 import httpx2
@@ -15,13 +14,6 @@ from nbchat.conversation.events import TurnFailed
 from nbchat.errors import ConnectionFailed, ProtocolFault, ProviderError, RequestRefused
 from nbchat.providers.connect import connect
 from nbchat.providers.error_mapping import provider_error
-
-
-@pytest.fixture
-def server() -> Iterator[FaultServer]:
-    server = FaultServer()
-    yield server
-    server.close()
 
 
 def failed(provider: Any) -> ProviderError:

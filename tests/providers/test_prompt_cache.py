@@ -1,11 +1,10 @@
 """Prompt caching: the marks in requests, lifetimes, prices, and a cache that was lost."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from fault_server import AnthropicDialect, FaultServer, Response, sse
+from fault_server import AnthropicDialect, Response, sse
 from openai_rules import OpenAIServer
 from provider_kit import HELLO, KEY, at_home, drained, provider_at, reply_of, sent_body
 from wire_rules import anthropic_cache_faults
@@ -45,13 +44,6 @@ LONG = Request(
     "You are kind.",
     (add, replace(add, name="sum_up")),
 )
-
-
-@pytest.fixture
-def server() -> Iterator[FaultServer]:
-    server = FaultServer()
-    yield server
-    server.close()
 
 
 @pytest.mark.parametrize(("lifetime", "mark"), [(None, MARK), ("1h", HOUR)])

@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
@@ -93,14 +92,6 @@ from nbchat.providers.streaming import stream_with_retries
 def add(a: int, b: int) -> int:
     """Add two numbers."""
     return a + b
-
-
-@pytest.fixture
-def server() -> Iterator[FaultServer]:
-    """A server whose script is empty."""
-    server = FaultServer()
-    yield server
-    server.close()
 
 
 @pytest.fixture(params=DIALECTS)

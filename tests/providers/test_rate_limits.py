@@ -4,7 +4,6 @@ import itertools
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
@@ -59,13 +58,6 @@ class LimitedServer(FaultServer):
             self.refused += 1
             wait = {"Retry_After": f"{self._period}"} if self._tells else {}
             return failure(429, {"message": "slow down"}, **wait)
-
-
-@pytest.fixture
-def server() -> Iterator[FaultServer]:
-    server = FaultServer()
-    yield server
-    server.close()
 
 
 def ticket(server: FaultServer) -> str:

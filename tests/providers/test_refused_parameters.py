@@ -1,7 +1,6 @@
 """What is sent after a model has refused a parameter of a request."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -34,13 +33,6 @@ SENT = {
 def add(a: int, b: int) -> int:
     """Add two numbers."""
     return a + b
-
-
-@pytest.fixture
-def server() -> Iterator[FaultServer]:
-    server = FaultServer()
-    yield server
-    server.close()
 
 
 def provider_at(server: FaultServer, **options: Any) -> OpenAIProvider:

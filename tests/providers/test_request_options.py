@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -32,13 +31,6 @@ SENT = {
     "responses": {"temperature": 0.2, "top_p": 0.9},
     "anthropic": {"temperature": 0.2, "top_p": 0.9, "stop_sequences": ["END", "\n\n"]},
 }
-
-
-@pytest.fixture
-def server() -> Iterator[FaultServer]:
-    server = FaultServer()
-    yield server
-    server.close()
 
 
 @pytest.mark.parametrize("kind", SENT)

@@ -1,10 +1,9 @@
-"""What several documents need: a store of its own, and a model's server."""
+"""What several documents need: a store of its own."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fault_server import FaultServer
 
 from nbchat.storage.store import SessionStore
 
@@ -15,11 +14,3 @@ def store(tmp_path: Path) -> Iterator[SessionStore]:
     opened = SessionStore(f"sqlite:///{tmp_path / 'sessions.db'}")
     yield opened
     opened.close()
-
-
-@pytest.fixture
-def server() -> Iterator[FaultServer]:
-    """A server on a real socket that says what a test tells it."""
-    server = FaultServer()
-    yield server
-    server.close()

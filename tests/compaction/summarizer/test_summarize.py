@@ -3,14 +3,12 @@
 import json
 import re
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from fault_server import (
     AnthropicDialect,
-    FaultServer,
     OpenAIDialect,
     Response,
     failure,
@@ -696,13 +694,6 @@ BAD = {
     "a tool call": ("", "tool_use", "tool-call"),
     "a fault": ("", "error", "RequestRefused"),
 }
-
-
-@pytest.fixture
-def server() -> Iterator[FaultServer]:
-    server = FaultServer()
-    yield server
-    server.close()
 
 
 def bad_response(kind: str, name: str, *, in_pieces: bool) -> Response:
