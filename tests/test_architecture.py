@@ -84,7 +84,9 @@ def _is_for_type_checkers(node: ast.AST) -> bool:
 @cache
 def own_imports(name: str) -> set[str]:
     inside = {
-        i.removeprefix("nbchat.") for i in imports(name) if i.startswith("nbchat.")
+        i.removeprefix("nbchat").removeprefix(".")
+        for i in imports(name)
+        if i.partition(".")[0] == "nbchat"
     }
     return {module for module in inside if module in MODULES}
 

@@ -14,13 +14,13 @@ from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future
 from copy import deepcopy
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from typing import Any
 from uuid import uuid4
 
 import acp
 from acp import schema
 
-import nbchat
 from nbchat.agent.agent import Agent
 from nbchat.agent.mcp import McpServer, McpServers
 from nbchat.config.factory import autosave_of, build_agent
@@ -149,7 +149,7 @@ class AcpAgent:
             protocol_version=min(protocol_version, acp.PROTOCOL_VERSION),
             agent_capabilities=can,
             agent_info=schema.Implementation(
-                name="nbchat", title="nbchat", version=nbchat.__version__
+                name="nbchat", title="nbchat", version=version("jupyter-nbchat")
             ),
         )
 

@@ -8,12 +8,12 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Callable, Sequence
+from importlib.metadata import version
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from nbchat import __version__
 from nbchat.cli.doctor import diagnose
 from nbchat.config.factory import opened_store
 from nbchat.config.precedence import settings
@@ -69,7 +69,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="nbchat", description=DESCRIPTION, epilog=EPILOG
     )
     parser.set_defaults(command=None)
-    parser.add_argument("--version", action="version", version=f"nbchat {__version__}")
+    shown = f"nbchat {version('jupyter-nbchat')}"
+    parser.add_argument("--version", action="version", version=shown)
     commands = parser.add_subparsers(metavar="COMMAND", title="commands")
     _add_demo_commands(commands)
     _add_run_command(commands)

@@ -19,6 +19,7 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict
 from http.client import responses
+from importlib.metadata import version
 from typing import Any, NoReturn
 
 from jupyter_server.auth.decorator import authorized
@@ -27,7 +28,6 @@ from jupyter_server.serverapp import ServerApp
 from jupyter_server.utils import url_path_join
 from tornado.web import HTTPError, authenticated
 
-import nbchat
 from nbchat.chat.control_socket import send_action
 from nbchat.config.factory import opened_store
 from nbchat.config.precedence import settings
@@ -96,7 +96,7 @@ class Health(Route):
     @authorized
     async def get(self) -> None:
         """Answer without opening anything."""
-        self.finish({"status": "ok", "version": nbchat.__version__})
+        self.finish({"status": "ok", "version": version("jupyter-nbchat")})
 
 
 class Sessions(Route):
