@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -124,6 +125,43 @@ def test_no_module_imports_itself_in_a_circle():
         return seen
 
     assert [name for name in MODULES if name in reachable(name)] == []
+
+
+def test_the_longest_chain_of_imports_has_at_most_16_modules():
+    """A newcomer follows it from a magic to an entry; each arrow must be natural."""
+
+    @cache
+    def depth(name: str) -> int:
+        return 1 + max(map(depth, own_imports(name) - {""}), default=0)
+
+    assert max(map(depth, MODULES)) <= 16
+
+
+def test_a_module_of_under_60_lines_has_several_importers():
+    """Else it is a paragraph of its importer."""
+    importers = Counter(other for name in MODULES for other in own_imports(name))
+    crumbs = {
+        name
+        for name, file in MODULES.items()
+        if len(file.read_text().splitlines()) < 60
+        and importers[name] == 1
+        and file.name != "__init__.py"
+    }
+    assert crumbs == {
+        "cli.run",  # imports papermill, which is optional
+        "storage.migrations.run",  # imports Alembic
+        "storage.shared_copies",  # the store is as long as a module may be
+    }
+
+
+def test_no_function_has_more_than_50_lines():
+    found = {
+        f"{name}.{node.name}": node.end_lineno - node.lineno + 1
+        for name, file in MODULES.items()
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    assert {name: lines for name, lines in found.items() if lines > 50} == {}
 
 
 def test_only_the_named_modules_import_a_heavy_package():
