@@ -222,7 +222,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(steps)
 def test_what_is_sent_of_a_growing_chat_is_what_would_be_made_from_scratch(steps):
     """Appends are seeds of random entries; compactions fold up to a random cut."""
