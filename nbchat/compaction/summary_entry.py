@@ -334,21 +334,22 @@ class SummaryBuilder:
                 quotes=self._quotes(read, covered, summary, *kinds),
                 rules_tokens=self._rules_tokens(budget_tokens, summary),
             )
-            used = counter.count("\n".join(sections)) if sections else 0
             if beside is not None:
+                used = counter.count("\n".join(sections)) if sections else 0
                 most = _beside(counter.count(summary), FACTS_SHARE)
                 budget_tokens = min(budget_tokens, used + max(most, beside))
             found = collect_facts(
                 self.transcript,
                 self.plan.stop,
                 said=summary,
-                budget_tokens=budget_tokens - used,
+                budget_tokens=budget_tokens,
                 counter=counter,
                 tools=self.tools,
                 read=read,
                 is_brief=beside is not None,
+                above=sections,
             )
-        lines = (*sections, *found.lines, *self._variables(self.transcript))
+        lines = (*found.lines, *self._variables(self.transcript))
         return Facts(lines, found.facts)
 
     def _quotes(

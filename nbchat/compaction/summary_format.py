@@ -57,7 +57,7 @@ def statements_text(content: str, *, with_quotes: bool = True) -> str:
     """
     lines = [summary_text(content), *carried_lines(content)[1:]]
     for line in _lines_below(UNUSED_TITLE, content) if with_quotes else ():
-        lines += line.removeprefix(_QUOTE_START).removesuffix(_QUOTE_END).split(GAP)
+        lines += quoted_text(line).split(GAP)
     return "\n".join(lines)
 
 
@@ -75,6 +75,11 @@ def carried_lines(content: str) -> list[str]:
 def quote_line(text: str) -> str:
     """The line that quotes a text."""
     return f"{_QUOTE_START}{' '.join(text.split())}{_QUOTE_END}"
+
+
+def quoted_text(line: str) -> str:
+    """The text that a line quotes."""
+    return line.removeprefix(_QUOTE_START).removesuffix(_QUOTE_END)
 
 
 def is_quote(line: str) -> bool:

@@ -24,10 +24,20 @@ from nbchat.compaction.facts.artifacts import artifact_lines
 from nbchat.compaction.facts.decisions import Action, decision_rows, in_ranges
 from nbchat.compaction.facts.entities import entity_rows
 from nbchat.compaction.facts.exchanges import exchange_lines
-from nbchat.compaction.facts.open_requests import open_matters, unused_statements
+from nbchat.compaction.facts.open_requests import (
+    ASKED_TITLE,
+    OPEN_TITLE,
+    open_matters,
+    unused_statements,
+)
 from nbchat.compaction.facts.read_entries import ReadEntries
 from nbchat.compaction.facts.records import CALL_SIGNS, Call, Field, quoted
-from nbchat.compaction.facts.rules import Quote, rule_lines, rules_in_force
+from nbchat.compaction.facts.rules import (
+    Quote,
+    not_quoted_again,
+    rule_lines,
+    rules_in_force,
+)
 from nbchat.compaction.facts.tables import Block, Cell, Row, block_within
 from nbchat.compaction.facts.tool_names import acts
 from nbchat.compaction.facts.value_ranking import NAME, NEEDED, Weights, form_weight
@@ -109,6 +119,7 @@ def collect_facts(
     tools: Iterable[Tool] = (),
     read: ReadEntries | None = None,
     is_brief: bool = False,
+    above: Sequence[str] = (),
 ) -> Facts:
     """The facts in the first `stop` entries of a transcript, within a budget.
 
@@ -116,17 +127,19 @@ def collect_facts(
     summary, states already comes last. Calls of `recall` do not count. `read` is what
     was read of the entries, if it is known. With `is_brief`, beside a good summary,
     there are no rows that are only worth their space where nothing else is known.
+    `above` are the lines that come first: what people said is quoted only once.
     """
     covered = transcript[:stop]
     read = read or ReadEntries(covered)
     tools = list(tools)
     unlike = frozenset(e.name for e in tools if e.read_only is acts(e.name))
     calls, used = read.calls_by(unlike), read.used_words()
-    lines = open_matters(
-        transcript, stop, calls, int(budget_tokens * OPEN_SHARE), counter
-    )
-    limit = max(int(budget_tokens * SAID_SHARE), min(LEAST_SAID, budget_tokens // 2))
-    lines += unused_statements(read.statements, used, limit, counter)
+    room = budget_tokens - counter.count("\n".join(above))
+    lines = open_matters(transcript, stop, calls, int(room * OPEN_SHARE), counter)
+    request = lines[:2] if lines[:1] in ([ASKED_TITLE], [OPEN_TITLE]) else []
+    lines = [*not_quoted_again(above, request), *lines]
+    limit = max(int(room * SAID_SHARE), min(LEAST_SAID, room // 2))
+    lines += unused_statements(read.statements, used, limit, counter, quoted=lines)
     if counts := tally(calls, is_brief=is_brief):
         lines.append(f"Calls made: {counts}")
     left = budget_tokens - counter.count("\n".join([*lines, ""])) - 1

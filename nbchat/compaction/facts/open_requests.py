@@ -183,11 +183,14 @@ def unused_statements(
     used: set[str],
     budget_tokens: int,
     counter: TokenCounter,
+    *,
+    quoted: Sequence[str] = (),
 ) -> list[str]:
     """Sentences of people with names or ids that no call has used, newest first.
 
     `used` are the words of arguments and results. Sentences with ids come before
-    others and may take twice the budget: an id is what a record is found by.
+    others and may take twice the budget: an id is what a record is found by. A sentence
+    in the lines `quoted` is not quoted again.
     """
     used = set(used)
     lines: list[str] = []
@@ -198,7 +201,8 @@ def unused_statements(
             if taken >= most or misses > MOST_MISSES:
                 break
             news, names = said.news(used)
-            if not names or (has_id and not any(map(_is_id, names))):
+            news = [part for part in news if not any(part in line for line in quoted)]
+            if not (news and names) or (has_id and not any(map(_is_id, names))):
                 continue
             line = quote_line(GAP.join(news))
             size = counter.count(line) + 1

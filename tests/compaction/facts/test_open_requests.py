@@ -39,6 +39,38 @@ def test_the_last_request_and_its_answer_are_word_for_word():
     ]
 
 
+def test_what_the_request_or_a_rule_says_is_not_quoted_again():
+    above = [
+        "Rules and decisions in force, quoted from the user:",
+        '- "I prefer white."',
+        '- "Never cancel W-12."',
+    ]
+    said = [
+        Entry("user", "Never cancel W-12. Look at T-77 first."),
+        Entry("assistant", "I will."),
+        Entry("user", "It is about W-99. I prefer white."),
+    ]
+    options = {"budget_tokens": 800, "counter": COUNTER, "above": above}
+    lines = collect_facts(said, 3, **options).lines
+    assert lines[:6] == (
+        above[0],
+        above[2],
+        "Last request, word for word:",
+        '- "It is about W-99. I prefer white."',
+        "Said by people and not used yet, word for word:",
+        '- "Look at T-77 first."',
+    )
+    assert collect_facts(said[:2], 2, **options).lines[:2] == tuple(above[:2])
+
+
+def test_a_title_goes_with_the_last_of_its_quotes():
+    above = ["Rules and decisions in force, quoted from the user:", '- "Use B."']
+    found = collect_facts(
+        [Entry("user", "Use B.")], 1, budget_tokens=800, counter=COUNTER, above=above
+    )
+    assert found.lines == ("Last request, word for word:", '- "Use B."')
+
+
 def test_a_request_that_tools_still_work_on_is_open():
     lines = lines_of(Entry("user", "Exchange it."), *did("get_order", order_id="W1"))
     assert lines[:2] == ["Open request, word for word:", '- "Exchange it."']
