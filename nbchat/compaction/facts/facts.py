@@ -32,9 +32,9 @@ from nbchat.compaction.facts.open_requests import (
 )
 from nbchat.compaction.facts.read_entries import ReadEntries
 from nbchat.compaction.facts.records import CALL_SIGNS, Call, Field, quoted
+from nbchat.compaction.facts.rules import TITLE as RULES_TITLE
 from nbchat.compaction.facts.rules import (
     Quote,
-    not_quoted_again,
     rule_lines,
     rules_in_force,
 )
@@ -43,7 +43,7 @@ from nbchat.compaction.facts.tool_names import acts
 from nbchat.compaction.facts.value_ranking import NAME, NEEDED, Weights, form_weight
 from nbchat.compaction.policies import Policy
 from nbchat.compaction.shortening import within
-from nbchat.compaction.summary_format import summary_facts
+from nbchat.compaction.summary_format import is_quote, quoted_text, summary_facts
 from nbchat.conversation.entries import Entry, Fact
 from nbchat.conversation.tools import Tool
 from nbchat.providers.tokens import TokenCounter
@@ -137,7 +137,7 @@ def collect_facts(
     room = budget_tokens - counter.count("\n".join(above))
     lines = open_matters(transcript, stop, calls, int(room * OPEN_SHARE), counter)
     request = lines[:2] if lines[:1] in ([ASKED_TITLE], [OPEN_TITLE]) else []
-    lines = [*not_quoted_again(above, request), *lines]
+    lines = [*_not_quoted_again(above, request), *lines]
     limit = max(int(room * SAID_SHARE), min(LEAST_SAID, room // 2))
     lines += unused_statements(read.statements, used, limit, counter, quoted=lines)
     if counts := tally(calls, is_brief=is_brief):
@@ -152,6 +152,17 @@ def collect_facts(
         rows = [row for row in rows if row.title not in OPTIONAL]
     block = _packed(rows, said, budget_tokens=left, counter=counter)
     return Facts((*lines, *block.lines), block.facts)
+
+
+def _not_quoted_again(lines: Sequence[str], others: Sequence[str]) -> list[str]:
+    """The lines without the quotes that stand whole in others, nor their title."""
+    kept = [
+        line
+        for line in lines
+        if not (is_quote(line) and any(quoted_text(line) in each for each in others))
+    ]
+    is_quoted = any(map(is_quote, kept))
+    return kept if is_quoted else [line for line in kept if line != RULES_TITLE]
 
 
 def facts_by(

@@ -31,12 +31,7 @@ from nbchat.compaction.facts.rule_patterns import (
     words_of,
 )
 from nbchat.compaction.shortening import within
-from nbchat.compaction.summary_format import (
-    GAP,
-    is_quote,
-    quote_line,
-    quoted_text,
-)
+from nbchat.compaction.summary_format import GAP, quote_line
 from nbchat.conversation.entries import Entry, Span
 from nbchat.providers.tokens import TokenCounter
 
@@ -135,17 +130,6 @@ def rule_lines(
         for _, alike in groupby((q for q in quotes if q in kept), key=_introduction)
     ]
     return [TITLE, *lines] if lines else []
-
-
-def not_quoted_again(lines: Sequence[str], others: Sequence[str]) -> list[str]:
-    """The lines without the quotes that stand whole in others, nor their title."""
-    kept = [
-        line
-        for line in lines
-        if not (is_quote(line) and any(quoted_text(line) in each for each in others))
-    ]
-    is_quoted = any(map(is_quote, kept))
-    return kept if is_quoted else [line for line in kept if line != TITLE]
 
 
 def _introduction(quote: Quote) -> tuple[int, str]:
