@@ -25,7 +25,7 @@ RECALLING_HOSTS = (
 LEAST_THRESHOLD = 1_000
 """Tokens of a threshold below which `recall` is not offered unasked: it takes 84."""
 
-_PROMISE = re.compile(r"; recall\(\d{1,20}\) brings them back(?=\])")
+_PROMISE = re.compile(r"; recall\(\d{1,20}\) returns them(?=\])")
 _PROMISE_OF_FACTS = re.compile(
     r"(?<= more not shown); recall \d[^\n;)]{0,60}(?=\)?$)", re.MULTILINE
 )

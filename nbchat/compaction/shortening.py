@@ -15,7 +15,7 @@ def shorten(text: str, limit: int) -> str:
         return text
     head, tail = limit * 2 // 3, limit // 3
     missing = len(text) - head - tail
-    return f"{text[:head]}\n[{missing:,} characters left out]\n{text[-tail:]}"
+    return f"{text[:head]}\n[{missing:,} characters omitted]\n{text[-tail:]}"
 
 
 def shorten_to_tokens(

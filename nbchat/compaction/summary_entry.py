@@ -74,8 +74,8 @@ FEW_TOKENS = 200
 OTHER_KINDS: tuple[Kind, ...] = ("preference", "decision")
 """Kinds of quotes of which a good summary needs only those that it lacks."""
 
-OMISSION = "({count} earlier messages are left out to save space; all are kept.)"
-"""The summary where not even facts fit: 17 tokens."""
+OMISSION = "({count} earlier messages are omitted to save space; all are kept.)"
+"""The summary where not even facts fit: 16 tokens."""
 
 VARIABLES_TOKENS, VARIABLES_SHARE, VARIABLES_LINES = 300, 0.1, 20
 """Most tokens, share of the covered tokens, and lines that live variables take."""
@@ -403,7 +403,7 @@ def extract(
     left = budget_tokens - count(OPENING)
     kept = within(reversed(lines), left, lambda line: count(line) + 1)
     missing = len(lines) - len(kept)
-    note = [f"({missing} earlier messages left out)"] if missing else []
+    note = [f"({missing} earlier messages omitted)"] if missing else []
     return "\n".join([OPENING, *note, *reversed(kept)])
 
 

@@ -224,7 +224,7 @@ def recall_tool(
         """Look up earlier parts of this conversation that were summarized or shortened.
 
         Args:
-            query: The number in a note such as "recall(57) brings them back", or a few
+            query: The number in a note such as "recall(57) returns them", or a few
                 words that occur in what you look for.
 
         """

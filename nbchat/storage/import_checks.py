@@ -16,7 +16,7 @@ SHOWN_LENGTH = 200
 """Characters of a text that a list of claims shows."""
 
 NOTE_WORDS = frozenset(
-    {"of", "tokens", "left", "out", "recall", "brings", "them", "back", "same", "as"}
+    {"of", "to", "tokens", "recall", "returns", "them", "same", "as"}
     | {"more", "items", "lines", "keys", "chars", "characters", "entries", "rows"}
     | {"not", "shown", "omitted", "a", "later", "output", "the", "and", "in"}
 )

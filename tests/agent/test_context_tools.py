@@ -36,7 +36,7 @@ def test_recall_is_offered_from_the_first_shortened_output_on():
     first, second, third = agent.provider.requests
     assert offered(first) == ["read"]
     assert offered(second) == ["read", "recall"]
-    assert "recall(2) brings them back" in second.history[-1].content
+    assert "recall(2) returns them" in second.history[-1].content
     assert third.history[-1].content.startswith("[2] result of read:\nline 0:")
 
 
@@ -97,13 +97,11 @@ def test_a_note_promises_recall_only_where_the_model_has_it():
     agent = agent_with(calls("read"), says("x"), says("y"), recall=False)
     agent.ask("Read it.")
     shown = agent.provider.requests[1].history[-1].content
-    assert shown.endswith(" tokens left out]")
+    assert shown.endswith(" tokens omitted]")
     assert "recall" not in shown
     agent.recall = True
     agent.ask("Again.")
-    assert (
-        "recall(2) brings them back]" in agent.provider.requests[2].history[2].content
-    )
+    assert "recall(2) returns them]" in agent.provider.requests[2].history[2].content
 
 
 @pytest.mark.parametrize("recall", [True, False])

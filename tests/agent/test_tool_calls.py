@@ -255,7 +255,7 @@ def test_of_a_long_table_the_model_sees_the_first_rows_and_recalls_the_rest():
     seen = provider.requests[1].history[-1].content
     assert seen.startswith("200 rows x 2 columns, as CSV:\norder,total\nW0,0\n")
     assert "W19,19\n... 180 more rows" in seen
-    assert "recall(2) brings them back]" in seen
+    assert "recall(2) returns them]" in seen
     assert "W20," not in seen
     agent.ask("and W199?")
     assert "W199,199" in results(agent)[-1]

@@ -4,7 +4,7 @@
 
 Meetings: one of the first five results (passages) holds a turn that answers. "Best
 entry": the entry named by one of the five is such a turn. The same with all meetings in
-one session and ten results. Follow-ups: the last message of each chat is left out and
+one session and ten results. Follow-ups: the last message of each chat is omitted and
 asked; one of ten results must come from its chat. Then the time to index 100,000
 entries, and to search them.
 """

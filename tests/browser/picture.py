@@ -40,7 +40,7 @@ STORY = '''<summary>
 **Findings** orders.customer was text, customers.id an integer; after astype(int) all 1,204
 orders have their customer.
 
-**Next** Revenue per region, refunds left out.
+**Next** Revenue per region, refunds omitted.
 </summary>'''
 
 REGIONS = '''After the fix all 1,204 orders have their customer:

@@ -278,7 +278,7 @@ def test_the_request_fits_a_small_window_and_counts_what_it_omits(size: int):
     text = engine.create_summary_request(engine.plan(kept)).history[0].content
     assert engine.tracker.counter.count(text) < 1_600
     assert f"The transcript is part 1 of {20 if size == 1 else 2}" in text
-    assert ("characters left out]" in text) == (size == 20)
+    assert ("characters omitted]" in text) == (size == 20)
 
 
 def test_a_plan_to_skip_still_has_a_request_to_look_at():

@@ -64,7 +64,7 @@ def test_a_result_that_alone_is_longer_than_the_window_is_shortened_and_read(
     shown = last_read(model.requests[-1])
     assert shown.startswith("b.txt\nline 0: all is well")
     assert "line 699: all is well" in shown
-    note = re.search(r"\[[\d,]+ of ([\d,]+) tokens left out; recall\((\d+)\)", shown)
+    note = re.search(r"\[[\d,]+ of ([\d,]+) tokens omitted; recall\((\d+)\)", shown)
     assert note is not None
     assert agent.session.transcript[int(note[2])].content == f"b.txt\n{FILE}"
 
@@ -95,7 +95,7 @@ def test_of_parallel_results_only_the_large_ones_are_shortened():
     assert agent.ask("Read all parts.") == "Read."
     shown = [e.content for e in model.requests[-1].history if e.role == "tool"]
     assert shown[1] == "nothing here"
-    assert all("tokens left out" in shown[index] for index in (0, 2))
+    assert all("tokens omitted" in shown[index] for index in (0, 2))
     assert model.count_tokens(model.requests[-1]) > 2_000
 
 

@@ -153,7 +153,7 @@ def test_a_summary_over_the_limit_is_shortened_with_the_gap_counted():
     plan = engine.plan(session, trigger="window")
     record = finished(engine.compact(session, ScriptedProvider(), plan))
     assert record.summary_tokens <= plan.budget.entry + 20
-    assert "characters left out]" in record.summary
+    assert "characters omitted]" in record.summary
 
 
 def engine_of(window: int) -> CompactionEngine:

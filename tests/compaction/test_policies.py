@@ -188,7 +188,7 @@ def test_a_summary_that_leaves_the_context_too_full_is_asked_for_shorter():
 
 
 def test_without_any_summary_the_conversation_is_cut_with_a_notice():
-    session = Session([("user", "a " * 22), ("assistant", "b " * 15)])
+    session = Session([("user", "a " * 20), ("assistant", "b " * 15)])
     policy = Policy("x", "window", least_tokens=0)
     engine = CompactionEngine(policy=policy, live_variables=lambda _: ["x int"] * 9)
     plan = engine.plan(session, trigger="window")
@@ -196,7 +196,7 @@ def test_without_any_summary_the_conversation_is_cut_with_a_notice():
     record = finished(engine.compact(session, broken, plan))
     assert record.status == "degraded"
     assert record.summary == (
-        "<summary>\n(2 earlier messages are left out to save space; all are kept.)\n"
+        "<summary>\n(2 earlier messages are omitted to save space; all are kept.)\n"
         "</summary>"
     )
 
@@ -308,7 +308,7 @@ def test_an_output_is_short_before_the_model_first_sees_it_and_whole_for_ever():
     list(agent.run("Fetch."))
     shown = agent.provider.requests[1].history[-1].content
     assert len(shown) < len(rows()) / 4
-    assert "recall(2) brings them back" in shown
+    assert "recall(2) returns them" in shown
     assert agent.session.transcript[2].content == rows()
     sent = COUNTER.count_entries(agent.provider.requests[1].history)
     fixed = agent.engine.tracker.fixed_tokens  # with the tool recall

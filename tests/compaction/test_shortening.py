@@ -8,7 +8,7 @@ def test_a_long_text_keeps_head_and_tail_and_says_how_much_is_missing():
     short = shorten(text, 120)
     assert short.startswith("head ")
     assert short.endswith(" tail")
-    assert "[890 characters left out]" in short
+    assert "[890 characters omitted]" in short
 
 
 def test_a_text_within_its_limit_stays_as_it_is():

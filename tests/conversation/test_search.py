@@ -368,7 +368,7 @@ def test_a_model_gets_back_what_it_sees_shortened_by_the_number_in_the_note():
         agent.ask(text)
     record = agent.engine.prune(agent.session)
     agent.session.compactions.append(record)
-    assert agent.session.history[2].content.endswith("recall(2) brings them back]")
+    assert agent.session.history[2].content.endswith("recall(2) returns them]")
     agent.ask("Who was third?")
     answer = next(
         e

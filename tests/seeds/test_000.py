@@ -361,7 +361,7 @@ def test_5_2_workflow_in_a_small_window_bullets_get_shorter_before_any_is_droppe
     )
     assert len(wide) == len(narrow) == 41
     assert max(map(COUNTER.count, narrow)) < min(map(COUNTER.count, wide[1:]))
-    assert tight[1] == f"({41 - len(tight) + 1} earlier left out)"
+    assert tight[1] == f"({41 - len(tight) + 1} earlier omitted)"
     assert tight[-1].startswith("- Where is order W1049…")
 
 
@@ -879,7 +879,7 @@ def test_8_1_after_a_truncation_the_newest_words_are_whole_and_nothing_is_lost()
     before = list(session.transcript)
     refused = fails(RequestRefused("no such model"))
     record = compact(engine_of(live_variables=many_variables), session, refused)
-    assert "are left out to save space" in record.summary
+    assert "are omitted to save space" in record.summary
     assert session.history[1:] == before[record.stop :]
     assert session.transcript == before
 
@@ -1158,7 +1158,7 @@ def test_11_2_fallback_tells_the_newest_questions():
     record = compact(engine_of(), session, *[fails(RequestRefused("no"))] * 2)
     story = record.summary.partition("</summary>")[0]
     assert f"- user: {question(record.stop // 2 - 1)}" in story
-    assert "earlier messages left out)" in story
+    assert "earlier messages omitted)" in story
 
 
 def test_11_2_format_summary_for_prompt_has_no_heading_without_items():

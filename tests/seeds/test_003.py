@@ -335,7 +335,7 @@ def lines_of_code(count: int) -> str:
 
 def test_compress_a_file_of_more_than_500_lines_to_its_ends_and_the_range_between():
     text = seen("read_file", lines_of_code(501))
-    assert "[lines 21 to 491 of 501 left out]" in text
+    assert "[lines 21 to 491 of 501 omitted]" in text
     assert "    value_20 = compute(20)\n" in text
     assert "\n    value_492 = compute(492)" in text
     assert "value_300 " not in text
@@ -365,7 +365,7 @@ def test_compress_a_query_that_came_as_a_table_just_so():
     assert seen("run_sql", "\n".join(table[:101])) == "\n".join(table[:101])
     text = seen("run_sql", "\n".join(table[:102]))
     assert text.startswith("id,region,quarter,amount\n0,R0,1,0\n")
-    assert "[96 of 101 rows left out]" in text
+    assert "[96 of 101 rows omitted]" in text
 
 
 def test_compress_an_api_answer_to_its_status_and_key_fields():
@@ -395,7 +395,7 @@ def test_compress_immediately_before_the_model_first_sees_it_and_never_again():
 def test_compress_loses_nothing_the_whole_output_comes_back():
     agent = fetched("database_query", json.dumps(ROWS))
     text = agent.session.history[2].content
-    assert "recall(2) brings them back" in text
+    assert "recall(2) returns them" in text
     assert agent.session.transcript[2].content == json.dumps(ROWS)
     assert '"id": 20' in agent.session.recall(2).text()
     assert '"id": 500' in agent.session.recall('"id": 500').text()

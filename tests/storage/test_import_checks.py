@@ -105,7 +105,9 @@ def test_a_record_that_does_not_fit_its_messages_is_omitted(record):
 
 
 def test_true_records_are_kept_and_their_hashes_computed():
-    short = "one two three four five\n[120 of 160 tokens left out; recall(2) brings them back]"
+    short = (
+        "one two three four five\n[120 of 160 tokens omitted; recall(2) returns them]"
+    )
     kept = checked(
         session(
             pruning((2, short)),

@@ -74,7 +74,7 @@ def all_meetings() -> Asked:
 def follow_ups(name: str) -> Asked:
     """Conversations after each other in one session.
 
-    The last message of each person is left out and used as the question; any other
+    The last message of each person is omitted and used as the question; any other
     entry of its conversation answers it.
     """
     said: list[Entry] = []

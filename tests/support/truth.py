@@ -21,7 +21,7 @@ from nbchat.conversation.turns import calls_by_result
 GAP, CUT, NONE, HIDDEN, ARROW = "[…]", "…", "-", "…", "→"
 
 _MORE = re.compile(r",? ?\+(\d+) more$")
-_NOTE = re.compile(r"^\((?:\d+ more not shown|\d+ earlier left out).*\)$")
+_NOTE = re.compile(r"^\((?:\d+ more not shown|\d+ earlier omitted).*\)$")
 _BEFORE = re.compile(r"^\(before ([\w.:/-]+)\)$")
 _PART_BEFORE = re.compile(r" \(before [\w.:/-]+\)$")
 _CALL = re.compile(r"^([\w.:/-]+)\((.*)\)$", re.DOTALL)

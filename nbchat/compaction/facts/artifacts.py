@@ -104,7 +104,7 @@ def _section(
     if not kept:
         return []
     missing = len(names) - len(kept)
-    note = [f"({missing} earlier left out)"] if missing else []
+    note = [f"({missing} earlier omitted)"] if missing else []
     return [title, *note, *reversed(kept)]
 
 

@@ -51,7 +51,7 @@ def exchange_lines(
         if len(kept) == len(lines):
             break
     missing = len(asked) - len(kept)
-    note = [f"({missing} earlier left out)"] if missing else []
+    note = [f"({missing} earlier omitted)"] if missing else []
     return [EXCHANGES_TITLE, *note, *reversed(kept)] if kept else []
 
 

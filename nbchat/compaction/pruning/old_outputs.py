@@ -30,8 +30,8 @@ TARGET_SHARE = 0.8
 grow by a quarter before the guard fires."""
 
 _NOTE = re.compile(
-    r"\[[\d,]{1,20} of [\d,]{1,20} tokens left out"
-    r"(?:; recall\(\d{1,20}\) brings them back)?\]"
+    r"\[[\d,]{1,20} of [\d,]{1,20} tokens omitted"
+    r"(?:; recall\(\d{1,20}\) returns them)?\]"
 )
 
 
@@ -126,8 +126,8 @@ def with_note(
         return text
     whole = counter.count(entry.content)
     missing = max(whole - counter.count(text), 0)
-    hint = "" if position is None else f"; recall({position}) brings them back"
-    return f"{text}\n[{missing:,} of {whole:,} tokens left out{hint}]"
+    hint = "" if position is None else f"; recall({position}) returns them"
+    return f"{text}\n[{missing:,} of {whole:,} tokens omitted{hint}]"
 
 
 def newest_shortened(

@@ -193,7 +193,7 @@ def _with_parts(text: str, parts: Sequence[range], count: Count) -> str:
     shown, after = [], 0
     for at in sorted(kept):
         if at > after:
-            shown.append(f"[lines {after + 1} to {at:,} of {len(lines):,} left out]")
+            shown.append(f"[lines {after + 1} to {at:,} of {len(lines):,} omitted]")
         shown.append(kept[at])
         after = at + 1
     return "\n".join(shown)
@@ -209,7 +209,7 @@ def _table(text: str, lines: Sequence[str], head: int, size: int) -> str:
     rows = lines[head:]
     if len(rows) <= TABLE_ROWS:
         return text if size < WHOLE_TOKENS else shorten(text, TEXT_CHARACTERS)
-    gap = f"[{len(rows) - SAMPLE_ROWS - 1:,} of {len(rows):,} rows left out]"
+    gap = f"[{len(rows) - SAMPLE_ROWS - 1:,} of {len(rows):,} rows omitted]"
     shown = [*lines[: head + SAMPLE_ROWS], gap, rows[-1]]
     return "\n".join(map(_clipped, shown))
 

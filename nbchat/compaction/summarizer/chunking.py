@@ -130,7 +130,7 @@ def _without_middle(parts: Sequence[Part], most: int) -> list[Part]:
     head = most // 3
     tail = len(parts) - (most - head)
     gap = _joined(parts[head:tail])
-    note = f"[{gap.entries:,} entries before this are left out]\n"
+    note = f"[{gap.entries:,} entries before this are omitted]\n"
     first = parts[tail]
     after = Part(
         note + first.text,

@@ -162,6 +162,6 @@ def test_artifacts_are_within_their_budget_and_say_what_is_missing():
     entries = [user(f"/data/file_{n}.csv") for n in range(200)]
     lines = artifacts.artifact_lines(entries, 100, COUNTER)
     assert lines[0] == artifacts.FILES_TITLE
-    assert lines[1].endswith("earlier left out)")
+    assert lines[1].endswith("earlier omitted)")
     assert lines[-1] == "/data/file_199.csv"
     assert COUNTER.count("\n".join(lines)) <= 110

@@ -121,7 +121,7 @@ def test_of_a_very_long_output_the_failures_stay_with_the_lines_around():
     assert f"{LOG[-1]}\n3 failed\n{LOG[0]}" in short
     assert short.startswith(LOG[0])
     assert short.endswith(LOG[-1])
-    assert "[lines 21 to 1,497 of 4,507 left out]" in short
+    assert "[lines 21 to 1,497 of 4,507 omitted]" in short
     assert COUNT(short) < WHOLE_TOKENS
 
 
@@ -163,7 +163,7 @@ def test_a_file_of_500_lines_stays_whole_whatever_it_looks_like(tool_name: str):
 
 def test_code_with_equal_commas_is_no_table():
     code = "\n".join(f"place(item_{n}, {n}, {n})" for n in range(330))
-    assert "rows left out" not in shortened(code, COUNT)
+    assert "rows omitted" not in shortened(code, COUNT)
 
 
 def test_of_a_long_log_read_as_a_file_the_traceback_stays():
@@ -171,7 +171,7 @@ def test_of_a_long_log_read_as_a_file_the_traceback_stays():
     short = shortened(text, COUNT, tool_name="read_file")
     assert "\n".join(TRACEBACK) in short
     source = "\n".join(f"log('error: {n} failed')" for n in range(600))
-    assert "[lines 21 to 590 of 600 left out]" in shortened(
+    assert "[lines 21 to 590 of 600 omitted]" in shortened(
         source, COUNT, tool_name="read_file"
     )
 

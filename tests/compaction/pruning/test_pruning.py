@@ -35,7 +35,7 @@ from nbchat.testing import Line, ScriptedProvider, calls, says
 COUNTER = TokenCounter()
 PRUNES = Policy("test", prunes=True)
 LOG = "\n".join(f"line {n}: worker {n % 7} did step {n * 31 % 97}" for n in range(400))
-NOTE = re.compile(r"\[[\d,]+ of [\d,]+ tokens left out(; recall\(\d+\) .*)?\]$")
+NOTE = re.compile(r"\[[\d,]+ of [\d,]+ tokens omitted(; recall\(\d+\) .*)?\]$")
 
 
 def session(*outputs: str, tool: str = "look", steps_after: int = 3) -> Session:
@@ -117,12 +117,12 @@ def test_a_list_in_which_not_all_are_hits_keeps_what_is_none():
 def test_a_page_with_a_few_links_on_lines_of_their_own_is_no_list_of_hits():
     link = "Where to read on:\nhttps://example.org/1\n\n"
     page = f"{link}{link}" + "And so on it goes, and on.\n\n" * 60
-    assert "characters left out]" in shortened(page, COUNTER.count)
+    assert "characters omitted]" in shortened(page, COUNTER.count)
 
 
 def test_a_page_with_links_in_its_sentences_is_a_text_and_no_list_of_hits():
     page = "See https://example.org/a for more on that.\nAnd so on it goes.\n\n" * 60
-    assert "characters left out]" in shortened(page, COUNTER.count)
+    assert "characters omitted]" in shortened(page, COUNTER.count)
 
 
 def numbered(lines: int) -> str:
@@ -133,7 +133,7 @@ def test_a_file_over_500_lines_keeps_its_head_its_tail_and_the_range_between():
     assert shortened(numbered(499), COUNTER.count) == numbered(499)
     short = shortened(numbered(1_240), COUNTER.count)
     assert short.startswith("     1\tvalue_1 = compute(1)\n     2\t")
-    assert "\n[lines 21 to 1,230 of 1,240 left out]\n  1231\tvalue_1231" in short
+    assert "\n[lines 21 to 1,230 of 1,240 omitted]\n  1231\tvalue_1231" in short
     assert short.endswith("value_1240 = compute(1240)")
 
 
@@ -142,7 +142,7 @@ def test_a_file_known_by_its_tool_is_treated_as_one():
     assert shortened(text, COUNTER.count, tool_name="read_file") == text
     assert shortened(text, COUNTER.count) != text
     longer = f"{text}\n{text}"
-    assert "[lines 21 to 790 of 800 left out]" in shortened(
+    assert "[lines 21 to 790 of 800 omitted]" in shortened(
         longer, COUNTER.count, tool_name="readFile"
     )
 
@@ -168,7 +168,7 @@ def test_a_table_over_100_rows_keeps_its_head_count_and_a_sample(head: str, row:
     assert shortened(small, COUNTER.count) == small
     short = shortened("\n".join([head, *rows]), COUNTER.count)
     sample = "\n".join([head, *rows[:4]])
-    assert short == f"{sample}\n[1,195 of 1,200 rows left out]\n{rows[-1]}"
+    assert short == f"{sample}\n[1,195 of 1,200 rows omitted]\n{rows[-1]}"
 
 
 def test_rows_as_json_keep_their_count_columns_and_a_sample():
@@ -178,7 +178,7 @@ def test_rows_as_json_keep_their_count_columns_and_a_sample():
     assert '1,195 more of 1,200 rows with "id", "name", "total"]' in short
     assert '"id": 1199' in short
     lines = "\n".join(map(json.dumps, rows))
-    assert "[1,195 of 1,200 rows left out]" in shortened(lines, COUNTER.count)
+    assert "[1,195 of 1,200 rows omitted]" in shortened(lines, COUNTER.count)
 
 
 def test_an_answer_keeps_its_state_its_ids_and_its_numbers_as_written():
@@ -207,7 +207,7 @@ def test_a_long_text_keeps_its_head_and_its_tail():
     short = shortened(LOG, COUNTER.count)
     assert short.startswith("line 0: worker 0 did step 0\n")
     assert short.endswith(LOG[-100:])
-    assert "characters left out]" in short
+    assert "characters omitted]" in short
 
 
 @pytest.mark.parametrize(
@@ -243,9 +243,7 @@ def test_the_last_line_says_what_is_missing_and_how_to_get_it():
     assert kept.transcript[place].content == LOG
     whole = COUNTER.count(LOG)
     last = text.splitlines()[-1]
-    assert last.endswith(
-        f" of {whole:,} tokens left out; recall({place}) brings them back]"
-    )
+    assert last.endswith(f" of {whole:,} tokens omitted; recall({place}) returns them]")
     missing = int(last[1:].split()[0].replace(",", ""))
     assert missing == whole - COUNTER.count(text.rpartition("\n")[0])
 
@@ -261,7 +259,7 @@ def test_of_the_same_output_read_again_the_later_one_stays():
     assert list(text) == [3]
     first, last = text[3].splitlines()
     assert first == "[same as recall(7)]"
-    assert last.endswith("recall(3) brings them back]")
+    assert last.endswith("recall(3) returns them]")
 
 
 def test_a_protected_tool_keeps_its_outputs():
@@ -327,7 +325,7 @@ def test_when_a_pruning_is_enough_no_model_is_asked_for_a_summary():
     assert agent.ask("more?") == "four"
     seen = agent.provider.requests[-1].history[2].content
     assert seen.startswith("line 0: worker 0")
-    assert seen.endswith("recall(2) brings them back]")
+    assert seen.endswith("recall(2) returns them]")
     assert agent.session.transcript[2].content == LOG
     assert compaction_text(record)
     assert compaction_html(record)

@@ -545,7 +545,7 @@ def test_a_part_whose_answer_is_refused_is_asked_for_once_more():
 def test_every_entry_is_in_exactly_one_request_or_counted(
     each: Trajectory, window: int
 ):
-    """Mode 23 and 24: every request fits, nothing is left out unsaid."""
+    """Mode 23 and 24: every request fits, nothing is omitted unsaid."""
     provider = ScriptedProvider(*[GOOD] * MAX_PARTS, window=window)
     session = Session(each.entries)
     record = run(provider, session).record
@@ -586,7 +586,7 @@ def test_any_conversation_goes_into_few_parts_that_fit(said, room):
     assert sum(part.entries for part in parts) == len(entries)
     assert len(parts) <= MAX_PARTS
     for part in parts:
-        assert COUNTER.count(part.text) <= room + 15  # a note on what is left out
+        assert COUNTER.count(part.text) <= room + 15  # a note on what is omitted
     whole = split(entries, None, COUNTER)
     assert [part.entries for part in whole] == [len(entries)]
 
@@ -622,7 +622,7 @@ def test_so_long_a_conversation_that_parts_are_too_many_loses_its_middle_counted
     shown = sum(len(request.history[0].content) for request in provider.requests)
     assert int(left_out) > said - shown
     text = "".join(request.history[0].content for request in provider.requests)
-    assert "entries before this are left out]" in text
+    assert "entries before this are omitted]" in text
     assert "Message 0." in text
     assert "Message 559." in text
 

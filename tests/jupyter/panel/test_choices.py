@@ -57,5 +57,5 @@ def test_completions_are_limited_in_number() -> None:
     many = Desk(values={f"v{n}": n for n in range(MOST_NAMES * 2)})
     names = completions({}, many).names
     assert len(names) == MOST_NAMES + 4
-    assert names[-1].name == f"v{MOST_NAMES}"  # those defined before are left out
+    assert names[-1].name == f"v{MOST_NAMES}"  # those defined before are omitted
     assert completions({}, None).names == ()

@@ -18,7 +18,7 @@ from nbchat.testing import ScriptedProvider
 MODULES = sorted((Path(frontend.__file__).parent / "src").glob("*.js"))
 
 JARGON = re.compile(
-    r"\b(folds?|folded|summarize\w*|summarization|leave out|left out|entries"
+    r"\b(folds?|folded|summarize\w*|summarization|leave out|omitted|entries"
     r"|at the latest|the guard|the mark|meter stands|as it says)\b",
     re.IGNORECASE,
 )
