@@ -58,7 +58,7 @@ class Listing:
     def _repr_html_(self) -> str:
         table = listing_html(self.reply.columns, self.reply.rows)
         # JupyterLab aligns the cells of a table to the right.
-        style = "<style>.nbc-cell :is(th, td) { text-align: left; }</style>"
+        style = "<style>.nbc-cell .nbc-reply :is(th, td) { text-align: left; }</style>"
         return f'<div class="nbc-cell mathjax_ignore">{style}{table}</div>'
 
 

@@ -19,7 +19,20 @@ from nbchat.rendering.entries import escaped
 LABEL = "Try again"
 
 HOW = "To try again, run the cell again."
-"""Shown instead of the button by what draws no widgets."""
+"""Shown where no page draws the button, and in a notebook that is opened later."""
+
+# Hidden for three seconds, until the button is drawn. Where it cannot be drawn, the
+# page's own line about a missing model is hidden.
+HOW_HTML = f"""<style>
+.nbc-unused {{ animation: nbc-unused 3s step-end backwards; }}
+@keyframes nbc-unused {{ from {{ visibility: hidden; }} }}
+.jp-OutputArea-child:has(> .jp-OutputArea-output > .jupyter-button)
+  + .jp-OutputArea-child:has(> .jp-OutputArea-output > .nbc-unused),
+.jp-OutputArea-child:not(:has(> .jp-OutputArea-output > .jupyter-button)):has(
+  + .jp-OutputArea-child > .jp-OutputArea-output > .nbc-unused) {{
+  display: none;
+}}
+</style><div class="nbc-unused">{HOW}</div>"""
 
 ANSWERED = "The answer after Try again:"
 """Shown instead of the button by then; the error above it stays in the cell."""
@@ -49,12 +62,14 @@ class RetryButton:
         if kernel is None:
             sys.stdout.write(f"{HOW}\n")
             return
-        shown: dict[str, Any] = {"text/plain": HOW}
         # A run that takes no input is not watched: nbconvert, nbval, papermill.
-        if getattr(kernel, "_allow_stdin", True):
-            shown = {**self._made()._repr_mimebundle_(), **shown}
-        self._publish(shown, is_update=False)
-        self._below = _OneDisplay(self._shell.display_pub)
+        if not getattr(kernel, "_allow_stdin", True):
+            self._publish({"text/plain": HOW}, is_update=False)
+            return
+        button = self._made()._repr_mimebundle_()
+        self._publish({**button, "text/plain": ""}, is_update=False)
+        how = {"text/plain": HOW, "text/html": HOW_HTML}
+        self._below = _OneDisplay(self._shell.display_pub, how)
 
     def _made(self) -> Any:
         # Not at the top: it takes a tenth of a second, and few turns fail.
@@ -89,12 +104,12 @@ class _OneDisplay:
     A display that is new after its cell has ended would have no place in the page.
     """
 
-    def __init__(self, publisher: Any) -> None:
-        """Publish an empty display."""
+    def __init__(self, publisher: Any, first: dict[str, str]) -> None:
+        """Publish the display with what it shows at first."""
         self._publisher = publisher
         self._id = uuid4().hex
         self._parts: dict[str, dict[str, str]] = {}
-        self._publish(is_update=False)
+        self._send(first, is_update=False)
 
     def emptied(self) -> "_OneDisplay":
         """Forget what an earlier turn has shown."""
@@ -107,13 +122,13 @@ class _OneDisplay:
         """Show a part in its place; `update` is known by its id."""
         del update
         self._parts[transient["display_id"]] = data
-        self._publish(is_update=True)
-
-    def _publish(self, *, is_update: bool) -> None:
         parts = [each for each in self._parts.values() if each["text/plain"]]
         shown = {"text/plain": "\n\n".join(each["text/plain"] for each in parts)}
         if parts:
             shown["text/html"] = "".join(map(_html, parts))
+        self._send(shown, is_update=True)
+
+    def _send(self, shown: dict[str, str], *, is_update: bool) -> None:
         self._publisher.publish(
             shown, transient={"display_id": self._id}, update=is_update
         )

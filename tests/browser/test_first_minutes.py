@@ -270,3 +270,20 @@ def test_a_failed_cell_is_tried_again_by_a_click_below_it(
     expect(output.locator("strong")).to_have_text("Hello.")
     expect(again).to_have_count(0)
     screenshot("first-minutes-cell-again")
+
+
+def test_an_unused_try_again_in_a_reopened_notebook_says_what_to_do(
+    open_notebook: OpenNotebook,
+):
+    notebook = open_notebook(CELL_FAILS, "%%chat\nhello")
+    notebook.run(0)
+    notebook.run(1)
+    output = notebook.page.locator(".jp-Notebook .jp-Cell").nth(1)
+    how = output.get_by_text("To try again, run the cell again.")
+    expect(output.get_by_role("button", name="Try again")).to_be_visible()
+    expect(how).to_be_hidden()
+    notebook.save()
+    notebook.close()
+    notebook.open()
+    expect(how).to_be_visible()
+    expect(output.get_by_text("model not found")).to_be_hidden()
