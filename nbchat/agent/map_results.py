@@ -129,11 +129,12 @@ class ResultStore(Protocol):
 
 
 class MemoryResults:
-    """Results without a store."""
+    """Results without a store, or beside one that cannot be written."""
 
-    def __init__(self, results: Iterable[Result] = ()) -> None:
-        """Start with results."""
-        self._results = {each.key: each for each in results}
+    def __init__(self, stored: Results | None = None) -> None:
+        """`stored` are results that stay in their store and are read there."""
+        self._stored = stored
+        self._results: dict[str, Result] = {}
         self._batches: dict[str, frozenset[str]] = {}
 
     def put(self, result: Result) -> None:
@@ -142,11 +143,13 @@ class MemoryResults:
 
     def find(self, keys: Sequence[str]) -> dict[str, Result]:
         """The results for keys, by key."""
-        return {key: self._results[key] for key in keys if key in self._results}
+        found = {} if self._stored is None else self._stored.find(keys)
+        return found | {key: self._results[key] for key in keys if key in self._results}
 
     def __iter__(self) -> Iterator[Result]:
         """In the order of the rows."""
-        return iter(sorted(self._results.values(), key=lambda each: each.number))
+        every = {each.key: each for each in self._stored or ()} | self._results
+        return iter(sorted(every.values(), key=lambda each: each.number))
 
     def batches(self) -> dict[str, frozenset[str]]:
         """The open batches."""

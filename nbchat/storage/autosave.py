@@ -52,7 +52,7 @@ FLUSH_SECONDS = 5.0
 """How long /new, /resume and the end of the process wait for what is not saved yet."""
 
 BROKEN_STORE_SECONDS = 0.05
-"""How long is waited for a store that did not answer before: all sessions share it."""
+"""How long saves wait soon after one that was not answered: all sessions share it."""
 
 IDLE_SECONDS = 1.0
 """Until a thread without work ends: a run of many agents saves many sessions."""
@@ -322,11 +322,11 @@ class _Writer:
         step: Callable[[], None],
         recovered: SavingFailed = SAVED_AGAIN,
         *,
-        heard: Callable[[bool], object] = bool,
+        heard: Callable[[bool, float], object] | None = None,
     ) -> None:
         self._recovered = recovered
         self._heard = heard
-        """Called with whether the store answered in time."""
+        """Called with whether the store answered in time, and after how long."""
         self.listener: Callable[[SavingFailed], object] | None = None
         """Called when the step succeeds again, if no caller waits for that."""
         self._changed = threading.Condition()
@@ -362,10 +362,14 @@ class _Writer:
                 is_over = self._wait(has_ended, wait_seconds)
                 self._is_late = not is_over or self._failure is not None
                 if not is_over:
-                    self._heard(False)
+                    self._tell(is_answered=False, seconds=wait_seconds)
                 if not is_over and repeats and self._failure is None:
                     raise StoreError("the session store does not answer")
             return self._report(repeats=repeats)
+
+    def _tell(self, *, is_answered: bool, seconds: float) -> None:
+        if self._heard is not None:
+            self._heard(is_answered, seconds)
 
     def _wait(self, has_ended: Callable[[], bool], seconds: float) -> bool:
         self._waiting += 1
@@ -425,7 +429,10 @@ class _Writer:
         while self._next():
             failure = _error_of(self._step)
             is_taken = isinstance(failure, SessionTaken)
-            self._heard(is_taken or not isinstance(failure, StoreError))
+            self._tell(
+                is_answered=is_taken or not isinstance(failure, StoreError),
+                seconds=time.monotonic() - self._began_at,
+            )
             with self._changed:
                 self._is_running = False
                 self._tries += 1

@@ -8,7 +8,8 @@ import os
 import random
 import sqlite3
 import time
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,14 @@ from nbchat.storage.session_search import index_messages, unindex_messages
 
 busy_seconds: ContextVar[float] = ContextVar("busy_seconds", default=5.0)
 """How long a statement waits while another process has the SQLite file."""
+
+SILENT_SECONDS = 30.0
+"""How long a PostgreSQL server may send nothing before its connection is given up.
+
+Its network may be well, so that TCP's own timeouts do not end the wait."""
+
+is_patient: ContextVar[bool] = ContextVar("is_patient", default=False)
+"""Whether a statement may take longer: others migrate, or a large table changes."""
 
 CONNECTIONS = 2
 """Of one process to a server: 24 processes stay below a limit of 60."""
@@ -157,13 +166,26 @@ def _new_engine(url: sa.URL) -> sa.Engine:
         sa.event.listen(engine, "checkout", _set_busy_timeout)
         return engine
     waits = {name: wait for name, wait in WAITS.items() if name not in url.query}
-    return sa.create_engine(
+    engine = sa.create_engine(
         url,
         pool_pre_ping=True,
         pool_size=CONNECTIONS,
         max_overflow=0,
         connect_args=waits if url.get_backend_name() == "postgresql" else {},
     )
+    if engine.driver == "psycopg":
+        sa.event.listen(engine, "do_connect", _connect)
+    return engine
+
+
+def _connect(
+    _dialect: object, _record: object, arguments: list[Any], options: dict[str, Any]
+) -> Any:
+    """A connection to PostgreSQL that does not wait for ever."""
+    # Not at the top: a package for PostgreSQL alone.
+    from nbchat.storage.postgres_connection import Connection  # noqa: PLC0415
+
+    return Connection.connect(*arguments, **options)
 
 
 def _memory_engine(url: sa.URL) -> sa.Engine:
@@ -233,7 +255,7 @@ def _checked(engine: sa.Engine, owner: str) -> str:
         return ""
     if found and found not in VERSIONS:
         return READ_ONLY.format(found)
-    with engine.connect() as connection:
+    with engine.connect() as connection, _patience():
         _lock(connection)
         found = schema_version(connection)  # another process may have been quicker
         if found != VERSIONS[-1]:
@@ -243,6 +265,15 @@ def _checked(engine: sa.Engine, owner: str) -> str:
                 create_tables(connection)
         connection.commit()
     return ""
+
+
+@contextmanager
+def _patience() -> Iterator[None]:
+    token = is_patient.set(True)
+    try:
+        yield
+    finally:
+        is_patient.reset(token)
 
 
 def schema_version(bind: sa.Engine | sa.Connection) -> str:

@@ -5,6 +5,7 @@ added, each in its own transaction, so a crash loses nothing that was acknowledg
 """
 
 import json
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -90,6 +91,9 @@ TAKEN = (
 )
 
 
+PAUSE_FACTOR = 9
+"""How much longer than for a save that was not answered saves then do not wait."""
+
 NOT_FOUND = "there is no session {!r}; /sessions lists them"
 
 
@@ -121,8 +125,8 @@ class SessionStore:
         self.url = url
         self.owner = current_owner(owner)
         self._mine = OwnedRows(self.owner)
-        self.answers = True
-        """Whether it answered the last save in time."""
+        self._waits_from = 0.0
+        """When saves wait for it again, after one that it did not answer."""
         self._database: Database | None = None
 
     def __repr__(self) -> str:
@@ -213,9 +217,18 @@ class SessionStore:
         own = (restored(row.id) for row in rows if row.notebook not in copied)
         return next(own, None)
 
-    def heard(self, answers: bool) -> None:  # noqa: FBT001
-        """Note whether a save was answered in time, for all sessions saved here."""
-        self.answers = answers
+    @property
+    def answers(self) -> bool:
+        """Whether it is worth waiting for, as far as its last saves tell."""
+        return time.monotonic() >= self._waits_from
+
+    def heard(self, answers: bool, seconds: float) -> None:  # noqa: FBT001
+        """Note whether a save was answered, and after how long, for all who save here.
+
+        After one that was not, saves wait a tenth of the time at most.
+        """
+        pause = 0.0 if answers else PAUSE_FACTOR * seconds
+        self._waits_from = time.monotonic() + pause
 
     def family(self, session_id: str) -> list[Branch]:
         """A session and all that share messages with it; none if it is not stored."""

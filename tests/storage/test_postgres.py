@@ -8,26 +8,28 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 from map_desk import assert_decided_once, make_effects
-from postgres import running_server
+from postgres import frozen, running_server
 
 from nbchat.agent.agent import Agent
+from nbchat.agent.map_agents import map_agents
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.config.factory import autosave_of
 from nbchat.conversation.events import SavingFailed
 from nbchat.conversation.session import Session
 from nbchat.errors import SessionTaken, StoreError
+from nbchat.providers.base import Request
 from nbchat.storage.autosave import save_session
 from nbchat.storage.database import engine_for
 from nbchat.storage.run_store import Store
 from nbchat.storage.session_search import MOST_CANDIDATES
 from nbchat.storage.store import Origin, SessionStore
-from nbchat.testing import ScriptedProvider, says
+from nbchat.testing import Line, ScriptedProvider, says
 
 STORY = "The customer asks about order W100 and its parcel. " * 40
 
@@ -286,6 +288,58 @@ def test_a_stopped_server_is_reported_in_one_line():
     with pytest.raises(StoreError, match="the session store failed: ") as failed:
         gone.sessions()
     assert "\n" not in str(failed.value)
+
+
+@pytest.fixture
+def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server is given up after a second; sessions wait as they do for users."""
+    monkeypatch.setattr("nbchat.storage.database.SILENT_SECONDS", 1.0)
+    monkeypatch.setattr("nbchat.storage.autosave.PATIENCE_SECONDS", 2.0)
+
+
+@pytest.mark.slow
+def test_a_server_that_hangs_is_given_up_and_used_again_afterwards(server, impatience):
+    """Its connections stay open, so that no timeout of the network ends the wait."""
+    hanging = SessionStore(f"{server}?connect_timeout=2")
+    save_session(hanging, Session([("user", "hello")], session_id="before"))
+    with frozen(server):
+        with pytest.raises(StoreError, match="session store failed"):
+            hanging.sessions()
+        with pytest.raises(StoreError, match="session store failed"):
+            hanging.load("before")
+    assert hanging.load("before").transcript[0].content == "hello"
+    hanging.close()
+
+
+@pytest.mark.slow
+def test_a_run_of_many_agents_ends_while_its_server_hangs(server, impatience):
+    """A row whose session cannot be read may be decided already, and is not asked."""
+    asked, hanging = list[str](), list[None]()
+    with ExitStack() as hang:
+
+        def answer(request: Request) -> Line:
+            asked.append(request.history[-1].content)
+            if asked[-1] == "row 3" and not hanging:
+                hanging.append(hang.enter_context(frozen(server)))
+            return says("Fine.")
+
+        run = map_agents(
+            lambda: Agent(ScriptedProvider(answer)),
+            [{"id": str(n), "text": f"row {n}"} for n in range(7)],
+            key="id",
+            prompt="text",
+            store=Store(f"{server}?connect_timeout=2"),
+            name="hang",
+            workers=1,
+        ).wait()
+        assert "results are only in memory" in run.problem
+        assert asked == [f"row {n}" for n in range(4)]
+    errors = list(run.table()["error"])
+    assert errors[:4] == [""] * 4
+    assert all("session store failed" in each for each in errors[4:])
+    run.retry_failed().wait()
+    assert not any(run.table()["error"])
+    assert asked == [f"row {n}" for n in range(7)]
 
 
 def _longer(session: Session) -> Session:

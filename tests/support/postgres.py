@@ -3,10 +3,11 @@
 import getpass
 import os
 import shutil
+import signal
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -64,6 +65,24 @@ def running_server(*settings: str, is_synced: bool = False) -> Iterator[str]:
     yield f"postgresql+psycopg://{user}@127.0.0.1:{port}/postgres"
     as_its_user(*control, "-m", "immediate", "stop")
     shutil.rmtree(folder)
+
+
+@contextmanager
+def frozen(url: str) -> Iterator[None]:
+    """Stop all processes of the server: its sockets stay open and nothing answers."""
+    port = make_url(url).port
+    assert port is not None
+    main = (folder_of(port) / "files" / "postmaster.pid").read_text().split()[0]
+    found = subprocess.run(["pgrep", "-P", main], check=True, capture_output=True)
+    processes = [int(main), *map(int, found.stdout.split())]
+    for each in processes:
+        os.kill(each, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for each in processes:
+            with suppress(ProcessLookupError):
+                os.kill(each, signal.SIGCONT)
 
 
 def fill_server(url: str, version: str) -> sa.Engine:
