@@ -4,7 +4,7 @@
 
 Each turn asks for another order, and the answer names it; the model refuses what is
 larger than its window, as a server does. A store saves each turn. Printed after each
-tenth: the memory of the process, the compactions, requests that were refused, turns
+tenth: the memory of the process (what is saved is loaded in another), the compactions, requests that were refused, turns
 that failed, and entries that the store lacks.
 """
 
@@ -13,6 +13,8 @@ import random
 import resource
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 from tqdm import tqdm
@@ -35,6 +37,11 @@ def memory_mb() -> float:
         if line.startswith("VmRSS"):
             return int(line.split()[1]) / 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def saved_entries(url: str, session_id: str) -> int:
+    """How many entries a store has; in a process of its own, which ends with them."""
+    return len(SessionStore(url).load(session_id).transcript)
 
 
 def main() -> None:
@@ -75,9 +82,14 @@ def main() -> None:
             provider.requests.clear()
             if number % (options.turns // 10) == 0:
                 autosave.save()
-                saved = len(store.load(agent.session.session_id).transcript)
+                memory = memory_mb()
+                with ProcessPoolExecutor(1, get_context("spawn")) as child:
+                    loaded = child.submit(
+                        saved_entries, store.url, agent.session.session_id
+                    )
+                    saved = loaded.result()
                 print(
-                    f"{number:6,} turns {memory_mb():6.0f} MB  {made:5,} compactions  "
+                    f"{number:6,} turns {memory:6.0f} MB  {made:5,} compactions  "
                     f"{refused} refused  {failed} failed  "
                     f"{len(agent.session.transcript) - saved} lost  "
                     f"{time.process_time() - began:5.0f} s CPU",

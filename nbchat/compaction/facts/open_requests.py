@@ -50,6 +50,9 @@ MOST_MISSES = 50
 MOST_STATEMENTS = 500
 """The newest messages with unused names that are looked at."""
 
+KEPT_STATEMENTS = 4 * MOST_STATEMENTS
+"""The newest of these messages that are remembered, as calls may use their names."""
+
 MOST_WAITING, LOOKED_AT = 6, 60
 """Proposals that are quoted, and messages of the assistant that are looked at."""
 
@@ -137,6 +140,10 @@ class Statements:
         self._with_ids: dict[int, Statement] = {}
         self._by_name: dict[str, list[int]] = {}
 
+    def __len__(self) -> int:
+        """How many are remembered."""
+        return len(self._said)
+
     def add(self, entry: Entry, used: Collection[str] = ()) -> None:
         """Add a message; `used` are the words of calls so far."""
         parts = {part: _new_names(part) for part in _parts(entry) if part}
@@ -160,6 +167,16 @@ class Statements:
                 kept[number] = said
             else:
                 kept.pop(number, None)
+        if len(self._said) > KEPT_STATEMENTS:
+            self._forget(next(iter(self._said)))
+
+    def _forget(self, number: int) -> None:
+        self._with_ids.pop(number, None)
+        for name in self._said.pop(number).names:
+            numbers = self._by_name[name]
+            numbers.remove(number)
+            if not numbers:
+                del self._by_name[name]
 
     def newest_first(self, *, has_id: bool) -> Iterator[Statement]:
         """The newest messages; with `has_id` those of which an id is not used."""

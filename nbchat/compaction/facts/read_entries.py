@@ -7,6 +7,7 @@ differ from those that were read, as after an exclusion, all are read again.
 import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from heapq import nlargest
 from itertools import islice
 
 from nbchat.compaction.facts.open_requests import Statements, names_in
@@ -20,6 +21,9 @@ from nbchat.conversation.search_index import TOOL_NAME
 
 MOST_ABSENT = 10_000
 """Values that are remembered as absent."""
+
+KEPT_NAMES = 4_000
+"""The newest names that are remembered, at times twice as many."""
 
 _SMALL_WORD = re.compile(r"\b[a-z]{2,30}\b")
 
@@ -133,11 +137,19 @@ class ReadEntries:
         if is_prompt or entry.is_answer:
             for name in names_in(entry.content):
                 self.named.setdefault(name, {})[is_prompt] = index
+            if len(self.named) > 2 * KEPT_NAMES:
+                self._forget_names()
             self.small_words.update(_SMALL_WORD.findall(entry.content))
         if is_prompt:
             self.statements.add(entry, self._used)
             if entry.content:
                 self.messages.append(message_of(self._entries, index))
+
+    def _forget_names(self) -> None:
+        newest = nlargest(
+            KEPT_NAMES, self.named.items(), key=lambda pair: max(pair[1].values())
+        )
+        self.named = dict(reversed(newest))
 
     def used_words(self) -> set[str]:
         """The words of all arguments and results, in small letters."""

@@ -4,6 +4,7 @@ import json
 
 from nbchat.compaction.facts.facts import collect_facts
 from nbchat.compaction.facts.open_requests import (
+    KEPT_STATEMENTS,
     MOST_STATEMENTS,
     Statements,
     unused_statements,
@@ -153,6 +154,16 @@ def test_of_many_statements_without_a_use_only_the_newest_are_looked_at():
         said.add(Entry("user", "Tell it to Ann Lee of AB-1234."))
     assert len(list(said.newest_first(has_id=True))) == MOST_STATEMENTS
     assert len(unused_statements(said, set(), 100, COUNTER)) == 2
+
+
+def test_the_newest_statements_are_remembered_and_older_ones_forgotten():
+    said = Statements()
+    for number in range(KEPT_STATEMENTS + 10):
+        said.add(Entry("user", f"And what about SO-{number}x of Ann Lee?"))
+    assert len(said) == KEPT_STATEMENTS
+    said.use({"so-9x", "lee"})  # the first is of a forgotten one
+    newest = next(said.newest_first(has_id=True))
+    assert newest.names == {"ann", f"so-{KEPT_STATEMENTS + 9}x"}
 
 
 def looked_up(number: int, **record: str) -> list[Entry]:

@@ -11,7 +11,7 @@ from measures import COUNTER
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.facts.entities import MOST_CALLS
 from nbchat.compaction.facts.facts import collect_facts
-from nbchat.compaction.facts.read_entries import ReadEntries, Readings
+from nbchat.compaction.facts.read_entries import KEPT_NAMES, ReadEntries, Readings
 from nbchat.compaction.facts.rules import rules_in_force
 from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.session import Session
@@ -55,6 +55,15 @@ def test_facts_of_entries_read_in_pieces_are_those_of_entries_read_at_once(seed)
             quotes = rules_in_force(entries[:stop], messages=read.messages)
         assert quotes == rules_in_force(entries[:stop])
     assert readings.entries_read == stop
+
+
+def test_of_many_names_the_newest_are_remembered():
+    read = ReadEntries()
+    count = 2 * KEPT_NAMES + 1
+    read.update([Entry("user", f"And SO-{number}x?") for number in range(count)])
+    assert len(read.named) == KEPT_NAMES
+    assert f"SO-{count - 1}x" in read.named
+    assert "SO-0x" not in read.named
 
 
 def test_a_call_that_was_open_counts_as_answered_once_its_result_is_there():
