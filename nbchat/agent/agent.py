@@ -495,6 +495,10 @@ class Agent:
         """Remove a pinned rule, by its number from 1."""
         return self._exclusive(self._compactor.change_pins(Session.unpin, number))
 
+    def drop_rule(self, text: str) -> Iterator[Event]:
+        """Treat a sentence of a person, word for word, as no rule."""
+        return self._exclusive(self._compactor.change_pins(Session.drop_rule, text))
+
     def import_summary(self, other: Session) -> Iterator[Event]:
         """Start from another session's summary; raises NbchatError if it has none."""
         if other.compaction is None:
@@ -584,7 +588,7 @@ class Agent:
         self.engine.tracker.set_fixed_tokens(self._fixed_tokens())
 
     def _fixed_tokens(self) -> int:
-        system = instructions(self.system, self.session.pins)
+        system = instructions(self.system, self.session.sent_pins)
         return fixed_tokens(system, self.tools, self.engine.tracker.counter)
 
 

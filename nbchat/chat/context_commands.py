@@ -8,6 +8,7 @@ from pathlib import Path
 from nbchat.agent.agent import Agent
 from nbchat.chat.chat_events import ChatEvent, CommandReplied
 from nbchat.compaction.engine import CompactionEngine
+from nbchat.compaction.summary_entry import quotes_in_force
 from nbchat.compaction.summary_format import summary_text
 from nbchat.compaction.triggers.context_breakdown import ContextUsage, context_state
 from nbchat.config.precedence import refuse_locked
@@ -51,7 +52,7 @@ def _context(agent: Agent, _argument: str, _stop: Stop) -> CommandReplied:
         "next compaction": engine.should_compact(session).reason,
         "messages": _history_size(session, engine),
         "last compaction": _last_compaction(session),
-        "pinned": f"{len(session.pins)} rules (/pin lists them)",
+        "pinned": f"{len(session.sent_pins)} rules (/pin lists them)",
         **_costs(session),
         "compact now": plan.skip or f"would leave about {plan.tokens_after:,} tokens",
     }
@@ -165,6 +166,24 @@ def _unpin(agent: Agent, number: str, _stop: Stop) -> Reply:
     return agent.unpin(int(number))
 
 
+def _rules(agent: Agent, argument: str, _stop: Stop) -> Reply:
+    """List what code reads as rules in people's messages, or drop one."""
+    session = agent.session
+    quotes = quotes_in_force(session, session.included_transcript)
+    if not argument:
+        lines = [
+            f"{number}  {' '.join(quote.text.split())}  (#{quote.index})"
+            for number, quote in enumerate(quotes, 1)
+        ]
+        return "\n".join(lines) or "no sentence of yours is read as a rule"
+    verb, _, number = argument.partition(" ")
+    if verb != "drop" or not number.isdecimal():
+        raise NbchatError(f"/rules takes nothing or drop N, not {argument!r}")
+    if not 1 <= int(number) <= len(quotes):
+        raise NbchatError(f"there is no rule {number}; /rules lists {len(quotes)}")
+    return agent.drop_rule(quotes[int(number) - 1].text)
+
+
 def _exclude(agent: Agent, position: str, _stop: Stop) -> Reply:
     return agent.exclude(_position("/exclude", position))
 
@@ -226,6 +245,10 @@ CONTEXT_COMMANDS: dict[str, tuple[Command, str]] = {
     "regenerate": (_regenerate, "[focus]  write the summary again"),
     "pin": (_pin, "[text]  list the pinned rules, or pin one; compactions keep them"),
     "unpin": (_unpin, "number  remove a pinned rule"),
+    "rules": (
+        _rules,
+        "[drop N]  list the sentences that are kept as your rules, or drop one",
+    ),
     "exclude": (
         _exclude,
         "position  exclude a message from the context; nothing is deleted",

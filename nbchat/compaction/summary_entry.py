@@ -10,6 +10,7 @@ from nbchat.compaction.facts.read_entries import (
 )
 from nbchat.compaction.facts.rule_patterns import Kind, plain
 from nbchat.compaction.facts.rules import (
+    Message,
     Quote,
     ended_rules,
     not_quoted,
@@ -356,9 +357,7 @@ class SummaryBuilder:
         self, read: ReadEntries, covered: Sequence[Entry], summary: str, *kinds: Kind
     ) -> list[Quote]:
         """The quotes of some kinds that are in force and not in the summary."""
-        earlier = (record.summary for record in self.session.active_compactions)
-        stories = [*map(summary_text, earlier), summary]
-        found = rules_in_force(covered, stories=stories, messages=read.messages)
+        found = quotes_in_force(self.session, covered, summary, read.messages)
         wanted = [quote for quote in found if quote.kind in kinds]
         return not_quoted(wanted, summary)
 
@@ -375,6 +374,19 @@ class SummaryBuilder:
         share = int(self.plan.tokens_covered * VARIABLES_SHARE)
         kept = within(lines, min(VARIABLES_TOKENS, share), self.counter.count)
         return [VARIABLES_TITLE, *kept] if kept else []
+
+
+def quotes_in_force(
+    session: Session,
+    entries: Sequence[Entry],
+    summary: str = "",
+    messages: Sequence[Message] | None = None,
+) -> list[Quote]:
+    """The rules of people in entries of a session, less those that were dropped."""
+    earlier = (record.summary for record in session.active_compactions)
+    stories = [*map(summary_text, earlier), summary]
+    found = rules_in_force(entries, stories=stories, messages=messages)
+    return [quote for quote in found if quote.text not in session.dropped_rules]
 
 
 def _beside(summary_tokens: int, share: float) -> int:

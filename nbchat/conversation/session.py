@@ -30,6 +30,9 @@ ROLES = ("user", "assistant", "tool", "thinking", "summary")
 CHECKPOINT = "Checkpoint: "
 """The prefix of the pin that holds the state of the work."""
 
+NOT_A_RULE = "Not a rule: "
+"""The prefix of a pin that is not sent: a sentence in a message that is no rule."""
+
 TITLE_LENGTH = 60
 
 Ancestors = tuple[tuple[str, int], ...]
@@ -139,7 +142,8 @@ class Session:
         self.compactions = _checked(_ended(compactions), self.transcript)
         self.usages = list(usages)
         self.pins = tuple(pins)
-        """Rules that are sent verbatim with every request, oldest first."""
+        """Rules that are sent verbatim with every request, the state of the work, and
+        sentences that are no rules; oldest first."""
         self.ancestors = ancestors
         """What it is a branch of; empty for a conversation of its own."""
         self.newest_snapshot: int | None = None
@@ -160,7 +164,7 @@ class Session:
         rows = {
             "Messages": f"{self._message_count:,}",
             "Active compactions": len(self.active_compactions),
-            "Pinned rules": len(self.pins),
+            "Pinned rules": len(self.sent_pins),
             "Model requests": f"{len(self.usages):,}",
             "Tokens": f"{usage.input_tokens:,} in, {usage.output_tokens:,} out",
             "Session id": self.session_id or "not saved",
@@ -353,6 +357,21 @@ class Session:
             raise NbchatError("a checkpoint cannot be empty")
         rules = (each for each in self.pins if not each.startswith(CHECKPOINT))
         self.pins = (*rules, f"{CHECKPOINT}{text}")
+
+    def drop_rule(self, text: str) -> None:
+        """Treat a sentence of a person as no rule; `unpin` takes that back."""
+        self.pin(f"{NOT_A_RULE}{text}")
+
+    @property
+    def sent_pins(self) -> tuple[str, ...]:
+        """The pins that requests begin with."""
+        return tuple(pin for pin in self.pins if not pin.startswith(NOT_A_RULE))
+
+    @property
+    def dropped_rules(self) -> frozenset[str]:
+        """Sentences of people that were said to be no rules."""
+        dropped = (pin for pin in self.pins if pin.startswith(NOT_A_RULE))
+        return frozenset(pin.removeprefix(NOT_A_RULE) for pin in dropped)
 
     def unpin(self, number: int) -> str:
         """Remove a pin by its number from 1 and return it; raises NbchatError."""

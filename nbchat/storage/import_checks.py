@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from nbchat.conversation.entries import EXCLUDED_TEXT, Compaction, prefix_hash
-from nbchat.conversation.session import CHECKPOINT, Session
+from nbchat.conversation.session import CHECKPOINT, NOT_A_RULE, Session
 
 SHOWN_LENGTH = 200
 """Characters of a text that a list of claims shows."""
@@ -67,6 +67,8 @@ def checked(session: Session) -> Session:
 def _pin(text: str) -> str:
     if text.startswith(CHECKPOINT):
         return f"checkpoint: {_brief(text.removeprefix(CHECKPOINT))}"
+    if text.startswith(NOT_A_RULE):
+        return f"no rule: {_brief(text.removeprefix(NOT_A_RULE))}"
     return f"pinned rule: {_brief(text)}"
 
 

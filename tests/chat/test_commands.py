@@ -33,6 +33,7 @@ from nbchat.errors import (
     StoreError,
 )
 from nbchat.providers.model_info import Prices
+from nbchat.rendering.banners import notice_text
 from nbchat.storage.autosave import save_session
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, fails, says
@@ -187,9 +188,40 @@ def test_pins_are_listed_added_and_removed(commands):
     assert agent.session.pins == ("In French.",)
 
 
+def test_a_sentence_that_was_taken_for_a_rule_is_dropped_and_taken_back(commands):
+    summary = says("<summary>\nThey talked about the yard.\n</summary>")
+    agent = agent_for(commands, says("Fine."), says("Yes."), summary)
+    agent.ask("Never use tabs. Please always lock the yard. " + "So it goes. " * 200)
+    agent.ask("What is a tab?")
+    listed = replied(commands(agent, "/rules")).splitlines()
+    assert [line.split("  ")[1] for line in listed] == [
+        "Never use tabs.",
+        "Please always lock the yard.",
+    ]
+    (changed,) = commands(agent, "/rules drop 2")
+    assert notice_text(changed) == "Pins changed: 0 rules pinned, 1 sentence no rule"
+    assert "lock the yard" not in replied(commands(agent, "/rules"))
+    list(agent.compact(keep=0))
+    kept = agent.session.compaction.summary
+    assert "Never use tabs." in kept
+    assert "lock the yard" not in kept
+    assert "lock the yard" not in agent.next_request().system
+    list(commands(agent, "/unpin 1"))
+    assert "lock the yard" in replied(commands(agent, "/rules"))
+
+
+def test_without_rules_it_is_said(commands):
+    assert replied(commands(agent_for(commands), "/rules")) == (
+        "no sentence of yours is read as a rule"
+    )
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
+        ("/rules drop 2", "there is no rule 2; /rules lists 0"),
+        ("/rules drop two", "/rules takes nothing or drop N, not 'drop two'"),
+        ("/rules 1", "/rules takes nothing or drop N"),
         ("/unpin two", "takes a number that /pin lists, not 'two'"),
         ("/unpin", "takes a number"),
         ("/unpin 0", "there is no pin 0; pinned rules: 1"),

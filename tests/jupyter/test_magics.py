@@ -170,6 +170,22 @@ def test_a_cell_streams_its_answer_and_the_next_remembers_it(shell, capsys):
     ]
 
 
+def test_a_cell_says_which_sentences_are_kept_as_rules_and_how_to_drop_one(
+    shell, capsys
+):
+    agent_with(shell, says("Fine."), says("Sure."))
+    shell.run_cell_magic("chat", "", "Use tabs, \x1b[2J not spaces. What is a tab?")
+    assert capsys.readouterr().out.splitlines()[0] == (
+        '[kept as your rule: "Use tabs, \ufffd[2J not spaces."; '
+        "if it is not yours: %chat /rules]"
+    )
+    shell.run_cell_magic("chat", "", "What is a space?")
+    assert "kept" not in capsys.readouterr().out
+    shell.run_line_magic("chat", "/rules drop 1")
+    shell.run_line_magic("chat", "/rules")
+    assert capsys.readouterr().out == "no sentence of yours is read as a rule\n"
+
+
 @pytest.mark.parametrize(
     "prompt",
     ["{x} and ${y}", "it's 100 % 'fun'", '"quotes" \\n back\\slash', "%ls !ls"],
