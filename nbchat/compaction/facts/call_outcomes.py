@@ -15,6 +15,7 @@ from nbchat.compaction.facts.tool_names import (
     acts,
     is_done_form,
     snake,
+    verb_of,
     word_set,
 )
 from nbchat.compaction.pruning.failure_lines import failed_lines
@@ -25,10 +26,11 @@ open; a call of which only the result is known; one that failed; one whose resul
 came."""
 
 _REFUSED = re.compile(
-    r"\b(?:could ?n[o']t|can ?not|can't|unable|fail(?:s|ed|ure)?|error|denied|declined"
+    r"\b(?:could ?n[o']t|can ?not|can't|unable|fail(?:s|ed|ure)?|error(?:ed)?|denied"
+    r"|declined|do(?:es)? not|don't|not \w+ed|roll(?:ed|ing)? ?back|fully booked"
     r"|rejected|refused|forbidden|unauthori[sz]ed|invalid|not (?:allowed|permitted"
     r"|found|possible|eligible|supported|available|enough|done|been|sent|appl(?:y|ied))"
-    r"|no such|does not|doesn't|did not|didn't|insufficient|missing|expired|timed? ?out"
+    r"|no such|doesn't|did not|didn't|insufficient|missing|expired|timed? ?out"
     r"|aborted|skipped|nothing (?:was|to)|no changes?|must (?:be|have|first)|already"
     r"|bounced|sold out|(?:service|temporarily) unavailable|limit exceeded|reset by"
     r"|no (?:\w+ )?left|un(?:successful\w*|known)|incorrect|[45]\d\d [A-Z]\w+)\b",
@@ -51,7 +53,9 @@ Arabic and Hindi."""
 
 _DOUBTFUL = re.compile(
     r"\b(?:would|dry[ _-]run|simulat\w+|preview\w*|queued|enqueued|pending|in progress"
-    r"|processing|await\w*|will be|is full|is locked|conflicts?|exists|mismatch"
+    r"|processing|await\w*|will be|under review|on hold|a draft|to confirm|confirm to"
+    r"|request (?:has been |was )?(?:received|noted|submitted)|is full|is locked"
+    r"|conflicts?|exists|mismatch"
     r"|required|partial\w*|some of|more specific)\b|[?\uff1f\u061f]"
     r"|(?<![\w.:/-])(?:0|zero)(?: of \d+)?"
     r" (?!errors?|warnings?|problems?|issues?|failures?|seconds?)[a-z]"
@@ -60,6 +64,18 @@ _DOUBTFUL = re.compile(
     re.IGNORECASE,
 )
 """Words by which a result leaves open whether an action was done."""
+
+_DOUBTFUL_ABROAD = re.compile(
+    r"\b(?:vorgemerkt|geprüft|in (?:Prüfung|Bearbeitung)|ausstehend|Warteschlange"
+    r"|Entwurf|en (?:attente|cours|cola|revisión|proceso)|à valider|brouillon|pendiente"
+    r"|borrador|pendente|em (?:análise|fila|processamento)|rascunho"
+    r"|in (?:attesa|coda|corso)|bozza|ожида\w+|на (?:рассмотрении|проверк\w+)|в очереди"
+    r"|обрабатыва\w+|черновик\w*)\b"
+    r"|等待|审核|待确认|排队|处理中|草稿|審査|保留|処理中|待ち|申請|下書き|검토|대기|접수"
+    r"|قيد|انتظار|مراجعة|समीक्षा|लंबित|प्रतीक्षा|विचाराधीन",
+    re.IGNORECASE,
+)
+"""The same in other languages: waiting, queued, under review, only a draft."""
 
 REPEATED = "\ufffc"
 """In place of an argument that a result repeats: its words are not the result's."""
@@ -87,7 +103,8 @@ _CONFIRMING = word_set(
     """
 )
 _CONFIRMED_ABROAD = re.compile(
-    r"\b(?:erfolgreich|wurden?|effectué\w*|succès|a été|ont été|éxito|ha sido|han sido"
+    r"\b(?:erfolgreich|wurden?|effectué\w*|succès|a été|ont été|è stat[ao]"
+    r"|sono stat[ei]|éxito|ha sido|han sido"
     r"|sucesso|foi|foram|успешно|удал[её]н\w*|отмен[её]н\w*)\b"
     r"|已|成功|ました|完了|했습니다|되었습니다|تم|सफल|गया|गई",
     re.IGNORECASE,
@@ -96,7 +113,8 @@ _CONFIRMED_ABROAD = re.compile(
 
 _FAILED_STATE = re.compile(
     r"(?:.*_)?(?:aborted|bounced|conflict|declined|denied|err|error|errored|fail|failed"
-    r"|failure|forbidden|invalid|ko|nok|not_found|refused|rejected|skipped|sold_out"
+    r"|failure|forbidden|invalid|ko|nok|not_found|offline|refused|rejected|rolled_back"
+    r"|rolling_back|skipped|sold_out"
     r"|timed_out|timeout|unauthorized|undelivered|unsuccessful)"
 )
 """States of an action that was not done."""
@@ -107,9 +125,12 @@ _WAITING_STATE = re.compile(
 )
 _DEMANDING_STATE = re.compile(
     r"action_required|confirmation_required|(?:awaiting|needs|requires|waiting_for)_\w+"
-    r"|pending_(?:action|approval|authori[sz]ation|confirmation|review|verification)"
+    r"|pending_(?:acceptance|action|approval|authori[sz]ation|confirmation|payment"
+    r"|review|signature|verification)"
+    r"|(?:(?:in|under)_)?review|deferred|draft|enqueued|on_hold|queued"
 )
-"""States of an action that was not done yet, and that wait for another one."""
+"""States of an action that was not done yet, and that wait for another one; these are
+the action's also in a record."""
 
 ACKNOWLEDGEMENT_FIELDS = 4
 """Fields of a result that only tells how a call went; in a record with more of them a
@@ -129,12 +150,18 @@ _ERRORS = re.compile(
 )
 """Names of errors: `error`, `errorMessages`, `user_errors`, `faultstring`."""
 
-_SOME_FAILED = word_set(
+_SOME_FAILED = re.compile(r"errors?_count|failed(?:_\w+)?|failures?|rejected|skipped")
+_UNFINISHED = word_set("complete completed done finished")
+_WARNINGS = word_set("warning warnings")
+_ENDING = word_set(
     """
-    error_count errors_count failed failed_count failure failures rejected skipped
+    archive cancel close deactivate delete disable remove resolve stop suspend terminate
     """
 )
-_STATES = word_set("outcome result state status")
+_NOT_ENDED = word_set("active enabled open running")
+"""Verbs that end something, and states of what has not ended."""
+
+_STATES = word_set("outcome phase result state status")
 _HTTP_CODES = word_set(
     """
     cod code http_code http_status http_status_code response_code status status_code
@@ -230,7 +257,7 @@ def verdict_of(
         found = reader.verdict(answer, DEEPEST) if answer else Verdict("unconfirmed")
     if found.status == "done" and answer is not None:
         said = reader.own_words(_message(answer))
-        is_doubted = _is_refusal(said) or _DOUBTFUL.search(said) is not None
+        is_doubted = _is_refusal(said) or _is_doubtful(said)
         found = Verdict("unconfirmed") if is_doubted else found
     is_trial = any(_is_trial(snake(name), text) for name, text in asked)
     is_done = found.status == "done"
@@ -256,8 +283,12 @@ class _Reader:
         is_short = len(fields) <= ACKNOWLEDGEMENT_FIELDS
         denied = [each for each in fields if self._denies(*each)]
         doubted = [e for e in fields if self._doubts(*e, is_short=is_short)]
-        if denied and not any(self._confirms(*each) for each in fields):
+        is_confirmed = any(self._confirms(*each) for each in fields)
+        if denied and not is_confirmed:
             return Verdict("failed", (Odd(answer, _names([*denied, *doubted])),))
+        if not is_confirmed:
+            doubted += [e for e in fields if e[0] in _WARNINGS and e[1]]
+            doubted += _without_result(fields)
         if denied or doubted:
             odd = Odd(answer, _names([*denied, *doubted]))
             return Verdict("unconfirmed", (odd,))
@@ -273,8 +304,7 @@ class _Reader:
         said = self.own_words(text)
         if _is_refusal(said):
             return Verdict("failed")
-        is_doubted = _DOUBTFUL.search(said[:OPENING]) is not None
-        return Verdict("unconfirmed" if is_doubted else "done")
+        return Verdict("unconfirmed" if _is_doubtful(said[:OPENING]) else "done")
 
     def _of_items(self, items: Sequence[Any], levels: int) -> Verdict:
         records = [e for e in items[:MOST_ITEMS] if isinstance(e, (dict, str))]
@@ -307,15 +337,23 @@ class _Reader:
         text = _plain(value)
         if name in _COUNTS or name in _CONSENT or is_done_form(self.tool, name):
             return text in ("0", "[]")
-        if name in _SOME_FAILED:
+        if _SOME_FAILED.fullmatch(name):
             return text not in _NOTHING
+        if name in _UNFINISHED:
+            return text in _NO
         if name in _STATES:
-            state = self._state(value)
-            is_waiting = bool(_WAITING_STATE.fullmatch(state)) and is_short
-            return is_waiting or bool(_DEMANDING_STATE.fullmatch(state))
+            return self._is_unfinished(self._state(value), is_short=is_short)
+        if name in _HTTP_CODES and is_short:  # the name of an error
+            return text.isalpha() and text not in _NOTHING
         return _is_trial(name, text) or (
             bool(_DEMANDS.fullmatch(name)) and text in _YES
         )
+
+    def _is_unfinished(self, state: str, *, is_short: bool) -> bool:
+        """Whether a state says that the action waits, or that nothing has ended."""
+        is_waiting = bool(_WAITING_STATE.fullmatch(state)) and is_short
+        is_open = state in _NOT_ENDED and verb_of(self.tool) in _ENDING
+        return is_waiting or is_open or bool(_DEMANDING_STATE.fullmatch(state))
 
     def _confirms(self, name: str, value: Any) -> bool:
         """Whether a field says that something was done."""
@@ -327,7 +365,7 @@ class _Reader:
         """A state in snake case; empty where it is the one that was asked for."""
         text = "" if isinstance(value, dict | list) else _plain(value)
         state = re.sub(r"[^a-z]+", "_", text).strip("_")
-        is_wanted = is_done_form(self.tool, state) or any(
+        is_wanted = is_done_form(self.tool, state.partition("_")[0]) or any(
             text == each.lower() for each in self.asked
         )
         return "" if is_wanted else state
@@ -348,7 +386,7 @@ class _Reader:
         if _is_refusal(said):
             return "failed"
         said = said[:OPENING]
-        if _DOUBTFUL.search(said):
+        if _is_doubtful(said):
             return "unconfirmed"
         words = {word.lower() for word in _WORD.findall(said)}
         is_confirmed = (
@@ -381,6 +419,16 @@ class _Reader:
         return is_only_news and any(self._denies(*each) for each in fields)
 
 
+def _without_result(fields: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    """The fields of a result that is nothing, or that counts nothing that was done."""
+    own = [e for e in fields if e[0] not in _TELLS and not _ERRORS.fullmatch(e[0])]
+    counts = [e for e in own if e[0] in DONE_FORMS | _COUNTS]
+    if counts and all(_plain(value) in ("0", "[]") for _, value in counts):
+        return counts
+    is_nothing = bool(own) and all(value is None for _, value in own)
+    return own if is_nothing and len(own) < len(fields) else []
+
+
 def _is_refusal(said: str) -> bool:
     opening = said[:OPENING]
     is_said = _REFUSED.search(opening) or _REFUSED_ABROAD.search(opening)
@@ -389,6 +437,10 @@ def _is_refusal(said: str) -> bool:
         or _begins_with_error(said)
         or bool(failed_lines(said.splitlines()))
     )
+
+
+def _is_doubtful(said: str) -> bool:
+    return bool(_DOUBTFUL.search(said) or _DOUBTFUL_ABROAD.search(said))
 
 
 def _begins_with_error(content: str) -> bool:

@@ -119,10 +119,15 @@ def acts(tool: str) -> bool:
     return bool(verb) and not (verb in _NOUNS and is_looked_up)
 
 
+def verb_of(tool: str) -> str:
+    """The verb of a tool that changes something; empty for another tool."""
+    return _verb_of(tool)[0] if acts(tool) else ""
+
+
 @lru_cache(CACHED_NAMES)
 def creates(tool: str) -> bool:
     """Whether a tool's name says that it creates something."""
-    return acts(tool) and _verb_of(tool)[0] in _CREATING
+    return verb_of(tool) in _CREATING
 
 
 @lru_cache(CACHED_NAMES)
@@ -154,7 +159,7 @@ _IRREGULAR = {
     "set": "set",
     "unfreeze": "unfrozen",
     "withdraw": "withdrawn",
-    "write": "wrote",
+    "write": "written",
 }
 """Participles that do not end in `ed`."""
 

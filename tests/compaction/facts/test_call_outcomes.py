@@ -220,3 +220,50 @@ def test_the_verb_in_a_tools_name_says_whether_it_acts(tool: str, *, does: bool)
 )
 def test_words_inside_of_json_count_as_words(answer: object, status: str):
     assert called("cancel_order", json.dumps(answer), order="5").status == status
+
+
+@pytest.mark.parametrize(
+    ("tool", "answer"),
+    [
+        ("book_table", {"reservation": None, "reason": "fully booked"}),
+        ("send_email", {"id": 1, "to": 2, "from": 3, "body": 4, "status": "queued"}),
+        ("book_room", {"status": "pending_payment", "booking_id": "B1"}),
+        ("deploy_service", "Build step 3/5 errored, rollback started"),
+        ("deploy_service", {"phase": "rolling_back", "revision": 4}),
+        ("update_record", {"matched": 1, "modified": 0}),
+        ("create_ticket", "Duplicate of T-11, not created."),
+        ("add_member", {"message": "You do not have permission"}),
+        ("assign_ticket", {"ticket": {"id": 4}, "warnings": ["agent is away"]}),
+        ("restart_server", {"operation": "op-1", "done": False}),
+        ("stop_instance", {"code": "IncorrectInstanceState"}),
+        ("notify_team", {"delivered_to": [], "failed_to": ["a", "b"]}),
+        ("update_address", "Address change saved as draft; confirm to apply."),
+        ("close_ticket", {"ticket": {"id": "T1", "status": "open"}}),
+        ("transition_issue", {"errorMessages": ["Subtasks are open"], "errors": {}}),
+        ("cancel_order", "Die Kündigung wurde vorgemerkt und wird geprüft."),
+        ("cancel_order", "L'annulation est en attente de validation"),
+        ("cancel_order", "取消请求已提交,等待审核"),
+        ("cancel_order", "キャンセル申請を受け付けました。審査中です。"),
+        ("cancel_order", "تم استلام طلب الإلغاء وهو قيد المراجعة"),
+        ("cancel_order", "Заявка принята и ожидает проверки"),
+    ],
+)
+def test_what_waits_or_came_to_nothing_is_not_done(tool: str, answer: object):
+    assert status(tool, answer) in ("failed", "unconfirmed")
+
+
+@pytest.mark.parametrize(
+    ("tool", "answer"),
+    [
+        ("write_file", "File written: a.txt"),
+        ("cancel_order", "L'ordine è stato annullato"),
+        ("rollback_release", {"status": "rolled_back"}),
+        ("close_ticket", {"ticket": {"id": "T1", "status": "closed"}}),
+        ("upsert_rows", {"created": 0, "updated": 3}),
+        ("add_member", {"ok": True, "warning": "deprecated"}),
+        ("aws_ec2_terminate_instances", {"TerminatingInstances": [{"id": "i-1"}]}),
+        ("capture_payment", {"id": "p", "status": "succeeded"}),
+    ],
+)
+def test_what_succeeded_is_done_in_whatever_form(tool: str, answer: object):
+    assert status(tool, answer) == "done"
