@@ -48,8 +48,9 @@ least figure after an answer was cut, which leave enough for hidden thinking."""
 WORDS_PER_TOKEN = 0.4
 """Summaries full of ids and numbers have 0.44 words a token, plain English 0.75. Fewer
 words are asked for than fit, because the facts beside them take tokens, too: with 0.47
-strong writers left 1,191 tokens of entry for 18,800 of conversation, with 0.4 980, and
-each value of the next calls could be read in both (`tests/benchmarks/reader.py`)."""
+strong writers left 1,088 tokens of entry for 17,900 of conversation and 1,447 after
+four folds, with 0.4 about 870 and 1,230, and as many values of the next calls could be
+read: 98 % and 91 % with both (`tests/benchmarks/reader.py`, the same desks)."""
 
 CHARACTERS_SHARE = 0.8
 """The same for languages without spaces, whose length is stated in characters."""
