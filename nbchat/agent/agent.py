@@ -495,10 +495,6 @@ class Agent:
         """Remove a pinned rule, by its number from 1."""
         return self._exclusive(self._compactor.change_pins(Session.unpin, number))
 
-    def drop_rule(self, text: str) -> Iterator[Event]:
-        """Treat a sentence of a person, word for word, as no rule."""
-        return self._exclusive(self._compactor.change_pins(Session.drop_rule, text))
-
     def import_summary(self, other: Session) -> Iterator[Event]:
         """Start from another session's summary; raises NbchatError if it has none."""
         if other.compaction is None:

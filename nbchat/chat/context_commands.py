@@ -12,7 +12,7 @@ from nbchat.compaction.summary_entry import quotes_in_force
 from nbchat.compaction.summary_format import summary_text
 from nbchat.compaction.triggers.context_breakdown import ContextUsage, context_state
 from nbchat.config.precedence import refuse_locked
-from nbchat.conversation.session import Session
+from nbchat.conversation.session import NOT_A_RULE, Session
 from nbchat.conversation.turn_costs import cost_rows, usage_text
 from nbchat.conversation.turns import count_messages
 from nbchat.errors import NbchatError
@@ -181,7 +181,7 @@ def _rules(agent: Agent, argument: str, _stop: Stop) -> Reply:
         raise NbchatError(f"/rules takes nothing or drop N, not {argument!r}")
     if not 1 <= int(number) <= len(quotes):
         raise NbchatError(f"there is no rule {number}; /rules lists {len(quotes)}")
-    return agent.drop_rule(quotes[int(number) - 1].text)
+    return agent.pin(f"{NOT_A_RULE}{quotes[int(number) - 1].text}")
 
 
 def _exclude(agent: Agent, position: str, _stop: Stop) -> Reply:

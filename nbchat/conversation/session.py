@@ -31,7 +31,8 @@ CHECKPOINT = "Checkpoint: "
 """The prefix of the pin that holds the state of the work."""
 
 NOT_A_RULE = "Not a rule: "
-"""The prefix of a pin that is not sent: a sentence in a message that is no rule."""
+"""The prefix of a pin that is not sent: a sentence that a person wrote and that is no
+rule, word for word."""
 
 TITLE_LENGTH = 60
 
@@ -357,10 +358,6 @@ class Session:
             raise NbchatError("a checkpoint cannot be empty")
         rules = (each for each in self.pins if not each.startswith(CHECKPOINT))
         self.pins = (*rules, f"{CHECKPOINT}{text}")
-
-    def drop_rule(self, text: str) -> None:
-        """Treat a sentence of a person as no rule; `unpin` takes that back."""
-        self.pin(f"{NOT_A_RULE}{text}")
 
     @property
     def sent_pins(self) -> tuple[str, ...]:

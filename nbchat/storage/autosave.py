@@ -117,7 +117,7 @@ class Autosave:
         self._log = MarkdownLog(log_folder)
         self._progress = _Progress(store, session, origin, is_saved=is_saved)
         self._may_move = is_saved and bool(origin.notebook)
-        self._writer = _Writer(self._progress.save_pending, heard=store.heard)
+        self._writer = _Writer(self._progress.save_pending, note=store.response.note)
         self._log_writer = _Writer(
             lambda: self._log.write(self._session), LOG_WRITTEN_AGAIN
         )
@@ -156,7 +156,11 @@ class Autosave:
 
     def _patience(self, seconds: float) -> float:
         """How long to wait for the store; another session may know that it hangs."""
-        return seconds if self._progress.store.answers else BROKEN_STORE_SECONDS
+        return (
+            seconds
+            if self._progress.store.response.is_expected
+            else BROKEN_STORE_SECONDS
+        )
 
     def listen(self, listener: Callable[[SavingFailed], object] | None) -> None:
         """Tell a listener that everything is saved again, as soon as it is.
@@ -322,10 +326,10 @@ class _Writer:
         step: Callable[[], None],
         recovered: SavingFailed = SAVED_AGAIN,
         *,
-        heard: Callable[[bool, float], object] | None = None,
+        note: Callable[..., object] | None = None,
     ) -> None:
         self._recovered = recovered
-        self._heard = heard
+        self._note_try = note
         """Called with whether the store answered in time, and after how long."""
         self.listener: Callable[[SavingFailed], object] | None = None
         """Called when the step succeeds again, if no caller waits for that."""
@@ -368,8 +372,8 @@ class _Writer:
             return self._report(repeats=repeats)
 
     def _tell(self, *, is_answered: bool, seconds: float) -> None:
-        if self._heard is not None:
-            self._heard(is_answered, seconds)
+        if self._note_try is not None:
+            self._note_try(is_answered=is_answered, seconds=seconds)
 
     def _wait(self, has_ended: Callable[[], bool], seconds: float) -> bool:
         self._waiting += 1

@@ -8,8 +8,7 @@ import os
 import random
 import sqlite3
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from sqlalchemy.exc import ArgumentError, OperationalError, SQLAlchemyError
 
 from nbchat.errors import StoreError
 from nbchat.storage.owners import OwnedRows
+from nbchat.storage.postgres_connection import connect, patience
 from nbchat.storage.private_files import create_private
 from nbchat.storage.schema import (
     INDEXES,
@@ -37,14 +37,6 @@ from nbchat.storage.session_search import index_messages, unindex_messages
 
 busy_seconds: ContextVar[float] = ContextVar("busy_seconds", default=5.0)
 """How long a statement waits while another process has the SQLite file."""
-
-SILENT_SECONDS = 30.0
-"""How long a PostgreSQL server may send nothing before its connection is given up.
-
-Its network may be well, so that TCP's own timeouts do not end the wait."""
-
-is_patient: ContextVar[bool] = ContextVar("is_patient", default=False)
-"""Whether a statement may take longer: others migrate, or a large table changes."""
 
 CONNECTIONS = 2
 """Of one process to a server: 24 processes stay below a limit of 60."""
@@ -75,6 +67,9 @@ NOT_NOW = (
 """In errors that pass: a file that others are creating, a server with too many clients,
 or one that starts again."""
 
+PAUSE_FACTOR = 9
+"""How much longer than for a save that was not answered saves then do not wait."""
+
 LOCK_NUMBER = 0x6E626368
 """PostgreSQL's advisory lock under which tables are created: "nbch"."""
 
@@ -91,6 +86,27 @@ class Database:
     engine: sa.Engine
     refusal: str = ""
     """Why it can only be read; empty if it can be written, too."""
+
+
+class Response:
+    """Whether a database answers, as far as the last saves of this process tell."""
+
+    def __init__(self) -> None:
+        """It does, until a save was not answered."""
+        self._expected_at = 0.0
+
+    @property
+    def is_expected(self) -> bool:
+        """Whether it is worth waiting for a save."""
+        return time.monotonic() >= self._expected_at
+
+    def note(self, *, is_answered: bool, seconds: float) -> None:
+        """Note a save, and how long it was waited for.
+
+        After one that was not answered, waiting takes a tenth of the time at most.
+        """
+        pause = 0.0 if is_answered else PAUSE_FACTOR * seconds
+        self._expected_at = time.monotonic() + pause
 
 
 def default_file() -> Path:
@@ -174,18 +190,8 @@ def _new_engine(url: sa.URL) -> sa.Engine:
         connect_args=waits if url.get_backend_name() == "postgresql" else {},
     )
     if engine.driver == "psycopg":
-        sa.event.listen(engine, "do_connect", _connect)
+        sa.event.listen(engine, "do_connect", connect)
     return engine
-
-
-def _connect(
-    _dialect: object, _record: object, arguments: list[Any], options: dict[str, Any]
-) -> Any:
-    """A connection to PostgreSQL that does not wait for ever."""
-    # Not at the top: a package for PostgreSQL alone.
-    from nbchat.storage.postgres_connection import Connection  # noqa: PLC0415
-
-    return Connection.connect(*arguments, **options)
 
 
 def _memory_engine(url: sa.URL) -> sa.Engine:
@@ -255,7 +261,7 @@ def _checked(engine: sa.Engine, owner: str) -> str:
         return ""
     if found and found not in VERSIONS:
         return READ_ONLY.format(found)
-    with engine.connect() as connection, _patience():
+    with engine.connect() as connection, patience():
         _lock(connection)
         found = schema_version(connection)  # another process may have been quicker
         if found != VERSIONS[-1]:
@@ -265,15 +271,6 @@ def _checked(engine: sa.Engine, owner: str) -> str:
                 create_tables(connection)
         connection.commit()
     return ""
-
-
-@contextmanager
-def _patience() -> Iterator[None]:
-    token = is_patient.set(True)
-    try:
-        yield
-    finally:
-        is_patient.reset(token)
 
 
 def schema_version(bind: sa.Engine | sa.Connection) -> str:

@@ -5,7 +5,6 @@ added, each in its own transaction, so a crash loses nothing that was acknowledg
 """
 
 import json
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -36,6 +35,7 @@ from nbchat.storage.branches import (
 )
 from nbchat.storage.database import (
     Database,
+    Response,
     adopt,
     database_url,
     default_file,
@@ -91,9 +91,6 @@ TAKEN = (
 )
 
 
-PAUSE_FACTOR = 9
-"""How much longer than for a save that was not answered saves then do not wait."""
-
 NOT_FOUND = "there is no session {!r}; /sessions lists them"
 
 
@@ -125,8 +122,7 @@ class SessionStore:
         self.url = url
         self.owner = current_owner(owner)
         self._mine = OwnedRows(self.owner)
-        self._waits_from = 0.0
-        """When saves wait for it again, after one that it did not answer."""
+        self.response = Response()
         self._database: Database | None = None
 
     def __repr__(self) -> str:
@@ -216,19 +212,6 @@ class SessionStore:
         copied = {each for each in paths if is_there(restored(each))}
         own = (restored(row.id) for row in rows if row.notebook not in copied)
         return next(own, None)
-
-    @property
-    def answers(self) -> bool:
-        """Whether it is worth waiting for, as far as its last saves tell."""
-        return time.monotonic() >= self._waits_from
-
-    def heard(self, answers: bool, seconds: float) -> None:  # noqa: FBT001
-        """Note whether a save was answered, and after how long, for all who save here.
-
-        After one that was not, saves wait a tenth of the time at most.
-        """
-        pause = 0.0 if answers else PAUSE_FACTOR * seconds
-        self._waits_from = time.monotonic() + pause
 
     def family(self, session_id: str) -> list[Branch]:
         """A session and all that share messages with it; none if it is not stored."""

@@ -685,7 +685,9 @@ def test_why_a_response_lost_the_prompt_cache_is_there_after_a_restart(tmp_path)
 def test_sessions_that_save_in_one_broken_store_wait_for_it_once_in_all():
     """A run of many agents has a session for each row, and would wait for each."""
     store = SessionStore("sqlite:////dev/null/sessions.db")
-    store.heard(False, seconds=60)  # another session has waited for it
+    store.response.note(
+        is_answered=False, seconds=60
+    )  # another session has waited for it
     began = time.monotonic()
     for number in range(20):
         session = Session([("user", "hello")], session_id=f"row {number}")
