@@ -38,7 +38,7 @@ OWN_ATTRIBUTES = {
     *("aria-valuetext", "data-level", "data-lm-suppress-shortcuts", "data-theme"),
     *("disabled", "hidden", "open", "placeholder", "role", "rows", "tabindex"),
     *("aria-haspopup", "data-action", "data-item", "data-key", "data-kind"),
-    "data-key-of",
+    *("data-end", "data-key-of", "data-length", "data-missing"),
     *("data-divider", "data-icon", "data-label", "data-size", "dir"),
     *("aria-orientation", "data-name", "data-position", "data-retry", "data-seen-to"),
     *("data-excluded", "data-mark", "data-number", "data-seen", "inert"),
