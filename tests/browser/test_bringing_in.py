@@ -114,7 +114,8 @@ def test_a_dataframe_is_chosen_previewed_and_sent_word_for_word(
     shown = dialog.locator("pre")
     expect(shown).to_contain_text("1,200 rows x 2 columns")
     expect(dialog.get_by_role("status")).to_contain_text("@df · ")
-    seen = shown.text_content() or ""  # also while the dialog is being drawn
+    while "by zero" not in (seen := shown.inner_text()):  # it is drawn twice
+        page.wait_for_timeout(20)
     screenshot("preview")
     page.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
