@@ -114,8 +114,7 @@ def test_a_dataframe_is_chosen_previewed_and_sent_word_for_word(
     shown = dialog.locator("pre")
     expect(shown).to_contain_text("1,200 rows x 2 columns")
     expect(dialog.get_by_role("status")).to_contain_text("@df · ")
-    while "by zero" not in (seen := shown.inner_text()):  # it is drawn twice
-        page.wait_for_timeout(20)
+    seen = shown.inner_text()
     screenshot("preview")
     page.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
@@ -201,7 +200,8 @@ def test_the_last_error_and_its_cell_are_brought_in_without_colours(
     chips(panel).nth(0).get_by_role("button").first.click()
     shown = panel.get_by_role("dialog").locator("pre")
     expect(shown).to_contain_text("ZeroDivisionError: division by zero")
-    seen = shown.inner_text()
+    while "by zero" not in (seen := shown.inner_text()):  # not drawn yet
+        page.wait_for_timeout(20)
     screenshot("preview")
     page.keyboard.press("Escape")
     panel.locator(".nbc-input").press("Enter")
