@@ -315,6 +315,7 @@ def test_a_server_that_hangs_is_given_up_and_used_again_afterwards(server, impat
 def test_a_run_of_many_agents_ends_while_its_server_hangs(server, impatience):
     """A row whose session cannot be read may be decided already, and is not asked."""
     asked, hanging = list[str](), list[None]()
+    store = Store(f"{server}?connect_timeout=2")
     with ExitStack() as hang:
 
         def answer(request: Request) -> Line:
@@ -328,7 +329,7 @@ def test_a_run_of_many_agents_ends_while_its_server_hangs(server, impatience):
             [{"id": str(n), "text": f"row {n}"} for n in range(7)],
             key="id",
             prompt="text",
-            store=Store(f"{server}?connect_timeout=2"),
+            store=store,
             name="hang",
             workers=1,
         ).wait()
@@ -340,6 +341,7 @@ def test_a_run_of_many_agents_ends_while_its_server_hangs(server, impatience):
     run.retry_failed().wait()
     assert not any(run.table()["error"])
     assert asked == [f"row {n}" for n in range(7)]
+    store.close()
 
 
 def _longer(session: Session) -> Session:
