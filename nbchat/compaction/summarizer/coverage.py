@@ -14,9 +14,9 @@ from nbchat.conversation.entries import Entry
 
 GOOD_SHARE, DENSE_SHARE, DENSE = 0.5, 0.33, 1.25
 """Shares of the new values that were talked about from which a summary is good, and a
-dense one is, which says so many times their number. At 0.55 some
-honest ones by a strong writer were below it; at 0.5 summaries that begin all prompts or
-forget a fifth keep as many values as at 0.55 (`tests/benchmarks/reader.py`, and
+dense one is, which says so many times their number. At 0.55 some honest ones by a
+strong writer were below it; at 0.5 summaries that begin all prompts or forget a fifth
+keep as many values as at 0.55 (`tests/benchmarks/reader.py`, and
 `tests/benchmarks/longrun.py` with `--story copy` and `--story forgetful`)."""
 
 LEAST_VALUES = 15

@@ -49,7 +49,7 @@ WORDS_PER_TOKEN = 0.4
 """Summaries full of ids and numbers have 0.44 words a token, plain English 0.75. Fewer
 words are asked for than fit, because the facts beside them take tokens, too: with 0.47
 strong writers left 1,088 tokens of entry for 17,900 of conversation and 1,447 after
-four folds, with 0.4 about 870 and 1,230, and as many values of the next calls could be
+four folds, with 0.4 about 850 and 1,150, and as many values of the next calls could be
 read: 98 % and 91 % with both (`tests/benchmarks/reader.py`, the same desks)."""
 
 CHARACTERS_SHARE = 0.8
