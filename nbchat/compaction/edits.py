@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from nbchat.compaction.compaction_record import cost_so_far
 from nbchat.compaction.markup import escape
-from nbchat.compaction.plan import Headroom, Plan
+from nbchat.compaction.plan import Headroom, Plan, fields_before
 from nbchat.compaction.policies import Policy
 from nbchat.compaction.pruning.old_outputs import Pruning, record_of
 from nbchat.conversation.entries import (
@@ -123,6 +123,7 @@ def plan_again(
         headroom.budget(policy, covered=size, stop=record.stop),
         focus,
         id=record.id,
+        earlier=fields_before(session, record.start),
     )
 
 

@@ -38,7 +38,9 @@ from nbchat.compaction.summarizer.requests import (
     COUNT_ERROR,
     COUNT_MARGIN,
     Sizes,
-    plain_requests,
+    SummaryStep,
+    plain_steps,
+    summary_request,
 )
 from nbchat.compaction.summarizer.summarize import (
     HARD_TRIGGERS,
@@ -53,12 +55,7 @@ from nbchat.compaction.summarizer.summarize import (
 from nbchat.compaction.summary_entry import LiveVariables, SummaryBuilder
 from nbchat.compaction.triggers.context_tracker import ContextTracker
 from nbchat.compaction.triggers.triggers import Decision
-from nbchat.conversation.entries import (
-    Compaction,
-    Entry,
-    SummaryFields,
-    Usage,
-)
+from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.events import CompactionStarted
 from nbchat.conversation.search import TOOL_TOKENS
 from nbchat.conversation.session import Session
@@ -215,7 +212,9 @@ class CompactionEngine:
         )
 
     @overload
-    def create_summary_request(self, source: Plan, *, refusal: str = "") -> Request: ...
+    def create_summary_request(
+        self, source: Plan, step: SummaryStep | None = None, *, refusal: str = ""
+    ) -> Request: ...
 
     @overload
     def create_summary_request(
@@ -223,17 +222,23 @@ class CompactionEngine:
     ) -> dict[str, str]: ...
 
     def create_summary_request(
-        self, source: Plan | Iterable[EntryTuple], *, refusal: str = ""
+        self,
+        source: Plan | Iterable[EntryTuple],
+        step: SummaryStep | None = None,
+        *,
+        refusal: str = "",
     ) -> Request | dict[str, str]:
-        """The request for the summary of a plan's entries, with them as data.
+        """The request for the summary of a plan's entries, as `compact` sends it.
 
-        It holds the first part of a conversation that is too long for one request.
-        `refusal` is why an earlier answer was refused. For a history, a list of tuples
-        of five, it is one message of the user, for a client of your own.
+        `compact` says in `step` which one it needs: a part of a long conversation, one
+        that shares the chat's own request, one after a refused answer. Without it this
+        is the first with the entries as data, and `refusal` is why an earlier answer
+        was refused. For a history, a list of tuples of five, it is one message of the
+        user, for a client of your own.
         """
         if isinstance(source, Plan):
-            return self._plain_request(source, refusal)
-        request = self._plain_request(self._plan_of(source), refusal)
+            return summary_request(step or self._first_step(source, refusal))
+        request = self.create_summary_request(self._plan_of(source), refusal=refusal)
         text = f"{request.system}\n\n{request.history[0].content}"
         return {"role": "user", "content": text}
 
@@ -255,19 +260,20 @@ class CompactionEngine:
         budget = budget_for(self.policy, tokens, tokens_ever=tokens, window=window)
         return Plan("manual", entries, tokens_covered=tokens, budget=budget)
 
-    def _plain_request(self, plan: Plan, refusal: str) -> Request:
+    def _first_step(self, plan: Plan, refusal: str) -> SummaryStep:
+        """The first plain request for a plan, as far as it is known without a chat."""
         choice, tracker = self.summary_model, self.tracker
         info = tracker.info
         if choice is not None and not isinstance(choice, str):
             info = choice.info()
         assignment = self._assignment(plan)
-        requests = plain_requests(
+        steps = plain_steps(
             assignment,
             Sizes(info, tracker.counter),
             model=choice if isinstance(choice, str) else "",
         )
         reason = CompactionError("refused", refusal) if refusal else None
-        return requests.request(0, assignment.previous, reason)
+        return steps.at(0, assignment.previous, reason)
 
     def compact(
         self,
@@ -301,8 +307,9 @@ class CompactionEngine:
             outcome = _without_model(builder.extractive_entry)
         else:
             outcome = yield from write_summary(
-                self._assignment_in(session, plan, system, builder.transcript),
+                self._assignment(plan, system=system, said=builder.transcript),
                 models,
+                create_request=lambda step: self.create_summary_request(plan, step),
                 entry_of=builder.entry,
                 without_model=self._fallbacks(plan, builder),
                 stop=stop,
@@ -455,18 +462,10 @@ class CompactionEngine:
             readings=self._readings,
         )
 
-    def _assignment_in(
-        self, session: Session, plan: Plan, system: str, said: Sequence[Entry]
+    def _assignment(
+        self, plan: Plan, *, system: str = "", said: Sequence[Entry] = ()
     ) -> Assignment:
-        """The assignment with all that a summary may speak of besides its entries."""
-        return replace(
-            self._assignment(plan),
-            system=system,
-            other=(*said[: plan.start], *said[plan.stop :]),
-            earlier=_fields_before(session, plan),
-        )
-
-    def _assignment(self, plan: Plan) -> Assignment:
+        """What to summarize; a summary may speak of the `system` prompt and `said`."""
         return Assignment(
             plan.covered,
             tokens=plan.tokens_covered,
@@ -475,6 +474,9 @@ class CompactionEngine:
             prompt=prompt_of(self.policy, self.summary_prompt or ""),
             is_structured=self.policy.summarizer == "structured",
             focus=plan.focus,
+            earlier=plan.earlier,
+            system=system,
+            other=(*said[: plan.start], *said[plan.stop :]),
         )
 
     def _fallbacks(
@@ -539,11 +541,3 @@ def _without_model(make_entry: Callable[[], Entry]) -> Outcome:
         return Outcome(make_entry(), Usage(), "")
     except CompactionError as error:
         return Outcome(None, Usage(), "", "failed", str(error), error.reason)
-
-
-def _fields_before(session: Session, plan: Plan) -> SummaryFields:
-    """The fields of the summary that a plan covers; empty where it has none."""
-    records = (each for each in session.active_compactions if each.kind == "summary")
-    before = (each for each in records if each.stop <= plan.start)
-    newest = max(before, key=lambda each: each.stop, default=None)
-    return (newest.fields if newest else None) or SummaryFields()

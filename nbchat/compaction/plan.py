@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from nbchat.compaction.policies import LEAST_TOKENS, LENGTHS, KeepUnit, Policy
-from nbchat.conversation.entries import Entry, html_table
+from nbchat.conversation.entries import Entry, SummaryFields, html_table
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import (
     answered_length,
@@ -88,6 +88,8 @@ class Plan:
     """Entries of the history after the covered ones, which stay."""
     note: str = ""
     """A warning: little is saved, or less kept than wanted."""
+    earlier: SummaryFields = field(default_factory=SummaryFields)
+    """The fields of the summary before, where that was structured."""
 
     @property
     def is_resize(self) -> bool:
@@ -222,6 +224,14 @@ def largest_entry(policy: Policy, tokens_covered: int) -> int:
     return max(short, int(tokens_covered * policy.largest_share))
 
 
+def fields_before(session: Session, start: int) -> SummaryFields:
+    """The fields of the newest summary before an index; empty where it has none."""
+    records = (each for each in session.active_compactions if each.kind == "summary")
+    before = (each for each in records if each.stop <= start)
+    newest = max(before, key=lambda each: each.stop, default=None)
+    return (newest.fields if newest else None) or SummaryFields()
+
+
 def latest_cut(history: Sequence[Entry], cuts: Sequence[int]) -> int:
     """The last of the cuts that a compaction may make.
 
@@ -307,6 +317,7 @@ class _Frame:
             focus,
             recent=tuple(self.history[cut:]),
             note="; ".join(self.notes(trigger, wanted, cut)),
+            earlier=fields_before(self.session, start),
         )
 
     def stop(self, cut: int) -> int:

@@ -1,6 +1,8 @@
 """When the engine compacts, what it proposes, and that it never harms a history."""
 
+from dataclasses import replace
 from itertools import cycle
+from typing import Any
 
 import pytest
 from driving import finished
@@ -368,13 +370,39 @@ def test_the_first_request_for_a_summary_is_the_one_the_engine_creates():
             summary_model=model, summary_shape="plain", summary_prompt="List refunds."
         )
         provider = ScriptedProvider(says("<summary>W100 is late.</summary>"))
-        story = "The customer asks about order W100 and its parcel. " * 20
-        session = Session([("user", story), ("assistant", story)])
-        agent = Agent(provider, engine=engine, session=session)
-        expected = engine.create_summary_request(engine.plan(session))
+        agent = Agent(provider, engine=engine, session=session(LONG, LONG))
+        expected = engine.create_summary_request(engine.plan(agent.session))
         list(agent.compact())
         assert provider.requests == [expected]
         assert expected.model == (model or "")
+
+
+class SigningEngine(CompactionEngine):
+    """Adds a line of its own to each request for a summary."""
+
+    def create_summary_request(self, *arguments: Any, **options: Any) -> Any:
+        request = super().create_summary_request(*arguments, **options)
+        return replace(request, system=f"{request.system} Signed.")
+
+
+@pytest.mark.parametrize("policy", sorted({*PRESETS} - {"off", "extractive"}))
+def test_each_request_for_a_summary_is_created_by_the_engine(policy: str):
+    """Plain, shared, in parts, after a refusal, of the fallback model and again."""
+    refused, good = says("No."), says("<summary>The parcel of W100 is late.</summary>")
+    info = ModelInfo("m", window=3_000, output_limit=400)
+    for shape in ("plain", "shared"):
+        fallback = ScriptedProvider(*[good] * 99)
+        engine = SigningEngine(
+            fallback_model=fallback, policy=policy, info=info, summary_shape=shape
+        )
+        provider = ScriptedProvider(refused, good, *[refused] * 9, window=3_000)
+        agent = Agent(provider, engine=engine, session=session(*[LONG] * 40))
+        list(agent.compact())
+        list(agent.regenerate_compaction())
+        sent = [*provider.requests, *fallback.requests]
+        assert len(provider.requests) > 2
+        assert fallback.requests
+        assert all(request.system.endswith("Signed.") for request in sent)
 
 
 def test_the_engine_offers_a_small_set_of_names():

@@ -73,8 +73,6 @@ CUT = ("max-tokens", "unclosed")
 TOO_LONG = (*CUT, "too-long", "not-smaller", "too-full")
 """Codes of refused answers after which a shorter summary is asked for."""
 
-_EMPTY = Part(" ", 1, 0)
-
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
@@ -133,14 +131,92 @@ class Sizes:
 
 
 @dataclass(frozen=True, slots=True)
-class PlainRequests:
-    """The plain requests for the entries to summarize, one for each part of them."""
+class SummaryStep:
+    """What one request for a summary asks for."""
 
     assignment: Assignment
     sizes: Sizes
-    model: str
+    model: str = ""
+    refusal: CompactionError | None = None
+    """Why the last answer was refused."""
+    base: Request | None = None
+    """The chat's own request, which this one shares; None for a plain one."""
+    transcript: str = " "
+    """The entries as data, or a part of them, of a plain request."""
+    previous: str = ""
+    """The summary of those before it."""
+    recent: str = ""
+    """The entries that stay, as data."""
+    part: tuple[int, int] = (1, 1)
+    """The number of this part, and of all parts."""
+
+    @property
+    def summary_tokens(self) -> int:
+        """How long the summary may be."""
+        return self.sizes.summary_tokens(self.assignment.max_tokens)
+
+    @property
+    def length(self) -> str:
+        """The length to ask for; a shorter one after an answer that was too long."""
+        most = int(self.assignment.tokens * LARGEST_SUMMARY_SHARE)
+        tokens = min(self.summary_tokens, most)
+        if self.refusal is not None and self.refusal.reason in TOO_LONG:
+            tokens = int(tokens * SHORTER)
+        return self.sizes.length(tokens, self.assignment.user_sample)
+
+
+def summary_request(step: SummaryStep) -> Request:
+    """Build the request of a step; its output limit is higher after a cut answer."""
+    request = _plain(step) if step.base is None else _shared(step, step.base)
+    request = replace(
+        request,
+        tool_choice="none",
+        max_output_tokens=step.sizes.answer_tokens(step.summary_tokens),
+        answer_tag="summary",
+    )
+    if step.refusal is None or step.refusal.reason not in CUT:
+        return request
+    limit = step.sizes.large_answer_tokens(request, step.summary_tokens)
+    return replace(request, max_output_tokens=limit)
+
+
+def _plain(step: SummaryStep) -> Request:
+    assignment = step.assignment
+    text = plain_prompt(
+        assignment,
+        step.transcript,
+        length=step.length,
+        refusal=str(step.refusal or ""),
+        previous=step.previous,
+        recent=step.recent,
+        part=step.part,
+    )
+    return Request(
+        (Entry("user", text),),
+        system=assignment.instructions,
+        model=step.model,
+        output_schema=SCHEMA if assignment.is_structured else None,
+    )
+
+
+def _shared(step: SummaryStep, base: Request) -> Request:
+    """The chat's own request with the instruction as one more user message.
+
+    Tools are included, because servers refuse a history with calls without them; none
+    may be called.
+    """
+    refusal = str(step.refusal or "")
+    prompt = shared_prompt(step.assignment, length=step.length, refusal=refusal)
+    return replace(base, history=(*base.history, Entry("user", prompt)))
+
+
+@dataclass(frozen=True, slots=True)
+class PlainSteps:
+    """The plain requests for the entries to summarize, one for each part of them."""
+
+    step: SummaryStep
+    """What all of them ask for."""
     parts: list[Part]
-    recent: str
     limit_tokens: int | None
     """For a part and the summary of those before it; None is no limit."""
     done: int = 0
@@ -151,32 +227,29 @@ class PlainRequests:
         """Parts of the whole conversation."""
         return self.done + len(self.parts)
 
-    def request(
+    def at(
         self, index: int, previous: str, refusal: CompactionError | None = None
-    ) -> Request:
-        """The request for a part; `refusal` is why the last answer was refused."""
+    ) -> SummaryStep:
+        """The step for a part; `refusal` is why the last answer was refused."""
         is_last = index == len(self.parts) - 1
-        text = plain_prompt(
-            self.assignment,
-            self.parts[index].text,
-            length=_length(self.assignment, self.sizes, refusal),
-            refusal="" if refusal is None else str(refusal),
+        return replace(
+            self.step,
+            refusal=refusal,
+            transcript=self.parts[index].text,
             previous=self.shown(index, previous),
-            recent=self.recent if is_last else "",
+            recent=self.step.recent if is_last else "",
             part=(self.done + index + 1, self.total),
         )
-        request = _plain(text, self.assignment, self.sizes, self.model)
-        return _enlarged(request, self.assignment, self.sizes, refusal)
 
     def shown(self, index: int, previous: str) -> str:
         """The previous summary, shortened where it does not fit beside a part."""
         if self.limit_tokens is None:
             return previous
         limit = self.limit_tokens - self.parts[index].tokens
-        return shorten_to_tokens(previous, limit, self.sizes.counter.count)
+        return shorten_to_tokens(previous, limit, self.step.sizes.counter.count)
 
 
-def plain_requests(
+def plain_steps(
     assignment: Assignment,
     sizes: Sizes,
     *,
@@ -185,8 +258,8 @@ def plain_requests(
     model: str = "",
     done: int = 0,
     limit: int | None = None,
-) -> PlainRequests:
-    """The plain requests for an assignment, as few as possible.
+) -> PlainSteps:
+    """The steps of plain requests for an assignment, as few as possible.
 
     `rest` are the entries still to summarize and `previous` is the summary of those
     before, both of the whole assignment unless given. `limit` is a limit below the
@@ -196,91 +269,22 @@ def plain_requests(
     rest = assignment.entries if rest is None else rest
     previous = assignment.previous if previous is None else previous
     counter = sizes.counter
-    length = _length(assignment, sizes)
-    frame = plain_prompt(assignment, _EMPTY.text, length=length)
-    free = sizes.free_tokens(_plain(frame, assignment, sizes))
-    free = _smaller(free, limit)
+    step = SummaryStep(assignment, sizes, model)
+    free = _smaller(sizes.free_tokens(summary_request(step)), limit)
     recent = recent_text(assignment, free, counter)
+    step = replace(step, recent=recent)
     most = max(1, MAX_PARTS - done)
     if free is None:
         parts = split(rest, None, counter, most=most)
-        return PlainRequests(assignment, sizes, model, parts, recent, None, done)
+        return PlainSteps(step, parts, None, done)
     budget = free - NOTES_TOKENS - counter.count(recent)
     known_tokens = counter.count(previous)
     reserve = min(known_tokens, max(0, free // 3))
     parts = split(rest, _checked(budget - reserve, sizes), counter, most=most)
     if len(parts) > 1:
-        summary_tokens = sizes.summary_tokens(assignment.max_tokens)
-        reserve = min(max(known_tokens, summary_tokens), free // 3)
+        reserve = min(max(known_tokens, step.summary_tokens), free // 3)
         parts = split(rest, _checked(budget - reserve, sizes), counter, most=most)
-    return PlainRequests(assignment, sizes, model, parts, recent, budget, done)
-
-
-def shared_request(
-    assignment: Assignment,
-    base: Request,
-    sizes: Sizes,
-    refusal: CompactionError | None = None,
-) -> Request | None:
-    """The chat's own request with the instruction as one more user message.
-
-    Tools are included, because servers refuse a history with calls without them; none
-    may be called. None where it would not fit the window.
-    """
-    prompt = shared_prompt(
-        assignment,
-        length=_length(assignment, sizes, refusal),
-        refusal="" if refusal is None else str(refusal),
-    )
-    request = replace(
-        base,
-        history=(*base.history, Entry("user", prompt)),
-        tool_choice="none",
-        max_output_tokens=_answer_tokens(assignment, sizes),
-        answer_tag="summary",
-    )
-    request = _enlarged(request, assignment, sizes, refusal)
-    return request if sizes.fits(request) else None
-
-
-def _plain(text: str, assignment: Assignment, sizes: Sizes, model: str = "") -> Request:
-    return Request(
-        (Entry("user", text),),
-        system=assignment.instructions,
-        tool_choice="none",
-        max_output_tokens=_answer_tokens(assignment, sizes),
-        answer_tag="summary",
-        model=model,
-        output_schema=SCHEMA if assignment.is_structured else None,
-    )
-
-
-def _answer_tokens(assignment: Assignment, sizes: Sizes) -> int:
-    return sizes.answer_tokens(sizes.summary_tokens(assignment.max_tokens))
-
-
-def _length(
-    assignment: Assignment, sizes: Sizes, refusal: CompactionError | None = None
-) -> str:
-    """The length to ask for; a shorter one after an answer that was too long."""
-    limit = sizes.summary_tokens(assignment.max_tokens)
-    tokens = min(limit, int(assignment.tokens * LARGEST_SUMMARY_SHARE))
-    if refusal is not None and refusal.reason in TOO_LONG:
-        tokens = int(tokens * SHORTER)
-    return sizes.length(tokens, assignment.user_sample)
-
-
-def _enlarged(
-    request: Request,
-    assignment: Assignment,
-    sizes: Sizes,
-    refusal: CompactionError | None,
-) -> Request:
-    """The request with a higher output limit when the last answer was cut."""
-    if refusal is None or refusal.reason not in CUT:
-        return request
-    limit = sizes.summary_tokens(assignment.max_tokens)
-    return replace(request, max_output_tokens=sizes.large_answer_tokens(request, limit))
+    return PlainSteps(step, parts, budget, done)
 
 
 def _smaller(first: int | None, second: int | None) -> int | None:

@@ -31,10 +31,10 @@ from nbchat.compaction.summarizer.reply_validation import (
 from nbchat.compaction.summarizer.requests import (
     COUNT_ERROR,
     LEAST_CONVERSATION,
-    PlainRequests,
+    PlainSteps,
     Sizes,
-    plain_requests,
-    shared_request,
+    SummaryStep,
+    plain_steps,
 )
 from nbchat.compaction.summarizer.source_index import Sources
 from nbchat.compaction.summarizer.structured_summary import as_text, merged, read_answer
@@ -85,6 +85,9 @@ ModelChoice = str | Provider | None
 Progress = CompactionProgress | RetryScheduled
 EntryRun = Generator[Progress, None, Entry]
 Accepted = TypeVar("Accepted")
+
+CreateRequest = Callable[[SummaryStep], Request]
+"""Returns the request to send for a step."""
 
 OnUsage = Callable[[Usage], object]
 """Called with the usage of each answer at once, so that an interrupted compaction
@@ -180,6 +183,7 @@ def write_summary(
     assignment: Assignment,
     models: Sequence[SummaryModel],
     *,
+    create_request: CreateRequest,
     entry_of: Callable[[str], Entry],
     without_model: Sequence[Callable[[], Entry]],
     stop: Flag | None,
@@ -188,11 +192,19 @@ def write_summary(
 ) -> Generator[Progress, None, Outcome]:
     """Write the summary entry; raises only Stopped and interrupts.
 
-    `entry_of` makes the entry from a text or raises CompactionError. When no answer is
+    `create_request` makes each request that is sent. `entry_of` makes the entry from a
+    text or raises CompactionError. When no answer is
     accepted, the first of `without_model` that does not raise makes it. `base` is the
     chat's own next request; without it there are plain requests only.
     """
-    run = _Run(assignment, base, entry_of, stop, on_usage)
+    run = _Run(
+        assignment,
+        base,
+        create_request=create_request,
+        entry_of=entry_of,
+        stop=stop,
+        on_usage=on_usage,
+    )
     failure = NbchatError("the summary failed before, so no model was asked")
     name = ""
     for model in models:
@@ -230,6 +242,8 @@ class _Run:
         self,
         assignment: Assignment,
         base: Request | None,
+        *,
+        create_request: CreateRequest,
         entry_of: Callable[[str], Entry],
         stop: Flag | None,
         on_usage: OnUsage,
@@ -241,6 +255,7 @@ class _Run:
         self.fields: SummaryFields | None = None
         self._known = assignment.earlier
         self._assignment, self._base = assignment, base
+        self._create_request = create_request
         self._entry_of, self._stop = entry_of, stop
         self._rest, self._previous = assignment.entries, assignment.previous
         self._parts_done = self._omitted = self._refusals_left = 0
@@ -290,7 +305,11 @@ class _Run:
         """The request that shares the chat's; None without one that fits."""
         if self._base is None:
             return None
-        return shared_request(self._assignment, self._base, model.sizes, refusal)
+        step = SummaryStep(
+            self._assignment, model.sizes, refusal=refusal, base=self._base
+        )
+        request = self._create_request(step)
+        return request if model.sizes.fits(request) else None
 
     def _shared(self, model: SummaryModel) -> EntryRun:
         """The summary as the next message of the chat; asked again if it was cut.
@@ -320,7 +339,7 @@ class _Run:
         """The summary of a transcript; in smaller parts when the server refuses it."""
         limit: int | None = None
         while True:
-            requests = plain_requests(
+            steps = plain_steps(
                 self._assignment,
                 model.sizes,
                 rest=self._rest,
@@ -330,28 +349,28 @@ class _Run:
                 limit=limit,
             )
             try:
-                return (yield from self._all_parts(model, requests))
+                return (yield from self._all_parts(model, steps))
             except ContextOverflow:
                 self._refusals_left -= 1
-                limit = max(part.tokens for part in requests.parts) // OVERFLOW_SHARE
+                limit = max(part.tokens for part in steps.parts) // OVERFLOW_SHARE
                 if not self._refusals_left or limit < LEAST_CONVERSATION:
                     raise
 
-    def _all_parts(self, model: SummaryModel, requests: PlainRequests) -> EntryRun:
+    def _all_parts(self, model: SummaryModel, steps: PlainSteps) -> EntryRun:
         """Summarize part after part, each with the summary of those before it."""
-        *earlier, last = range(len(requests.parts))
+        *earlier, last = range(len(steps.parts))
         for index in earlier:
-            summary = yield from self._asked(model, requests, index, self._checked)
-            self._finish_part(requests, index)
+            summary = yield from self._asked(model, steps, index, self._checked)
+            self._finish_part(steps, index)
             self._previous = summary
-        entry = yield from self._asked(model, requests, last, self._final)
-        self._finish_part(requests, last)
+        entry = yield from self._asked(model, steps, last, self._final)
+        self._finish_part(steps, last)
         self.note = _note(self._parts_done, self._omitted)
         return entry
 
-    def _finish_part(self, requests: PlainRequests, index: int) -> None:
-        part, previous = requests.parts[index], self._previous
-        cut = max(0, len(previous) - len(requests.shown(index, previous)))
+    def _finish_part(self, steps: PlainSteps, index: int) -> None:
+        part, previous = steps.parts[index], self._previous
+        cut = max(0, len(previous) - len(steps.shown(index, previous)))
         self._omitted += part.omitted + cut
         self._rest = self._rest[part.entries :]
         self._known = self.fields or self._known
@@ -360,19 +379,19 @@ class _Run:
     def _asked(
         self,
         model: SummaryModel,
-        requests: PlainRequests,
+        steps: PlainSteps,
         index: int,
         accept: Callable[[Reply], Accepted],
     ) -> Generator[Progress, None, Accepted]:
         """The accepted answer for one part; after a refusal it is asked for again."""
-        if requests.total > 1:
-            yield CompactionProgress(requests.done + index, requests.total)
+        if steps.total > 1:
+            yield CompactionProgress(steps.done + index, steps.total)
             if self._stop is not None and self._stop.is_set():
                 raise Stopped("stopped")
         tried: set[bool] = set()
         while True:
-            request = requests.request(index, self._previous, self._refusal)
-            reply = yield from self._reply(model, request)
+            step = steps.at(index, self._previous, self._refusal)
+            reply = yield from self._reply(model, self._create_request(step))
             try:
                 accepted = accept(reply)
             except CompactionError as error:

@@ -6,7 +6,7 @@ import pytest
 
 from nbchat.compaction.markup import escape
 from nbchat.compaction.summarizer.prompts import SYSTEM, Assignment
-from nbchat.compaction.summarizer.requests import Sizes, plain_requests
+from nbchat.compaction.summarizer.requests import Sizes, plain_steps, summary_request
 from nbchat.compaction.summary_format import summary_entry
 from nbchat.conversation.entries import Entry
 from nbchat.providers.base import Request
@@ -26,7 +26,8 @@ def request_text(*covered: Entry, **options: Any) -> str:
 def made_request(*covered: Entry, **options: Any) -> Request:
     said = {"tokens": COUNTER.count_entries(covered), "max_tokens": 300}
     assignment = Assignment(covered, **{**said, **options})
-    return plain_requests(assignment, SIZES).request(0, assignment.previous)
+    steps = plain_steps(assignment, SIZES)
+    return summary_request(steps.at(0, assignment.previous))
 
 
 def test_the_request_contains_the_whole_conversation():

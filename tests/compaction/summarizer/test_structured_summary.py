@@ -118,6 +118,16 @@ FIRST = {
 }
 
 
+def test_the_next_request_can_be_seen_before_with_the_open_items_of_the_last_summary():
+    agent = structured(FIRST)
+    agent.session.append(("user", "Ann asks about W2. " * 100))
+    agent.session.append(("assistant", "Let me see. " * 200))
+    expected = agent.engine.create_summary_request(agent.engine.plan(agent.session))
+    list(agent.compact())
+    assert agent.provider.requests[1] == expected
+    assert "3. Who pays?" in expected.history[0].content
+
+
 def test_decisions_and_questions_hold_until_an_answer_ends_them():
     second = {
         "overview": "Ann waits.",

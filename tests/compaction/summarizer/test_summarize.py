@@ -24,7 +24,7 @@ from nbchat.compaction.markup import escape
 from nbchat.compaction.policies import Policy
 from nbchat.compaction.summarizer.chunking import MAX_PARTS, split
 from nbchat.compaction.summarizer.prompts import OPERATION, RULES, Assignment
-from nbchat.compaction.summarizer.requests import Sizes
+from nbchat.compaction.summarizer.requests import Sizes, summary_request
 from nbchat.compaction.summarizer.summarize import (
     MAX_ANSWERS,
     SummaryModel,
@@ -667,6 +667,7 @@ def test_where_even_an_extract_would_not_pay_nothing_changes():
                 ScriptedProvider(GOOD), Sizes(ModelInfo("m"), COUNTER), refusals=1
             )
         ],
+        create_request=summary_request,
         entry_of=entry_of,
         without_model=[words_themselves],
         stop=None,
