@@ -12,8 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from nbchat.storage.schema import OLD_TABLES, metadata, shares
-from nbchat.storage.serialization import storable
+from nbchat.storage.schema import OLD_TABLES, metadata, shares, storable
 
 SETTING = "nbchat.owner"
 """PostgreSQL's setting that names the owner in each transaction."""
