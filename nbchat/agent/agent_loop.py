@@ -55,7 +55,9 @@ class TurnRunner:
         self.options = TurnOptions(StopFlag(None))
         """Of the turn that runs."""
         self.compactor = Compactor(agent, self.base_request, publish)
-        self._tool_calls = ToolCalls(agent, self.append, self.compactor.commit, publish)
+        self._tool_calls = ToolCalls(
+            agent, self.append, self.compactor.shorten_newest, publish
+        )
 
     def say(self, entries: Iterable[Entry]) -> Events:
         """Append messages to the transcript."""

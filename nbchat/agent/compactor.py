@@ -180,6 +180,12 @@ class Compactor:
             self._agent.engine.tracker.record_failure(self._agent.session)
         yield event
 
+    def shorten_newest(self, shown: str) -> Events:
+        """Shorten the newest output if it is too long; `shown` is shown instead."""
+        engine, session = self._agent.engine, self._agent.session
+        if record := engine.shorten(session, shown=shown):
+            yield self.commit(record)
+
     def regenerate(
         self, focus: str, stop: Flag | None, trigger: str = "manual"
     ) -> Events:

@@ -19,10 +19,8 @@ from typing import Protocol
 from uuid import uuid4
 
 from nbchat.agent.approvals import Approvals
-from nbchat.compaction.engine import CompactionEngine
 from nbchat.conversation import events
 from nbchat.conversation.entries import (
-    Compaction,
     Entry,
     Usage,
     denied_result,
@@ -54,7 +52,6 @@ class CallingAgent(Protocol):
     """The parts of an agent that tool calls need."""
 
     session: Session
-    engine: CompactionEngine
     approve: Approve
 
     @property
@@ -69,16 +66,17 @@ class ToolCalls:
         self,
         agent: CallingAgent,
         append: Callable[[Entry, Usage | None], events.EntryAdded],
-        commit: Callable[[Compaction], Event],
+        shorten: Callable[[str], Events],
         publish: Callable[[Event], object],
     ) -> None:
-        """`append` adds an entry to the transcript, `commit` a record.
+        """`append` adds an entry to the transcript.
 
+        `shorten` replaces an output that is too long by what its tool wants shown.
         `publish` passes on the events that cannot be yielded after an interrupt.
         """
         self._agent = agent
         self._append = append
-        self._commit = commit
+        self._shorten = shorten
         self._publish = publish
         self._unsaved_id = uuid4().hex
         """In keys of sessions that are in no store."""
@@ -142,9 +140,7 @@ class ToolCalls:
 
     def _append_output(self, output: ToolOutput) -> Events:
         yield replace(self._append(output.entry, None), seconds=output.seconds)
-        session = self._agent.session
-        if shortened := self._agent.engine.shorten(session, shown=output.shown):
-            yield self._commit(shortened)
+        yield from self._shorten(output.shown)
 
     def _refused(self, call: Entry) -> Entry | None:
         """The result of a call that may not run; None if it may."""
