@@ -43,7 +43,7 @@ def running_record(
         stop=plan.stop,
         summary="",
         tokens_before=plan.tokens_before,
-        cost=cost_so_far(session, plan.id),
+        cost=session.compaction_cost(plan.id),
         model=model,
         trigger=plan.trigger,
         policy=policy,
@@ -110,11 +110,3 @@ def with_sizes(
     )
     after = tracker.scaled(session, before, saved)
     return replace(record, tokens_before=before, tokens_after=after)
-
-
-def cost_so_far(session: Session, record_id: str) -> Usage:
-    """The usage of all requests under an id."""
-    costs = (
-        each.cost for each in reversed(session.compactions) if each.id == record_id
-    )
-    return next(costs, Usage())

@@ -7,7 +7,6 @@ compactions in force are a stack: the last one is undone first and redone last.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nbchat.compaction.compaction_record import cost_so_far
 from nbchat.compaction.markup import escape
 from nbchat.compaction.plan import Headroom, Plan, fields_before
 from nbchat.compaction.policies import Policy
@@ -194,7 +193,7 @@ def _covered(session: Session, record: Compaction) -> list[Entry]:
 
 def _as_of_now(session: Session, record: Compaction) -> Compaction:
     """The record committed now, so that earlier usage does not count."""
-    cost = cost_so_far(session, record.id)
+    cost = session.compaction_cost(record.id)
     return replace(record, cost=cost, committed_at=len(session.transcript))
 
 

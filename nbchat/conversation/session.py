@@ -19,7 +19,7 @@ from nbchat.conversation.entries import (
 from nbchat.conversation.search import SearchResults, find, ranked
 from nbchat.conversation.search_index import SearchIndex
 from nbchat.conversation.turns import (
-    begins_chat_message,
+    count_messages,
     last_prompt,
     last_turn,
 )
@@ -154,7 +154,8 @@ class Session:
 
     def __repr__(self) -> str:
         """Counts, never contents: a repr ends up in notebooks and logs."""
-        messages, made = self._message_count, len(self.active_compactions)
+        messages = count_messages(self.transcript)
+        made = len(self.active_compactions)
         return (
             f"<Session of {messages} message{'s' * (messages != 1)}, "
             f"{made} compaction{'s' * (made != 1)}>"
@@ -163,7 +164,7 @@ class Session:
     def _repr_html_(self) -> str:
         usage = self.usage
         rows = {
-            "Messages": f"{self._message_count:,}",
+            "Messages": f"{count_messages(self.transcript):,}",
             "Active compactions": len(self.active_compactions),
             "Pinned rules": len(self.sent_pins),
             "Model requests": f"{len(self.usages):,}",
@@ -171,11 +172,6 @@ class Session:
             "Session id": self.session_id or "not saved",
         }
         return html_table("Session", rows)
-
-    @property
-    def _message_count(self) -> int:
-        entries = [entry for entry in self.transcript if not entry.is_attachment]
-        return sum(map(begins_chat_message, entries, (None, *entries)))
 
     @property
     def finished_compactions(self) -> list[Compaction]:
@@ -261,6 +257,12 @@ class Session:
         replies = [usage for _, usage in self.usages]
         summaries = {record.id: record.cost for record in self.compactions}
         return sum([*replies, *summaries.values()], Usage())
+
+    def compaction_cost(self, record_id: str) -> Usage:
+        """The usage of all requests under the id of a compaction."""
+        records = reversed(self.compactions)
+        costs = (record.cost for record in records if record.id == record_id)
+        return next(costs, Usage())
 
     @property
     def last_answer(self) -> str:

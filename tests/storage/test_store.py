@@ -326,6 +326,7 @@ def test_a_listed_session_counts_messages_as_the_conversation_does(store):
     agent.ask("Thanks.")
     [info] = store.sessions()
     assert info.messages == count_messages(agent.session.transcript) == 6
+    assert repr(agent.session).startswith("<Session of 6 messages, ")
     session = Session(
         [
             ("user", "hi"),
