@@ -21,7 +21,7 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from nbchat.compaction.facts.rule_patterns import HIDDEN, plain
+from nbchat.compaction.facts.rule_patterns import HIDDEN, any_of, plain
 from nbchat.conversation.entries import Span
 
 LONGEST_REMARK = 160
@@ -170,7 +170,7 @@ def _forms() -> _Forms:
     languages = tomllib.loads(path.read_text(encoding="utf-8")).values()
     return _Forms(
         *(
-            re.compile("|".join(form for each in languages for form in each[name]))
+            any_of(form for each in languages for form in each[name])
             for name in _Forms._fields
         )
     )

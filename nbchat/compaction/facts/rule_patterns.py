@@ -8,7 +8,7 @@ negative imperative, "must", a limit), not topics.
 import re
 import tomllib
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from importlib.resources import files
@@ -170,18 +170,33 @@ def _compiled(language: str) -> _Forms:
     names = {**said.get("names", {}), "start": START}
 
     def pattern(form: str) -> re.Pattern[str]:
-        return _any(
+        return any_of(
             _NAME.sub(lambda at: names[at[1]], each) for each in said.get(form, ())
         )
 
     return _Forms(*(pattern(each.name) for each in fields(_Forms)))
 
 
-def _any(alternatives: Iterable[str]) -> re.Pattern[str]:
+def any_of(forms: Iterable[str]) -> re.Pattern[str]:
     """One pattern; what alternatives begin with is tried once for all of them."""
     groups: dict[str, list[str]] = {}
-    for each in alternatives:
+    for each in (alternative for form in forms for alternative in _split(form)):
         opening = next((o for o in (START, r"\b", "^") if each.startswith(o)), "")
         groups.setdefault(opening, []).append(each.removeprefix(opening))
     joined = (f"{opening}(?:{'|'.join(g)})" for opening, g in groups.items())
     return re.compile("|".join(joined) or r"(?!)")
+
+
+def _split(form: str) -> Iterator[str]:
+    """The alternatives of a form, at the bars that are in no brackets."""
+    depth, begin = 0, 0
+    for found in _SYNTAX.finditer(form):
+        if found[0] == "|" and not depth:
+            yield form[begin : found.start()]
+            begin = found.end()
+        depth += {"(": 1, ")": -1}.get(found[0], 0)
+    yield form[begin:]
+
+
+_SYNTAX = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[()|]", re.DOTALL)
+"""What is escaped, a set of characters, or a sign that has a meaning."""

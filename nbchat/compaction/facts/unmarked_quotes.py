@@ -8,7 +8,7 @@ say what is true of the text, not how likely it is: a request that points at no 
 
 import re
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
@@ -21,7 +21,7 @@ LONGEST_LINE = 240
 """Characters of a line that introduces or asks; longer ones tell something."""
 
 SEARCH_SECONDS = 0.02
-"""For one form in one line; an ordinary line takes a thousandth of it."""
+"""For one pattern in one line; an ordinary line takes a thousandth of it."""
 
 _NAME = re.compile(r"@(\w+)@")
 _COLON = re.compile(r"[:\uff1a](?=\s|$|[^\x00-\x7f])|(?<=\D):(?=[^\s\d/])")
@@ -51,29 +51,31 @@ class _Form:
     """A compiled form that a hostile line cannot hold up for long.
 
     Forms have repeated choices, for which some lines take time without end. A line
-    that takes so long counts as matching: it is no rule of a person.
+    that takes so long counts as matching: it is no rule of a person. Each alternative
+    is a pattern of its own, which takes a third of the time of one for all.
     """
 
     def __init__(self, forms: list[str]) -> None:
-        self._pattern = regex.compile("|".join(forms))
+        self._patterns = [regex.compile(form) for form in forms]
 
     def search(self, text: str) -> bool:
         """Whether the form is anywhere in a text."""
-        return self._found(self._pattern.search, text)
+        return _found((each.search for each in self._patterns), text)
 
     def match(self, text: str) -> bool:
         """Whether a text begins with the form."""
-        return self._found(self._pattern.match, text)
+        return _found((each.match for each in self._patterns), text)
 
     def fullmatch(self, text: str) -> bool:
         """Whether a text is of the form."""
-        return self._found(self._pattern.fullmatch, text)
+        return _found((each.fullmatch for each in self._patterns), text)
 
-    def _found(self, find: Callable[..., object], text: str) -> bool:
-        try:
-            return find(text, timeout=SEARCH_SECONDS) is not None
-        except TimeoutError:
-            return True
+
+def _found(finds: Iterable[Callable[..., object]], text: str) -> bool:
+    try:
+        return any(find(text, timeout=SEARCH_SECONDS) is not None for find in finds)
+    except TimeoutError:
+        return True
 
 
 class _Forms(NamedTuple):
