@@ -54,6 +54,9 @@ WAITS = {
 """Until a PostgreSQL server that does not answer counts as out of reach. By itself a
 connection whose network is gone would wait for a quarter of an hour."""
 
+BUSY_TIMES = 6
+"""How many times `busy_seconds` a transaction waits while others do commit."""
+
 OPEN_SECONDS = 30
 """For how long the first use of a database by many processes at once is repeated."""
 
@@ -228,6 +231,33 @@ def _set_busy_timeout(connection: Any, _record: object, _proxy: object) -> None:
     connection.execute(f"PRAGMA busy_timeout={round(busy_seconds.get() * 1_000)}")
 
 
+def begin_writing(connection: sa.Connection) -> None:
+    """Begin a transaction that writes; on SQLite, take its lock at once.
+
+    Processes that want the lock do not queue for it: each tries from time to time, so
+    with many of them one can miss it for long. It waits while the others commit, up to
+    `BUSY_TIMES` as long as for one that holds the lock and does not end.
+    """
+    if connection.dialect.name != "sqlite":
+        return
+    end = time.monotonic() + BUSY_TIMES * busy_seconds.get()
+    while True:
+        commits = _commits_of_others(connection)
+        try:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        except OperationalError as error:
+            is_moving = commits != _commits_of_others(connection)
+            if "locked" not in str(error) or not is_moving or time.monotonic() > end:
+                raise
+        else:
+            return
+
+
+def _commits_of_others(connection: sa.Connection) -> object:
+    """A number that another one replaces when another connection commits."""
+    return connection.exec_driver_sql("PRAGMA data_version").scalar()
+
+
 def _repeat_while_locked(step: Any) -> None:
     """Repeat a step while another process has the SQLite file, for `busy_seconds`."""
     end = time.monotonic() + busy_seconds.get()
@@ -296,11 +326,9 @@ def create_tables(connection: sa.Connection) -> None:
 
 def _lock(connection: sa.Connection) -> None:
     """Begin a transaction that keeps out all others which create tables."""
-    match connection.dialect.name:
-        case "sqlite":  # its driver would begin one only before the first insert
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
-        case "postgresql":
-            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(LOCK_NUMBER)))
+    begin_writing(connection)
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(LOCK_NUMBER)))
 
 
 def _migrate(connection: sa.Connection, owner: str, found: str) -> None:

@@ -48,11 +48,11 @@ class RunResults:
 
     def __init__(
         self,
-        connection: Callable[[], AbstractContextManager[sa.Connection]],
+        connection: Callable[..., AbstractContextManager[sa.Connection]],
         mine: OwnedRows,
         run: str,
     ) -> None:
-        """`connection` opens a transaction."""
+        """`connection` opens a transaction; without `writes`, one that only reads."""
         self._connection = connection
         self._mine = mine
         self._run = storable(run)
@@ -83,7 +83,7 @@ class RunResults:
         query = self._mine.select(run_results, run_results.c.result_json).where(
             run_results.c.run == self._run, wanted
         )
-        with self._connection() as connection:
+        with self._connection(writes=False) as connection:
             found = [
                 result_from_json(json.loads(row[0]))
                 for row in connection.execute(query)
@@ -102,7 +102,7 @@ class RunResults:
         """The batches that are open, with the ids of their requests."""
         is_its_own = run_batches.c.run == self._run
         query = self._mine.select(run_batches).where(is_its_own)
-        with self._connection() as connection:
+        with self._connection(writes=False) as connection:
             rows = connection.execute(query).all()
         return {row.batch_id: frozenset(json.loads(row.names_json)) for row in rows}
 
@@ -134,7 +134,7 @@ class RunResults:
             .order_by(table.number, table.key)
             .limit(ROWS_READ)
         )
-        with self._connection() as connection:
+        with self._connection(writes=False) as connection:
             return connection.execute(query).all()
 
 

@@ -37,6 +37,7 @@ from nbchat.storage.database import (
     Database,
     Response,
     adopt,
+    begin_writing,
     database_url,
     default_file,
     open_database,
@@ -524,7 +525,7 @@ class SessionStore:
             sessions.c.id == stored_id
         )
         with self._connection() as connection:
-            # One kernel at a time: PostgreSQL locks here, SQLite when it inserts.
+            # One kernel at a time: PostgreSQL locks here, SQLite when it begins.
             connection.execute(its_own.with_for_update()).all()
             insert = self._mine.insert(session_snapshots).values(row)
             added = connection.execute(insert)
@@ -569,6 +570,8 @@ class SessionStore:
             if writes and self._database.refusal:
                 raise StoreError(self._database.refusal)
             with self._database.engine.begin() as connection:
+                if writes:
+                    begin_writing(connection)
                 self._mine.announce(connection)
                 yield connection
         except IntegrityError as error:

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from nbchat.conversation.turn_costs import turn_costs
 from nbchat.conversation.turns import count_messages
 from nbchat.errors import SessionNotFound, SessionTaken, StoreError
 from nbchat.storage.autosave import RETRY_SECONDS, Autosave, save_session
-from nbchat.storage.database import default_file
+from nbchat.storage.database import BUSY_TIMES, busy_seconds, default_file
 from nbchat.storage.session_search import MOST_CANDIDATES
 from nbchat.storage.store import Origin, PinKind, SessionStore
 from nbchat.testing import Line, ScriptedProvider, calls, says
@@ -534,6 +535,47 @@ def test_a_temporary_fault_is_reported_once_and_leaves_no_gap(tmp_path):
 
 
 @pytest.mark.slow
+def other_connection(store: SessionStore) -> sqlite3.Connection:
+    file = store.url.removeprefix("sqlite:///")
+    return sqlite3.connect(file, isolation_level=None, check_same_thread=False)
+
+
+@pytest.mark.slow
+def test_a_save_waits_while_other_processes_commit(store):
+    """The lock of SQLite has no queue: this save never finds it free."""
+    save_session(store, Session([("user", "hello")], session_id="s"))
+    end = time.monotonic() + 2
+    others = other_connection(store)
+
+    def commit_again_and_again() -> None:
+        while time.monotonic() < end:
+            others.execute("BEGIN IMMEDIATE")
+            others.execute("INSERT INTO settings VALUES (NULL, '', '', 'a', '1', '')")
+            time.sleep(0.1)
+            others.execute("COMMIT")
+
+    known = busy_seconds.set(1)
+    with ThreadPoolExecutor(1) as pool, closing(others):
+        done = pool.submit(commit_again_and_again)
+        time.sleep(0.05)
+        store.rename("s", "later")
+        done.result()
+    busy_seconds.reset(known)
+    assert [each.title for each in store.sessions()] == ["later"]
+
+
+def test_a_save_gives_up_when_another_process_keeps_the_lock(store):
+    save_session(store, Session([("user", "hello")], session_id="s"))
+    known = busy_seconds.set(0.5)
+    with closing(other_connection(store)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        began = time.monotonic()
+        with pytest.raises(StoreError, match="locked"):
+            store.rename("s", "later")
+        assert time.monotonic() - began < BUSY_TIMES * 0.5
+    busy_seconds.reset(known)
+
+
 def test_a_locked_database_is_tried_once_a_second_and_slows_no_turn(store):
     tries: list[float] = []
 
