@@ -198,12 +198,20 @@ class Session:
         return self._current_view().entries.copy()
 
     @property
-    def growing_history(self) -> Sequence[Entry]:
-        """The history itself, which must not be changed: it grows with each message.
+    def replaced(self) -> list[tuple[Entry, Entry]]:
+        """Entries after the summary that the model sees changed, and as it sees them.
 
-        After a compaction it is another sequence.
+        Those are shortened outputs and excluded messages.
         """
-        return self._current_view().entries
+        view, summary = self._current_view(), self.compaction
+        start = summary.stop if summary else 0
+        length = len(view.entries) + view.offset
+        changes = (change for record in view.active for change in record.replacements)
+        indices = {index for index, _ in changes if start <= index < length}
+        return [
+            (self.transcript[index], view.entries[index - view.offset])
+            for index in indices
+        ]
 
     def _current_view(self) -> _View:
         """The cache, updated with new entries.

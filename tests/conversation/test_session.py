@@ -2,11 +2,14 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 
 import pytest
 
-from nbchat.compaction.triggers.context_tracker import RunningSums
+from nbchat.compaction.triggers.context_tracker import ContextTracker
 from nbchat.conversation.entries import (
+    EXCLUDED,
     FAILED,
     INCOMPLETE,
     Compaction,
@@ -16,7 +19,6 @@ from nbchat.conversation.entries import (
 )
 from nbchat.conversation.session import Session, Transcript, apply_compactions
 from nbchat.errors import NbchatError
-from nbchat.providers.tokens import TokenCounter
 
 
 def compaction(stop: int, **fields: object) -> Compaction:
@@ -114,35 +116,39 @@ def test_a_view_that_two_threads_read_at_once_loses_and_doubles_nothing(stop: in
     assert session.history_since(3) == session.transcript[3:]
 
 
-def test_the_size_of_a_view_that_grows_meanwhile_is_right_afterwards():
-    session, counter = Session(), TokenCounter()
+def test_the_size_of_a_history_that_grows_meanwhile_is_right_afterwards():
+    session = Session()
     session.transcript = Meanwhile([("user", "Hi")])
-    sums = RunningSums(counter)
+    tracker = ContextTracker(None, "auto")
     for _ in range(3):
-        session.transcript.look = lambda: sums.of(session.growing_history)
-        sums.of(session.growing_history)
-        session.transcript.look = lambda: sums.of(session.transcript)
-        sums.of(session.transcript)
-    size = counter.count_entries(session.transcript)
-    assert sums.of(session.growing_history)[-1] == size
-    assert sums.of(session.transcript)[-1] == size
+        session.transcript.look = lambda: tracker.history_tokens(session)
+        tracker.history_tokens(session)
+        session.append(Entry("assistant", "ok"))
+    size = tracker.counter.count_entries(session.transcript)
+    assert tracker.history_tokens(session) == size
+    assert tracker.transcript_tokens(session)[-1] == size
 
 
-def test_after_a_compaction_the_size_is_that_of_the_new_history():
-    session, counter = (
-        Session([("user", "Hi"), ("assistant", "Hello.")]),
-        TokenCounter(),
-    )
-    sums = RunningSums(counter)
-    assert sums.of(session.growing_history)[-1] == counter.count_entries(
-        session.history
-    )
-    session.compactions.append(compaction(2))
-    session.append(Entry("user", "How are you today?"))
-    assert sums.of(session.growing_history)[-1] == counter.count_entries(
-        session.history
-    )
-    assert len(session.history) == 2
+def test_the_size_of_a_history_is_that_of_what_the_model_sees():
+    """A summary, outputs that are shortened before and after it, what is excluded."""
+    roles = ("user", "assistant", "tool")
+    said = [(role, f"{role} says {n} things") for n in range(4) for role in roles]
+    session, tracker = Session(said), ContextTracker(None, "auto")
+    pruning = partial(Compaction, start=0, stop=9, summary="", kind="pruning")
+    for number, record in enumerate(
+        [
+            compaction(2),
+            pruning("", replacements=((1, "a"), (5, ""))),
+            pruning("", replacements=((7, "[excluded]"),), trigger=EXCLUDED),
+            compaction(6),
+            pruning("", replacements=((7, "c"), (30, ""))),
+            compaction(99),
+        ]
+    ):
+        session.compactions.append(replace(record, id=str(number)))
+        session.append(Entry("user", "How are you today?"))
+        size = tracker.counter.count_entries(session.history)
+        assert tracker.history_tokens(session) == size
 
 
 def test_the_last_answer_leaves_calls_out():

@@ -140,7 +140,6 @@ class ContextTracker:
         self.info, self.limits = info, limits
         self._cooldown = Cooldown()  # it was for the old window
         self.counter = TokenCounter(self.encoding or info.encoding)
-        self._history = RunningSums(self.counter)
         self._transcript = RunningSums(self.counter)
         self.set_fixed_tokens(fixed_tokens)
 
@@ -241,7 +240,14 @@ class ContextTracker:
 
     def history_tokens(self, session: Session) -> int:
         """Tokens of the history, as counted here; the cost grows with what is new."""
-        return self._history.of(session.growing_history)[-1]
+        sums, count = self.transcript_tokens(session), self.counter.count_entry
+        tokens = sums[-1] + sum(
+            count(new) - count(old) for old, new in session.replaced
+        )
+        if (summary := session.compaction) is not None:
+            covered = min(summary.stop, len(sums) - 1)
+            tokens += count(summary.entry) - sums[covered]
+        return tokens
 
     def transcript_tokens(self, session: Session) -> Sequence[int]:
         """Tokens of all entries before each index of the transcript."""
