@@ -95,10 +95,13 @@ class TurnRunner:
     def _prepare(self, options: TurnOptions) -> None:
         if (approvals := approvals_of(self._agent.approve)) is not None:
             approvals.begin(self._agent.session, options.stop)
-        if self._agent.provider.name.startswith(
-            "local:"
-        ):  # it answers one after the other
+        if self._is_local:  # it answers one after the other
             self.compactor.cancel_background()
+
+    @property
+    def _is_local(self) -> bool:
+        """Whether the model is the embedded one."""
+        return self._agent.provider.name.startswith("local:")
 
     def _within_budgets(
         self, steps: list[Reply], options: TurnOptions
@@ -130,11 +133,8 @@ class TurnRunner:
                 yield from self._tool_calls.run(reply.calls, options.stop)
                 continue
             reason = reply.stop_reason
-            problem = (
-                options.problem(reply.text)
-                if reason in ("end_turn", "tool_use")
-                else ""
-            )
+            is_whole = reason in ("end_turn", "tool_use")
+            problem = options.problem(reply.text) if is_whole else ""
             if not problem:
                 return "end_turn" if reason == "tool_use" else reason
             invalid.append(problem)
@@ -168,16 +168,15 @@ class TurnRunner:
         return (yield from keep_partial(stream, self._append_partial, self._publish))
 
     def _check_price(self, meter: Meter) -> None:
-        is_free = self._agent.provider.name.startswith("local:")
-        is_priced = is_free or self._agent.provider.info().prices is not None
-        check_price(meter, is_priced=is_priced, model=self._agent.provider.name)
+        provider = self._agent.provider
+        is_priced = self._is_local or provider.info().prices is not None
+        check_price(meter, is_priced=is_priced, model=provider.name)
 
     def _append_partial(self, entries: tuple[Entry, ...]) -> Events:
         if entries:
-            usage = estimated_usage(
-                entries, self._agent.session, self._agent.engine.tracker
-            )
-            reply = Reply(entries, usage, "end_turn", self._agent.provider.name)
+            agent = self._agent
+            usage = estimated_usage(entries, agent.session, agent.engine.tracker)
+            reply = Reply(entries, usage, "end_turn", agent.provider.name)
             yield from self._append_reply(reply)
 
     def next_request(self, *, repairs: bool = False) -> Request:
@@ -217,17 +216,14 @@ class TurnRunner:
         for number, entry in enumerate(entries, 1):
             is_last = number == len(entries)
             yield self.append(entry, usage if is_last else None)
-        position, tracker = (
-            len(self._agent.session.transcript),
-            self._agent.engine.tracker,
-        )
-        self._agent.engine.update_token_count(usage, position=position)
+        session, engine = self._agent.session, self._agent.engine
+        engine.update_token_count(usage, position=len(session.transcript))
         yield events.UsageReported(
             usage,
-            tracker.input_tokens,
-            tracker.limits.threshold,
-            tracker.context_tokens(self._agent.session),
-            tracker.info.window,
+            engine.tracker.input_tokens,
+            engine.tracker.limits.threshold,
+            engine.tracker.context_tokens(session),
+            engine.tracker.info.window,
         )
 
     def append(self, entry: Entry, usage: Usage | None = None) -> events.EntryAdded:

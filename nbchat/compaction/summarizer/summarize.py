@@ -216,13 +216,23 @@ def write_summary(
             raise
         except NbchatError as error:
             failure = error
+    return _written_by_code(without_model, run.cost, name, failure)
+
+
+def _written_by_code(
+    without_model: Sequence[Callable[[], Entry]],
+    cost: Usage,
+    model: str,
+    failure: NbchatError,
+) -> Outcome:
+    """The first entry that can be made without a model, or the last failure."""
     reason, code = str(failure), _code(failure)
     for make_entry in without_model:
         try:
-            return Outcome(make_entry(), run.cost, name, "degraded", reason, code)
+            return Outcome(make_entry(), cost, model, "degraded", reason, code)
         except CompactionError as error:
             failure = error
-    return Outcome(None, run.cost, name, "failed", str(failure), _code(failure))
+    return Outcome(None, cost, model, "failed", str(failure), _code(failure))
 
 
 @dataclass(frozen=True, slots=True)

@@ -266,7 +266,8 @@ class PanelState:
         provider, session = self._agent.provider, self._agent.session
         tracker = self._agent.engine.tracker
         sizes = (len(session.transcript), len(session.usages), len(session.compactions))
-        names = (session, provider, problem_of(provider), session.pins)
+        problem = problem_of(provider)
+        names = (session, provider, problem, session.pins)
         measured = (*names, tracker.limits, tracker.fixed_tokens, *sizes)
         if measured == self._measured:
             return self._set(**changes)
@@ -283,7 +284,7 @@ class PanelState:
         state = self._set(
             **changes,
             model=displayable(provider.name),
-            problem=displayable(problem_of(provider)),
+            problem=displayable(problem),
             is_trial=provider.name == EMBEDDED_MODEL,
             policy=displayable(tracker.policy.name),
             meter=meter,
