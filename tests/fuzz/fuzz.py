@@ -296,10 +296,10 @@ def main() -> None:
             run(name, asked.seed)
         return
     seed = secrets.randbits(48)
-    print(f"seed {seed}")
+    print(f"seed {seed}", flush=True)
     rounds = max(1, round(asked.seconds / 30))
     total: dict[str, int] = {}
-    for number in tqdm(range(rounds), unit="round"):
+    for number in tqdm(range(rounds), unit="round", disable=None):
         counts = fuzz(asked.only, asked.seconds / rounds, seed + number)
         total = {name: total.get(name, 0) + counts[name] for name in counts}
     print(", ".join(f"{name} {count:,}" for name, count in total.items()), "cases")
