@@ -288,7 +288,7 @@ class Agent:
         The model reads of each interrupted call that its result is unknown. Raises
         NbchatError if the last message has an answer already.
         """
-        if not has_unfinished_turn(self.session.transcript):
+        if not self.can_retry:
             raise NbchatError("the last message is answered; /again asks it again")
         prompts = (e.content for e in reversed(self.session.transcript) if e.is_prompt)
         return self._new_turn(
@@ -297,9 +297,8 @@ class Agent:
 
     @property
     def can_retry(self) -> bool:
-        """Whether the last message still waits for an answer of the model."""
-        last = self.session.transcript[-1:]
-        return any(each.role in ("user", "tool") for each in last)
+        """Whether the last turn has no whole answer, so that `retry` continues it."""
+        return has_unfinished_turn(self.session.transcript)
 
     def chat(
         self,

@@ -18,7 +18,11 @@ from nbchat.conversation.entries import Entry
 from nbchat.conversation.events import Branched, Event, SavingFailed
 from nbchat.conversation.pastes import pasted_texts
 from nbchat.conversation.session import Session, title_of
-from nbchat.conversation.turns import attachments_start, count_messages
+from nbchat.conversation.turns import (
+    attachments_start,
+    count_messages,
+    ends_with_answer,
+)
 from nbchat.errors import (
     BackupNotChanged,
     ConfigError,
@@ -313,7 +317,8 @@ class Commands:
         return autosave_of(self._store, session, agent, log_folder=folder)
 
     def _again(self, agent: Agent, text: str, stop: Stop) -> Reply:
-        if agent.can_retry and not text:
+        has_answer = ends_with_answer(agent.session.transcript)
+        if agent.can_retry and not has_answer and not text:
             return agent.retry(stop=stop)
         return self.branch(agent, agent.session.last_prompt, text, stop=stop)
 

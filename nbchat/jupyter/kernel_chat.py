@@ -30,6 +30,7 @@ from nbchat.config.live_changes import LiveSettings
 from nbchat.config.settings import NbChat
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
+from nbchat.conversation.turns import ends_with_answer
 from nbchat.errors import NbchatError
 from nbchat.jupyter.cell_output import Conversation, show
 from nbchat.jupyter.notebook_tools import NotebookTools
@@ -158,7 +159,8 @@ class KernelChat:
         def act(agent: Agent, stop: threading.Event) -> Iterable[ChatEvent]:
             session = agent.session
             is_same = session.transcript[position].content == text
-            if agent.can_retry and position == session.last_prompt and is_same:
+            is_last = is_same and position == session.last_prompt
+            if is_last and not ends_with_answer(session.transcript):
                 return agent.retry(stop=stop)
             attached = tuple(self._attachments(text))
             return self.commands.branch(

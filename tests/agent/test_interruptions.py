@@ -1,6 +1,7 @@
 """Partial answers: what is kept of them, and that they are billed."""
 
 import threading
+from collections.abc import Iterable
 
 import pytest
 
@@ -172,3 +173,19 @@ def test_the_panel_says_about_what_a_stopped_answer_has_cost():
     for event in stopped(agent, "Count.", "two"):
         state.fold(event)
     assert "about" in state.snapshot()["state"]["spent"]
+
+
+def test_a_turn_that_broke_in_its_answer_can_be_tried_again_in_the_panel():
+    agent = Agent(BreakingOff(TextDelta("It is "), script=(says("It is late."),)))
+    state = PanelState()
+
+    def shown(events: Iterable[Event]) -> str:
+        for event in events:
+            state.fold(event)
+        return str(state.snapshot()["items"])
+
+    assert "data-retry" in shown([AgentReady(agent), *agent.run("Where is W1?")])
+    assert agent.can_retry
+    assert "It is late." in shown(agent.retry())
+    assert agent.session.last_answer == "It is late."
+    assert not agent.can_retry

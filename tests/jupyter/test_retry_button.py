@@ -1,6 +1,7 @@
 """*Try again* below a cell whose turn has failed."""
 
 from collections.abc import Iterator
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,8 +9,10 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from ipywidgets import Button
 
-from nbchat.errors import RequestRefused
+from nbchat.conversation.events import TextDelta
+from nbchat.errors import ConnectionFailed, RequestRefused
 from nbchat.jupyter.retry_button import ANSWERED, HOW
+from nbchat.providers.base import ReplyStream, Request
 from nbchat.testing import ScriptedProvider, fails, says
 
 VIEW = "application/vnd.jupyter.widget-view+json"
@@ -77,6 +80,27 @@ def test_a_click_answers_the_message_below_the_failed_cell(shell, cell, capsys):
     assert not any(VIEW in each for each in displays.shown.values())
     assert ANSWERED in displays.texts  # the error stays above it
     assert HOW not in displays.texts
+
+
+class BreakingOff(ScriptedProvider):
+    """Breaks off in its first answer, then follows the script."""
+
+    has_broken = False
+
+    def stream(self, request: Request, *, stop: Event | None = None) -> ReplyStream:
+        if not self.has_broken:
+            self.has_broken = True
+            yield TextDelta("It is ")
+            raise ConnectionFailed("the line broke")
+        return (yield from super().stream(request, stop=stop))
+
+
+def test_a_click_also_continues_a_turn_that_broke_in_its_answer(shell):
+    agent = shell.run_line_magic("chat", "agent")
+    agent.use(BreakingOff(says("It is late.")))
+    shell.run_cell("%%chat\nWhere is W1?")
+    shell.display_pub.button.click()
+    assert agent.session.last_answer == "It is late."
 
 
 def test_the_button_stays_while_the_turn_fails_again(shell):

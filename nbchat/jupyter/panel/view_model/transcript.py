@@ -27,7 +27,7 @@ from nbchat.conversation.turn_costs import (
     turn_costs,
     usage_text,
 )
-from nbchat.conversation.turns import ends_with_answer
+from nbchat.conversation.turns import ends_with_answer, has_unfinished_turn
 from nbchat.jupyter.panel.view_model.transcript_items import (
     ApprovalCards,
     Banners,
@@ -101,7 +101,7 @@ class TranscriptView:
                 return [*self._end_turn(session), *noted]
             case TurnFailed():
                 ended = [*self.drop_failures(), *self._end_turn(session)]
-                can_retry = session is not None and not ends_with_answer(
+                can_retry = session is not None and has_unfinished_turn(
                     session.transcript
                 )
                 html = failure_html(event.message, can_retry=can_retry)
