@@ -29,22 +29,22 @@ _SCALES = {"hundred": 100, "thousand": 1_000, "million": 1_000_000}
 _WORD = "|".join(sorted([*_SMALL, *_SCALES], key=len, reverse=True))
 _RUN = re.compile(
     rf"\b(?:{_WORD})(?:(?:[ -]{{1,3}}|,? and )(?:{_WORD}))*\b"
-    r"(?P<half> and a half\b)?(?P<point> point\b)?",
-    re.IGNORECASE,
+    r"(?P<half> and a half\b)?(?P<point> point\b)?"
 )
-_DIGITS = re.compile(rf"(?: (?:{'|'.join(ONES.split()[:10])})\b)+", re.IGNORECASE)
+_DIGITS = re.compile(rf"(?: (?:{'|'.join(ONES.split()[:10])})\b)+")
 
 
 def spoken_numbers(text: str) -> Iterator[str]:
     """The numbers written in words, and the smaller ones inside of them."""
+    text = text.casefold()
     for run in _RUN.finditer(text):
-        words = re.findall(_WORD, run[0].casefold())
+        words = re.findall(_WORD, run[0])
         whole = _number(words)
         yield str(whole)
         if run["half"]:
             yield f"{whole}.5"
         if run["point"] and (digits := _DIGITS.match(text, run.end())):
-            tail = "".join(str(_SMALL[word]) for word in digits[0].casefold().split())
+            tail = "".join(str(_SMALL[word]) for word in digits[0].split())
             yield f"{whole}.{tail}".rstrip("0").rstrip(".")
         yield from _inside(words)
 

@@ -66,28 +66,33 @@ _CURRENCY = r"[$€£¥₹₽₩₺₴₪฿]|\b(?:usd|eur|gbp|chf|jpy|cny|inr|r
 _VALUE = re.compile(
     rf"""
     (?P<url>https?://[^\s<>"'()\[\]]+)
-    | (?P<mail>[\w.+-]{{1,64}}@[a-z0-9-]{{1,63}}(?:\.[a-z0-9-]{{1,63}}){{1,5}})
-    | (?<![\w.])(?P<year>\d{{4}})(?:[-/.]|年)(?P<month>\d{{1,2}})(?:[-/.]|月)
+    | (?<![\w.+-])
+      (?P<mail>[\w.+-]{{1,64}}@[a-z0-9-]{{1,63}}(?:\.[a-z0-9-]{{1,63}}){{1,5}})
+    | (?=\d)(?:
+      (?<![\w.])(?P<year>\d{{4}})(?:[-/.]|年)(?P<month>\d{{1,2}})(?:[-/.]|月)
       (?P<day>\d{{1,2}})日?(?:[t ](?P<clock>{_CLOCK}))?(?:z|[+-]\d\d:?\d\d)?(?![\w-])
     | (?P<cjk_month>\d{{1,2}})月(?P<cjk_day>\d{{1,2}})[日号號]?
     | (?<![\w./-])(?P<first>\d{{1,2}})(?P<mark>[./-])(?P<second>\d{{1,2}})
       (?:(?P=mark)(?P<third>\d{{4}}|\d{{2}}))?(?![\w/-]|\.\d)
-    | (?<!\w)(?P<named>{_NAMES})\b\.?[ ]{{1,2}}(?P<named_day>\d{{1,2}})
-      (?:st|nd|rd|th)?\b(?!:)(?:,?[ ](?P<named_year>\d{{4}})\b)?
     | (?<![\w.:])(?P<day_first>\d{{1,2}})(?:st|nd|rd|th|er|[.ºª])?[ ](?:de[ ]|of[ ])?
       (?P<month_after>{_NAMES})(?!\w)\.?(?:,?[ ](?:de[ ])?(?P<year_after>\d{{4}})\b)?
     | (?<![\w.:])(?P<time>{_CLOCK})(?:[ ]?(?P<half>[ap]\.?m\b))?(?![\w:])
     | (?<![\w.])(?P<hour>\d{{1,2}})[ ]?(?P<hour_half>[ap]\.?m\b)
     | (?<![\w.,-])(?P<grouped>\d{{1,3}}(?:[ '\u2019]\d{{3}})+(?:[.,]\d{{1,2}})?)
       (?![\w.,]\d|\w)
-    | (?P<phone>(?<!\w)(?:\+\d*\)?|\(\+?\d{{1,4}}\))[ -]?\d[\d ()-]{{5,18}}\d(?!\w)
-      |(?<![\w-])\d{{4}}(?:[ -]\d{{4}}){{2,4}}(?![\w-]))
+    | (?P<card>(?<![\w-])\d{{4}}(?:[ -]\d{{4}}){{2,4}}(?![\w-]))
+    )
+    | (?<!\w)(?P<named>{_NAMES})\b\.?[ ]{{1,2}}(?P<named_day>\d{{1,2}})
+      (?:st|nd|rd|th)?\b(?!:)(?:,?[ ](?P<named_year>\d{{4}})\b)?
+    | (?P<phone>(?<!\w)(?:\+\d*\)?|\(\+?\d{{1,4}}\))[ -]?\d[\d ()-]{{5,18}}\d(?!\w))
     | (?P<token>(?<![a-z0-9_])(?=[a-z_./:@&-]{{0,80}}\d)
       [a-z0-9_]+(?:(?:[-./:@&]|,(?=\d))[a-z0-9_]+)*)
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_MONTH = re.compile(rf"\b(?:{_NAMES})\b", re.IGNORECASE)
+_HAS_VALUES = re.compile(r"[\d@]|://")
+"""Each form of a value has a digit, but for addresses."""
+_MONTH = re.compile(rf"\b(?:{_NAMES})\b")
 _NUMBER = re.compile(r"\d[\d,.]*\Z")
 _UNIT = re.compile(r"(\d[\d.,]*)(?:[a-z]{1,5}|[a-z]{0,5}/[a-z]{1,7})\Z", re.IGNORECASE)
 _DURATION = re.compile(r"(?:\d+(?:h|m|s|d|min))+\d*\Z", re.IGNORECASE)
@@ -141,6 +146,8 @@ class Value:
 def values(text: str) -> list[Value]:
     """The values of a text, in order; numbers of lists are omitted."""
     plain = plain_digits(text)
+    if not _HAS_VALUES.search(plain):
+        return []
     return [
         value
         for match in _VALUE.finditer(plain)
@@ -151,6 +158,7 @@ def values(text: str) -> list[Value]:
 
 def spoken_keys(text: str) -> Iterator[str]:
     """The keys of numbers that are written in words, and of days: "July fifth"."""
+    text = text.casefold()
     yield from (f"n:{number}" for number in spoken_numbers(text))
     for month in _MONTH.finditer(text):
         near = text[max(0, month.start() - SPOKEN) : month.end() + SPOKEN]
@@ -197,7 +205,7 @@ def _read(match: re.Match[str], plain: str, text: str) -> Iterator[Value]:
         yield Value(
             "time", text[start:stop], start, frozenset(f"t:{m}" for m in minutes)
         )
-    elif group["grouped"] or group["phone"]:
+    elif group["grouped"] or group["phone"] or group["card"]:
         yield from _digit_groups(match[0], start, plain, text)
     elif group["url"] or group["mail"]:
         yield _id(match[0].rstrip(".,;:!?"), start, text)
