@@ -9,6 +9,7 @@ import math
 import os
 import re
 from collections import Counter
+from functools import lru_cache
 
 HIDDEN = "<hidden: may be a secret>"
 
@@ -90,6 +91,7 @@ def without_secrets(text: str) -> tuple[str, int]:
     return _TOKEN.sub(lambda f: hidden(f) if is_random(f[0]) else f[0], text), count
 
 
+@lru_cache(1_000)
 def is_secret_name(name: str) -> bool:
     """Whether a text of this name is a secret: `api_key`, `db_password`, not `key`."""
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)
