@@ -338,15 +338,19 @@ def test_a_turn_in_a_cell_waits_for_the_servers_word_too(kernel):
     assert shown == "['W1 refunded', 'error: stopped before it ran']"
 
 
-def test_stop_counts_while_the_agent_is_still_being_built(kernel):
+def test_stop_counts_while_the_agent_is_still_being_built(kernel, tmp_path):
     kernel.run(CHAT.replace("LINES", "says('hi')"))
+    stopped = tmp_path / "stopped"
     cell = kernel.start(
-        "def build():\n    time.sleep(1)\n    return agent\n"
+        "import os\ndef build():\n"
+        f"    while not os.path.exists('{stopped}'): time.sleep(0.01)\n"
+        "    return agent\n"
         "slow = ChatUI(build=build)\nslow.ask('go')\nprint('asked', flush=True)\n"
         "slow.wait(30)\nprint(len(agent.session.transcript), 'entries')"
     )
     kernel.await_output(cell, "asked")
     asked_to_stop(kernel)
+    stopped.touch()
     assert "0 entries" in kernel.join(cell)
 
 

@@ -145,7 +145,8 @@ def test_the_log_of_a_deleted_session_is_deleted_and_nothing_else(store, tmp_pat
     assert left == {f"{agent.session.session_id}.md", planted.name}
 
 
-def test_a_log_that_is_written_again_does_not_report_the_store(tmp_path):
+def test_a_log_that_is_written_again_does_not_report_the_store(tmp_path, monkeypatch):
+    monkeypatch.setattr("nbchat.storage.autosave.RETRY_SECONDS", 0.1)
     broken = SessionStore("sqlite:////dev/null/sessions.db")
     folder = tmp_path / "logs"
     folder.write_text("not a folder")

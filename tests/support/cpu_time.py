@@ -6,6 +6,9 @@ import time
 NOMINAL = 0.008
 """Seconds of the reference work on the machine for which the limits were written."""
 
+SHORT = 0.05
+"""Seconds that are below every limit on any machine, and compared with nothing."""
+
 
 class CpuTime:
     """Seconds of this thread's CPU since it was made, as on the reference machine.
@@ -17,13 +20,14 @@ class CpuTime:
     def __init__(self) -> None:
         gc.collect()
         gc.freeze()
-        self._reference = _reference_work()
         self._began = time.thread_time()
 
     def spent(self) -> float:
         """Seconds until now."""
         spent = time.thread_time() - self._began
-        slowest = max(self._reference, _reference_work())
+        if spent < SHORT:
+            return spent
+        slowest = max(_reference_work(), _reference_work())
         return spent / max(1.0, slowest / NOMINAL)
 
 

@@ -200,4 +200,6 @@ MID_STREAM: dict[str, tuple[Callable[[Dialect, Response], Response], Any]] = {
 
 def timeout_for(response: Response) -> float:
     """A short one where the server falls silent; else a busy machine may take longer."""
-    return 0.3 if response.ending in ("stall", "silence") else 30.0
+    if response.ending == "silence":
+        return 0.1
+    return 0.3 if response.ending == "stall" else 30.0

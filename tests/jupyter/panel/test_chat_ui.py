@@ -307,8 +307,9 @@ class Flaky(SessionStore):
 
 
 def test_a_panel_says_by_itself_that_everything_is_saved_again(
-    panel_with: MakePanel, tmp_path: Path
+    panel_with: MakePanel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("nbchat.storage.autosave.RETRY_SECONDS", 0.1)
     store = Flaky(f"sqlite:///{tmp_path / 'sessions.db'}")
     panel = panel_with(says("one"), says("two"), says("three"))
     panel.session.session_id = "s1"
