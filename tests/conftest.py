@@ -5,20 +5,19 @@ import os
 import socket
 import sys
 from collections.abc import Iterator
+from functools import cache
 from importlib.resources import files
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import hypothesis
 import pytest
 from fault_server import FaultServer
 
-from nbchat.providers.local import LocalServer
-from nbchat.providers.model_download import model_file
-
 if TYPE_CHECKING:
     from kernels import Kernel
+
+    from nbchat.providers.local import LocalServer
 
 TESTS = Path(__file__).parent
 
@@ -29,10 +28,6 @@ sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # Else each kernel and each other process compiles the package again.
-
-hypothesis.settings.register_profile("suite", max_examples=40, deadline=None)
-hypothesis.settings.load_profile("suite")
-# No example fails for a slow machine; `tests/fuzz` tries more of them.
 
 FILES = {
     "browser": ("browser/",),
@@ -124,8 +119,11 @@ def clean_environment(
 
 
 @pytest.fixture(scope="session")
-def llama_server() -> LocalServer:
+def llama_server() -> "LocalServer":
     """The real llama.cpp server with the embedded model and a 4,096-token window."""
+    from nbchat.providers.local import LocalServer
+    from nbchat.providers.model_download import model_file
+
     template = (files("nbchat.providers") / "smollm2.jinja").read_text(encoding="utf-8")
     return LocalServer(model_file("smollm2"), window=4_096, chat_template=template)
 
@@ -152,6 +150,20 @@ def kernel(tmp_path: Path) -> "Iterator[Kernel]":
 def pytest_sessionstart() -> None:
     """Collect no garbage while files are read: their objects stay, and it takes 5 s."""
     gc.disable()
+
+
+def pytest_collect_file() -> None:
+    """Set hypothesis up only where files are read: with `-n` this process needs none."""
+    set_hypothesis_up()
+
+
+@cache
+def set_hypothesis_up() -> None:
+    """Let no example fail for a slow machine; `tests/fuzz` tries more of them."""
+    import hypothesis
+
+    hypothesis.settings.register_profile("suite", max_examples=40, deadline=None)
+    hypothesis.settings.load_profile("suite")
 
 
 def pytest_collection_finish() -> None:

@@ -63,10 +63,15 @@ MODULES = {module_name(file): file for file in sorted(PACKAGE.rglob("*.py"))}
 
 
 @cache
+def syntax(name: str) -> ast.Module:
+    return ast.parse(MODULES[name].read_text(encoding="utf-8"))
+
+
+@cache
 def imports(name: str) -> set[str]:
     """Every module that a module names in an import, except for type checkers."""
     found = set()
-    waiting: list[ast.AST] = [ast.parse(MODULES[name].read_text(encoding="utf-8"))]
+    waiting: list[ast.AST] = [syntax(name)]
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.Import):
@@ -157,8 +162,8 @@ def test_a_module_of_under_60_lines_has_several_importers():
 def test_no_function_has_more_than_50_lines():
     found = {
         f"{name}.{node.name}": node.end_lineno - node.lineno + 1
-        for name, file in MODULES.items()
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        for name in MODULES
+        for node in ast.walk(syntax(name))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }
     assert {name: lines for name, lines in found.items() if lines > 50} == {}

@@ -1,15 +1,23 @@
 """How several processes share the tests (`pytest -n 2`)."""
 
+from collections.abc import Mapping
+
 from xdist.scheduler import LoadScopeScheduling
 
 TOGETHER = ("tests/browser/", "tests/jupyter/test_kernel_versions.py")
 """One process runs all of these: they share a server and a browser, or measure time."""
 
 BY_FILE = (
+    "tests/agent/test_live_output.py",
+    "tests/agent/test_mcp.py",
+    "tests/agent/test_telemetry.py",
     "tests/jupyter/test_server.py",
     "tests/providers/test_llama_cpp.py",
     "tests/providers/test_local.py",
+    "tests/storage/test_migrations.py",
+    "tests/storage/test_owners.py",
     "tests/storage/test_postgres.py",
+    "tests/test_architecture.py",
     "tests/test_package.py",
 )
 """One process runs all tests of such a file: they share what is slow to start."""
@@ -25,3 +33,17 @@ class Shares(LoadScopeScheduling):
         if nodeid.startswith(TOGETHER):
             return "together"
         return nodeid.partition("::")[0] if nodeid.startswith(BY_FILE) else nodeid
+
+    @staticmethod
+    def _pending_of(workload: Mapping[str, Mapping[str, bool]]) -> int:
+        """The tests that a process has not finished, which were given to it last.
+
+        Counting all of them after each test takes a second.
+        """
+        pending = 0
+        for unit in reversed(workload.values()):
+            left = sum(not is_done for is_done in unit.values())
+            if not left:
+                break
+            pending += left
+        return pending

@@ -60,7 +60,9 @@ def test_facts_of_entries_read_in_pieces_are_those_of_entries_read_at_once(seed)
 def test_of_many_names_the_newest_are_remembered():
     read = ReadEntries()
     count = 2 * KEPT_NAMES + 1
-    read.update([Entry("user", f"And SO-{number}x?") for number in range(count)])
+    names = [f"SO-{number}x" for number in range(count)]
+    lists = (names[start : start + 50] for start in range(0, count, 50))
+    read.update([Entry("user", f"And {', '.join(each)}?") for each in lists])
     assert len(read.named) == KEPT_NAMES
     assert f"SO-{count - 1}x" in read.named
     assert "SO-0x" not in read.named
