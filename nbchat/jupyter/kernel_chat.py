@@ -251,6 +251,7 @@ class KernelChat:
             connects_later=True,
         )
         self._offer_notebook(agent, self.live_settings.in_force(agent))
+        self.commands.servers.connect_chosen(agent)
         return agent
 
     def _apply_settings(self, change: Mapping[str, Any]) -> None:

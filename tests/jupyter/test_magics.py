@@ -64,6 +64,19 @@ def agent_with(shell: InteractiveShell, *lines: Any) -> Any:
     return agent
 
 
+@pytest.mark.slow
+def test_the_mcp_servers_of_the_setting_are_connected_when_the_chat_begins(
+    shell, tmp_path
+):
+    desk = str(Path(__file__).parents[1] / "support" / "mcp_desk.py")
+    servers = {"desk": {"command": sys.executable, "args": [desk]}}
+    file = tmp_path / "servers.json"
+    file.write_text(json.dumps({"mcpServers": servers}))
+    shell.run_line_magic("config", f"NbChat.mcp_file = {str(file)!r}")
+    agent = shell.run_line_magic("chat", "agent")
+    assert "desk__order" in [tool.name for tool in agent.tools]
+
+
 def run_in_a_fresh_python(code: str) -> str:
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
