@@ -176,9 +176,6 @@ shares = sa.Table(
 SESSION_TABLES = (drafts, session_snapshots, chat_messages)
 """Tables with rows of a session, in the order in which they can be deleted."""
 
-MESSAGE_WORDS = "message_words"
-"""The full-text index of messages: FTS5 on SQLite, a tsvector on PostgreSQL."""
-
 FTS5 = (
     'CREATE VIRTUAL TABLE message_words USING fts5(text, content="", tokenize='
     "\"porter unicode61 remove_diacritics 2 categories 'L* N* Co M*'\")"
@@ -189,7 +186,7 @@ TSVECTOR = (
     "CREATE INDEX ix_message_words ON message_words USING gin (words)",
 )
 INDEXES = {"sqlite": (FTS5,), "postgresql": TSVECTOR}
-"""Statements that create the full-text index, by database."""
+"""Statements that create the full-text index of messages, by database."""
 
 version = sa.table("alembic_version", sa.column("version_num"))
 """The version of the schema, in the table where Alembic keeps it."""

@@ -54,7 +54,6 @@ NOTHING = "nothing found"
 """The words of an empty result."""
 
 _IDENTITY = re.compile(r"(?:^|_)(?:ids?|number|no|key|uuid|sku|ref|code)$")
-_ID_WORD = re.compile(r"_?(?:ids?|number|no|key|uuid|sku|ref|code)$")
 _FOREIGN = re.compile(
     r"^(?:(?:status|error|err|return|response|exit|zip|postal|country|currency|area|"
     r"language|lang|airport|promo|discount)_?(?:code|no|number)|code|errno|"
