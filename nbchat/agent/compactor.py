@@ -1,7 +1,8 @@
 """Run the compactions that the engine plans, and commit their records.
 
-What the model sees changes in `commit` and `change_pins` only. All methods run while
-the agent's lock is held, and yield the events of what they do.
+What the model sees changes in `commit` and `change_pins` only, but for the checkpoints
+that it writes itself. All methods run while the agent's lock is held, and yield the
+events of what they do.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -20,8 +21,8 @@ from nbchat.compaction.triggers.context_tracker import RETRY
 from nbchat.conversation import events
 from nbchat.conversation.entries import Compaction
 from nbchat.conversation.events import Change, Event
-from nbchat.conversation.session import Session
-from nbchat.errors import CompactionError, ConfigError, ContextOverflow, NbchatError
+from nbchat.conversation.session import Session, check_pin
+from nbchat.errors import CompactionError, ConfigError, ContextOverflow
 from nbchat.providers.base import NoticesTruncation, Provider, Reply, Request
 from nbchat.providers.request_options import RequestOptions
 from nbchat.providers.streaming import until_stopped
@@ -31,9 +32,6 @@ BACKGROUND = "background"
 
 SHORTENINGS = 2
 """How often results are shortened, to a third each, for one request."""
-
-PIN_LIMIT = 2_000
-"""Tokens of one pin: it is in every request from now on, as a system prompt is."""
 
 PinOrNumber = TypeVar("PinOrNumber", str, int)
 
@@ -246,7 +244,7 @@ class Compactor:
     ) -> Events:
         """Change the pins, with which every request begins."""
         if isinstance(value, str):
-            _check_pin(self._agent.engine.tracker.counter.count(value))
+            check_pin(self._agent.engine.tracker.counter.count(value))
         change(self._agent.session, value)
         self._agent.count_fixed_tokens()
         yield events.PinsChanged(self._agent.session.pins)
@@ -328,11 +326,3 @@ class Compactor:
 
     def _count_request(self) -> int:
         return self._agent.provider.count_tokens(self._base_request())
-
-
-def _check_pin(tokens: int) -> None:
-    if tokens > PIN_LIMIT:
-        raise NbchatError(
-            f"this text has {tokens:,} tokens; a pin may have {PIN_LIMIT:,}, because "
-            "it is sent with every request"
-        )

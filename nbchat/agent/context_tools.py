@@ -11,7 +11,7 @@ from nbchat.compaction.engine import CompactionEngine
 from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.search import recall_tool
 from nbchat.conversation.search_index import TOOL_NAME
-from nbchat.conversation.session import Session
+from nbchat.conversation.session import Session, check_pin
 from nbchat.conversation.tools import Tool, as_tools, tool
 from nbchat.errors import ConfigError
 from nbchat.providers.base import Provider, SupportsSiblings, fixed_tokens
@@ -100,6 +100,7 @@ class ContextTools:
         It is kept word for word when the conversation is compacted, and replaces the
         last one.
         """
+        check_pin(self._agent.engine.tracker.counter.count(state))
         self._agent.session.checkpoint(state)
         self._agent.count_fixed_tokens()
         return "saved; it replaces the last checkpoint"

@@ -34,6 +34,9 @@ NOT_A_RULE = "Not a rule: "
 """The prefix of a pin that is not sent: a sentence that a person wrote and that is no
 rule, word for word."""
 
+PIN_LIMIT = 2_000
+"""Tokens of one pin: it is in every request from now on, as a system prompt is."""
+
 TITLE_LENGTH = 60
 
 Ancestors = tuple[tuple[str, int], ...]
@@ -389,6 +392,15 @@ class Session:
         text = self.pins[number - 1]
         self.pins = (*self.pins[: number - 1], *self.pins[number:])
         return text
+
+
+def check_pin(tokens: int) -> None:
+    """Raise NbchatError for a pin, or a checkpoint, of too many tokens."""
+    if tokens > PIN_LIMIT:
+        raise NbchatError(
+            f"this text has {tokens:,} tokens; a pin may have {PIN_LIMIT:,}, because "
+            "it is sent with every request"
+        )
 
 
 def title_of(text: str) -> str:

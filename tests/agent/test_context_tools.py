@@ -139,3 +139,19 @@ def test_an_imported_summary_names_no_message_of_the_other_session():
     list(agent.import_summary(other))
     agent.ask("Is it known?")
     assert "(3 more not shown)" in agent.provider.requests[0].history[0].content
+
+
+def test_a_checkpoint_of_the_model_is_no_longer_than_a_pin():
+    """It is in every request from then on, and no compaction removes it."""
+    agent = agent_with(
+        calls("checkpoint", state=LOG),
+        calls("checkpoint", state="Step 2 of 3."),
+        says("Done."),
+        engine=CompactionEngine(policy="early"),
+    )
+    agent.ask("Work through the log.")
+    refused, kept = (each for each in agent.session.transcript if each.role == "tool")
+    assert refused.is_error
+    assert "a pin may have 2,000" in refused.content
+    assert not kept.is_error
+    assert agent.session.pins == ("Checkpoint: Step 2 of 3.",)
