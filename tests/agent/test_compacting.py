@@ -2,12 +2,12 @@
 
 import contextlib
 import threading
+from typing import Any
 
 import pytest
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.summarizer.prompts import Assignment
 from nbchat.conversation.events import (
     Compacted,
     CompactionChanged,
@@ -135,7 +135,7 @@ def test_the_listener_gets_the_end_of_a_compaction_that_its_reader_closed():
 
 def test_a_fault_of_ours_fails_the_compaction_and_not_the_chat():
     class Broken(CompactionEngine):
-        def _assignment(self, *_rest: object) -> Assignment:
+        def create_summary_request(self, *_rest: object, **_options: object) -> Any:
             raise ZeroDivisionError
 
     agent = agent_with(summary("A"), says("fine"), engine=Broken())
