@@ -13,8 +13,8 @@ import sqlalchemy as sa
 
 from nbchat.conversation.session import Ancestors, Session
 from nbchat.storage.owners import OwnedRows
-from nbchat.storage.schema import restored, sessions, storable
-from nbchat.storage.serialization import SessionInfo
+from nbchat.storage.schema import sessions
+from nbchat.storage.serialization import SessionInfo, restored, storable
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from nbchat.storage.schema import OLD_TABLES, metadata, shares, storable
+from nbchat.storage.schema import OLD_TABLES, metadata, shares
+from nbchat.storage.serialization import storable
 
 SETTING = "nbchat.owner"
 """PostgreSQL's setting that names the owner in each transaction."""

@@ -22,14 +22,12 @@ from nbchat.storage.schema import (
     SESSION_TABLES,
     chat_messages,
     drafts,
-    restored,
     session_snapshots,
     sessions,
     settings,
     shares,
-    storable,
 )
-from nbchat.storage.serialization import readable_entry
+from nbchat.storage.serialization import readable_entry, restored, storable
 from nbchat.storage.session_search import (
     index_messages,
     purge_index,

@@ -18,7 +18,8 @@ from nbchat.conversation.entries import now
 from nbchat.conversation.session import Session
 from nbchat.storage.autosave import Autosave
 from nbchat.storage.owners import OwnedRows
-from nbchat.storage.schema import run_batches, run_results, storable
+from nbchat.storage.schema import run_batches, run_results
+from nbchat.storage.serialization import storable
 from nbchat.storage.store import Origin, SessionStore
 
 ROWS_READ = 1_000

@@ -1,7 +1,4 @@
-"""Database tables for sessions, settings and shared copies; every row has an owner.
-
-Texts are stored as `storable` encodes them.
-"""
+"""Database tables for sessions, settings and shared copies; every row has an owner."""
 
 import sqlalchemy as sa
 
@@ -20,9 +17,6 @@ OLD_TABLES = {
 
 What refers to the sessions comes before them.
 """
-
-ESCAPED = "\ufdd0"
-"""Prefix of a text stored in escapes: a noncharacter, reserved for programs."""
 
 VERSIONS = ("0001", "0002", "0003", "0004")
 """Versions of the schema, oldest first: the revisions in `migrations/versions`."""
@@ -190,34 +184,3 @@ INDEXES = {"sqlite": (FTS5,), "postgresql": TSVECTOR}
 
 version = sa.table("alembic_version", sa.column("version_num"))
 """The version of the schema, in the table where Alembic keeps it."""
-
-
-def storable(text: str) -> str:
-    """Encode a text so that any database accepts it; `restored` decodes it.
-
-    Lone surrogates cannot be encoded and PostgreSQL refuses null bytes, so a text with
-    either is stored in Python's escapes.
-    """
-    if _is_plain(text):
-        return text
-    return ESCAPED + escaped(text)
-
-
-def escaped(text: str) -> str:
-    """Encode a text in Python's escapes."""
-    return text.encode("unicode_escape").decode("ascii")
-
-
-def restored(text: str) -> str:
-    """Decode a text that `storable` encoded."""
-    if not text.startswith(ESCAPED):
-        return text
-    return text.removeprefix(ESCAPED).encode("ascii").decode("unicode_escape")
-
-
-def _is_plain(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return "\0" not in text and not text.startswith(ESCAPED)

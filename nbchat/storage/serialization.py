@@ -20,10 +20,13 @@ from nbchat.conversation.entries import (
 from nbchat.conversation.session import ROLES, Session, title_of
 from nbchat.errors import StoreError
 from nbchat.providers.tokens import TokenCounter
-from nbchat.storage.schema import ESCAPED, TOKENS, restored, storable
+from nbchat.storage.schema import TOKENS
 
 MOST_GAPS = 1_000
 """Messages missing in a damaged session that are shown as such."""
+
+ESCAPED = "\ufdd0"
+"""Prefix of a text stored in escapes: a noncharacter, reserved for programs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,37 @@ def compaction_json(session_id: str, compaction: Compaction) -> dict[str, Any]:
         "messagesIncluded": compaction.messages,
         "record": asdict(compaction),
     }
+
+
+def storable(text: str) -> str:
+    """Encode a text so that any database accepts it; `restored` decodes it.
+
+    Lone surrogates cannot be encoded and PostgreSQL refuses null bytes, so a text with
+    either is stored in Python's escapes.
+    """
+    if _is_plain(text):
+        return text
+    return ESCAPED + escaped(text)
+
+
+def escaped(text: str) -> str:
+    """Encode a text in Python's escapes."""
+    return text.encode("unicode_escape").decode("ascii")
+
+
+def restored(text: str) -> str:
+    """Decode a text that `storable` encoded."""
+    if not text.startswith(ESCAPED):
+        return text
+    return text.removeprefix(ESCAPED).encode("ascii").decode("unicode_escape")
+
+
+def _is_plain(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in text and not text.startswith(ESCAPED)
 
 
 def readable_entry(row: Any) -> Entry:

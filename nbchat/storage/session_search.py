@@ -20,15 +20,15 @@ from nbchat.conversation.search import snippet
 from nbchat.conversation.search_index import entry_text, indexed_text, words_of
 from nbchat.conversation.session import Session
 from nbchat.storage.owners import OwnedRows
-from nbchat.storage.schema import (
+from nbchat.storage.schema import INDEXES, chat_messages, sessions
+from nbchat.storage.serialization import (
     ESCAPED,
-    INDEXES,
-    chat_messages,
+    SessionInfo,
     escaped,
-    sessions,
+    info_from_row,
+    readable_entry,
     storable,
 )
-from nbchat.storage.serialization import SessionInfo, info_from_row, readable_entry
 
 MOST_CANDIDATES = 500
 """Messages that are ranked: the rarest words come first, of equals the newest."""

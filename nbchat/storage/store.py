@@ -59,11 +59,9 @@ from nbchat.storage.redaction import (
 from nbchat.storage.schema import (
     chat_messages,
     drafts,
-    restored,
     session_snapshots,
     sessions,
     settings,
-    storable,
 )
 from nbchat.storage.serialization import (
     SessionInfo,
@@ -73,7 +71,9 @@ from nbchat.storage.serialization import (
     entry_from_draft,
     entry_row,
     pins_from_rows,
+    restored,
     setting_from_row,
+    storable,
     title_of_entries,
     usage_from_row,
 )

@@ -16,8 +16,7 @@ from alembic import context, op
 
 from nbchat.conversation.turns import count_messages
 from nbchat.storage import schema
-from nbchat.storage.schema import storable
-from nbchat.storage.serialization import readable_entry, title_of_entries
+from nbchat.storage.serialization import readable_entry, storable, title_of_entries
 from nbchat.storage.session_search import index_messages
 
 revision = "0002"
