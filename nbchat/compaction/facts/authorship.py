@@ -170,7 +170,7 @@ def _forms() -> _Forms:
     languages = tomllib.loads(path.read_text(encoding="utf-8")).values()
     return _Forms(
         *(
-            any_of(form for each in languages for form in each[name])
+            any_of([form for each in languages for form in each[name]])
             for name in _Forms._fields
         )
     )
