@@ -12,8 +12,8 @@ from nbchat.compaction.facts.records import NOTHING, Call, Record, quoted, read_
 from nbchat.conversation.entries import FAILED, Entry
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=8), inner),
     max_leaves=10,
 )
 

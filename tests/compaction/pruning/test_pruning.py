@@ -450,11 +450,11 @@ def test_real_conversations_prune_legally_and_keep_their_names(run: Trajectory):
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=300),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=80), inner),
-    max_leaves=60,
+    max_leaves=20,
 )
 
 
-@given(value=st.lists(JSON, min_size=1, max_size=150), repeat=st.integers(1, 40))
+@given(value=st.lists(JSON, min_size=1, max_size=50), repeat=st.integers(1, 40))
 def test_any_json_gets_smaller_or_stays_and_twice_is_once(value: list, repeat: int):
     entry = Entry("tool", json.dumps(value * repeat), "1", "get")
     once = prune_text(entry, COUNTER, position=7)
