@@ -13,6 +13,7 @@ from labkit import (
     Lab,
     Notebook,
     chromium,
+    going_on,
     lab_server,
     load_lab,
 )
@@ -56,18 +57,8 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def lab_page(browser: Browser) -> Page:
-    """The window in which JupyterLab is.
-
-    JupyterLab asks its server every few seconds what runs. One request that Chromium
-    gives up, on a busy machine or after a change of its networks, puts a dialog over
-    the page. A person closes it and goes on, and so does this page.
-    """
-    page = new_page(browser)
-    lost = page.get_by_role("dialog").filter(has_text="Server Connection Error")
-    page.add_locator_handler(
-        lost, lambda: lost.get_by_role("button", name="Close").click()
-    )
-    return page
+    """The window in which JupyterLab is."""
+    return going_on(new_page(browser))
 
 
 @pytest.fixture(scope="session")

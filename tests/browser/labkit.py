@@ -83,6 +83,20 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
+def going_on(page: Page) -> Page:
+    """A page that closes the notice of a lost connection, as a person does.
+
+    JupyterLab and Notebook ask their server every few seconds what runs. One request
+    that Chromium gives up, on a busy machine or after a change of its networks, puts a
+    dialog over the page.
+    """
+    lost = page.get_by_role("dialog").filter(has_text="Server Connection Error")
+    page.add_locator_handler(
+        lost, lambda: lost.get_by_role("button", name="Close").click()
+    )
+    return page
+
+
 @contextlib.contextmanager
 def lab_server(root: Path) -> Iterator[Lab]:
     """JupyterLab with a home of its own, whose kernels import this repository."""

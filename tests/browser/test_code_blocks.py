@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from labkit import Lab, Notebook, permit
+from labkit import Lab, Notebook, going_on, permit
 from panel_page import OpenPanelPage
 from panels import run_first
 from playwright.sync_api import Locator, Page, expect
@@ -285,7 +285,7 @@ def other_page(lab: Lab, page: Page, path: str, wanted: str) -> Page:
     Notebook(
         page, lab, f"{wanted}.ipynb", (f"{setup}\nui.ask('x'); ui.wait()\nui", "a = 1")
     )
-    other = page.context.new_page()
+    other = going_on(page.context.new_page())
     other.goto(f"{lab.url}/{path}/{wanted}.ipynb")
     return other
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import nbformat
 import pytest
 from conftest import SCREENSHOTS
-from labkit import REPOSITORY, Lab, permit
+from labkit import REPOSITORY, Lab, going_on, permit
 from nbconvert import HTMLExporter
 from panels import choose, run_first, say
 from playwright.sync_api import Locator, Page, Response, expect
@@ -79,7 +79,7 @@ def use_theme(lab: Lab, page: Page) -> Iterator[Callable[[str], None]]:
 def visitor(page: Page) -> Iterator[Page]:
     """A page beside JupyterLab's, in which our script may not fail; it has no address."""
     faulty: list[str] = []
-    visited = page.context.new_page()
+    visited = going_on(page.context.new_page())
     visited.on("pageerror", lambda error: faulty.append(str(error.stack)))
     yield visited
     visited.close()

@@ -245,7 +245,8 @@ def test_an_output_is_not_compacted_before_the_model_has_read_it(
     unread = tool_work(LONG * 10, LONG * 20)[2:]
     kept = Session([("user", "Close all."), *tool_work(LONG * 10), *unread])
     engine = CompactionEngine(policy=policy, info=ModelInfo("m", window=8_000))
-    record = compact(engine, kept, says("<summary>T0 is closed.</summary>"))
+    closed = says("<summary>T0 is closed.</summary>")
+    record = compact(engine, kept, closed, trigger=trigger)
     kept.compactions.append(record)
     assert kept.history[1:] == unread
 
