@@ -8,7 +8,7 @@ other people's lines are replaced by HIDDEN.
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from nbchat.compaction.facts.authorship import without_unintroduced
@@ -24,6 +24,10 @@ from nbchat.conversation.entries import Span
 
 READ_CHARACTERS = 20_000
 """Characters of a message that are read."""
+
+CACHED_MASKS = 200
+"""Messages whose masks are kept: a compaction reads each new one for its rules and for
+what is open."""
 
 LONGEST_MESSAGE, OPENING_CHARACTERS = 4_000, 600
 """Characters of its own from which a message is taken for a document, of which only the
@@ -246,6 +250,11 @@ def without_shown_text(text: str) -> str:
 
 def own_mask(text: str, pasted: Sequence[Span] = ()) -> str:
     """The text, with HIDDEN for each character that was pasted or quoted."""
+    return _own_mask(text, tuple(pasted))
+
+
+@lru_cache(CACHED_MASKS)
+def _own_mask(text: str, pasted: tuple[Span, ...]) -> str:
     text = text.replace("\u2019", "'").replace(HIDDEN, " ")
     for start, stop in pasted:
         text = text[:start] + _VISIBLE.sub(HIDDEN, text[start:stop]) + text[stop:]

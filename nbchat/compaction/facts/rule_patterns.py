@@ -10,12 +10,15 @@ import tomllib
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, Literal
 
 HIDDEN = "\0"
 """In a mask, in place of each character that is not the person's own."""
+
+CACHED_SENTENCES = 300
+"""Sentences whose readings are kept, for each is read for several purposes."""
 
 Kind = Literal["rule", "preference", "decision"]
 
@@ -89,6 +92,7 @@ class Reading:
     """What it says replaces something said earlier."""
 
 
+@lru_cache(CACHED_SENTENCES)
 def read(sentence: str) -> Reading:
     """Read a sentence, or its mask, by the forms of its language."""
     text = plain(sentence)

@@ -597,7 +597,7 @@ def an_entry(role: str, text: str, number: int) -> Entry:
     return Entry(role, text, str(number - 1) if role == "tool" else "")
 
 
-@pytest.mark.parametrize("text", ["x", "<|"])
+@pytest.mark.parametrize("text", ["x", "<|", "用"])
 def test_an_endless_entry_is_shortened_within_its_part_and_counted(text: str):
     entries = [Entry("user", text * 100_000), Entry("assistant", "I see.")]
     provider = ScriptedProvider(*[GOOD] * 9, window=2_000)
