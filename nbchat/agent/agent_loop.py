@@ -1,10 +1,10 @@
 """Run a turn: requests, tool calls and compactions until the model has answered."""
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from nbchat.agent.approvals import approvals_of
 from nbchat.agent.budget import Meter, check_price
@@ -181,17 +181,22 @@ class TurnRunner:
 
     def next_request(self, *, repairs: bool = False) -> Request:
         """The next request; one that `repairs` an answer calls no tool."""
-        choice, output = self._agent.tool_choice, self.options.output
-        schema = output.schema if output else None
-        asked = (self._agent.provider.name, schema_text(schema or {}))
-        is_enforced = schema is not None and asked not in self._agent.refused_schemas
+        choice = self._agent.tool_choice
         chosen = choice if isinstance(choice, str) else choice(self._agent.session)
         return replace(
             self.base_request(),
             tool_choice="none" if repairs else chosen,
             max_output_tokens=self._agent.max_output_tokens,
-            output_schema=schema if is_enforced else None,
+            output_schema=self._enforced_schema(),
         )
+
+    def _enforced_schema(self) -> Mapping[str, Any] | None:
+        """The schema of the answer; None without one, or where it was refused."""
+        output = self.options.output
+        if output is None:
+            return None
+        asked = (self._agent.provider.name, schema_text(output.schema))
+        return None if asked in self._agent.refused_schemas else output.schema
 
     def base_request(self) -> Request:
         """The next request without its options: history, system prompt and tools."""
