@@ -25,7 +25,8 @@ from nbchat.conversation.events import (
     TextDelta,
     ToolRequested,
 )
-from nbchat.rendering.markdown import markdown_cell_html, terminal_text
+from nbchat.rendering.markdown import markdown_cell_html
+from nbchat.rendering.plain_text import terminal_text
 
 FLUSH_SECONDS = 0.1
 """Longest time between flushes of what is printed."""
@@ -118,7 +119,7 @@ class PrintedOutput:
 
     def text(self, piece: str) -> None:
         """Print a piece of an answer."""
-        sys.stdout.write(piece)
+        sys.stdout.write(terminal_text(piece))
         if time.monotonic() - self._flushed_at > FLUSH_SECONDS:
             self._flush()
         self._has_text = True
@@ -225,6 +226,7 @@ class NotebookOutput:
     def _show(self, data: dict[str, str], display_id: str) -> str:
         """Show data, in place of what the display with this id shows; its id."""
         shown_id = display_id or uuid.uuid4().hex
+        data |= {"text/plain": terminal_text(data["text/plain"])}
         self._publisher.publish(
             data, transient={"display_id": shown_id}, update=bool(display_id)
         )

@@ -23,7 +23,7 @@ from nbchat.conversation.turns import count_messages
 from nbchat.errors import ConfigError, NbchatError
 from nbchat.providers.connect import EMBEDDED_MODEL, default_model
 from nbchat.providers.model_download import is_fetched, model_file
-from nbchat.rendering.markdown import terminal_text
+from nbchat.rendering.plain_text import terminal_text
 from nbchat.storage.autosave import save_session
 from nbchat.storage.export import FORMATS, exported, imported
 from nbchat.storage.import_checks import checked, claims, without_claims
@@ -302,7 +302,7 @@ def _settings(_options: argparse.Namespace) -> None:
 def _doctor(_options: argparse.Namespace) -> None:
     """Print the report; any problem is an error."""
     report = diagnose()
-    print(report.text)
+    print(terminal_text(report.text))
     if report.problems:
         more = len(report.problems) - 1
         rest = f" (and {more} more, see above)" if more else ""

@@ -43,7 +43,7 @@ from nbchat.rendering.banners import (
 )
 from nbchat.rendering.conversation import conversation_html, conversation_text
 from nbchat.rendering.entries import listing_html
-from nbchat.rendering.markdown import terminal_text
+from nbchat.rendering.plain_text import terminal_text
 
 MOST_RULES, RULE_CHARACTERS = 3, 120
 """Sentences of a message that are shown as kept rules, and characters of each."""
@@ -57,7 +57,7 @@ class Listing:
 
     def __repr__(self) -> str:
         """The same as text, for what shows no HTML."""
-        return self.reply.text
+        return terminal_text(self.reply.text)
 
     def _repr_html_(self) -> str:
         table = listing_html(self.reply.columns, self.reply.rows)
@@ -74,7 +74,7 @@ class Banner:
 
     def __repr__(self) -> str:
         """One line, for terminals and plain text."""
-        return compaction_text(self.compaction)
+        return terminal_text(compaction_text(self.compaction))
 
     def _repr_html_(self) -> str:
         return compaction_cell_html(self.compaction)
@@ -88,7 +88,7 @@ class Conversation:
 
     def __repr__(self) -> str:
         """The messages as plain text, for terminals."""
-        return conversation_text(self.session)
+        return terminal_text(conversation_text(self.session))
 
     def _repr_html_(self) -> str:
         return conversation_html(self.session)
@@ -105,7 +105,7 @@ def show(events: Iterator[ChatEvent], output: CellOutput | None = None) -> None:
         if isinstance(events, Generator | Turn):
             events.close()  # else a kept traceback keeps it, and the chat is locked
     if failure:
-        raise UsageError(failure)
+        raise UsageError(terminal_text(failure))
 
 
 def _show_all(events: Iterator[ChatEvent], output: CellOutput) -> str:
@@ -145,7 +145,8 @@ def _show(event: ChatEvent, output: CellOutput) -> None:
             if note := _note(event):
                 output.end_text()
                 # JupyterLab shows stderr on red; a branch is what was asked for.
-                print(note, file=None if isinstance(event, Branched) else sys.stderr)
+                where = None if isinstance(event, Branched) else sys.stderr
+                print(terminal_text(note), file=where)
 
 
 def _show_sent(entry: Entry, output: CellOutput) -> None:
@@ -159,7 +160,7 @@ def _show_reply(reply: CommandReplied) -> None:
     if reply.columns:
         display(Listing(reply))  # type: ignore[no-untyped-call]
     else:
-        print(reply.text)
+        print(terminal_text(reply.text))
 
 
 def _rules_note(entry: Entry) -> str:

@@ -38,6 +38,7 @@ from nbchat.jupyter.panel.chat_ui import ChatUI
 from nbchat.jupyter.panel.queries.empty_chat import FIX
 from nbchat.jupyter.retry_button import RetryButton
 from nbchat.jupyter.shell import ShellContents, own_variables
+from nbchat.rendering.plain_text import terminal_text
 
 IDENTIFY_TRIES = 20
 """How often the page is asked for its notebook's id: for a minute in all."""
@@ -225,18 +226,20 @@ class KernelChat:
             else "no chat panel is open; interrupt the kernel and run %chat"
         )
         for each in pending:
-            print(f"{each.call.tool_name} is waiting for approval: {where}", flush=True)
+            name = terminal_text(each.call.tool_name)
+            print(f"{name} is waiting for approval: {where}", flush=True)
 
     def _attachments(self, text: str) -> Iterator[Entry]:
         """Load what a message mentions, and print what is attached."""
         if self._contents is None:
             return
         for unknown in unknown_names(text, self._contents):
-            print(unknown)
+            print(terminal_text(unknown))
         for each in load_attachments(text, self._contents):
             size = self.agent.engine.tracker.counter.count_entry(each.entry)
             secrets = f", {each.hidden} hidden (may be secrets)" if each.hidden else ""
-            print(f"attached {each.mention.text}: {size:,} tokens{secrets}")
+            name = terminal_text(each.mention.text)
+            print(f"attached {name}: {size:,} tokens{secrets}")
             yield each.entry
 
     def _built(self) -> Agent:
@@ -260,7 +263,7 @@ class KernelChat:
         try:
             self.live_settings.follow(agent, change)
         except NbchatError as error:
-            raise UsageError(str(error)) from None
+            raise UsageError(terminal_text(str(error))) from None
         self.runner.refresh()
 
     def _use_key(self, agent: Agent, kind: str, key: str, *, keep: bool) -> None:

@@ -12,6 +12,7 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_exp
 
 from nbchat.config.precedence import settings
 from nbchat.errors import NbchatError
+from nbchat.rendering.plain_text import terminal_text
 
 if TYPE_CHECKING:
     from nbchat.jupyter.kernel_chat import KernelChat
@@ -30,7 +31,7 @@ class ChatMagics(Magics):
         try:
             self.settings = settings(shell.config)
         except NbchatError as error:
-            raise UsageError(str(error)) from None
+            raise UsageError(terminal_text(str(error))) from None
         self._chat: KernelChat | None = None
 
     @no_var_expand
@@ -59,7 +60,7 @@ class ChatMagics(Magics):
             cell_id = "" if line.strip() else _cell_id(self.shell)
             self._open().send(cell.rstrip("\n"), cell_id=cell_id)
         except NbchatError as error:
-            raise UsageError(str(error)) from None
+            raise UsageError(terminal_text(str(error))) from None
         return None
 
     def close(self) -> None:

@@ -13,7 +13,8 @@ from typing import Any
 
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.tools import Preview
-from nbchat.rendering.markdown import code_html, displayable
+from nbchat.rendering.markdown import code_html
+from nbchat.rendering.plain_text import displayable
 
 LANGUAGES = {
     "python": {"code", "python", "script", "source"},

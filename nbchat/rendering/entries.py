@@ -15,7 +15,8 @@ from nbchat.conversation.entries import Entry
 from nbchat.conversation.pastes import pasted_texts
 from nbchat.conversation.tools import Preview
 from nbchat.rendering.arguments import arguments_html, with_invisibles_escaped
-from nbchat.rendering.markdown import displayable, markdown_html
+from nbchat.rendering.markdown import markdown_html
+from nbchat.rendering.plain_text import displayable
 
 OUTPUT_LIMIT = 20_000
 """Characters shown of one tool call or result; the transcript holds all of them."""

@@ -29,6 +29,7 @@ from pygments.util import ClassNotFound
 
 from nbchat.rendering import math
 from nbchat.rendering.math import formulas_plugin
+from nbchat.rendering.plain_text import displayable
 
 HIGHLIGHT_LIMIT = 10_000
 """Characters of the longest code block that is coloured."""
@@ -117,13 +118,7 @@ FOOTNOTES = {
 }
 """What surrounds footnotes; no links, which would lead to another answer's."""
 
-_CONTROL = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]"
-)
-
 _BOXES = {"[ ] ": "\u2610", "[x] ": "\u2611"}
-
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 def markdown_html(text: str) -> str:
@@ -165,16 +160,6 @@ def pygments_css() -> str:
         selectors = ", ".join(f".nbc-code .{name}" for name in names.split())
         rules.append(f"{selectors} {{ color: {colour}; }}")
     return "\n".join(rules) + "\n"
-
-
-def displayable(text: str) -> str:
-    """Replace lone surrogates with U+FFFD, so that any encoder accepts the text."""
-    return _SURROGATE.sub("\ufffd", text)
-
-
-def terminal_text(text: str) -> str:
-    """Replace what a terminal would act on: control and direction characters."""
-    return _CONTROL.sub("\ufffd", displayable(text))
 
 
 def _cleaned(html: str) -> str:

@@ -33,7 +33,8 @@ from nbchat.errors import HistoryError, LogNotWritten, NbchatError
 from nbchat.rendering.banners import compaction_html, compaction_text
 from nbchat.rendering.conversation import timeline
 from nbchat.rendering.entries import entry_html
-from nbchat.rendering.markdown import displayable, stylesheet
+from nbchat.rendering.markdown import stylesheet
+from nbchat.rendering.plain_text import displayable
 from nbchat.storage.private_files import write_private
 from nbchat.storage.session_log import session_log
 

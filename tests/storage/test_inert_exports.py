@@ -7,7 +7,7 @@ from markdown_it import MarkdownIt
 from nbchat.cli.main import main
 from nbchat.conversation.entries import Compaction
 from nbchat.conversation.session import Session
-from nbchat.rendering.markdown import terminal_text
+from nbchat.rendering.plain_text import terminal_text
 from nbchat.storage.autosave import save_session
 from nbchat.storage.export import exported
 from nbchat.storage.store import SessionStore

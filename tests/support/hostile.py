@@ -44,10 +44,10 @@ from nbchat.rendering.entries import (
 from nbchat.rendering.markdown import (
     _cleaned,
     code_style,
-    displayable,
     markdown_cell_html,
     markdown_html,
 )
+from nbchat.rendering.plain_text import displayable
 
 FAMILIES: dict[str, list[str]] = json.loads(
     (Path(__file__).parents[1] / "data" / "hostile.json").read_text(encoding="utf-8")

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from nbchat.compaction.triggers.context_breakdown import PartName
 from nbchat.config.settings import Kind as SettingKind
 from nbchat.jupyter.panel.protocol import Amount, Html, name_of
-from nbchat.rendering.markdown import displayable
+from nbchat.rendering.plain_text import displayable
 
 Seen = Literal["whole", "shortened", "summarized", "excluded"]
 """How the model sees a message."""

@@ -54,7 +54,7 @@ from nbchat.providers.connect import EMBEDDED_MODEL
 from nbchat.providers.unavailable_model import problem_of
 from nbchat.rendering.banners import progress_text
 from nbchat.rendering.entries import listing_html, note_html, summary_html
-from nbchat.rendering.markdown import displayable
+from nbchat.rendering.plain_text import displayable
 
 NOTHING_MEASURED = {
     "tokens": 0,

@@ -43,7 +43,8 @@ from nbchat.rendering.entries import (
     note_html,
     usage_html,
 )
-from nbchat.rendering.markdown import displayable, markdown_html
+from nbchat.rendering.markdown import markdown_html
+from nbchat.rendering.plain_text import displayable
 
 STOP_NOTES: dict[StopReason, str] = {
     "max_tokens": "The answer was cut at the model's output limit.",
