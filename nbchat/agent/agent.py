@@ -494,6 +494,10 @@ class Agent:
         """Remove a pinned rule, by its number from 1."""
         return self._exclusive(self._compactor.change_pins(Session.unpin, number))
 
+    def drop_rules(self, texts: Iterable[str]) -> Iterator[Event]:
+        """Take these sentences of people, word for word, and no others for no rules."""
+        return self._exclusive(self._compactor.drop_rules(texts))
+
     def import_summary(self, other: Session) -> Iterator[Event]:
         """Start from another session's summary; raises NbchatError if it has none."""
         if other.compaction is None:
@@ -522,13 +526,7 @@ class Agent:
         return Turn(text, running, arrived, output=wanted, cancel=cancel)
 
     def _branch(self) -> Self:
-        session = self.session
-        copied = Session(
-            session.transcript[:],
-            compactions=session.compactions,
-            usages=session.usages,
-            pins=session.pins,
-        )
+        copied = self.session.copy()
         branch = self.another(copied)
         branch.meter, branch.refused_schemas = self.meter, self.refused_schemas
         if self.autosave is not None:
@@ -583,7 +581,7 @@ class Agent:
         self.engine.tracker.set_fixed_tokens(self._fixed_tokens())
 
     def _fixed_tokens(self) -> int:
-        system = instructions(self.system, self.session.sent_pins)
+        system = instructions(self.system, self.session.pins)
         return fixed_tokens(system, self.tools, self.engine.tracker.counter)
 
 

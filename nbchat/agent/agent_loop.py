@@ -202,7 +202,7 @@ class TurnRunner:
         """The next request without its options: history, system prompt and tools."""
         tools = self._agent.tools
         history = with_kept_promises(self._agent.session, tools)
-        system = instructions(self._agent.system, self._agent.session.sent_pins)
+        system = instructions(self._agent.system, self._agent.session.pins)
         if (output := self.options.output) is not None:
             system = "\n\n".join(filter(None, (system, output.instruction)))
         return Request(

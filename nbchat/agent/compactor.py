@@ -5,7 +5,7 @@ that it writes itself. All methods run while the agent's lock is held, and yield
 events of what they do.
 """
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import chain, repeat
@@ -247,7 +247,16 @@ class Compactor:
             check_pin(self._agent.engine.tracker.counter.count(value))
         change(self._agent.session, value)
         self._agent.count_fixed_tokens()
-        yield events.PinsChanged(self._agent.session.pins)
+        yield self._pins_changed()
+
+    def drop_rules(self, texts: Iterable[str]) -> Events:
+        """Change which sentences of people are taken for no rules."""
+        self._agent.session.dropped_rules = tuple(texts)
+        yield self._pins_changed()
+
+    def _pins_changed(self) -> events.PinsChanged:
+        session = self._agent.session
+        return events.PinsChanged(session.pins, session.dropped_rules)
 
     def _start(self, plan: Plan) -> Callable[..., CompactionRun]:
         """What begins to run a plan; takes the arguments `stop` and `on_usage`."""

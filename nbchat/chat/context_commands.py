@@ -12,7 +12,7 @@ from nbchat.compaction.summary_entry import quotes_in_force
 from nbchat.compaction.summary_format import summary_text
 from nbchat.compaction.triggers.context_breakdown import ContextUsage, context_state
 from nbchat.config.precedence import refuse_locked
-from nbchat.conversation.session import NOT_A_RULE, Session
+from nbchat.conversation.session import Session
 from nbchat.conversation.turn_costs import cost_rows, usage_text
 from nbchat.conversation.turns import count_messages
 from nbchat.errors import NbchatError
@@ -52,7 +52,7 @@ def _context(agent: Agent, _argument: str, _stop: Stop) -> CommandReplied:
         "next compaction": engine.should_compact(session).reason,
         "messages": _history_size(session, engine),
         "last compaction": _last_compaction(session),
-        "pinned": f"{len(session.sent_pins)} rules (/pin lists them)",
+        "pinned": f"{len(session.pins)} rules (/pin lists them)",
         **_costs(session),
         "compact now": plan.skip or f"would leave about {plan.tokens_after:,} tokens",
     }
@@ -167,21 +167,31 @@ def _unpin(agent: Agent, number: str, _stop: Stop) -> Reply:
 
 
 def _rules(agent: Agent, argument: str, _stop: Stop) -> Reply:
-    """List what code reads as rules in people's messages, or drop one."""
+    """List what code reads as rules in people's messages, drop one or keep one."""
     session = agent.session
     quotes = quotes_in_force(session, session.included_transcript)
+    rules, dropped = [quote.text for quote in quotes], session.dropped_rules
     if not argument:
+        where = [f"#{quote.index}" for quote in quotes] + ["dropped"] * len(dropped)
         lines = [
-            f"{number}  {' '.join(quote.text.split())}  (#{quote.index})"
-            for number, quote in enumerate(quotes, 1)
+            f"{number}  {' '.join(text.split())}  ({place})"
+            for number, (text, place) in enumerate(
+                zip([*rules, *dropped], where, strict=True), 1
+            )
         ]
         return "\n".join(lines) or "no sentence of yours is read as a rule"
     verb, _, number = argument.partition(" ")
-    if verb != "drop" or not number.isdecimal():
-        raise NbchatError(f"/rules takes nothing or drop N, not {argument!r}")
-    if not 1 <= int(number) <= len(quotes):
-        raise NbchatError(f"there is no rule {number}; /rules lists {len(quotes)}")
-    return agent.pin(f"{NOT_A_RULE}{quotes[int(number) - 1].text}")
+    if verb not in ("drop", "keep") or not number.isdecimal():
+        raise NbchatError(f"/rules takes nothing, drop N or keep N, not {argument!r}")
+    at = int(number) - 1
+    if not 0 <= at < len(rules) + len(dropped):
+        raise NbchatError(f"there is no rule {number}; /rules lists them")
+    if (verb == "drop") != (at < len(rules)):
+        raise NbchatError(f"rule {number} is {'dropped' if verb == 'drop' else 'kept'}")
+    if verb == "drop":
+        return agent.drop_rules([*dropped, rules[at]])
+    kept = dropped[at - len(rules)]
+    return agent.drop_rules(each for each in dropped if each != kept)
 
 
 def _exclude(agent: Agent, position: str, _stop: Stop) -> Reply:
@@ -247,7 +257,7 @@ CONTEXT_COMMANDS: dict[str, tuple[Command, str]] = {
     "unpin": (_unpin, "number  remove a pinned rule"),
     "rules": (
         _rules,
-        "[drop N]  list the sentences that are kept as your rules, or drop one",
+        "[drop N|keep N]  list the sentences kept as your rules; drop one or keep it",
     ),
     "exclude": (
         _exclude,

@@ -125,9 +125,10 @@ class Branched:
 
 @dataclass(frozen=True, slots=True)
 class PinsChanged:
-    """A rule was pinned or unpinned; `pins` are the current ones."""
+    """A rule was pinned, unpinned, dropped or kept; these are the current ones."""
 
     pins: tuple[str, ...]
+    dropped_rules: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

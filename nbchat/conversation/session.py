@@ -30,10 +30,6 @@ ROLES = ("user", "assistant", "tool", "thinking", "summary")
 CHECKPOINT = "Checkpoint: "
 """The prefix of the pin that holds the state of the work."""
 
-NOT_A_RULE = "Not a rule: "
-"""The prefix of a pin that is not sent: a sentence that a person wrote and that is no
-rule, word for word."""
-
 PIN_LIMIT = 2_000
 """Tokens of one pin: it is in every request from now on, as a system prompt is."""
 
@@ -122,7 +118,7 @@ class _View:
 
 
 class Session:
-    """A conversation: transcript, compactions, usages and pins."""
+    """A conversation: transcript, compactions, usages, pins and dropped rules."""
 
     def __init__(
         self,
@@ -132,6 +128,7 @@ class Session:
         compactions: Iterable[Compaction] = (),
         usages: Iterable[tuple[int, Usage]] = (),
         pins: Iterable[str] = (),
+        dropped_rules: Iterable[str] = (),
         ancestors: Ancestors = (),
     ) -> None:
         """Start empty, or with what a store has kept.
@@ -146,8 +143,10 @@ class Session:
         self.compactions = _checked(_ended(compactions), self.transcript)
         self.usages = list(usages)
         self.pins = tuple(pins)
-        """Rules that are sent verbatim with every request, the state of the work, and
-        sentences that are no rules; oldest first."""
+        """Rules that are sent verbatim with every request, and the state of the work;
+        oldest first."""
+        self.dropped_rules = tuple(dropped_rules)
+        """Sentences in people's messages that were said to be no rules of theirs."""
         self.ancestors = ancestors
         """What it is a branch of; empty for a conversation of its own."""
         self.newest_snapshot: int | None = None
@@ -169,7 +168,7 @@ class Session:
         rows = {
             "Messages": f"{count_messages(self.transcript):,}",
             "Active compactions": len(self.active_compactions),
-            "Pinned rules": len(self.sent_pins),
+            "Pinned rules": len(self.pins),
             "Model requests": f"{len(self.usages):,}",
             "Tokens": f"{usage.input_tokens:,} in, {usage.output_tokens:,} out",
             "Session id": self.session_id or "not saved",
@@ -329,6 +328,16 @@ class Session:
             self.usages.append((len(self.transcript), usage))
         return len(self.transcript) - 1
 
+    def copy(self) -> "Session":
+        """A session of its own with the same contents, which is in no store."""
+        return Session(
+            self.transcript[:],
+            compactions=self.compactions,
+            usages=self.usages,
+            pins=self.pins,
+            dropped_rules=self.dropped_rules,
+        )
+
     def branch(self, position: int, stop: int | None = None) -> "Session":
         """A new session with the entries before `stop`, by default before `position`.
 
@@ -346,6 +355,7 @@ class Session:
             compactions=[r for r in self.compactions if r.committed_at <= stop],
             usages=[each for each in self.usages if each[0] <= stop],
             pins=self.pins,
+            dropped_rules=self.dropped_rules,
         )
 
     @property
@@ -371,17 +381,6 @@ class Session:
             raise NbchatError("a checkpoint cannot be empty")
         rules = (each for each in self.pins if not each.startswith(CHECKPOINT))
         self.pins = (*rules, f"{CHECKPOINT}{text}")
-
-    @property
-    def sent_pins(self) -> tuple[str, ...]:
-        """The pins that requests begin with."""
-        return tuple(pin for pin in self.pins if not pin.startswith(NOT_A_RULE))
-
-    @property
-    def dropped_rules(self) -> frozenset[str]:
-        """Sentences of people that were said to be no rules."""
-        dropped = (pin for pin in self.pins if pin.startswith(NOT_A_RULE))
-        return frozenset(pin.removeprefix(NOT_A_RULE) for pin in dropped)
 
     def unpin(self, number: int) -> str:
         """Remove a pin by its number from 1 and return it; raises NbchatError."""

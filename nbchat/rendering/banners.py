@@ -22,7 +22,6 @@ from nbchat.conversation.events import (
     SavingFailed,
     TurnFailed,
 )
-from nbchat.conversation.session import NOT_A_RULE
 from nbchat.rendering.entries import (
     escaped,
     summary_html,
@@ -178,10 +177,9 @@ def notice_text(event: Notice) -> str:
     match event:
         case Branched(earlier):
             text = f"{BRANCHED} /resume {earlier} reopens it."
-        case PinsChanged(pins):
-            dropped = sum(pin.startswith(NOT_A_RULE) for pin in pins)
-            text = f"Pins changed: {_plural(len(pins) - dropped, 'rule')} pinned"
-            text += f", {_plural(dropped, 'sentence')} no rule" if dropped else ""
+        case PinsChanged(pins, dropped):
+            text = f"Pins changed: {_plural(len(pins), 'rule')} pinned"
+            text += f", {_plural(len(dropped), 'sentence')} no rule" if dropped else ""
         case SavingFailed(reason, is_resolved=True):
             text = reason.capitalize()
         case SavingFailed(reason, is_log=True):

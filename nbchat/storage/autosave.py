@@ -230,9 +230,10 @@ class _Progress:
         self._saved_entries = _unchanged_entries(session) if is_saved else 0
         self._noted_compactions = len(session.compactions) if is_saved else 0
         self._saved_pins = session.pins if is_saved else ()
+        self._saved_dropped = session.dropped_rules if is_saved else ()
         self._entries = self._saved_entries
         """How many entries have to be in the store: with them their usages exist."""
-        self._pins = self._saved_pins
+        self._pins, self._dropped = self._saved_pins, self._saved_dropped
         self._records: deque[Compaction] = deque()
         self._moves = False
         # No lock: an interrupt as it is released would leave it held for ever
@@ -255,7 +256,7 @@ class _Progress:
         self._noted_compactions = len(session.compactions)
         if running is not None and len(self._records) < MOST_STARTS:
             self._records.append(running)
-        self._pins = session.pins
+        self._pins, self._dropped = session.pins, session.dropped_rules
         self._moves = self._moves or moves
         self._draft.clear()
 
@@ -287,7 +288,7 @@ class _Progress:
                 partial(self.store.add_compaction, self._session, self._records[0])
             )
             self._records.popleft()
-        self._save_pins(self._pins)
+        self._save_pins(self._pins, self._dropped)
         if self._moves:
             self.store.move(self._session.session_id, self.origin)
             self._moves = False
@@ -300,11 +301,16 @@ class _Progress:
             return
         self.store.save_draft(self._session.session_id, *draft)
 
-    def _save_pins(self, pins: tuple[str, ...]) -> None:
+    def _save_pins(self, pins: tuple[str, ...], dropped: tuple[str, ...]) -> None:
+        kind: PinKind
         if pins != self._saved_pins:
-            kind: PinKind = "pin" if len(pins) >= len(self._saved_pins) else "unpin"
+            kind = "pin" if len(pins) >= len(self._saved_pins) else "unpin"
             self._add(partial(self.store.add_pins, self._session, pins, kind=kind))
             self._saved_pins = pins
+        if dropped != self._saved_dropped:
+            kind = "drop" if len(dropped) >= len(self._saved_dropped) else "keep"
+            self._add(partial(self.store.add_pins, self._session, dropped, kind=kind))
+            self._saved_dropped = dropped
 
     def _add(self, add: Callable[[], int]) -> None:
         """Add a snapshot and remember its number as the newest."""

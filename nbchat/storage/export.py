@@ -186,6 +186,7 @@ def _head(session: Session) -> dict[str, Any]:
         "nbchat": VERSION,
         "session_id": session.session_id,
         "pins": session.pins,
+        "dropped_rules": session.dropped_rules,
         "compactions": [asdict(record) for record in session.compactions],
     }
 
@@ -264,6 +265,9 @@ def _session(found: Mapping[str, Any]) -> Session:
             compactions=[_compaction(record) for record in found["compactions"]],
             usages=_usages(found["usages"], len(found["transcript"])),
             pins=[_typed(pin, str) for pin in found["pins"]],
+            dropped_rules=[
+                _typed(rule, str) for rule in found.get("dropped_rules", ())
+            ],
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise HistoryError(

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from nbchat.conversation.entries import EXCLUDED_TEXT, Compaction, prefix_hash
-from nbchat.conversation.session import CHECKPOINT, NOT_A_RULE, Session
+from nbchat.conversation.session import CHECKPOINT, Session
 
 SHOWN_LENGTH = 200
 """Characters of a text that a list of claims shows."""
@@ -28,6 +28,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 def claims(session: Session) -> list[str]:
     """What a file contains for a model to obey besides messages, a line each."""
     lines = [_pin(text) for text in session.pins]
+    lines += [f"no rule: {_brief(text)}" for text in session.dropped_rules]
     for record in session.active_compactions:
         if record.kind == "summary":
             lines.append(f"summary of {record.stop} entries: {_brief(record.summary)}")
@@ -61,14 +62,13 @@ def checked(session: Session) -> Session:
         ],
         usages=session.usages,
         pins=session.pins,
+        dropped_rules=session.dropped_rules,
     )
 
 
 def _pin(text: str) -> str:
     if text.startswith(CHECKPOINT):
         return f"checkpoint: {_brief(text.removeprefix(CHECKPOINT))}"
-    if text.startswith(NOT_A_RULE):
-        return f"no rule: {_brief(text.removeprefix(NOT_A_RULE))}"
     return f"pinned rule: {_brief(text)}"
 
 

@@ -200,14 +200,14 @@ def usage_from_row(row: Any) -> Usage:
 
 
 def is_pins(row: Any) -> bool:
-    """Whether a snapshot holds pins; otherwise it holds a compaction."""
-    return row.kind in ("pin", "unpin")
+    """Whether a snapshot holds pins or dropped rules; else it holds a compaction."""
+    return row.kind in ("pin", "unpin", "drop", "keep")
 
 
-def pins_from_rows(rows: Sequence[Any]) -> tuple[str, ...]:
-    """Read the pins from their newest snapshot that can be read."""
+def pins_from_rows(rows: Sequence[Any], kinds: tuple[str, str]) -> tuple[str, ...]:
+    """Read pins or dropped rules from their newest snapshot that can be read."""
     for row in reversed(rows):
-        if is_pins(row):
+        if row.kind in kinds:
             try:
                 pins = json.loads(row.content_json)
             except (ValueError, RecursionError):

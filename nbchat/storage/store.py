@@ -84,7 +84,8 @@ from nbchat.storage.session_search import (
 )
 from nbchat.storage.shared_copies import add_share, shared_copy
 
-PinKind = Literal["pin", "unpin"]
+PinKind = Literal["pin", "unpin", "drop", "keep"]
+"""Of a snapshot: the last two are of dropped rules."""
 
 TAKEN = (
     "another kernel has continued or deleted this session; new messages are not saved "
@@ -159,7 +160,8 @@ class SessionStore:
                     for row in rows
                     if row.input_tokens is not None
                 ],
-                pins=pins_from_rows(snapshots),
+                pins=pins_from_rows(snapshots, ("pin", "unpin")),
+                dropped_rules=pins_from_rows(snapshots, ("drop", "keep")),
                 ancestors=ancestors_from_json(ancestry),
             )
         except HistoryError as error:
@@ -360,7 +362,7 @@ class SessionStore:
     def add_pins(
         self, session: Session, pins: tuple[str, ...], *, kind: PinKind
     ) -> int:
-        """Append all rules that are pinned now; `kind` says which change led to them.
+        """Append all rules that are pinned or dropped now, after a change of this kind.
 
         Returns their number; raises SessionTaken when another kernel has continued.
         """

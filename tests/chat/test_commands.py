@@ -34,7 +34,9 @@ from nbchat.errors import (
 )
 from nbchat.providers.model_info import Prices
 from nbchat.rendering.banners import notice_text
-from nbchat.storage.autosave import save_session
+from nbchat.storage.autosave import Autosave, save_session
+from nbchat.storage.export import exported, imported
+from nbchat.storage.import_checks import checked, claims, without_claims
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, fails, says
 
@@ -200,14 +202,47 @@ def test_a_sentence_that_was_taken_for_a_rule_is_dropped_and_taken_back(commands
     ]
     (changed,) = commands(agent, "/rules drop 2")
     assert notice_text(changed) == "Pins changed: 0 rules pinned, 1 sentence no rule"
-    assert "lock the yard" not in replied(commands(agent, "/rules"))
+    assert replied(commands(agent, "/rules")).splitlines() == [
+        "1  Never use tabs.  (#0)",
+        "2  Please always lock the yard.  (dropped)",
+    ]
     list(agent.compact(keep=0))
     kept = agent.session.compaction.summary
     assert "Never use tabs." in kept
     assert "lock the yard" not in kept
     assert "lock the yard" not in agent.next_request().system
-    list(commands(agent, "/unpin 1"))
-    assert "lock the yard" in replied(commands(agent, "/rules"))
+    with pytest.raises(NbchatError, match="rule 2 is dropped"):
+        list(commands(agent, "/rules drop 2"))
+    list(commands(agent, "/rules keep 2"))
+    assert "lock the yard.  (#0)" in replied(commands(agent, "/rules"))
+    with pytest.raises(NbchatError, match="rule 2 is kept"):
+        list(commands(agent, "/rules keep 2"))
+
+
+def test_a_dropped_rule_is_saved_copied_and_exported(commands, tmp_path):
+    store = SessionStore(f"sqlite:///{tmp_path}/dropped.db")
+    agent = agent_for(commands, says("Fine."))
+    agent.autosave = Autosave(store, agent.session, is_saved=False)
+    agent.ask("Please always lock the yard.")
+    list(commands(agent, "/rules drop 1"))
+    agent.autosave.save()
+    dropped = ("Please always lock the yard.",)
+    saved = store.load(agent.session.session_id)
+    assert (saved.pins, saved.dropped_rules) == ((), dropped)
+    copy = imported(exported(saved, "json"))
+    assert claims(copy) == ["no rule: Please always lock the yard."]
+    assert without_claims(copy).dropped_rules == ()
+    assert checked(copy).dropped_rules == saved.branch(0).dropped_rules == dropped
+    list(commands(agent, "/rules keep 1"))
+    agent.autosave.save()
+    assert store.load(agent.session.session_id).dropped_rules == ()
+    store.close()
+
+
+def test_a_pin_may_begin_with_any_words(commands):
+    agent = agent_for(commands, says("Fine."))
+    list(commands(agent, "/pin Not a rule: the yard may stay open."))
+    assert "Not a rule: the yard may stay open." in agent.next_request().system
 
 
 def test_without_rules_it_is_said(commands):
@@ -219,9 +254,9 @@ def test_without_rules_it_is_said(commands):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("/rules drop 2", "there is no rule 2; /rules lists 0"),
-        ("/rules drop two", "/rules takes nothing or drop N, not 'drop two'"),
-        ("/rules 1", "/rules takes nothing or drop N"),
+        ("/rules drop 2", "there is no rule 2; /rules lists them"),
+        ("/rules drop two", "/rules takes nothing, drop N or keep N, not 'drop two'"),
+        ("/rules 1", "/rules takes nothing, drop N or keep N"),
         ("/unpin two", "takes a number that /pin lists, not 'two'"),
         ("/unpin", "takes a number"),
         ("/unpin 0", "there is no pin 0; pinned rules: 1"),
