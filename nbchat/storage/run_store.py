@@ -6,6 +6,7 @@ map_agents(make_agent, tickets, ..., store=store)
 
 import json
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import cache
@@ -16,6 +17,7 @@ import sqlalchemy as sa
 from nbchat.agent.map_results import Result, result_from_json
 from nbchat.conversation.entries import now
 from nbchat.conversation.session import Session
+from nbchat.errors import SessionNotFound, StoreError
 from nbchat.storage.autosave import Autosave
 from nbchat.storage.owners import OwnedRows
 from nbchat.storage.schema import run_batches, run_results
@@ -25,9 +27,39 @@ from nbchat.storage.store import Origin, SessionStore
 ROWS_READ = 1_000
 """Results that are read at once."""
 
+LONGEST_PAUSE = 5.0
+"""Seconds in which a database that did not answer is not asked for sessions. Less after
+an error that came at once."""
+
 
 class Store(SessionStore):
     """Sessions, settings and results of runs; can be sent to other processes."""
+
+    def __init__(self, url: str = "", *, owner: str = "") -> None:
+        """As a store of sessions."""
+        super().__init__(url, owner=owner)
+        self._asked_again_at = 0.0
+
+    def load(self, session_id: str) -> Session:
+        """Load a session; raises at once soon after a database that did not answer.
+
+        Else each row of a run would wait for a connection of its own.
+        """
+        began = time.monotonic()
+        if began < self._asked_again_at:
+            rest = self._asked_again_at - began
+            raise StoreError(
+                "the session store failed: it does not answer; it is asked again in "
+                f"{rest:.0f} s"
+            )
+        try:
+            return super().load(session_id)
+        except SessionNotFound:
+            raise
+        except StoreError:
+            waited = time.monotonic() - began
+            self._asked_again_at = time.monotonic() + min(waited, LONGEST_PAUSE)
+            raise
 
     def __reduce__(self) -> Any:
         """Send the address; all rows of a process share one store."""
