@@ -1,216 +1,90 @@
 """Decide what is known of a call: done, failed, unconfirmed, or only called.
 
-*Done* needs evidence: a tool that is known to act, and a result that confirms it, or is
-the changed record. A result that denies it is a failure. Where a result does neither,
-because it is queued, partial, empty or in unknown words, it is quoted and not judged.
+*Done* needs evidence: a tool that is known to act, and a result that confirms it. A
+JSON record confirms an action by a field or a state that says so, by the values that
+were asked for, or by being the new or changed record; words do by the verb. A result
+that denies it is a failure. Where a result does neither, because it is queued, partial,
+empty, in unknown words or contradicts what was asked for, it is quoted, not judged.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
+from nbchat.compaction.facts.asked_values import Asked, is_done_name
+from nbchat.compaction.facts.outcome_fields import (
+    ACKNOWLEDGEMENT_FIELDS,
+    CONSENT,
+    COUNTS,
+    DEEPEST,
+    DEMANDING_STATE,
+    DEMANDS,
+    ENVELOPE,
+    ERROR_CODES,
+    ERRORS,
+    EXIT_CODES,
+    FAILED_STATE,
+    GOOD,
+    HAS_DIGIT,
+    HTTP_CODES,
+    IDENTITY,
+    LEFT,
+    LONGEST_TAGS,
+    MEANT,
+    MESSAGES,
+    MODES,
+    MOST_ITEMS,
+    NEUTRAL,
+    NEW,
+    NEXT,
+    NO,
+    NOT_ENDED,
+    NOTES,
+    NOTHING,
+    ON,
+    RECEIPTS,
+    SOME_FAILED,
+    STATE_ENDINGS,
+    STATES,
+    SUCCESS,
+    TAG,
+    TAGS,
+    TELLS,
+    TRIAL_MODES,
+    TRIALS,
+    UNFINISHED,
+    WAITING_STATE,
+    WAITS,
+    WARNINGS,
+    YES,
+)
+from nbchat.compaction.facts.outcome_words import Status, completed
+from nbchat.compaction.facts.result_words import (
+    Said,
+    begins_with_error,
+    own_words,
+    said_in_words,
+)
 from nbchat.compaction.facts.tool_names import (
     DONE_FORMS,
     acts,
+    creates,
+    fold,
+    has_stem_of,
     is_done_form,
+    is_end,
+    is_related,
+    is_start,
+    own_forms,
+    positive_forms,
+    related_forms,
     snake,
-    verb_of,
-    word_set,
-)
-from nbchat.compaction.pruning.failure_lines import failed_lines
-
-Status = Literal["done", "unconfirmed", "called", "failed", "interrupted"]
-"""What is known of a call: an action that succeeded; an action whose result leaves that
-open; a call of which only the result is known; one that failed; one whose result never
-came."""
-
-_REFUSED = re.compile(
-    r"\b(?:could ?n[o']t|can ?not|can't|unable|fail(?:s|ed|ure)?|error(?:ed)?|denied"
-    r"|declined|do(?:es)? not|don't|not \w+ed|roll(?:ed|ing)? ?back|fully booked"
-    r"|rejected|refused|forbidden|unauthori[sz]ed|invalid|not (?:allowed|permitted"
-    r"|found|possible|eligible|supported|available|enough|done|been|sent|appl(?:y|ied))"
-    r"|no such|doesn't|did not|didn't|insufficient|missing|expired|timed? ?out"
-    r"|aborted|skipped|nothing (?:was|to)|no changes?|must (?:be|have|first)|already"
-    r"|bounced|sold out|(?:service|temporarily) unavailable|limit exceeded|reset by"
-    r"|no (?:\w+ )?left|un(?:successful\w*|known)|incorrect|[45]\d\d [A-Z]\w+)\b",
-    re.IGNORECASE,
-)
-"""Words by which a result says that an action was not done."""
-
-_REFUSED_ABROAD = re.compile(
-    r"\b(?:nicht|kein\w*|fehl\w+|abgelehnt|verweigert|n['\u2019]a pas|impossible"
-    r"|introuvable|échou\w+|échec|refus\w+|no se (?:pudo|puede|ha|encontró)"
-    r"|no (?:fue|encontrad\w+|existe)|denegad\w+|error al|rechazad\w+"
-    r"|não (?:foi|pôde|é|encontrad\w+|existe)|negad\w+|falhou|recusad\w+"
-    r"|не|невозможно|отказ\w*|отклон\w+|ошибка)\b"
-    r"|失败|失敗|无法|無法|不能|不足|不存在|拒绝|ません|できない|エラー|실패|없습니다|거부"
-    r"|تعذر|فشل|لم |رفض|خطأ|विफल|नहीं|अस्वीकृत|त्रुटि",
-    re.IGNORECASE,
-)
-"""The same in German, French, Spanish, Portuguese, Chinese, Japanese, Korean, Russian,
-Arabic and Hindi."""
-
-_DOUBTFUL = re.compile(
-    r"\b(?:would|dry[ _-]run|simulat\w+|preview\w*|queued|enqueued|pending|in progress"
-    r"|processing|await\w*|will be|under review|on hold|a draft|to confirm|confirm to"
-    r"|request (?:has been |was )?(?:received|noted|submitted)|is full|is locked"
-    r"|conflicts?|exists|mismatch"
-    r"|required|partial\w*|some of|more specific)\b|[?\uff1f\u061f]"
-    r"|(?<![\w.:/-])(?:0|zero)(?: of \d+)?"
-    r" (?!errors?|warnings?|problems?|issues?|failures?|seconds?)[a-z]"
-    r"|\bno (?:documents?|entr(?:y|ies)|files?|items?|match(?:es)?|recipients?"
-    r"|records?|results?|rows?)\b",
-    re.IGNORECASE,
-)
-"""Words by which a result leaves open whether an action was done."""
-
-_DOUBTFUL_ABROAD = re.compile(
-    r"\b(?:vorgemerkt|geprüft|in (?:Prüfung|Bearbeitung)|ausstehend|Warteschlange"
-    r"|Entwurf|en (?:attente|cours|cola|revisión|proceso)|à valider|brouillon|pendiente"
-    r"|borrador|pendente|em (?:análise|fila|processamento)|rascunho"
-    r"|in (?:attesa|coda|corso)|bozza|ожида\w+|на (?:рассмотрении|проверк\w+)|в очереди"
-    r"|обрабатыва\w+|черновик\w*)\b"
-    r"|等待|审核|待确认|排队|处理中|草稿|審査|保留|処理中|待ち|申請|下書き|검토|대기|접수"
-    r"|قيد|انتظار|مراجعة|समीक्षा|लंबित|प्रतीक्षा|विचाराधीन",
-    re.IGNORECASE,
-)
-"""The same in other languages: waiting, queued, under review, only a draft."""
-
-REPEATED = "\ufffc"
-"""In place of an argument that a result repeats: its words are not the result's."""
-
-SHORTEST, LONGEST_LINE, OPENING = 3, 2_000, 400
-"""Characters of an argument that is looked for, of a line that is looked at, and of the
-opening in which a result says in words what happened."""
-
-_CODE = re.compile(r"\s*(?:\d+ *[\t|:\u2192]|[+@-]{1,3}(?:\s|$))")
-"""Lines of a file or a diff, which a tool shows after an edit."""
-
-_NAMED = re.compile(r"(?=\S*(?:\d|\ufffc))\S+: ")
-"""The beginning of a result that names its subject, as in `T3: network`."""
-
-_ROWS = re.compile(
-    r"\b(?:INSERT 0|UPDATE|DELETE) [1-9]|\b[1-9]\d{0,8} rows? affected", re.IGNORECASE
-)
-"""How databases say what they changed."""
-
-_WORD = re.compile(r"[^\W\d_]+")
-_CONFIRMING = word_set(
-    """
-    complete completely done now ok okay succeeded success successful successfully
-    true yes
-    """
-)
-_CONFIRMED_ABROAD = re.compile(
-    r"\b(?:erfolgreich|wurden?|effectué\w*|succès|a été|ont été|è stat[ao]"
-    r"|sono stat[ei]|éxito|ha sido|han sido"
-    r"|sucesso|foi|foram|успешно|удал[её]н\w*|отмен[её]н\w*)\b"
-    r"|已|成功|ました|完了|했습니다|되었습니다|تم|सफल|गया|गई",
-    re.IGNORECASE,
-)
-"""Words by which a result confirms an action, in the same languages."""
-
-_FAILED_STATE = re.compile(
-    r"(?:.*_)?(?:aborted|bounced|conflict|declined|denied|err|error|errored|fail|failed"
-    r"|failure|forbidden|invalid|ko|nok|not_found|offline|refused|rejected|rolled_back"
-    r"|rolling_back|skipped|sold_out"
-    r"|timed_out|timeout|unauthorized|undelivered|unsuccessful)"
-)
-"""States of an action that was not done."""
-
-_WAITING_STATE = re.compile(
-    r"accepted|deferred|enqueued|in_progress|partial\w*|pending|processing|queued|running"
-    r"|scheduled|started|starting|submitted|waiting|no_?op|unchanged|not_modified"
-)
-_DEMANDING_STATE = re.compile(
-    r"action_required|confirmation_required|(?:awaiting|needs|requires|waiting_for)_\w+"
-    r"|pending_(?:acceptance|action|approval|authori[sz]ation|confirmation|payment"
-    r"|review|signature|verification)"
-    r"|(?:(?:in|under)_)?review|deferred|draft|enqueued|on_hold|queued"
-)
-"""States of an action that was not done yet, and that wait for another one; these are
-the action's also in a record."""
-
-ACKNOWLEDGEMENT_FIELDS = 4
-"""Fields of a result that only tells how a call went; in a record with more of them a
-state such as `pending` is the record's."""
-
-_SUCCESS = word_set("is_success ok succeeded success successful")
-_CONSENT = word_set(
-    """
-    accepted acknowledged allowed applied authorized confirmed executed is_valid
-    permitted valid
-    """
-)
-_ERRORS = re.compile(
-    r"(?:is_|has_)?(?:\w+_)?(?:err|errors?|exceptions?|fault|failure_reason)"
-    r"(?:_?(?:causes?|codes?|description|details?|info|list|messages?|msgs?|name|reason"
-    r"|string|summary|text|title|type))?"
-)
-"""Names of errors: `error`, `errorMessages`, `user_errors`, `faultstring`."""
-
-_SOME_FAILED = re.compile(r"errors?_count|failed(?:_\w+)?|failures?|rejected|skipped")
-_UNFINISHED = word_set("complete completed done finished")
-_WARNINGS = word_set("warning warnings")
-_ENDING = word_set(
-    """
-    archive cancel close deactivate delete disable remove resolve stop suspend terminate
-    """
-)
-_NOT_ENDED = word_set("active enabled open running")
-"""Verbs that end something, and states of what has not ended."""
-
-_STATES = word_set("outcome phase result state status")
-_HTTP_CODES = word_set(
-    """
-    cod code http_code http_status http_status_code response_code status status_code
-    """
-)
-_EXIT_CODES = word_set(
-    """
-    errno exit_code exit_status exitcode rc return_code returncode
-    """
-)
-_COUNTS = word_set(
-    """
-    affected affected_rows changed changes matched_count modified_count row_count
-    rowcount rows_affected
-    """
-)
-_DEMANDS = re.compile(r"(?:needs|requires)_\w+|\w+_required")
-_TRIALS = word_set(
-    """
-    check_only dry dry_run dryrun no_op noop plan_only preview simulate simulated
-    test_mode validate_only what_if would_change
-    """
-)
-_TRIAL_MODES = word_set("dry dry_run dryrun plan preview simulate simulation test")
-_MEANT = word_set("apply commit confirm execute")
-"""Arguments that make a call a trial where they are false."""
-
-_TELLS = word_set(
-    """
-    data description detail details documentation_url hint instance message msg
-    output path reason request_id stack stderr stdout timestamp title trace_id
-    traceback type
-    """
-)
-"""Fields of a result that only tells about an error."""
-
-ENVELOPE = word_set("body content data output payload response result results")
-"""Fields in which services wrap what they return."""
-
-_YES, _NO = ("true", "1", "yes"), ("false", "0", "no")
-_NOTHING = frozenset(
-    ("", "0", "none", "null", "false", "no", "ok", "success", "[]", "{}")
+    tool_words,
 )
 
-ERROR_CODES = range(400, 600)
-"""HTTP status codes of failures."""
-
-DEEPEST, MOST_ITEMS, MOST_LINES = 3, 200, 200
-"""Levels of envelopes, items of a list, and lines at each end that are looked at."""
+SHORTEST = 3
+"""Characters of an argument that is looked for in words."""
 
 
 class Odd(NamedTuple):
@@ -233,6 +107,11 @@ class Verdict:
         return self.status in ("unconfirmed", "failed")
 
 
+DONE, UNCONFIRMED = Verdict("done"), Verdict("unconfirmed")
+
+_SAID: dict[str, Verdict] = {"confirmed": DONE, "denied": Verdict("failed")}
+
+
 def verdict_of(
     tool: str,
     asked: Sequence[tuple[str, str]],
@@ -247,21 +126,17 @@ def verdict_of(
     None, and `content` the result as it came. `is_action` says whether the tool changes
     something, where more is known than its name.
     """
-    reader = _Reader(tool, frozenset(text for _, text in asked))
+    reader = _Reader(tool, Asked(tuple(asked)))
     if not (acts(tool) if is_action is None else is_action):
-        is_failed = reader.is_error_body(answer) or _begins_with_error(content)
+        is_failed = reader.is_error_body(answer) or begins_with_error(content)
         return Verdict("failed" if is_failed else "called")
+    answer = _tags_in(content) if answer is None else answer
     if answer is None:
-        found = Verdict(reader.status_of_words(reader.own_words(content)))
+        found = reader.of_words(content)
     else:
-        found = reader.verdict(answer, DEEPEST) if answer else Verdict("unconfirmed")
-    if found.status == "done" and answer is not None:
-        said = reader.own_words(_message(answer))
-        is_doubted = _is_refusal(said) or _is_doubtful(said)
-        found = Verdict("unconfirmed") if is_doubted else found
+        found = reader.of_record(answer) if answer else UNCONFIRMED
     is_trial = any(_is_trial(snake(name), text) for name, text in asked)
-    is_done = found.status == "done"
-    return Verdict("unconfirmed") if is_done and is_trial else found
+    return UNCONFIRMED if found.status == "done" and is_trial else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,49 +144,72 @@ class _Reader:
     """Reads the result of one call of a tool that acts."""
 
     tool: str
-    asked: frozenset[str]
+    asked: Asked
+
+    def of_words(self, content: str) -> Verdict:
+        """What a result in words says; shells say nothing when all went well."""
+        return _SAID.get(self._said(content), UNCONFIRMED) if content else DONE
+
+    def of_record(self, answer: Any) -> Verdict:
+        """What a JSON result says; done only if something in it confirms the action."""
+        found = self.verdict(answer, DEEPEST)
+        if found.status != "done":
+            return found
+        things = tool_words(self.tool) if is_related(self.tool, "update") else ()
+        if names := self.asked.contradicted_in(answer, things):
+            node = answer if isinstance(answer, dict) else {}
+            return Verdict("unconfirmed", (Odd(node, names),) if node else ())
+        if self._is_partly_undone(answer):
+            return UNCONFIRMED
+        return DONE if self._has_evidence(answer) else UNCONFIRMED
 
     def verdict(self, answer: Any, levels: int) -> Verdict:
-        """What a JSON result says; one that says nothing is the changed record."""
+        """What part of a JSON result says; done if nothing in it says otherwise."""
         if isinstance(answer, list):
             return self._of_items(answer, levels)
         if isinstance(answer, str):
             return self._of_text(answer)
         if not isinstance(answer, dict):
-            return Verdict("done")
+            return DONE
         fields = [(snake(str(name)), value) for name, value in answer.items()]
-        is_short = len(fields) <= ACKNOWLEDGEMENT_FIELDS
         denied = [each for each in fields if self._denies(*each)]
-        doubted = [e for e in fields if self._doubts(*e, is_short=is_short)]
+        doubted = self._doubted(fields)
         is_confirmed = any(self._confirms(*each) for each in fields)
         if denied and not is_confirmed:
             return Verdict("failed", (Odd(answer, _names([*denied, *doubted])),))
         if not is_confirmed:
-            doubted += [e for e in fields if e[0] in _WARNINGS and e[1]]
+            doubted += [e for e in fields if e[0] in WARNINGS and e[1]]
             doubted += _without_result(fields)
         if denied or doubted:
             odd = Odd(answer, _names([*denied, *doubted]))
             return Verdict("unconfirmed", (odd,))
+        return self._of_inner(fields, levels)
+
+    def _of_inner(self, fields: Sequence[tuple[str, Any]], levels: int) -> Verdict:
+        """What the notes of a result say, and the objects that it only wraps."""
+        notes = NOTES if len(fields) <= ACKNOWLEDGEMENT_FIELDS else MESSAGES
+        texts = (v for n, v in fields if n in notes and isinstance(v, str))
+        if any(self._of_text(text) != DONE for text in texts):
+            return UNCONFIRMED
         is_only = len(fields) == 1 and not isinstance(fields[0][1], str)
         inner = [v for n, v in fields if n in ENVELOPE or is_only]
+        inner += [v for n, v in fields if n in STATES and isinstance(v, dict)]
         verdicts = [self.verdict(value, levels - 1) for value in inner if levels]
-        return next(
-            (each for each in verdicts if each.status != "done"), Verdict("done")
-        )
+        return next((each for each in verdicts if each.status != "done"), DONE)
 
     def _of_text(self, text: str) -> Verdict:
         """What a text inside a JSON result says; most are values, such as an id."""
-        said = self.own_words(text)
-        if _is_refusal(said):
+        said = self._said(text)
+        if said == "denied":
             return Verdict("failed")
-        return Verdict("unconfirmed" if _is_doubtful(said[:OPENING]) else "done")
+        return UNCONFIRMED if said == "open" else DONE
 
     def _of_items(self, items: Sequence[Any], levels: int) -> Verdict:
         records = [e for e in items[:MOST_ITEMS] if isinstance(e, (dict, str))]
         found = [self.verdict(each, levels - 1) for each in records if levels]
         odd = [each for each in found if each.status != "done"]
         if not odd:
-            return Verdict("done")
+            return DONE
         is_failed = all(e.status == "failed" for e in odd) and len(odd) == len(found)
         status: Status = "failed" if is_failed else "unconfirmed"
         return Verdict(status, tuple(each for found in odd for each in found.odd))
@@ -319,83 +217,185 @@ class _Reader:
     def _denies(self, name: str, value: Any) -> bool:
         """Whether a field says that the call failed."""
         text = _plain(value)
-        if name in _SUCCESS:
-            return text in _NO
-        if name in _CONSENT or is_done_form(self.tool, name):
+        if name in SUCCESS:
+            return text in NO
+        if name in CONSENT or is_done_form(self.tool, name):
             return value is False or text == "false"
-        if _ERRORS.fullmatch(name):
-            return text not in _NOTHING
-        if name in _EXIT_CODES:
+        if ERRORS.fullmatch(name):
+            return text not in NOTHING
+        if name in EXIT_CODES:
             return _number(text) not in (None, 0)
-        if name in _HTTP_CODES and _number(text) in ERROR_CODES:
+        if name in HTTP_CODES and _number(text) in ERROR_CODES:
             return True
-        is_state = name in _STATES or name == "type"
-        return is_state and bool(_FAILED_STATE.fullmatch(self._state(value)))
+        is_state = name in STATES or name == "type"
+        return is_state and bool(FAILED_STATE.fullmatch(self._state(value)))
+
+    def _doubted(self, fields: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
+        """The fields that leave open whether the call did all that was asked."""
+        is_short = len(fields) <= ACKNOWLEDGEMENT_FIELDS
+        found = [e for e in fields if self._doubts(*e, is_short=is_short)]
+        is_sure = any(self._is_done_state(*each) for each in fields)
+        if not is_sure:
+            is_bare = is_short and not self._is_repeated_in(dict(fields))
+            found += [e for e in fields if self._is_undone(*e, is_bare=is_bare)]
+        if self.asked.is_partly_in(dict(fields)):
+            found += [e for e in fields if is_done_name(e[0])]
+        return found
 
     def _doubts(self, name: str, value: Any, *, is_short: bool) -> bool:
         """Whether a field leaves open whether the call did all that was asked."""
         text = _plain(value)
-        if name in _COUNTS or name in _CONSENT or is_done_form(self.tool, name):
+        if name in COUNTS or name in CONSENT or is_done_form(self.tool, name):
             return text in ("0", "[]")
-        if _SOME_FAILED.fullmatch(name):
-            return text not in _NOTHING
-        if name in _UNFINISHED:
-            return text in _NO
-        if name in _STATES:
-            return self._is_unfinished(self._state(value), is_short=is_short)
-        if name in _HTTP_CODES and is_short:  # the name of an error
-            return text.isalpha() and text not in _NOTHING
-        return _is_trial(name, text) or (
-            bool(_DEMANDS.fullmatch(name)) and text in _YES
-        )
+        if SOME_FAILED.fullmatch(fold(name)) or name in LEFT:
+            return text not in NOTHING
+        if name in UNFINISHED:
+            return text in NO
+        if name in STATES and not (name in ENVELOPE and HAS_DIGIT.search(text)):
+            return self._is_unfinished(value, is_short=is_short)
+        if name in HTTP_CODES and is_short:  # the name of an error
+            return text.isalpha() and text not in NOTHING
+        return self._demands(name, value, is_short=is_short) or _is_trial(name, text)
 
-    def _is_unfinished(self, state: str, *, is_short: bool) -> bool:
+    def _demands(self, name: str, value: Any, *, is_short: bool) -> bool:
+        """Whether a field says that something must happen next."""
+        text = _plain(value)
+        state = self._state(value) if is_short and name.endswith(STATE_ENDINGS) else ""
+        is_going = bool(WAITING_STATE.fullmatch(state)) or state.endswith("ing")
+        is_next = bool(NEXT.fullmatch(name)) and text not in NOTHING
+        is_demand = bool(DEMANDS.fullmatch(name)) and text in YES
+        is_wait = isinstance(value, str) and bool(WAITS.match(fold(value)))
+        return is_going or is_next or is_demand or is_wait
+
+    def _is_undone(self, name: str, value: Any, *, is_bare: bool) -> bool:
+        """Whether a field has nothing, or no, where the action's effect should be."""
+        if value is None:
+            words = set(name.split("_"))
+            is_main = name in ("id", *ENVELOPE) or has_stem_of(self.tool, name)
+            return is_main or not words.isdisjoint(tool_words(self.tool))
+        if name in ON:
+            is_on = _plain(value) in YES
+            is_off = _plain(value) in NO
+            return is_on if is_end(self.tool) else is_off and is_start(self.tool)
+        is_own = name in RECEIPTS or name in own_forms(self.tool)
+        return value is False and (is_own or (is_bare and name not in MODES))
+
+    def _is_unfinished(self, value: Any, *, is_short: bool) -> bool:
         """Whether a state says that the action waits, or that nothing has ended."""
-        is_waiting = bool(_WAITING_STATE.fullmatch(state)) and is_short
-        is_open = state in _NOT_ENDED and verb_of(self.tool) in _ENDING
-        return is_waiting or is_open or bool(_DEMANDING_STATE.fullmatch(state))
+        texts = value if isinstance(value, list) else [value]
+        return any(self._waits(self._state(e), is_short=is_short) for e in texts)
+
+    def _waits(self, state: str, *, is_short: bool) -> bool:
+        is_waiting = bool(WAITING_STATE.fullmatch(state)) and is_short
+        is_open = state in NOT_ENDED and is_end(self.tool)
+        is_demand = bool(DEMANDING_STATE.fullmatch(state))
+        is_unknown = is_short and not (self._is_good(state) or state in NEUTRAL)
+        return is_waiting or is_open or is_demand or is_unknown
+
+    def _is_good(self, state: str) -> bool:
+        """Whether a state says that the action is done, or is the one asked for."""
+        if not state:
+            return True
+        own = related_forms(self.tool).union(tool_words(self.tool))
+        is_new = state in NEW and creates(self.tool)
+        is_going = (state.endswith("ing") or state in ON) and is_start(self.tool)
+        is_named = not own.isdisjoint(state.split("_"))  # `return requested`
+        return state in GOOD or is_new or is_going or is_named or self._is_told(state)
+
+    def _is_told(self, state: str) -> bool:
+        """Whether a state in another language has the form of what is done."""
+        forms = completed(state)
+        is_own = any(has_stem_of(self.tool, each) for each in forms)
+        return is_own or bool(forms and not state.isascii())
+
+    def _is_done_state(self, name: str, value: Any) -> bool:
+        """Whether a field says by its name or its state that the action is done."""
+        text = _plain(value)
+        if name in STATES and isinstance(value, str):
+            state = re.sub(r"[\W_]+", "_", text).strip("_")
+            return bool(state) and (self.asked.is_asked(text) or self._is_good(state))
+        if name in ON and is_end(self.tool):
+            return text in NO
+        first = re.sub(r"_(?:at|on|date|time|count)$", "", name)
+        is_stem = has_stem_of(self.tool, first)
+        is_part = isinstance(value, dict | list) or bool(completed(first))
+        is_own = first in own_forms(self.tool) or (is_stem and is_part)
+        return is_own and text not in NOTHING
 
     def _confirms(self, name: str, value: Any) -> bool:
         """Whether a field says that something was done."""
-        is_success = name in _SUCCESS or name in _CONSENT
+        is_success = name in SUCCESS or name in CONSENT
         is_said = is_success or is_done_form(self.tool, name)
-        return is_said and _plain(value) not in _NOTHING
+        return is_said and _plain(value) not in NOTHING
+
+    def _is_partly_undone(self, answer: Any) -> bool:
+        """Whether some part says no to what the tool does, as `signed` of a signer."""
+        own = own_forms(self.tool)
+        return any(n in own and v is False for n, v in _fields(answer, DEEPEST))
+
+    def _has_evidence(self, answer: Any) -> bool:
+        """Whether something in a result confirms the action."""
+        if not isinstance(answer, dict | list):
+            return True
+        if self._is_repeated_in(answer):
+            return True
+        fields = list(_fields(answer, DEEPEST))
+        states = [value for name, value in fields if name in STATES]
+        is_other = not is_related(self.tool, "update")
+        is_bad = not all(self._is_good(self._state(each)) for each in states[:1])
+        if len(fields) > ACKNOWLEDGEMENT_FIELDS and not (is_other and is_bad):
+            return True  # the changed record
+        return any(self._is_evidence(*each) for each in fields)
+
+    def _is_repeated_in(self, answer: Any) -> bool:
+        """Whether a result has a value that was asked for, besides what it is about."""
+        things = () if is_related(self.tool, "update") else tool_words(self.tool)
+        return self.asked.is_repeated_in(answer, things)
+
+    def _is_evidence(self, name: str, value: Any) -> bool:
+        text = _plain(value)
+        if name in EXIT_CODES or (name in HTTP_CODES and text.isdigit()):
+            return text in ("0", "200", "201", "204")
+        is_news = name in RECEIPTS or name in SUCCESS or self._is_done_word(name)
+        is_given = bool(value) and text not in NO
+        is_own = is_given and not isinstance(value, dict | list)
+        is_new = is_own and not self.asked.is_asked(text) and name not in TELLS | NOTES
+        is_name = bool(IDENTITY.search(name)) and not (
+            name == "id" and is_end(self.tool)
+        )
+        is_text = isinstance(value, str) and name in NOTES | ENVELOPE
+        return (
+            self._confirms(name, value)
+            or self._is_done_state(name, value)
+            or (is_news and is_given)
+            or (is_new and (creates(self.tool) or is_name))
+            or (is_text and self._said(value) == "confirmed")
+        )
+
+    def _is_done_word(self, name: str) -> bool:
+        """Whether a field's name says that what was asked for was done."""
+        words = {name.partition("_")[0], name.rpartition("_")[2]}
+        return not words.isdisjoint(positive_forms(self.tool)) or bool(completed(name))
+
+    def _said(self, text: str) -> Said:
+        """What words inside a JSON result say."""
+        return said_in_words(self.tool, own_words(text, self._repeated()))
 
     def _state(self, value: Any) -> str:
         """A state in snake case; empty where it is the one that was asked for."""
         text = "" if isinstance(value, dict | list) else _plain(value)
-        state = re.sub(r"[^a-z]+", "_", text).strip("_")
-        is_wanted = is_done_form(self.tool, state.partition("_")[0]) or any(
-            text == each.lower() for each in self.asked
-        )
+        state = re.sub(r"[\W\d_]+", "_", text).strip("_")
+        is_own = not own_forms(self.tool).isdisjoint(state.split("_"))
+        is_wanted = is_own or self.asked.is_asked(text)
         return "" if is_wanted else state
 
-    def own_words(self, text: str) -> str:
-        """What a result says beside the arguments that it repeats."""
-        lines = [line for line in text.splitlines() if not _CODE.match(line)]
-        if len(lines) > 2 * MOST_LINES:
-            lines = [*lines[:MOST_LINES], *lines[-MOST_LINES:]]
-        text = "\n".join(line[:LONGEST_LINE] for line in lines)
-        for each in sorted(self.asked, key=len, reverse=True):
-            is_removed = len(each) >= SHORTEST and each.lower() not in _YES + _NO
-            text = text.replace(each, REPEATED) if is_removed else text
-        return text
-
-    def status_of_words(self, said: str) -> Status:
-        """What a result in words says; unconfirmed if it says nothing that is known."""
-        if _is_refusal(said):
-            return "failed"
-        said = said[:OPENING]
-        if _is_doubtful(said):
-            return "unconfirmed"
-        words = {word.lower() for word in _WORD.findall(said)}
-        is_confirmed = (
-            said.strip() in ("", REPEATED)
-            or not words.isdisjoint(_CONFIRMING | DONE_FORMS)
-            or bool(_CONFIRMED_ABROAD.search(said) or _ROWS.search(said))
-            or bool(_NAMED.match(said))
-        )
-        return "done" if is_confirmed else "unconfirmed"
+    def _repeated(self) -> list[str]:
+        """The arguments that are long enough to be looked for in words."""
+        return [
+            text
+            for text in self.asked.texts
+            if len(text) >= SHORTEST and text.lower() not in YES + NO
+        ]
 
     def is_error_body(self, answer: Any) -> bool:
         """Whether the result of a look-up contains nothing but an error.
@@ -406,14 +406,14 @@ class _Reader:
             return False
         fields = [(snake(str(name)), value) for name, value in answer.items()]
         is_told = any(
-            _ERRORS.fullmatch(n) or n in _SUCCESS or n in _TELLS for n, _ in fields
+            ERRORS.fullmatch(n) or n in SUCCESS or n in TELLS for n, _ in fields
         )
         is_only_news = all(
-            name in _SUCCESS | _STATES | _HTTP_CODES | _EXIT_CODES
-            or _ERRORS.fullmatch(name)
-            or (name in _TELLS and not isinstance(value, dict | list))
-            or _plain(value) in _NOTHING
-            or (is_told and str(value) in self.asked)
+            name in SUCCESS | STATES | HTTP_CODES | EXIT_CODES
+            or ERRORS.fullmatch(name)
+            or (name in TELLS and not isinstance(value, dict | list))
+            or _plain(value) in NOTHING
+            or (is_told and str(value) in self.asked.texts)
             for name, value in fields
         )
         return is_only_news and any(self._denies(*each) for each in fields)
@@ -421,48 +421,43 @@ class _Reader:
 
 def _without_result(fields: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
     """The fields of a result that is nothing, or that counts nothing that was done."""
-    own = [e for e in fields if e[0] not in _TELLS and not _ERRORS.fullmatch(e[0])]
-    counts = [e for e in own if e[0] in DONE_FORMS | _COUNTS]
+    own = [e for e in fields if e[0] not in TELLS and not ERRORS.fullmatch(e[0])]
+    counts = [e for e in own if e[0] in DONE_FORMS | COUNTS]
     if counts and all(_plain(value) in ("0", "[]") for _, value in counts):
         return counts
     is_nothing = bool(own) and all(value is None for _, value in own)
     return own if is_nothing and len(own) < len(fields) else []
 
 
-def _is_refusal(said: str) -> bool:
-    opening = said[:OPENING]
-    is_said = _REFUSED.search(opening) or _REFUSED_ABROAD.search(opening)
-    return (
-        bool(is_said)
-        or _begins_with_error(said)
-        or bool(failed_lines(said.splitlines()))
-    )
+def _fields(answer: Any, levels: int) -> Iterator[tuple[str, Any]]:
+    """The fields of a result, those of the objects in it included."""
+    if isinstance(answer, list):
+        for each in answer[:MOST_ITEMS]:
+            yield from _fields(each, levels)
+    elif isinstance(answer, dict):
+        for name, value in answer.items():
+            yield snake(str(name)), value
+            if levels and isinstance(value, dict | list):
+                yield from _fields(value, levels - 1)
 
 
-def _is_doubtful(said: str) -> bool:
-    return bool(_DOUBTFUL.search(said) or _DOUBTFUL_ABROAD.search(said))
-
-
-def _begins_with_error(content: str) -> bool:
-    start = content[:LONGEST_LINE].lstrip("[< \n").lower()
-    return start.startswith(("error", "failed", "failure"))
+def _tags_in(content: str) -> dict[str, str] | None:
+    """The values between tags, if a result is nothing else."""
+    text = content.strip()[:LONGEST_TAGS]
+    if not (text.startswith("<") and text.endswith(">")):
+        return None
+    found = TAG.findall(text)
+    rest = TAGS.sub("", TAG.sub("", text)).strip()
+    return dict(found) if found and not rest else None
 
 
 def _is_trial(name: str, text: str) -> bool:
     """Whether an argument, or a field of a result, says that nothing was changed."""
     text = text.lower()
-    if name in _TRIALS or name.startswith("would_"):
-        return text not in _NOTHING
-    is_mode = name == "mode" and re.sub(r"\W", "_", text) in _TRIAL_MODES
-    return is_mode or (name in _MEANT and text in _NO)
-
-
-def _message(answer: Any) -> str:
-    """What a JSON result says in words about the call."""
-    if not isinstance(answer, dict):
-        return ""
-    notes = (answer.get(name) for name in ("error", "message", "detail", "reason"))
-    return next((note for note in notes if isinstance(note, str) and note.strip()), "")
+    if name in TRIALS or name.startswith("would_"):
+        return text not in NOTHING
+    is_mode = name == "mode" and re.sub(r"\W", "_", text) in TRIAL_MODES
+    return is_mode or (name in MEANT and text in NO)
 
 
 def _names(fields: Iterable[tuple[str, Any]]) -> tuple[str, ...]:

@@ -39,7 +39,7 @@ from nbchat.compaction.facts.rules import (
     rules_in_force,
 )
 from nbchat.compaction.facts.tables import Block, Cell, Row, block_within
-from nbchat.compaction.facts.tool_names import acts
+from nbchat.compaction.facts.tool_names import acts, own_forms, tool_words
 from nbchat.compaction.facts.value_ranking import NAME, NEEDED, Weights, form_weight
 from nbchat.compaction.policies import Policy
 from nbchat.compaction.shortening import within
@@ -50,7 +50,7 @@ from nbchat.providers.tokens import TokenCounter
 
 DONE_TITLE = "Done, not to be done again:"
 FAILED_TITLE = "Tried, and failed:"
-UNCONFIRMED_TITLE = "Called, and not confirmed by what came back:"
+UNCONFIRMED_TITLE = "Called, see the result:"
 UNKNOWN_TITLE = "Interrupted, the result is unknown:"
 RETURNED_TITLE = "Returned:"
 FOR = "for"
@@ -73,6 +73,10 @@ DONE, FAILED, RETURNED, SHORT_ANSWER = 1.5, 0.8, 0.3, 1.2
 
 ARGUMENT_CHARACTERS, WORDS_CHARACTERS, ONE_NAME = 60, 100, 40
 """Characters shown of an argument and of a result in words, and of one name."""
+
+LONG_WORD, NEW_WORDS = 5, 3
+"""Letters of a word, and such words beside a call's own, by which a result in words
+says more than that the call was done."""
 
 MOST_NAMED = 500
 """The newest names that nothing else has, of which the best are shown."""
@@ -449,9 +453,9 @@ def _answer_row(call: Call, weights: Weights) -> Row:
     text = _shown(call)
     if call.words and call.status != "interrupted":
         text += f" → {quoted(_cut(call.words, WORDS_CHARACTERS), '|')}"
-    row.cells.append(
-        Cell("", text, weight, (Fact(call.scope, "", call.words, call.index),))
-    )
+    told = call.reasons or (Field("", call.words),)
+    facts = tuple(Fact(call.scope, f.name, f.text, call.index) for f in told)
+    row.cells.append(Cell("", text, weight, facts))
     return row
 
 
@@ -465,12 +469,14 @@ def _score(label: str, call: Call, weights: Weights) -> float:
 
 def _news(call: Call) -> str:
     """A result in words, if it says more than that the call was done."""
-    asked = {field.text.lower() for field in call.asked}
-    has_new_name = any(
-        any(map(str.isdigit, word)) and word.strip(".,:#").lower() not in asked
-        for word in call.words.split()
-    )
-    return _cut(call.words, WORDS_CHARACTERS) if has_new_name else ""
+    asked = {word for field in call.asked for word in field.text.lower().split()}
+    known = asked.union(own_forms(call.tool), tool_words(call.tool))
+    words = [word.strip(".,:;!?#'\"").lower() for word in call.words.split()]
+    new = [word for word in words if word not in known]
+    has_new_name = any(any(map(str.isdigit, word)) for word in new)
+    has_new_words = sum(len(word) >= LONG_WORD for word in new) >= NEW_WORDS
+    says_more = has_new_name or has_new_words
+    return _cut(call.words, WORDS_CHARACTERS) if says_more else ""
 
 
 def _shown(call: Call) -> str:

@@ -11,7 +11,8 @@ from heapq import nlargest
 from itertools import islice
 
 from nbchat.compaction.facts.open_requests import Statements, names_in
-from nbchat.compaction.facts.records import Call, CallReader, judged, record_texts
+from nbchat.compaction.facts.read_calls import CallReader, judged
+from nbchat.compaction.facts.records import Call, record_texts
 from nbchat.compaction.facts.rules import Message, message_of
 from nbchat.compaction.facts.tables import Row
 from nbchat.compaction.facts.tool_names import acts

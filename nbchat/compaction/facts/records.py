@@ -8,28 +8,20 @@ code or by the id of something else. Numbers keep the digits they were written w
 import dataclasses
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from nbchat.compaction.exact_json import parsed
-from nbchat.compaction.facts.call_outcomes import Status, Verdict, verdict_of
+from nbchat.compaction.facts.outcome_words import Status
 from nbchat.compaction.facts.result_shapes import (
     as_list,
     item_of,
-    table_in,
-    unwrapped_text,
 )
 from nbchat.compaction.facts.tool_names import CACHED_NAMES, creates, singular, snake
-from nbchat.conversation.entries import Entry, failed_result
-from nbchat.conversation.turns import INTERRUPTED, CallMatcher
 
 MOST_RECORDS, MOST_FIELDS, MOST_DEPTH = 2_000, 200, 8
 """Records read from one result, plain fields of one record, and levels of nesting."""
-
-LONGEST_JSON, LONGEST_WORDS = 2_000_000, 400
-"""Characters of a result that is read as JSON, and those kept of a result in words."""
 
 LONGEST_NAME, LONGEST_VALUE = 60, 200
 """Characters of an id, and of a value; longer texts are prose and not kept."""
@@ -46,12 +38,6 @@ KEY = "key"
 
 SHORT_ID = 3
 """Characters of an id that several things may have, such as the one of a status."""
-
-MOST_ODD = 3
-"""Objects that are shown of a result that does not confirm an action."""
-
-NOTHING = "nothing found"
-"""The words of an empty result."""
 
 _IDENTITY = re.compile(r"(?:^|_)(?:ids?|number|no|key|uuid|sku|ref|code)$")
 _FOREIGN = re.compile(
@@ -126,8 +112,10 @@ class Call:
     record: Record | None = None
     """The result, if it was JSON."""
     words: str = ""
-    """The result in words, if it was not."""
+    """The result in words, if it was not, or what it says of an action not done."""
     status: Status = "called"
+    reasons: tuple[Field, ...] = ()
+    """The fields of the result that say why an action is not done."""
 
     scope: str = dataclasses.field(init=False, compare=False)
     """Tool and arguments, by which results that belong to one call are known."""
@@ -136,53 +124,6 @@ class Call:
         """Write the scope once: it is asked for at each compaction."""
         asked = ", ".join(f"{e.name}: {quoted(e.text, CALL_SIGNS)}" for e in self.asked)
         object.__setattr__(self, "scope", f"{self.tool}({asked})")
-
-
-def read_calls(entries: Sequence[Entry]) -> list[Call]:
-    """All calls, in the order of their results; a call without a result is interrupted.
-
-    A call that was never answered was interrupted, too.
-    """
-    reader = CallReader()
-    reader.update(entries)
-    return reader.calls
-
-
-class CallReader:
-    """Reads the calls of entries as they come, each once."""
-
-    def __init__(self) -> None:
-        """Start before the first entry."""
-        self._matcher = CallMatcher()
-        self._position = 0
-        self._answered: list[Call] = []
-        self._waiting: dict[int, Entry] = {}
-
-    @property
-    def calls(self) -> list[Call]:
-        """All calls so far, in the order of their results."""
-        return sorted([*self._answered, *self.interrupted], key=lambda call: call.index)
-
-    @property
-    def interrupted(self) -> list[Call]:
-        """The calls without a result so far."""
-        return [
-            _call(entry, failed_result(entry, INTERRUPTED), index)
-            for index, entry in self._waiting.items()
-        ]
-
-    def update(self, entries: Iterable[Entry]) -> list[Call]:
-        """Read the next entries; returns the calls that they answer."""
-        known = len(self._answered)
-        for index, entry in enumerate(entries, self._position):
-            answered = self._matcher.match(entry)
-            if answered is not None:
-                call = self._waiting.pop(answered)
-                self._answered.append(_call(call, entry, index))
-            elif entry.is_call:
-                self._waiting[index] = entry
-            self._position = index + 1
-        return self._answered[known:]
 
 
 def record_texts(record: Record) -> Iterator[str]:
@@ -222,94 +163,6 @@ def quoted(
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _call(call: Entry, result: Entry, index: int) -> Call:
-    arguments = parsed(call.tool_args)
-    asked = tuple(_plain_fields(arguments if isinstance(arguments, dict) else {}))
-    tool = call.tool_name
-    if result.is_error:
-        was_cut = result.content.endswith(INTERRUPTED)
-        status: Status = "interrupted" if was_cut else "failed"
-        return Call(tool, index, asked, None, _in_words(result.content), status)
-    answer = _answer(result)
-    record = _Reader(tool, asked).root(answer) if answer else None
-    return judged(Call(tool, index, asked, record), result)
-
-
-def judged(call: Call, result: Entry, *, is_action: bool | None = None) -> Call:
-    """A call with what its result says in words, and what is known of it.
-
-    `is_action` says whether the tool changes something, where its name is not all that
-    is known.
-    """
-    answer, content = _answer(result), result.content
-    verdict = verdict_of(call.tool, call.asked, answer, content, is_action=is_action)
-    if answer is None:
-        words = _in_words(content)
-    elif not answer:
-        words = NOTHING
-    else:
-        words = _note(answer) or (_reasons(answer, verdict) if verdict.is_open else "")
-    return replace(call, words=words, status=verdict.status)
-
-
-def _answer(result: Entry) -> dict[str, Any] | list[Any] | None:
-    """The JSON or the table of a result; None for words."""
-    is_short = len(result.content) <= LONGEST_JSON
-    if not is_short:
-        return None
-    answer = parsed(unwrapped_text(result.content))
-    return table_in(result.content) if answer is None else answer
-
-
-def _reasons(answer: dict[str, Any] | list[Any], verdict: Verdict) -> str:
-    """What a result says of an action that is not done, ids and reasons first.
-
-    Where no object in it says why, it is all that the result says.
-    """
-    odd = [_Odd(node, set(names)) for node, names in verdict.odd[:MOST_ODD]]
-    if not odd and isinstance(answer, dict):
-        odd = [_Odd(answer, set())]
-        odd = odd if odd[0].text else [_Odd(answer, set(map(snake, answer)))]
-    return _in_words("; ".join(filter(None, (each.text for each in odd))))
-
-
-class _Odd(NamedTuple):
-    """An object that says why an action is not done, and the names of its reasons."""
-
-    node: Mapping[str, Any]
-    reasons: set[str]
-
-    @property
-    def text(self) -> str:
-        """Its plain values with their fields."""
-        own = (f for f in _plain_fields(dict(self.node)) if self._is_told(f))
-        found = sorted(own, key=self._place)
-        return ", ".join(f"{each.name}: {quoted(each.text, '|,;')}" for each in found)
-
-    def _is_told(self, field: Field) -> bool:
-        """Whether it is the object's own, or one of the reasons."""
-        return "." not in field.name or self._place(field) == 1
-
-    def _place(self, field: Field) -> int:
-        if not self.reasons.isdisjoint(map(snake, field.name.split("."))):
-            return 1
-        return 0 if field.is_identity and "." not in field.name else 2
-
-
-def _in_words(content: str) -> str:
-    text = " ".join(content[: LONGEST_WORDS * 4].split())
-    return text if len(text) <= LONGEST_WORDS else text[: LONGEST_WORDS - 1] + "…"
-
-
-def _note(answer: object) -> str:
-    """What a JSON result says in words about the call itself."""
-    if not isinstance(answer, dict):
-        return ""
-    notes = (answer.get(name) for name in ("error", "message", "detail", "reason"))
-    texts = (note for note in notes if isinstance(note, str))
-    return _in_words(next((t for t in texts if any(map(str.isalpha, t))), ""))
-
-
 def _plain_text(value: Any) -> str:
     """A plain value on one line; empty for nothing, prose and containers."""
     if isinstance(value, bool):
@@ -334,7 +187,7 @@ def _argument_text(value: Any) -> str:
     return _plain_text(value)
 
 
-def _plain_fields(node: dict[str, Any], prefix: str = "") -> Iterator[Field]:
+def plain_fields(node: dict[str, Any], prefix: str = "") -> Iterator[Field]:
     """Every plain value inside an object of arguments, with its path.
 
     Secrets are omitted.
@@ -356,6 +209,13 @@ def _plain_fields(node: dict[str, Any], prefix: str = "") -> Iterator[Field]:
 def _path(prefix: str, key: str) -> str:
     key = " ".join(key.split())[:LONGEST_NAME]
     return f"{prefix}.{key}" if prefix else key
+
+
+def record_of(
+    tool: str, asked: tuple[Field, ...], answer: dict[str, Any] | list[Any]
+) -> Record:
+    """The record of a JSON result."""
+    return _Reader(tool, asked).root(answer)
 
 
 class _Reader:

@@ -1,14 +1,28 @@
-"""Decide by a tool's name whether it changes something: `cancel_order`, `user_delete`.
+"""Read a tool's name: whether it changes something, and what says that it is done.
 
 A name is read word by word. Verbs that are nouns, too, act only where no word says that
 they are looked up: `refund_payment` acts, `refund_status` does not.
 """
 
 import re
+import unicodedata
 from functools import lru_cache
 
 CACHED_NAMES = 5_000
 """Names of tools and fields that are remembered: the same ones come again and again."""
+
+
+def fold(text: str) -> str:
+    """A text in small letters, and Latin ones without their accents."""
+    if text.isascii():
+        return text.lower()
+    parts = unicodedata.normalize("NFD", text.lower())
+    kept = [
+        sign
+        for at, sign in enumerate(parts)
+        if not (unicodedata.combining(sign) and at and parts[at - 1] < "\u0250")
+    ]
+    return unicodedata.normalize("NFC", "".join(kept)).replace("\u2019", "'")
 
 
 def word_set(text: str) -> frozenset[str]:
@@ -153,6 +167,8 @@ _IRREGULAR = {
     "make": "made",
     "pay": "paid",
     "put": "put",
+    "resend": "resent",
+    "reset": "reset",
     "rollback": "rolled",
     "sell": "sold",
     "send": "sent",
@@ -165,6 +181,176 @@ _IRREGULAR = {
 
 DONE_FORMS = frozenset(form for verb in _VERBS for form in participles(verb))
 """The participles of all verbs."""
+
+
+LEAST_STEM, ENDING = 4, 2
+"""Letters of a stem that two words may share, and of a verb's ending."""
+
+GROUPS = (
+    word_set(
+        """
+        create add insert make open register save store write publish post build
+        generate issue record upload import install invite book reserve order
+        place
+        """
+    ),
+    word_set(
+        """
+        end cancel remove delete drop close terminate stop void revoke disable
+        deactivate archive resolve erase purge clear uninstall unsubscribe flush
+        empty wipe
+        """
+    ),
+    word_set(
+        """
+        update change modify edit set adjust rename move replace apply save
+        assign patch transfer copy switch toggle turn swap reschedule write
+        """
+    ),
+    word_set(
+        """
+        send deliver dispatch email mail notify forward invite share transmit
+        """
+    ),
+    word_set(
+        """
+        book reserve confirm schedule register issue ticket order purchase buy
+        """
+    ),
+    word_set(
+        """
+        pay charge transfer settle refund debit credit capture send withdraw
+        deposit reimburse execute fill
+        """
+    ),
+    word_set(
+        """
+        place trade sell buy order purchase execute fill exchange
+        """
+    ),
+    word_set(
+        """
+        start run launch enable activate deploy resume restart boot reboot
+        """
+    ),
+    word_set(
+        """
+        submit request file send report register create open apply post log
+        raise receive accept lodge record
+        """
+    ),
+    word_set(
+        """
+        reject decline deny refuse dismiss
+        """
+    ),
+    word_set(
+        """
+        grant give allow add assign invite share enroll authorize
+        """
+    ),
+)
+"""Verbs that say of each other that they are done."""
+
+ENDS = 1
+"""The place of the verbs that end something."""
+
+_HOLDS = word_set(
+    "block deactivate decline dismiss freeze hold lock pause reject suspend"
+)
+"""Verbs by which something is kept from happening."""
+
+_ALWAYS = word_set("complete confirm deliver execute finish process succeed verify")
+"""Verbs that say of every other verb that it is done."""
+
+_PAST_FORMS = {
+    "build": "built",
+    "give": "gave",
+    "make": "made",
+    "run": "ran",
+    "sell": "sold",
+    "send": "sent",
+    "write": "wrote",
+}
+
+
+@lru_cache(CACHED_NAMES)
+def tool_words(tool: str) -> tuple[str, ...]:
+    """The words of a tool's name in small letters, its verb first if it is known."""
+    words = [word for word in re.split(r"[\W_]+", snake(tool)) if word]
+    verb = verb_of(tool)
+    return tuple(dict.fromkeys([verb, *words] if verb else words))
+
+
+@lru_cache(CACHED_NAMES)
+def own_forms(tool: str) -> frozenset[str]:
+    """The words that say that what a tool does is done, in English."""
+    return frozenset(form for verb in _verbs(tool) for form in _forms(verb))
+
+
+@lru_cache(CACHED_NAMES)
+def related_forms(tool: str) -> frozenset[str]:
+    """The words of related verbs, as `removed` of a tool that deletes."""
+    verbs = _verbs(tool)
+    groups = (group for group in GROUPS if not group.isdisjoint(verbs))
+    related = verbs.union(_ALWAYS, *groups)
+    return frozenset(form for verb in related for form in _forms(verb))
+
+
+def _verbs(tool: str) -> set[str]:
+    """The verb of a tool; all its words if none is known."""
+    verb = verb_of(tool)
+    return {verb} if verb else set(tool_words(tool))
+
+
+def _forms(verb: str) -> set[str]:
+    past = {_PAST_FORMS[verb]} if verb in _PAST_FORMS else set()
+    return participles(verb) | past
+
+
+def is_related(tool: str, *verbs: str) -> bool:
+    """Whether a tool's name has a verb that is related to one of some verbs."""
+    groups = (group for group in GROUPS if not group.isdisjoint(verbs))
+    return any(not _verbs(tool).isdisjoint(group) for group in groups)
+
+
+@lru_cache(CACHED_NAMES)
+def positive_forms(tool: str) -> frozenset[str]:
+    """The participles of all verbs, without those that end what the tool began."""
+    ends = set() if is_end(tool) else GROUPS[ENDS] | _HOLDS
+    return DONE_FORMS.difference(*map(participles, ends))
+
+
+def is_end(tool: str) -> bool:
+    """Whether a tool ends something or holds it, so that it is not active then."""
+    return is_related(tool, "cancel") or not _HOLDS.isdisjoint(_verbs(tool))
+
+
+def is_start(tool: str) -> bool:
+    """Whether a tool lets something begin, so that it is done once that runs."""
+    return is_related(tool, "launch") and "run" not in tool_words(tool)
+
+
+def has_stem_of(tool: str, word: str) -> bool:
+    """Whether a word has the stem of a word in a tool's name, in any language."""
+    folded = fold(word)
+    return any(stem in folded for stem in _stems(tool))
+
+
+@lru_cache(CACHED_NAMES)
+def _stems(tool: str) -> tuple[str, ...]:
+    stems = [stem for word in tool_words(tool) for stem in _stems_of(fold(word))]
+    return tuple(stems)
+
+
+def _stems_of(word: str) -> list[str]:
+    """A word without its ending; pairs of signs where words have no spaces."""
+    if word[0] >= "\u2e80":
+        return [word[at : at + 2] for at in range(len(word) - 1)]
+    ending = ENDING if word[0] < "\u0400" else ENDING + 1
+    is_arabic = "\u0600" <= word[0] < "\u0980"
+    stem = word if is_arabic else word[: len(word) - ending]
+    return [stem] if len(stem) >= LEAST_STEM - is_arabic else []
 
 
 def _verb_of(tool: str) -> tuple[str, list[str]]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from nbchat.compaction.facts.records import read_calls
+from nbchat.compaction.facts.read_calls import judged, read_calls
 from nbchat.compaction.facts.tool_names import acts
 from nbchat.conversation.entries import FAILED, Entry
 
@@ -20,6 +20,14 @@ def called(tool: str, answer: object, *, failed: bool = False, **arguments: obje
 
 def status(tool: str, answer: object, **options: Any) -> str:
     return called(tool, answer, **options).status
+
+
+def called_as_action(tool: str, answer: object, asked: dict[str, Any]) -> str:
+    content = answer if isinstance(answer, str) else json.dumps(answer)
+    call = Entry("assistant", "", "1", tool, json.dumps(asked))
+    result = Entry("tool", content, "1", tool)
+    (found,) = read_calls([call, result])
+    return judged(found, result, is_action=True).status
 
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "x.py", line 3\nKeyError: 1'
@@ -116,13 +124,11 @@ def test_results_that_neither_confirm_nor_deny_an_action_are_listed(
         {"success": True, "errors": []},
         {"code": 0, "msg": "success"},
         {"order_id": "W2", "status": "cancelled", "escalated": False, "retries": 0},
-        {"order_id": "W2", "status": "pending", "a": 1, "b": 2, "c": 3},
-        {"order_id": "W2", "status": "pending (item modified)"},
         {"error": None, "status": "ok"},
         {"id": "r1", "failure_reason": None, "status": "succeeded"},
         "W2: cancelled",
         "Payment of 65.0 USD has been made for bill B1.",
-        "Sent. No errors.",
+        "Cancelled. No errors.",
         "Process finished with exit code 0",
         "1 row affected",
         "ok",
@@ -256,6 +262,8 @@ def test_what_waits_or_came_to_nothing_is_not_done(tool: str, answer: object):
     ("tool", "answer"),
     [
         ("write_file", "File written: a.txt"),
+        ("change_address", {"id": "W2", "status": "pending", "a": 1, "b": 2, "c": 3}),
+        ("modify_items", {"order_id": "W2", "status": "pending (item modified)"}),
         ("cancel_order", "L'ordine è stato annullato"),
         ("rollback_release", {"status": "rolled_back"}),
         ("close_ticket", {"ticket": {"id": "T1", "status": "closed"}}),
@@ -267,3 +275,157 @@ def test_what_waits_or_came_to_nothing_is_not_done(tool: str, answer: object):
 )
 def test_what_succeeded_is_done_in_whatever_form(tool: str, answer: object):
     assert status(tool, answer) == "done"
+
+
+@pytest.mark.parametrize(
+    ("tool", "asked", "answer"),
+    [
+        ("set_volume", {"level": 30}, {"volume": 55}),
+        ("update_address", {"city": "Bath"}, {"success": True, "city": "York"}),
+        ("update_user", {"role": "admin"}, {"id": 7, "role": "member", "v": 1}),
+        ("move_delivery", {"date": "2024-06-02"}, {"delivery_date": "2024-06-05"}),
+        ("assign_ticket", {"assignee": "kim"}, {"ticket": "T1", "assignee": None}),
+        ("scale", {"replicas": 4}, {"replicas": 4, "status": {"replicas": 1}}),
+        ("move_files", {"count": 40}, {"moved": 33}),
+        ("delete_rows", {"ids": [1, 2, 3]}, {"deleted_count": 2}),
+        ("invite_users", {"emails": ["a@x.y", "b@x.y"]}, {"invited": ["a@x.y"]}),
+        ("translate_file", {"to": "fi"}, {"segments": 120, "translated": 74}),
+        ("move_files", {}, {"moved": 33, "left": 7}),
+    ],
+)
+def test_a_record_with_another_value_or_fewer_things_than_asked_for_is_not_done(
+    tool: str, asked: dict[str, Any], answer: object
+):
+    assert called_as_action(tool, answer, asked) == "unconfirmed"
+
+
+@pytest.mark.parametrize(
+    ("tool", "asked", "answer"),
+    [
+        ("set_temperature", {"room": "den", "celsius": 18}, {"target": 18.0}),
+        ("update_user", {"role": "viewer"}, {"user": {"id": 7, "role": "VIEWER"}}),
+        ("refund", {"amount": 4900}, {"id": "re_1", "amount": "49.00"}),
+        ("update_profile", {"phone": "+1 555 0100"}, {"phone": "+15550100"}),
+        ("schedule_post", {"at": "2024-05-03T08:00Z"}, {"date": "2024-05-03"}),
+        ("move_files", {"count": 40}, {"moved": 40, "left": 0}),
+        ("revoke_key", {"key": "K1"}, {"key": "K1", "active": False}),
+        ("create_ticket", {"title": "a"}, {"number": 4, "state": "open"}),
+        (
+            "start_vacuum",
+            {"zone": "hall"},
+            "<r><zone>hall</zone><state>CLEANING</state></r>",
+        ),
+        ("actualizar_precios", {"articulos": 75}, {"actualizados": 75}),
+    ],
+)
+def test_a_record_confirms_what_was_asked_for_in_whatever_form(
+    tool: str, asked: dict[str, Any], answer: object
+):
+    assert called_as_action(tool, answer, asked) == "done"
+
+
+@pytest.mark.parametrize(
+    ("tool", "answer"),
+    [
+        ("create_invoice", {"invoice_number": None, "hint": "VAT"}),
+        ("order_groceries", {"basket_id": "b1", "next": "checkout"}),
+        ("buy_ticket", {"id": 4, "payment_url": "https://x"}),
+        ("set_light", {"room": "den", "ack": False}),
+        ("book_room", {"room": "R1", "available": False}),
+        ("revoke_key", {"key": "K1", "active": True}),
+        ("sign_contract", {"signers": [{"signed": True}, {"signed": False}]}),
+        ("create_event", {"id": "p2", "status": "tentative"}),
+        ("delete_user", {"id": 9}),
+    ],
+)
+def test_a_record_without_its_main_value_or_with_a_next_step_is_not_done(
+    tool: str, answer: object
+):
+    assert called_as_action(tool, answer, {}) == "unconfirmed"
+
+
+@pytest.mark.parametrize(
+    ("tool", "answer", "expected"),
+    [
+        ("delete_row", "UPDATE 3", "done"),
+        ("delete_row", "UPDATE 0", "unconfirmed"),
+        ("drop_table", "DROP TABLE", "done"),
+        ("update_record", "HTTP 204", "done"),
+        ("update_record", "HTTP 409: record was modified", "failed"),
+        ("git_push", "   a81c33f..09bd1e2  fix -> fix", "done"),
+        ("git_push", "Everything up-to-date", "unconfirmed"),
+        ("git_push", "! [rejected] main -> main (fetch first)", "failed"),
+        ("tag_images", "64/64", "done"),
+        ("tag_images", "388/410", "unconfirmed"),
+        ("deploy", "4 out of 6 replicas are updated", "unconfirmed"),
+        ("scale_web", "deployment.apps/web scaled", "done"),
+    ],
+)
+def test_the_conventions_of_common_services_are_known(
+    tool: str, answer: str, expected: str
+):
+    assert called_as_action(tool, answer, {}) == expected
+
+
+@pytest.mark.parametrize(
+    ("tool", "answer"),
+    [
+        ("import_rows", "1st attempt timed out, 2nd attempt: 12 of 12 rows imported."),
+        ("reset_password", "Password was reset; an earlier attempt had failed."),
+        ("grade", "All 27 graded, including two that could not be opened yesterday."),
+    ],
+)
+def test_what_failed_before_says_nothing_of_the_end(tool: str, answer: str):
+    assert called_as_action(tool, answer, {}) == "done"
+
+
+@pytest.mark.parametrize(
+    ("tool", "answer"),
+    [
+        ("send_email", "Saved to drafts. Sending requires approval."),
+        ("unsubscribe", "We've sent a link to you. Click it to be taken off the list."),
+        ("book_hotel", "Thanks! The host has 24 hours to answer."),
+        ("cancel_order", "Before we let you go: how about two months free?"),
+        ("submit_claim", "We'd love to help, but need the report number first."),
+        ("reset_settings", "Settings will reset at the next start."),
+        ("assign_shift", "Meg is over her weekly hours, so Sunday stays open."),
+        ("reservar_hotel", "Opción guardada, sin pago será anulada mañana."),
+        ("reserver_train", "Votre demande de réservation a été transmise."),
+        ("bestellen", "Der Kauf wird erst mit der Bezahlung abgeschlossen."),
+        ("заказать", "Товар зарезервирован, заказ будет создан после оплаты."),
+        ("提交报销", "已进入审批流程，待财务复核"),
+        ("delete_file", "Hmm."),
+    ],
+)
+def test_words_that_promise_ask_or_mean_something_else_confirm_nothing(
+    tool: str, answer: str
+):
+    assert called_as_action(tool, answer, {}) in ("unconfirmed", "failed")
+
+
+@pytest.mark.parametrize(
+    ("tool", "answer"),
+    [
+        ("delete_file", "removed 'a.csv'"),
+        ("renew_prescription", "Your request went through."),
+        ("place_trade", "FILLED 10 VWRL @ 98.44"),
+        ("cancel_order", "Order W2 is cancelled. Sorry to see you go."),
+        ("reserver_train", "Votre voyage est réservé, dossier RTPLQX."),
+        ("cancelar_cita", "La cita ha quedado anulada."),
+        ("fazer_pix", "Pix enviado! ID E182"),
+        ("prenota_tavolo", "Tavolo per 4 prenotato a nome Rossi."),
+        ("отправить_смс", "Доставлено в 18:42"),
+        ("取消订单", "订单W1已取消，退款将在3天内到账。"),
+        ("予約登録", "ご予約を承りました。ご来店をお待ちしております。"),
+        ("주문취소", "주문이 정상적으로 취소되었습니다."),
+    ],
+)
+def test_words_confirm_by_the_tools_own_verb_or_a_related_one(tool: str, answer: str):
+    assert called_as_action(tool, answer, {}) == "done"
+
+
+def test_a_denied_value_is_told_with_its_field_and_as_a_fact_of_its_own():
+    answer = {"success": True, "customer": {"id": 5, "city": "York"}}
+    found = called("update_address", answer, customer=5, city="Bath")
+    assert found.words == "customer.city: York, success: true"
+    assert found.reasons[0] == ("customer.city", "York")

@@ -237,7 +237,7 @@ def test_unconfirmed_calls_are_listed_with_their_results():
         *did("delete_files", "would delete 3 files", glob="*.tmp"),
         *did("cancel_order", {"status": 409, "title": "Conflict"}, order_id="W7"),
     )
-    at = lines.index("Called, and not confirmed by what came back:")
+    at = lines.index("Called, see the result:")
     assert lines[at + 1 : at + 3] == [
         "send_report(report_id: R1) → state: queued, accepted: true",
         "delete_files(glob: *.tmp) → would delete 3 files",
@@ -246,9 +246,31 @@ def test_unconfirmed_calls_are_listed_with_their_results():
     assert not any(line.startswith("Done") for line in lines)
 
 
+def test_words_of_an_action_that_was_done_are_kept_where_they_say_more_than_the_call():
+    told = "Account closed. The remaining balance comes by cheque."
+    lines = lines_of(
+        *did("close_account", told, account_id="A1"),
+        *did("close_ticket", "Ticket T1 closed", ticket_id="T1"),
+    )
+    assert f"close_account(account_id: A1) → {told}" in [
+        line.replace('"', "") for line in lines
+    ]
+    assert "close_ticket(ticket_id: T1)" in lines
+
+
+def test_why_an_action_is_not_confirmed_stands_beside_it():
+    record = {"order_id": "W1", "user_id": "u1", "a": 1, "b": 2, "c": 3, "d": 4}
+    lines = lines_of(
+        *did("change_cabin", {**record, "cabin": "business"}, cabin="economy")
+    )
+    at = lines.index("Called, see the result:")
+    row = "change_cabin(cabin: economy) → order_id: W1, user_id: u1, cabin: business"
+    assert lines[at + 1].replace('"', "") == row
+
+
 def test_what_a_tool_declares_counts_more_than_its_name():
     made = [
-        *did("set_difference", {"left": 3}, a=5),
+        *did("set_difference", {"success": True}, a=5),
         *did("git_push", "pushed", to="x"),
     ]
     push, difference = (

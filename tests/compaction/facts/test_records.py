@@ -8,7 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nbchat.compaction.facts.records import NOTHING, Call, Record, quoted, read_calls
+from nbchat.compaction.facts.read_calls import NOTHING, read_calls
+from nbchat.compaction.facts.records import Call, Record, quoted
 from nbchat.conversation.entries import FAILED, Entry
 
 JSON = st.recursive(

@@ -8,7 +8,7 @@ import pytest
 from cpu_time import CpuTime
 from forgetful import Forgetful, dialogue, folded, keys_of
 
-from nbchat.compaction.facts.records import read_calls
+from nbchat.compaction.facts.read_calls import read_calls
 from nbchat.compaction.summarizer.carry_over import (
     carried,
     not_in_rows,
