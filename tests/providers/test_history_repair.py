@@ -98,6 +98,12 @@ def test_a_late_result_moves_up_to_its_call():
     assert legal([call("a"), USER, result("a")]) == [call("a"), result("a"), USER]
 
 
+def test_late_results_move_up_each_to_its_own_call():
+    results = [result("a", "one"), result("b", "two")]
+    sent = legal([call("a"), call("b"), USER, *results])
+    assert sent == [call("a"), call("b"), *results, USER]
+
+
 def test_ids_used_again_pair_the_nth_call_with_the_nth_result():
     history = [call("a"), call("a"), result("a", "1"), result("a", "2")]
     sent = legal([*history, *history])
