@@ -13,7 +13,7 @@ import re
 from binascii import a2b_base64
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 
 import tiktoken
@@ -49,6 +49,10 @@ the limit the cache is cleared."""
 
 CACHED_ENTRY = 300
 """What a cached entry takes besides its text, as characters."""
+
+CACHED_TEXTS, LONGEST_CACHED = 2_000, 2_000
+"""Texts whose sizes are cached, and characters of the longest: a compaction counts each
+line and message several times, to see what fits."""
 
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
@@ -107,7 +111,8 @@ class TokenCounter:
 
     def count(self, text: str) -> int:
         """Tokens of any string, even of a million spaces or with lone surrogates."""
-        text = _SURROGATE.sub("\ufffd", text)
+        if not text.isascii():
+            text = _SURROGATE.sub("\ufffd", text)
         starts = range(0, len(text), SLICE)
         sample = starts[:: -(-len(text) // EXACT_LIMIT) or 1]
         counted = sum(self._count_slice(text[at : at + SLICE]) for at in sample)
@@ -174,7 +179,9 @@ class TokenCounter:
     def _count_slice(self, text: str) -> int:
         if self._tokenizer is None:
             return len(text) * 3 // 10 + 1  # characters / 4 and a margin of 20 %
-        return len(self._tokenizer.encode_ordinary(text))
+        if len(text) > LONGEST_CACHED:
+            return len(self._tokenizer.encode_ordinary(text))
+        return _short_size(self._tokenizer, text)
 
     @cached_property
     def _tokenizer(self) -> tiktoken.Encoding | None:
@@ -185,6 +192,11 @@ class TokenCounter:
         except (OSError, ValueError, KeyError) as error:
             logger.warning("counting by characters / 4, plus 20 %%: %s", error)
             return None
+
+
+@lru_cache(CACHED_TEXTS)
+def _short_size(tokenizer: tiktoken.Encoding, text: str) -> int:
+    return len(tokenizer.encode_ordinary(text))
 
 
 @cache
