@@ -294,6 +294,35 @@ def test_a_dense_summary_chose_itself_what_is_needed():
     assert (few.is_good, many.is_good) == (False, True)
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "is_good"),
+    [
+        pytest.param(12, 6, True, id="a good writer says less"),
+        pytest.param(12, 3, False, id="a good writer says next to nothing"),
+        pytest.param(6, 6, False, id="a poor writer"),
+    ],
+)
+def test_a_writers_summaries_are_judged_together(
+    first: int,
+    second: int,
+    is_good: bool,  # noqa: FBT001
+):
+    """Each covers 20 new orders and says some of them."""
+    agent = Agent(
+        ScriptedProvider(says(f"<summary>{asked(1, first)}</summary>"), window=200_000),
+        session=Session([entry for n in range(1, 21) for entry in look_up(n)]),
+    )
+    list(agent.compact())
+    for entry in (entry for n in range(21, 41) for entry in look_up(n)):
+        agent.session.append(entry)
+    engine = agent.engine
+    plan = engine.plan(agent.session, trigger="manual")
+    builder = SummaryBuilder(agent.session, plan, engine.policy, engine.tracker.counter)
+    found = builder.coverage(asked(21, 20 + second))
+    assert found.share == second / 20
+    assert found.is_good == is_good
+
+
 def test_matters_that_are_closed_are_not_missed_in_a_summary():
     first = f"Open:\n{asked(1, 10)}\nClosed:\n{asked(11, 20)}"
     assert two_folds(first, asked(1, 10)).is_good

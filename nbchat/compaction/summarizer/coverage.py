@@ -14,10 +14,13 @@ from nbchat.conversation.entries import Entry
 
 GOOD_SHARE, DENSE_SHARE, DENSE = 0.5, 0.33, 1.25
 """Shares of the new values that were talked about from which a summary is good, and a
-dense one is, which says so many times their number. At 0.55 some honest ones by a
-strong writer were below it; at 0.5 summaries that begin all prompts or forget a fifth
-keep as many values as at 0.55 (`tests/benchmarks/reader.py`, and
-`tests/benchmarks/longrun.py` with `--story copy` and `--story forgetful`)."""
+dense one is, which says so many times their number."""
+
+NEWEST, TOGETHER_SHARE = 4, 0.4
+"""Summaries of one model that are judged together, and the share from which they are
+good: single ones by a strong writer say 0.26 to 0.68 of the values, single ones that
+copy or forget 0 to 0.5, and only together do they differ (`tests/benchmarks/reader.py`,
+and `tests/benchmarks/longrun.py` with `--story copy` and `--story forgetful`)."""
 
 LEAST_VALUES = 15
 """Values by which a summary is judged, at least: of fewer chance decides."""
@@ -31,14 +34,24 @@ class Coverage:
     """What a summary says of the new values that were talked about."""
 
     share: float
-    is_dense: bool
+    is_dense: bool = False
     """Whether it says more values than these are, of its own choice: it knows better
     than code which of them are needed."""
+    together: float = 0.0
+    """The share of the newest summaries together; 0 where there is one alone."""
 
     @property
     def is_good(self) -> bool:
-        """Whether little is to be added."""
-        return self.share >= (DENSE_SHARE if self.is_dense else GOOD_SHARE)
+        """Whether little is to be added.
+
+        One that says less than its writer's others is good, too, but not one that says
+        less than half of what those must.
+        """
+        least = DENSE_SHARE if self.is_dense else GOOD_SHARE
+        is_like_others = self.share >= TOGETHER_SHARE / 2
+        return self.share >= least or (
+            is_like_others and self.together >= TOGETHER_SHARE
+        )
 
 
 def coverage(
@@ -51,7 +64,9 @@ def coverage(
     new, older ones count, too: a summary says them, or is as good as the one before by
     as much as it says of that one.
     """
-    steps = _steps(summaries, transcript, known)
+    newest_steps = _steps(summaries, transcript, known)
+    steps = _enough(newest_steps)
+    others = newest_steps[len(steps) :]
     newest, new = steps[0]
     said = {each.keys for each in values(newest) if not each.is_count}
     is_dense = len(said) >= DENSE * max(LEAST_VALUES, len(new))
@@ -64,22 +79,42 @@ def coverage(
         own = share_said(newer, needed)
         text, before, count = newer, needed, len(needed) + weight
         share = (own * len(needed) + older * weight) / count if count else 0.0
-    return Coverage(share, is_dense)
+    together = _together(others[: NEWEST - 1], share, count)
+    return Coverage(share, is_dense, together)
+
+
+def _together(
+    others: Sequence[tuple[str, set[Keys]]], share: float, count: float
+) -> float:
+    """The share of `count` values and of those of other summaries."""
+    others = [(text, needed) for text, needed in others if needed]
+    if not others:
+        return 0.0
+    held = share * count + sum(share_said(text, n) * len(n) for text, n in others)
+    return held / (count + sum(len(needed) for _, needed in others))
 
 
 def _steps(
     summaries: Iterable[tuple[int, str]], transcript: Sequence[Entry], known: str
 ) -> list[tuple[str, set[Keys]]]:
-    """Summaries with the values that were new to each, until these are enough."""
+    """The newest summaries, or more of them, with the values that were new to each."""
     steps: list[tuple[str, set[Keys]]] = []
-    stop, read = len(transcript), values(known)
+    stop, read, is_enough = len(transcript), list(values(known)), False
     for start, text in islice(summaries, MOST_STEPS):
         new = _important(read, _talk(transcript[start:stop]))
         steps.append((text, new))
         stop = start
-        if len(new) >= LEAST_VALUES:
+        is_enough = is_enough or len(new) >= LEAST_VALUES
+        if is_enough and len(steps) >= NEWEST:
             break
     return steps
+
+
+def _enough(steps: Sequence[tuple[str, set[Keys]]]) -> list[tuple[str, set[Keys]]]:
+    """The steps up to one with enough new values."""
+    counts = (len(new) for _, new in steps)
+    at = next((n for n, count in enumerate(counts, 1) if count >= LEAST_VALUES), None)
+    return list(steps[:at])
 
 
 def important(known: str, said: Container[str]) -> set[Keys]:
