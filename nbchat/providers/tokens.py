@@ -43,12 +43,8 @@ EXACT_LIMIT = 1_000_000
 """Characters that are all counted, in 0.2 s (measured); of a longer text, which fits no
 window, only a sample of this length."""
 
-CACHE_LIMIT = 20_000_000
-"""Characters of the entries whose sizes are cached: a day's sessions, not a week's. At
-the limit the cache is cleared."""
-
-CACHED_ENTRY = 300
-"""What a cached entry takes besides its text, as characters."""
+MOST_CACHED = 200_000
+"""Entries whose sizes are cached, in 20 MB. At the limit the cache is cleared."""
 
 CACHED_TEXTS, LONGEST_CACHED = 2_000, 2_000
 """Texts whose sizes are cached, and characters of the longest: a compaction counts each
@@ -102,12 +98,15 @@ class TokenCounter:
         `encoding` may be the name of one of OpenAI's models instead, such as "gpt-4".
         """
         self.encoding = _encoding_of(encoding)
-        self._sizes: dict[Entry, int] = {}
-        self._cached_characters = 0
+        self._sizes: dict[int, int] = {}
+        """By hash: the cache keeps no text that nothing else keeps."""
 
-    def __getstate__(self) -> dict[str, object]:
-        """Copy and pickle all but the vocabulary, which is large and shared."""
-        return {key: each for key, each in vars(self).items() if key != "_tokenizer"}
+    def __reduce__(self) -> tuple[type["TokenCounter"], tuple[str]]:
+        """Copied and pickled without the vocabulary and the sizes.
+
+        Another process has other hashes.
+        """
+        return type(self), (self.encoding,)
 
     def count(self, text: str) -> int:
         """Tokens of any string, even of a million spaces or with lone surrogates."""
@@ -120,10 +119,13 @@ class TokenCounter:
 
     def count_entry(self, entry: Entry) -> int:
         """Tokens of an entry with its role markers; cached."""
-        size = self._sizes.get(entry)
+        key = hash(entry)
+        size = self._sizes.get(key)
         if size is None:
             size = self.count_entry_once(entry)
-            self._cache(entry, size)
+            if len(self._sizes) >= MOST_CACHED:
+                self._sizes.clear()
+            self._sizes[key] = size
         return size
 
     def count_entry_once(self, entry: Entry) -> int:
@@ -138,14 +140,6 @@ class TokenCounter:
     def estimate_response(self, text: str) -> int:
         """Tokens to expect in a reply: half of those in the question."""
         return self.count(text) // 2
-
-    def _cache(self, entry: Entry, size: int) -> None:
-        length = CACHED_ENTRY + sum(map(len, entry))
-        self._cached_characters += length
-        if self._cached_characters > CACHE_LIMIT:
-            self._sizes.clear()
-            self._cached_characters = length
-        self._sizes[entry] = size
 
     def _count_parts(self, entry: Entry) -> int:
         if entry.is_attachment:

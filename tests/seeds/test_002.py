@@ -48,7 +48,7 @@ from nbchat.providers.base import Request
 from nbchat.providers.model_info import ModelInfo
 from nbchat.providers.openai_chat import OpenAIProvider
 from nbchat.providers.sdk_provider import SdkProvider
-from nbchat.providers.tokens import TokenCounter
+from nbchat.providers.tokens import CHARACTERS, MOST_CACHED, TokenCounter
 from nbchat.rendering.banners import compaction_text
 from nbchat.testing import Line, ScriptedProvider, calls, says
 
@@ -114,8 +114,8 @@ DIALECTS = {"openai": OpenAIDialect(), "anthropic": AnthropicDialect()}
 class Noting(TokenCounter):
     """A counter that notes what it looked at."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, encoding: str = "o200k_base") -> None:
+        super().__init__(encoding)
         self.seen: list[str] = []
 
     def count(self, text: str) -> int:
@@ -252,15 +252,16 @@ def test_token_counter_counts_a_repeated_message_once():
     assert counter.seen == [LONG]
 
 
+@pytest.mark.slow
 def test_token_counter_forgets_before_its_memory_grows_without_end():
-    counter = Noting()
-    long_id = "x" * 1_000_000
-    for number in range(25):
-        counter.count_entry(Entry("tool", f"result {number}", long_id))
-    counter.count_entry(Entry("tool", "result 24", long_id))
-    assert counter.seen.count("result 24") == 1
-    counter.count_entry(Entry("tool", "result 0", long_id))
-    assert counter.seen.count("result 0") == 2
+    counter = Noting(CHARACTERS)
+    first, last = Entry("tool", "result 0"), Entry("tool", f"result {MOST_CACHED}")
+    for number in range(MOST_CACHED + 1):
+        counter.count_entry(Entry("tool", f"result {number}"))
+    counter.count_entry(last)
+    assert counter.seen.count(last.content) == 1
+    counter.count_entry(first)
+    assert counter.seen.count(first.content) == 2
 
 
 def test_token_counter_adds_4_tokens_to_each_message():

@@ -6,6 +6,7 @@ window guard, the banners, `/context` and the panel all use.
 """
 
 import logging
+from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import accumulate
@@ -555,7 +556,7 @@ class RunningSums:
     def __init__(self, counter: TokenCounter) -> None:
         """Start with nothing counted."""
         self._counter = counter
-        self._counted: tuple[Sequence[Entry], list[int]] = ((), [0])
+        self._counted: tuple[Sequence[Entry], array[int]] = ((), array("q", [0]))
 
     def __reduce__(self) -> tuple[type["RunningSums"], tuple[TokenCounter]]:
         """Copied and pickled without the entries that were counted."""
@@ -565,10 +566,10 @@ class RunningSums:
         """The sums of a sequence, known by its identity; the last one is of all."""
         counted, sums = self._counted
         if counted is not entries:
-            sums = [0]
+            sums = array("q", [0])
             self._counted = (entries, sums)
         known = len(sums)
         new = map(self._counter.count_entry, entries[known - 1 :])
         longer = [*accumulate(new, initial=sums[known - 1])]
-        sums[known : known + len(longer) - 1] = longer[1:]
+        sums[known : known + len(longer) - 1] = array("q", longer[1:])
         return sums
