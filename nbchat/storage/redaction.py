@@ -1,11 +1,12 @@
 """Remove a session, or a text from one, permanently: messages, facts, index.
 
-Also from the streaming answer, the list of sessions, shared copies, and the backups
-that migrations left. Summaries stay in force: their hashes are computed again.
+Also from the streaming answer, the list of sessions, shared copies, results of runs,
+and the backups that migrations left. Summaries stay in force: their hashes are computed
+again.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from nbchat.storage.schema import (
     SESSION_TABLES,
     chat_messages,
     drafts,
+    run_results,
     session_snapshots,
     sessions,
     settings,
@@ -37,6 +39,8 @@ from nbchat.storage.session_search import (
 
 MARK = "[redacted]"
 
+DELETED = "its session was deleted"
+
 SHORTEST = 4
 """Characters of a text that can be removed: a shorter one is in too many words."""
 
@@ -46,7 +50,12 @@ BACKUP_SECONDS = 1.0
 LONG_LINE = 8
 """Characters from which a line of a text is removed by itself, too."""
 
+MOST_NAMED = 10
+"""Sessions whose results are looked for by name; of more, all results are read."""
+
 Remove = Callable[[str], str]
+
+Result = dict[str, Any]
 
 
 def remover(text: str) -> Remove:
@@ -137,6 +146,62 @@ def delete_session(
     return bool(done.rowcount)
 
 
+def redact_results(
+    connection: sa.Connection, owner: str, session_ids: Collection[str], text: str
+) -> None:
+    """Remove a text from what rows of `map_agents` answered in sessions."""
+    remove = remover(text)
+    _change_results(
+        connection,
+        owner,
+        session_ids,
+        lambda result: {**_without(result, remove), "key": result["key"]},
+    )
+
+
+def delete_results(
+    connection: sa.Connection, owner: str, session_ids: Collection[str]
+) -> None:
+    """Remove what rows answered in sessions; the rows stay decided."""
+    _change_results(
+        connection,
+        owner,
+        session_ids,
+        lambda result: {
+            **result,
+            "value": None,
+            "error": result.get("error") and DELETED,
+            "note": DELETED,
+        },
+    )
+
+
+def _change_results(
+    connection: sa.Connection,
+    owner: str,
+    session_ids: Collection[str],
+    change: Callable[[Result], Result],
+) -> None:
+    table = run_results.c
+    ids = {restored(each) for each in session_ids}
+    query = sa.select(table.run, table.key, table.result_json)
+    query = query.where(table.owner == owner)
+    if len(ids) <= MOST_NAMED:
+        named = (json.dumps(each) for each in ids)
+        is_named = (table.result_json.contains(each, autoescape=True) for each in named)
+        query = query.where(sa.or_(sa.false(), *is_named))
+    for row in connection.execute(query).all():
+        try:
+            result = json.loads(row.result_json)
+            is_its_own = result["session_id"] in ids
+        except (ValueError, KeyError, TypeError, RecursionError):  # a damaged row
+            continue
+        if is_its_own:
+            is_it = (table.owner == owner) & (table.run == row.run)
+            update = sa.update(run_results).where(is_it & (table.key == row.key))
+            connection.execute(update.values(result_json=json.dumps(change(result))))
+
+
 def _delete_old_rows(connection: sa.Connection, stored_id: str) -> None:
     """Delete a session from the tables that a migration of PostgreSQL kept."""
     for table, is_its_own in _old_rows(connection, stored_id):
@@ -198,14 +263,15 @@ def wipe(engine: sa.Engine) -> None:
         if engine.dialect.name == "sqlite":
             connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
         elif engine.dialect.name == "postgresql":
-            names = {table.name for table in (*SESSION_TABLES, shares)} | {*OLD_TABLES}
+            tables = (*SESSION_TABLES, shares, settings, run_results)
+            names = {table.name for table in tables} | {*OLD_TABLES}
             kept = names & {*sa.inspect(connection).get_table_names()}
             for name in (*sorted(kept), "message_words"):
                 connection.exec_driver_sql(f"VACUUM FULL {name}")
 
 
 def redact_backup(
-    file: Path, owner: str, session_ids: Iterable[str], text: str
+    file: Path, owner: str, session_ids: Collection[str], text: str
 ) -> None:
     """Remove a text from the rows of sessions in a backup of any schema."""
     remove = remover(text)
@@ -222,9 +288,11 @@ def redact_backup(
                     update = sa.text(f"UPDATE {table} SET {changes} WHERE {its_rows}")
                     backup.execute(update, {"owner": owner, "id": session_id})
             index_messages(backup, _messages(backup, owner, session_id))
+        if sa.inspect(backup).has_table(run_results.name):
+            redact_results(backup, owner, session_ids, text)
 
 
-def delete_from_backup(file: Path, owner: str, session_ids: Iterable[str]) -> None:
+def delete_from_backup(file: Path, owner: str, session_ids: Collection[str]) -> None:
     """Delete sessions from a backup of any schema."""
     with _backup(file) as backup:
         for session_id in session_ids:
@@ -232,6 +300,8 @@ def delete_from_backup(file: Path, owner: str, session_ids: Iterable[str]) -> No
             for table, its_own, _ in _tables_of_sessions(backup):
                 delete = sa.text(f"DELETE FROM {table} WHERE {its_own}")
                 backup.execute(delete, {"owner": owner, "id": session_id})
+        if sa.inspect(backup).has_table(run_results.name):
+            delete_results(backup, owner, session_ids)
 
 
 def change_backups(

@@ -51,8 +51,10 @@ from nbchat.storage.redaction import (
     SHORTEST,
     change_backups,
     delete_from_backup,
+    delete_results,
     delete_session,
     redact_backup,
+    redact_results,
     redact_session,
     wipe,
 )
@@ -226,6 +228,7 @@ class SessionStore:
         stored_id = storable(session_id)
         with self._connection() as connection:
             found = self._delete_all(connection, stored_id)
+            delete_results(connection, self._mine.owner, [stored_id])
         if not found:
             raise SessionNotFound(NOT_FOUND.format(session_id))
         with suppress(SQLAlchemyError):  # another process reads: its end erases it
@@ -409,6 +412,7 @@ class SessionStore:
             ids = [storable(each.id) for each in family]
             redact = partial(redact_session, connection, self._mine, text=text)
             count = sum(map(redact, ids))
+            redact_results(connection, self._mine.owner, ids, text)
         change = partial(redact_backup, owner=self.owner, session_ids=ids, text=text)
         try:
             self._wipe()
@@ -443,6 +447,7 @@ class SessionStore:
             old = [*connection.scalars(query.where(sessions.c.used_at < limit))]
             for stored_id in old:
                 self._delete_all(connection, stored_id)
+            delete_results(connection, self._mine.owner, old)
         for stored_id in old:
             forget(restored(stored_id))
         if old:

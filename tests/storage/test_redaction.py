@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from postgres import fill_server, running_server
 
 from nbchat.agent.agent import Agent
+from nbchat.agent.map_agents import map_agents
 from nbchat.chat.commands import Commands
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.config.factory import autosave_of, expire_sessions
@@ -19,8 +20,9 @@ from nbchat.config.settings import NbChat
 from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError, StoreError
 from nbchat.storage.autosave import save_session
-from nbchat.storage.database import backups_of, engine_for
+from nbchat.storage.database import back_up, backups_of, engine_for
 from nbchat.storage.export import MarkdownLog
+from nbchat.storage.run_store import Store
 from nbchat.storage.schema import sessions
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider, calls, says
@@ -269,6 +271,71 @@ def test_each_shared_copy_of_a_session_is_redacted_by_itself(tmp_path):
     said = [store.shared(each) for each in copies]
     assert said == ["one holds [redacted]", "two holds [redacted]"]
     store.close()
+
+
+def ran(store: SessionStore) -> tuple[Store, list[str]]:
+    """A run of two rows whose answers are the secret; and the sessions of the rows."""
+    runs = Store(store.url)
+    map_agents(
+        lambda: Agent(ScriptedProvider(says(f"It is {SECRET}."))),
+        [{"id": "a", "text": "What is it?"}, {"id": "b", "text": "And now?"}],
+        key="id",
+        prompt="text",
+        store=runs,
+        name="secrets",
+    ).wait()
+    return runs, [each.session_id for each in runs.results("secrets")]
+
+
+def test_redact_reaches_the_result_of_a_run(store):
+    runs, (first, _) = ran(store)
+    store.redact(first, SECRET)
+    (redacted, other) = runs.results("secrets")
+    assert (redacted.value, redacted.key) == ("It is [redacted].", "a")
+    assert SECRET in other.value
+    runs.close()
+
+
+def test_a_deleted_session_leaves_its_row_decided_without_the_answer(store, tmp_path):
+    runs, sessions = ran(store)
+    for each in sessions:
+        store.delete(each)
+    for result in runs.results("secrets"):
+        assert (result.value, result.stop_reason) == (None, "end_turn")
+        assert result.note == "its session was deleted"
+    runs.close()
+    store.close()
+    if store.url.startswith("sqlite"):
+        written = b"".join(each.read_bytes() for each in tmp_path.glob("sessions.db*"))
+        assert not [each for each in NEEDLES if each in written]
+    else:
+        assert_no_table_has_it(store.url)
+
+
+def test_old_sessions_leave_their_results_without_the_answers(store):
+    runs, sessions = ran(store)
+    later = datetime.now(UTC) - timedelta(days=9)
+    with engine_for(sa.make_url(store.url)).begin() as connection:
+        used = sa.text("UPDATE sessions SET used_at = :at")
+        connection.execute(used, {"at": later.isoformat()})
+    assert store.expire(8) >= len(sessions)
+    assert [each.value for each in runs.results("secrets")] == [None, None]
+    runs.close()
+
+
+def test_a_backup_keeps_no_result_of_a_deleted_session(tmp_path):
+    store = SessionStore(f"sqlite:///{tmp_path}/sessions.db")
+    runs, sessions = ran(store)
+    with sqlite3.connect(tmp_path / "sessions.db") as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    database.close()
+    runs.close()
+    back_up(tmp_path / "sessions.db", "0003")
+    store.redact(sessions[0], SECRET)
+    store.delete(sessions[1])
+    store.close()
+    (backup,) = backups_of(tmp_path / "sessions.db")
+    assert not [each for each in NEEDLES if each in backup.read_bytes()]
 
 
 def test_a_short_text_is_refused(tmp_path):
