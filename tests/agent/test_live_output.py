@@ -130,6 +130,7 @@ def test_what_a_console_prints_of_an_answer_has_no_control_characters(shown):
         assert not {"\x1b", "\x07", "\x9b"} & {*output.data["text/plain"]}
 
 
+@pytest.mark.kernel
 def test_a_silent_answer_shows_nothing(shown):
     assert shown["asked silently"] == []
 

@@ -69,7 +69,7 @@ def test_most_orders_in_other_pastes_are_no_rules_and_own_rules_stay():
 def test_what_the_panel_saw_being_pasted_is_no_rule_wherever_it_is():
     """With marks there is nothing to guess: none of the ways to paste, bare included."""
     frames = [*PASTES.values(), *INFORMAL, "{}", "ok\n{}\nok", "Well, {} Right?"]
-    for frame, order in product(frames, ORDERS):
+    for frame, order in product(frames, ORDERS[::4]):
         text = order.replace("\\n", "\n")
         message = prompt_entry(frame.format(text), [text])
         assert obeyed(text, rules_in_force([message])) == [], message.content

@@ -56,8 +56,8 @@ def hostile_texts() -> dict[str, str]:
         "".join(chr(0x300 + rng.randrange(111)) for _ in range(9)) for _ in "x" * 100
     ]
     return {
-        **{f"a million {each!r}": each * 1_000_000 for each in "a \n0^\0\u6f22\ud800"},
-        "a million joined emoji": "\U0001f469\u200d" * 1_000_000,
+        **{f"many {each!r}": each * 300_000 for each in "a \n0^\0\u6f22\ud800"},
+        "many joined emoji": "\U0001f469\u200d" * 300_000,
         "ab x 50k": "ab" * 50_000,
         "base64": base64.b64encode(rng.randbytes(75_000)).decode(),
         "zalgo": "".join("e" + rng.choice(marks) for _ in range(10_000)),

@@ -30,9 +30,9 @@ ALIASES = {
 }
 """Other names that models give to the fields."""
 
-REPAIRED_LIMIT = 10_000
-"""Characters of JSON that are repaired, some 2,500 tokens: even of brackets alone that
-takes a second at most."""
+REPAIRED_LIMIT, MOST_BRACKETS = 10_000, 1_000
+"""Characters of JSON that are repaired, some 2,500 tokens, and brackets that open in it:
+each takes as long as all before it."""
 
 MOST_ITEMS, ITEM_LIMIT = 60, 600
 """Items of a list, and characters of one, that are kept."""
@@ -199,7 +199,9 @@ def _read(text: str) -> object:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        return _repaired(text) if len(text) <= REPAIRED_LIMIT else None
+        brackets = text.count("{") + text.count("[")
+        is_short = len(text) <= REPAIRED_LIMIT and brackets <= MOST_BRACKETS
+        return _repaired(text) if is_short else None
 
 
 def _repaired(text: str) -> object:

@@ -74,11 +74,10 @@ def test_values_of_other_shapes_are_read_too():
 
 @pytest.mark.parametrize("piece", ["{", "[{", '{"a":'])
 def test_brackets_without_end_take_no_time(piece):
-    text = piece * (9_999 // len(piece))
-    assert rendered(piece * 40_000) == piece * 40_000
     began = CpuTime()
-    assert rendered(text) == text
-    assert began.spent() < 5
+    for count in (450, 3_000, 40_000):
+        assert rendered(piece * count) == piece * count
+    assert began.spent() < 1
 
 
 def test_no_list_grows_without_bound():
