@@ -7,7 +7,6 @@ import pickle
 import subprocess
 import sys
 import threading
-import time
 import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor

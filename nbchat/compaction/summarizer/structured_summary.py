@@ -31,8 +31,8 @@ ALIASES = {
 """Other names that models give to the fields."""
 
 REPAIRED_LIMIT, MOST_BRACKETS = 10_000, 1_000
-"""Characters of JSON that are repaired, some 2,500 tokens, and brackets that open in it:
-each takes as long as all before it."""
+"""Characters of JSON that are repaired, some 2,500 tokens, and brackets that open in
+it: each takes as long as all before it."""
 
 MOST_ITEMS, ITEM_LIMIT = 60, 600
 """Items of a list, and characters of one, that are kept."""
