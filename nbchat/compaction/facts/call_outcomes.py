@@ -9,7 +9,7 @@ empty, in unknown words or contradicts what was asked for, it is quoted, not jud
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from nbchat.compaction.facts.asked_values import Asked, is_done_name
@@ -153,15 +153,15 @@ class _Reader:
     def of_record(self, answer: Any) -> Verdict:
         """What a JSON result says; done only if something in it confirms the action."""
         found = self.verdict(answer, DEEPEST)
-        if found.status != "done":
+        if found.status == "failed":
             return found
         things = tool_words(self.tool) if is_related(self.tool, "update") else ()
         if names := self.asked.contradicted_in(answer, things):
-            node = answer if isinstance(answer, dict) else {}
-            return Verdict("unconfirmed", (Odd(node, names),) if node else ())
-        if self._is_partly_undone(answer):
-            return UNCONFIRMED
-        return DONE if self._has_evidence(answer) else UNCONFIRMED
+            return _contradicted(answer, names, found)
+        if found.status != "done":
+            return found
+        is_done = not self._is_partly_undone(answer) and self._has_evidence(answer)
+        return DONE if is_done else UNCONFIRMED
 
     def verdict(self, answer: Any, levels: int) -> Verdict:
         """What part of a JSON result says; done if nothing in it says otherwise."""
@@ -417,6 +417,15 @@ class _Reader:
             for name, value in fields
         )
         return is_only_news and any(self._denies(*each) for each in fields)
+
+
+def _contradicted(answer: Any, names: Sequence[str], found: Verdict) -> Verdict:
+    """The verdict on a result with other values than were asked for."""
+    if not isinstance(answer, dict):
+        return replace(found, status="unconfirmed")
+    same = [name for odd in found.odd if odd.node is answer for name in odd.names]
+    others = [odd for odd in found.odd if odd.node is not answer]
+    return Verdict("unconfirmed", (Odd(answer, (*names, *same)), *others))
 
 
 def _without_result(fields: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:

@@ -306,6 +306,7 @@ def _call_rows(calls: Sequence[Call], weights: Weights) -> list[Row]:
     returned = [c for c in answered if c.status == "called" and not _is_name(c.words)]
     old = {call.index for call in returned[:-MOST_RETURNED]}
     answered = [call for call in answered if call.index not in old]
+    answered.sort(key=lambda call: call.status != "unconfirmed")  # beside what was done
     return rows + [_answer_row(call, weights) for call in answered]
 
 

@@ -7,8 +7,8 @@ from nbchat.compaction.facts.tool_names import word_set
 FAILED_STATE = re.compile(
     r"(?:.*_)?(?:aborted|bounced|conflict|declined|denied|err|error|errored|fail|failed"
     r"|failure|forbidden|invalid|ko|nok|not_found|offline|refused|rejected|rolled_back"
-    r"|rolling_back|skipped|sold_out"
-    r"|timed_out|timeout|unauthorized|undelivered|unsuccessful)"
+    r"|rolling_back|skipped|sold_out|timed_out|timeout|unauthorized|undelivered"
+    r"|unsuccessful)"
 )
 """States of an action that was not done."""
 
@@ -28,14 +28,14 @@ NEUTRAL = frozenset(("", "active", "enabled", "open"))
 
 WAITING_STATE = re.compile(
     r"accepted|deferred|enqueued|in_progress|partial\w*|pending|processing|queued"
-    r"|running"
-    r"|scheduled|started|starting|submitted|waiting|no_?op|unchanged|not_modified"
+    r"|running|scheduled|started|starting|submitted|waiting|no_?op|unchanged"
+    r"|not_modified"
 )
 DEMANDING_STATE = re.compile(
     r"action_required|confirmation_required|(?:awaiting|needs|requires|waiting_for)_\w+"
     r"|pending_(?:acceptance|action|approval|authori[sz]ation|confirmation|payment"
-    r"|review|signature|verification)"
-    r"|(?:(?:in|under)_)?review|deferred|draft|enqueued|on_hold|queued"
+    r"|review|signature|verification)|(?:(?:in|under)_)?review|deferred|draft|enqueued"
+    r"|on_hold|queued"
 )
 """States of an action that was not done yet, and that wait for another one; these are
 the action's also in a record."""
@@ -61,11 +61,11 @@ ERRORS = re.compile(
 
 SOME_FAILED = re.compile(
     r"errors?_count|failed(?:_\w+)?|failures?|rejected|skipped|ignored|conflicts"
-    r"|invalid"
-    r"|unprocessed|dropped|bounced|not_found|missing|fehler|fehlgeschlagen|abgelehnt"
-    r"|erreurs|echoues?|ignorees?|rejetee?s?|errores|rechazad[oa]s|fallid[oa]s"
-    r"|omitid[oa]s|erros|recusad[oa]s|falhas|ignorad[oa]s|errori|rifiutat[ei]|falliti"
-    r"|ошибки|ошибок|отклонено|пропущено|失败|失敗|错误|エラー|실패"
+    r"|invalid|unprocessed|dropped|bounced|not_found|missing|fehler|fehlgeschlagen"
+    r"|abgelehnt|erreurs|echoues?|ignorees?|rejetee?s?|errores|rechazad[oa]s"
+    r"|fallid[oa]s|omitid[oa]s|erros|recusad[oa]s|falhas|ignorad[oa]s|errori"
+    r"|rifiutat[ei]|falliti|ошибки|ошибок|отклонено|пропущено|失败|失敗|错误|エラー"
+    r"|실패"
 )
 LEFT = word_set(
     """

@@ -105,6 +105,7 @@ def judged(call: Call, result: Entry, *, is_action: bool | None = None) -> Call:
     ):
         odd = _odd(answer, verdict)
         words = _in_words("; ".join(filter(None, (each.text for each in odd))))
+        words = words or _in_words(content)
         reasons = tuple(field for each in odd for field in each.fields)
     return replace(call, words=words, reasons=reasons, status=verdict.status)
 

@@ -19,6 +19,7 @@ from nbchat.compaction.facts.outcome_words import (
     HINTS,
     OWN_PARTICIPLES,
     PAST,
+    REQUESTS,
     completed,
 )
 from nbchat.compaction.facts.tool_names import (
@@ -57,27 +58,29 @@ _CODE = re.compile(r"\s*(?:\d+ *[\t|:\u2192]|[+@-]{1,3}(?:\s|$))")
 _SENTENCE = re.compile(
     r"(?<=[.!?;\u3002\uff01\uff1f])(?:\s|(?<=[\u3002\uff01\uff1f]))|\n"
 )
-_CLAUSE = re.compile(r"[,\uff0c\u3001\u060c]\s*|\s(?:but|however|then|so|including)\s")
+_CLAUSE = re.compile(
+    r"[,\uff0c\u3001\u060c]\s*(?:(?:but|and|then|so)\s)?|\s(?:but|however|then|so|including)\s"
+)
 _WORD = re.compile(r"[^\W\d_]+(?:'\w+)?")
 _CODE_WORD = re.compile(r"(?=\S*\d)[\w#/:.-]{2,60}")
 _REFERENCE = re.compile(
     r"\b(?:pnr|ref(?:erence)?|confirmation|reservation|booking|order|ticket|receipt"
     r"|tracking|transaction|invoice|\w+nummer|(?:numero|codigo|code|n[o\u00b0]) de \w+"
     r"|dossier|localizador|protocolo|codice|(?:номер|код) \w+)(?: (?:number|no\.?|code"
-    r"|id))?[:#]? {0,2}#?(?=[\w-]*\d)\w[\w-]{2,}"
-    r"|(?:番号|订单号|编号|번호|رقم \w+)[:\uff1a ]{0,2}[\w-]*\d"
+    r"|id))?[:#]? {0,2}#?(?=[\w-]*\d)\w[\w-]{2,}|(?:番号|订单号|编号|번호"
+    r"|رقم \w+)[:\uff1a ]{0,2}[\w-]*\d"
 )
 """A new number that a result gives, such as of a booking."""
 
 _DONE_SIGNS = re.compile(
     r"^http(?:/[\d.]+)? 20[0134]|^20[014] [a-z]|\b250 2\.\d\.\d\b"
-    r"|exit(?:ed)?(?: with)?(?: code| status)?[:= ]+0\b"
-    r"|^(?:create|drop|alter|truncate|grant|revoke|comment|vacuum|commit)"
+    r"|exit(?:ed)?(?: with)?(?: code| status)?[:= ]+0\b|^(?:create|drop|alter|truncate"
+    r"|grant|revoke|comment|vacuum|commit)"
     r"(?: [a-z]+){0,2}$|^insert 0 [1-9]|^(?:update|delete|insert|merge|copy) [1-9]\d*$"
     r"|\b[1-9]\d{0,8} (?:rows?|records?|documents?) (?:affected|\w+ed)\b"
     r"|\b[0-9a-f]{7,40}\.\.\.?[0-9a-f]{7,40} +\S+ -> \S+|\* \[new (?:branch|tag)\]"
-    r"|^\[\S+(?: \(root-commit\))? [0-9a-f]{7,40}\]|\bactive \(running\)"
-    r"|\b(?:wrote|written:?|saved) [1-9]\d*(?: ?[kmg]?b\b| bytes| lines| characters)"
+    r"|^\[\S+(?: \(root-commit\))? [0-9a-f]{7,40}\]|\bactive \(running\)|\b(?:wrote"
+    r"|written:?|saved) [1-9]\d*(?: ?[kmg]?b\b| bytes| lines| characters)"
     r"|\b[1-9]\d* (?:bytes|lines|characters) (?:written|saved)"
     r"|^ *\+\d+[ /,]{1,3}[-\u2212]\d+\b|^\S+ (?:created|configured|deleted|scaled"
     r"|restarted|labeled|annotated|patched)$|^[a-z]+ed '[^']+'$|^'[^']+' -> '[^']+'$"
@@ -88,17 +91,15 @@ _DONE_SIGNS = re.compile(
 
 _UNDONE_SIGNS = re.compile(
     r"\bhttp(?:/[\d.]+)?(?: status)?:? [45]\d\d\b|^[45]\d\d [a-z]"
-    r"|! \[(?:remote )?rejected\]"
-    r"|^rollback$|\bexit code: [1-9]|\b5\d\d 5\.\d\.\d\b",
+    r"|! \[(?:remote )?rejected\]|^rollback$|\bexit code: [1-9]|\b5\d\d 5\.\d\.\d\b",
     re.MULTILINE,
 )
 """How they say that they did not."""
 
 _OPEN_SIGNS = re.compile(
     r"^http(?:/[\d.]+)? 202|^202 accepted|^(?:update|delete|insert 0|copy) 0$"
-    r"|everything up-to-date|^\s*ok 0\b"
-    r"|\bno (?:documents?|entr(?:y|ies)|files?|items?|match(?:es)?|recipients?"
-    r"|records?|results?|rows?)\b",
+    r"|everything up-to-date|^\s*ok 0\b|\bno (?:documents?|entr(?:y|ies)|files?|items?"
+    r"|match(?:es)?|recipients?|records?|results?|rows?)\b",
     re.MULTILINE,
 )
 
@@ -107,8 +108,8 @@ _ZERO = re.compile(
     r" (?!errors?|warnings?|problems?|issues?|failures?|seconds?)[a-z]"
 )
 _SOME = re.compile(
-    r"\b[1-9]\d{0,8} (?!failed|skipped|rejected|ignored)(?:\w+ )?\w+ed\b"
-    r"|\b(?!failed|skipped|rejected|ignored)\w+ed:? [1-9]\d{0,8}\b"
+    r"\b[1-9]\d{0,8} (?!failed|skipped|rejected|ignored)(?:\w+ )?\w+ed\b|\b(?!failed"
+    r"|skipped|rejected|ignored)\w+ed:? [1-9]\d{0,8}\b"
 )
 """Counts of nothing and of something that was done."""
 
@@ -124,6 +125,9 @@ _ADJECTIVES = re.compile(
 )
 """Beginnings of participles that mostly tell a state: open, closed, occupied."""
 
+_IN_A_STATE = re.compile(r"\bestan? \w+d[oa]s?\b")
+"""A participle that tells a state in Spanish."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Clause:
@@ -131,13 +135,18 @@ class _Clause:
 
     is_denied: bool
     is_open: bool
+    is_asking: bool
+    """Whether it has a word of a request or a limit."""
     is_past: bool
     is_hinted: bool
     """Whether it asks for something, or tells a condition, the future, an exception."""
+    is_own: bool
+    """Whether it confirms in the tool's own verb."""
     is_sure: bool
-    """Whether it confirms in the tool's own verb, or says that all is done."""
+    """Whether it does, or says that all is done."""
     is_told: bool
     """Whether it confirms in any words."""
+    has_digits: bool
 
 
 def said_in_words(tool: str, text: str) -> Said:
@@ -153,10 +162,10 @@ def said_in_words(tool: str, text: str) -> Said:
     sentences = [_clauses(tool, part) for part in parts]
     clauses = [clause for sentence in sentences for clause in sentence]
     is_sure = any(each.is_sure for each in clauses) or bool(_DONE_SIGNS.search(clean))
-    is_denied = any(each.is_denied and not each.is_past for each in clauses)
-    if is_denied or _UNDONE_SIGNS.search(clean):
+    if _is_denied(sentences) or _UNDONE_SIGNS.search(clean):
         return "open" if is_sure else "denied"
-    if any(each.is_open and not each.is_past for each in clauses) or _is_open(clean):
+    is_doubted = any(each.is_open and not each.is_past for each in clauses)
+    if is_doubted or _is_asking(sentences) or _is_open(clean):
         return "open"
     is_told = is_sure or any(map(_is_told, sentences)) or _is_reference(tool, text)
     if is_told or _tells_of_all(tool, text) or _is_whole(clean) or _only_repeats(text):
@@ -205,7 +214,8 @@ def _clause(tool: str, text: str) -> _Clause:
     is_hinted = bool(HINTS.search(other))
     is_plain = not is_denied and not is_hinted and not text.rstrip().endswith("?")
     forms = _told(text)
-    is_own = not own.isdisjoint(words) or _is_own_form(tool, text)
+    is_own = any(e in own and _is_past(e, folded, tool) for e in words)
+    is_own = is_own or _is_own_form(tool, text) or _is_switch(tool, words)
     is_sure = is_own or bool(COMPLETE.search(folded))
     is_ended = "no longer" in folded and is_related(tool, "cancel")
     is_going = "running" in words and is_start(tool)
@@ -214,18 +224,65 @@ def _clause(tool: str, text: str) -> _Clause:
     return _Clause(
         is_denied,
         bool(DOUBTS.search(other)),
+        bool(REQUESTS.search(other)),
         bool(PAST.search(folded)),
         is_hinted,
+        is_own and is_plain,
         is_sure and is_plain,
         (is_sure or is_like) and is_plain,
+        any(map(str.isdigit, text)),
     )
+
+
+def _is_past(word: str, clause: str, tool: str) -> bool:
+    """Whether a word is a participle here, where the verb has no form of its own."""
+    if word not in tool_words(tool):
+        return True
+    before = rf"\b(?:is|are|was|were|been|now) (?:\w+ly )?{word}\b"
+    form = rf"{before}|\b{word}(?:[.:!]| to\b| for\b|$)"
+    return re.search(form, clause) is not None
+
+
+def _is_switch(tool: str, words: Sequence[str]) -> bool:
+    """Whether few words say "on" or "off" of what is turned on or off."""
+    switched = {"on", "off"}.intersection(tool_words(tool))
+    return not switched.isdisjoint(words) and len(words) <= MOST_OTHER_WORDS
 
 
 def _other_than_own(tool: str, word: str) -> str:
     """A word, but not one that the tool's name explains, as `locked` of a lock."""
     is_going = word == "running" and is_start(tool)
-    is_own = word in related_forms(tool) or word in tool_words(tool) or is_going
-    return REPEATED if is_own else word
+    is_known = word in related_forms(tool) or word in tool_words(tool) or is_going
+    return REPEATED if is_known or _is_own_form(tool, word) else word
+
+
+def _is_denied(sentences: Sequence[Sequence[_Clause]]) -> bool:
+    """Whether a result says in the end that the action was not done.
+
+    What is denied before something that was done in the end is past. After a sentence
+    in the tool's own verb another one may deny something else, such as a fee.
+    """
+    clauses = [(at, each) for at, sentence in enumerate(sentences) for each in sentence]
+    told = [place for place, (_, each) in enumerate(clauses) if each.is_told]
+    is_past = any(each.is_past for _, each in clauses)
+    last = told[-1] if told and is_past else 0
+    first = min((at for at, each in clauses if each.is_own), default=len(sentences))
+    return any(
+        each.is_denied and not each.is_past and (at <= first or each.has_digits)
+        for at, each in clauses[last:]
+    )
+
+
+def _is_asking(sentences: Sequence[Sequence[_Clause]]) -> bool:
+    """Whether a result asks for something, and no other sentence says it is done."""
+    asking = [any(each.is_asking for each in sentence) for sentence in sentences]
+    is_own = any(
+        each.is_own
+        for sentence, asks in zip(sentences, asking, strict=True)
+        for each in sentence
+        if not asks
+    )
+    return any(asking) and not is_own
 
 
 def _is_told(sentence: Sequence[_Clause]) -> bool:
@@ -282,6 +339,8 @@ def _is_whole(text: str) -> bool:
 
 def _told(clause: str) -> list[str]:
     """Those words that say that something was done, not in which state it is."""
+    if _IN_A_STATE.search(fold(clause)):
+        return []
     words = completed(clause)
     return [word for word in words if not _ADJECTIVES.match(fold(word))]
 

@@ -41,11 +41,11 @@ _VERBS = word_set(
     mark merge mkdir modify move mute notify open order patch pause pay place post
     publish purchase push put reactivate reassign rebook reboot redeem refuel refund
     register reject release remove rename reopen replace reply request reschedule
-    reseat resend reserve reset resolve restart restock restore resume retry return
-    revert revoke rollback rotate save scale schedule sell send set ship sign start
-    stop store submit subscribe suspend swap terminate toggle top transfer
-    transition trigger turn unassign unblock unfreeze uninstall unlink unlock
-    unsubscribe update upgrade upload upsert void waive withdraw write
+    reseat resend reserve reset resolve renew restart restock restore resume retry
+    return revert revoke rollback rotate save scale schedule sell send set share
+    ship sign start stop store submit subscribe suspend swap terminate toggle top
+    transfer transition trigger turn unassign unblock unfreeze uninstall unlink
+    unlock unsubscribe update upgrade upload upsert void waive withdraw write
     """
 )
 """Verbs of tools that change something."""

@@ -424,6 +424,31 @@ def test_words_confirm_by_the_tools_own_verb_or_a_related_one(tool: str, answer:
     assert called_as_action(tool, answer, {}) == "done"
 
 
+@pytest.mark.parametrize(
+    ("tool", "answer"),
+    [
+        ("cancel_order", "Order cancelled. The fee cannot be refunded."),
+        ("cancel_order", "Cancelled. Reply STOP to get no more mail."),
+        ("pay_bill", "Card declined twice, but the third attempt went through."),
+        ("deploy", "Deployed without a hitch, no action needed."),
+    ],
+)
+def test_a_denial_of_something_else_leaves_an_action_done(tool: str, answer: str):
+    assert called_as_action(tool, answer, {}) == "done"
+
+
+@pytest.mark.parametrize(
+    ("tool", "answer"),
+    [
+        ("send_email", "Sent. 2 of the addresses bounced."),
+        ("import_rows", "Imported, then ran out of quota."),
+        ("reset_password", "We sent a reset link. Click it to go on."),
+    ],
+)
+def test_a_denial_of_a_part_leaves_an_action_unconfirmed(tool: str, answer: str):
+    assert called_as_action(tool, answer, {}) == "unconfirmed"
+
+
 def test_a_denied_value_is_told_with_its_field_and_as_a_fact_of_its_own():
     answer = {"success": True, "customer": {"id": 5, "city": "York"}}
     found = called("update_address", answer, customer=5, city="Bath")

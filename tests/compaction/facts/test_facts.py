@@ -268,6 +268,21 @@ def test_why_an_action_is_not_confirmed_stands_beside_it():
     assert lines[at + 1].replace('"', "") == row
 
 
+def test_an_unconfirmed_action_stands_below_what_was_done_with_what_came_back():
+    lines = lines_of(
+        *did("close_ticket", "error: no such ticket", failed=True, ticket_id="T9"),
+        *did("invite_user", {"data": {"inviteUser": None}}, email="a@b.c"),
+        *did("close_ticket", "Ticket T1 closed", ticket_id="T1"),
+    )
+    assert [line for line in lines if line.endswith(":")][:3] == [
+        "Done, not to be done again:",
+        "Called, see the result:",
+        "Tried, and failed:",
+    ]
+    row = 'invite_user(email: a@b.c) → {"data": {"inviteUser": null}}'
+    assert row in [line.replace("\\", "").replace('"{', "{") for line in lines]
+
+
 def test_what_a_tool_declares_counts_more_than_its_name():
     made = [
         *did("set_difference", {"success": True}, a=5),
