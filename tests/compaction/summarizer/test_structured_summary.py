@@ -75,9 +75,9 @@ def test_values_of_other_shapes_are_read_too():
 @pytest.mark.parametrize("piece", ["{", "[{", '{"a":'])
 def test_brackets_without_end_take_no_time(piece):
     began = CpuTime()
-    for count in (450, 3_000, 40_000):
+    for count in (450, 9_999 // len(piece), 40_000):
         assert rendered(piece * count) == piece * count
-    assert began.spent() < 1
+    assert began.spent() < 0.3
 
 
 def test_no_list_grows_without_bound():
