@@ -18,6 +18,7 @@ from nbchat.config.factory import build_agent, opened_store
 from nbchat.config.precedence import settings, unread_variables
 from nbchat.config.saved_settings import Target, with_saved_settings
 from nbchat.config.settings import TABLE, NbChat, Setting
+from nbchat.conversation.secret_masking import HIDDEN, without_secrets
 from nbchat.errors import NbchatError
 from nbchat.providers.base import Provider
 from nbchat.providers.connect import EMBEDDED_MODEL
@@ -243,4 +244,5 @@ def _row(name: str, text: str) -> str:
 def _short(row: Setting, value: object) -> str:
     """A value on one line of limited length."""
     text = "-" if value in (None, "") else " ".join(row.text(value).split())
+    text = without_secrets(text)[0].replace(HIDDEN, "***")
     return text if len(text) <= VALUE_WIDTH else f"{text[: VALUE_WIDTH - 1]}…"

@@ -545,8 +545,13 @@ def without_login(text: str) -> str:
 
 
 def without_secrets(text: str) -> str:
-    """An address without a login, or headers without their values."""
-    return _HEADER.sub(r"\1: ***", without_login(text))
+    """An address without a login, or headers without their values.
+
+    Also of what is no address for lack of a scheme.
+    """
+    shown = without_login(text)
+    shown = shown if "://" in shown else shown.rpartition("@")[2]
+    return _HEADER.sub(r"\1: ***", shown)
 
 
 _HEADER = re.compile(r"((?:^|[;\n])\s*[\w-]+):(?!//)[^;\n]*")

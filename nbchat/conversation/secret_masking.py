@@ -20,10 +20,10 @@ LEAST_ENTROPY = 4.2
 """Bits per character of a random string of 24 or more of 64 characters; identifiers and
 paths of Python's own library have less, as a test shows."""
 
-_NAMES = r"""(?:password|passwd|passphrase|pwd|secret|credentials?|pin
+_NAMES = r"""(?:password|passwd|passphrase|pwd|pw|bearer|secret|credentials?|pin
   |(?:api|access|secret|private|account|auth|encryption)[-_ ]?key
   |(?:openai|anthropic|gemini|google|azure|aws)[-_ ]?key
-  |token|client[-_]?secret)(?:[-_]?\d+)?"""
+  |token|client[-_]?secret|(?:set|session|auth)[-_ ]?cookie)(?:[-_]?\d+)?"""
 
 _FORMS = (
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",

@@ -156,7 +156,8 @@ def find_endpoint(
     and a key that would be sent by plain HTTP.
     """
     if not address.startswith(("http://", "https://")):
-        raise ConfigError(f"base_url {address!r} must begin with http:// or https://")
+        shown = address.rpartition("@")[2]  # before it may be a password
+        raise ConfigError(f"base_url {shown!r} must begin with http:// or https://")
     secrets = tuple(other_secrets)
     keyless = Endpoint(kind, address, key_variable, str, other_secrets=secrets)
     is_safe = _is_safe(address, key_hosts)

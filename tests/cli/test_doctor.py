@@ -160,6 +160,19 @@ def test_the_password_of_a_database_is_not_shown():
     assert "hunter2" not in done.stdout + done.stderr
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("store_url", "the password hunter2@host"),
+        ("base_url", "ann:hunter2@host:80"),
+        ("summary_prompt", "see http://ann:hunter2@host"),
+    ],
+)
+def test_a_password_in_what_is_no_address_is_not_shown(name, text):
+    done = doctor(NBCHAT_MODEL="ollama:m", **{f"NBCHAT_{name.upper()}": text})
+    assert "hunter2" not in done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("place", ["2@127.0.0.1:1/chats", "2/x@127.0.0.1:1/chats"])
 def test_a_password_with_an_unescaped_at_is_not_shown_in_part(place):
     done = doctor(
