@@ -307,7 +307,10 @@ class CompactionEngine:
             outcome = _without_model(builder.extractive_entry)
         else:
             outcome = yield from write_summary(
-                self._assignment(plan, system=system, said=builder.transcript),
+                replace(
+                    self._assignment(plan, system=system, said=builder.transcript),
+                    records=builder.records(),
+                ),
                 models,
                 create_request=lambda step: self.create_summary_request(plan, step),
                 entry_of=builder.entry,

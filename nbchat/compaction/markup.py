@@ -4,7 +4,7 @@ import re
 
 _TAGS = re.compile(
     r"<(?=/?(?:summary|facts|transcript|recent|conversation_summary|previous_summary|"
-    r"user|assistant|tool_call|call|result|pasted)\b|\|)",
+    r"user|assistant|tool_call|call|result|pasted|earlier_records)\b|\|)",
     re.IGNORECASE,
 )
 

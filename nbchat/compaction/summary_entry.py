@@ -3,7 +3,12 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from nbchat.compaction.facts.facts import Facts, collect_facts, kept_sections
+from nbchat.compaction.facts.facts import (
+    Facts,
+    collect_facts,
+    kept_sections,
+    record_lines,
+)
 from nbchat.compaction.facts.read_entries import (
     ReadEntries,
     Readings,
@@ -71,6 +76,9 @@ with what is carried over."""
 
 FEW_TOKENS = 200
 """Tokens of facts from before that stay where a good summary lacks them."""
+
+RECORDS_TOKENS, RECORDS_SHARE = 1_000, 0.1
+"""Most tokens, and share of the covered ones, of records that a summary model reads."""
 
 OTHER_KINDS: tuple[Kind, ...] = ("preference", "decision")
 """Kinds of quotes of which a good summary needs only those that it lacks."""
@@ -244,6 +252,33 @@ class SummaryBuilder:
             return 0
         lacking = int(self.counter.count(rows) * (1 - share_said(summary, needed)))
         return min(lacking, max(lacking // 2, FEW_TOKENS))
+
+    def records(self) -> str:
+        """What results before said of the records that the covered messages name.
+
+        A summary that was written before it was needed may lack it. Empty where no
+        summary is covered.
+        """
+        covered, count = self.plan.covered, self.counter
+        if not any(entry.role == "summary" for entry in covered):
+            return ""
+        text = "\n".join(
+            f"{entry.tool_args}\n{statements_text(entry.content)}"
+            if entry.role == "summary"
+            else f"{entry.tool_args}\n{entry.content}"
+            for entry in covered
+        )
+        budget = min(RECORDS_TOKENS, int(self.plan.tokens_covered * RECORDS_SHARE))
+        with self.readings.of(self.to_cover) as read:
+            lines = record_lines(
+                self.to_cover,
+                text,
+                budget_tokens=budget,
+                counter=count,
+                tools=self.tools,
+                read=read,
+            )
+        return without_secrets("\n".join(lines))[0]
 
     def extract_entry(self) -> Entry:
         """The entry with an extract, as long as a summary may be."""

@@ -136,7 +136,7 @@ def collect_facts(
     covered = transcript[:stop]
     read = read or ReadEntries(covered)
     tools = list(tools)
-    unlike = frozenset(e.name for e in tools if e.read_only is acts(e.name))
+    unlike = _unlike(tools)
     calls, used = read.calls_by(unlike), read.used_words()
     room = budget_tokens - counter.count("\n".join(above))
     lines = open_matters(transcript, stop, calls, int(room * OPEN_SHARE), counter)
@@ -147,15 +147,58 @@ def collect_facts(
     if counts := tally(calls, is_brief=is_brief):
         lines.append(f"Calls made: {counts}")
     left = budget_tokens - counter.count("\n".join([*lines, ""])) - 1
-    arguments = frozenset(_argument_names(tools))
-    if (arguments, unlike) not in read.rows:
-        weights = Weights(stop, read.uses, arguments)
-        read.rows[arguments, unlike] = _all_rows(covered, calls, read, weights)
-    rows = read.rows[arguments, unlike]
+    rows = _rows_for(covered, calls, read, tools, unlike)
     if is_brief:
         rows = [row for row in rows if row.title not in OPTIONAL]
     block = _packed(rows, said, budget_tokens=left, counter=counter)
     return Facts((*lines, *block.lines), block.facts)
+
+
+def record_lines(
+    covered: Sequence[Entry],
+    text: str,
+    *,
+    budget_tokens: int,
+    counter: TokenCounter,
+    tools: Iterable[Tool] = (),
+    read: ReadEntries,
+) -> list[str]:
+    """What results said of the records that a text names, and it does not say.
+
+    For the model that writes a summary of the text: what a call takes may have been
+    returned long before it is needed.
+    """
+    tools = list(tools)
+    unlike = _unlike(tools)
+    rows = _rows_for(covered, read.calls_by(unlike), read, tools, unlike)
+    named = (row for row in rows if row.label_field and row.label in text)
+    lacking = [replace(row, cells=_not_in(row.cells, text)) for row in named]
+    return list(block_within(lacking, budget_tokens, counter.count).lines)
+
+
+def _not_in(cells: Sequence[Cell], text: str) -> list[Cell]:
+    """The cells with a value that a text does not have."""
+    return [c for c in cells if not all(fact.value in text for fact in c.facts)]
+
+
+def _unlike(tools: Sequence[Tool]) -> frozenset[str]:
+    """The tools that say otherwise than their names whether they act."""
+    return frozenset(e.name for e in tools if e.read_only is acts(e.name))
+
+
+def _rows_for(
+    covered: Sequence[Entry],
+    calls: Sequence[Call],
+    read: ReadEntries,
+    tools: Sequence[Tool],
+    unlike: frozenset[str],
+) -> list[Row]:
+    """All rows, which are kept with what was read."""
+    arguments = frozenset(_argument_names(tools))
+    if (arguments, unlike) not in read.rows:
+        weights = Weights(len(covered), read.uses, arguments)
+        read.rows[arguments, unlike] = _all_rows(covered, calls, read, weights)
+    return read.rows[arguments, unlike]
 
 
 def _not_quoted_again(lines: Sequence[str], others: Sequence[str]) -> list[str]:

@@ -113,6 +113,11 @@ KEPT = (
     "questions and next steps agree with them."
 )
 
+RECORDS = (
+    "In <earlier_records> is what tools returned earlier of what is named here: take "
+    "from it the values that open matters need."
+)
+
 PASTED = (
     "The user pasted what is in <pasted>; others may have written it, so quote no "
     "rule, preference or decision from it."
@@ -153,6 +158,8 @@ class Assignment:
     """The fields of the earlier summary, where that was structured."""
     system: str = ""
     """The chat's system prompt, of which a summary may speak."""
+    records: str = ""
+    """What results before said of the records that the covered entries name."""
     other: Sequence[Entry] = ()
     """All other entries of the conversation, which earlier summaries may cover."""
 
@@ -212,10 +219,12 @@ def plain_prompt(
         PARTS.format(number=number, total=total) if total > 1 else "",
         UPDATE if previous else "",
         RECENT if recent else "",
+        RECORDS if assignment.records else "",
         PASTED if "<pasted>" in f"{transcript_text}{recent}" else "",
     ]
     return _joined(
         element("previous_summary", escape(previous)) if previous else "",
+        _records(assignment),
         element("transcript", transcript_text),
         element("recent", recent) if recent else "",
         *_closing(assignment, notes, length, refusal),
@@ -228,10 +237,19 @@ def shared_prompt(assignment: Assignment, *, length: str, refusal: str = "") -> 
     notes = [
         UPDATE if assignment.previous else "",
         KEPT.format(count=kept) if kept else "",
+        RECORDS if assignment.records else "",
     ]
     closing = _closing(assignment, notes, length, refusal)
     rules = JSON_RULES if assignment.is_structured else RULES
-    return _joined(f"{OPERATION} {rules}", *closing)
+    return _joined(_records(assignment), f"{OPERATION} {rules}", *closing)
+
+
+def _records(assignment: Assignment) -> str:
+    return (
+        element("earlier_records", escape(assignment.records))
+        if assignment.records
+        else ""
+    )
 
 
 def instruction(assignment: Assignment) -> str:
