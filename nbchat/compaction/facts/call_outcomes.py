@@ -441,13 +441,14 @@ def _without_result(fields: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
 def _fields(answer: Any, levels: int) -> Iterator[tuple[str, Any]]:
     """The fields of a result, those of the objects in it included."""
     if isinstance(answer, list):
-        for each in answer[:MOST_ITEMS]:
-            yield from _fields(each, levels)
+        inner = [each for each in answer[:MOST_ITEMS] if isinstance(each, dict | list)]
     elif isinstance(answer, dict):
-        for name, value in answer.items():
-            yield snake(str(name)), value
-            if levels and isinstance(value, dict | list):
-                yield from _fields(value, levels - 1)
+        yield from ((snake(str(name)), value) for name, value in answer.items())
+        inner = [each for each in answer.values() if isinstance(each, dict | list)]
+    else:
+        return
+    for each in inner if levels else ():
+        yield from _fields(each, levels - 1)
 
 
 def _tags_in(content: str) -> dict[str, str] | None:

@@ -132,6 +132,13 @@ HINTS = _words(
 """Words of requests, conditions, the future, exceptions and negations: they are no
 doubt beside a clear confirmation, and a clause with them confirms nothing."""
 
+FUTURE = _words(
+    r"will|'ll|to be|going to|wird|werden|sera|seront|seran|serao|sara|saranno|verra"
+    r"|verranno|будет|будут",
+    "将会|将在|将被|予定|예정|سيتم|سوف|जाएगा|जाएगी",
+)
+"""Words of the future: what the tool's verb says with them is not done yet."""
+
 BENIGN = _words(
     r"(?:no|0|zero|without(?: an?y?)?)(?: further| more| new| other)? (?:errors?"
     r"|warnings?|problems?|issues?|conflicts?|failures?|fines?|fees?|charges?|losses"

@@ -16,6 +16,7 @@ from nbchat.compaction.facts.outcome_words import (
     COMPLETE,
     DENIALS,
     DOUBTS,
+    FUTURE,
     HINTS,
     OWN_PARTICIPLES,
     PAST,
@@ -26,6 +27,7 @@ from nbchat.compaction.facts.tool_names import (
     creates,
     fold,
     has_stem_of,
+    is_end,
     is_related,
     is_start,
     own_forms,
@@ -62,6 +64,9 @@ _CLAUSE = re.compile(
     r"[,\uff0c\u3001\u060c]\s*(?:(?:but|and|then|so)\s)?|\s(?:but|however|then|so|including)\s"
 )
 _WORD = re.compile(r"[^\W\d_]+(?:'\w+)?")
+_NO_MORE = re.compile(
+    r"\bno longer\b|\b(?:won't|can't|cannot|will not|not) [^.]*\bany ?more\b"
+)
 _CODE_WORD = re.compile(r"(?=\S*\d)[\w#/:.-]{2,60}")
 _REFERENCE = re.compile(
     r"\b(?:pnr|ref(?:erence)?|confirmation|reservation|booking|order|ticket|receipt"
@@ -81,6 +86,7 @@ _DONE_SIGNS = re.compile(
     r"|\b[0-9a-f]{7,40}\.\.\.?[0-9a-f]{7,40} +\S+ -> \S+|\* \[new (?:branch|tag)\]"
     r"|^\[\S+(?: \(root-commit\))? [0-9a-f]{7,40}\]|\bactive \(running\)|\b(?:wrote"
     r"|written:?|saved) [1-9]\d*(?: ?[kmg]?b\b| bytes| lines| characters)"
+    r"|\b(?:saved|written|exported|wrote)(?: it)? (?:as|to) \S+\.\w+"
     r"|\b[1-9]\d* (?:bytes|lines|characters) (?:written|saved)"
     r"|^ *\+\d+[ /,]{1,3}[-\u2212]\d+\b|^\S+ (?:created|configured|deleted|scaled"
     r"|restarted|labeled|annotated|patched)$|^[a-z]+ed '[^']+'$|^'[^']+' -> '[^']+'$"
@@ -135,6 +141,8 @@ class _Clause:
 
     is_denied: bool
     is_open: bool
+    is_promised: bool
+    """Whether it says that the action will be done."""
     is_asking: bool
     """Whether it has a word of a request or a limit."""
     is_past: bool
@@ -165,7 +173,10 @@ def said_in_words(tool: str, text: str) -> Said:
     if _is_denied(sentences) or _UNDONE_SIGNS.search(clean):
         return "open" if is_sure else "denied"
     is_doubted = any(each.is_open and not each.is_past for each in clauses)
-    if is_doubted or _is_asking(sentences) or _is_open(clean):
+    is_promised = any(e.is_promised for e in clauses) and not any(
+        e.is_own for e in clauses
+    )
+    if is_doubted or is_promised or _is_asking(sentences) or _is_open(clean):
         return "open"
     is_told = is_sure or any(map(_is_told, sentences)) or _is_reference(tool, text)
     if is_told or _tells_of_all(tool, text) or _is_whole(clean) or _only_repeats(text):
@@ -212,21 +223,22 @@ def _clause(tool: str, text: str) -> _Clause:
     other = _WORD.sub(lambda e: _other_than_own(tool, e[0]), folded)
     is_denied = bool(DENIALS.search(other))
     is_hinted = bool(HINTS.search(other))
-    is_plain = not is_denied and not is_hinted and not text.rstrip().endswith("?")
+    is_ended = _is_ended(tool, folded, words)
+    is_plain = is_ended or not (is_denied or is_hinted or text.rstrip().endswith("?"))
     forms = _told(text)
     is_own = any(e in own and _is_past(e, folded, tool) for e in words)
-    is_own = is_own or _is_own_form(tool, text) or _is_switch(tool, words)
+    is_own = is_own or _is_own_form(tool, text) or _is_switched(tool, words)
     is_sure = is_own or bool(COMPLETE.search(folded))
-    is_ended = "no longer" in folded and is_related(tool, "cancel")
     is_going = "running" in words and is_start(tool)
     is_other = not related_forms(tool).isdisjoint(words) or bool(forms)
     is_like = is_other or is_going or is_ended
     return _Clause(
-        is_denied,
+        is_denied and not is_ended,
         bool(DOUBTS.search(other)),
+        is_own and bool(FUTURE.search(folded)),
         bool(REQUESTS.search(other)),
         bool(PAST.search(folded)),
-        is_hinted,
+        is_hinted and not is_ended,
         is_own and is_plain,
         is_sure and is_plain,
         (is_sure or is_like) and is_plain,
@@ -243,10 +255,18 @@ def _is_past(word: str, clause: str, tool: str) -> bool:
     return re.search(form, clause) is not None
 
 
-def _is_switch(tool: str, words: Sequence[str]) -> bool:
-    """Whether few words say "on" or "off" of what is turned on or off."""
-    switched = {"on", "off"}.intersection(tool_words(tool))
-    return not switched.isdisjoint(words) and len(words) <= MOST_OTHER_WORDS
+def _is_ended(tool: str, clause: str, words: Sequence[str]) -> bool:
+    """Whether a clause says that what the tool ends is no more."""
+    is_over = is_end(tool) and tool_words(tool)[0] not in words
+    return is_over and _NO_MORE.search(clause) is not None
+
+
+def _is_switched(tool: str, words: Sequence[str]) -> bool:
+    """Whether words end with "on" or "off", as the tool turns something."""
+    states = {"on", "off"}.intersection(tool_words(tool))
+    states |= {"on"} if is_related(tool, "enable") else set()
+    states |= {"off"} if is_related(tool, "disable") else set()
+    return words[-1:] != [] and words[-1] in states
 
 
 def _other_than_own(tool: str, word: str) -> str:
@@ -294,7 +314,9 @@ def _is_told(sentence: Sequence[_Clause]) -> bool:
 def _is_reference(tool: str, text: str) -> bool:
     """Whether a result is the number of what was created, or gives one."""
     text = text.strip()
-    is_one = bool(_CODE_WORD.fullmatch(text)) and any(map(str.isalpha, text))
+    is_url = text.startswith(("https://", "http://")) and len(text.split()) == 1
+    is_code = bool(_CODE_WORD.fullmatch(text)) and any(map(str.isalpha, text))
+    is_one = is_code or (is_url and creates(tool))
     is_new = creates(tool) or is_related(tool, "pay", "book", "submit")
     return is_one or (is_new and bool(_REFERENCE.search(fold(text))))
 
@@ -348,4 +370,5 @@ def _told(clause: str) -> list[str]:
 def _is_own_form(tool: str, clause: str) -> bool:
     """Whether a clause has a tool's own verb in the form of what is done."""
     forms = [*completed(clause), *OWN_PARTICIPLES.findall(clause)]
+    forms = [form for form in forms if form not in tool_words(tool)]
     return any(has_stem_of(tool, form) for form in forms)

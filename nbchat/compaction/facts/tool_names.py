@@ -256,7 +256,7 @@ ENDS = 1
 """The place of the verbs that end something."""
 
 _HOLDS = word_set(
-    "block deactivate decline dismiss freeze hold lock pause reject suspend"
+    "block deactivate decline dismiss freeze hold lock mute pause reject suspend"
 )
 """Verbs by which something is kept from happening."""
 

@@ -388,6 +388,7 @@ def test_what_failed_before_says_nothing_of_the_end(tool: str, answer: str):
         ("cancel_order", "Before we let you go: how about two months free?"),
         ("submit_claim", "We'd love to help, but need the report number first."),
         ("reset_settings", "Settings will reset at the next start."),
+        ("install_update", "Update downloaded. It will be installed tonight."),
         ("assign_shift", "Meg is over her weekly hours, so Sunday stays open."),
         ("reservar_hotel", "Opción guardada, sin pago será anulada mañana."),
         ("reserver_train", "Votre demande de réservation a été transmise."),
@@ -407,6 +408,11 @@ def test_words_that_promise_ask_or_mean_something_else_confirm_nothing(
     ("tool", "answer"),
     [
         ("delete_file", "removed 'a.csv'"),
+        ("unsubscribe_contact", "Ann will no longer get any mail from this list."),
+        ("block_user", "Bob can't message you any more."),
+        ("disable_alarm", "Alarm off."),
+        ("trim_video", "Saved as clip.mp4, 00:31 long."),
+        ("create_repo", "https://git.example.com/me/app"),
         ("renew_prescription", "Your request went through."),
         ("place_trade", "FILLED 10 VWRL @ 98.44"),
         ("cancel_order", "Order W2 is cancelled. Sorry to see you go."),
@@ -447,6 +453,13 @@ def test_a_denial_of_something_else_leaves_an_action_done(tool: str, answer: str
 )
 def test_a_denial_of_a_part_leaves_an_action_unconfirmed(tool: str, answer: str):
     assert called_as_action(tool, answer, {}) == "unconfirmed"
+
+
+@pytest.mark.parametrize(
+    "answer", ["[" * 900 + "]" * 900, '{"a":' * 300 + "1" + "}" * 300]
+)
+def test_deep_results_of_actions_are_judged_without_an_error(answer: str):
+    assert called_as_action("delete_row", answer, {"id": 4}) == "unconfirmed"
 
 
 def test_a_denied_value_is_told_with_its_field_and_as_a_fact_of_its_own():
