@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import regex
 
-from nbchat.compaction.facts.rule_patterns import plain, read
+from nbchat.compaction.facts.rule_patterns import SPOKEN_IN_LATIN, plain, read
 
 LONGEST_LINE = 240
 """Characters of a line that introduces or asks; longer ones tell something."""
@@ -55,20 +55,25 @@ class _Form:
     is a pattern of its own, which takes a third of the time of one for all.
     """
 
-    def __init__(self, forms: list[str]) -> None:
-        self._patterns = [regex.compile(form) for form in forms]
+    def __init__(self, latin: list[str], other: list[str]) -> None:
+        """`other` are forms of languages that are not written in ASCII at all."""
+        self._latin = [regex.compile(form) for form in latin]
+        self._all = [*self._latin, *(regex.compile(form) for form in other)]
 
     def search(self, text: str) -> bool:
         """Whether the form is anywhere in a text."""
-        return _found((each.search for each in self._patterns), text)
+        return _found((each.search for each in self._patterns(text)), text)
 
     def match(self, text: str) -> bool:
         """Whether a text begins with the form."""
-        return _found((each.match for each in self._patterns), text)
+        return _found((each.match for each in self._patterns(text)), text)
 
     def fullmatch(self, text: str) -> bool:
         """Whether a text is of the form."""
-        return _found((each.fullmatch for each in self._patterns), text)
+        return _found((each.fullmatch for each in self._patterns(text)), text)
+
+    def _patterns(self, text: str) -> list[regex.Pattern[str]]:
+        return self._latin if text.isascii() else self._all
 
 
 def _found(finds: Iterable[Callable[..., object]], text: str) -> bool:
@@ -176,12 +181,17 @@ def _is_open(said: str) -> bool:
 @cache
 def _forms() -> _Forms:
     path = files("nbchat.compaction.facts") / "unmarked_quotes.toml"
-    languages = tomllib.loads(path.read_text(encoding="utf-8")).values()
-    found: dict[str, list[str]] = {}
-    for language in languages:
-        for name in _Forms._fields:
-            found.setdefault(name, []).extend(_expanded(language, name))
-    return _Forms(*(_Form(found[name]) for name in _Forms._fields))
+    languages = tomllib.loads(path.read_text(encoding="utf-8"))
+    return _Forms(*(_form(languages, name) for name in _Forms._fields))
+
+
+def _form(languages: dict[str, dict[str, str | list[str]]], name: str) -> _Form:
+    latin: list[str] = []
+    other: list[str] = []
+    for language, forms in languages.items():
+        found = latin if language in SPOKEN_IN_LATIN else other
+        found += _expanded(forms, name)
+    return _Form(latin, other)
 
 
 def _expanded(language: dict[str, str | list[str]], name: str) -> Iterator[str]:
