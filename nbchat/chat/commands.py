@@ -280,8 +280,8 @@ class Commands:
             raise left
         return (
             f"removed from {count} messages, from summaries, facts, pins, the search "
-            "index, logs and backups of this session and its branches; exported files "
-            "still have it"
+            "index, results of runs, logs and backups of this session and its "
+            "branches; exported files and outputs of cells still have it"
         )
 
     def _save(self, agent: Agent) -> list[Event]:
