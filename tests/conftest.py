@@ -58,6 +58,9 @@ processes, start servers, or try thousands of histories."""
 FIXTURES = {"kernel": "kernel", "llama_server": "slow"}
 """Fixtures that start a kernel or a real model, and the marker of the tests with them."""
 
+LONG = ("slow", "kernel")
+"""Markers of tests that begin first, for the last ones to be short."""
+
 KEYS = (
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
@@ -199,7 +202,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for marker in markers:
             item.add_marker(marker)
     if "PYTEST_XDIST_WORKER" in os.environ:  # a long test must not begin last
-        items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+        items.sort(key=lambda item: not any(map(item.get_closest_marker, LONG)))
 
 
 @pytest.hookimpl(optionalhook=True)
