@@ -21,7 +21,7 @@ from nbchat.compaction.facts.rules import (
     not_quoted,
     rules_in_force,
 )
-from nbchat.compaction.plan import Plan, largest_entry
+from nbchat.compaction.plan import FACTS_TOKENS, Plan, largest_entry
 from nbchat.compaction.policies import LARGEST_SUMMARY_SHARE, Policy
 from nbchat.compaction.shortening import shorten, shorten_to_tokens, within
 from nbchat.compaction.summarizer.carry_over import (
@@ -290,11 +290,13 @@ class SummaryBuilder:
     def extractive_entry(self) -> Entry:
         """The facts, and an extract in what they leave of their budget.
 
-        Raises CompactionError when it saves too little.
+        Without a model facts may take what a summary would. Raises CompactionError when
+        it saves too little.
         """
-        budget = self.plan.budget.facts - TAGS_TOKENS
-        found = self._facts(budget - EXTRACT_TOKENS)
-        budget -= self.counter.count("\n".join(found.lines))
+        usual = self.plan.budget.facts - TAGS_TOKENS
+        short = min(FACTS_TOKENS, int(self._largest * EXTRACT_SLACK)) - TAGS_TOKENS
+        found = self._facts(max(usual, short) - EXTRACT_TOKENS)
+        budget = usual - self.counter.count("\n".join(found.lines))
         return self._checked(self._extract(budget), found)
 
     def smaller_entry(self) -> Entry:
