@@ -17,6 +17,9 @@ from nbchat.conversation.entries import Fact
 FIELDS_OF_PARTS, LEAST_FIELD = 4, 0.4
 """Fields shown of parts, and the least mean weight of one."""
 
+NAMELESS = 0.5
+"""How much a part counts that names nothing: later calls can hardly ask for it."""
+
 BEST_OF_NONE = 2
 """Fields shown where none has that weight."""
 
@@ -155,6 +158,8 @@ def part_cell(
     texts += [_told_with_name(field) for field in more]
     own += more
     weight = sum(weights.weight(field.name, field.text) for field in own)
+    if not any(field.is_identity for field in all_fields(part)):
+        weight *= NAMELESS
     holder = (
         f"{name}[{part.label or number + 1}]"
         if name

@@ -17,6 +17,9 @@ NAME, PHRASE, WORD, NUMBER = 1.0, 0.5, 0.3, 0.15
 """Ids, dates and addresses; words with a number, such as a street; plain words; amounts
 and counts."""
 
+AUDIT = 0.2
+"""How much a value counts that tells when or by whom a record was last changed."""
+
 NEEDED, SPOKEN = 2.0, 1.5
 """How much more a value counts whose field names an entity or is an argument of some
 tool, and one that people or calls have used."""
@@ -31,6 +34,12 @@ tokens; with the power of age, 89 %."""
 SPOKEN_CHARACTERS, CACHED_TEXTS = 20_000, 2_000
 """Characters of a message that are read, and messages whose words stay in memory."""
 
+_AUDIT_FIELD = re.compile(
+    r"last_(?:\w+_)?(?:at|by|date|on|time)|date_(?:changed|created|modified|updated)"
+    r"|(?:changed|created|edited|fetched|inserted|modified|synced|updated)"
+    r"(?:_(?:at|by|date|on|time|timestamp))?"
+    r"|(?:change|creation|modification|update)_(?:date|time|timestamp)"
+)
 _WORDS = re.compile(r"[^\s,;()\[\]{}\"'<>|=`*]{1,80}")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?:T.*)?$|\d{1,2}[/.]\d{1,4}(?:[/.]\d{2,4})?$")
 _TIME = re.compile(r"[\d: -]*\d\d:\d\d")
@@ -108,6 +117,8 @@ class Weights:
     def weight(self, name: str, text: str) -> float:
         """The weight of a value in a field of this name."""
         weight = form_weight(text)
+        if _AUDIT_FIELD.fullmatch(snake(name.rpartition(".")[2])):
+            weight *= AUDIT
         if stem(name) in self._arguments or _is_id(name):
             weight *= NEEDED if weight >= NAME else SPOKEN
         return weight * (SPOKEN if weight >= PHRASE and self.is_used(text) else 1)
