@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby, islice
 
 from nbchat.compaction.facts.entity_names import EntityNames, field_names, is_unique
+from nbchat.compaction.facts.inherited_values import ids_in, without_inherited
 from nbchat.compaction.facts.nested_records import (
     SIGNS,
     VALUE_SIGNS,
@@ -134,8 +135,9 @@ def entity_rows(
         row.score *= SETTLED if label in settled else 1
         others = (e for e in reported.get(group[-1].name, ()) if e not in group)
         row.older = row.older.union(*map(_names, others))
+        row.ids = ids_in(row.cells)
         rows.append(row)
-    return rows
+    return without_inherited(rows)
 
 
 def _before_and_after(at: int, group: Sequence[_Known]) -> Iterator[list[_Known]]:

@@ -30,8 +30,12 @@ paths and addresses, would hardly ever be chosen."""
 ROW_TOKENS = 100
 """Tokens of a row; a longer one continues in another line with the same label."""
 
-AGAIN = 0.3
-"""Factor for a value that another line has already."""
+AGAIN, RELATED = 0.3, 0.4
+"""Factor for a value that another line has already; and how much is news of an id that
+only other entities have: no line of a card says which orders it has paid."""
+
+SAID_IN_ROW = -0.3
+"""News of a value that the row itself has already: as a second payment by one card."""
 
 ROUNDS, NEARLY_FULL = 5, 0.96
 """Attempts to fill a budget, and the share of it that is good enough."""
@@ -80,6 +84,8 @@ class Row:
     cells: list[Cell] = field(default_factory=list)
     older: frozenset[str] = frozenset()
     """Fields that only replaced records of the entity may have."""
+    ids: frozenset[str] = frozenset()
+    """The ids of things among its values."""
     note: str = ""
     """What is true of all its values, such as since when they may be old."""
 
@@ -134,6 +140,8 @@ class _Choice:
         self._tables: set[str] = set()
         self._shown: set[str] = set()
         """Values that some line has."""
+        self._said: set[tuple[str, str]] = set()
+        """Entities with the values that their lines have."""
 
     def block(self) -> Block:
         """The chosen cells as lines, table by table."""
@@ -146,8 +154,8 @@ class _Choice:
         repeated: set[tuple[int, int]] = set()
         while waiting and self._left > 0:
             density, number, position = heapq.heappop(waiting)
-            cell = self._rows[number].cells[position]
-            news = self._news(cell)
+            row = self._rows[number]
+            news = self._news(row, row.cells[position])
             if (number, position) not in repeated and news < 1:
                 repeated.add((number, position))
                 density *= AGAIN + (1 - AGAIN) * news
@@ -156,12 +164,25 @@ class _Choice:
                 self._take(number, position)
         return self._rendered()
 
-    def _news(self, cell: Cell) -> float:
-        """The share of a cell's values that no line has yet."""
-        values = [fact.value for fact in cell.facts]
-        if not values:
+    def _news(self, row: Row, cell: Cell) -> float:
+        """The share of a cell that no line says yet; below 0 for what its own says."""
+        if not cell.facts:
             return 1
-        return sum(value not in self._shown for value in values) / len(values)
+        if row.label and all((row.label, f.value) in self._said for f in cell.facts):
+            return SAID_IN_ROW
+        news = sum(
+            1.0 if fact.value not in self._shown else self._relation(row, fact)
+            for fact in cell.facts
+        )
+        return news / len(cell.facts)
+
+    def _relation(self, row: Row, fact: Fact) -> float:
+        """What the id of a thing says that other lines have, but not with this entity.
+
+        An order's customer is known from the line that lists the customer's orders.
+        """
+        is_known = not row.label or (fact.value, row.label) in self._said
+        return RELATED if fact.value in row.ids and not is_known else 0
 
     def _take(self, number: int, position: int) -> None:
         row = self._rows[number]
@@ -181,6 +202,7 @@ class _Choice:
         self._columns.add(column)
         self._tables.add(row.table)
         self._shown.update([row.label, *(fact.value for fact in cell.facts)])
+        self._said.update((row.label, fact.value) for fact in cell.facts)
 
     def _size(self, text: str) -> int:
         return self._sizes[text] if text else 0
@@ -190,11 +212,11 @@ class _Choice:
         for number in sorted(self._taken):
             row = self._rows[number]
             cells = [row.cells[at] for at in sorted(self._taken[number])]
-            chunks = [(row, each) for each in self._chunks(row, cells)]
-            tables.setdefault(row.table, []).extend(chunks)
+            tables.setdefault(row.table, []).append((row, cells))
         titled: dict[str, list[str]] = {}
         headed: list[str] = []
-        for shown in tables.values():
+        for whole in tables.values():
+            shown = self._continued(whole)
             lines, has_header = _lines(shown, self._size)
             if has_header:
                 title = shown[0][0].title
@@ -210,21 +232,37 @@ class _Choice:
         missing = (row for n, row in enumerate(self._rows) if n not in self._taken)
         return Block((*labelled, *headed), tuple(facts), tuple(missing))
 
-    def _chunks(self, row: Row, cells: list[Cell]) -> list[list[Cell]]:
-        """Cells for one line, or for several; in the first what weighs most by size."""
+    def _continued(
+        self, whole: Sequence[tuple[Row, list[Cell]]]
+    ) -> list[tuple[Row, list[Cell]]]:
+        """The rows of a table, each in as many lines as it needs."""
+        named = ({c.column: c.text for c in cells} for _, cells in whole)
+        header = frozenset(_columns(list(named), self._size))
+        return [
+            (row, each)
+            for row, cells in whole
+            for each in self._chunks(row, cells, header)
+        ]
+
+    def _chunks(
+        self, row: Row, cells: list[Cell], header: frozenset[str]
+    ) -> list[list[Cell]]:
+        """Cells for one line, or for several; in the first what weighs most by size.
+
+        A field of the header takes no name in the line.
+        """
         if not row.label_field:
             return [cells]
         chunks: list[set[int]] = [set()]
         sizes = [self._size(cell.text) + SEPARATOR for cell in cells]
-        columns: set[str] = set()
-        left = ROW_TOKENS
+        columns, left = set(header), ROW_TOKENS
         for at in sorted(range(len(cells)), key=lambda n: -cells[n].weight / sizes[n]):
             column = cells[at].column
             size = sizes[at] + self._size(column) * (column not in columns)
             if size > left and chunks[-1]:
                 chunks.append(set())
-                columns, left = set(), ROW_TOKENS
-                size = sizes[at] + self._size(column)
+                columns, left = set(header), ROW_TOKENS
+                size = sizes[at] + self._size(column) * (column not in columns)
             chunks[-1].add(at)
             columns.add(column)
             left -= size
@@ -277,7 +315,10 @@ def _positional(row: Row, values: dict[str, str], columns: Sequence[str]) -> str
     own = [values.get(name, _gap(row, name)) for name in columns]
     others = [_named(n, text) for n, text in values.items() if n not in columns]
     label = [row.label] if row.label_field else []
-    return " | ".join(filter(None, [*label, *own, *others, row.note]))
+    rest = [*others, *filter(None, [row.note])]
+    while own and own[-1] == NOT_SHOWN and not rest:
+        own.pop()
+    return " | ".join(filter(None, [*label, *own, *rest]))
 
 
 def _gap(row: Row, column: str) -> str:
