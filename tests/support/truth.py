@@ -364,7 +364,10 @@ class Judge:
                 yield f"{tool} was not called {count} times"
 
     def _used_faults(self, line: str) -> Iterator[str]:
-        """Arguments of calls: a name, and values that calls were made with."""
+        """Arguments of calls: a name, and values that calls were made with; or a call."""
+        if _CALL.match(split(line, f" {ARROW} ")[0]):
+            yield from self._call_faults(line, "used")
+            return
         name, text = _named(_MORE.sub("", line))
         for value in split(text, ", "):
             self.checked += 1

@@ -14,7 +14,6 @@ summary, so they never decay. Each line states what one record in the transcript
     #W2905754 | delivered | Laptop, 3478699712; Speaker, 9844888101
 """
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -31,15 +30,23 @@ from nbchat.compaction.facts.open_requests import (
     unused_statements,
 )
 from nbchat.compaction.facts.read_entries import ReadEntries
-from nbchat.compaction.facts.records import CALL_SIGNS, Call, Field, quoted
+from nbchat.compaction.facts.records import Call, Field, quoted
 from nbchat.compaction.facts.rules import TITLE as RULES_TITLE
 from nbchat.compaction.facts.rules import (
     Quote,
     rule_lines,
     rules_in_force,
 )
-from nbchat.compaction.facts.tables import Block, Cell, Row, block_within
+from nbchat.compaction.facts.tables import ARROW, Block, Cell, Row, block_within
 from nbchat.compaction.facts.tool_names import acts, own_forms, tool_words
+from nbchat.compaction.facts.used_arguments import (
+    ONE_NAME,
+    USED_TITLE,
+    WORDS_CHARACTERS,
+    argument_rows,
+    cut,
+    shown_call,
+)
 from nbchat.compaction.facts.value_ranking import NAME, NEEDED, Weights, form_weight
 from nbchat.compaction.policies import Policy
 from nbchat.compaction.shortening import within
@@ -63,16 +70,11 @@ USER, MODEL = 1.0, 0.3
 COMMON = 0.2
 """The same of a word that occurs in small letters, too: "Option" is seldom a name."""
 
-USED_TITLE, USED = "Used in calls:", "calls"
-
 OPTIONAL = (RETURNED_TITLE, USED_TITLE, NAMED_TITLE)
 """Titles of rows that are not counted when they do not fit."""
 
 DONE, FAILED, RETURNED, SHORT_ANSWER = 1.5, 0.8, 0.3, 1.2
 """Weights of actions, failures, results in words, and results that are one name."""
-
-ARGUMENT_CHARACTERS, WORDS_CHARACTERS, ONE_NAME = 60, 100, 40
-"""Characters shown of an argument and of a result in words, and of one name."""
 
 LONG_WORD, NEW_WORDS = 5, 3
 """Letters of a word, and such words beside a call's own, by which a result in words
@@ -283,7 +285,12 @@ def _all_rows(
 ) -> list[Row]:
     used = read.used_words()
     entities = entity_rows(calls, covered, weights)
-    rows = [*_call_rows(calls, weights), *entities, *_argument_rows(read, weights)]
+    shown = {row.index for row in entities}
+    asked = argument_rows(calls, read.known, shown, weights)
+    told = {row.index for row in asked if f" {ARROW} " in row.cells[0].text}
+    made = _call_rows(calls, weights)
+    made = [e for e in made if e.title != RETURNED_TITLE or e.index not in told]
+    rows = [*made, *entities, *asked]
     return rows + _named_rows(read, used, weights)
 
 
@@ -405,7 +412,7 @@ def _done_row(call: Call, weights: Weights) -> Row:
         DONE_TITLE,
     )
     facts = tuple(Fact(call.scope, f.name, f.text, call.index) for f in call.asked)
-    row.cells.append(Cell("", _shown(call), weight, facts))
+    row.cells.append(Cell("", shown_call(call), weight, facts))
     if words:
         row.cells.append(Cell("→", quoted(words, "|"), RETURNED, ()))
     return row
@@ -414,7 +421,7 @@ def _done_row(call: Call, weights: Weights) -> Row:
 def _group_row(same: Sequence[Action], weights: Weights) -> Row:
     call, subject = same[-1]
     rest = tuple(field for field in call.asked if field != subject)
-    label = f"{_shown(Call(call.tool, 0, rest))} {subject.name}:"
+    label = f"{shown_call(Call(call.tool, 0, rest))} {subject.name}:"
     row = Row(f"done {call.index}", "", label, 1, call.index, DONE_TITLE)
     row.score = max(_score(s.text, each, weights) for each, s in same)
     made = {own.text: each for each, own in same}
@@ -426,28 +433,6 @@ def _group_row(same: Sequence[Action], weights: Weights) -> Row:
         shown = quoted(text, "|,") if len(texts) == 1 else text
         row.cells.append(Cell("", shown, weight, facts))
     return row
-
-
-def _argument_rows(read: ReadEntries, weights: Weights) -> list[Row]:
-    """What calls were asked with and no result names, such as the paths of files.
-
-    What was used more often is more likely to be used again.
-    """
-    uses: dict[tuple[str, str], list[int]] = {}
-    for call in read.calls:
-        for field in call.asked:
-            is_name = form_weight(field.text) >= NAME and " " not in field.text
-            if is_name and field.text not in read.known:
-                uses.setdefault((field.name, field.text), []).append(call.index)
-    rows: dict[str, Row] = {}
-    for (name, text), indices in uses.items():
-        index = indices[-1]
-        row = rows.setdefault(name, Row(f"used {name}", "", "", 0, index, USED_TITLE))
-        row.score = max(row.score, weights.freshness(text, index))
-        weight = weights.weight(name, text) * math.sqrt(len(indices))
-        fact = Fact(USED, name, text, index)
-        row.cells.append(Cell(name, quoted(text, "|,"), weight, (fact,)))
-    return list(rows.values())
 
 
 def _named_rows(read: ReadEntries, used: set[str], weights: Weights) -> list[Row]:
@@ -494,9 +479,9 @@ def _answer_row(call: Call, weights: Weights) -> Row:
     row = Row(
         f"call {call.index}", "", "", _score(label, call, weights), call.index, title
     )
-    text = _shown(call)
+    text = shown_call(call)
     if call.words and call.status != "interrupted":
-        text += f" → {quoted(_cut(call.words, WORDS_CHARACTERS), '|')}"
+        text += f" → {quoted(cut(call.words, WORDS_CHARACTERS), '|')}"
     told = call.reasons or (Field("", call.words),)
     facts = tuple(Fact(call.scope, f.name, f.text, call.index) for f in told)
     row.cells.append(Cell("", text, weight, facts))
@@ -520,20 +505,7 @@ def _news(call: Call) -> str:
     has_new_name = any(any(map(str.isdigit, word)) for word in new)
     has_new_words = sum(len(word) >= LONG_WORD for word in new) >= NEW_WORDS
     says_more = has_new_name or has_new_words
-    return _cut(call.words, WORDS_CHARACTERS) if says_more else ""
-
-
-def _shown(call: Call) -> str:
-    """A call with its arguments; long ones are shortened."""
-    asked = ", ".join(
-        f"{field.name}: {quoted(_cut(field.text, ARGUMENT_CHARACTERS), CALL_SIGNS)}"
-        for field in call.asked
-    )
-    return f"{call.tool}({asked})" if asked else f"{call.tool}()"
-
-
-def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+    return cut(call.words, WORDS_CHARACTERS) if says_more else ""
 
 
 def kept_sections(

@@ -14,6 +14,7 @@ from measures import compacted
 from trajectories import read_trajectories
 
 from nbchat.compaction.facts.facts import NAMED_TITLE, collect_facts
+from nbchat.compaction.facts.value_ranking import Uses, Weights
 from nbchat.conversation.entries import FAILED, Entry, Fact
 from nbchat.conversation.tools import Tool, tool
 from nbchat.providers.tokens import TokenCounter
@@ -492,3 +493,56 @@ def test_names_come_before_words_that_are_also_written_in_lower_case():
     named = found.lines[found.lines.index(NAMED_TITLE) + 1]
     assert "Zoe" in named, named
     assert "Oslo" in named
+
+
+HOME = {"street": "12 Elm Avenue", "city": "Graz", "zip": "80101"}
+AWAY = {"street": "3 Lake Road", "city": "Linz", "zip": "40200"}
+
+
+def shop() -> list[Entry]:
+    """A customer with two orders, of which one goes to another address."""
+    customer = {"customer_id": "ann_lee_12", "address": HOME}
+    customer |= {"orders": ["#W1001", "#W1002"], "cards": [{"id": "card_771"}]}
+    paid = {"payment": {"card_id": "card_771"}, "customer_id": "ann_lee_12"}
+    return [
+        Entry("user", "Orders of ann_lee_12?"),
+        *did("get_customer", customer, customer_id="ann_lee_12"),
+        *did("get_order", {"order_id": "#W1001", "address": HOME, **paid}),
+        *did("get_order", {"order_id": "#W1002", "address": AWAY, **paid}),
+    ]
+
+
+def test_an_address_that_orders_share_with_their_customer_is_in_the_customers_row():
+    lines = lines_of(*shop(), budget=120)
+    (row,) = [line for line in lines if "12 Elm Avenue" in line]
+    assert "#W1001, #W1002" in row
+    assert "ann_lee_12" in row
+    assert any("#W1002" in line and "3 Lake Road" in line for line in lines)
+
+
+def test_each_order_says_how_it_was_paid_where_all_share_a_card():
+    lines = lines_of(*shop(), budget=110)
+    assert all("card_771" in line for line in lines if line.startswith("#W100"))
+
+
+def test_a_search_of_which_no_result_was_mentioned_is_shown_with_its_arguments():
+    found = [{"flight": f"HA{n}", "price": n} for n in range(300, 340)]
+    asked = {"origin": "ATL", "destination": "GRZ", "date": "2026-05-24"}
+    lines = lines_of(*did("search_flights", found, **asked))
+    shown = "search_flights(origin: ATL, destination: GRZ, date: 2026-05-24)"
+    assert shown in lines
+
+
+def test_a_search_that_found_nothing_is_shown_once():
+    asked = {"origin": "ATL", "destination": "GRZ", "date": "2026-05-24"}
+    lines = lines_of(*did("search_flights", [], **asked))
+    (line,) = [line for line in lines if "search_flights" in line]
+    assert line.endswith("date: 2026-05-24) → nothing found")
+
+
+def test_when_a_record_was_last_changed_counts_less_than_what_it_says():
+    weights = Weights(10, Uses())
+    due = weights.weight("due", "2026-05-24")
+    audit = ("updated_at", "createdAt", "last_sync_time", "creation_date")
+    assert all(weights.weight(name, "2026-05-24") < due / 2 for name in audit)
+    assert weights.weight("last_name", "Lee") == weights.weight("name", "Lee")
