@@ -259,22 +259,21 @@ class SummaryBuilder:
         A summary that was written before it was needed may lack it. Empty where no
         summary is covered.
         """
-        covered, count = self.plan.covered, self.counter
-        if not any(entry.role == "summary" for entry in covered):
+        covered, tokens = self.plan.covered, self.plan.tokens_covered
+        summaries = (e.content for e in covered if e.role == "summary")
+        before = "\n".join(map(statements_text, summaries))
+        if not before:
             return ""
-        text = "\n".join(
-            f"{entry.tool_args}\n{statements_text(entry.content)}"
-            if entry.role == "summary"
-            else f"{entry.tool_args}\n{entry.content}"
-            for entry in covered
-        )
-        budget = min(RECORDS_TOKENS, int(self.plan.tokens_covered * RECORDS_SHARE))
+        new = (e for e in covered if e.role != "summary")
+        texts = (text for e in new for text in (e.content, e.tool_args))
         with self.readings.of(self.to_cover) as read:
             lines = record_lines(
                 self.to_cover,
-                text,
-                budget_tokens=budget,
-                counter=count,
+                self.plan.start,
+                "\n".join([before, *texts]),
+                summary=before,
+                budget_tokens=min(RECORDS_TOKENS, int(tokens * RECORDS_SHARE)),
+                counter=self.counter,
                 tools=self.tools,
                 read=read,
             )

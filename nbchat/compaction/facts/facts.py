@@ -158,29 +158,39 @@ def collect_facts(
 
 def record_lines(
     covered: Sequence[Entry],
-    text: str,
+    start: int,
+    named: str,
     *,
+    summary: str,
     budget_tokens: int,
     counter: TokenCounter,
     tools: Iterable[Tool] = (),
     read: ReadEntries,
 ) -> list[str]:
-    """What results said of the records that a text names, and it does not say.
+    """What results before an index said of the records that a text names.
 
-    For the model that writes a summary of the text: what a call takes may have been
-    returned long before it is needed.
+    For the model that writes a summary of the text and of the `summary` before: what a
+    call takes may have been returned long before it is needed. What that summary says
+    is omitted.
     """
     tools = list(tools)
     unlike = _unlike(tools)
     rows = _rows_for(covered, read.calls_by(unlike), read, tools, unlike)
-    named = (row for row in rows if row.label_field and row.label in text)
-    lacking = [replace(row, cells=_not_in(row.cells, text)) for row in named]
+    lacking = [
+        replace(row, cells=_before(row.cells, start, summary))
+        for row in rows
+        if row.label_field and row.label in named
+    ]
     return list(block_within(lacking, budget_tokens, counter.count).lines)
 
 
-def _not_in(cells: Sequence[Cell], text: str) -> list[Cell]:
-    """The cells with a value that a text does not have."""
-    return [c for c in cells if not all(fact.value in text for fact in c.facts)]
+def _before(cells: Sequence[Cell], start: int, said: str) -> list[Cell]:
+    """The cells from before an index with a value that a text does not have."""
+    return [
+        cell
+        for cell in cells
+        if any(f.position < start and f.value not in said for f in cell.facts)
+    ]
 
 
 def _unlike(tools: Sequence[Tool]) -> frozenset[str]:

@@ -26,10 +26,10 @@ def talk(said: str) -> list[Entry]:
     return [Entry("user", said), Entry("assistant", "Which? " + "They talk. " * 400)]
 
 
-def second_request(*first: Entry, later: str, policy: str = "single-summary") -> str:
+def second_request(*first: Entry, later: str, first_summary: str = FIRST) -> str:
     """The request of the second summary, after a first one of some entries."""
-    provider = ScriptedProvider(says(FIRST), says(SECOND), window=32_000)
-    agent = Agent(provider, engine=CompactionEngine(None, policy=policy))
+    provider = ScriptedProvider(says(first_summary), says(SECOND), window=32_000)
+    agent = Agent(provider, engine=CompactionEngine(None))
     for entry in (*first, *talk("Thanks.")):
         agent.session.append(entry)
     list(agent.compact())
@@ -65,9 +65,17 @@ def test_a_writer_does_not_see_records_that_nothing_names():
     assert "8852-99" not in request
 
 
-def test_a_writer_is_not_told_again_what_it_reads_anyway():
-    request = second_request(*orders(), later="Return item 8850-77 of W100, the Shoes.")
-    assert "<earlier_records>" not in request or "8850-77" not in records_in(request)
+def test_a_writer_is_not_told_again_what_the_last_summary_says():
+    told = "<summary>W100 has 8850-77, Shoes; W200 was asked about.</summary>"
+    request = second_request(*orders(), later="Return those.", first_summary=told)
+    assert "8851-88" in records_in(request)
+    assert "8850-77" not in records_in(request)
+
+
+def test_a_writer_sees_which_record_a_value_belongs_to():
+    """That the value stands somewhere in the new messages does not say it."""
+    request = second_request(*orders(), later="Return 8850-77, the Shoes, of W100.")
+    assert "8850-77" in records_in(request)
 
 
 def test_a_record_cannot_close_the_tag_around_it():
