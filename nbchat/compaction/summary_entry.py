@@ -13,7 +13,7 @@ from nbchat.compaction.facts.read_entries import (
     ReadEntries,
     Readings,
 )
-from nbchat.compaction.facts.rule_patterns import Kind, plain
+from nbchat.compaction.facts.rule_patterns import Kind
 from nbchat.compaction.facts.rules import (
     Message,
     Quote,
@@ -21,6 +21,7 @@ from nbchat.compaction.facts.rules import (
     not_quoted,
     rules_in_force,
 )
+from nbchat.compaction.facts.sentence_forms import plain
 from nbchat.compaction.plan import FACTS_TOKENS, Plan, largest_entry
 from nbchat.compaction.policies import LARGEST_SUMMARY_SHARE, Policy
 from nbchat.compaction.shortening import shorten, shorten_to_tokens, within

@@ -61,9 +61,9 @@ def test_a_pasted_order_is_no_rule_or_quoted_with_what_introduced_it():
 def test_most_orders_in_other_pastes_are_no_rules_and_own_rules_stay():
     """Code cannot tell who wrote a sentence that nothing introduces or marks."""
     quoted = [became for _, became in pasted_cases(ORDERS[::6])]
-    assert sum(quoted) <= 0.13 * len(quoted)
+    assert sum(quoted) <= 0.07 * len(quoted)
     found = [is_found for _, is_found in own_cases()]
-    assert sum(found) >= 0.94 * len(found)
+    assert sum(found) >= 0.92 * len(found)
 
 
 def test_what_the_panel_saw_being_pasted_is_no_rule_wherever_it_is():

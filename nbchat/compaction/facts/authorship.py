@@ -21,7 +21,7 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from nbchat.compaction.facts.rule_patterns import HIDDEN, any_of, plain
+from nbchat.compaction.facts.sentence_forms import HIDDEN, any_of, plain
 from nbchat.conversation.entries import Span
 
 LONGEST_REMARK = 160

@@ -12,7 +12,7 @@ from functools import lru_cache, partial
 from typing import NamedTuple
 
 from nbchat.compaction.facts.authorship import without_unintroduced
-from nbchat.compaction.facts.rule_patterns import HIDDEN
+from nbchat.compaction.facts.sentence_forms import HIDDEN
 from nbchat.compaction.facts.unmarked_quotes import (
     asks,
     is_closing,

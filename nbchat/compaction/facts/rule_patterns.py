@@ -1,33 +1,31 @@
-"""Tell rules, preferences, decisions and withdrawals from other sentences.
+"""Tell rules, decisions and withdrawals from other sentences.
 
-How they sound is data: `languages/*.toml` lists regular expressions of each language
-for a sentence in lower case without quoted passages. They name forms of speech (a
-negative imperative, "must", a limit), not topics.
+Whether a sentence states something to keep is what `rule_model` scores. Whether that
+decides, or ends something said earlier, is told by its form: `languages/*.toml` lists
+regular expressions of each language for a sentence in lower case without quoted
+passages. They name forms of speech, not topics.
 """
 
 import re
 import tomllib
-import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, Literal
 
-HIDDEN = "\0"
-"""In a mask, in place of each character that is not the person's own."""
+from nbchat.compaction.facts.rule_model import rule_score
+from nbchat.compaction.facts.sentence_forms import (
+    SPOKEN_IN_LATIN,
+    any_of,
+    plain,
+    words_of,
+)
 
 CACHED_SENTENCES = 300
 """Sentences whose readings are kept, for each is read for several purposes."""
 
 Kind = Literal["rule", "preference", "decision"]
-
-START = (
-    r"(?:^|[,;:(–—-]\s*|\b(?:please|and|but|so|then|just|absolutely|also|ok|okay|again"
-    r"|yes|actually|instead|really|though|that|you|bitte|por favor|und|aber|et|mais"
-    r"|y|pero|e|mas|и|но|пожалуйста),?\s)"
-)
-"""Where a clause may begin; `@start@` in the languages' files."""
 
 SCRIPTS = (
     (re.compile("[\u3040-\u30ff]"), "japanese"),
@@ -39,39 +37,18 @@ SCRIPTS = (
 )
 """Characters that tell a language; Han characters are Japanese beside kana."""
 
-SPOKEN_IN_LATIN = (
-    "english",
-    "german",
-    "french",
-    "spanish",
-    "portuguese",
-    "italian",
-)
 
-_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 _LATIN = re.compile(r"[a-z\u00df-\u024f]{2,}")
-_NAME = re.compile(r"@(\w+)@")
-_QUESTION = re.compile(r"[?\uff1f\u061f][\"'\u00bb\u201d\u300d)]*\s*\Z")
-_REQUEST = re.compile(
-    r"\b(?:can|could|would|will) you (?:please |kindly )?(?:stop|avoid|always|never"
-    r"|only|not\b|keep .*\b(?:short|brief|simple|under|in|to)|stick|refrain|leave out"
-    r"|skip)|\bwould you mind not\b|\bfrom now on\b"
-    r"|\b(?:kannst|könntest) du (?:bitte )?(?:aufhören|immer|nur|keine?|nicht)\b"
-)
-"""Questions that are requests."""
+
+LIKELY = -1.0
+"""Score of a sentence in the form of a decision from which it is taken for one."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Forms:
     """The compiled forms of one language."""
 
-    certain: re.Pattern[str]
-    """Rules, whatever else the sentence looks like."""
-    rule: re.Pattern[str]
-    preference: re.Pattern[str]
     decision: re.Pattern[str]
-    none: re.Pattern[str]
-    """Questions, reports, narration and idioms, which ask for nothing."""
     withdrawal: re.Pattern[str]
     """Something said earlier does not hold any more."""
     change: re.Pattern[str]
@@ -105,33 +82,11 @@ def read(sentence: str) -> Reading:
     )
 
 
-def plain(sentence: str) -> str:
-    """A sentence in lower case, with plain apostrophes, without hidden characters."""
-    text = unicodedata.normalize("NFC", sentence.replace("\u2019", "'"))
-    return text.lower().replace(HIDDEN, "")
-
-
-def words_of(text: str) -> set[str]:
-    """The words of a plain text."""
-    return set(_WORD.findall(text))
-
-
 def _kind(text: str, forms: Sequence[_Forms]) -> Kind | None:
-    if _QUESTION.search(text):
-        return "rule" if _REQUEST.search(text) else None
-    if any(each.certain.search(text) for each in forms):
-        return "rule"
-    if any(each.none.search(text) for each in forms):
-        return None
-    return next(filter(None, (_stated(text, each) for each in forms)), None)
-
-
-def _stated(text: str, forms: _Forms) -> Kind | None:
-    if forms.decision.search(text):
+    score = rule_score(text)
+    if score > LIKELY and any(each.decision.search(text) for each in forms):
         return "decision"
-    if forms.rule.search(text):
-        return "rule"
-    return "preference" if forms.preference.search(text) else None
+    return "rule" if score > 0 else None
 
 
 def _forms_for(text: str) -> list[_Forms]:
@@ -171,36 +126,4 @@ def _frequent(language: str) -> frozenset[str]:
 def _compiled(language: str) -> _Forms:
     """Compiled at first use: that takes longer than all other imports."""
     said = _language(language)
-    names = {**said.get("names", {}), "start": START}
-
-    def pattern(form: str) -> re.Pattern[str]:
-        return any_of(
-            _NAME.sub(lambda at: names[at[1]], each) for each in said.get(form, ())
-        )
-
-    return _Forms(*(pattern(each.name) for each in fields(_Forms)))
-
-
-def any_of(forms: Iterable[str]) -> re.Pattern[str]:
-    """One pattern; what alternatives begin with is tried once for all of them."""
-    groups: dict[str, list[str]] = {}
-    for each in (alternative for form in forms for alternative in _split(form)):
-        opening = next((o for o in (START, r"\b", "^") if each.startswith(o)), "")
-        groups.setdefault(opening, []).append(each.removeprefix(opening))
-    joined = (f"{opening}(?:{'|'.join(g)})" for opening, g in groups.items())
-    return re.compile("|".join(joined) or r"(?!)")
-
-
-def _split(form: str) -> Iterator[str]:
-    """The alternatives of a form, at the bars that are in no brackets."""
-    depth, begin = 0, 0
-    for found in _SYNTAX.finditer(form):
-        if found[0] == "|" and not depth:
-            yield form[begin : found.start()]
-            begin = found.end()
-        depth += {"(": 1, ")": -1}.get(found[0], 0)
-    yield form[begin:]
-
-
-_SYNTAX = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[()|]", re.DOTALL)
-"""What is escaped, a set of characters, or a sign that has a meaning."""
+    return _Forms(*(any_of(said.get(each.name, ())) for each in fields(_Forms)))

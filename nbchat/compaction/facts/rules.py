@@ -22,14 +22,9 @@ from nbchat.compaction.facts.pasted_text import (
     passages,
     without_shown_text,
 )
-from nbchat.compaction.facts.rule_patterns import (
-    HIDDEN,
-    Kind,
-    Reading,
-    plain,
-    read,
-    words_of,
-)
+from nbchat.compaction.facts.rule_model import rule_score
+from nbchat.compaction.facts.rule_patterns import LIKELY, Kind, Reading, read
+from nbchat.compaction.facts.sentence_forms import HIDDEN, plain, words_of
 from nbchat.compaction.shortening import within
 from nbchat.compaction.summary_format import GAP, quote_line
 from nbchat.conversation.entries import Entry, Span
@@ -335,10 +330,9 @@ def _says_instead(text: str) -> bool:
     clauses = (each.strip() for each in _CLAUSE.split(text))
     readings = [read(each) for each in clauses if each]
     kept = [each for each in readings if not each.is_withdrawal]
-    is_english = _ENGLISH.search(text) is not None  # elsewhere the forms decide alone
-    return any(
-        each.kind or (is_english and _REPLACES.match(each.text)) for each in kept
-    )
+    if _ENGLISH.search(text):
+        return any(each.kind or _REPLACES.match(each.text) for each in kept)
+    return any(each.kind or rule_score(each.text) > LIKELY for each in kept)
 
 
 _ENGLISH = re.compile(
@@ -375,7 +369,7 @@ _STOP_LIST = (
     "dans que qui plus finalement oublie règle el los las y o es no del en con por "
     "para mi me te se lo que regla olvida mejor os as uma e em não com meu você "
     "regra esqueça и в на не я мы ты вы он она это что с по за из для но а правило "
-    "забудь"
+    "забудь eso esto isso isto ça cela"
 )
 _STOP_WORDS = frozenset(_STOP_LIST.split())
 _STEM = 6

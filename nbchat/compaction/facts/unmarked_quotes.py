@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 import regex
 
-from nbchat.compaction.facts.rule_patterns import SPOKEN_IN_LATIN, plain, read
+from nbchat.compaction.facts.rule_model import rule_score
+from nbchat.compaction.facts.sentence_forms import SPOKEN_IN_LATIN, plain
 
 LONGEST_LINE = 240
 """Characters of a line that introduces or asks; longer ones tell something."""
@@ -162,7 +163,7 @@ def _points_on(said: str) -> bool:
     forms = _forms()
     sentences = _SENTENCES.split(said.strip())
     asked = [each for each in sentences if _begins_with_task(each)]
-    if any(read(each).kind == "rule" for each in sentences if each not in asked):
+    if any(rule_score(each) > 0 for each in sentences if each not in asked):
         return False
     is_shown = any(forms.shows.search(each) for each in sentences)
     return is_shown or _is_open(said)

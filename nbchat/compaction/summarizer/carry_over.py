@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from nbchat.compaction.facts.pasted_text import passages
 from nbchat.compaction.facts.records import Call
-from nbchat.compaction.facts.rule_patterns import plain, read, words_of
+from nbchat.compaction.facts.rule_patterns import read
+from nbchat.compaction.facts.sentence_forms import plain, words_of
 from nbchat.compaction.summarizer.unsupported_marks import without_marked
 from nbchat.compaction.summarizer.value_extraction import Value, values
 from nbchat.conversation.entries import Entry

@@ -68,10 +68,10 @@ def test_each_policy_gets_the_sections_it_asks_for():
 
 
 def test_the_quotes_that_are_in_force_may_be_given():
-    entries = [user("Never pay. Always ask."), answer("ok")]
-    quotes = [Quote("Always ask.", 0)]
+    entries = [user("Never pay by card. Always ask me first."), answer("ok")]
+    quotes = [Quote("Always ask me first.", 0)]
     lines = kept_sections(entries, Policy("x"), 400, COUNTER, quotes=quotes)
-    assert lines == [TITLE, '- "Always ask."']
+    assert lines == [TITLE, '- "Always ask me first."']
     assert len(kept_sections(entries, Policy("x"), 400, COUNTER)) == 3
 
 
