@@ -146,7 +146,7 @@ def collect_facts(
     lines = [*_not_quoted_again(above, request), *lines]
     limit = max(int(room * SAID_SHARE), min(LEAST_SAID, room // 2))
     lines += unused_statements(read.statements, used, limit, counter, quoted=lines)
-    if counts := tally(calls, is_brief=is_brief):
+    if not is_brief and (counts := tally(calls)):
         lines.append(f"Calls made: {counts}")
     left = budget_tokens - counter.count("\n".join([*lines, ""])) - 1
     rows = _rows_for(covered, calls, read, tools, unlike)
@@ -265,11 +265,8 @@ def _argument_names(tools: Iterable[Tool]) -> set[str]:
     return names
 
 
-def tally(calls: Sequence[Call], *, is_brief: bool = False) -> str:
-    """The number of calls, of repeated actions, and of failures.
-
-    With `is_brief` without actions that never failed.
-    """
+def tally(calls: Sequence[Call]) -> str:
+    """The number of calls, of repeated actions, and of failures."""
     made = Counter(call.tool for call in calls)
     failed = Counter(call.tool for call in calls if call.status == "failed")
     unknown = Counter(call.tool for call in calls if call.status == "interrupted")
@@ -279,7 +276,7 @@ def tally(calls: Sequence[Call], *, is_brief: bool = False) -> str:
         for tool, count in made.items()
         if failed[tool]
         or unknown[tool]
-        or (tool in acted and count > 1 and not is_brief)
+        or (tool in acted and count > 1)
     ]
     return ", ".join([f"{len(calls)} in all", *shown]) if calls else ""
 
