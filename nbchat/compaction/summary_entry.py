@@ -72,8 +72,8 @@ RULES_TOKENS = 1_000
 more than the facts' share."""
 
 FACTS_SHARE, BESIDE_SHARE = 0.03, 0.2
-"""Shares of the entry beside a good summary, rules not counted: of facts, which add next
-to nothing to one whose writer has read them, and of these with what is carried over."""
+"""Shares of the entry beside a good summary, rules not counted: of facts, which add
+little to one whose writer has read them, and of these with what is carried over."""
 
 FEW_TOKENS = 200
 """Tokens of facts from before that stay where a good summary lacks them."""

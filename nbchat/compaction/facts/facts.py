@@ -274,9 +274,7 @@ def tally(calls: Sequence[Call]) -> str:
     shown = [
         f"{tool} x{count}{_failures(failed[tool], unknown[tool])}"
         for tool, count in made.items()
-        if failed[tool]
-        or unknown[tool]
-        or (tool in acted and count > 1)
+        if failed[tool] or unknown[tool] or (tool in acted and count > 1)
     ]
     return ", ".join([f"{len(calls)} in all", *shown]) if calls else ""
 
