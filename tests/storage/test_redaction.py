@@ -275,8 +275,11 @@ def test_each_shared_copy_of_a_session_is_redacted_by_itself(tmp_path):
     store.close()
 
 
-def ran(store: SessionStore) -> tuple[Store, list[str]]:
-    """A run of two rows whose answers are the secret; and the sessions of the rows."""
+def ran(store: SessionStore, run: str) -> tuple[Store, list[str]]:
+    """A run of two rows whose answers are the secret; and the sessions of the rows.
+
+    On PostgreSQL all tests share a database, so each has a run of its own.
+    """
     runs = Store(store.url)
     map_agents(
         lambda: Agent(ScriptedProvider(says(f"It is {SECRET}."))),
@@ -284,25 +287,26 @@ def ran(store: SessionStore) -> tuple[Store, list[str]]:
         key="id",
         prompt="text",
         store=runs,
-        name="secrets",
+        name=run,
     ).wait()
-    return runs, [each.session_id for each in runs.results("secrets")]
+    return runs, [each.session_id for each in runs.results(run)]
 
 
 def test_redact_reaches_the_result_of_a_run(store):
-    runs, (first, _) = ran(store)
+    runs, (first, second) = ran(store, "redact-reaches")
     store.redact(first, SECRET)
-    (redacted, other) = runs.results("secrets")
+    (redacted, other) = runs.results("redact-reaches")
     assert (redacted.value, redacted.key) == ("It is [redacted].", "a")
     assert SECRET in other.value
+    store.delete(second)
     runs.close()
 
 
 def test_a_deleted_session_leaves_its_row_decided_without_the_answer(store, tmp_path):
-    runs, sessions = ran(store)
+    runs, sessions = ran(store, "a-deleted")
     for each in sessions:
         store.delete(each)
-    for result in runs.results("secrets"):
+    for result in runs.results("a-deleted"):
         assert (result.value, result.stop_reason) == (None, "end_turn")
         assert result.note == "its session was deleted"
     runs.close()
@@ -315,19 +319,19 @@ def test_a_deleted_session_leaves_its_row_decided_without_the_answer(store, tmp_
 
 
 def test_old_sessions_leave_their_results_without_the_answers(store):
-    runs, sessions = ran(store)
+    runs, sessions = ran(store, "old-sessions")
     later = datetime.now(UTC) - timedelta(days=9)
     with engine_for(sa.make_url(store.url)).begin() as connection:
         used = sa.text("UPDATE sessions SET used_at = :at")
         connection.execute(used, {"at": later.isoformat()})
     assert store.expire(8) >= len(sessions)
-    assert [each.value for each in runs.results("secrets")] == [None, None]
+    assert [each.value for each in runs.results("old-sessions")] == [None, None]
     runs.close()
 
 
 def test_a_backup_keeps_no_result_of_a_deleted_session(tmp_path):
     store = SessionStore(f"sqlite:///{tmp_path}/sessions.db")
-    runs, sessions = ran(store)
+    runs, sessions = ran(store, "a-backup")
     with sqlite3.connect(tmp_path / "sessions.db") as database:
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     database.close()

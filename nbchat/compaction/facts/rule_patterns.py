@@ -41,7 +41,8 @@ SCRIPTS = (
 _LATIN = re.compile(r"[a-z\u00df-\u024f]{2,}")
 
 LIKELY = -1.0
-"""Score of a sentence in the form of a decision from which it is taken for one."""
+"""Score of a sentence in the form of a decision or a rule from which it is taken for
+one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,8 @@ class _Forms:
     """The compiled forms of one language."""
 
     decision: re.Pattern[str]
+    clear: re.Pattern[str]
+    """Rules that say what they are, as in "never do", "must not" and "Constraint:"."""
     withdrawal: re.Pattern[str]
     """Something said earlier does not hold any more."""
     change: re.Pattern[str]
@@ -86,7 +89,8 @@ def _kind(text: str, forms: Sequence[_Forms]) -> Kind | None:
     score = rule_score(text)
     if score > LIKELY and any(each.decision.search(text) for each in forms):
         return "decision"
-    return "rule" if score > 0 else None
+    is_clear = score > LIKELY and any(each.clear.search(text) for each in forms)
+    return "rule" if score > 0 or is_clear else None
 
 
 def _forms_for(text: str) -> list[_Forms]:

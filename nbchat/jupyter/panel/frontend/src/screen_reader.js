@@ -55,13 +55,20 @@ function spoken(item) {
     const parts = item.querySelectorAll(".nbc-banner-title, .nbc-banner-figures");
     return [...parts].map((part) => part.textContent).join(": ");
   }
-  return item.matches(".nbc-note, .nbc-notice, .nbc-error") ? item.textContent : "";
+  return item.matches(".nbc-note, .nbc-notice, .nbc-error") ? withoutButtons(item).textContent : "";
+}
+
+/** @param {Element} item */
+function withoutButtons(item) {
+  const copy = /** @type {Element} */ (item.cloneNode(true));
+  copy.querySelectorAll("button").forEach((part) => part.remove());
+  return copy;
 }
 
 /** @param {Element} item */
 export function spokenText(item) {
-  const copy = /** @type {Element} */ (item.cloneNode(true));
-  copy.querySelectorAll("button, .nbc-language").forEach((part) => part.remove());
+  const copy = withoutButtons(item);
+  copy.querySelectorAll(".nbc-language").forEach((part) => part.remove());
   const blocks = copy.querySelectorAll(".nbc-md > *, .nbc-cut, .nbc-text");
   return [...blocks].map((block) => block.textContent.trim()).join("\n");
 }
