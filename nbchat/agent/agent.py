@@ -495,7 +495,7 @@ class Agent:
         return self._exclusive(self._compactor.change_pins(Session.unpin, number))
 
     def drop_rules(self, texts: Iterable[str]) -> Iterator[Event]:
-        """Take these sentences of people, word for word, and no others for no rules."""
+        """Set which sentences of people, word for word, are no rules."""
         return self._exclusive(self._compactor.drop_rules(texts))
 
     def import_summary(self, other: Session) -> Iterator[Event]:

@@ -250,7 +250,7 @@ class Compactor:
         yield self._pins_changed()
 
     def drop_rules(self, texts: Iterable[str]) -> Events:
-        """Change which sentences of people are taken for no rules."""
+        """Set which sentences of people are no rules."""
         self._agent.session.dropped_rules = tuple(texts)
         yield self._pins_changed()
 

@@ -307,8 +307,10 @@ class CompactionEngine:
             outcome = _without_model(builder.extractive_entry)
         else:
             outcome = yield from write_summary(
-                replace(
-                    self._assignment(plan, system=system, said=builder.transcript),
+                self._assignment(
+                    plan,
+                    system=system,
+                    said=builder.transcript,
                     records=builder.records(),
                 ),
                 models,
@@ -466,9 +468,14 @@ class CompactionEngine:
         )
 
     def _assignment(
-        self, plan: Plan, *, system: str = "", said: Sequence[Entry] = ()
+        self,
+        plan: Plan,
+        *,
+        system: str = "",
+        said: Sequence[Entry] = (),
+        records: str = "",
     ) -> Assignment:
-        """What to summarize; a summary may speak of the `system` prompt and `said`."""
+        """What to summarize; a summary may speak of all that is given here."""
         return Assignment(
             plan.covered,
             tokens=plan.tokens_covered,
@@ -479,6 +486,7 @@ class CompactionEngine:
             focus=plan.focus,
             earlier=plan.earlier,
             system=system,
+            records=records,
             other=(*said[: plan.start], *said[plan.stop :]),
         )
 

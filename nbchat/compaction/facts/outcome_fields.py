@@ -112,7 +112,7 @@ NEXT = re.compile(
     r"|validation(?:_errors)?|missing_\w+|awaiting(?:_\w+)?|pending_\w+|blocked_by"
     r"|blockers|queue_position|position_in_queue"
 )
-"""Fields that name what somebody must do next."""
+"""Fields that name the next step that is needed."""
 
 WAITS = re.compile(
     r"(?:awaiting|waiting|pending|queued|required|needed|missing|submitted for"

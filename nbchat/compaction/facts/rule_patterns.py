@@ -1,7 +1,7 @@
 """Tell rules, decisions and withdrawals from other sentences.
 
 Whether a sentence states something to keep is what `rule_model` scores. Whether that
-decides, or ends something said earlier, is told by its form: `languages/*.toml` lists
+decides, or ends something said earlier, depends on its form: `languages/*.toml` lists
 regular expressions of each language for a sentence in lower case without quoted
 passages. They name forms of speech, not topics.
 """
@@ -38,6 +38,7 @@ SCRIPTS = (
 """Characters that tell a language; Han characters are Japanese beside kana."""
 
 
+_QUESTION = re.compile(r"[?\uff1f\u061f]\W*$")
 _LATIN = re.compile(r"[a-z\u00df-\u024f]{2,}")
 
 LIKELY = -1.0
@@ -89,7 +90,8 @@ def _kind(text: str, forms: Sequence[_Forms]) -> Kind | None:
     score = rule_score(text)
     if score > LIKELY and any(each.decision.search(text) for each in forms):
         return "decision"
-    is_clear = score > LIKELY and any(each.clear.search(text) for each in forms)
+    is_likely = score > LIKELY and not _QUESTION.search(text)
+    is_clear = is_likely and any(each.clear.search(text) for each in forms)
     return "rule" if score > 0 or is_clear else None
 
 

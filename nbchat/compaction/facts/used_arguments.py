@@ -56,7 +56,7 @@ def _unnamed(
 ) -> dict[tuple[str, str], list[Call]]:
     """Arguments that no row of a result has, with the calls that were made with them.
 
-    Of searches of which nothing is shown, as nobody spoke of any result, the newest.
+    Of searches of which nothing is shown, as no message names a result, the newest.
     """
     uses: dict[tuple[str, str], list[Call]] = {}
     for call in calls:

@@ -59,6 +59,9 @@ def in_force(*texts: str) -> list[str]:
         "My budget is 300 dollars.",
         "Auf keinen Fall löschen.",
         "预算 must 不超过 300。",
+        "The report must not exceed two pages!",
+        "Never tell a customer what the parcel did cost us.",
+        "Constraint: the run takes at most 30 minutes.",
     ],
 )
 def test_a_rule_stays_word_for_word(rule):
@@ -79,6 +82,9 @@ def test_a_rule_stays_word_for_word(rule):
         "My boss always says that we are slow.",
         "I never got the email.",
         "I can't do it.",
+        "Must not the tests pass first?",
+        "Limit: none found in the docs.",
+        "It must not have worked.",
         "Follow these steps, always:\nOpen the door.",
     ],
 )
