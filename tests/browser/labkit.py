@@ -83,17 +83,24 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
-def going_on(page: Page) -> Page:
-    """A page that closes the notice of a lost connection, as a person does.
+NOTICE = ".jp-Dialog:not(:has(.jp-Dialog-button ~ .jp-Dialog-button))"
+"""A dialog of JupyterLab or Notebook with one button, which asks nothing."""
 
-    JupyterLab and Notebook ask their server every few seconds what runs. One request
-    that Chromium gives up, on a busy machine or after a change of its networks, puts a
-    dialog over the page.
+
+def going_on(page: Page) -> Page:
+    """A page that closes notices, as a person does, and prints what they said.
+
+    On a busy machine one may cover the page at any moment: a request that Chromium gave
+    up, a kernel that lost a port to another process and is started again, a theme that
+    took long to load.
     """
-    lost = page.get_by_role("dialog").filter(has_text="Server Connection Error")
-    page.add_locator_handler(
-        lost, lambda: lost.get_by_role("button", name="Close").click()
-    )
+    notice = page.locator(NOTICE).first
+
+    def close() -> None:
+        print(f"closed a notice: {notice.get_attribute('aria-label')}")
+        notice.locator(".jp-Dialog-button").click()
+
+    page.add_locator_handler(notice, close, no_wait_after=True)
     return page
 
 
