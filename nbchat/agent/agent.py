@@ -289,7 +289,7 @@ class Agent:
         NbchatError if the last message has an answer already.
         """
         if not self.can_retry:
-            raise NbchatError("the last message is answered; /again asks it again")
+            raise NbchatError("the last message is answered; /again answers it again")
         prompts = (e.content for e in reversed(self.session.transcript) if e.is_prompt)
         return self._new_turn(
             next(prompts, ""), self._turns.go_on, stop, output, budget

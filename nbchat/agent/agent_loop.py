@@ -15,7 +15,7 @@ from nbchat.agent.running_turn import StopFlag, TurnOptions
 from nbchat.agent.structured_output import ATTEMPTS, SCHEMA_REFUSED
 from nbchat.agent.tool_calls import CallingAgent, ToolCalls
 from nbchat.conversation import events
-from nbchat.conversation.entries import Entry, Usage, failed_result
+from nbchat.conversation.entries import REQUESTED, Entry, Usage, failed_result
 from nbchat.conversation.events import Event, StopReason
 from nbchat.conversation.json_schemas import schema_text
 from nbchat.conversation.session import Session
@@ -67,7 +67,7 @@ class TurnRunner:
         """Answer the calls that an interrupted turn left open."""
         yield from self.answer_open_calls(INTERRUPTED)
         if self._agent.session.transcript[-1].is_incomplete:
-            yield self.append(Entry("user", BROKEN_OFF))
+            yield self.append(Entry("user", BROKEN_OFF, tool_args=REQUESTED))
 
     def run(self, begin: Callable[[], Events], options: TurnOptions) -> Events:
         """Begin a turn and ask the model until the turn ends."""
@@ -146,10 +146,11 @@ class TurnRunner:
         if len(invalid) >= ATTEMPTS and options.output is not None:
             name = self._agent.provider.name
             raise AnswerInvalid(
-                f"the answer of {name} is no {options.output.name} after "
+                f"the answer of {name} is not a valid {options.output.name} after "
                 f"{ATTEMPTS} attempts: {invalid[-1]}"
             )
-        yield self.append(Entry("user", INVALID_ANSWER.format(invalid[-1])))
+        text = INVALID_ANSWER.format(invalid[-1])
+        yield self.append(Entry("user", text, tool_args=REQUESTED))
 
     def _ask(self, *, repairs: bool = False) -> Generator[Event, None, Reply]:
         request = self.next_request(repairs=repairs)

@@ -388,7 +388,7 @@ def _entry_updates(entry: Entry) -> Iterable[Any]:
             status="failed" if entry.is_error else "completed",
             content=[acp.tool_content(acp.text_block(entry.content))],
         )
-    elif entry.role == "user":
+    elif entry.is_of_user:
         yield acp.update_user_message_text(entry.content)
     elif entry.role == "thinking":
         yield acp.update_agent_thought_text(entry.content)

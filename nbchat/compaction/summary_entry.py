@@ -457,7 +457,7 @@ def extract(
 
 
 def _is_message(entry: Entry) -> bool:
-    return entry.is_answer or entry.role in ("user", "summary")
+    return entry.is_of_user or entry.is_answer or entry.role == "summary"
 
 
 def _line(entry: Entry) -> str:

@@ -39,6 +39,8 @@ def _element(entry: Entry, calls: dict[str, str]) -> str:
         return f"<result {which}>{escape(entry.content)}</result>"
     if entry.role == "user" and entry.tool_name:
         return f"<user>[{_name(entry)}] {escape(entry.attachment_text)}</user>"
+    if entry.is_by_nbchat:
+        return f"<user>[nbchat] {escape(entry.content)}</user>"
     return f"<{entry.role}>{_content(entry)}</{entry.role}>"
 
 

@@ -27,6 +27,7 @@ EXCLUDED_TEXT = "[excluded by the user]"
 """What the model sees instead of an excluded message."""
 
 INCOMPLETE = '{"incomplete": true}'
+REQUESTED = '{"by": "nbchat"}'
 TEXT_TYPES = ("text/", "application/json", "application/xml", "application/yaml")
 """Media types whose content is text."""
 
@@ -44,6 +45,7 @@ class Entry(NamedTuple):
     | role | content | tool_id | tool_name | tool_args |
     |---|---|---|---|---|
     | user | text | | | `{"pasted": [[0, 120]]}`, if parts were pasted |
+    | user (by nbchat) | a request to answer again | | | `{"by": "nbchat"}` |
     | user (image, file) | caption | | image, file | JSON: media_type, data, name |
     | assistant | text | | | `{"incomplete": true}` when cut short |
     | assistant (a call) | | call id | tool | arguments, JSON |
@@ -80,7 +82,17 @@ class Entry(NamedTuple):
     @property
     def is_prompt(self) -> bool:
         """Whether this is text that the user typed, not an attachment."""
-        return self.role == "user" and not self.tool_name
+        return self.is_of_user and not self.tool_name
+
+    @property
+    def is_by_nbchat(self) -> bool:
+        """Whether nbchat asks the model here to answer again; no person wrote it."""
+        return self.role == "user" and self.tool_args == REQUESTED
+
+    @property
+    def is_of_user(self) -> bool:
+        """Whether the user wrote or attached this."""
+        return self.role == "user" and not self.is_by_nbchat
 
     @property
     def is_attachment(self) -> bool:
@@ -97,7 +109,7 @@ class Entry(NamedTuple):
 
         That is an attachment, a signed block, or where pasted parts are.
         """
-        if self.role in ("user", "thinking"):
+        if self.role in ("user", "thinking") and not self.is_by_nbchat:
             return Entry(self.role, content)
         return self._replace(content=content)
 

@@ -299,7 +299,8 @@ def _containing(entries: Sequence[Entry], phrase: str) -> Iterator[int]:
     has_case = lower != phrase.upper()
     for each in range(len(entries) - 1, -1, -1) if phrase else ():
         entry = entries[each]
-        texts = (entry.content, "" if entry.is_prompt else entry.tool_args)
+        is_text = entry.is_prompt or entry.is_by_nbchat
+        texts = (entry.content, "" if is_text else entry.tool_args)
         if any(lower in (text.casefold() if has_case else text) for text in texts):
             yield each
 

@@ -276,10 +276,18 @@ class Session:
 
     @property
     def last_answer(self) -> str:
-        """The text of the last turn's answer; empty if there is none."""
+        """The text of the last turn's answer; empty if there is none.
+
+        Of an answer that was written again, the last one.
+        """
         turn = last_turn(self.transcript) or range(len(self.transcript))
-        entries = map(self.transcript.__getitem__, turn)
-        return "\n".join(e.content for e in entries if e.is_answer and e.content)
+        texts: list[str] = []
+        for entry in map(self.transcript.__getitem__, turn):
+            if entry.is_by_nbchat:
+                texts.clear()
+            elif entry.is_answer and entry.content:
+                texts.append(entry.content)
+        return "\n".join(texts)
 
     @property
     def title(self) -> str:

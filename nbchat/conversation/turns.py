@@ -3,7 +3,7 @@
 | noun | begins with |
 |---|---|
 | message | every entry, but what a model says in a row is one message |
-| turn | the first of a run of user entries; holds all until the next such run |
+| turn | the first of a run of entries of the user; holds all until the next such run |
 | unit | a message, with the attachments before it and all results of its calls |
 
 A result belongs to a call by `tool_id` alone; of several calls with one id the first
@@ -68,8 +68,9 @@ def has_unfinished_turn(entries: Sequence[Entry]) -> bool:
 
 def begins_turn(entries: Sequence[Entry], index: int) -> bool:
     """Whether a turn begins at an index."""
-    is_first = index == 0 or entries[index - 1].role != "user"
-    return is_first and entries[index].role == "user"
+    entry, previous = entries[index], entries[index - 1] if index else None
+    continues = previous is not None and previous.is_of_user
+    return entry.is_of_user and not continues
 
 
 def turns(entries: Sequence[Entry]) -> list[range]:

@@ -146,7 +146,8 @@ class TokenCounter:
             return self._count_attachment(entry)
         if entry.role == "thinking":
             return self._count_thinking(entry)
-        if entry.is_prompt:  # where parts were pasted is not sent
+        # Who wrote a message and where parts were pasted is not sent.
+        if entry.is_prompt or entry.is_by_nbchat:
             return self.count(entry.content)
         parts = filter(None, (entry.content, entry.tool_name, entry.tool_args))
         return sum(map(self.count, parts))

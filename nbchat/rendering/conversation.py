@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.session import Session
 from nbchat.rendering.banners import CELL_STYLE, compaction_html, compaction_text
-from nbchat.rendering.entries import entry_html
+from nbchat.rendering.entries import entry_html, request_text
 from nbchat.rendering.markdown import code_style
 
 SPEAKERS = {"user": "You", "assistant": "Assistant", "tool": "Result"}
@@ -56,7 +56,8 @@ def conversation_text(session: Session) -> str:
 def _html(part: Entry | Compaction) -> str:
     if isinstance(part, Compaction):
         return compaction_html(part)
-    label = "" if part.is_call else SPEAKERS.get(part.role, "")
+    has_speaker = not (part.is_call or part.is_by_nbchat)
+    label = SPEAKERS.get(part.role, "") if has_speaker else ""
     speaker = f"<strong>{label}</strong>" if label else ""
     inside = entry_html(part)
     return f'<div class="nbc-said">{speaker}{inside}</div>' if inside else ""
@@ -67,4 +68,6 @@ def _text(part: Entry | Compaction) -> str:
         return f"[{compaction_text(part)}]"
     if part.is_call or part.role not in ("user", "assistant"):
         return ""
+    if part.is_by_nbchat:
+        return f"[{request_text(part)}]"
     return f"{SPEAKERS[part.role]}: {part.content}"

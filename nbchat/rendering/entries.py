@@ -55,10 +55,8 @@ def entry_html(entry: Entry, *, duration: str = "") -> str:
     `duration` is how long a result's call ran.
     """
     match entry.role:
-        case "user" if entry.is_text_file:
-            html = _file_html(entry)
         case "user":
-            html = _article("user", "You", _user_html(entry))
+            html = _user_html(entry)
         case "assistant" if entry.is_call:
             html = _call_html(entry)
         case "assistant":
@@ -203,7 +201,20 @@ def _collapsed(kind: str, title: str, inside: str) -> str:
     )
 
 
+def request_text(entry: Entry) -> str:
+    """A line about what nbchat asked the model, such as to write an answer again."""
+    return f"nbchat asked the model: {entry.content}"
+
+
 def _user_html(entry: Entry) -> str:
+    if entry.is_by_nbchat:
+        return f'<div class="nbc-notice">{escaped(request_text(entry))}</div>'
+    if entry.is_text_file:
+        return _file_html(entry)
+    return _article("user", "You", _said_html(entry))
+
+
+def _said_html(entry: Entry) -> str:
     if not entry.tool_name:
         return text_html(entry.content) + _pasted_html(entry)
     media_type = str(entry.arguments.get("media_type", ""))

@@ -32,7 +32,7 @@ from nbchat.conversation.turns import turns
 from nbchat.errors import HistoryError, LogNotWritten, NbchatError
 from nbchat.rendering.banners import compaction_html, compaction_text
 from nbchat.rendering.conversation import timeline
-from nbchat.rendering.entries import entry_html
+from nbchat.rendering.entries import entry_html, request_text
 from nbchat.rendering.markdown import stylesheet
 from nbchat.rendering.plain_text import displayable
 from nbchat.storage.private_files import write_private
@@ -227,8 +227,8 @@ def _cell(
 ) -> dict[str, Any]:
     """A turn as a cell; its source is the prompt, unless `source` is given."""
     entries = session.transcript[turn.start : turn.stop]
-    prompt = "\n\n".join(entry.content for entry in entries if entry.role == "user")
-    shown = "\n\n".join(_plain(entry) for entry in entries if entry.role != "user")
+    prompt = "\n\n".join(entry.content for entry in entries if entry.is_of_user)
+    shown = "\n\n".join(_plain(entry) for entry in entries if not entry.is_of_user)
     output = {"output_type": "stream", "name": "stdout", "text": displayable(shown)}
     return {
         "cell_type": "code",
@@ -243,7 +243,7 @@ def _cell(
 def _plain(entry: Entry) -> str:
     if entry.is_call:
         return f"[{entry.tool_name} {entry.tool_args}]"
-    return entry.content
+    return f"[{request_text(entry)}]" if entry.is_by_nbchat else entry.content
 
 
 def _from_cells(book: Mapping[str, Any]) -> dict[str, Any]:
@@ -352,6 +352,8 @@ def _parts(
 def _entry_markdown(entry: Entry) -> str:
     if entry.is_call:
         return f"**Tool** {_code(entry.tool_name)}\n\n{_fenced(entry.tool_args)}"
+    if entry.is_by_nbchat:
+        return f"*{_inert_line(request_text(entry))}*"
     match entry.role:
         case "user" | "assistant":
             text = f"## {'You' if entry.role == 'user' else 'Assistant'}"

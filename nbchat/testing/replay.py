@@ -185,7 +185,7 @@ def _turns(entries: Sequence[Entry]) -> Iterator[RecordedTurn]:
     first = found[0].start if found else len(entries)
     for turn in [range(first), *found]:
         run = entries[turn.start : turn.stop]
-        text = "\n".join(entry.content for entry in run if entry.role == "user")
+        text = "\n".join(entry.content for entry in run if entry.is_of_user)
         steps = _steps([entry for entry in run if entry.role != "user"])
         if steps:
             yield RecordedTurn(text or GREETING, steps)

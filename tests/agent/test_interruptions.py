@@ -1,13 +1,16 @@
 """Partial answers: what is kept of them, and that they are billed."""
 
+import json
 import threading
 from collections.abc import Iterable
 
 import pytest
 
 from nbchat.agent.agent import Agent
+from nbchat.agent.agent_loop import BROKEN_OFF
 from nbchat.chat.chat_events import AgentReady
 from nbchat.compaction.engine import CompactionEngine
+from nbchat.compaction.facts.facts import collect_facts
 from nbchat.conversation.entries import Usage
 from nbchat.conversation.events import (
     Delta,
@@ -17,11 +20,14 @@ from nbchat.conversation.events import (
     ThinkingDelta,
     UsageReported,
 )
+from nbchat.conversation.turns import turns
 from nbchat.errors import ConnectionFailed
 from nbchat.jupyter.panel.view_model.panel_state import PanelState
 from nbchat.providers.base import ReplyStream, Request
 from nbchat.providers.model_info import Prices
 from nbchat.providers.tokens import TokenCounter
+from nbchat.rendering.conversation import conversation_html, conversation_text
+from nbchat.storage.export import exported, imported
 from nbchat.testing import Line, ScriptedProvider, says
 
 PRICES = Prices(input=2.0, cache_read=0.2, cache_write=2.5, output=10.0)
@@ -189,3 +195,45 @@ def test_a_turn_that_broke_in_its_answer_can_be_tried_again_in_the_panel():
     assert "It is late." in shown(agent.retry())
     assert agent.session.last_answer == "It is late."
     assert not agent.can_retry
+
+
+def retried() -> Agent:
+    """An agent after an answer that broke off and was written again."""
+    agent = Agent(BreakingOff(TextDelta("It is "), script=(says("It is late."),)))
+    list(agent.run("Where is W1?"))
+    agent.retry().result()
+    return agent
+
+
+def test_what_nbchat_asks_after_a_broken_answer_is_not_shown_as_the_users():
+    session = retried().session
+    asked = session.transcript[2]
+    assert (asked.role, asked.content) == ("user", BROKEN_OFF)
+    assert [entry.content for entry in session.transcript if entry.is_prompt] == [
+        "Where is W1?"
+    ]
+    text = conversation_text(session)
+    assert f"[nbchat asked the model: {BROKEN_OFF}]" in text
+    assert (
+        text.count("You:")
+        == conversation_html(session).count("<strong>You</strong>")
+        == 1
+    )
+    assert exported(session, "md").count("## You") == 1
+    _first, *cells = json.loads(exported(session, "ipynb"))["cells"]
+    assert [cell["source"] for cell in cells] == ["%%chat\nWhere is W1?"]
+    assert imported(exported(session, "json")).transcript[2].is_by_nbchat
+
+
+def test_facts_quote_the_request_before_a_broken_answer():
+    transcript = retried().session.transcript[:3]
+    facts = collect_facts(transcript, 3, budget_tokens=800, counter=TokenCounter())
+    text = "\n".join(facts.lines)
+    assert '"Where is W1?"' in text
+    assert BROKEN_OFF not in text
+
+
+def test_a_turn_with_a_repeated_answer_is_one_turn():
+    agent = retried()
+    assert len(turns(agent.session.transcript)) == 1
+    assert agent.session.last_prompt == 0

@@ -99,7 +99,7 @@ def _line(
 
 def _question(exchange: Sequence[Entry]) -> str:
     """The text of all user entries of an exchange."""
-    return " ".join(e.content for e in exchange if e.role == "user")
+    return " ".join(e.content for e in exchange if e.is_of_user)
 
 
 def _ends(text: str, limit: int) -> str:

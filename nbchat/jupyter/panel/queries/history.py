@@ -205,6 +205,8 @@ def _label(entry: Entry) -> str:
         return "Call"
     if entry.role == "tool":
         return f"Result of {entry.tool_name}".removesuffix(" of ")
+    if entry.is_by_nbchat:
+        return "nbchat to the model"
     return LABELS.get(entry.role, entry.role.capitalize())
 
 

@@ -54,7 +54,8 @@ def _positions(wanted: Sequence[Value], entries: Sequence[Entry]) -> list[int | 
     for position, entry in enumerate(entries):
         if not missing:
             break
-        given = "" if entry.is_prompt else entry.tool_args
+        is_text = entry.is_prompt or entry.is_by_nbchat
+        given = "" if is_text else entry.tool_args
         text = f"{entry.attachment_text}\n{given}"
         for value in values(text):
             for key in (value.known | value.related) & missing:

@@ -143,7 +143,7 @@ class TranscriptView:
         added, dropped = [], []
         if position >= self._shown or not is_current:
             self._has_cost = self._has_cost and entry.role != "user"
-            if entry.role == "user":
+            if entry.is_of_user:
                 self._failures = []  # they stay, above the next message
             dropped = self.drop_failures()
             added = self._show_entry(entry, position, _call_duration(event.seconds))
@@ -289,7 +289,7 @@ class LiveText:
 
 def _position_of(entry: Entry, position: int) -> int | None:
     """The index of a message that can be edited or excluded; None for others."""
-    return position if entry.can_be_excluded else None
+    return position if entry.can_be_excluded and not entry.is_by_nbchat else None
 
 
 def _cost_text(turn: TurnCost, seconds: float | None = None) -> str:
