@@ -13,6 +13,7 @@ from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from nbchat.cli.doctor import diagnose
 from nbchat.config.factory import opened_store
@@ -220,12 +221,19 @@ def _lab(options: argparse.Namespace) -> None:
     """Open copies of the demo notebooks in JupyterLab; existing copies are kept."""
     _prepared_model()
     notebooks = _copied(NOTEBOOKS, options.folder)
-    command = [sys.executable, "-m", "jupyterlab", str(notebooks[0])]
-    is_root = hasattr(os, "geteuid") and os.geteuid() == 0
-    command += ["--allow-root"] if is_root else []
+    command = lab_command(notebooks[0])
     code = subprocess.run(command, check=False).returncode  # noqa: S603  # our own python
     if code:
         raise NbchatError(f"JupyterLab exited with code {code}; see its output above")
+
+
+def lab_command(notebook: Path) -> list[str]:
+    """The command that starts JupyterLab; the address it prints opens the notebook."""
+    command = [sys.executable, "-m", "jupyterlab", str(notebook)]
+    # JupyterLab opens the notebook itself, but prints the address of its launcher.
+    command.append(f"--LabApp.default_url=/lab/tree/{quote(notebook.name)}")
+    is_root = hasattr(os, "geteuid") and os.geteuid() == 0
+    return [*command, "--allow-root"] if is_root else command
 
 
 def _sessions(_options: argparse.Namespace) -> None:

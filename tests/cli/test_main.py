@@ -7,11 +7,12 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from child_processes import ending_with_us
 from fault_server import OpenAIDialect
 from hosted_model import HostedModel
 
 from nbchat import __version__ as nbchat_version
-from nbchat.cli.main import _copied, _prepared_model, main, require
+from nbchat.cli.main import _copied, _prepared_model, lab_command, main, require
 from nbchat.conversation.session import Session
 from nbchat.errors import ConfigError
 from nbchat.providers.model_download import model_file
@@ -219,3 +220,22 @@ def test_the_version_is_printed(capsys):
         main(["--version"])
     assert ended.value.code == 0
     assert capsys.readouterr().out == f"nbchat {nbchat_version}\n"
+
+
+@pytest.mark.slow
+@pytest.mark.kernel
+def test_the_address_that_jupyterlab_prints_opens_the_notebook(tmp_path: Path):
+    notebook = tmp_path / "two words.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(), notebook)
+    server = subprocess.Popen(
+        ending_with_us([*lab_command(notebook), "--no-browser", "--ServerApp.port=0"]),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    with server:
+        lines = iter(server.stdout.readline, "")
+        address = next(line for line in lines if "?token=" in line)
+        server.terminate()
+        server.stdout.read()
+    assert "/lab/tree/two%20words.ipynb?token=" in address
