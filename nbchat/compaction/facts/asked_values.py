@@ -31,13 +31,16 @@ CENTS = 100
 _ID = re.compile(r"(?:^|_)(?:ids?|number|no|key|uuid|sku|ref|code|user|from|name)$")
 """Ends of the names of arguments that say what is acted on, not what it becomes."""
 
+_NAME = re.compile(r"(?:^|_)name$")
+"""Those that are new values where something else is named first."""
+
 _COUNT = re.compile(
     r"(?:.*_)?(?:copies|count|expected|items|n|num|number_of_\w+|qty|quantity"
     r"|rows|total)"
 )
 """Names of arguments that say how many."""
 
-_TOTALS = word_set(
+TOTALS = word_set(
     """
     attempted expected found items matched matched_count received requested rows
     selected submitted total
@@ -131,16 +134,26 @@ class Asked:
         ]
         return named or [count for count in listed.values() if count > 1]
 
-    def is_repeated_in(self, answer: Any, things: Collection[str]) -> bool:
+    def is_repeated_in(
+        self, answer: Any, things: Collection[str], *, has_subject: bool
+    ) -> bool:
         """Whether a result holds a value that was asked for and names nothing.
 
+        With `has_subject` the first of several arguments is what is acted on.
         `things` are the words of a tool that does not change values: what they name is
         what is acted on, as is the only argument in words.
         """
         changed = [e for e in self.plain if not _ID.search(e[0]) and e[0] not in things]
-        is_one = len(self.plain) == 1 and _number(self.plain[0][1]) is None
+        if has_subject and len({name for name, _ in self.plain}) > 1:
+            if not things:  # a tool that changes values
+                changed += [each for each in self.plain if _NAME.search(each[0])]
+            changed = [each for each in changed if each[0] != self.plain[0][0]]
+        values = [text for _, text in self.plain]
+        is_one = len(values) == 1 and not (_number(values[0]) or _DAY.match(values[0]))
         is_subject = is_one and bool(things)
-        wanted = {_form(text) for _, text in changed if not is_subject}
+        texts = [text for _, text in changed if not is_subject]
+        texts += [text[:10] for text in texts if _DAY.match(text)]
+        wanted = {_form(text) for text in texts}
         wanted -= {"true", "false", ""}
         found = [_form(each.text) for each in _values(answer)]
         return any(text in wanted for text in found) or any(
@@ -172,7 +185,7 @@ class Asked:
         found = {name: _count(value) for name, value in fields.items()}
         counts = {name: count for name, count in found.items() if count is not None}
         done = [count for name, count in counts.items() if is_done_name(name)]
-        totals = [count for name, count in counts.items() if name in _TOTALS]
+        totals = [count for name, count in counts.items() if name in TOTALS]
         if not done:
             return False
         things = [n for name, n in counts.items() if _is_plural(name) and n not in done]
@@ -196,7 +209,7 @@ def _is_denied(name: str, texts: Sequence[str], values: Sequence[_Value]) -> boo
 
 def is_done_name(name: str) -> bool:
     """Whether a field's name says what was done: `moved`, `rows_updated`, `created`."""
-    if name in _TOTALS or name in _NOT_DONE:
+    if name in TOTALS or name in _NOT_DONE:
         return False
     words = name.split("_")
     is_english = any(e in DONE_FORMS or _ED.fullmatch(e) for e in (words[0], words[-1]))

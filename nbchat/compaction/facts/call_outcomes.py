@@ -12,9 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from nbchat.compaction.facts.asked_values import Asked, is_done_name
+from nbchat.compaction.facts.asked_values import TOTALS, Asked, is_done_name
 from nbchat.compaction.facts.outcome_fields import (
     ACKNOWLEDGEMENT_FIELDS,
+    AGREED,
     CONSENT,
     COUNTS,
     DEEPEST,
@@ -74,6 +75,7 @@ from nbchat.compaction.facts.tool_names import (
     has_stem_of,
     is_done_form,
     is_end,
+    is_of,
     is_related,
     is_start,
     own_forms,
@@ -83,8 +85,8 @@ from nbchat.compaction.facts.tool_names import (
     tool_words,
 )
 
-SHORTEST = 3
-"""Characters of an argument that is looked for in words."""
+SHORTEST, SHORTEST_CODE = 3, 2
+"""Letters of an argument that is looked for in words, and characters with a digit."""
 
 
 class Odd(NamedTuple):
@@ -245,12 +247,12 @@ class _Reader:
     def _doubts(self, name: str, value: Any, *, is_short: bool) -> bool:
         """Whether a field leaves open whether the call did all that was asked."""
         text = _plain(value)
-        if name in COUNTS or name in CONSENT or is_done_form(self.tool, name):
+        if name in COUNTS or name in CONSENT or self._is_own_word(name):
             return text in ("0", "[]")
         if SOME_FAILED.fullmatch(fold(name)) or name in LEFT:
             return text not in NOTHING
-        if name in UNFINISHED:
-            return text in NO
+        if name in UNFINISHED or FAILED_STATE.fullmatch(name):  # `sold_out`
+            return text in (NO if name in UNFINISHED else YES)
         if name in STATES and not (name in ENVELOPE and HAS_DIGIT.search(text)):
             return self._is_unfinished(value, is_short=is_short)
         if name in HTTP_CODES and is_short:  # the name of an error
@@ -300,7 +302,9 @@ class _Reader:
         is_new = state in NEW and creates(self.tool)
         is_going = (state.endswith("ing") or state in ON) and is_start(self.tool)
         is_named = not own.isdisjoint(state.split("_"))  # `return requested`
-        return state in GOOD or is_new or is_going or is_named or self._is_told(state)
+        is_agreed = state in AGREED and not is_end(self.tool)
+        is_said = state in GOOD or is_agreed or is_new or is_going or is_named
+        return is_said or self._is_told(state)
 
     def _is_told(self, state: str) -> bool:
         """Whether a state in another language has the form of what is done."""
@@ -311,6 +315,8 @@ class _Reader:
     def _is_done_state(self, name: str, value: Any) -> bool:
         """Whether a field says by its name or its state that the action is done."""
         text = _plain(value)
+        if name in STATES and isinstance(value, dict):
+            return self._is_done_state(name, value.get("name"))
         if name in STATES and isinstance(value, str):
             state = re.sub(r"[\W_]+", "_", text).strip("_")
             return bool(state) and (self.asked.is_asked(text) or self._is_good(state))
@@ -339,18 +345,13 @@ class _Reader:
             return True
         if self._is_repeated_in(answer):
             return True
-        fields = list(_fields(answer, DEEPEST))
-        states = [value for name, value in fields if name in STATES]
-        is_other = not is_related(self.tool, "update")
-        is_bad = not all(self._is_good(self._state(each)) for each in states[:1])
-        if len(fields) > ACKNOWLEDGEMENT_FIELDS and not (is_other and is_bad):
-            return True  # the changed record
-        return any(self._is_evidence(*each) for each in fields)
+        return any(self._is_evidence(*each) for each in _fields(answer, DEEPEST))
 
     def _is_repeated_in(self, answer: Any) -> bool:
         """Whether a result has a value that was asked for, besides what it is about."""
         things = () if is_related(self.tool, "update") else tool_words(self.tool)
-        return self.asked.is_repeated_in(answer, things)
+        is_new = creates(self.tool)
+        return self.asked.is_repeated_in(answer, things, has_subject=not is_new)
 
     def _is_evidence(self, name: str, value: Any) -> bool:
         text = _plain(value)
@@ -364,13 +365,20 @@ class _Reader:
             name == "id" and is_end(self.tool)
         )
         is_text = isinstance(value, str) and name in NOTES | ENVELOPE
+        is_count = name in COUNTS - TOTALS and bool(_number(text))
         return (
-            self._confirms(name, value)
+            is_count
+            or self._confirms(name, value)
             or self._is_done_state(name, value)
             or (is_news and is_given)
-            or (is_new and (creates(self.tool) or is_name))
+            or (is_new and (is_name or (creates(self.tool) and is_of(self.tool, name))))
             or (is_text and self._said(value) == "confirmed")
         )
+
+    def _is_own_word(self, name: str) -> bool:
+        """Whether a field's name begins or ends with the tool's verb, as done."""
+        words = {name.partition("_")[0], name.rpartition("_")[2]}
+        return any(is_done_form(self.tool, each) for each in words)
 
     def _is_done_word(self, name: str) -> bool:
         """Whether a field's name says that what was asked for was done."""
@@ -394,7 +402,8 @@ class _Reader:
         return [
             text
             for text in self.asked.texts
-            if len(text) >= SHORTEST and text.lower() not in YES + NO
+            if len(text) >= (SHORTEST_CODE if HAS_DIGIT.search(text) else SHORTEST)
+            and text.lower() not in YES + NO
         ]
 
     def is_error_body(self, answer: Any) -> bool:

@@ -14,11 +14,13 @@ FAILED_STATE = re.compile(
 
 GOOD = word_set(
     """
-    ok okay success successful succeeded complete completed done confirmed delivered
-    approved settled processed executed finished final
+    ok okay success successful succeeded complete completed done executed finished final
     """
 )
 """States that say that an action is done, whatever it was."""
+
+AGREED = word_set("approved confirmed processed settled")
+"""States of what an action was about; of one that ends something they deny it."""
 
 NEW = word_set("active available backlog live new online open opened ready to_do todo")
 """States of what has just been created."""
@@ -133,7 +135,7 @@ NOTES = MESSAGES | word_set("detail details hint info note notes notice reason")
 """Fields in which a result says in words what happened."""
 
 IDENTITY = re.compile(
-    r"(?:^|_)(?:ids?|sid|uuid|key|ref|reference|code|sha|etag|receipt|transaction"
+    r"(?:^|_)(?:ids?|sid|uid|uuid|key|ref|reference|code|sha|etag|receipt|transaction"
     r"|confirmation|ts|version|revision|url|location|updated_at|modified_at)$"
 )
 """Names of what something new or changed has."""

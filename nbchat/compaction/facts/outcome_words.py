@@ -113,7 +113,8 @@ HINTS = _words(
     r"|should|may|might|could|can(?! now)|if|unless|until|once|when|please|needs?|must"
     r"|want|soon|later|shortly|within \d+|business days|but|however|although|though"
     r"|except|due to|because|no(?! longer)|not|never|neither|nor|nobody|without|only"
-    r"|interest|try(?:ing)?|going to|about to",
+    r"|interest|try(?:ing)?|going to|about to|by (?:the|another) (?!end|deadline)\w+"
+    r"|since",
     r"bitte|muss|mussen|sollte|wird|werden|notig|notwendig|zuerst|falls|wenn|bevor|aber"
     r"|jedoch|ohne|nur|erst|innerhalb|binnen",
     r"veuillez|merci de|doit|devez|faut|necessaire|avant|des que|si vous|d'abord|sera"
@@ -206,9 +207,8 @@ COMPLETE = _words(
 
 PARTICIPLES = _words(
     r"taken care of|good to go|up and running|back online|in (?:effect|force)|went out"
-    r"|effective (?:immediately|today|from|now)|is yours|welcome aboard|(?:is|are|'re"
-    r"|'s) now|can now|now has|ha(?:s|ve) access|(?:has|have) been \w+(?:ed|en|nt|ade"
-    r"|aid|old)",
+    r"|effective (?:immediately|today|from|now)|is yours|welcome aboard|can now"
+    r"|ha(?:s|ve) access",
     r"\w{0,10}ge\w{2,}t|\w{3,}iert|bestätigt|ver(?:sendet|sandt|schoben|schickt)"
     r"|erstellt|entfernt|überwiesen|bezahlt|beendet|erfolgt|wurden?|ausgeführt"
     r"|\w{0,6}geschrieben|\w{0,6}gehoben|abgeschlossen",
@@ -222,6 +222,12 @@ PARTICIPLES = _words(
     "|चुक[ाी]|दिया है|दी है)",
 )
 """Forms of verbs that say that something is complete, with accents."""
+
+NOW = re.compile(r"(?:\b(?:is|are)|'re|'s) now\b|\bnow has\b")
+"""English words before a new state."""
+
+PASSIVE = re.compile(r"\b(?:has|have) been \w+(?:ed|en|nt|ade|aid|old)\b")
+"""An English verb that says what was done."""
 
 OWN_PARTICIPLES = re.compile(r"\b\w{3,}[aiu]t[oaie]\b")
 """The same of Italian, where other words have the same endings."""

@@ -18,7 +18,9 @@ from nbchat.compaction.facts.outcome_words import (
     DOUBTS,
     FUTURE,
     HINTS,
+    NOW,
     OWN_PARTICIPLES,
+    PASSIVE,
     PAST,
     REQUESTS,
     completed,
@@ -34,6 +36,7 @@ from nbchat.compaction.facts.tool_names import (
     positive_forms,
     related_forms,
     tool_words,
+    verb_of,
 )
 from nbchat.compaction.pruning.failure_lines import failed_lines
 
@@ -178,8 +181,8 @@ def said_in_words(tool: str, text: str) -> Said:
     )
     if is_doubted or is_promised or _is_asking(sentences) or _is_open(clean):
         return "open"
-    is_told = is_sure or any(map(_is_told, sentences)) or _is_reference(tool, text)
-    if is_told or _tells_of_all(tool, text) or _is_whole(clean) or _only_repeats(text):
+    is_told = is_sure or any(map(_is_told, sentences)) or _is_whole(clean)
+    if is_told or any(says(tool, text) for says in _SAYS_OF_ALL):
         return "confirmed"
     return "denied" if is_wrong else ""
 
@@ -231,7 +234,7 @@ def _clause(tool: str, text: str) -> _Clause:
     is_sure = is_own or bool(COMPLETE.search(folded))
     is_going = "running" in words and is_start(tool)
     is_other = not related_forms(tool).isdisjoint(words) or bool(forms)
-    is_like = is_other or is_going or is_ended
+    is_like = is_other or is_going or is_ended or _is_news(tool, folded)
     return _Clause(
         is_denied and not is_ended,
         bool(DOUBTS.search(other)),
@@ -244,6 +247,22 @@ def _clause(tool: str, text: str) -> _Clause:
         (is_sure or is_like) and is_plain,
         any(map(str.isdigit, text)),
     )
+
+
+def _is_news(tool: str, clause: str) -> bool:
+    """Whether a clause in English tells what the tool did in another verb.
+
+    A state is new where it is the one that was asked for, or where the tool changes
+    values. Another verb than the tool's own says that something else happened, unless
+    the tool's is not known.
+    """
+    if found := NOW.search(clause):
+        is_changed = is_related(tool, "update") and not any(map(str.isdigit, clause))
+        state = clause[found.end() :]
+        things = tool_words(tool)[1:]
+        is_wanted = REPEATED in state or any(e in things for e in _WORD.findall(state))
+        return is_changed or (is_wanted and not is_end(tool))
+    return not verb_of(tool) and PASSIVE.search(clause) is not None
 
 
 def _is_past(word: str, clause: str, tool: str) -> bool:
@@ -328,14 +347,23 @@ def _tells_of_all(tool: str, text: str) -> bool:
     """
     words = _WORD.findall(text.lower())
     is_about = text.count(REPEATED) >= LEAST_REPEATED or len(words) <= MOST_OTHER_WORDS
-    is_done = not positive_forms(tool).isdisjoint(words)
+    is_passive = PASSIVE.search(fold(text)) is not None
+    is_done = is_passive or not positive_forms(tool).isdisjoint(words)
     return is_about and is_done and not HINTS.search(fold(text))
 
 
-def _only_repeats(text: str) -> bool:
-    """Whether a result says nothing but what was asked for."""
-    words = _WORD.findall(text.replace(REPEATED, " "))
-    return REPEATED in text and len(words) <= MOST_OTHER_WORDS
+def _only_repeats(tool: str, text: str) -> bool:
+    """Whether a result says little but what was asked for, as `T3: priority high`.
+
+    Another word beside a single value, as in "seat 4 is taken", says what it is like.
+    """
+    plain = _CODE_WORD.sub(" ", text.lower().replace(REPEATED, " "))
+    others = set(_WORD.findall(plain)).difference(tool_words(tool))
+    least = LEAST_REPEATED if others else 1
+    return text.count(REPEATED) >= least and len(others) <= MOST_OTHER_WORDS
+
+
+_SAYS_OF_ALL = (_is_reference, _tells_of_all, _only_repeats)
 
 
 def _is_open(text: str) -> bool:

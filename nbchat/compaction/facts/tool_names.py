@@ -205,6 +205,7 @@ GROUPS = (
         """
         update change modify edit set adjust rename move replace apply save
         assign patch transfer copy switch toggle turn swap reschedule write
+        upgrade downgrade
         """
     ),
     word_set(
@@ -220,7 +221,7 @@ GROUPS = (
     word_set(
         """
         pay charge transfer settle refund debit credit capture send withdraw
-        deposit reimburse execute fill
+        deposit reimburse execute fill make approve authorize
         """
     ),
     word_set(
@@ -260,8 +261,15 @@ _HOLDS = word_set(
 )
 """Verbs by which something is kept from happening."""
 
-_ALWAYS = word_set("complete confirm deliver execute finish process succeed verify")
+_ALWAYS = word_set("complete execute finish succeed")
 """Verbs that say of every other verb that it is done."""
+
+_MADE = word_set("add create make")
+"""Verbs that say it of every verb that creates something."""
+
+_AGREES = word_set("confirm process verify")
+"""Verbs that say it of verbs that do not end something: a booking that is confirmed is
+not cancelled."""
 
 _PAST_FORMS = {
     "build": "built",
@@ -293,7 +301,9 @@ def related_forms(tool: str) -> frozenset[str]:
     """The words of related verbs, as `removed` of a tool that deletes."""
     verbs = _verbs(tool)
     groups = (group for group in GROUPS if not group.isdisjoint(verbs))
-    related = verbs.union(_ALWAYS, *groups)
+    others = () if is_end(tool) else _AGREES
+    made = _MADE if creates(tool) else ()
+    related = verbs.union(_ALWAYS, others, made, *groups)
     return frozenset(form for verb in related for form in _forms(verb))
 
 
@@ -329,6 +339,16 @@ def is_end(tool: str) -> bool:
 def is_start(tool: str) -> bool:
     """Whether a tool lets something begin, so that it is done once that runs."""
     return is_related(tool, "launch") and "run" not in tool_words(tool)
+
+
+@lru_cache(CACHED_NAMES)
+def is_of(tool: str, field: str) -> bool:
+    """Whether a field's name is a noun of what a tool does, as `booking` of `book`."""
+    groups = (group for group in GROUPS if not group.isdisjoint(_verbs(tool)))
+    verbs = _verbs(tool).union(tool_words(tool), *groups)
+    words = field.split("_")
+    stems = [verb.removesuffix("e") for verb in verbs if len(verb) >= LEAST_STEM - 1]
+    return any(word.startswith(stem) for word in words for stem in stems)
 
 
 def has_stem_of(tool: str, word: str) -> bool:

@@ -127,7 +127,6 @@ def test_results_that_neither_confirm_nor_deny_an_action_are_listed(
         {"error": None, "status": "ok"},
         {"id": "r1", "failure_reason": None, "status": "succeeded"},
         "W2: cancelled",
-        "Payment of 65.0 USD has been made for bill B1.",
         "Cancelled. No errors.",
         "Process finished with exit code 0",
         "1 row affected",
@@ -138,7 +137,6 @@ def test_results_that_neither_confirm_nor_deny_an_action_are_listed(
         "订单已取消",
         "注文をキャンセルしました",
         "تم إلغاء الطلب",
-        "The file a.py has been edited:\n   1\traise Failed('error: invalid')",
     ],
 )
 def test_an_action_that_its_result_confirms_is_done(answer: object):
@@ -453,6 +451,76 @@ def test_a_denial_of_something_else_leaves_an_action_done(tool: str, answer: str
 )
 def test_a_denial_of_a_part_leaves_an_action_unconfirmed(tool: str, answer: str):
     assert called_as_action(tool, answer, {}) == "unconfirmed"
+
+
+@pytest.mark.parametrize(
+    ("tool", "asked", "answer"),
+    [
+        ("cancel_order", {"order_id": "O-1"}, "Order O-1 has been shipped."),
+        ("cancel_order", {"order_id": "O-1"}, "O-1 was delivered on 3 March."),
+        ("cancel_order", {"order_id": "O-1"}, {"id": "O-1", "status": "processed"}),
+        ("cancel_booking", {"id": "B7"}, {"id": "B7", "state": "CONFIRMED"}),
+        ("return_order", {"id": "O-1"}, {"id": "O-1", "status": "delivered"}),
+        ("reserve_seat", {"seat": "12A"}, "12A has been given to another passenger."),
+        ("reserve_seat", {"seat": "12A"}, "12A is now taken."),
+        ("book_table", {"time": "20:00"}, "You are now number 3 in line."),
+        ("set_temperature", {"degrees": 21}, "The room is now at 18 degrees."),
+        ("remove_label", {"label": "bug"}, "Labels are now: bug, ui"),
+        ("lock_door", {"door": "front"}, "front is open"),
+        ("refund", {"payment": "P1"}, "P1 was charged back by the bank in June."),
+        ("upload_file", {"path": "x"}, {"uploaded_bytes": 0, "quota": {"used": 15}}),
+        ("buy_ticket", {"show": "S3", "seats": 2}, {"show": "S3", "sold_out": True}),
+        ("rename", {"device": "d1", "name": "Hall"}, {"device": "d1", "name": "Den"}),
+    ],
+)
+def test_what_else_happened_to_a_thing_is_not_the_action(
+    tool: str, asked: dict[str, Any], answer: object
+):
+    assert called_as_action(tool, answer, asked) != "done"
+
+
+@pytest.mark.parametrize(
+    ("tool", "asked", "answer"),
+    [
+        ("publish", {"id": "9"}, {"id": "9", "visibility": "private", "words": 812}),
+        ("assign_role", {"user": "bo", "role": "admin"}, {"roles": ["viewer"]}),
+        ("book_hotel", {"hotel": "H2"}, {"hotel": "H2", "rooms": 0, "city": "Bonn"}),
+        ("send_payment", {"iban": "DE12"}, {"account": {"iban": "DE99", "limit": 0}}),
+    ],
+)
+def test_a_record_in_which_nothing_is_new_is_not_the_changed_one(
+    tool: str, asked: dict[str, Any], answer: dict[str, Any]
+):
+    others = {"name": "Ada", "city": "Bonn", "plan": "free", "since": "2020"}
+    assert called_as_action(tool, answer | others, asked) == "unconfirmed"
+
+
+@pytest.mark.parametrize(
+    ("tool", "asked", "answer"),
+    [
+        ("pay_bill", {"bill": "B1"}, "Payment of 65.0 USD has been made for bill B1."),
+        (
+            "edit_file",
+            {},
+            "a.py has been edited:\n   1\traise Failed('error: invalid')",
+        ),
+        ("set_temperature", {"degrees": 21}, "The room is now at 21 degrees."),
+        ("change_plan", {"plan": "pro"}, "You are now on plan pro."),
+        ("toggle_roaming", {}, "Data roaming is now ON."),
+        ("set_priority", {"priority": "high"}, "T3: priority high"),
+        ("assign_task", {"task": "K1", "to": "Ana"}, "Ana has K1 now."),
+        ("schedule_meeting", {"time": "15:00"}, "Meeting created for 15:00."),
+        ("charge_card", {"card": "4242"}, "Approved. Authorisation code 88123."),
+        ("close_issue", {"id": "P-4"}, {"fields": {"status": {"name": "Closed"}}}),
+        ("delete_rows", {"table": "t"}, {"rowCount": 3}),
+        ("rename", {"device": "d1", "name": "Hall"}, {"device": "d1", "name": "Hall"}),
+        ("book_hotel", {"hotel": "H2"}, {"booking": 71, "hotel": "H2", "city": "Bonn"}),
+    ],
+)
+def test_a_new_state_an_own_verb_or_a_new_number_confirms_an_action(
+    tool: str, asked: dict[str, Any], answer: object
+):
+    assert called_as_action(tool, answer, asked) == "done"
 
 
 @pytest.mark.parametrize(
