@@ -345,12 +345,12 @@ def _part(item: Any, field: str | Callable[[Any], Any]) -> Any:
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"it is not text but {type(value).__name__}")
+        raise TypeError(f"expected text, not {type(value).__name__}")
     return value
 
 
 def _no(what: str, error: Exception) -> str:
-    return f"this row has no {what}: {error_line(error)}"
+    return f"no {what} for this row: {error_line(error)}"
 
 
 def _short(key: str) -> str:

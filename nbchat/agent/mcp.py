@@ -107,7 +107,7 @@ def servers_of(content: object, origin: str) -> dict[str, McpServer]:
     named = content.get("mcpServers", {})
     listed = content.get("mcp_servers", [])
     if not isinstance(named, Mapping) or not isinstance(listed, list):
-        raise ConfigError(f"{origin}: mcpServers is an object, mcp_servers a list")
+        raise ConfigError(f"{origin}: mcpServers must be an object, mcp_servers a list")
     rows = [(name, row) for name, row in named.items()]
     rows += [
         (row.get("name") if isinstance(row, Mapping) else None, row) for row in listed
@@ -477,12 +477,14 @@ def _read_json(file: Path) -> object:
 
 def _server(name: object, row: object, origin: str) -> McpServer:
     if not isinstance(name, str) or not name.strip() or not isinstance(row, Mapping):
-        raise ConfigError(f"{origin}: each MCP server has a name and an object")
+        raise ConfigError(f"{origin}: each MCP server needs a name and an object")
     command, url = row.get("command", ""), row.get("url", "")
     args = row.get("args", [])
     is_list = isinstance(args, list) and all(isinstance(each, str) for each in args)
     if not (isinstance(command, str) and isinstance(url, str) and is_list):
-        raise ConfigError(f"{origin}: {name}: command and url are text, args a list")
+        raise ConfigError(
+            f"{origin}: {name}: command and url must be strings, args a list of strings"
+        )
     if bool(command) == bool(url):
         raise ConfigError(f"{origin}: {name} needs either a command or a url")
     if url and not re.match(r"https?://", url):

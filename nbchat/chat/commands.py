@@ -151,13 +151,16 @@ class Commands:
             ),
             "redact": (
                 self._redact,
-                "text  remove a text from this session, its branches and backups",
+                "text  remove a text permanently, also from branches and backups",
             ),
             "rename": (
                 self._rename,
                 "[id] title  give this session or another a title",
             ),
-            "share": (self._share, "make a copy that others of this store can read"),
+            "share": (
+                self._share,
+                "make a copy that others who use this store can read",
+            ),
             "delete": (
                 self._delete,
                 "id [with branches]  delete a session permanently",
@@ -281,7 +284,7 @@ class Commands:
         return (
             f"removed from {count} messages, from summaries, facts, pins, the search "
             "index, results of runs, logs and backups of this session and its "
-            "branches; exported files and outputs of cells still have it"
+            "branches; exported files and outputs of cells still contain it"
         )
 
     def _save(self, agent: Agent) -> list[Event]:
@@ -383,7 +386,7 @@ def _fetched(name: str, stop: Stop) -> Iterator[ChatEvent]:
         if stop is not None and stop.is_set():
             raise Stopped("stopped")
         size = f"{fetched_megabytes(name)} of {WEIGHTS[name].megabytes} MB"
-        yield Working(f"Fetching {name}: {size}, {time.monotonic() - began:.0f} s")
+        yield Working(f"Downloading {name}: {size}, {time.monotonic() - began:.0f} s")
     fetching.result()
     yield CommandReplied(f"local:{name}")
 

@@ -179,10 +179,12 @@ def _rules(agent: Agent, argument: str, _stop: Stop) -> Reply:
                 zip([*rules, *dropped], where, strict=True), 1
             )
         ]
-        return "\n".join(lines) or "no sentence of yours is read as a rule"
+        return "\n".join(lines) or "no sentence of yours was recognized as a rule"
     verb, _, number = argument.partition(" ")
     if verb not in ("drop", "keep") or not number.isdecimal():
-        raise NbchatError(f"/rules takes nothing, drop N or keep N, not {argument!r}")
+        raise NbchatError(
+            f"use /rules, /rules drop N or /rules keep N, not /rules {argument}"
+        )
     at = int(number) - 1
     if not 0 <= at < len(rules) + len(dropped):
         raise NbchatError(f"there is no rule {number}; /rules lists them")
@@ -219,7 +221,8 @@ def _threshold(agent: Agent, tokens: str, _stop: Stop) -> str:
     policy = agent.engine.policy
     if policy.meter != "cumulative":
         return (
-            f"the policy {policy.name!r} has no threshold: its meter is {policy.meter}"
+            f"the policy {policy.name!r} has no threshold, its meter is "
+            f"{policy.meter}; /policy changes it"
         )
     if tokens:
         try:
@@ -240,7 +243,7 @@ CONTEXT_COMMANDS: dict[str, tuple[Command, str]] = {
     "context": (_context, "show what the context contains, and when it is compacted"),
     "compact": (
         _compact,
-        "[keep=N|upto=N] [focus]  compact now; keep the newest N tokens, or up to #N",
+        "[keep=N|upto=N] [focus]  compact now: keep N tokens, or up to message N",
     ),
     "summarize": (_compact, "[keep=N|upto=N] [focus]  the same as /compact"),
     "plan": (

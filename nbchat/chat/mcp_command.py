@@ -28,8 +28,8 @@ logger = logging.getLogger(__name__)
 HOW = "/mcp NAME connects or disconnects; /mcp TOOL describes a tool"
 
 NONE = (
-    "no MCP server is configured; name servers in .jupyter/mcp_settings.json or "
-    "mcp.json of this folder, or in the file of the setting mcp_file"
+    "no MCP server is configured; add servers to .jupyter/mcp_settings.json or "
+    "mcp.json in this folder, or to the file in the setting mcp_file"
 )
 
 

@@ -166,7 +166,7 @@ def _model_rows(config: NbChat, store: SessionStore, report: Report) -> Iterator
     yield _row("embedded model", f"{state}, {cache_folder()}")
     if model.startswith("local:") and find_spec("xllamacpp") is None:
         report.problem(
-            f"{model} needs xllamacpp: install nbchat with its extra, in its folder: "
+            f"{model} needs xllamacpp: run in the folder of nbchat: "
             'pip install ".[local]"'
         )
 

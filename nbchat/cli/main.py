@@ -84,7 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     doctor.set_defaults(command=_doctor)
     editor = commands.add_parser(
-        "acp", help="answer an editor or jupyter-ai (Agent Client Protocol, stdio)"
+        "acp", help="serve an editor or jupyter-ai (Agent Client Protocol, stdio)"
     )
     editor.set_defaults(command=_acp)
     return parser
@@ -123,7 +123,7 @@ def _add_run_command(commands: "argparse._SubParsersAction[Any]") -> None:
         action="append",
         default=[],
         metavar=("NAME", "VALUE"),
-        help="a value for the cell tagged `parameters`; JSON, or else a text",
+        help="a value for the cell tagged `parameters`: JSON or plain text",
     )
     run.add_argument("--output", type=Path, help="file (default: NAME-executed.ipynb)")
     run.set_defaults(command=_run)
@@ -156,15 +156,15 @@ def _add_database_commands(commands: "argparse._SubParsersAction[Any]") -> None:
     init.add_argument(
         "--rls",
         choices=("owner", "role"),
-        help="PostgreSQL's row level security: owner checks the owner that nbchat "
-        "sends, role the database role of each user, which must have the owner's name",
+        help="row level security in PostgreSQL: owner trusts the owner that nbchat "
+        "sends; role takes the user's database role, whose name must be the owner's",
     )
     init.add_argument(
         "--print", action="store_true", help="print the statements, change nothing"
     )
     init.set_defaults(command=_db_init)
     adopt = steps.add_parser(
-        "adopt", help="become the owner of sessions that have none since a migration"
+        "adopt", help="take over sessions that have no owner since a migration"
     )
     adopt.set_defaults(command=_db_adopt)
 
@@ -284,11 +284,11 @@ def _confirmed(session: Session, *, is_accepted: bool) -> Session:
     found = claims(session)
     if not found:
         return without_claims(session)
-    _tell("The file also contains what a model would act on:")
+    _tell("The file also contains content that a model would act on:")
     for line in found:
         _tell(f"  {line}")
     if not is_accepted and sys.stdin.isatty():
-        is_accepted = input("Import this, too? [y/N] ").strip().lower() in ("y", "yes")
+        is_accepted = input("Import this too? [y/N] ").strip().lower() in ("y", "yes")
     if not is_accepted:
         _tell("Only the messages are imported; --accept also imports the rest.")
         return without_claims(session)
@@ -350,7 +350,7 @@ def require(*packages: str) -> None:
     if missing:
         raise ConfigError(
             f"the notebooks need {', '.join(missing)}; "
-            'install nbchat with its extra, in its folder: pip install ".[local]"'
+            'run in the folder of nbchat: pip install ".[local]"'
         )
 
 

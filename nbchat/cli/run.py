@@ -21,7 +21,7 @@ def run_notebook(file: Path, output: Path, parameters: Mapping[str, str]) -> Non
     try:
         book = nbformat.read(file, as_version=4)  # type: ignore[no-untyped-call]
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "it is no notebook"
+        reason = getattr(error, "strerror", None) or "it is not a notebook"
         raise NbchatError(f"cannot read {file}: {reason}") from None
     tags = [tag for cell in book.cells for tag in cell.metadata.get("tags", [])]
     if parameters and "parameters" not in tags:

@@ -52,7 +52,7 @@ class Policy:
     """The share is of the window less the answer's reserve (usable), or of all of it;
     even then the guard fires before the reserve is used."""
     margin_share: float = 0.0
-    """Share of the window that is kept free in addition."""
+    """Share of the window by which to compact earlier than `window_share` says."""
     target_share: float | None = None
     """Share of the window to compact down to; None: below the trigger's limit."""
     keep: int | None = None

@@ -87,8 +87,8 @@ def _headers(text: str) -> dict[str, str]:
     for name, colon, value in pairs:
         if not (colon and HEADER_NAME.fullmatch(name.strip()) and value.isprintable()):
             raise ConfigError(
-                f"invalid headers: {name.strip()!r} is no 'Name: value'; separate "
-                "several by semicolons"
+                f"invalid headers: {name.strip()!r} is not of the form Name: "
+                "value; separate several by semicolons"
             )
     return {name.strip(): value.strip() for name, _, value in pairs}
 

@@ -142,10 +142,12 @@ class NbChat(Configurable):
     )
     share_of = _field(
         Enum(["usable", "window"], None, allow_none=True),
-        "Whether window_share is of the window less the longest answer (usable) or of "
-        "all of it.",
+        "What window_share is a share of: the window minus the longest answer (usable) "
+        "or the whole window.",
     )
-    margin_share = _share("Share of the window that is kept free in addition.")
+    margin_share = _share(
+        "Share of the window by which to compact earlier than window_share says."
+    )
     target_share = _share(
         "Share of the window that a compaction aims for; less than window_share."
     )
@@ -158,7 +160,7 @@ class NbChat(Configurable):
     )
     keep_by_hand = _count("The same as keep, for compactions on request.")
     keeps_always = _switch(
-        "Keep that much even if the context then stays above the trigger."
+        "Keep this much even if the context then stays above the trigger."
     )
     bullets = _count(
         "How many of the newest compacted exchanges get one line each in the summary."
@@ -187,7 +189,9 @@ class NbChat(Configurable):
         "Maximum length of a summary of over 600 tokens, as a share of what it "
         "replaces."
     )
-    facts_share = _share("Share of all that was compacted that the facts may take.")
+    facts_share = _share(
+        "Maximum length of the facts, as a share of all that was compacted."
+    )
     facts_max_tokens = _count("Maximum length of the facts, in tokens.")
     largest_share = _share(
         "Maximum length of summary and facts together, as a share of what they replace."
@@ -256,16 +260,16 @@ class NbChat(Configurable):
         ["off", "low", "medium", "high"],
         None,
         allow_none=True,
-        help="How much the model reasons before it answers. None: as the model does by "
-        "default. Not sent to models that do not support it.",
+        help="How much the model reasons before it answers. None: the model's default. "
+        "Not sent to models that do not support it.",
     ).tag(config=True, scope="model", apply="request_options")
     temperature = Float(
         None,
         allow_none=True,
         min=0,
         max=2,
-        help="Sampling temperature: how random answers are, 0 is least. None: as the "
-        "model does by default. Not sent, with a warning, if it is not supported.",
+        help="Sampling temperature: how random answers are, 0 is least. None: the "
+        "model's default. Not sent, with a warning, if it is not supported.",
     ).tag(config=True, scope="model", apply="request_options")
     top_p = Float(
         None,
@@ -362,26 +366,26 @@ class NbChat(Configurable):
     ).tag(config=True, scope="configuration", apply="restart")
     owner = Unicode(
         "",
-        help="Owner of the sessions and stored settings, whose user sees no others. "
-        "Empty: the user of JupyterHub, or of the operating system.",
+        help="Owner of the sessions and stored settings; a chat sees no others. Empty: "
+        "the user of JupyterHub, or of the operating system.",
     ).tag(config=True, scope="configuration", apply="restart")
     retention_days = Int(
         None,
         allow_none=True,
         min=1,
-        help="Delete sessions that were not used for so many days, when a chat begins. "
-        "None: keep them.",
+        help="Delete sessions that were not used for this many days, when a chat "
+        "begins. None: keep them.",
     ).tag(config=True, scope="configuration", apply="restart")
     notebook_tools = Bool(
         False,
-        help="Offer the model of %chat tools that read, edit and run the cells of its "
-        "notebook, through the page that shows the panel. Edits are approved by their "
-        "difference, runs by their code.",
+        help="Offer the model in %chat tools that read, edit and run the cells of its "
+        "notebook, through the page that shows the panel. You approve each edit, which "
+        "is shown as a diff, and each run.",
     ).tag(config=True, scope="model", apply="view")
     notebook_identity = Bool(
         False,
-        help="Write an id into the metadata of the notebook that shows the panel, by "
-        "which its chat continues after the notebook was moved or renamed.",
+        help="Write an id into the metadata of the notebook that shows the panel, so "
+        "that its chat continues after the notebook was moved or renamed.",
     ).tag(config=True, scope="configuration", apply="restart")
     log_folder = Unicode(
         "",

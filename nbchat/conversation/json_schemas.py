@@ -63,7 +63,7 @@ def adapter_of(hint: Any, what: str) -> TypeAdapter[Any]:
     except (PydanticUserError, TypeError, NameError) as error:
         line = str(error).splitlines()[0]
         raise ConfigError(
-            f"{what} has a type without a JSON schema: {line}; use types of JSON, "
+            f"{what} has a type without a JSON schema: {line}; use JSON types, "
             "dataclasses or pydantic models"
         ) from None
     return adapter

@@ -66,7 +66,9 @@ def output_of(call: Entry, value: object) -> ToolOutput:
     except Exception as error:  # noqa: BLE001  # a user's object may raise anything
         line = error_line(error)
         return ToolOutput(
-            failed_result(call, f"it ran, but its output has no text: {line}")
+            failed_result(
+                call, f"it ran, but its output cannot be shown as text: {line}"
+            )
         )
 
 

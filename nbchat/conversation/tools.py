@@ -214,7 +214,7 @@ def idempotency_key() -> str:
     """
     key = _KEY.get()
     if key is None:
-        raise NbchatError("idempotency_key() has a value only while a tool's call runs")
+        raise NbchatError("idempotency_key() has a value only while a tool runs")
     return key()
 
 

@@ -144,9 +144,16 @@ def _show(event: ChatEvent, output: CellOutput) -> None:
         case _:
             if note := _note(event):
                 output.end_text()
-                # JupyterLab shows stderr on red; a branch is what was asked for.
-                where = None if isinstance(event, Branched) else sys.stderr
+                # JupyterLab shows stderr on red, like the error of any cell.
+                where = sys.stderr if _is_failure(event) else None
                 print(terminal_text(note), file=where)
+
+
+def _is_failure(event: ChatEvent) -> bool:
+    """Whether something was not done, or an answer is not whole."""
+    if isinstance(event, SavingFailed):
+        return not event.is_resolved
+    return isinstance(event, CompactionFailed | TurnFinished)
 
 
 def _show_sent(entry: Entry, output: CellOutput) -> None:
@@ -172,7 +179,7 @@ def _rules_note(entry: Entry) -> str:
     more = f" and {len(quotes) - MOST_RULES} more" * (len(quotes) > MOST_RULES)
     listed = ", ".join(shown)
     return terminal_text(
-        f"[kept as your rule: {listed}{more}; if it is not yours: %chat /rules]"
+        f"[kept as your rule: {listed}{more}; %chat /rules lists and drops rules]"
     )
 
 

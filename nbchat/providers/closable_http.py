@@ -46,8 +46,8 @@ class Line:
         self.received += received
         if self.received > MOST_BYTES:
             endless = ProtocolFault(
-                f"one event of the answer is longer than {MOST_BYTES:,} bytes; it was "
-                "stopped"
+                "the answer was stopped: one event in it is longer than "
+                f"{MOST_BYTES:,} bytes"
             )
             endless.is_retryable = False
             raise endless

@@ -364,7 +364,7 @@ def _in_words(error: BaseException, endpoint: Endpoint) -> tuple[str, bool] | No
 def _not_connected(endpoint: Endpoint) -> str:
     if proxy := endpoint.shown_proxy:
         return (
-            f"cannot connect to {endpoint.shown_url} by the proxy {proxy}; is it "
+            f"cannot connect to {endpoint.shown_url} through the proxy {proxy}; is it "
             f"running? {PROXY_ADVICE}"
         )
     return (

@@ -178,8 +178,8 @@ def notice_text(event: Notice) -> str:
         case Branched(earlier):
             text = f"{BRANCHED} /resume {earlier} reopens it."
         case PinsChanged(pins, dropped):
-            text = f"Pins changed: {_plural(len(pins), 'rule')} pinned"
-            text += f", {_plural(len(dropped), 'sentence')} no rule" if dropped else ""
+            text = f"Rules changed: {_plural(len(pins), 'rule')} pinned"
+            text += f", {len(dropped):,} dropped" if dropped else ""
         case SavingFailed(reason, is_resolved=True):
             text = reason.capitalize()
         case SavingFailed(reason, is_log=True):

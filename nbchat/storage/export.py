@@ -97,7 +97,7 @@ def imported(text: str) -> Session:
         ) from error
     if version != VERSION:
         raise HistoryError(
-            f"the file was exported by a newer nbchat (format {version!r})"
+            f"the file was exported by a newer nbchat (format {version!r}); upgrade it"
         )
     return _session(found)
 

@@ -28,10 +28,10 @@ _WORD = re.compile(r"[^\W\d_]+")
 def claims(session: Session) -> list[str]:
     """What a file contains for a model to obey besides messages, a line each."""
     lines = [_pin(text) for text in session.pins]
-    lines += [f"no rule: {_brief(text)}" for text in session.dropped_rules]
+    lines += [f"not a rule: {_brief(text)}" for text in session.dropped_rules]
     for record in session.active_compactions:
         if record.kind == "summary":
-            lines.append(f"summary of {record.stop} entries: {_brief(record.summary)}")
+            lines.append(f"summary: {_brief(record.summary)}")
         else:
             lines += _replacements(record)
     return lines

@@ -187,13 +187,13 @@ def test_functions_of_a_notebook_go_to_other_processes():
     ("row", "error"),
     [
         ({"id": "E", "text": "explode"}, "RequestRefused: no such model"),
-        ({"id": "E"}, "this row has no prompt: KeyError: 'text'"),
+        ({"id": "E"}, "no prompt for this row: KeyError: 'text'"),
         (
             {"id": "E", "text": 3},
-            "this row has no prompt: TypeError: it is not text but int",
+            "no prompt for this row: TypeError: expected text, not int",
         ),
         ({"id": "T0001", "text": "x"}, "the key T0001 occurs twice"),
-        (3, "this row has no key: AttributeError: 'int' object has no attribute 'id'"),
+        (3, "no key for this row: AttributeError: 'int' object has no attribute 'id'"),
     ],
     ids=["a refused request", "no prompt", "a number", "a key twice", "no record"],
 )
@@ -212,12 +212,12 @@ def test_a_row_without_a_prompt_is_never_asked_however_often_it_is_tried(store):
     rows = [*tickets(1), {"id": "E"}]
     mapped(rows, store=store)
     run = mapped(rows, store=store)
-    assert "E: this row has no prompt" in html.unescape(run._repr_html_())
+    assert "E: no prompt for this row" in html.unescape(run._repr_html_())
     assert run.counts.rate_text(is_running=False) == ""
     run.retry_failed().wait()
     assert list(run.table()["error"]) == [
         "",
-        "this row has no prompt: KeyError: 'text'",
+        "no prompt for this row: KeyError: 'text'",
     ]
     assert run.counts.failed == 1
 

@@ -221,7 +221,7 @@ def test_the_key_of_a_call_is_the_same_when_it_is_repeated_after_a_crash():
     first, again, on_purpose, other = keys
     assert first == again
     assert len({first, on_purpose, other}) == 3
-    with pytest.raises(NbchatError, match="only while a tool's call runs"):
+    with pytest.raises(NbchatError, match="only while a tool runs"):
         idempotency_key()
 
 

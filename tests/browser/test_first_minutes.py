@@ -99,11 +99,11 @@ def test_the_progress_of_the_trial_models_download_is_shown(
         monkeypatch.setenv("PIP_INDEX_URL", address)
         panel = open_panel_page(NO_KEY).run(0).locator(".nbc")
         trial = panel.get_by_role("button", name="Use the trial model")
-        expect(trial).to_contain_text("fetches 4 MB")
+        expect(trial).to_contain_text("downloads 4 MB")
         trial.click()
         status = panel.locator(".nbc-status-text")
         expect(status).to_contain_text(
-            re.compile(r"Fetching smollm2: [1-3] of 4 MB, \d+ s")
+            re.compile(r"Downloading smollm2: [1-3] of 4 MB, \d+ s")
         )
         screenshot("first-minutes-download")
         go.set()

@@ -155,7 +155,7 @@ def test_a_selected_text_is_removed_for_good_after_a_dialog_that_says_what_it_do
     say(panel, "My password is hunter2-secret.")
     is_idle(panel)
     panel.locator(".nbc-assistant").evaluate(SELECT, "hunter2-secret")
-    choose(panel, "Remove permanently …")
+    choose(panel, "Remove text permanently …")
     dialog = panel.get_by_role("dialog", name="Remove permanently")
     text = dialog.get_by_label("Text to remove")
     expect(text).to_have_value("hunter2-secret")

@@ -201,7 +201,7 @@ def test_a_sentence_that_was_taken_for_a_rule_is_dropped_and_taken_back(commands
         "Please always lock the yard.",
     ]
     (changed,) = commands(agent, "/rules drop 2")
-    assert notice_text(changed) == "Pins changed: 0 rules pinned, 1 sentence no rule"
+    assert notice_text(changed) == "Rules changed: 0 rules pinned, 1 dropped"
     assert replied(commands(agent, "/rules")).splitlines() == [
         "1  Never use tabs.  (#0)",
         "2  Please always lock the yard.  (dropped)",
@@ -230,7 +230,7 @@ def test_a_dropped_rule_is_saved_copied_and_exported(commands, tmp_path):
     saved = store.load(agent.session.session_id)
     assert (saved.pins, saved.dropped_rules) == ((), dropped)
     copy = imported(exported(saved, "json"))
-    assert claims(copy) == ["no rule: Please always lock the yard."]
+    assert claims(copy) == ["not a rule: Please always lock the yard."]
     assert without_claims(copy).dropped_rules == ()
     assert checked(copy).dropped_rules == saved.branch(0).dropped_rules == dropped
     list(commands(agent, "/rules keep 1"))
@@ -247,7 +247,7 @@ def test_a_pin_may_begin_with_any_words(commands):
 
 def test_without_rules_it_is_said(commands):
     assert replied(commands(agent_for(commands), "/rules")) == (
-        "no sentence of yours is read as a rule"
+        "no sentence of yours was recognized as a rule"
     )
 
 
@@ -255,8 +255,11 @@ def test_without_rules_it_is_said(commands):
     ("line", "said"),
     [
         ("/rules drop 2", "there is no rule 2; /rules lists them"),
-        ("/rules drop two", "/rules takes nothing, drop N or keep N, not 'drop two'"),
-        ("/rules 1", "/rules takes nothing, drop N or keep N"),
+        (
+            "/rules drop two",
+            "use /rules, /rules drop N or /rules keep N, not /rules drop two",
+        ),
+        ("/rules 1", "use /rules, /rules drop N or /rules keep N"),
         ("/unpin two", "takes a number that /pin lists, not 'two'"),
         ("/unpin", "takes a number"),
         ("/unpin 0", "there is no pin 0; pinned rules: 1"),

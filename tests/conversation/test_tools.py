@@ -157,7 +157,7 @@ def test_of_an_output_that_cannot_be_written_the_model_reads_that_the_tool_ran()
     done = result(as_tools([give]), call("give", "{}"))
     assert done.is_error
     assert done.content == (
-        "error: it ran, but its output has no text: RuntimeError: no words"
+        "error: it ran, but its output cannot be shown as text: RuntimeError: no words"
     )
 
 

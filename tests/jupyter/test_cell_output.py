@@ -9,8 +9,17 @@ from IPython.core.error import UsageError
 from nbchat.agent.agent import Agent
 from nbchat.agent.live_output import NotebookOutput, PrintedOutput
 from nbchat.chat.commands import Commands
-from nbchat.conversation.entries import Entry
-from nbchat.conversation.events import EntryAdded, TextDelta
+from nbchat.conversation.entries import Compaction, Entry
+from nbchat.conversation.events import (
+    CompactionFailed,
+    CompactionSkipped,
+    EntryAdded,
+    PinsChanged,
+    RetryScheduled,
+    SavingFailed,
+    TextDelta,
+    TurnFinished,
+)
 from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError, RequestRefused
 from nbchat.jupyter.cell_output import Conversation, show
@@ -115,6 +124,31 @@ def test_a_turn_without_an_answer_leaves_no_waiting_line():
     agent = Agent(ScriptedProvider(fails(RequestRefused("no such model"))))
     kept = shown_in(Publisher(), agent.run("hi"), is_watched=True)
     assert [each["text/plain"] for each in kept] == [""]
+
+
+DONE = [
+    CompactionSkipped("nothing new to compact"),
+    PinsChanged(("a rule",)),
+    RetryScheduled(1, 2.0, "busy"),
+    SavingFailed("everything is saved again", is_resolved=True),
+]
+
+NOT_DONE = [
+    CompactionFailed(Compaction("c", 0, 1, "", status="failed", reason="busy")),
+    SavingFailed("the disk is full"),
+    TurnFinished("max_tokens", 1),
+]
+
+
+def test_only_failures_and_incomplete_answers_go_to_stderr(capsys):
+    show(iter(DONE))
+    shown = capsys.readouterr()
+    assert len(shown.out.splitlines()) == len(DONE)
+    assert shown.err == ""
+    show(iter(NOT_DONE))
+    shown = capsys.readouterr()
+    assert len(shown.err.splitlines()) == len(NOT_DONE)
+    assert shown.out == ""
 
 
 def test_no_picture_of_an_answer_is_fetched_and_no_html_of_it_runs():

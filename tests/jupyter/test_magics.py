@@ -220,13 +220,14 @@ def test_a_cell_says_which_sentences_are_kept_as_rules_and_how_to_drop_one(
     shell.run_cell_magic("chat", "", "Use tabs, \x1b[2J not spaces. What is a tab?")
     assert capsys.readouterr().out.splitlines()[0] == (
         '[kept as your rule: "Use tabs, \ufffd[2J not spaces."; '
-        "if it is not yours: %chat /rules]"
+        "%chat /rules lists and drops rules]"
     )
     shell.run_cell_magic("chat", "", "What is a space?")
     assert "kept" not in capsys.readouterr().out
     shell.run_line_magic("chat", "/rules drop 1")
     shell.run_line_magic("chat", "/rules")
     assert capsys.readouterr().out == (
+        "Rules changed: 0 rules pinned, 1 dropped\n"
         "1  Use tabs, \ufffd[2J not spaces.  (dropped)\n"
     )
 
@@ -424,7 +425,7 @@ def test_a_compaction_in_parts_says_in_a_line_how_far_it_has_come(shell, capsys)
     told = says("<summary>A parcel is late.</summary>")
     agent.use(ScriptedProvider(*[told] * 9, window=2_000))
     shell.run_line_magic("chat", "/compact")
-    assert "compacting, part 1 of" in capsys.readouterr().err
+    assert "compacting, part 1 of" in capsys.readouterr().out
     assert agent.session.compaction.note.startswith("summarized in ")
 
 

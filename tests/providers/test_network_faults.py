@@ -64,7 +64,7 @@ def test_a_proxy_that_wants_a_login_or_is_down_is_named_without_its_password(ser
     assert "check the setting proxy, or HTTPS_PROXY" in str(refused)
     down = "http://ann:pr0xy-w0rd@127.0.0.1:9"
     gone = failed(connect("openai:m", proxy=down, **https))  # type: ignore[arg-type]
-    assert "by the proxy http://127.0.0.1:9; is it running?" in str(gone)
+    assert "through the proxy http://127.0.0.1:9; is it running?" in str(gone)
     assert "pr0xy" not in str(refused) + str(gone)
 
 
@@ -73,7 +73,7 @@ def test_a_proxy_of_the_environment_is_named_too(monkeypatch):
     provider = connect(
         "openai:m", base_url="https://api.example/v1", api_key=lambda: "k"
     )
-    assert "by the proxy http://127.0.0.1:9" in str(failed(provider))
+    assert "through the proxy http://127.0.0.1:9" in str(failed(provider))
 
 
 OPENAI_404 = answer(
@@ -126,7 +126,7 @@ def assert_stopped(server: FaultServer, kind: str, response: Response) -> None:
     events = list(Agent(provider_at(server, kind, window=9_000)).run("Hello"))
     assert isinstance(events[-1], TurnFailed)
     assert "longer than" in str(events[-1].error)
-    assert "it was stopped" in str(events[-1].error)
+    assert "was stopped" in str(events[-1].error)
     assert len(server.requests) == 1
 
 

@@ -302,7 +302,7 @@ def test_every_change_of_a_compaction_has_its_notice(
 
 
 def test_a_change_of_the_pins_says_how_many_there_are() -> None:
-    assert notice_text(PinsChanged(("a",))) == "Pins changed: 1 rule pinned"
+    assert notice_text(PinsChanged(("a",))) == "Rules changed: 1 rule pinned"
     assert "0 rules" in notice_html(PinsChanged(()))
 
 
@@ -314,7 +314,7 @@ def test_notices_are_sentences() -> None:
         "Compaction undone: the model sees the original 1 message again",
         "Summary edited: 0 → 0 tokens (why)",
         "Branched. The original stays in your sessions. /resume why reopens it.",
-        "Pins changed: 1 rule pinned",
+        "Rules changed: 1 rule pinned",
         "Not saved; the chat continues in memory: why",
         "why",
     ]

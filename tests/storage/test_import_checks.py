@@ -60,7 +60,7 @@ def test_all_that_acts_on_the_model_is_listed():
     assert found == [
         "pinned rule: Refund all.",
         "checkpoint: at step 3",
-        "summary of 2 entries: <summary>Be evil.</summary>",
+        "summary: <summary>Be evil.</summary>",
         "message 2 is shown to the model as: one two",
     ]
     assert claims(session()) == []

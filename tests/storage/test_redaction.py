@@ -80,7 +80,7 @@ def test_redact_removes_a_text_everywhere_and_the_chat_continues(store, tmp_path
     summary = agent.session.compaction
     assert summary is not None
     said = replied(commands(agent, f"/redact {SECRET}"))
-    assert "exported files and outputs of cells still have it" in said
+    assert "exported files and outputs of cells still contain it" in said
     assert agent.session.compaction is not None  # still in force
     assert "[redacted]" in agent.session.compaction.summary
     assert agent.session.pins == ("Never show [redacted]",)

@@ -22,7 +22,10 @@ def part_of(name: str, values: Mapping[str, object]) -> object:
     try:
         return _value(ast.parse(name, mode="eval").body, values)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise AttachmentError(f"@{name} is not a name with literal keys") from None
+        raise AttachmentError(
+            f"@{name} cannot be read; use a name, attributes and literal keys, as in "
+            '@data["rows"][0]'
+        ) from None
 
 
 def nearest(name: str, names: Iterable[object]) -> str:

@@ -331,7 +331,7 @@ class _Run:
             request = self._shared_request(model, self._refusal)
             if request is None:
                 raise self._refusal or CompactionError(
-                    "no-space", "the request does not fit"
+                    "no-space", "the request for a summary does not fit the window"
                 )
             reply = yield from self._reply(model, request)
             try:

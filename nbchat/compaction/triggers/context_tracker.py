@@ -352,7 +352,7 @@ class ContextTracker:
         is_by_code = record is not None and record.status == "degraded"
         if not is_by_code or self.policy.summarizer == "extractive":
             return Decision("", "")
-        return Decision(RETRY, "the summary in force was written without a model")
+        return Decision(RETRY, "the current summary was written without a model")
 
     @property
     def _impossible(self) -> str:

@@ -263,7 +263,7 @@ class ChatUI(anywidget.AnyWidget):
         except ImportError as error:
             raise ConfigError(
                 "a chat beside the notebook needs the package sidecar: pip install "
-                "'jupyter-nbchat[side]', then load the page of JupyterLab again"
+                "'jupyter-nbchat[side]', then reload the page of JupyterLab"
             ) from error
         self.hide_beside()
         data, _ = self._repr_mimebundle_() or ({}, {})

@@ -94,7 +94,7 @@ def test_a_dropped_file_goes_with_the_message_whose_chip_it_is(agent: Agent) -> 
     (entry,) = shown.entries("look", [chip["key"]])
     assert "port: 1" in entry.tool_args
     assert shown.entries("look", []) == []
-    with pytest.raises(AttachmentError, match="did not arrive whole"):
+    with pytest.raises(AttachmentError, match="arrived incomplete"):
         shown.uploaded(agent, "notes.txt", "text/plain", "%%%")
     with pytest.raises(AttachmentError, match="not a PNG or JPEG"):
         shown.uploaded(agent, "x.gif", "image/gif", data)

@@ -163,7 +163,7 @@ def test_a_failed_regeneration_leaves_the_banner_of_the_summary() -> None:
 
 def test_changed_pins_add_a_notice() -> None:
     view = shown(PinsChanged(("a",)))
-    assert "Pins changed: 1 rule pinned" in view.items[0]
+    assert "Rules changed: 1 rule pinned" in view.items[0]
 
 
 def test_another_session_removes_the_banner_of_a_running_compaction() -> None:

@@ -126,4 +126,4 @@ def _decoded(data: str) -> bytes:
     try:
         return base64.b64decode(data, validate=True)
     except ValueError:
-        raise AttachmentError("the file did not arrive whole; try again") from None
+        raise AttachmentError("the file arrived incomplete; attach it again") from None

@@ -134,7 +134,7 @@ function dueText(figures) {
 /** @param {Protocol.ContextParts} held */
 function outlookText({ window: limit, limit: guard, policy, outlook }) {
   const size = limit === null ? "The context window of the model is unknown." : `The context window has ${plural(limit, "token")}.`;
-  const when = guard === null ? "" : ` It compacts when the context reaches ${count(guard)} tokens (the line in the bar).`;
+  const when = guard === null ? "" : ` The conversation is compacted when the context reaches ${count(guard)} tokens (the line in the bar).`;
   return `${size}${when}\nPolicy ${policy}: ${outlook}.`;
 }
 

@@ -15,7 +15,7 @@ const MENU = {
   history: "History",
   pins: "Pins",
   compact: "Compact",
-  remove: "Remove permanently …",
+  remove: "Remove text permanently …",
   side: "Show beside the notebook",
   back: "Move back into the notebook",
   policy: "Compaction policy",

@@ -10,7 +10,7 @@ const SHORTEST = 4; // characters, as /redact takes them
 const REMOVED =
   "Removes this text from the session and its branches: from messages, tool outputs, summaries, facts, pins, " +
   "the search index, shared copies, logs, and backups of the database. This cannot be undone. Files that were " +
-  "exported still have it, and so do servers that it was sent to.";
+  "exported still contain it, and so do the servers that it was sent to.";
 
 export class RemoveDialog extends Dialog {
   /** @param {ChatPanel} panel */

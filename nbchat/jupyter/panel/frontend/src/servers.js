@@ -7,7 +7,7 @@ import { button, plural, pressedIn, tag } from "./dom.js";
 /** @import { ChatPanel } from "./panel.js" */
 
 const NONE =
-  "No MCP server is configured. Name servers in .jupyter/mcp_settings.json or mcp.json " +
+  "No MCP server is configured. Add servers to .jupyter/mcp_settings.json or mcp.json " +
   "beside the notebook, or in the file of the setting mcp_file.";
 
 export class ServersDialog extends Dialog {
@@ -24,7 +24,7 @@ export class ServersDialog extends Dialog {
   /** @param {HTMLElement} opener */
   open(opener) {
     super.open(opener);
-    this.status.textContent = "Looking …";
+    this.status.textContent = "Loading …";
     this.refresh();
   }
 

@@ -81,7 +81,7 @@ export class Start {
     const row = tag("div", "nbc-start-row");
     const choose = button("", "Choose a model", "List the models, or name one");
     choose.addEventListener("click", () => this.panel.modelDialog.open(choose));
-    const size = megabytes ? `, fetches ${megabytes} MB` : "";
+    const size = megabytes ? `, downloads ${megabytes} MB` : "";
     const trial = button("", `Use the trial model (poor answers${size})`, `Use ${model}`);
     trial.addEventListener("click", () => this.panel.command(`/model ${model}`));
     if (!isTrial || megabytes) row.append(trial);
