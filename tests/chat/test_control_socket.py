@@ -1,10 +1,11 @@
 """The control socket outside of a kernel; `jupyter/test_server.py` has it in real ones."""
 
+import resource
 import socket
 import subprocess
 import sys
 import threading
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import pytest
 
@@ -32,7 +33,22 @@ def test_a_kernel_without_a_chat_cannot_be_reached(tmp_path, monkeypatch):
         send_action("*", "stop")
 
 
-def test_stop_is_answered_while_slow_connections_hang(tmp_path, monkeypatch):
+SLOW_CONNECTIONS = 1_000
+
+
+@pytest.fixture
+def many_descriptors():
+    """Let this process open as many connections as the test needs."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = SLOW_CONNECTIONS + 1_000
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, max(hard, needed)))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("many_descriptors")
+def test_stop_is_answered_while_1000_slow_connections_hang(tmp_path, monkeypatch):
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
     stops: list[object] = []
     control_socket = ControlSocket({"stop": stops.append}, "chat")
@@ -43,12 +59,16 @@ def test_stop_is_answered_while_slow_connections_hang(tmp_path, monkeypatch):
     assert control_socket._has_started.wait(10)
     control_socket._loop.call_soon_threadsafe(may_accept.wait, 20)
     with ExitStack() as hanging:
-        for number in range(400):
-            slow = hanging.enter_context(socket.create_connection(address, 0.9))
-            slow.sendall(b'{"secret":')
+        slow = []
+        for number in range(SLOW_CONNECTIONS):
+            connection = socket.create_connection(address, 20)
+            slow.append(hanging.enter_context(connection))
+            connection.sendall(b'{"secret":')
             most = max(most, len(control_socket._tasks))
             if number == 200:
                 may_accept.set()
+        with suppress(ConnectionResetError):
+            assert slow[-MOST_CONNECTIONS - 1].recv(1) == b""  # later ones ended it
         send_action("kernel", "stop", token="a")
         assert len(stops) == 1
         assert threading.active_count() <= threads + 2
