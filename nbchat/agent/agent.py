@@ -211,7 +211,7 @@ class Agent:
             approvals.wake()
 
     def use(self, provider: Provider, *, window: int | None = None) -> None:
-        """Change the model; `window` replaces the context window that is known of it.
+        """Change the model; `window` overrides its known context window.
 
         The longest answer that may be asked for is reserved in the window. Raises
         NbchatError while a turn runs.
@@ -469,7 +469,7 @@ class Agent:
     def regenerate_compaction(
         self, *, focus: str = "", stop: Flag | None = None
     ) -> Iterator[Event]:
-        """Write the summary in force again; the old one stays if that fails."""
+        """Write the current summary again; the old one stays if that fails."""
         return self._exclusive(self._compactor.regenerate(focus, stop))
 
     def exclude(self, index: int) -> Iterator[Event]:

@@ -1,4 +1,4 @@
-"""Drive a turn from an event loop: one thread for each turn, the same engine.
+"""Run a turn from an event loop, in a thread of its own.
 
 Cancelling the task that waits for an event stops the turn, which ends its request.
 """

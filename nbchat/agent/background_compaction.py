@@ -1,4 +1,4 @@
-"""Write a summary on a thread of its own, while the person reads.
+"""Write a summary on a background thread, while the person reads.
 
 The thread changes nothing: it makes a record, which the agent commits between two
 units of a turn, or when no turn runs. The plan covers a beginning of the transcript,

@@ -1,4 +1,4 @@
-"""Work on many rows through a provider's batch API: turns that wait for one another.
+"""Run the turns of many rows through a provider's batch API.
 
 Each turn runs until it needs a reply; the requests of all turns are one batch; then all
 continue with their replies. What was sent is kept in the store, so that another process

@@ -77,7 +77,7 @@ class Compactor:
         self._background: BackgroundCompaction | None = None
 
     def if_due(self, stop: Flag | None, *, later: bool = False) -> Events:
-        """Compact when a meter says so; without a model where pruning is enough.
+        """Compact when a trigger fires; without a model where pruning is enough.
 
         With `later` a summary is left to `begin_in_background`, which comes next. While
         one is being written there no other is begun, as long as the window is not full.
@@ -166,7 +166,7 @@ class Compactor:
                     raise self._named(error) from error
 
     def run(self, plan: Plan, stop: Flag | None) -> Events:
-        """Run and commit a planned compaction; or say why there is none."""
+        """Run and commit a planned compaction, or yield why there is none."""
         if plan.skip:
             yield events.CompactionSkipped(plan.skip, plan.trigger)
             return
@@ -187,7 +187,7 @@ class Compactor:
     def regenerate(
         self, focus: str, stop: Flag | None, trigger: str = "manual"
     ) -> Events:
-        """Write the summary in force again, and commit it if a model did."""
+        """Write the current summary again, and commit it if a model wrote it."""
         engine, session = self._agent.engine, self._agent.session
         engine.tracker.request_options = self._agent.options
         start = partial(
@@ -211,7 +211,7 @@ class Compactor:
         change: Change | None = None,
         nothing: str = "",
     ) -> Events:
-        """Commit the record that the engine proposes; or say why there is none."""
+        """Commit the record that the engine proposes, or yield why there is none."""
         try:
             record = propose(self._agent.session)
         except CompactionError as error:

@@ -172,7 +172,7 @@ class NotebookOutput:
         self._updated_at = 0.0
 
     def wait(self, text: str) -> None:
-        """Show what is waited for, until a text takes its place."""
+        """Show what the cell waits for, until a text replaces it."""
         if self._is_watched and not self._text_id:
             self._text_id = self._show({"text/plain": text}, "")
 
@@ -224,7 +224,7 @@ class NotebookOutput:
         self._updated_at = time.monotonic()
 
     def _show(self, data: dict[str, str], display_id: str) -> str:
-        """Show data, in place of what the display with this id shows; its id."""
+        """Show data, in the display with this id or a new one; returns the id."""
         shown_id = display_id or uuid.uuid4().hex
         data |= {"text/plain": terminal_text(data["text/plain"])}
         self._publisher.publish(

@@ -1,4 +1,4 @@
-"""One agent for each row: from ten tickets to a hundred thousand, resumed by rerunning.
+"""Run an agent for each row, up to a hundred thousand; running again resumes.
 
     run = map_agents(make_agent, tickets, key="id", prompt="text", output=Decision,
                      workers=8, budget=Budget(dollars=5), store=Store("sqlite:///t.db"))
@@ -90,7 +90,7 @@ def map_agents(
     `concurrent.futures`, such as processes or Dask's `client.get_executor()`; without
     it there are `workers` threads. `store` keeps sessions and results by `name`, which
     is that of `make_agent` by default, so that the same call continues where it ended.
-    Finished rows whose input or recipe has changed since are kept and named, or with
+    Finished rows whose input, agent or `output` has changed are kept and named, or with
     `redo_changed` done again. `on_error` gets each failed row. `batch` sends all
     requests, those after tool calls too, through the batch API of OpenAI or Anthropic:
     at half the price, within a day; a number is the seconds between two looks. Tools
@@ -140,7 +140,7 @@ class MapRun:
         self.counts = Counts(prompts.total)
         """How many rows are finished, failed, skipped and running, and their cost."""
         self.changed: dict[str, str] = {}
-        """Finished keys whose input or recipe has changed since, with which of them."""
+        """Finished keys whose input, agent or `output` has changed, with which."""
         self.problem = ""
         """Why the run ended early, or runs in another way."""
         self._has_failed = False

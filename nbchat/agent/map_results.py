@@ -14,10 +14,10 @@ from nbchat.errors import ConfigError
 CHANGED_NOTES = {
     (False, False): "",
     (True, False): "the input has changed since",
-    (False, True): "the recipe has changed since",
-    (True, True): "input and recipe have changed since",
+    (False, True): "agent or output type have changed since",
+    (True, True): "input, agent or output type have changed since",
 }
-"""What is said of a finished row, by whether its input and its recipe are others."""
+"""Notes on a finished row, by whether its input and its recipe have changed."""
 
 BAR_LENGTH = 20
 MINUTE, HOUR = 60, 3_600

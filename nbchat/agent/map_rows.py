@@ -1,4 +1,4 @@
-"""One row of a run of many agents: its prompt, its agent, and how it is worked on.
+"""One row of a run of many agents: its prompt, its agent and its turn.
 
 `run_row` is all that a worker does, in whatever thread, process or machine.
 """
@@ -337,7 +337,7 @@ def _items(rows: Iterable[Any]) -> Iterator[Any]:
 
 
 def _part(item: Any, field: str | Callable[[Any], Any]) -> Any:
-    """A field of a row, or what a function makes of it; raises what that raises."""
+    """A field of a row, or the result of a function of it; raises what that raises."""
     if not isinstance(field, str):
         return field(item)
     return item[field] if isinstance(item, Mapping) else getattr(item, field)

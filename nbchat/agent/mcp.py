@@ -179,7 +179,7 @@ class McpServers:
         return {name: each.tools for name, each in self._connections.items()}
 
     def connect(self, servers: Iterable[McpServer]) -> None:
-        """Connect to more servers, all at once; one connected before is left alone."""
+        """Connect to more servers, all at once; skips those that are connected."""
         new = [each for each in servers if each.name not in self._connections]
         if not new:
             return

@@ -253,7 +253,7 @@ class SessionAutosave(Protocol):
         """Keep a Markdown log in this folder from now on; empty for none."""
 
     def of_branch(self, branch: Session) -> "SessionAutosave":
-        """What saves a branch of the session in the same place; it gets an id."""
+        """An autosave of a branch to the same store; the branch gets an id."""
 
 
 class StopFlag(Flag):

@@ -1,4 +1,4 @@
-"""Structured answers: what is asked for, and the value that an answer holds.
+"""Structured answers: the requested JSON schema, and the value of an answer.
 
     answer = agent.ask("Ticket T1 ...", output=Decision)
     answer.value        # a Decision, validated

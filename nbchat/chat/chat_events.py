@@ -58,7 +58,7 @@ class CommandReplied:
 
 @dataclass(frozen=True, slots=True)
 class Working:
-    """What a command does now, in a few words."""
+    """What a command is doing now, in a few words."""
 
     activity: str
 

@@ -230,7 +230,7 @@ class ChatRunner:
         self._cancel_background()
 
     def withdraw(self, index: int, text: str, *, is_returned: bool) -> None:
-        """Take back the queued message at an index, if it still is the one.
+        """Remove the message at an index from the queue, if it is still this one.
 
         `is_returned` sends its text back to the input box.
         """

@@ -225,7 +225,7 @@ class AcpAgent:
         return schema.CloseSessionResponse()
 
     def stop(self) -> None:
-        """Stop all turns, whose requests would continue for a client that has left."""
+        """Stop all turns; their requests would continue after the client has left."""
         for chat in self._chats.values():
             chat.stop.set()
             chat.agent.wake()

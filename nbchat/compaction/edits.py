@@ -100,7 +100,7 @@ def plan_again(
     counter: TokenCounter,
     headroom: Headroom,
 ) -> Plan:
-    """The plan to regenerate the summary in force from the same entries.
+    """The plan to regenerate the current summary from the same entries.
 
     Like every plan it covers pruned outputs whole. Raises CompactionError without a
     summary.

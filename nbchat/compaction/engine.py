@@ -133,7 +133,7 @@ class CompactionEngine:
 
     @property
     def policy(self) -> Policy:
-        """The policy in force."""
+        """The current policy."""
         return self.tracker.policy
 
     @property
@@ -425,7 +425,7 @@ class CompactionEngine:
     ) -> CompactionRun:
         """Make the record of a new summary of the same entries.
 
-        A failed one leaves the old summary in force. Raises CompactionError when there
+        A failed one keeps the old summary. Raises CompactionError when there
         is no summary.
         """
         counter, headroom = self.tracker.counter, self._headroom(session, trigger)

@@ -1,4 +1,4 @@
-"""Tags around texts for a model, which no text can forge."""
+"""Put texts for a model between tags; tags in the texts are escaped."""
 
 import re
 

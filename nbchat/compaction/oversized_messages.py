@@ -1,4 +1,4 @@
-"""Shorten what no compaction may cover and what alone is larger than the window.
+"""Shorten messages that a compaction must keep and that alone exceed the window.
 
 Results that the model has not read yet are shortened, with a note on how to recall the
 rest. A message of the user is never changed: the error names it, to be excluded.

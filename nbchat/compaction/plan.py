@@ -93,7 +93,7 @@ class Plan:
 
     @property
     def is_resize(self) -> bool:
-        """Whether only the summary in force is made smaller; no model is needed."""
+        """Whether only the current summary is made smaller; no model is needed."""
         return bool(self.covered) and self.start == self.stop
 
     def __repr__(self) -> str:
@@ -293,7 +293,7 @@ class _Frame:
     headroom: Headroom
     upto: int | None
     earlier: int
-    """1 where the history begins with a summary in force, else 0."""
+    """1 where the history begins with a summary, else 0."""
     start: int
     """The index in the transcript from which entries are not yet compacted."""
 

@@ -90,7 +90,7 @@ class Policy:
     """Summary and facts together must be at most this share of what they replace;
     300 tokens, or nine tenths, where that is more."""
     bullets: int = 0
-    """Newest compacted exchanges of which code keeps one line each."""
+    """How many of the newest compacted exchanges get one line each in the summary."""
     least_tokens: int = LEAST_TOKENS
     """Fewest new tokens that an automatic compaction must cover; at most 100 where a
     request was refused as too long, because the chat could not continue otherwise."""
@@ -100,8 +100,8 @@ class Policy:
     shortens_at_once: bool = False
     """Whether tool outputs are shortened before the model first sees them."""
     offers_checkpoint: bool = False
-    """Whether a model with tools is offered one more, which saves the state of its work
-    in place of the last checkpoint."""
+    """Whether models with tools are offered a checkpoint tool, which saves the state of
+    the work and replaces the last checkpoint."""
     verbosity: Literal["normal", "debug"] = "normal"
     """With debug no tool output is shortened."""
     protected_tools: tuple[str, ...] = ()

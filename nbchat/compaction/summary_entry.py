@@ -300,7 +300,7 @@ class SummaryBuilder:
         return self._checked(self._extract(budget), found)
 
     def smaller_entry(self) -> Entry:
-        """The summary in force again, within the budget: its text, and new facts.
+        """The current summary again, within the budget: its text, and new facts.
 
         What was carried over comes before other facts. Raises CompactionError when the
         entry is too large even so.

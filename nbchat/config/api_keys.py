@@ -1,4 +1,4 @@
-"""Keys that a person typed: kept in memory, on request in the system's keyring.
+"""API keys that a person typed: kept in memory, on request in the system's keyring.
 
 From there `endpoint` reads them in later sessions. The environment comes first. A typed
 key never reaches a setting, a message of the chat, a file or a log. It belongs to the

@@ -1,4 +1,4 @@
-"""Change a setting of a running chat: check it, store it, apply it, tell the views."""
+"""Change a setting of a running chat: check, store and apply it, update the views."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping

@@ -1,4 +1,4 @@
-"""What the settings describe: the policy, the models and the tokenizer of a chat."""
+"""Build the policy, the models and the tokenizer of a chat from the settings."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping

@@ -1,4 +1,4 @@
-"""Know which parts of a person's message were pasted.
+"""Mark the parts of a person's message that were pasted.
 
 The panel reports the texts that were pasted into its box. The message keeps where they
 are, as JSON in `tool_args`: `{"pasted": [[0, 120]]}`. No rule is read from these parts.

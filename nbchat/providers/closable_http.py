@@ -1,4 +1,4 @@
-"""Connections that another thread can close: so Stop ends a request at once.
+"""HTTP connections that another thread can close, so that Stop ends a request.
 
 A thread that waits for a server cannot be interrupted, and closing its socket from
 elsewhere does not wake it. Shutting the socket down does both: the thread gets an end

@@ -160,7 +160,7 @@ class ResponsesProvider(OpenAIProvider):
 
 
 def _reasoning(effort: str, model: str) -> Json:
-    """How the model shall reason, with a summary to show; empty if it cannot."""
+    """The options of reasoning, with a summary to show; empty if it cannot reason."""
     if NOT_REASONING.match(model):
         return {}
     chosen = {"effort": EFFORTS[effort]} if effort else {}

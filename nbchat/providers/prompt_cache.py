@@ -1,4 +1,4 @@
-"""Prompt caching: which part of a request a provider shall keep, and for how long.
+"""Prompt caching: which part of a request a provider keeps, and for how long.
 
 A request is read from the cache up to the last mark that an earlier one has written:
 https://platform.claude.com/docs/en/build-with-claude/prompt-caching,

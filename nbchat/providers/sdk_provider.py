@@ -385,7 +385,7 @@ class SdkProvider(ABC):
         return not (self._is_home and is_known)
 
     def _credentials(self) -> str:
-        """The key; empty where a cloud's SDK shall find the credentials itself.
+        """The key; empty where a cloud's SDK finds the credentials itself.
 
         They are never sent to a host that is not trusted.
         """

@@ -29,7 +29,7 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """A message of which a family has several versions."""
+    """A message that has several versions in a family of branches."""
 
     position: int
     """The first entry that differs: the message, or what is attached to it."""

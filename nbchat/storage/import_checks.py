@@ -1,4 +1,4 @@
-"""Check what an imported session would make a model obey, and import the rest.
+"""Check pins, summaries and shortened outputs of an imported session.
 
 A file comes from anywhere. Its messages can be read in the panel; its pins, summaries
 and shortened outputs act on the model unseen. They are listed, taken over only when
@@ -26,7 +26,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 
 def claims(session: Session) -> list[str]:
-    """What a file contains for a model to obey besides messages, a line each."""
+    """What a file contains besides messages that a model would act on, a line each."""
     lines = [_pin(text) for text in session.pins]
     lines += [f"not a rule: {_brief(text)}" for text in session.dropped_rules]
     for record in session.active_compactions:

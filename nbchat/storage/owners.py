@@ -1,4 +1,4 @@
-"""Who owns sessions and settings, and the statements that reach an owner's rows only.
+"""Owners of sessions and settings, and statements limited to an owner's rows.
 
 The owner is given, or the user of JupyterHub, or of the operating system. `OwnedRows`
 makes every statement of a store, so no query can forget the owner. On PostgreSQL row

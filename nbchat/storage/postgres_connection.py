@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL that give up where the server sends nothing.
+"""Connections to PostgreSQL with a timeout for a server that sends nothing.
 
 A server that is stopped, or a proxy before it that hangs, still acknowledges what
 arrives: no timeout of TCP ends the wait, and neither libpq nor psycopg has one.

@@ -1,4 +1,4 @@
-"""Files that only their user can read; a planted link changes nothing."""
+"""Write files that only their user can read; a planted link is not followed."""
 
 import os
 import secrets

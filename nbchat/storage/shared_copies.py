@@ -1,4 +1,4 @@
-"""Shared copies of sessions, readable with their link alone."""
+"""Shared copies of sessions, readable by anyone with the link."""
 
 import hashlib
 import secrets

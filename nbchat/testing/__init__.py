@@ -1,4 +1,4 @@
-"""For tests and demos: scripted models, recorded conversations, desks to work at."""
+"""For tests and demos: scripted models, recorded conversations, simulated desks."""
 
 from nbchat.testing.replay import (
     Replay,

@@ -1,4 +1,4 @@
-"""The desk of a shop: customers, orders, products, and tools that change them for real.
+"""A simulated shop: customers, orders, products, and tools that change them.
 
     desk = RetailDesk()
     agent = Agent(model, tools=desk.tools, system=desk.system)

@@ -299,7 +299,7 @@ def test_changed_inputs_and_recipes_are_reported_and_rerun_on_request(store):
     assert "1 finished rows are out of date" in run._repr_html_()
     other = Agent(Desk(), system="You triage other tickets.")
     assert set(mapped(tickets(4), other, store=store, name="x").changed.values()) == {
-        "the recipe has changed since"
+        "agent or output type have changed since"
     }
     redone = mapped(changed, store=store, name="x", redo_changed=True)
     assert redone.changed == {}

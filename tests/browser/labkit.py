@@ -183,7 +183,7 @@ def permit(page: Page, lab: Lab) -> dict[str, str]:
 def load_empty(page: Page, lab: Lab) -> None:
     """Load JupyterLab in a workspace of its own, where no tab is open.
 
-    Not `/lab?reset`: whoever routes again before the reset is saved reloads the page.
+    Not `/lab?reset`: a second route before the reset is saved reloads the page.
     Leaving asks nothing, and the old page is gone before the new one is asked for.
     """
     page.goto("about:blank")

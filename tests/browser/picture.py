@@ -69,7 +69,7 @@ customers = pd.DataFrame({"id": [17], "region": ["North"]})"""
 
 
 def main() -> None:
-    """Make the picture anew."""
+    """Make the picture again."""
     with (
         tempfile.TemporaryDirectory() as folder,
         lab_server(Path(folder)) as lab,

@@ -115,6 +115,6 @@ def faults(root: Locator) -> list[str]:
 
 
 def contrasts(root: Locator) -> list[dict[str, Any]]:
-    """Every text that is shown, where it stands, and its contrast with its ground."""
+    """Every text that is shown, its position, and its contrast with its background."""
     found: list[dict[str, Any]] = root.evaluate(CONTRASTS)
     return found

@@ -42,7 +42,7 @@ known = {each.name: each for each in (
     Setting("context_token_threshold", "2000", "Compact after so many input tokens.",
             "int", "NBCHAT_CONTEXT_TOKEN_THRESHOLD"),
     Setting("window_share", "0.8", "How full the window may become.", "float"),
-    Setting("recall", "true", "Whether the model may look up what was folded.", "bool"),
+    Setting("recall", "true", "Whether the model may look up what was compacted.", "bool"),
     Setting("summary_model", "", "Who writes summaries.", "text"),
 )}
 

@@ -275,7 +275,7 @@ def watch(
 
 
 def violations(roots: Locator) -> list[str]:
-    """What stands in the page and is not on the lists."""
+    """What is in the page and not on the lists."""
     known = [sorted(PANEL), sorted({*ATTRIBUTES, *OWN_ATTRIBUTES})]
     found: list[str] = roots.evaluate_all(VIOLATIONS, known)
     return sorted(set(found))

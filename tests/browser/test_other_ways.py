@@ -161,7 +161,7 @@ def test_a_draft_and_a_rewrite_outlive_another_edit_and_a_new_session(
 def test_the_newest_answer_is_regenerated(
     open_panel_page: OpenPanelPage, screenshot: Screenshot
 ) -> None:
-    script = "says('One.'), says('Two. ' * 60, delay_seconds=0.02), says('Anew.')"
+    script = "says('One.'), says('Two. ' * 60, delay_seconds=0.02), says('Again.')"
     panel = panel_of(ways_notebook(open_panel_page, script))
     ask(panel, "First?")
     box = panel.locator(".nbc-input")
@@ -180,7 +180,7 @@ def test_the_newest_answer_is_regenerated(
     expect(again).to_have_count(1)
     screenshot("answer")
     again.click()
-    expect(panel.locator(".nbc-log")).to_contain_text("Anew.")
+    expect(panel.locator(".nbc-log")).to_contain_text("Again.")
     expect(panel.locator(".nbc-log")).not_to_contain_text("Two.")
     is_idle(panel)
     expect(box).to_be_focused()
@@ -235,7 +235,7 @@ def test_a_summary_is_edited_regenerated_undone_and_redone_at_its_banner(
 ) -> None:
     script = (
         f"says('It is offline.'), says({STORY!r}), "
-        "says('<summary>Written anew: Ann waits.</summary>'), window=6_000"
+        "says('<summary>Written again: Ann waits.</summary>'), window=6_000"
     )
     panel = panel_of(ways_notebook(open_panel_page, script))
     ask(panel, LONG * 60 + "She is at DESK-7, see ticket 42.")
@@ -264,7 +264,7 @@ def test_a_summary_is_edited_regenerated_undone_and_redone_at_its_banner(
     dialog.get_by_label("What matters most").fill("waiting")
     dialog.get_by_label("What matters most").press("Enter")
     expect(banner).to_contain_text("regenerated")
-    expect(banner).to_contain_text("Written anew: Ann waits.")
+    expect(banner).to_contain_text("Written again: Ann waits.")
     is_idle(panel)
     banner.get_by_role("button", name="Undo").click()
     expect(banner).to_contain_text("Compaction undone")

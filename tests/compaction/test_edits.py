@@ -1,4 +1,4 @@
-"""What becomes of a compaction: undone, redone, edited, written anew; and reloaded."""
+"""Changes of a compaction: undone, redone, edited, regenerated; and reloaded."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -295,11 +295,11 @@ def test_any_text_may_be_an_edit_and_only_our_tags_are_tags(store, text: str):
 def test_a_regenerated_summary_covers_the_same_entries(store):
     asked: list[Request] = []
 
-    def anew(request: Request) -> Line:
+    def regenerated(request: Request) -> Line:
         asked.append(request)
         return summary("B, better")
 
-    agent = chained(store, anew)
+    agent = chained(store, regenerated)
     first = agent.provider.requests[3]  # type: ignore[attr-defined]
     cost = agent.session.usage
     event = list(agent.regenerate_compaction(focus="the parcel"))[-1]
@@ -512,7 +512,7 @@ def test_whatever_is_done_the_view_is_what_a_simple_model_says(tmp_path_factory,
     assert again.engine.input_tokens == agent.engine.input_tokens
 
 
-def test_a_changed_entry_puts_every_summary_that_covers_it_out_of_force():
+def test_a_changed_entry_deactivates_every_summary_that_covers_it():
     said = [Entry("user" if n % 2 == 0 else "assistant", str(n)) for n in range(8)]
     records = [
         Compaction(f"c{stop}", 0, stop, "s", prefix_hash=prefix_hash(said[:stop]))

@@ -4,7 +4,7 @@ from nbchat.compaction.transcript_text import transcript
 from nbchat.conversation.entries import Entry
 
 
-def test_thinking_is_no_part_of_what_a_summarizer_reads():
+def test_a_summarizer_does_not_read_thinking():
     history = [
         Entry("user", "Is it?"),
         Entry("thinking", "A secret thought.", "", "openai", '{"type": "reasoning"}'),

@@ -379,7 +379,7 @@ def test_a_model_gets_back_what_it_sees_shortened_by_the_number_in_the_note():
     assert agent.engine.tracker.counter.count(answer.content) <= BUDGET_TOKENS
 
 
-def test_a_model_finds_what_a_summary_folded_and_not_what_it_sees_anyway():
+def test_a_model_finds_what_was_compacted_and_not_what_it_sees_anyway():
     agent = agent_with(
         says(f"Order W100 is in Lisbon. {STORY}"),
         says("<summary>They talked about a parcel.</summary>"),

@@ -22,7 +22,7 @@ from nbchat.errors import NbchatError
 
 
 def compaction(stop: int, **fields: object) -> Compaction:
-    """A record that folds everything before `stop`."""
+    """A record that covers everything before `stop`."""
     text = "<summary>\nwhat happened\n</summary>"
     values = {"id": f"c{stop}", "start": 0, "stop": stop, "summary": text} | fields
     return Compaction(**values)  # type: ignore[arg-type]

@@ -64,7 +64,7 @@ def test_a_tool_shows_its_arguments_on_one_line():
     assert repr(tool(read_only=False)(set_priority)).endswith(", changes something>")
 
 
-def test_a_call_gives_an_entry_tied_by_its_id():
+def test_the_result_of_a_call_has_the_id_of_the_call():
     done = result(
         as_tools([set_priority]),
         call("set_priority", '{"ticket_id": "T1", "priority": "low"}'),

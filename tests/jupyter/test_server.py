@@ -376,7 +376,7 @@ def test_a_forked_process_that_ends_leaves_the_control_socket_open(kernel):
 
 
 def knocked(kernel: ServerKernel, line: bytes) -> bytes:
-    """What a door answers to a line of somebody who found its port."""
+    """What the control socket answers to a line from a stranger."""
     port = json.loads(doors(kernel)[0].read_text())["port"]
     with socket.create_connection(("127.0.0.1", port), 5) as visitor:
         visitor.sendall(line)

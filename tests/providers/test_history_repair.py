@@ -1,4 +1,4 @@
-"""Whatever stands in a history: it is sent in a legal form, and kept as it came."""
+"""Any history is sent in a legal form, and kept as it is."""
 
 import json
 import random
@@ -231,7 +231,7 @@ steps = st.lists(
 @settings(max_examples=120)
 @given(steps)
 def test_what_is_sent_of_a_growing_chat_is_what_would_be_made_from_scratch(steps):
-    """Appends are seeds of random entries; compactions fold up to a random cut."""
+    """Appends are seeds of random entries; compactions cover all before a random cut."""
     session, history = Session(), LegalHistory()
     forms = [openai_wire.FORMAT, gemini_wire.FORMAT, anthropic_wire.FORMAT]
     written = list(map(WireMessages, forms))
@@ -418,7 +418,7 @@ def test_a_session_of_all_that_is_malformed_survives_compaction_store_and_reload
     ],
     ids=lambda value: str(value)[:20],
 )
-def test_what_is_no_entry_is_refused_in_one_line(entry, reason):
+def test_an_invalid_entry_is_refused_in_one_line(entry, reason):
     with pytest.raises(HistoryError) as raised:
         Session([("user", "hello"), entry])
     assert reason in str(raised.value)

@@ -190,7 +190,7 @@ def test_1_1_old_answers_are_neither_cut_nor_dropped():
     assert history[1].content == ANSWER
 
 
-def test_1_2_search_memory_finds_what_was_folded():
+def test_1_2_search_memory_finds_what_was_compacted():
     agent = agent_of()
     until_compacted(agent)
     assert agent.session.history[1] != Entry("user", question(0))
@@ -501,7 +501,7 @@ def test_6_1_guidelines_each_is_in_the_request(guideline: str):
     assert guideline in request.system + request.history[0].content
 
 
-def test_6_1_the_exchanges_go_in_and_those_that_stay_are_not_to_be_retold():
+def test_6_1_the_exchanges_go_in_and_those_that_stay_are_not_repeated():
     engine, session = engine_of(200_000), Session(said(30))
     text = engine.create_summary_request(engine.plan(session)).history[0].content
     transcript, _, rest = text.partition("</transcript>")

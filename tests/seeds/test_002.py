@@ -5,7 +5,7 @@ Not taken over, and why:
   whatever the provider reports counts more;
 - a cache of texts up to 10,000 characters: entries are remembered, up to a sum;
 - async calls: a turn is a generator that a worker runs and a flag stops;
-- "[Context Summary - N messages summarized]" as a system message: a summary stands as
+- "[Context Summary - N messages summarized]" as a system message: a summary is
   material where it can give no orders, and the banner says how much it covers;
 - the system prompt as a message that could be missed: it never is part of the history;
 - headings with "##" around the lists: titles inside the facts, so that no text can pass
@@ -337,7 +337,7 @@ def test_summarize_and_compress_keeps_system_prompt_summary_and_ten_messages():
     assert {each.system for each in asked} == {SYSTEM}
 
 
-def test_summarize_and_compress_shows_the_summarizer_only_what_is_folded():
+def test_summarize_and_compress_shows_the_summarizer_only_what_is_compacted():
     agent = agent_with()
     until_compacted(agent)
     (asked,) = [each for each in agent.provider.requests if each.answer_tag]
@@ -541,7 +541,7 @@ def test_step_5_context_tells_usage_parts_and_the_trigger(store):
         assert f"  {part}" in text
 
 
-def test_step_5_summarize_takes_a_focus_and_tells_what_it_saved(store):
+def test_step_5_summarize_takes_a_focus_and_says_what_it_saved(store):
     agent = agent_with(session=chat(14))
     events = list(Commands(store)(agent, "/summarize the rollback"))
     asked = agent.provider.requests[-1].history[0].content
@@ -567,7 +567,7 @@ def test_summarizer_handles_conversations_far_longer_than_the_window():
 
 
 @pytest.mark.parametrize("session", [Session(), Session([("user", "Hi")])])
-def test_edge_case_nothing_said_is_nothing_to_fold(session):
+def test_edge_case_an_empty_conversation_has_nothing_to_compact(session):
     agent = agent_with(session=session)
     assert agent.engine.plan(session).skip == "nothing new to compact"
     assert not agent.engine.should_compact(session)

@@ -159,7 +159,7 @@ def made(events: list[Event]) -> list[Compaction]:
 
 
 def by_hand(agent: Agent, **options: Any) -> Compaction:
-    """The record of a compaction that somebody asked for."""
+    """The record of a compaction that a user asked for."""
     return made(list(agent.compact(**options)))[0]
 
 
@@ -640,7 +640,7 @@ def test_fr_1_5_3_the_newest_summary_is_the_one_that_is_sent():
 # 1.6 User notification
 
 
-def test_fr_1_6_1_and_1_6_2_a_notice_tells_how_much_was_summarized_and_is_left():
+def test_fr_1_6_1_and_1_6_2_a_notice_says_how_much_was_compacted_and_is_left():
     agent = chat(session=said(9_000, 5_000, 300, 300))
     (record,) = made(list(agent.run("And?")))
     text_of_notice = compaction_text(record)
@@ -1224,7 +1224,7 @@ def test_fr_6_1_1_context_is_shown_as_a_percentage(store: SessionStore):
     assert "10,000 tokens of 20,000 (50.0%)" in shown
 
 
-def test_fr_6_1_2_a_summary_is_a_folded_section_with_the_number_of_messages():
+def test_fr_6_1_2_a_summary_is_a_collapsed_section_with_the_number_of_messages():
     agent = chat(session=said(3_000, 3_000))
     html = compaction_html(by_hand(agent))
     head, _, body = html.partition("</summary>")

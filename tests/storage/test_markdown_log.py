@@ -90,7 +90,7 @@ def test_an_unusable_folder_is_reported_once_and_the_session_is_saved(store, tmp
 
 
 @pytest.mark.parametrize("folder", ["~nobody-of-that-name/logs", "a\0b"])
-def test_a_folder_that_is_no_path_is_reported_in_one_line(store, folder):
+def test_a_folder_that_is_not_a_path_is_reported_in_one_line(store, folder):
     agent = logging_agent(store, folder, says("Hello."))
     assert len(notices(list(agent.run("Good day.")))) == 1
     assert agent.session.last_answer == "Hello."

@@ -31,12 +31,12 @@ ROW_TOKENS = 120
 
 
 def texts(entries: Sequence[Entry]) -> str:
-    """All that stands in entries, calls included."""
+    """All text of entries, calls included."""
     return "\n".join(f"{e.content}\n{e.tool_name}\n{e.tool_args}" for e in entries)
 
 
 def has_word(text: str, value: str) -> bool:
-    """Whether a value stands in a text by itself, not inside of a longer word."""
+    """Whether a text contains a value by itself, not inside of a longer word."""
     return re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text) is not None
 
 
@@ -86,7 +86,7 @@ class Case:
 
     @property
     def covered(self) -> tuple[Entry, ...]:
-        """What a compaction at the cut would fold."""
+        """What a compaction at the cut would cover."""
         return self.entries[: self.cut]
 
     @cached_property

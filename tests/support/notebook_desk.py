@@ -1,4 +1,4 @@
-"""What stands in a notebook, for a chat to bring along, without a notebook."""
+"""Contents of a notebook for a chat to attach, without a notebook."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -41,11 +41,11 @@ class Statement(NamedTuple):
     kind: str
     """row, call, done, failed, unknown, returned, quote, tally, or unparsed."""
     scope: str = ""
-    """The call under which a row stands, as it is written."""
+    """The call above a row, as it is written."""
     label: tuple[str, str] = ("", "")
     """Field and value that name the entity of a row."""
     cells: tuple[tuple[str, str], ...] = ()
-    """Columns and what stands in them, unparsed."""
+    """Columns and their contents, unparsed."""
 
 
 def split(text: str, sign: str) -> list[str]:
@@ -161,7 +161,7 @@ def _named(cell: str) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Source:
-    """One call, as it stands in the transcript."""
+    """One call, as it is in the transcript."""
 
     tool: str
     index: int

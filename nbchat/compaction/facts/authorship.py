@@ -1,4 +1,4 @@
-"""Tell a person's own paragraphs from a text by others that nothing introduces.
+"""Distinguish a person's own paragraphs from unmarked text by others.
 
 People paste a text and write a line above or below it, or none. Neither line says whose
 the text is, but its form does. A text is taken for another author's where it has two

@@ -1,6 +1,6 @@
-"""Show what an entity shares with the entity that it refers to with the latter.
+"""Show values that an entity inherits, such as an order's address, in its owner's row.
 
-The address of three orders is mostly their customer's: it stands in the customer's row,
+The address of three orders is mostly their customer's: it is in the customer's row,
 beside the orders and the ways to pay, and the rows of the orders have space for what is
 their own.
 """

@@ -1,4 +1,4 @@
-"""Rows of what calls were asked with where no row of a result says it.
+"""Rows of call arguments that no row of a result contains.
 
 Used in calls:
 path: src/parser.py, src/lexer.py

@@ -1,7 +1,7 @@
 """Keep what an earlier summary or a person's message said and a new summary lacks.
 
 Only what is probably in force is kept: sentences with ids, amounts or dates, open
-questions, rules and decisions, and whatever stood under a heading for those. A sentence
+questions, rules and decisions, and all that was below a heading for those. A sentence
 ends when the new summary says it, or says something else of the same matter.
 """
 

@@ -1,4 +1,4 @@
-"""Judge how much of what was talked about a summary says.
+"""Measure how many of the values that were talked about a summary contains.
 
 Of a good summary code has little to add. It is judged by the values that are new since
 the summary before, and by that one where few are new.

@@ -63,7 +63,7 @@ Keys = frozenset[str]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A value that a summary should not hold at this place."""
+    """A value in a summary that its sources do not support here."""
 
     value: Value
     beside: str = ""
@@ -83,7 +83,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class FactCheck:
-    """A checked summary: what it says and its sources do not."""
+    """A checked summary, and its values that the sources do not contain."""
 
     text: str
     findings: tuple[Finding, ...]

@@ -332,7 +332,7 @@ class ChatUI(anywidget.AnyWidget):
                 assert_never(request)
 
     def _say(self, said: Said) -> None:
-        """Send a message, or another text in place of an earlier one."""
+        """Send a message, or replace an earlier one by another text."""
         if not said.text.strip():
             return
         attachments = self._attachments(said.text, said.previews)

@@ -1,4 +1,4 @@
-"""A value is told within bounds, and nobody's code but Python's own is run."""
+"""A value is described within limits, and no code but Python's own runs."""
 
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque

@@ -530,7 +530,7 @@ def test_deep_results_of_actions_are_judged_without_an_error(answer: str):
     assert called_as_action("delete_row", answer, {"id": 4}) == "unconfirmed"
 
 
-def test_a_denied_value_is_told_with_its_field_and_as_a_fact_of_its_own():
+def test_a_denied_value_is_shown_with_its_field_and_as_a_fact_of_its_own():
     answer = {"success": True, "customer": {"id": 5, "city": "York"}}
     found = called("update_address", answer, customer=5, city="Bath")
     assert found.words == "customer.city: York, success: true"

@@ -259,7 +259,7 @@ def test_words_of_an_action_that_was_done_are_kept_where_they_say_more_than_the_
     assert "close_ticket(ticket_id: T1)" in lines
 
 
-def test_why_an_action_is_not_confirmed_stands_beside_it():
+def test_why_an_action_is_not_confirmed_is_shown_beside_it():
     record = {"order_id": "W1", "user_id": "u1", "a": 1, "b": 2, "c": 3, "d": 4}
     lines = lines_of(
         *did("change_cabin", {**record, "cabin": "business"}, cabin="economy")
@@ -269,7 +269,7 @@ def test_why_an_action_is_not_confirmed_stands_beside_it():
     assert lines[at + 1].replace('"', "") == row
 
 
-def test_an_unconfirmed_action_stands_below_what_was_done_with_what_came_back():
+def test_an_unconfirmed_action_is_listed_below_what_was_done_with_its_result():
     lines = lines_of(
         *did("close_ticket", "error: no such ticket", failed=True, ticket_id="T9"),
         *did("invite_user", {"data": {"inviteUser": None}}, email="a@b.c"),

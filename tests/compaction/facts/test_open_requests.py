@@ -124,7 +124,7 @@ def test_of_two_proposals_about_the_same_the_newer_counts():
     assert f'- "{FIRST}"' not in lines
 
 
-def test_a_long_message_is_quoted_with_marked_gaps_and_leaves_room():
+def test_a_long_message_is_quoted_with_marked_gaps_and_leaves_tokens_for_others():
     said = [
         Entry(
             "user",

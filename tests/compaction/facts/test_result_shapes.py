@@ -403,7 +403,7 @@ def test_what_an_action_reports_that_is_not_confirmed_is_no_state():
     assert lines[at + 1].startswith("status: cancelled")
 
 
-def test_what_was_created_is_not_told_of_what_it_was_created_for():
+def test_what_was_created_is_not_shown_for_what_it_was_created_for():
     answer = {"expires_at": "2026-11-25T12:00", "booking": {"booking_id": "BK-9001"}}
     lines = lines_of(
         *did("book_room", answer, hotel_id="H-11", room_id="R1"),

@@ -65,7 +65,7 @@ def test_a_writer_does_not_see_records_that_nothing_names():
     assert "8852-99" not in request
 
 
-def test_a_writer_is_not_told_again_what_the_last_summary_says():
+def test_a_writer_does_not_read_again_what_the_last_summary_says():
     told = "<summary>W100 has 8850-77, Shoes; W200 was asked about.</summary>"
     request = second_request(*orders(), later="Return those.", first_summary=told)
     assert "8851-88" in records_in(request)

@@ -180,7 +180,7 @@ def test_the_gates_answer_in_time_whatever_they_are_given(unit: str):
 
 
 @given(st.text(alphabet="<>/sumarythink`\n x", max_size=80))
-def test_whatever_is_read_as_a_summary_stood_between_its_tags(text: str):
+def test_all_that_is_read_as_a_summary_was_between_its_tags(text: str):
     try:
         story = read_summary(reply(text))
     except CompactionError:

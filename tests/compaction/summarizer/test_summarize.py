@@ -495,7 +495,7 @@ def test_only_the_last_part_shows_the_messages_that_stay():
 
 
 def server_with(window: int) -> Any:
-    """A model that refuses requests over its window, which nobody knows."""
+    """A model that refuses requests over its window, which is unknown."""
 
     def answer(request: Request) -> Line:
         size = COUNTER.count(request.history[0].content)

@@ -29,10 +29,10 @@ def test_settings_are_listed_with_the_scopes_of_the_model() -> None:
 
 def test_completions_are_commands_kinds_and_variables_the_newest_first() -> None:
     values = {"df": [1], "Ann": 1, "_x": 1, "math": json, "api_key": "sk-1", "a b": 1}
-    lines = {"new": "begin anew", "pin": "[text]  keep a rule"}
+    lines = {"new": "start another session", "pin": "[text]  keep a rule"}
     answer = known(completions(lines, Desk(values=values)))
     assert answer["commands"] == [
-        {"name": "new", "arguments": "", "help": "begin anew"},
+        {"name": "new", "arguments": "", "help": "start another session"},
         {"name": "pin", "arguments": "[text]", "help": "keep a rule"},
     ]
     names = [each["name"] for each in answer["names"]]

@@ -123,7 +123,7 @@ def panel() -> Iterator[Panel]:
     panel = panel_on_two_answers(
         resolver=Desk(values={"price": 7}),
         commands=lambda *_arguments, **_options: None,
-        command_list=lambda: {"new": "begin anew"},
+        command_list=lambda: {"new": "start another session"},
     )
     yield panel
     panel.close()

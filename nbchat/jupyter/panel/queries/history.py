@@ -126,7 +126,7 @@ def sessions_list(session: Session, query: str, store: Store) -> SessionsList:
 
 
 def branch_switches(session: Session, store: Store) -> BranchSwitches:
-    """The messages of which there are several versions, each in a branch."""
+    """The messages that have several versions, each in a branch."""
     from nbchat.storage.branches import switches  # noqa: PLC0415  # late, as above
 
     current = session.session_id

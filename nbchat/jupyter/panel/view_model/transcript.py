@@ -137,7 +137,7 @@ class TranscriptView:
         return [{"op": "restart", **self._items.page()}, *self.approvals.show()]
 
     def add_entry(self, event: EntryAdded, session: Session | None) -> list[Operation]:
-        """Show a finished entry in place of what streamed of it."""
+        """Replace what streamed of an entry by the finished entry."""
         position, entry = event.position, event.entry
         is_current = session is not None and session is self._session
         added, dropped = [], []

@@ -6,7 +6,7 @@ import { button, tag } from "./dom.js";
 
 /**
  * @param {{ providerOf: () => string, canKeep: boolean, use: (typed: TypedKey) => void }} given
- * @param {HTMLElement[]} before what stands before the field
+ * @param {HTMLElement[]} before what is before the field
  */
 export function keyForm({ providerOf, canKeep, use }, ...before) {
   const typing = { type: "password", autocomplete: "off", placeholder: "Key, for this session only" };
