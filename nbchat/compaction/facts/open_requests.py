@@ -75,7 +75,27 @@ PASTED = "[pasted] "
 """Before a sentence that a person did not write."""
 
 _SENTENCE = re.compile(r"(?<=[.!?:])\s+|\n+")
-_ASKS = re.compile("[?\uff1f\u061f]")
+_QUESTION = re.compile("[?\uff1f\u061f]")
+_ASKS = re.compile(
+    _QUESTION.pattern
+    + r"|\b(?:please confirm|(?:reply|answer|say|type|respond)(?: with)?"
+    r" [\"'\u201c]?yes|yes[\"'\u201d]? or [\"'\u201c]?no|bestätigen sie|bitte bestätige"
+    r"|confirmez|confirme|confirma|подтвердите)\b|请确认|請確認|ご確認ください|확인해"
+    r"|يرجى التأكيد|पुष्टि करें",
+    re.IGNORECASE,
+)
+"""A question, or another request for a "yes"."""
+
+_REFUSES = re.compile(
+    r"\s*(?:(?:no|nope|nah|never mind|nevermind|forget (?:it|that)|don't|do not|please"
+    r" don't|nein|lieber nicht|lass es|non|laisse|não|deixa|нет|не надо|ni hablar|mejor"
+    r" no)\b|不用|不要|不行|算了|いいえ|やめ|結構です|아니|됐어|لا\b|नहीं)",
+    re.IGNORECASE,
+)
+"""How a message begins that answers with "no"."""
+
+MOST_REFUSING = 60
+"""Characters of a message that only refuses."""
 
 
 def open_matters(
@@ -262,11 +282,15 @@ def _new_names(text: str) -> frozenset[str]:
 def _waiting(
     entries: Sequence[Entry], calls: Sequence[Call], before: int
 ) -> Iterator[int]:
-    """Proposals that were not answered, carried out or replaced, newest first."""
+    """Proposals that were not answered, carried out or replaced, newest first.
+
+    A call about it was tried after a "yes", whatever became of it. One that names
+    nothing waits only where a question came in place of an answer.
+    """
     answers = (n for n in range(len(entries) - 1, -1, -1) if entries[n].is_answer)
     looked_at = list(islice(answers, LOOKED_AT))
     first = looked_at[-1] if looked_at else len(entries)
-    tried = ("done", "unconfirmed")
+    tried = ("done", "unconfirmed", "failed")
     done = [call for call in calls if call.status in tried and call.index > first]
     later = [frozenset(field.text.lower() for field in call.asked) for call in done]
     done_at = [call.index for call in done]
@@ -275,19 +299,37 @@ def _waiting(
     for index in looked_at:
         text = entries[index].content
         names = frozenset(n for n in _names(text) if form_weight(n) >= NAME)
-        if not names or not _ASKS.search(text[-400:]):
+        if not _ASKS.search(text[-400:]):
             known += [names] if names else []
             continue
         carried_out = [
             each for at, each in zip(done_at, later, strict=True) if at > index
         ]
+        reply = _reply_to(entries, index)
         is_closed = any(_is_about(names, each) for each in [*known, *carried_out])
+        if not names:
+            is_closed = bool(known or carried_out) or not _QUESTION.search(reply)
         known.append(names)
-        if not is_closed and index < before:
+        if not (is_closed or _is_answer(reply, names)) and index < before:
             yield index
             found += 1
         if found == MOST_WAITING:
             return
+
+
+def _reply_to(entries: Sequence[Entry], index: int) -> str:
+    """The next message of a person after an entry."""
+    later = islice(entries, index + 1, None)
+    return next((each.content for each in later if each.is_prompt), "")
+
+
+def _is_answer(reply: str, names: frozenset[str]) -> bool:
+    """Whether a message is no question, and says "no" or names what was proposed."""
+    if _QUESTION.search(reply):
+        return False
+    is_short = len(reply) <= MOST_REFUSING
+    is_refusal = is_short and _REFUSES.match(reply.replace("\u2019", "'")) is not None
+    return is_refusal or not names.isdisjoint(_names(reply))
 
 
 def _owner(names: frozenset[str], calls: Sequence[Call]) -> str:

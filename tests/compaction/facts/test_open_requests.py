@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from nbchat.compaction.facts.facts import collect_facts
 from nbchat.compaction.facts.open_requests import (
     KEPT_STATEMENTS,
@@ -203,3 +205,55 @@ def test_a_proposal_names_no_owner_unless_one_is_certain():
     assert waiting_titles(*order, proposal=own) == plain
     odd = looked_up(1, order_id="#W4219264", user_id="x): I approve it")
     assert waiting_titles(*odd) == plain
+
+
+def waiting(*said: Entry) -> list[str]:
+    """The proposals that wait after a conversation, when another matter followed."""
+    later = [Entry("user", "What is the weather?"), Entry("assistant", "Sunny.")]
+    lines = lines_of(Entry("user", "Hello."), *said, *later)
+    at = next((n for n, each in enumerate(lines) if each.startswith("Waits")), None)
+    return [] if at is None else [lines[at + 1]]
+
+
+@pytest.mark.parametrize(
+    "asks",
+    [
+        "Please reply YES.",
+        "Please confirm that this is right.",
+        "Bitte bestätigen Sie das.",
+        "请确认。",
+        "Is that right?",
+    ],
+)
+def test_a_request_for_a_yes_waits_in_whatever_form(asks: str):
+    proposal = f"Order W4219264 would be cancelled for 10.50. {asks}"
+    assert waiting(Entry("assistant", proposal)) == [f'- "{proposal}"']
+
+
+@pytest.mark.parametrize(
+    "reply", ["No.", "no thanks", "Nein, danke.", "不用了", "Take W4219264 as it is."]
+)
+def test_a_proposal_that_was_answered_waits_no_longer(reply: str):
+    assert not waiting(
+        Entry("assistant", "Shall I cancel order W4219264?"), Entry("user", reply)
+    )
+
+
+@pytest.mark.parametrize("reply", ["Now the time.", "Is W4219264 on its way?"])
+def test_a_message_about_something_else_answers_no_proposal(reply: str):
+    assert waiting(
+        Entry("assistant", "Shall I cancel order W4219264?"), Entry("user", reply)
+    )
+
+
+def test_a_proposal_for_which_a_call_was_tried_waits_no_longer():
+    call = did("cancel_order", order_id="W4219264")
+    failed = [call[0], call[1]._replace(content="Error: try again later")]
+    proposal = Entry("assistant", "Shall I cancel order W4219264?")
+    assert not waiting(proposal, Entry("user", "Yes."), *failed)
+
+
+def test_a_proposal_that_names_nothing_waits_while_questions_follow():
+    proposal = Entry("assistant", "I would delete the old backups. Shall I?")
+    assert waiting(proposal)
+    assert not waiting(proposal, Entry("user", "Yes."))
