@@ -7,6 +7,7 @@ that denies it is a failure. Where a result does neither, because it is queued, 
 empty, in unknown words or contradicts what was asked for, it is quoted, not judged.
 """
 
+import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,6 +32,7 @@ from nbchat.compaction.facts.outcome_fields import (
     HTTP_CODES,
     IDENTITY,
     LEFT,
+    LONGEST_PYTHON,
     LONGEST_TAGS,
     MEANT,
     MESSAGES,
@@ -132,9 +134,11 @@ def verdict_of(
     if not (acts(tool) if is_action is None else is_action):
         is_failed = reader.is_error_body(answer) or begins_with_error(content)
         return Verdict("failed" if is_failed else "called")
-    answer = _tags_in(content) if answer is None else answer
     if answer is None:
-        found = reader.of_words(content)
+        answer = _tags_in(content) or _python_value(content)
+    if answer is None:
+        is_broken = _RECORD.match(content) is not None
+        found = UNCONFIRMED if is_broken else reader.of_words(content)
     else:
         found = reader.of_record(answer) if answer else UNCONFIRMED
     is_trial = any(_is_trial(snake(name), text) for name, text in asked)
@@ -468,6 +472,22 @@ def _tags_in(content: str) -> dict[str, str] | None:
     found = TAG.findall(text)
     rest = TAGS.sub("", TAG.sub("", text)).strip()
     return dict(found) if found and not rest else None
+
+
+_RECORD = re.compile(r"""\s*(?:\{\s*["']|\[\s*[\[{"'])""")
+"""How a record begins; one that cannot be read, such as a cut one, confirms nothing."""
+
+
+def _python_value(content: str) -> Any:
+    """The value of a record that Python has printed; None for other text."""
+    is_short = len(content) <= LONGEST_PYTHON
+    if not (is_short and _RECORD.match(content)) or "\\" in content:
+        return None  # Python warns of escapes that it does not know
+    try:
+        value = ast.literal_eval(content.strip())
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return None
+    return value or None
 
 
 def _is_trial(name: str, text: str) -> bool:

@@ -175,5 +175,6 @@ NOTHING = frozenset(
 ERROR_CODES = range(400, 600)
 """HTTP status codes of failures."""
 
-DEEPEST, MOST_ITEMS, LONGEST_TAGS = 3, 200, 5_000
-"""Levels of envelopes, items of a list, and characters of tags that are looked at."""
+DEEPEST, MOST_ITEMS, LONGEST_TAGS, LONGEST_PYTHON = 3, 200, 5_000, 100_000
+"""Levels of envelopes, items of a list, and characters of tags and of what Python has
+printed that are looked at."""

@@ -535,3 +535,37 @@ def test_a_denied_value_is_shown_with_its_field_and_as_a_fact_of_its_own():
     found = called("update_address", answer, customer=5, city="Bath")
     assert found.words == "customer.city: York, success: true"
     assert found.reasons[0] == ("customer.city", "York")
+
+
+def test_a_record_that_gives_one_name_two_values_says_neither():
+    twice = '{"success": false, "success": true, "order_id": "W2"}'
+    assert called("cancel_order", twice, order_id="W2").status == "unconfirmed"
+    state = '{"order_id": "W2", "status": "paid", "status": "open"}'
+    found = called("get_order", state, order_id="W2")
+    assert (found.record, found.words) == (None, state)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        '{"order_id": "W2", "success": false, "items": [{"a": 1}, {"a"',
+        '{"order_id": "W2", "status": "cancelled", "log": "' + "z " * 1_100_000 + '"}',
+        "{'order_id': 'W2', 'status': 'cancelled', 'at': datetime(2026, 1, 1)}",
+        "{'path': 'C:\\d', 'status': 'cancelled'}",
+        "[" * 5_000 + '"cancelled"',
+        "{'a': " * 1_000 + "'cancelled'" + "}" * 1_000,
+    ],
+)
+def test_a_record_that_cannot_be_read_confirms_nothing(answer: str):
+    assert called("cancel_order", answer, order_id="W2").status == "unconfirmed"
+
+
+@pytest.mark.parametrize(
+    ("answer", "found"),
+    [
+        ("{'order_id': 'W2', 'success': False}", "failed"),
+        ("{'order_id': 'W2', 'status': 'cancelled', 'fee': None}", "done"),
+    ],
+)
+def test_a_record_that_python_has_printed_is_read(answer: str, found: str):
+    assert called("cancel_order", answer, order_id="W2").status == found

@@ -226,9 +226,8 @@ OPEN = '{"order_id": "W1", "state": "open"}'
     [
         json.dumps(OPEN),
         json.dumps({"content": [{"type": "text", "text": OPEN}]}),
-        '{"order_id": "W1", "state": "shut", "state": "open"}',
     ],
-    ids=["a string in JSON", "an envelope of MCP", "a key twice"],
+    ids=["a string in JSON", "an envelope of MCP"],
 )
 def test_json_inside_of_a_text_is_read(content: str):
     assert "order_id: W1 | state: open" in lines_of(
