@@ -2,13 +2,16 @@
 
 import hashlib
 import json
+import pickle
+import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from html import escape
 from itertools import chain
 from math import floor, log10
-from typing import Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 Status = Literal["running", "done", "degraded", "failed", "undone"]
 Kind = Literal["summary", "pruning"]
@@ -316,8 +319,47 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
+class _Packable:
+    """A record whose long fields are compressed once they are rarely read."""
+
+    __slots__ = ("_packed",)
+    _packed: dict[str, bytes]
+
+    def pack(self) -> None:
+        """Compress the long fields; each reading of one unpacks it.
+
+        The record reads as before, also in other threads: a field is removed after the
+        packed one is there.
+        """
+        if self.is_packed:
+            return
+        packed = {
+            name: zlib.compress(pickle.dumps(getattr(self, name)))
+            for name in ("summary", "fields", "facts")
+            if getattr(self, name)
+        }
+        object.__setattr__(self, "_packed", packed)
+        for name in packed:
+            with suppress(AttributeError):  # another thread has removed it
+                object.__delattr__(self, name)
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether the long fields are compressed."""
+        return hasattr(self, "_packed")
+
+    if not TYPE_CHECKING:  # for mypy a record has no other fields than its own
+
+        def __getattr__(self, name: str) -> Any:
+            """A field that was packed."""
+            if name == "_packed" or not self.is_packed or name not in self._packed:
+                raise AttributeError(name)
+            packed = self._packed[name]
+            return pickle.loads(zlib.decompress(packed))  # noqa: S301 - packed above
+
+
 @dataclass(frozen=True, slots=True, repr=False)
-class Compaction:
+class Compaction(_Packable):
     """A record: the model sees the transcript before `stop` as one summary entry.
 
     The entries from `start` on are newly covered; those before it were covered by the

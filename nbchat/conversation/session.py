@@ -227,7 +227,10 @@ class Session:
             transcript = self.transcript[:]
             entries = apply_compactions(transcript, active)
             offset = len(transcript) - len(entries)
+            earlier = self.compactions[view.records - 1 : -1] if view.records else []
             view = self._view = _View(records, active, offset, entries)
+            for each in earlier:
+                each.pack()
         known, length = len(view.entries), len(self.transcript)
         new = self.transcript[known + view.offset : length]
         view.entries[known : length - view.offset] = new

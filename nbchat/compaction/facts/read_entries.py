@@ -79,7 +79,7 @@ class ReadEntries:
         self.small_words: set[str] = set()
         """The words of messages that are written without a capital letter."""
         self.messages: list[Message] = []
-        """The rules that each message of a person states."""
+        """The messages of people that state a rule, or end one."""
         self.statements = Statements()
         self.said = SaidTexts()
         """What people said, and what actions were asked with."""
@@ -144,7 +144,8 @@ class ReadEntries:
         if is_prompt:
             self.statements.add(entry, self._used)
             if entry.content:
-                self.messages.append(message_of(self._entries, index))
+                message = message_of(self._entries, index)
+                self.messages += [] if message.is_silent else [message]
 
     def _forget_names(self) -> None:
         newest = nlargest(

@@ -88,14 +88,16 @@ def rules_in_force(
 
     `stories` are the texts of all summaries so far: what they quote word for word from
     a person's own message is in force, too, until it is withdrawn. `messages` are those
-    of people in the entries, if they were read before.
+    of people in the entries, if they were read before; silent ones may be left out.
     """
     messages = messages_in(entries) if messages is None else messages
     by_index: dict[int, list[Quote]] = {}
     for quote in verified_quotes("\n".join(stories), entries):
         by_index.setdefault(quote.index, []).append(quote)
+    read = {message.index for message in messages}
+    others = [Message(index) for index in by_index if index not in read]
     quotes: list[Quote] = []
-    for message in messages:
+    for message in sorted((*messages, *others), key=lambda each: each.index):
         verified = by_index.get(message.index, ())
         quotes = _after(quotes, message.with_quotes(verified) if verified else message)
     return quotes
@@ -148,13 +150,18 @@ class Message:
     """A person's message: its quotes, and what it says about earlier ones."""
 
     index: int
-    quotes: tuple[Quote, ...]
-    withdrawals: tuple[str, ...]
+    quotes: tuple[Quote, ...] = ()
+    withdrawals: tuple[str, ...] = ()
     """Sentences by which something said earlier ends."""
-    is_change: bool
+    is_change: bool = False
     """Whether its decisions replace earlier ones."""
-    recent: tuple[int, ...]
+    recent: tuple[int, ...] = ()
     """Indices of the person's messages shortly before."""
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it states nothing, and changes nothing that was stated."""
+        return not (self.quotes or self.withdrawals or self.is_change)
 
     def with_quotes(self, verified: Iterable[Quote]) -> "Message":
         """The message with the quotes that a summary found in it, too."""

@@ -152,3 +152,15 @@ def test_rows_are_made_from_a_bounded_number_of_calls():
 
     assert entities([*first, *again]) == {"SO-700001"}
     assert entities([*first, *again[2:]]) == {"SO-0", "SO-700001"}
+
+
+def test_a_message_that_states_nothing_is_not_kept_and_loses_no_rule():
+    quiet = [Entry("user", f"Where is order W{n}?") for n in range(50)]
+    reading = ReadEntries([*quiet, Entry("user", "Never call a customer by phone.")])
+    assert [message.index for message in reading.messages] == [50]
+    entries = [*quiet, Entry("user", "Costs go to centre 4711, as we said.")]
+    story = 'The user said: "Costs go to centre 4711, as we said."'
+    found = rules_in_force(
+        entries, stories=[story], messages=ReadEntries(entries).messages
+    )
+    assert found == rules_in_force(entries, stories=[story])
