@@ -177,8 +177,8 @@ def pytest_collection_finish() -> None:
 
 
 def markers_of(path: Path) -> set[str]:
-    """The markers that all tests of a file have."""
-    file = Path(os.path.relpath(path, TESTS)).as_posix()
+    """The markers that all tests of a file, or of a folder, have."""
+    file = Path(os.path.relpath(path, TESTS)).as_posix() + "/" * path.is_dir()
     return {marker for marker, files in FILES.items() if file.startswith(files)}
 
 
