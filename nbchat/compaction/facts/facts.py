@@ -14,8 +14,9 @@ summary, so they never decay. Each line states what one record in the transcript
     #W2905754 | delivered | Laptop, 3478699712; Speaker, 9844888101
 """
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from heapq import nlargest
 
@@ -307,7 +308,8 @@ def _packed(
     counter: TokenCounter,
 ) -> Block:
     """The rows within the budget, and a note on the rows that did not fit."""
-    rows = [_beside(row, said) for row in rows] if said else rows
+    told = _told_of({row.label for row in rows if row.label}, said)
+    rows = [_beside(row, told.get(row.label, "")) for row in rows]
     block = block_within(rows, budget_tokens, counter.count)
     if not (note := _missing_note(block)):
         return block
@@ -316,13 +318,26 @@ def _packed(
     return Block(lines, block.facts, block.missing)
 
 
-def _beside(row: Row, said: str) -> Row:
-    """A row of which what the summary says already counts less."""
-    if not row.label or row.label not in said:
+def _told_of(labels: Collection[str], said: str) -> dict[str, str]:
+    """What a text says of each label: from there to where the next one stands."""
+    found = [label for label in labels if label in said]
+    if not found:
+        return {}
+    found.sort(key=len, reverse=True)
+    parts = re.split(f"({'|'.join(map(re.escape, found))})", said)
+    told: dict[str, str] = {}
+    for label, text in zip(parts[1::2], parts[2::2], strict=True):
+        told[label] = f"{told.get(label, label)} {text}"
+    return told
+
+
+def _beside(row: Row, told: str) -> Row:
+    """A row of which what the summary says of the same thing counts less."""
+    if not told:
         return row
     cells = [
         Cell(c.column, c.text, c.weight * SAID_BEFORE, c.facts, c.separator)
-        if c.facts and all(fact.value in said for fact in c.facts)
+        if c.facts and all(fact.value in told for fact in c.facts)
         else c
         for c in row.cells
     ]

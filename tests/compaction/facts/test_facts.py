@@ -344,6 +344,20 @@ def test_what_the_summary_says_comes_last():
     assert not any("#W0000039" in line for line in told)
 
 
+def test_what_the_summary_says_of_another_entity_is_not_said_of_this_one():
+    states = {f"#W{number:03}": f"state_{number}x" for number in range(40)}
+    said = [
+        entry
+        for name, state in states.items()
+        for entry in did("get_order", {"order_id": name, "state": state}, order_id=name)
+    ]
+    true = "; ".join(f"{name} is {state}" for name, state in states.items())
+    swapped = true.replace("_0x", "_1y").replace("_1x", "_0x").replace("_1y", "_1x")
+    row = "#W000 | state_0x"
+    assert row not in lines_of(*said, budget=150, said=true)
+    assert row in lines_of(*said, budget=150, said=swapped)
+
+
 def test_actions_whose_results_name_their_subject_are_grouped():
     said = []
     for number in range(1, 5):
