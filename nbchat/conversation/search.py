@@ -297,11 +297,17 @@ def _containing(entries: Sequence[Entry], phrase: str) -> Iterator[int]:
     """Entries with a text inside words or without any word, the newest first."""
     lower = phrase.casefold()
     has_case = lower != phrase.upper()
-    for each in range(len(entries) - 1, -1, -1) if phrase else ():
-        entry = entries[each]
-        is_text = entry.is_prompt or entry.is_by_nbchat
-        texts = (entry.content, "" if is_text else entry.tool_args)
-        if any(lower in (text.casefold() if has_case else text) for text in texts):
+    known = list(entries) if phrase else []
+    for each in range(len(known) - 1, -1, -1):  # quick: there may be 100,000
+        entry = known[each]
+        text, args = entry.content, entry.tool_args
+        if lower in (text.casefold() if has_case else text):
+            yield each
+        elif (
+            args
+            and lower in (args.casefold() if has_case else args)
+            and not (entry.is_prompt or entry.is_by_nbchat)
+        ):
             yield each
 
 
