@@ -53,6 +53,20 @@ _ASSIGNED = re.compile(
     re.IGNORECASE | re.VERBOSE | re.MULTILINE,
 )
 
+_COOKIE = re.compile(
+    r"""((?<![\w-])cookies?["']?\s*(?:=(?!=)|:)\s*["']?)
+    ((?:[\w.-]{1,80}=[^\s;"',<>]{4,4000}(?:;[ ]?(?=[\w.-]+=))?){1,50})""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""The header `Cookie: sid=...`; `cookie: chocolate` is a word."""
+
+_ACCESS = re.compile(
+    r"""((?<![\w-])(?:cookies?|pat|auth)["']?\s*(?:=(?!=)|:)\s*["']?)
+    (?=[\w.~+/-]{0,100}[a-z])(?=[\w.~+/-]{0,100}\d)([\w.~+/-]{8,500}={0,2})(?![\w(\[=])""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""Names that are words, too: the value is no word, but letters and digits."""
+
 _TOKEN = re.compile(r"(?<![\w+/=-])[\w+/-]{24,128}={0,2}(?![\w+/=-])")
 
 _ID = re.compile(r"(?!sk|pk|rk)[a-z]{2,8}_[A-Za-z0-9]{8,32}")
@@ -80,7 +94,8 @@ def without_secrets(text: str) -> tuple[str, int]:
         text = text.replace(value, HIDDEN)
     text = _FORM.sub(hidden, text)
     text = _LOGIN.sub(lambda found: f"{found[1]}:{hidden(found)}", text)
-    text = _HEADER.sub(lambda found: found[1] + hidden(found), text)
+    for pattern in (_HEADER, _COOKIE, _ACCESS):
+        text = pattern.sub(lambda found: found[1] + hidden(found), text)
 
     def assigned(found: re.Match[str]) -> str:
         value = found["quoted"] or found["bare"]

@@ -26,6 +26,12 @@ RANDOM = "aB3dE5fG7hI9jK1lM3nO5pQ7rS9t"
         ("{'pw': 'hunter2'}", "hunter2"),
         ("{'bearer': 'hunter2'}", "hunter2"),
         ("Set-Cookie: sid=hunter2; Path=/", "hunter2"),
+        ("Cookie: sid=hunter2; theme=dark", "hunter2"),
+        ("{'cookie': 'sid=hunter2; theme=dark', 'n': 1}", "hunter2"),
+        ('{"cookie": "hunter2hunter2"}', "hunter2"),
+        ("{'pat': 'hunter2hunter2'}", "hunter2"),
+        ("pat=hunter2hunter2", "hunter2"),
+        ("{'auth': 'hunter2hunter2'}", "hunter2"),
         ("AKIAIOSFODNN7EXAMPLE", "AKIA"),
         ("ghp_0123456789abcdefghij", "0123456789"),
         ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc", "eyJhbGci"),
@@ -53,6 +59,10 @@ def test_a_secret_is_hidden(text, secret):
         "d41d8cd98f00b204e9800998ecf8427e 550e8400-e29b-41d4-a716-446655440000",
         "https://example.org:8080/a?b=c",
         "if key == secret: pass",
+        "{'cookie': 'chocolate', 'pat': 'Patricia', 'auth': 'required'}",
+        "Cookie: oats and nuts, 250 g",
+        "cookie = make_cookie2(request)",
+        "pat == hunter2hunter2",
     ],
 )
 def test_what_is_no_secret_stays(text):
@@ -68,7 +78,11 @@ def test_no_name_in_pythons_own_library_looks_random():
 
 
 @pytest.mark.parametrize(
-    "piece", ["a", "://", "password=", "Authorization: ", "token_", "eyJ", "://a:", "'"]
+    "piece",
+    [
+        *("a", "://", "password=", "Authorization: ", "token_", "eyJ", "://a:", "'"),
+        *("cookie:a=", "cookie=", "cookie: a=bbbb; ", "pat=a"),
+    ],
 )
 def test_a_text_made_to_be_slow_is_read_in_time(piece):
     text = piece * (100_000 // len(piece))
