@@ -142,14 +142,19 @@ _ASKED_OF = re.compile(
 )
 """An opening line about a text, before one that is too long to be a remark."""
 _LETTER = re.compile(
-    r"^(?:from|to|subject|sent|cc|von|betreff|gesendet|objet|asunto|assunto|тема|"
+    r"^(?:from|to|subject|sent|cc|return-path|reply-to|message-id|delivered-to|requester"
+    r"|reporter|assignee|von|betreff|gesendet|objet|asunto|assunto|тема|"
     r"发件人|主题|差出人|件名)[ \t]?[:：][ \t]\S"
     r"|^-{2,} ?(?:original message|forwarded message|ursprüngliche nachricht)"
     r"|^begin forwarded message|(?<=\n)(?:dear|liebe[r]?|sehr geehrte[r]?) \w+",
     re.IGNORECASE | re.MULTILINE,
 )
 _LOG = re.compile(
-    r"^[ \t]*(?:\[?\d{4}-\d\d-\d\d[T ]\d\d:|\[?\d\d:\d\d(?::\d\d)?\]?[ \t]"
+    r"^[ \t]*(?:\[?\d{4}[-/]\d\d[-/]\d\d,?[T ]\d\d:|\[?\d\d:\d\d(?::\d\d)?\]?[ \t]"
+    r"|\[?\d{1,2}[./]\d{1,2}[./]\d{2,4},? \d{1,2}:\d\d"
+    r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d "
+    r"|E {2,3}\S|[\w./\\-]+\.[a-z]{1,4}:\d+:"
+    r"|[\w.-]{2,20}:? (?:WARN|ERR!|ERROR|DEBUG|FATAL)\b"
     r"|\[?(?:INFO|DEBUG|WARN(?:ING)?|ERROR|TRACE|FATAL|CRITICAL)\b(?!: [a-z])"
     r"|Traceback |File \"|at \w+[.(]|\$ |\+\+\+ |--- |@@ |[{}]|\[[{\"\d]|</?\w|#!"
     r"|(?:def|class) \w+[(:]|import [\w.]+(?:$| as )|from [\w.]+ import "
@@ -167,6 +172,26 @@ _CONTEXT = re.compile(
     re.DOTALL | re.MULTILINE | re.IGNORECASE,
 )
 """The text of a prompt that asks a question about it."""
+_FAQ = re.compile(
+    r"^[ \t]*(?:\*\*)?[qf][:.)][^\n]*\n\s*(?:\*\*)?[ar][:.)][ \t]*\S[^\n]*",
+    re.MULTILINE | re.IGNORECASE,
+)
+"""A question with its answer."""
+_PARAGRAPH = re.compile(r"[^\n]+(?:\n[^\n]+)*")
+_PUBLISHED = re.compile(
+    r"<!--|\u00a9|\(c\) \d{4}|[\u2605\u2606\u2b50]{3}|\b(?:all rights reserved"
+    r"|alle rechte vorbehalten|tous droits réservés|todos los derechos reservados"
+    r"|cookie settings|accept all|found this helpful|share on|\d+ comments"
+    r"|powered by \w+|unsubscribe|posted (?:by|on) \w+|sent from my \w+"
+    r"|\d+ (?:upvotes|likes|retweets|replies)|\d+ ?[hd] ago"
+    r"|notes? (?:to|for) (?:all )?(?:\w+ )?(?:llms|bots|ais|assistants|agents|models"
+    r"|crawlers))\b"
+    r"|^\S+(?: \S+)?,? \d{1,2}:\d\d(?: ?[ap]m)?$"
+    r"|^\w+(?: \w+)?(?: [|\u203a\u00bb] \w+(?: \w+)?){2,}$",
+    re.MULTILINE | re.IGNORECASE,
+)
+"""What only a text has that was sent or published: a notice of rights, stars, a menu, a
+line with who wrote when, or a note to all models that read it."""
 _TABLE = re.compile(
     r"^[ \t]*\|[^\n]*\|[ \t]*(?:\n[ \t]*\|[^\n]*\|[ \t]*)+$", re.MULTILINE
 )
@@ -258,7 +283,8 @@ def _own_mask(text: str, pasted: tuple[Span, ...]) -> str:
     text = text.replace("\u2019", "'").replace(HIDDEN, " ")
     for start, stop in pasted:
         text = text[:start] + _VISIBLE.sub(HIDDEN, text[start:stop]) + text[stop:]
-    for pattern in (_CODE, _COMMENT, _ELEMENT, _BLOCKQUOTE):
+    text = _PARAGRAPH.sub(_hidden_page, _CODE.sub(_hidden, text))
+    for pattern in (_COMMENT, _ELEMENT, _BLOCKQUOTE, _FAQ):
         text = pattern.sub(_hidden, text)
     for pattern in (_TABLE, _ROWS, _INDENTED):
         text = pattern.sub(_hidden_unless_listed, text)
@@ -347,6 +373,10 @@ def _hidden_unless_listed(found: re.Match[str]) -> str:
     """A block without its text, if its first line names no rules."""
     first = found[0].lstrip().partition("\n")[0]
     return found[0] if _RULES.search(first) else _hidden(found)
+
+
+def _hidden_page(found: re.Match[str]) -> str:
+    return _hidden(found) if _PUBLISHED.search(found[0]) else found[0]
 
 
 def _hidden_block(found: re.Match[str]) -> str:
