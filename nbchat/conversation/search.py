@@ -301,9 +301,7 @@ def _containing(entries: Sequence[Entry], phrase: str) -> Iterator[int]:
     for each in range(len(known) - 1, -1, -1):  # quick: there may be 100,000
         entry = known[each]
         text, args = entry.content, entry.tool_args
-        if lower in (text.casefold() if has_case else text):
-            yield each
-        elif (
+        if lower in (text.casefold() if has_case else text) or (
             args
             and lower in (args.casefold() if has_case else args)
             and not (entry.is_prompt or entry.is_by_nbchat)
