@@ -198,8 +198,8 @@ class Compactor:
         )
         try:
             record = yield from run_to_record(start, self.commit, self._publish)
-        except CompactionError as error:  # no summary is in force
-            yield events.CompactionSkipped(str(error))
+        except CompactionError as error:  # there is no summary
+            yield events.CompactionSkipped(str(error), events.EDIT)
         else:
             if trigger == RETRY and record.status == "failed":
                 engine.tracker.record_failure(session)
@@ -215,10 +215,10 @@ class Compactor:
         try:
             record = propose(self._agent.session)
         except CompactionError as error:
-            yield events.CompactionSkipped(str(error))
+            yield events.CompactionSkipped(str(error), events.EDIT)
             return
         if record is None:
-            yield events.CompactionSkipped(nothing)
+            yield events.CompactionSkipped(nothing, events.EDIT)
         else:
             yield self.commit(record, change)
 

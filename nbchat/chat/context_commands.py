@@ -37,6 +37,17 @@ def _log(agent: Agent, file: str, _stop: Stop) -> str:
     return f"written to {Path(file).resolve()}"
 
 
+PARTS = {
+    "system": "system prompt",
+    "tools": "tools",
+    "pins": "pinned rules",
+    "summary": "summary",
+    "history": "messages",
+    "input": "current message",
+}
+"""The names of the context's parts, as the panel shows them."""
+
+
 def _context(agent: Agent, _argument: str, _stop: Stop) -> CommandReplied:
     engine, session = agent.engine, agent.session
     plan = engine.plan(session)
@@ -46,7 +57,10 @@ def _context(agent: Agent, _argument: str, _stop: Stop) -> CommandReplied:
         "model": agent.provider.name,
         "policy": engine.policy.name,
         "context": _context_size(usage) + _trigger(engine),
-        **{f"  {part}": f"{n:,} tokens" for part, n in usage.parts_of_total.items()},
+        **{
+            f"  {PARTS[part]}": f"{tokens:,} tokens"
+            for part, tokens in usage.parts_of_total.items()
+        },
         "  answer": f"about {usage.response:,} tokens expected",
         "since compaction": _of(input_tokens, threshold, "input tokens"),
         "next compaction": engine.should_compact(session).reason,
@@ -56,7 +70,7 @@ def _context(agent: Agent, _argument: str, _stop: Stop) -> CommandReplied:
         **_costs(session),
         "compact now": plan.skip or f"would leave about {plan.tokens_after:,} tokens",
     }
-    text = "\n".join(f"{name:16} {text}" for name, text in rows.items())
+    text = "\n".join(f"{name:18} {text}" for name, text in rows.items())
     return CommandReplied(text, ("Context", "Now"), tuple(rows.items()))
 
 
@@ -98,7 +112,7 @@ def _last_compaction(session: Session) -> str:
 
 
 def _of(amount: int, limit: int | None, unit: str) -> str:
-    return f"{amount:,} {unit}" + (f" of {limit:,}" if limit else "")
+    return f"{amount:,}" + (f" of {limit:,}" if limit else "") + f" {unit}"
 
 
 def _compact(agent: Agent, argument: str, stop: Stop) -> Reply:

@@ -180,14 +180,14 @@ def _limit_rows(
     yield _row("context window", _figure(info, "window", info.window))
     rest = info.usable_window
     usual = "the window minus the reserve for the answer" if info.window else ""
-    yield _row("most input", _figure(info, "input_limit", rest, usual))
+    yield _row("largest request", _figure(info, "input_limit", rest, usual))
     usual = "what every chat model allows"
     yield _row(
         "longest answer", _figure(info, "output_limit", info.output_limit, usual)
     )
     yield _row("prices", _prices(info))
     ending = retirement(name)
-    known = f"{ending.line('it')}, from {DATES}" if ending else "no date is known"
+    known = f"{ending.line('it')}, from {DATES}" if ending else "none known"
     yield _row("retirement", known)
     if ending is not None and is_retired(name):
         report.problem(f"choose another model: {ending.line(name)}")
@@ -195,7 +195,7 @@ def _limit_rows(
     nearest = [] if is_listed else nearest_models(name, provider.name.split(":")[0])
     if nearest:
         names = " or ".join(nearest)
-        report.problem(f"{name} is in no list of models; did you mean {names}?")
+        report.problem(f"{name} is not a known model; did you mean {names}?")
 
 
 def _figure(info: ModelInfo, name: str, tokens: int | None, usual: str = "") -> str:

@@ -140,7 +140,7 @@ def _add_session_commands(commands: "argparse._SubParsersAction[Any]") -> None:
     importing = commands.add_parser(
         "import", help="store a session from an exported json or ipynb file"
     )
-    importing.add_argument("file", type=Path)
+    importing.add_argument("file", type=Path, help="from nbchat export, json or ipynb")
     importing.add_argument(
         "--accept",
         action="store_true",

@@ -9,6 +9,10 @@ from typing import Literal
 from nbchat.conversation.entries import Compaction, Entry, Usage
 
 Change = Literal["redone", "edited", "regenerated"]
+
+EDIT = "edit"
+"""Trigger of what undoes, redoes, edits or regenerates a compaction."""
+
 StopReason = Literal[
     "end_turn", "max_tokens", "refusal", "max_steps", "stopped", "budget"
 ]
@@ -137,6 +141,7 @@ class CompactionSkipped:
 
     reason: str
     trigger: str = "manual"
+    """Or `EDIT`, when a compaction was to be undone, redone, edited or regenerated."""
 
 
 @dataclass(frozen=True, slots=True)

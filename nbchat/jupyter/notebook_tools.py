@@ -142,7 +142,7 @@ class NotebookTools:
             before.splitlines(), source.splitlines(), lineterm="", n=3
         )
         changes = "\n".join(list(lines)[2:]) or "(nothing changes)"
-        return Preview(f"changes of the cell {cell}", changes, "source", "diff")
+        return Preview(f"changes to the cell {cell}", changes, "source", "diff")
 
     def _run_preview(self, cell: str) -> Preview:
         """What a person sees: the code that will run."""

@@ -10,6 +10,7 @@ from typing import assert_never
 
 from nbchat.conversation.entries import Compaction
 from nbchat.conversation.events import (
+    EDIT,
     Branched,
     Change,
     CompactionChanged,
@@ -271,8 +272,9 @@ def _compaction_notice_text(event: CompactionNotice) -> str:
     match event:
         case CompactionStarted(_, messages, tokens):
             text = f"Compacting: {_plural(messages, 'message')}, {tokens:,} tokens …"
-        case CompactionSkipped(reason):
-            text = f"Compaction skipped: {reason}"
+        case CompactionSkipped(reason, trigger):
+            title = "Nothing changed" if trigger == EDIT else "Compaction skipped"
+            text = f"{title}: {reason}"
         case CompactionFailed(compaction):
             reason = "; ".join(filter(None, (compaction.reason, compaction.note)))
             text = f"Compaction failed; the conversation is unchanged: {reason}"

@@ -272,7 +272,7 @@ def test_commands_are_completed_by_keyboard_and_no_key_leaves_the_panel(
     )
     field.click()
     page.keyboard.type("/")
-    compact = options(panel).filter(has_text="compact now; keep the newest N tokens")
+    compact = options(panel).filter(has_text="compact now: keep N tokens")
     expect(compact).to_contain_text("/compact")
     screenshot("commands")
     page.keyboard.press("Escape")

@@ -13,6 +13,7 @@ from driving import replied
 from nbchat.agent.agent import Agent
 from nbchat.chat.chat_events import CommandReplied
 from nbchat.chat.commands import Commands
+from nbchat.chat.context_commands import PARTS
 from nbchat.compaction.summary_format import summary_text
 from nbchat.config.factory import autosave_of, newest_session
 from nbchat.conversation.events import (
@@ -262,8 +263,8 @@ def test_without_rules_it_is_said(commands):
         ("/rules 1", "use /rules, /rules drop N or /rules keep N"),
         ("/unpin two", "takes a number that /pin lists, not 'two'"),
         ("/unpin", "takes a number"),
-        ("/unpin 0", "there is no pin 0; pinned rules: 1"),
-        ("/unpin 2", "there is no pin 2; pinned rules: 1"),
+        ("/unpin 0", "there is no pinned rule 0; /pin lists them"),
+        ("/unpin 2", "there is no pinned rule 2; /pin lists them"),
         ("/pin one", "already pinned as number 1"),
         ("/pin " + "word " * 3_000, r"has 3,00\d tokens; a pin may have 2,000"),
     ],
@@ -279,9 +280,9 @@ def test_an_invalid_pin_is_refused_with_the_numbers(commands, line, said):
 def test_context_shows_the_state_of_the_last_compaction(commands, tmp_path):
     agent = agent_for(commands, says(STORY), says("<summary>short</summary>"))
     agent.ask("first")
-    assert "last compaction  none" in replied(commands(agent, "/context"))
+    assert "last compaction    none" in replied(commands(agent, "/context"))
     list(agent.compact())
-    assert "last compaction  Compaction occurred: 2" in replied(
+    assert "last compaction    Compaction occurred: 2" in replied(
         commands(agent, "/context")
     )
     with sqlite3.connect(tmp_path / "sessions.db") as database:
@@ -289,7 +290,7 @@ def test_context_shows_the_state_of_the_last_compaction(commands, tmp_path):
     database.close()
     commands(agent, f"/resume {agent.session.session_id}")
     text = replied(commands(agent, "/context"))
-    assert "last compaction  Compaction undone: " in text
+    assert "last compaction    Compaction undone: " in text
     assert "(the messages it covers were changed)" in text
 
 
@@ -299,19 +300,19 @@ def test_context_shows_the_tokens_used_by_each_model(commands):
     agent = Agent(ScriptedProvider(*lines, prices=prices))
     agent.ask("hi")
     text = replied(commands(agent, "/context"))
-    assert "tokens used      900 in · 10 out · $0.0019" in text
+    assert "tokens used        900 in · 10 out · $0.0019" in text
     assert "scripted:model" not in text.partition("tokens used")[2]
     list(agent.compact())
     text = replied(commands(agent, "/context"))
-    assert "  scripted:model 900 in · 10 out · $0.0019" in text
-    assert "  Compactions    100 in · 10 out · $0.00030" in text
+    assert "  scripted:model   900 in · 10 out · $0.0019" in text
+    assert "  Compactions      100 in · 10 out · $0.00030" in text
 
 
 def test_context_shows_its_size_and_when_it_is_compacted(commands):
     agent = agent_for(commands, says(STORY, tokens=500))
     agent.ask("first")
     text = replied(commands(agent, "/context"))
-    assert "500 input tokens of 75,000" in text
+    assert "500 of 75,000 input tokens" in text
     assert "2 of 2 messages are sent to the model, no summary" in text
     assert re.search(r"  answer +about \d+ tokens expected", text)
     assert "would leave about" in text
@@ -646,8 +647,9 @@ def test_the_parts_of_the_context_add_up_to_its_size(commands):
     list(commands(agent, "/compact"))
     agent.ask("second")
     rows = replied(commands(agent, "/context")).splitlines()
-    sizes = {row[:16].rstrip(): row[16:] for row in rows}
+    sizes = {row[:18].rstrip(): row[18:] for row in rows}
     total = int(sizes["context"].split()[0].replace(",", ""))
-    names = ("system", "tools", "pins", "summary", "history", "input")
-    parts = [int(sizes[f"  {name}"].split()[0].replace(",", "")) for name in names]
+    parts = [
+        int(sizes[f"  {name}"].split()[0].replace(",", "")) for name in PARTS.values()
+    ]
     assert sum(parts) == total > 0

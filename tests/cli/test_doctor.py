@@ -229,9 +229,9 @@ def test_what_is_known_of_the_model_is_reported_with_its_source():
     done = doctor(NBCHAT_MODEL="openai:gpt-5.4-mini", OPENAI_API_KEY="sk-secret-1")
     rows = {
         "context window": "400,000 tokens, from the package genai-prices",
-        "most input": "272,000 tokens, from the provider's documentation",
+        "largest request": "272,000 tokens, from the provider's documentation",
         "longest answer": "128,000 tokens, from the provider's documentation",
-        "retirement": "no date is known",
+        "retirement": "none known",
     }
     for name, text in rows.items():
         assert row(done, name) == f"{name} {text}"
@@ -249,8 +249,7 @@ def test_a_model_with_a_typo_is_a_problem_that_names_the_nearest():
     done = doctor(NBCHAT_MODEL="openai:gpt-5.6-lunna", OPENAI_API_KEY="sk-secret-1")
     assert done.returncode == 1
     assert (
-        "gpt-5.6-lunna is in no list of models; did you mean gpt-5.6-luna"
-        in done.stdout
+        "gpt-5.6-lunna is not a known model; did you mean gpt-5.6-luna" in done.stdout
     )
     unlike = doctor(NBCHAT_MODEL="openai:zebra", OPENAI_API_KEY="sk-secret-1")
     assert "did you mean" not in unlike.stdout

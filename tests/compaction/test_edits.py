@@ -14,6 +14,7 @@ from nbchat.compaction.summary_format import summary_text
 from nbchat.config.factory import autosave_of
 from nbchat.conversation.entries import Compaction, Entry, prefix_hash
 from nbchat.conversation.events import (
+    EDIT,
     Compacted,
     CompactionChanged,
     CompactionFailed,
@@ -247,13 +248,13 @@ def test_an_edit_that_cannot_be_a_summary_changes_nothing_and_says_why(store):
     agent = chained(store)
     before = agent.session.history
     blank = list(agent.edit_compaction(" \n\t"))[-1]
-    assert blank == CompactionSkipped("the summary would be empty")
+    assert blank == CompactionSkipped("the summary would be empty", EDIT)
     huge = list(agent.edit_compaction("word " * 100_000))[-1]
     assert isinstance(huge, CompactionSkipped)
     assert "100,0" in huge.reason
     assert agent.session.history == before
     fresh = list(agent_in(store, says("x")).edit_compaction("mine"))[-1]
-    assert fresh == CompactionSkipped("there is no summary")
+    assert fresh == CompactionSkipped("there is no summary", EDIT)
 
 
 def test_an_edit_larger_than_what_it_replaces_is_allowed_and_says_so(store):
@@ -352,7 +353,7 @@ def test_a_failed_rewrite_leaves_the_old_summary_in_force_and_is_reported(store,
 def test_without_a_summary_there_is_nothing_to_regenerate(store):
     agent = agent_in(store, says("x"))
     assert list(agent.regenerate_compaction()) == [
-        CompactionSkipped("there is no summary")
+        CompactionSkipped("there is no summary", EDIT)
     ]
     assert agent.provider.requests == []  # type: ignore[attr-defined]
 

@@ -31,6 +31,7 @@ from wire_rules import anthropic_faults, openai_faults
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
+from nbchat.chat.context_commands import PARTS
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.facts.exchanges import EXCHANGES_TITLE, exchange_lines
 from nbchat.compaction.policies import PRESETS
@@ -453,8 +454,8 @@ def test_5_3_monitor_context_shows_every_part_total_threshold_and_percent(store)
     assert usage.limit == GUARD
     text = replied(Commands(store)(agent, "/context"))
     for name, tokens in usage.parts_of_total.items():
-        assert f"  {name:15}{tokens:,} tokens" in text
-    assert f"{usage.total:,} tokens of 8,000 ({usage.total / WINDOW:.1%})" in text
+        assert f"  {PARTS[name]:17}{tokens:,} tokens" in text
+    assert f"{usage.total:,} of 8,000 tokens ({usage.total / WINDOW:.1%})" in text
     assert "; compacts at 6,000" in text
 
 

@@ -668,7 +668,7 @@ def test_9_a_short_message_says_that_compaction_occurred():
 def test_9_what_was_spent_and_when_is_visible_for_debugging(store: SessionStore):
     agent = agent_of(says("one", tokens=60))
     agent.ask("a")
-    assert "60 input tokens of 100" in replied(Commands(store)(agent, "/context"))
+    assert "60 of 100 input tokens" in replied(Commands(store)(agent, "/context"))
 
 
 # 10: future enhancements

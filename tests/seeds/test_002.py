@@ -27,6 +27,7 @@ from trajectories import read_trajectories
 
 from nbchat.agent.agent import Agent
 from nbchat.chat.commands import Commands
+from nbchat.chat.context_commands import PARTS
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.summary_format import summary_facts, summary_text
 from nbchat.compaction.triggers.context_breakdown import context_state
@@ -534,10 +535,10 @@ def test_step_5_context_tells_usage_parts_and_the_trigger(store):
     agent = agent_with(says(LONG, tokens=8_000))
     list(agent.run("Hi"))
     text = replied(Commands(store)(agent, "/context"))
-    assert f"8,010 tokens of {WINDOW:,} (20.0%)" in text
-    assert f"policy           {POLICY}" in text
+    assert f"8,010 of {WINDOW:,} tokens (20.0%)" in text
+    assert f"policy             {POLICY}" in text
     assert f"the limit is {TRIGGER:,}" in text
-    for part in ("system", "tools", "pins", "summary", "history", "input"):
+    for part in PARTS.values():
         assert f"  {part}" in text
 
 

@@ -1221,7 +1221,7 @@ def test_fr_6_1_1_context_is_shown_as_a_percentage(store: SessionStore):
     agent = chat(says("ok", tokens=9_990))
     agent.ask("Where is it?")
     shown = replied(Commands(store)(agent, "/context"))
-    assert "10,000 tokens of 20,000 (50.0%)" in shown
+    assert "10,000 of 20,000 tokens (50.0%)" in shown
 
 
 def test_fr_6_1_2_a_summary_is_a_collapsed_section_with_the_number_of_messages():

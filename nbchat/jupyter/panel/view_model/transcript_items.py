@@ -10,6 +10,7 @@ from typing import Any
 from nbchat.agent.approvals import PendingCall
 from nbchat.conversation.entries import EXCLUDED, Compaction, Entry
 from nbchat.conversation.events import (
+    EDIT,
     Compacted,
     CompactionChanged,
     CompactionFailed,
@@ -182,7 +183,7 @@ class Banners:
 
     def _is_quiet(self, trigger: str) -> bool:
         """True for triggers the user did not start and need not see."""
-        return trigger not in ("manual", EXCLUDED) and not self.notifies
+        return trigger not in ("manual", EXCLUDED, EDIT) and not self.notifies
 
     def _is_hidden(self, compaction: Compaction) -> bool:
         """Degraded compactions are shown: the summary was made without a model."""
