@@ -91,7 +91,7 @@ _HEADING = re.compile(
 )
 _HEADING_LINE = re.compile(_HEADING.pattern, re.IGNORECASE | re.MULTILINE)
 _RULES = re.compile(rf"\b(?:{_LIST_NOUNS})\b|{_CJK_NOUNS}", re.IGNORECASE)
-_ITEM = re.compile(r"[ \t]*(?:[-*•‣–—+]|\(?\d{1,2}[.)]|\(?[a-zA-Z][.)]|[①-⑳])\s*\S")
+_ITEM = re.compile(r"[ \t]*(?:[-*•‣–—+・·]|\(?\d{1,2}[.)]|\(?[a-zA-Z][.)]|[①-⑳])\s*\S")
 
 _MATERIAL = (
     r"e-?mails?|mails?|messages?|letters?|logs?|output|errors?|traceback|stack ?trace"

@@ -24,7 +24,7 @@ from nbchat.compaction.facts.pasted_text import (
 )
 from nbchat.compaction.facts.rule_model import rule_score
 from nbchat.compaction.facts.rule_patterns import LIKELY, Kind, Reading, read
-from nbchat.compaction.facts.sentence_forms import HIDDEN, plain, words_of
+from nbchat.compaction.facts.sentence_forms import HIDDEN, content_of, plain, words_of
 from nbchat.compaction.shortening import within
 from nbchat.compaction.summary_format import GAP, quote_line
 from nbchat.conversation.entries import Entry, Span
@@ -155,6 +155,8 @@ class Message:
     """Sentences by which something said earlier ends."""
     is_change: bool = False
     """Whether its decisions replace earlier ones."""
+    changes: tuple[Quote, ...] = ()
+    """Other sentences that change something: decisions where one is about the same."""
     recent: tuple[int, ...] = ()
     """Indices of the person's messages shortly before."""
 
@@ -186,7 +188,10 @@ def message_of(entries: Sequence[Entry], index: int) -> Message:
         Quote(text, index, kind, _lead(content, text)) for text, kind in said.quotes
     )
     before = tuple(_before(entries, index)) if said.withdrawals else ()
-    return Message(index, quotes, said.withdrawals, said.is_change, before)
+    changes = tuple(
+        Quote(text, index, "decision", _lead(content, text)) for text in said.changes
+    )
+    return Message(index, quotes, said.withdrawals, said.is_change, changes, before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +201,7 @@ class _Said:
     quotes: tuple[tuple[str, Kind], ...]
     withdrawals: tuple[str, ...]
     is_change: bool
+    changes: tuple[str, ...]
 
 
 @lru_cache(CACHED_MESSAGES)
@@ -204,10 +210,18 @@ def _read(content: str, pasted: tuple[Span, ...], *, is_answer: bool) -> _Said:
     text = without_shown_text(content)
     own = [each for each in passages(text, pasted) if _is_readable(each)]
     readings = [read("" if each.is_list else each.mask) for each in own]
+    quotes = tuple(_quotes(own, readings, is_answer=is_answer))[:MOST_OF_ONE]
+    quoted = {text for text, _ in quotes}
+    changes = (
+        passage.text
+        for passage, said in zip(own, readings, strict=True)
+        if said.is_change and passage.text not in quoted and _may_decide(said.text)
+    )
     return _Said(
-        tuple(_quotes(own, readings, is_answer=is_answer))[:MOST_OF_ONE],
+        quotes,
         tuple(each.text for each in readings if each.is_withdrawal),
         any(each.is_change or each.is_withdrawal for each in readings),
+        tuple(changes)[:MOST_OF_ONE],
     )
 
 
@@ -285,12 +299,15 @@ EMPHASIS_WORDS = 5
 """Words of such a sentence that say anything."""
 
 
+SAME_SHARE = 0.5
+"""Share of a change's words that a decision has which it replaces."""
+
 ANNOUNCING_WORDS = 1
 """Words that say anything in "Change of plans." and "No, wait."."""
 
 
 def _is_emphasis(text: str) -> bool:
-    return bool(_EMPHASIS.search(text)) and len(_content(text)) <= EMPHASIS_WORDS
+    return bool(_EMPHASIS.search(text)) and len(content_of(text)) <= EMPHASIS_WORDS
 
 
 def _quotes(
@@ -314,10 +331,15 @@ def _quotes(
             yield passage.text, "decision"
 
 
+def _may_decide(text: str) -> bool:
+    """Whether a sentence may be a decision, if it is about the same as another one."""
+    return rule_score(text) > LIKELY and _is_statement(text)
+
+
 def _is_statement(text: str) -> bool:
     """Whether a plain sentence states enough to be a rule."""
     is_open = text.endswith(("?", "\uff1f", "\u061f")) or _NONE.search(text)
-    return not is_open and len(_content(text)) > 1
+    return not is_open and len(content_of(text)) > 1
 
 
 def _only_withdraws(said: Reading) -> bool:
@@ -329,7 +351,7 @@ def _only_withdraws(said: Reading) -> bool:
 
 def _only_changes(said: Reading) -> bool:
     """Whether a sentence announces a change and does not say which."""
-    return said.is_change and len(_content(said.text)) <= ANNOUNCING_WORDS
+    return said.is_change and len(content_of(said.text)) <= ANNOUNCING_WORDS
 
 
 def _says_instead(text: str) -> bool:
@@ -355,48 +377,10 @@ _REPLACES = re.compile(
 """How a clause begins that says what to do instead: with a verb, or with "we"."""
 
 
-_STOP_LIST = (
-    "message messages proposal suggestion mistake void applies a about after again "
-    "against all also always am an and any anymore are as at be been before but by "
-    "can could decision decide decided did do does don't earlier else even ever "
-    "everything final first for forget from go going good had has have he her here "
-    "his how i i'd i'll i'm i've idea if ignore in instead instruction instructions "
-    "into is it its it's just keep let let's like longer make may me mind more most "
-    "must my need never no not nothing now of off ok okay on one only option or "
-    "original other our out over own plan plans please previous rather really rule "
-    "rules said same scrap scratch she should so some still stick stuff such take than "
-    "thanks that that's the their them then there these they thing things think "
-    "this those though time to too under until up us use used using very wait want "
-    "was we we'd we'll we're we've well went were what when where which while who "
-    "will with without would yes yet you you'd you're your actually drop cancel "
-    "thought second changed allowed fine apply der die das den dem ein eine einen "
-    "und oder nicht kein keine ich wir du sie es ist sind war mit von auf für zu im "
-    "am bitte nur nie immer doch lieber statt jetzt mehr regel vergiss nehmen le la "
-    "les un une des de du et ou est pas ne je tu il nous vous on à au pour avec "
-    "dans que qui plus finalement oublie règle el los las y o es no del en con por "
-    "para mi me te se lo que regla olvida mejor os as uma e em não com meu você "
-    "regra esqueça и в на не я мы ты вы он она это что с по за из для но а правило "
-    "забудь eso esto isso isto ça cela"
-)
-_STOP_WORDS = frozenset(_STOP_LIST.split())
-_STEM = 6
-"""Letters of a word that are compared, so that endings do not matter."""
-
-_UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff]+")
-
-
-def _content(said: str) -> set[str]:
-    """What a plain sentence is about: stems of words, pairs of letters in Chinese."""
-    words = {word for word in words_of(said) if len(word) > 1} - _STOP_WORDS
-    numbers = set(re.findall(r"\d[\d.,]*", said))
-    runs = _UNSPACED.findall(said)
-    pairs = {run[at : at + 2] for run in runs for at in range(len(run) - 1)}
-    spaced = {word[:_STEM] for word in words if not _UNSPACED.search(word)}
-    return spaced | numbers | pairs
-
-
 def _after(quotes: list[Quote], message: Message) -> list[Quote]:
     """The quotes in force after one more message."""
+    if decided := [each for each in message.changes if _is_decided(quotes, each)]:
+        message = replace(message, quotes=(*message.quotes, *decided))
     if not (message.quotes or message.withdrawals):
         return quotes
     for sentence in message.withdrawals:
@@ -407,11 +391,18 @@ def _after(quotes: list[Quote], message: Message) -> list[Quote]:
     return quotes + [q for q in message.quotes if plain(q.text) not in held]
 
 
+def _is_decided(quotes: Sequence[Quote], change: Quote) -> bool:
+    """Whether a decision is in force about what a change is about."""
+    named = content_of(plain(change.text))
+    decisions = (each for each in quotes if each.kind == "decision")
+    return any(named and _share(named, each) >= SAME_SHARE for each in decisions)
+
+
 def _without_withdrawn(
     quotes: list[Quote], sentence: str, message: Message
 ) -> list[Quote]:
     """Without what a sentence withdraws: what it names, or what was just said."""
-    named = _content(_withdrawn_part(sentence))
+    named = content_of(_withdrawn_part(sentence))
     if named:
         shares = [_share(named, quote) for quote in quotes]
         best = max(shares, default=0.0)
@@ -438,7 +429,7 @@ def _withdrawn_part(said: str) -> str:
 
 def _share(named: set[str], quote: Quote) -> float:
     """The share of what is named that a quote is about."""
-    return len(named & _content(plain(quote.text))) / len(named)
+    return len(named & content_of(plain(quote.text))) / len(named)
 
 
 _OLD = re.compile(
@@ -490,12 +481,12 @@ def _limited(text: str) -> frozenset[str]:
     said = plain(text)
     if _FORBIDS.search(said) or not _VALUE.search(said):
         return frozenset()
-    return frozenset(_content(_VALUE.sub(" ", said)))
+    return frozenset(content_of(_VALUE.sub(" ", said)))
 
 
 def _named_as_old(earlier: Sequence[Quote], said: str) -> list[Quote]:
     """The quotes about what a sentence names as replaced."""
-    names = (_content(" ".join(groups)) for groups in _OLD.findall(said))
+    names = (content_of(" ".join(groups)) for groups in _OLD.findall(said))
     old = next(filter(None, names), None)
     return [quote for quote in earlier if old and _share(old, quote) == 1]
 
@@ -505,8 +496,8 @@ def _same_question(earlier: Sequence[Quote], new: Quote, said: str) -> list[Quot
     decisions = [quote for quote in earlier if quote.kind == "decision"]
     if new.kind != "decision" and _FORBIDS.search(said.replace("no longer", "")):
         return []
-    about = _content(said)
-    same = [quote for quote in decisions if about & _content(plain(quote.text))]
+    about = content_of(said)
+    same = [quote for quote in decisions if about & content_of(plain(quote.text))]
     return same or decisions[-1:]
 
 

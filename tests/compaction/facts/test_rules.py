@@ -163,6 +163,11 @@ def test_with_a_small_budget_the_newest_rules_are_kept():
         ),
         ("Answer in French.", "Answer in German.", ["Answer in German."]),
         ("Let's use Redis.", "My mistake. Use Kafka.", ["Use Kafka."]),
+        (
+            "Final decision: we deploy on Friday.",
+            "Actually no, we deploy on Monday instead.",
+            ["Actually no, we deploy on Monday instead."],
+        ),
         ("Vamos a usar Redis.", "Olvida eso, usa Kafka.", ["Olvida eso, usa Kafka."]),
         (
             "Wir nehmen den Zug.",
@@ -191,6 +196,19 @@ def test_a_later_decision_replaces_the_earlier_one(first, then, left):
 )
 def test_a_report_beside_news_is_no_decision(report):
     assert rules_in_force([user(report)]) == []
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        "Actually, the deploy failed.",
+        "Actually no, shall we deploy on Monday instead?",
+        "Actually no, we fly on Monday instead.",
+    ],
+)
+def test_news_about_a_decision_replaces_nothing(then):
+    decision = "Final decision: we deploy on Friday."
+    assert in_force(decision, then) == [decision]
 
 
 def test_what_follows_an_announced_change_is_the_decision():
@@ -250,6 +268,8 @@ def test_what_withdraws_something_else_ends_no_rule(then):
 def test_a_list_is_kept_with_its_heading_and_items(heading):
     listed = f"{heading}\n- Python 3.9\n- runs offline\n  * ten users"
     assert in_force(f"Please write it.\n\n{listed}\n\nThank you!") == [listed]
+    dotted = listed.replace("- ", "\u30fb")
+    assert in_force(dotted) == [dotted]
     line = rule_lines([Quote(listed, 0)], 200, COUNTER)[1]
     assert line == f'- "{heading} - Python 3.9 - runs offline * ten users"'
 
