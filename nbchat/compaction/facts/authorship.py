@@ -40,6 +40,12 @@ _SENTENCE_END = re.compile(
 )
 _FULL_STOP = re.compile(rf"(?:{_END}|[:\uff1a,;])[\"')\u00bb\u201d\u300d]*$")
 _QUESTION = re.compile(r"[?\uff1f\u061f][\"')\u00bb\u201d]*(?:\s|$)")
+_ASSENT = re.compile(
+    r"\b(?:ok|okay|clear|understood|agreed?|deal|ready|alright|right|possible|yes"
+    r"|please|klar|verstanden|einverstanden|gut|d'accord|compris|clair|vale|entendido"
+    r"|claro|certo|capito|combinado|ладно|понятно|ясно)\b"
+)
+"""Asks whether what was said is accepted."""
 _ITEM = re.compile(
     r"^[ \t]*(?:[-*+\u2022\u2023\u2013\u2014]|\(?\d{1,2}[.)])\s", re.MULTILINE
 )
@@ -104,13 +110,19 @@ def _is_set_apart(text: str, above: str, below: str) -> bool:
     forms = _forms()
     if forms.group.search(text):
         return False
-    if below and forms.closes.search(below):
+    if below and (forms.closes.search(below) or _is_elliptical(below)):
         return True
     if above:
         return _FULL_STOP.search(above) is None and _is_punctuated(text)
     return forms.notice.search(text) is not None and not any(
         map(_asks, _SENTENCE_END.split(text))
     )
+
+
+def _is_elliptical(below: str) -> bool:
+    """Whether a question of one word ("safe?") can only be about the text above it."""
+    is_word = len(below.split()) == 1 and _QUESTION.search(below) is not None
+    return is_word and not _ASSENT.search(below)
 
 
 def _is_remark(text: str) -> bool:

@@ -153,7 +153,8 @@ _LOG = re.compile(
     r"^[ \t]*(?:\[?\d{4}[-/]\d\d[-/]\d\d,?[T ]\d\d:|\[?\d\d:\d\d(?::\d\d)?\]?[ \t]"
     r"|\[?\d{1,2}[./]\d{1,2}[./]\d{2,4},? \d{1,2}:\d\d"
     r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d "
-    r"|E {2,3}\S|[\w./\\-]+\.[a-z]{1,4}:\d+:"
+    r"|E {2,3}\S|[A-Z][a-z]+\w*(?:Error|Warning|Exception): "
+    r"|[\w./\\-]+\.[a-z]{1,4}:\d+:"
     r"|[\w.-]{2,20}:? (?:WARN|ERR!|ERROR|DEBUG|FATAL)\b"
     r"|\[?(?:INFO|DEBUG|WARN(?:ING)?|ERROR|TRACE|FATAL|CRITICAL)\b(?!: [a-z])"
     r"|Traceback |File \"|at \w+[.(]|\$ |\+\+\+ |--- |@@ |[{}]|\[[{\"\d]|</?\w|#!"
@@ -187,6 +188,7 @@ _PUBLISHED = re.compile(
     r"|notes? (?:to|for) (?:all )?(?:\w+ )?(?:llms|bots|ais|assistants|agents|models"
     r"|crawlers))\b"
     r"|^\S+(?: \S+)?,? \d{1,2}:\d\d(?: ?[ap]m)?$"
+    r"|^\d{1,2}:\d\d ?[ap]m [^\n]{1,30}$"
     r"|^\w+(?: \w+)?(?: [|\u203a\u00bb] \w+(?: \w+)?){2,}$",
     re.MULTILINE | re.IGNORECASE,
 )
