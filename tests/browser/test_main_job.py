@@ -22,7 +22,8 @@ def test_the_embedded_model_answers_compacts_and_continues(
 ) -> None:
     notebook = open_notebook(
         "%load_ext nbchat",
-        "%config NbChat.context_token_threshold = 200",
+        "%config NbChat.context_token_threshold = 200\n"
+        "%config NbChat.max_output_tokens = 100",  # a small model talks to its limit
         "%chat",
         "session = %chat session\n[e.role for e in session.history]",
     )
