@@ -260,8 +260,8 @@ class NbChat(Configurable):
         ["off", "low", "medium", "high"],
         None,
         allow_none=True,
-        help="How much the model reasons before it answers. None: the model's default. "
-        "Not sent to models that do not support it.",
+        help="How much the model reasons before it answers. None: the model's own "
+        "level. Not sent to models that do not support it.",
     ).tag(config=True, scope="model", apply="request_options")
     temperature = Float(
         None,
@@ -269,7 +269,7 @@ class NbChat(Configurable):
         min=0,
         max=2,
         help="Sampling temperature: how random answers are, 0 is least. None: the "
-        "model's default. Not sent, with a warning, if it is not supported.",
+        "model's own. Not sent, with a warning, if it is not supported.",
     ).tag(config=True, scope="model", apply="request_options")
     top_p = Float(
         None,

@@ -174,7 +174,7 @@ def test_servers_are_read_from_both_forms_of_file_nearest_first(tmp_path):
     ("content", "said"),
     [
         ([], "expected an object"),
-        ({"mcpServers": []}, "mcpServers is an object"),
+        ({"mcpServers": []}, "mcpServers must be an object"),
         ({"mcpServers": {"a": {}}}, "a needs either a command or a url"),
         ({"mcpServers": {"a": {"command": "x", "url": "y"}}}, "either a command or"),
         ({"mcpServers": {"a": {"url": "file:///etc"}}}, "must begin with http"),

@@ -63,7 +63,7 @@ test("a setting's label says in words what its name says", async () => {
   assert.equal(labelOf("timeout_seconds"), "Timeout (seconds)");
 });
 
-test("what an empty field means stands in the field, not in its help", async () => {
+test("what an empty field means is said in the field, not in its help", async () => {
   const { helpOf } = await import(new URL("settings.js", source));
   const help = "Longest silence. None: 300; for the embedded model 600. Then it fails.";
   assert.deepEqual(helpOf(help, "float"), ["Longest silence. Then it fails.", "300; for the embedded model 600"]);
