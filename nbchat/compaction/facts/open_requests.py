@@ -38,7 +38,14 @@ _PLAIN_ID = re.compile(r"[\w.@#+-]{1,40}")
 _PEOPLE = re.compile(r"(?<=[a-z,:] )[A-Z][a-z]{1,30}(?: [A-Z][a-z]{1,30}){0,3}")
 """Words in capitals where no sentence begins: people, cities, products."""
 
-_ID = re.compile(r"[#$€£]?[A-Za-z0-9][\w.@/:+-]*", re.ASCII)
+_ID = re.compile(
+    r"(?<![\w.,])\d{1,3}(?:[ \xa0\u202f]\d{3})+(?:[.,]\d\d)?(?=[ \xa0\u202f]?"
+    r"(?:[€₽£$₴]|\u0440\u0443\u0431|eur|usd|kr\b|zł|Kč|Ft\b))"
+    r"|[#$€£]?[A-Za-z0-9][\w.@/:+-]*",
+    re.ASCII,
+)
+"""Ids and numbers; "1 299 ₽" is one number, "option 2 429" is none."""
+
 _TITLES = re.compile(r"[\"\u201c]([^\"\u201c\u201d\n]{2,40})[\"\u201d]")
 
 QUOTE_TOKENS = 110

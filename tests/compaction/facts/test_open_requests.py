@@ -9,6 +9,7 @@ from nbchat.compaction.facts.open_requests import (
     KEPT_STATEMENTS,
     MOST_STATEMENTS,
     Statements,
+    names_in,
     unused_statements,
 )
 from nbchat.conversation.entries import Entry
@@ -257,3 +258,15 @@ def test_a_proposal_that_names_nothing_waits_while_questions_follow():
     proposal = Entry("assistant", "I would delete the old backups. Shall I?")
     assert waiting(proposal)
     assert not waiting(proposal, Entry("user", "Yes."))
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("Это стоит 1 299 ₽ за DATA-1432.", ("1 299", "DATA-1432")),
+        ("It costs 12\u202f500,00 € in all.", ("12\u202f500,00",)),
+        ("I take option 2 429 times.", ("429",)),
+    ],
+)
+def test_an_amount_with_spaces_stays_whole(text: str, names: tuple[str, ...]):
+    assert names_in(text) == names
