@@ -4,6 +4,7 @@ from contextlib import suppress
 
 from labkit import Notebook
 from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 KEY_ATTEMPTS = 5
 
@@ -124,7 +125,11 @@ def run_first(visitor: Page) -> None:
     )
     prompt = visitor.locator(".jp-Notebook .jp-Cell .jp-InputPrompt").first
     for _ in range(KEY_ATTEMPTS):
-        prompt.click()
+        try:
+            prompt.click()
+        except PlaywrightTimeout as error:
+            covering = visitor.locator(".jp-Dialog").all_inner_texts()
+            raise AssertionError(f"a dialog covers the cell: {covering}") from error
         visitor.keyboard.press("Control+Enter")
         with suppress(AssertionError):
             expect(prompt).not_to_have_text("[ ]:", timeout=3_000)
