@@ -2,8 +2,9 @@
 
 A linear model over n-grams of letters and words: each has a weight, and a sentence has
 the sum of its weights, divided by the square root of how many n-grams it has. It was
-trained with logistic regression on the 5,250 sentences of five authors in
-`tests/data/rule_sentences/`, and on everyday sentences of people. `python tests/benchmarks/train_rules.py` prints how
+trained with logistic regression on sentences written for it (6,200 of seven authors, in
+`tests/data/rule_sentences/` and `everyday_rules.jsonl`) and on everyday sentences of
+people. `python tests/benchmarks/train_rules.py` prints how
 well it does on what it was not trained on:
 
 - of sentences by another author that are hard to tell: 63 % found, 5 % false; the
