@@ -71,12 +71,12 @@ RULES_TOKENS = 1_000
 """Tokens that rules may always take where they fit; in a short conversation they are
 more than the facts' share."""
 
-FACTS_SHARE, BESIDE_SHARE = 0.03, 0.2
-"""Shares of the entry beside a good summary, rules not counted: of facts, which add
-little to one whose writer has read them, and of these with what is carried over."""
+BESIDE_SHARE = 0.2
+"""Share of the entry that facts and what is carried over may take beside a good
+summary, rules not counted."""
 
-FEW_TOKENS = 200
-"""Tokens of facts from before that stay where a good summary lacks them."""
+FEW_TOKENS = 60
+"""Tokens of facts from before that stay where a good summary lacks them: a few rows."""
 
 RECORDS_TOKENS, RECORDS_SHARE = 1_000, 0.1
 """Most tokens, and share of the covered ones, of records that a summary model reads."""
@@ -147,7 +147,7 @@ class SummaryBuilder:
         lacking = self._lacking(summary, found.lines, is_good=True)
         lacking = not_named(lacking, summary)
         rows = [line for line in found.lines if not is_quote(line)]
-        most = _beside(count(summary), BESIDE_SHARE) - count("\n".join(rows))
+        most = _beside(count(summary)) - count("\n".join(rows))
         others = [line for line in lacking if not is_open(line)]
         others = within(others, most, lambda line: count(line) + 1)
         kept = [line for line in lacking if line in others or is_open(line)]
@@ -358,8 +358,8 @@ class SummaryBuilder:
     ) -> Facts:
         """The facts within a budget.
 
-        With `beside` they are those beside a good summary: rules, and as many tokens
-        or a tenth of the entry, whichever is more.
+        With `beside` they are those beside a good summary: rules, and so many tokens
+        of rows.
         """
         covered, counter = self.to_cover, self.counter
         with self.readings.of(covered) as read:
@@ -372,10 +372,11 @@ class SummaryBuilder:
                 quotes=self._quotes(read, covered, summary, *kinds),
                 rules_tokens=self._rules_tokens(budget_tokens, summary),
             )
+            if beside == 0:
+                return Facts((*sections, *self._variables(self.transcript)))
             if beside is not None:
                 used = counter.count("\n".join(sections)) if sections else 0
-                most = _beside(counter.count(summary), FACTS_SHARE)
-                budget_tokens = min(budget_tokens, used + max(most, beside))
+                budget_tokens = min(budget_tokens, used + beside)
             found = collect_facts(
                 self.transcript,
                 self.plan.stop,
@@ -426,9 +427,9 @@ def quotes_in_force(
     return [quote for quote in found if quote.text not in session.dropped_rules]
 
 
-def _beside(summary_tokens: int, share: float) -> int:
-    """Tokens beside a summary that are so large a share of both together."""
-    return int(summary_tokens * share / (1 - share))
+def _beside(summary_tokens: int) -> int:
+    """Tokens of facts and of what is carried over beside a good summary."""
+    return int(summary_tokens * BESIDE_SHARE / (1 - BESIDE_SHARE))
 
 
 def _is_secret(fact: Fact) -> bool:

@@ -146,9 +146,10 @@ def collect_facts(
     request = lines[:2] if lines[:1] in ([ASKED_TITLE], [OPEN_TITLE]) else []
     lines = [*_not_quoted_again(above, request), *lines]
     limit = max(int(room * SAID_SHARE), min(LEAST_SAID, room // 2))
-    lines += unused_statements(read.statements, used, limit, counter, quoted=lines)
-    if not is_brief and (counts := tally(calls)):
-        lines.append(f"Calls made: {counts}")
+    if not is_brief:
+        lines += unused_statements(read.statements, used, limit, counter, quoted=lines)
+        counts = tally(calls)
+        lines += [f"Calls made: {counts}"] if counts else []
     left = budget_tokens - counter.count("\n".join([*lines, ""])) - 1
     rows = _rows_for(covered, calls, read, tools, unlike)
     if is_brief:
