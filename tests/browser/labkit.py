@@ -94,20 +94,25 @@ NOTICE = ".jp-Dialog:not(:has(.jp-Dialog-button ~ .jp-Dialog-button))"
 
 
 def going_on(page: Page) -> Page:
-    """A page that closes notices, as a person does, and prints what they said.
+    """A page that closes dialogs that come unasked, as a person does, and prints them.
 
     On a busy machine one may cover the page at any moment: a request that Chromium gave
     up, a kernel that lost a port to another process and is started again, a theme that
-    took long to load.
+    took long to load. Notebook 7 asks for a kernel when it is slow to start the one
+    that the notebook names; that one is chosen.
     """
-    notice = page.locator(NOTICE).first
-
-    def close() -> None:
-        print(f"closed a notice: {notice.get_attribute('aria-label')}")
-        notice.locator(".jp-Dialog-button").click()
-
-    page.add_locator_handler(notice, close, no_wait_after=True)
+    dialogs = page.locator(".jp-Dialog")
+    for unasked in (page.locator(NOTICE), dialogs.filter(has_text="Select Kernel")):
+        _closing(page, unasked.first)
     return page
+
+
+def _closing(page: Page, dialog: Locator) -> None:
+    def close() -> None:
+        print(f"closed a dialog: {dialog.get_attribute('aria-label')}")
+        dialog.locator(".jp-Dialog-button").last.click()
+
+    page.add_locator_handler(dialog, close, no_wait_after=True)
 
 
 @contextlib.contextmanager
