@@ -25,12 +25,6 @@ from nbchat.providers.model_download import cache_folder
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
-IMPORTED_FROM = (
-    REPOSITORY,
-    REPOSITORY / "tests" / "browser",  # forked_kernels
-    REPOSITORY / "tests" / "support",  # warm_tokens
-)
-
 CHROMIUM = os.environ.get("NBCHAT_CHROMIUM") or shutil.which("chromium")
 
 CHROMIUM_ARGUMENTS = [
@@ -145,7 +139,7 @@ def lab_server(root: Path) -> Iterator[Lab]:
 
 def _command(lab: Lab) -> list[str]:
     return [
-        *(sys.executable, "-m", "forked_kernels", "--no-browser", "--allow-root"),
+        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"),
         *("--ip=127.0.0.1", f"--port={lab.url.rpartition(':')[2]}"),
         *("--ServerApp.port_retries=0", f"--ServerApp.root_dir={lab.root}"),
         *("--IdentityProvider.token=", "--ServerApp.password="),
@@ -168,7 +162,7 @@ def _environment(home: Path) -> dict[str, str]:
     return {
         **os.environ,
         **{name: str(folder) for name, folder in folders.items()},
-        "PYTHONPATH": os.pathsep.join(map(str, IMPORTED_FROM)),
+        "PYTHONPATH": str(REPOSITORY),
         "XDG_CACHE_HOME": str(cache_folder().parent),  # the embedded model's file
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
     }
