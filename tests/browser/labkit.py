@@ -92,8 +92,8 @@ def going_on(page: Page) -> Page:
 
     On a busy machine one may cover the page at any moment: a request that Chromium gave
     up, a kernel that lost a port to another process and is started again, a theme that
-    took long to load. Notebook 7 asks for a kernel when it is slow to start the one
-    that the notebook names; that one is chosen.
+    took long to load. Notebook 7 may ask for a kernel while it starts the one that the
+    notebook names; another choice would end that one.
     """
     dialogs = page.locator(".jp-Dialog")
     for unasked in (page.locator(NOTICE), dialogs.filter(has_text="Select Kernel")):
@@ -103,8 +103,8 @@ def going_on(page: Page) -> Page:
 
 def _closing(page: Page, dialog: Locator) -> None:
     def close() -> None:
-        print(f"closed a dialog: {dialog.get_attribute('aria-label')}")
-        dialog.locator(".jp-Dialog-button").last.click()
+        print(f"closed a dialog: {dialog.locator('.jp-Dialog-header').inner_text()}")
+        dialog.locator(".jp-Dialog-button").first.click()
 
     page.add_locator_handler(dialog, close, no_wait_after=True)
 
