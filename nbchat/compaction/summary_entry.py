@@ -372,8 +372,6 @@ class SummaryBuilder:
                 quotes=self._quotes(read, covered, summary, *kinds),
                 rules_tokens=self._rules_tokens(budget_tokens, summary),
             )
-            if beside == 0:
-                return Facts((*sections, *self._variables(self.transcript)))
             if beside is not None:
                 used = counter.count("\n".join(sections)) if sections else 0
                 budget_tokens = min(budget_tokens, used + beside)

@@ -228,7 +228,7 @@ def test_trigger_banner_command_and_panel_read_one_number(
     assert [record.tokens_before for record in guarded] == [context]
     after = guarded[0].tokens_after
     assert engine.tracker.context_tokens(agent.session) == after < context
-    assert f" {after:,} tokens of {context:,}" in _context(agent, "", None).text
+    assert f" {after:,} of {context:,} tokens" in _context(agent, "", None).text
 
 
 def test_what_was_said_since_the_last_report_is_estimated_on_top_of_it():
