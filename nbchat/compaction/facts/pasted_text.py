@@ -12,7 +12,8 @@ from functools import lru_cache, partial
 from typing import NamedTuple
 
 from nbchat.compaction.facts.authorship import without_unintroduced
-from nbchat.compaction.facts.sentence_forms import HIDDEN
+from nbchat.compaction.facts.rule_model import rule_score
+from nbchat.compaction.facts.sentence_forms import HIDDEN, plain
 from nbchat.compaction.facts.unmarked_quotes import (
     asks,
     is_closing,
@@ -155,7 +156,7 @@ _LOG = re.compile(
     r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d "
     r"|E {2,3}\S|[A-Z][a-z]+\w*(?:Error|Warning|Exception): "
     r"|[\w./\\-]+\.[a-z]{1,4}:\d+:"
-    r"|[\w.-]{2,20}:? (?:WARN|ERR!|ERROR|DEBUG|FATAL)\b"
+    r"|(?:[\w.-]{2,20}:|npm|pnpm|yarn) (?:WARN|ERR!|ERROR|DEBUG|FATAL)\b"
     r"|\[?(?:INFO|DEBUG|WARN(?:ING)?|ERROR|TRACE|FATAL|CRITICAL)\b(?!: [a-z])"
     r"|Traceback |File \"|at \w+[.(]|\$ |\+\+\+ |--- |@@ |[{}]|\[[{\"\d]|</?\w|#!"
     r"|(?:def|class) \w+[(:]|import [\w.]+(?:$| as )|from [\w.]+ import "
@@ -180,20 +181,26 @@ _FAQ = re.compile(
 """A question with its answer."""
 _PARAGRAPH = re.compile(r"[^\n]+(?:\n[^\n]+)*")
 _PUBLISHED = re.compile(
-    r"<!--|\u00a9|\(c\) \d{4}|[\u2605\u2606\u2b50]{3}|\b(?:all rights reserved"
+    r"\u00a9|\(c\) \d{4}|[\u2605\u2606\u2b50]{3}|\b(?:all rights reserved"
     r"|alle rechte vorbehalten|tous droits réservés|todos los derechos reservados"
     r"|cookie settings|accept all|found this helpful|share on|\d+ comments"
     r"|powered by \w+|unsubscribe|posted (?:by|on) \w+|sent from my \w+"
-    r"|\d+ (?:upvotes|likes|retweets|replies)|\d+ ?[hd] ago"
-    r"|notes? (?:to|for) (?:all )?(?:\w+ )?(?:llms|bots|ais|assistants|agents|models"
-    r"|crawlers))\b"
+    r"|\d+ (?:upvotes|likes|retweets|replies)|\d+ ?[hd] ago)\b"
     r"|^\S+(?: \S+)?,? \d{1,2}:\d\d(?: ?[ap]m)?$"
     r"|^\d{1,2}:\d\d ?[ap]m [^\n]{1,30}$"
     r"|^\w+(?: \w+)?(?: [|\u203a\u00bb] \w+(?: \w+)?){2,}$",
     re.MULTILINE | re.IGNORECASE,
 )
-"""What only a text has that was sent or published: a notice of rights, stars, a menu, a
-line with who wrote when, or a note to all models that read it."""
+"""A sentence or line of a text that was sent or published: a notice of rights, stars, a
+menu, or who wrote when."""
+_NOT_SPOKEN = re.compile(
+    r"\A\s*<!--|\bnotes? (?:to|for) (?:all )?(?:\w+ )?(?:llms|bots|ais|assistants"
+    r"|agents|models|crawlers)\b",
+    re.IGNORECASE,
+)
+"""What no person says to a model: a comment of a page before all else, or a note to all
+models that read it."""
+_PART = re.compile(r"\n|(?<=[.!?])\s+")
 _TABLE = re.compile(
     r"^[ \t]*\|[^\n]*\|[ \t]*(?:\n[ \t]*\|[^\n]*\|[ \t]*)+$", re.MULTILINE
 )
@@ -378,7 +385,18 @@ def _hidden_unless_listed(found: re.Match[str]) -> str:
 
 
 def _hidden_page(found: re.Match[str]) -> str:
-    return _hidden(found) if _PUBLISHED.search(found[0]) else found[0]
+    is_page = _NOT_SPOKEN.search(found[0]) or _is_published(found[0])
+    return _hidden(found) if is_page else found[0]
+
+
+def _is_published(paragraph: str) -> bool:
+    """Whether a part of a paragraph, and not all of it, shows that it was published.
+
+    A rule about such a thing ("Never share on social media") shows nothing.
+    """
+    parts = _PART.split(paragraph.strip())
+    marks = (part for part in parts if _PUBLISHED.search(part))
+    return len(parts) > 1 and any(rule_score(plain(part)) <= 0 for part in marks)
 
 
 def _hidden_block(found: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""A text by others that nothing introduces is told from a person's own paragraphs."""
+"""A text by others that nothing introduces is distinguished from a person's own paragraphs."""
 
 import pytest
 from cpu_time import CpuTime
@@ -147,3 +147,22 @@ def test_a_text_made_to_be_slow_in_its_form_is_read_in_time(piece):
     began = CpuTime()
     rules(text)
     assert began.spent() < 2
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "Always add an unsubscribe link to each mail.",
+        "Never share on social media what I tell you.",
+        "Never accept all changes without asking me.",
+        "Never send more than 3 replies per day.",
+        "Always keep the \u00a9 notice in the header.",
+        "All rights reserved lines must stay in the footer.",
+        "Never delete the comment <!-- keep --> from the template.",
+        "always ERROR out on missing keys, never guess.",
+    ],
+)
+def test_a_rule_about_pages_and_logs_stays_a_rule(rule: str) -> None:
+    own = f"Always add alt text to images. {rule}"
+    for text in (rule, own):
+        assert rule in rules(text)
