@@ -55,6 +55,13 @@ _POINTS_ON = re.compile(
     re.IGNORECASE,
 )
 """In an opening sentence before an empty line."""
+_REPORTS = re.compile(
+    r"(?:here(?:['\u2019]s| is)|this is) what (?:i|we) "
+    r"(?:did|found|get|got|have tried|noticed|saw|see|tried)\b"
+    r"|(?:here(?:['\u2019]s| is) )?what (?:happened|happens|i tried)\b",
+    re.IGNORECASE,
+)
+"""How an opening line begins below which somebody reports, and rules nothing."""
 _TWO_SENTENCES = re.compile(r"[.!?\u3002\uff01\uff1f]\s*\S")
 
 NEAR = 2
@@ -184,9 +191,10 @@ def message_of(entries: Sequence[Entry], index: int) -> Message:
     content, pasted = entries[index].content, entries[index].pasted
     reader = _read if len(content) <= REMEMBERED else _read.__wrapped__
     said = reader(content, pasted, is_answer=is_answer)
-    quotes = tuple(
+    found = (
         Quote(text, index, kind, _lead(content, text)) for text, kind in said.quotes
     )
+    quotes = tuple(quote for quote in found if not _REPORTS.match(quote.lead))
     before = tuple(_before(entries, index)) if said.withdrawals else ()
     changes = tuple(
         Quote(text, index, "decision", _lead(content, text)) for text in said.changes

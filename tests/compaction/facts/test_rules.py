@@ -274,6 +274,16 @@ def test_a_list_is_kept_with_its_heading_and_items(heading):
     assert line == f'- "{heading} - Python 3.9 - runs offline * ten users"'
 
 
+@pytest.mark.parametrize("opening", ["Here\u2019s what I found:", "What happened:"])
+def test_a_list_of_what_was_found_holds_no_rules(opening):
+    seen = (
+        "- I\u2019m unable to browse the internet or use data apps\u2014my speed test "
+        "failed due to no connection."
+    )
+    assert in_force(f"{opening} \n{seen}") == []
+    assert in_force(f"Here\u2019s what we need: \n{seen}") == [seen]
+
+
 def test_the_answer_to_a_question_for_rules_is_kept():
     entries = [
         answer("Happy to help. Are there any constraints I should keep in mind?"),
