@@ -263,7 +263,7 @@ def wipe(engine: sa.Engine) -> None:
         if engine.dialect.name == "sqlite":
             connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
         elif engine.dialect.name == "postgresql":
-            tables = (*SESSION_TABLES, shares, settings, run_results)
+            tables = (*SESSION_TABLES, sessions, shares, settings, run_results)
             names = {table.name for table in tables} | {*OLD_TABLES}
             kept = names & {*sa.inspect(connection).get_table_names()}
             for name in (*sorted(kept), "message_words"):

@@ -21,7 +21,7 @@ from nbchat.config.settings import NbChat
 from nbchat.conversation.session import Session
 from nbchat.errors import NbchatError, StoreError
 from nbchat.storage.autosave import save_session
-from nbchat.storage.database import back_up, backups_of, engine_for
+from nbchat.storage.database import _tune_sqlite, back_up, backups_of, engine_for
 from nbchat.storage.export import MarkdownLog
 from nbchat.storage.run_store import Store
 from nbchat.storage.schema import sessions
@@ -93,14 +93,45 @@ def test_redact_removes_a_text_everywhere_and_the_chat_continues(store, tmp_path
     assert [*log.iterdir()]
     for file in log.iterdir():
         assert "4242" not in file.read_text(), file.name
-    if store.url.startswith("sqlite"):
-        store.close()
+    if store.url.startswith("sqlite"):  # while it is open, so its log is not merged
         written = b"".join(each.read_bytes() for each in tmp_path.glob("sessions.db*"))
         assert not [each for each in NEEDLES if each in written]
     else:
         assert_no_table_has_it(store.url)
     agent.provider = ScriptedProvider(says("fine"))
     assert agent.ask("And now?") == "fine"
+
+
+def test_redact_reaches_an_answer_that_was_streaming_when_its_kernel_ended(store):
+    save_session(store, Session([("user", "And the key?")], session_id="streaming"))
+    store.save_draft("streaming", 1, f"It is {SECRET}, and")
+    store.redact("streaming", SECRET)
+    answer = store.load("streaming").transcript[-1]
+    assert (answer.content, answer.is_incomplete) == ("It is [redacted], and", True)
+    store.delete("streaming")
+
+
+@pytest.mark.slow
+def test_redact_leaves_nothing_in_the_tables_files_of_postgresql(server):
+    """A changed row leaves its old form in the file until the space is used again."""
+    store = SessionStore(server)
+    save_session(store, Session([("user", "key HARBOUR-7731")], session_id="files"))
+    assert b"HARBOUR-7731" in table_files(server)
+    store.redact("files", "HARBOUR-7731")
+    assert b"HARBOUR-7731" not in table_files(server)
+    store.delete("files")
+    store.close()
+
+
+def table_files(url: str) -> bytes:
+    """All that the files of a server's tables contain."""
+    engine = sa.create_engine(url, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.exec_driver_sql("CHECKPOINT")
+        folder = Path(connection.exec_driver_sql("SHOW data_directory").scalar_one())
+    engine.dispose()
+    files = [each for each in (folder / "base").rglob("*") if each.is_file()]
+    return b"".join(each.read_bytes() for each in files)
 
 
 def vars_of(record: object) -> list[object]:
@@ -355,9 +386,16 @@ def test_a_deleted_session_leaves_nothing_in_the_file(tmp_path):
     store = SessionStore(f"sqlite:///{tmp_path}/sessions.db")
     agent = told(store)
     store.delete(agent.session.session_id)
-    store.close()
     written = b"".join(each.read_bytes() for each in tmp_path.glob("sessions.db*"))
     assert not [each for each in (*NEEDLES, b"4242", b"order") if each in written]
+    store.close()
+
+
+def test_sqlite_overwrites_what_is_deleted_however_it_was_built(tmp_path):
+    with closing(sqlite3.connect(tmp_path / "s.db")) as connection:
+        connection.execute("PRAGMA secure_delete=OFF")  # as SQLite itself is built
+        _tune_sqlite(connection, None)
+        assert connection.execute("PRAGMA secure_delete").fetchone() == (1,)
 
 
 def test_sessions_that_were_not_used_for_long_are_deleted(tmp_path):
