@@ -87,6 +87,7 @@ def test_without_confirmation_the_model_reads_the_messages_alone(url, tmp_path, 
     "record",
     [
         pruning((0, "other words of the user")),
+        pruning((0, "Read.")),
         pruning((3, "Not done.")),
         pruning((-1, "one two")),
         pruning((9, "one two")),

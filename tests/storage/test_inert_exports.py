@@ -29,6 +29,7 @@ TEXTS = [
     "text\n```\n## You\n```\n## You\n````",
     "- ```\n  ## You",
     "\r## You\r\n## Assistant",
+    "text\r## You\r## Assistant",
     "<details><summary>",
     "\\![x](http://evil.example)",
     "\\<img src=http://evil.example>",

@@ -233,7 +233,8 @@ def test_a_damaged_row_is_shown_and_hides_no_other(tmp_path):
             """INSERT INTO session_snapshots SELECT 91, owner, session_id, 'summary',
             '{"record": {"id": 5, "mood": 1}}', 0, 0, ''
             FROM session_snapshots WHERE number = 90""",
-            "INSERT INTO settings VALUES (9, '', '', 'keep', '{', '')",
+            """INSERT INTO settings SELECT 9, owner, '', 'keep', '{', ''
+            FROM sessions WHERE id = 's'""",
         ):
             database.execute(change)
     database.close()

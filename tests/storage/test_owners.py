@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from postgres import running_server
+from postgres import fill_server, running_server
 
 from nbchat.agent.agent import Agent
 from nbchat.cli.doctor import _store_rows
@@ -19,7 +19,8 @@ from nbchat.errors import SessionNotFound, StoreError
 from nbchat.storage.autosave import save_session
 from nbchat.storage.database import engine_for
 from nbchat.storage.owners import current_owner
-from nbchat.storage.schema import metadata
+from nbchat.storage.schema import metadata, shares
+from nbchat.storage.session_search import MOST_CANDIDATES, MOST_SESSIONS
 from nbchat.storage.store import Origin, SessionStore
 from nbchat.testing import ScriptedProvider, says
 
@@ -72,6 +73,22 @@ def test_an_owner_reaches_no_session_and_no_setting_of_another(url):
     assert [info.title for info in ann.sessions(query="printers")] == [SECRET]
     ann.delete("s")
     ann.close()
+
+
+def test_many_messages_of_others_hide_none_of_ones_own(url):
+    word = "turntable"
+    ann, bob = (SessionStore(url, owner=each) for each in ("ann", "bob"))
+    saved(bob, "mine", f"my {word}")
+    for number in range(MOST_SESSIONS):
+        saved(bob, f"later {number}", "of other things")
+    many = [("user", f"{word} {number}") for number in range(MOST_CANDIDATES + 1)]
+    save_session(ann, Session(many, session_id="hers"))
+    (found,) = bob.sessions(query=word)
+    assert (found.id, found.snippet) == ("mine", f"my {word}")
+    for store in (ann, bob):
+        for info in store.sessions():
+            store.delete(info.id)
+        store.close()
 
 
 def test_every_statement_of_a_store_names_the_owner(tmp_path):
@@ -143,6 +160,32 @@ def test_row_level_security_holds_where_a_query_forgets_the_owner():
         engine_for(sa.make_url(url)).dispose()
 
 
+@pytest.mark.slow
+def test_row_level_security_holds_for_the_role_that_made_the_tables():
+    """All users of one role, as on a hub: PostgreSQL would exempt it by itself."""
+    with running_server() as url:
+        admin = fill_server(url, "0001")
+        with admin.begin() as connection:
+            connection.exec_driver_sql("CREATE ROLE hub LOGIN")
+            for table in sa.inspect(connection).get_table_names():
+                connection.exec_driver_sql(f"ALTER TABLE {table} OWNER TO hub")
+            connection.exec_driver_sql("GRANT ALL ON SCHEMA public TO hub")
+        admin.dispose()
+        store = SessionStore(url.replace("postgres@", "hub@"), owner="ann")
+        store.adopt()
+        store.initialize(rls="owner")
+        saved(store, "s", SECRET)
+        engine = engine_for(sa.make_url(store.url))
+        for owner, are_there in (("ann", True), ("bob", False), ("", False)):
+            with engine.begin() as connection:
+                setting = sa.func.set_config("nbchat.owner", owner, True)
+                connection.execute(sa.select(setting))
+                for table in ("chat_messages", "message_words", "chat_messages_0001"):
+                    query = sa.text(f"SELECT count(*) FROM {table}")
+                    assert bool(connection.scalar(query)) is are_there, (owner, table)
+        store.close()
+
+
 def test_the_owner_is_given_or_of_the_hub_or_the_system(monkeypatch, tmp_path):
     monkeypatch.setenv("USER", "mallory")
     monkeypatch.setenv("LOGNAME", "mallory")
@@ -163,7 +206,7 @@ def test_doctor_names_the_user(tmp_path):
 def test_the_statements_of_row_level_security_can_be_printed(capsys):
     assert main(["db", "init", "--rls", "role", "--print"]) == 0
     shown = capsys.readouterr().out
-    assert "CREATE POLICY nbchat_owner ON chat_messages" in shown
+    assert "CREATE POLICY nbchat_owner ON chat_messages USING" in shown
     assert "owner = session_user" in shown
 
 
@@ -174,9 +217,11 @@ def test_a_restarted_kernel_continues_the_session_of_its_owner_server_and_notebo
     monkeypatch.setenv("JPY_SESSION_NAME", path)
     monkeypatch.setenv("JUPYTERHUB_SERVICE_PREFIX", "/user/ann/")
     ann, bob = (SessionStore(url, owner=each) for each in ("ann", "bob"))
+    assert newest_session(bob).session_id == ""
+    saved(bob, "b", "My own.", origin())
     saved(ann, "s", SECRET, origin())
     assert newest_session(ann).session_id == "s"
-    assert newest_session(bob).session_id == ""
+    assert newest_session(bob).session_id == "b"  # though hers was used later
     monkeypatch.setenv("JUPYTERHUB_SERVICE_PREFIX", "/user/ann/gpu/")
     assert newest_session(ann).session_id == ""
     ann.close()
@@ -237,6 +282,10 @@ def test_a_shared_copy_is_read_by_its_link_alone(url):
     session = saved(ann, "s", SECRET)
     token = ann.share(session, "the copy")
     assert bob.shared(token) == "the copy"
+    with engine_for(sa.make_url(url)).begin() as connection:
+        stored = connection.scalars(sa.select(shares.c.token_hash)).all()
+    assert stored
+    assert token not in stored  # who reads the database cannot open the link
     with pytest.raises(SessionNotFound, match="there is no shared session"):
         bob.shared("guess")
     ann.delete("s")

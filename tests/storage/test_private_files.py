@@ -1,6 +1,7 @@
 """Files that nbchat writes are private, and a planted link changes nothing."""
 
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,15 @@ def test_a_link_that_leads_nowhere_is_not_followed(tmp_path):
     link.symlink_to(tmp_path / "elsewhere")
     assert create_private(link) is False
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_many_that_write_a_file_at_once_do_not_disturb_each_other(tmp_path):
+    file = tmp_path / "log.md"
+    with ThreadPoolExecutor(8) as pool:
+        written = pool.map(lambda text: write_private(file, text), ["abc", "de"] * 80)
+        assert [*written] == [None] * 160
+    assert file.read_text() in ("abc", "de")
+    assert [*tmp_path.iterdir()] == [file]
 
 
 def test_a_device_is_not_replaced(tmp_path):

@@ -29,7 +29,7 @@ from nbchat.errors import SessionNotFound, SessionTaken, StoreError
 from nbchat.storage.autosave import RETRY_SECONDS, Autosave, save_session
 from nbchat.storage.database import BUSY_TIMES, busy_seconds, default_file
 from nbchat.storage.session_search import MOST_CANDIDATES
-from nbchat.storage.store import Origin, PinKind, SessionStore
+from nbchat.storage.store import Origin, PinKind, SessionStore, session_scope
 from nbchat.testing import Line, ScriptedProvider, calls, says
 
 STORY = "The customer asks about order W100 and its parcel. " * 20
@@ -73,7 +73,9 @@ def test_deleting_a_session_removes_its_rows_only(store, tmp_path):
         agent.ask("Where is W1?")
         list(agent.pin("Be brief."))
     name = gone.session.session_id
+    store.set_setting(session_scope(name), "keep", 2)
     store.delete(name)
+    assert store.settings([session_scope(name)]) == {}
     with pytest.raises(SessionNotFound, match=name):
         store.load(name)
     with pytest.raises(SessionNotFound, match="/sessions lists them"):

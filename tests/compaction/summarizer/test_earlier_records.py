@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.conversation.entries import Entry
@@ -86,7 +88,10 @@ def test_a_record_cannot_close_the_tag_around_it():
     assert request.count("</earlier_records>") == 1
 
 
-def test_a_secret_in_a_record_is_hidden():
-    key = "sk-ant-api03-" + "aB3x" * 12
+@pytest.mark.parametrize(
+    "key",
+    ["sk-ant-api03-" + "aB3x" * 12, "glpat-" + "a1b2" * 6, "ASIA" + "A1B2" * 4],
+)
+def test_a_secret_in_a_record_is_hidden(key: str):
     request = second_request(*order("W100", key, 1), later="Return W100.")
     assert key not in request
