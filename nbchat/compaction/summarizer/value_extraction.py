@@ -13,7 +13,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from typing import Literal
 
 from nbchat.compaction.summarizer.number_words import spoken_numbers
@@ -32,6 +32,10 @@ digits that two ways of writing a phone number share."""
 
 LONGEST = 120
 """Characters of a value; longer runs are data, not something that a summary repeats."""
+
+CACHED_TEXTS, CACHED_CHARACTERS = 4_000, 200
+"""Texts whose values stay in memory, and characters of the longest: fields of records
+and sentences are read for each compaction, and for each check of a summary."""
 
 MOST_PARTS = 8
 """Parts of an id, as in `INV-2024-0001`, each run of which may be said alone."""
@@ -148,12 +152,18 @@ def values(text: str) -> list[Value]:
     plain = plain_digits(text)
     if not _HAS_VALUES.search(plain):
         return []
-    return [
+    is_short = len(text) <= CACHED_CHARACTERS
+    return list((_values if is_short else _values.__wrapped__)(plain, text))
+
+
+@lru_cache(CACHED_TEXTS)
+def _values(plain: str, text: str) -> tuple[Value, ...]:
+    return tuple(
         value
         for match in _VALUE.finditer(plain)
         if match.end() - match.start() <= LONGEST
         for value in _read(match, plain, text)
-    ]
+    )
 
 
 def spoken_keys(text: str) -> Iterator[str]:
