@@ -9,7 +9,7 @@ say what is true of the text, not how likely it is: a request that points at no 
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import NamedTuple
 
@@ -20,6 +20,9 @@ from nbchat.compaction.facts.sentence_forms import SPOKEN_IN_LATIN, plain
 
 LONGEST_LINE = 240
 """Characters of a line that introduces or asks; longer ones tell something."""
+
+CACHED_LINES = 2_000
+"""Lines of which it stays in memory whether they introduce a text or point at one."""
 
 SEARCH_SECONDS = 0.02
 """For one pattern in one line; an ordinary line takes a thousandth of it."""
@@ -147,6 +150,7 @@ def _is_request(sentence: str) -> bool:
     )
 
 
+@lru_cache(CACHED_LINES)
 def _is_introduction(before: str, *, is_last: bool) -> bool:
     """Whether what is before a colon introduces another's words."""
     said = _SENTENCES.split(before.strip())[-1]
@@ -158,6 +162,7 @@ def _is_introduction(before: str, *, is_last: bool) -> bool:
     return forms.shows.search(said) or (is_last and _is_open(said))
 
 
+@lru_cache(CACHED_LINES)
 def _points_on(said: str) -> bool:
     """Whether a line without a colon points at the text that follows."""
     forms = _forms()
