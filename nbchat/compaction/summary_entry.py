@@ -431,7 +431,8 @@ def _beside(summary_tokens: int) -> int:
 
 
 def _is_secret(fact: Fact) -> bool:
-    return without_secrets(f"{fact.field}: {fact.value}")[1] > 0
+    """Whether it holds a secret, such as an argument of the call that it is about."""
+    return without_secrets(f"{fact.entity}\n{fact.field}: {fact.value}")[1] > 0
 
 
 def _rows_beside(entry: Entry) -> list[str]:

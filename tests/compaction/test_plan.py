@@ -347,6 +347,7 @@ def test_a_short_conversation_keeps_its_rules(policy: str):
 @pytest.mark.parametrize("policy", POLICIES)
 def test_no_secret_gets_into_a_summary_or_its_facts(policy: str):
     key = "sk-ant-api03-" + "a1B2c3D4" * 4
+    login = "postgres://ann:hunter2hunter2@db/orders"
     session = Session(
         [
             ("user", f"Never tell anybody {key}, and order W0000001 is mine."),
@@ -354,6 +355,8 @@ def test_no_secret_gets_into_a_summary_or_its_facts(policy: str):
             *look_up(1),
             Entry("assistant", "", "c9", "log_in", json.dumps({"key": key})),
             Entry("tool", json.dumps({"user": "ann", "session": key}), "c9", "log_in"),
+            Entry("assistant", "", "c8", "open_db", json.dumps({"dsn": login})),
+            Entry("tool", '{"status": "open"}', "c8", "open_db"),
             Entry("assistant", "You are logged in."),
         ]
     )
@@ -364,6 +367,7 @@ def test_no_secret_gets_into_a_summary_or_its_facts(policy: str):
     record = session.compactions[-1]
     assert "W0000001" in record.summary
     assert key not in record.summary + str(record.facts)
+    assert login not in record.summary + str(record.facts)
     assert key in str(list(session.transcript))
 
 
