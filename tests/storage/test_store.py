@@ -605,6 +605,26 @@ def test_a_locked_database_is_tried_once_a_second_and_slows_no_turn(store):
     assert store.load(agent.session.session_id).transcript == agent.session.transcript
 
 
+@pytest.mark.slow
+def test_a_store_that_refuses_at_once_is_tried_once_a_second_too(store):
+    tries: list[float] = []
+
+    class Refusing(SessionStore):
+        def add_entries(self, *given: Any) -> None:
+            tries.append(time.monotonic())
+            if len(tries) < 4:
+                raise StoreError("the server is stopped")
+            super().add_entries(*given)
+
+    agent = agent_in(Refusing(store.url), says("ok"))
+    list(agent.run("first"))
+    await_try(tries, 4)
+    agent.autosave.save()
+    pauses = [after - before for before, after in pairwise(tries[1:4])]
+    assert all(each > 0.9 * RETRY_SECONDS for each in pauses)
+    assert len(store.load(agent.session.session_id).transcript) == 2
+
+
 def await_try(tries: list[float], number: int) -> None:
     end = time.monotonic() + 60
     while len(tries) < number:
