@@ -5,6 +5,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from html.parser import HTMLParser
+from itertools import count
 
 import nbformat
 import pytest
@@ -301,6 +302,7 @@ def record(**changes: object) -> str:
         (record(replacements=[[0]]), "damaged"),
         (record(cost=5), "damaged"),
     ],
+    ids=count(),  # a text has times and random ids
 )
 def test_a_file_that_is_no_exported_session_is_refused_in_one_line(text, said):
     with pytest.raises(HistoryError, match=said) as error:
