@@ -1,30 +1,34 @@
 """Load what a message mentions as entries: variables, cells, files, images, errors.
 
 Texts of files and bytes of images are sent unchanged, everything else as a text of
-limited size; of large files the types and the beginning. What looks like a secret is
-hidden in all texts, unless the mention begins with `@!`. If one thing cannot be loaded,
-an error says why and nothing is sent.
+limited size; of large files the types and the beginning, which are read as fast of
+gigabytes as of megabytes. What looks like a secret is hidden in all texts, unless the
+mention begins with `@!`. No code of the user runs to find `df.amount` or `rows[:5]`. If
+one thing cannot be loaded, an error says why and nothing is sent.
 """
 
+import ast
 import base64
+import difflib
 import io
 import json
 import mimetypes
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from nbchat.chat.attachments.large_files import describe_large_file
 from nbchat.chat.attachments.mentions import Mention, Resolver, mentions
 from nbchat.chat.attachments.value_preview import (
+    attributes_of,
     comes_from,
     describe_value,
+    frame_lines,
     truncated,
 )
-from nbchat.chat.attachments.variable_lookup import nearest, part_of
 from nbchat.conversation.entries import TEXT_TYPES, Entry
 from nbchat.conversation.live_variables import is_fit, type_name
 from nbchat.conversation.secret_masking import HIDDEN, is_secret_name, without_secrets
@@ -45,6 +49,19 @@ REASON_LIMIT = 200
 _SIGNATURES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}
 _BASE = re.compile(r"[^\W\d]\w*")
 _COLOURS = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
+
+# Of parts: only literal keys of these are read, so that no code of the user runs.
+_CONTAINERS = (list, tuple, dict, str, bytes, range)
+_TABLES = ("DataFrame", "Series", "ndarray")
+_TABLE_PACKAGES = ("pandas", "polars", "numpy")
+
+ROWS_READ = 1_000
+"""Rows from which the types of a text file's columns are read."""
+
+SAMPLE_BYTES = 1_000_000
+"""Of the beginning, from which the number of lines is estimated."""
+
+HEAD_CHARACTERS, TAIL_CHARACTERS = 4_000, 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,3 +307,153 @@ def _entry(kind: str, caption: str, name: str, media_type: str, sent: str) -> En
 def _plain(text: str) -> str:
     """A text without terminal colour codes."""
     return _COLOURS.sub("", text)
+
+
+def part_of(name: str, values: Mapping[str, object]) -> object:
+    """The value of a reference; raises AttachmentError if there is no such part."""
+    try:
+        return _value(ast.parse(name, mode="eval").body, values)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise AttachmentError(
+            f"@{name} cannot be read; use a name, attributes and literal keys, as in "
+            '@data["rows"][0]'
+        ) from None
+
+
+def nearest(name: str, names: Iterable[object]) -> str:
+    """A hint at the most similar name; empty if none is."""
+    found = difflib.get_close_matches(name, map(str, names), n=1)
+    return f"; did you mean {found[0]}?" if found else ""
+
+
+def _value(node: ast.expr, values: Mapping[str, object]) -> object:
+    match node:
+        case ast.Name(name):
+            return values[name]
+        case ast.Attribute(inner, name):
+            return _attribute(_value(inner, values), name)
+        case ast.Subscript(inner, key):
+            return _item(_value(inner, values), _key(key))
+    raise ValueError
+
+
+def _attribute(value: Any, name: str) -> object:
+    if _is_table(value) and type(value).__name__ == "DataFrame":
+        return _item(value, name)
+    own = attributes_of(value)
+    if name in own:
+        return own[name]
+    raise AttachmentError(f"there is no {name} in it{nearest(name, own)}")
+
+
+def _item(value: Any, key: object) -> object:
+    if type(value) not in _CONTAINERS and not _is_table(value):
+        raise AttachmentError(f"the part {key!r} of this value cannot be attached")
+    try:
+        return value[key]
+    except Exception:  # noqa: BLE001  # pandas raises errors of many kinds
+        known = getattr(value, "columns", value if type(value) is dict else ())
+        hint = nearest(str(key), list(known)[:1000])
+        raise AttachmentError(f"there is no {key!r} in it{hint}") from None
+
+
+def _key(node: ast.expr) -> object:
+    if isinstance(node, ast.Slice):
+        parts = (node.lower, node.upper, node.step)
+        return slice(
+            *(None if each is None else ast.literal_eval(each) for each in parts)
+        )
+    if isinstance(node, ast.Tuple):
+        return tuple(map(_key, node.elts))
+    return ast.literal_eval(node)
+
+
+def _is_table(value: object) -> bool:
+    kind = type(value)
+    return kind.__name__ in _TABLES and comes_from(kind, *_TABLE_PACKAGES)
+
+
+def describe_large_file(path: Path) -> str:
+    """Size, shape, types and head of a file, and how much is omitted.
+
+    Raises ValueError for a file that is neither text nor a table.
+    """
+    read = _READERS.get(path.suffix.lower())
+    if read is not None and find_spec("pandas") is not None:
+        try:
+            return "\n".join([_size(path), *read(path)])
+        except Exception as error:  # noqa: BLE001  # readers raise errors of all kinds
+            cause = f"not a table that pandas reads ({type(error).__name__})"
+            return "\n".join([_size(path), cause, *_text(path)])
+    return "\n".join([_size(path), *_text(path)])
+
+
+def _separated(path: Path) -> list[str]:
+    import pandas as pd  # noqa: PLC0415  # optional
+
+    separator = "\t" if path.suffix.lower() == ".tsv" else ","
+    frame = pd.read_csv(path, sep=separator, nrows=ROWS_READ)
+    return _table(frame, f"about {_lines(path) - 1:,}")
+
+
+def _json_lines(path: Path) -> list[str]:
+    import pandas as pd  # noqa: PLC0415  # optional
+
+    frame = pd.read_json(path, lines=True, nrows=ROWS_READ)
+    return _table(frame, f"about {_lines(path):,}")
+
+
+def _parquet(path: Path) -> list[str]:
+    from pyarrow.parquet import ParquetFile  # noqa: PLC0415  # optional
+
+    with ParquetFile(path) as file:
+        batch = next(file.iter_batches(batch_size=ROWS_READ), None)
+        rows, names = file.metadata.num_rows, file.schema_arrow.names
+        if batch is None:
+            return [f"0 rows x {len(names)} columns: {', '.join(names)}"]
+        return _table(batch.to_pandas(), f"{rows:,}")
+
+
+_READERS: dict[str, Callable[[Path], list[str]]] = {
+    ".csv": _separated,
+    ".tsv": _separated,
+    ".jsonl": _json_lines,
+    ".ndjson": _json_lines,
+    ".parquet": _parquet,
+}
+
+
+def _table(frame: Any, rows: str) -> list[str]:
+    shape = f"{rows} rows x {len(frame.columns):,} columns"
+    return [f"{shape}; types from the first {len(frame):,} rows", *frame_lines(frame)]
+
+
+def _text(path: Path) -> list[str]:
+    """The beginning and the end; raises ValueError for a file that is not text."""
+    with path.open("rb") as file:
+        head = file.read(HEAD_CHARACTERS * 2)
+        file.seek(max(path.stat().st_size - TAIL_CHARACTERS, 0))
+        tail = file.read().decode("utf-8", "replace")
+    if b"\0" in head:
+        raise ValueError("not text")
+    begins = head.decode("utf-8-sig", "replace")[:HEAD_CHARACTERS]
+    left_out = path.stat().st_size - len(begins.encode()) - len(tail.encode())
+    between = f"… about {left_out:,} bytes omitted …"
+    return [f"about {_lines(path):,} lines", begins, between, tail]
+
+
+def _lines(path: Path) -> int:
+    """The number of lines, estimated from the beginning."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        sample = file.read(SAMPLE_BYTES)
+    exact = sample.count(b"\n")
+    return exact if len(sample) >= size else round(exact * size / max(len(sample), 1))
+
+
+def _size(path: Path) -> str:
+    size = path.stat().st_size
+    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("KB", 10**3)):
+        if size >= factor:
+            return f"{path.name}: {size / factor:.1f} {unit}, not sent whole"
+    return f"{path.name}: {size:,} bytes"
