@@ -1,11 +1,17 @@
-"""The chat of one kernel, shared by `%chat`, `%%chat` and the panel."""
+"""The chat of one kernel, shared by `%chat`, `%%chat` and the panel.
+
+`ShellContents` finds what its messages attach: variables, cells, the last traceback.
+"""
 
 import os
+import sys
 import threading
+import traceback
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from IPython.core.error import UsageError
@@ -15,6 +21,8 @@ from nbchat.agent.agent import Agent
 from nbchat.agent.approvals import Approvals, PendingCall, approvals_of
 from nbchat.agent.live_output import CellOutput
 from nbchat.chat.attachments.attachments import load_attachments, unknown_names
+from nbchat.chat.attachments.mentions import Cell
+from nbchat.chat.attachments.value_preview import short_repr
 from nbchat.chat.chat_events import ChatEvent
 from nbchat.chat.chat_runner import Action, ChatRunner
 from nbchat.chat.commands import Commands
@@ -37,7 +45,6 @@ from nbchat.jupyter.notebook_tools import NotebookTools
 from nbchat.jupyter.panel.chat_ui import ChatUI
 from nbchat.jupyter.panel.queries.empty_chat import FIX
 from nbchat.jupyter.retry_button import RetryButton
-from nbchat.jupyter.shell import ShellContents, own_variables
 from nbchat.rendering.plain_text import terminal_text
 
 IDENTIFY_TRIES = 20
@@ -291,3 +298,68 @@ class KernelChat:
             agent.tools = wanted
             agent.approve = agent.approve or Approvals()
             agent.count_fixed_tokens()
+
+
+class ShellContents:
+    """Looks up what a message mentions in a shell; runs no code."""
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        """Read `shell` at each call."""
+        self._shell = shell
+
+    @property
+    def folder(self) -> Path:
+        """The kernel's working folder, by default that of the notebook."""
+        return Path.cwd()
+
+    def variables(self) -> Mapping[str, object]:
+        """The user's variables as they are now."""
+        return own_variables(self._shell)
+
+    def cell(self, number: int | None) -> Cell | None:
+        """A cell by its number, or the last one that was not for the chat."""
+        history = self._shell.history_manager
+        sources = history.input_hist_raw[:] if history is not None else []
+        if number is None:
+            numbers = range(len(sources) - 1, 0, -1)
+            number = next((n for n in numbers if not _is_for_chat(sources[n])), 0)
+        if not 0 < number < len(sources):
+            return None
+        return Cell(number, sources[number], _output(history, number))
+
+    def error(self) -> str:
+        """The last traceback; one-line errors of magics have none."""
+        known = getattr(self._shell.history_manager, "exceptions", {})
+        for failed in reversed(list(known.values())):
+            if failed["ename"] != "UsageError":
+                return "\n".join(failed["traceback"])
+        last = getattr(sys, "last_value", None)  # IPython before 9 keeps no tracebacks
+        is_new = last is not None and not isinstance(last, UsageError)
+        return "".join(traceback.format_exception(last)) if is_new else ""
+
+
+def _output(history: Any, number: int) -> str:
+    """The text output of a cell: printed, displayed, or its value."""
+    if not hasattr(history, "outputs"):  # IPython before 9 keeps only the value
+        values = history.output_hist
+        return short_repr(values[number]) if number in values else ""
+    shown = []
+    for each in list(history.outputs.get(number, ())):
+        text = each.bundle.get("stream", each.bundle.get("text/plain", ""))
+        shown.append(text if isinstance(text, str) else "".join(text))
+    return "\n".join(text.rstrip("\n") for text in shown if text)
+
+
+def _is_for_chat(source: str) -> bool:
+    """Whether a cell sent a message, or only showed the panel."""
+    lines = source.strip().splitlines()
+    is_message = bool(lines) and lines[0].startswith("%%chat")
+    return (
+        not lines or is_message or any(line.split()[:1] == ["%chat"] for line in lines)
+    )
+
+
+def own_variables(shell: InteractiveShell) -> Mapping[str, object]:
+    """The user's variables, without those that IPython defines."""
+    hidden, names = shell.user_ns_hidden, dict(shell.user_ns)
+    return {k: v for k, v in names.items() if k not in hidden or hidden[k] is not v}
