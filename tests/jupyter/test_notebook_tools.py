@@ -13,9 +13,8 @@ from nbchat.agent.agent import Agent
 from nbchat.agent.approvals import Approvals
 from nbchat.conversation.secret_masking import HIDDEN, without_secrets
 from nbchat.errors import NbchatError
-from nbchat.jupyter.notebook_tools import OUTPUT_SHOWN, NotebookTools
+from nbchat.jupyter.notebook_tools import OUTPUT_SHOWN, NotebookTools, PageRequests
 from nbchat.jupyter.panel.chat_ui import ChatUI
-from nbchat.jupyter.panel.page_requests import PageRequests
 from nbchat.jupyter.panel.protocol import NotebookAnswer, received
 from nbchat.testing import ScriptedProvider, calls, says
 

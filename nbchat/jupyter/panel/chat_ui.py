@@ -28,9 +28,9 @@ from nbchat.config.api_keys import Keys
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
 from nbchat.errors import ConfigError
+from nbchat.jupyter.notebook_tools import PageRequests
 from nbchat.jupyter.panel import protocol
 from nbchat.jupyter.panel.frontend import script, style
-from nbchat.jupyter.panel.page_requests import PageRequests
 from nbchat.jupyter.panel.protocol import Request, Said
 from nbchat.jupyter.panel.queries.choices import CommandList, Settings
 from nbchat.jupyter.panel.queries.dispatch import Queries, UseKey, answer_soon
