@@ -28,7 +28,7 @@ LAYERS = [
 MIGRATIONS = ("0001_first", "0002_owners", "0003_cache_loss", "0004_branches")
 
 OUTSIDE = {
-    "ipywidgets": {"jupyter.panel.chat_ui", "jupyter.retry_button"},
+    "ipywidgets": {"jupyter.panel.chat_ui", "jupyter.cell_output"},
     "anywidget": {"jupyter.panel.chat_ui"},
     "IPython": {"jupyter", ""},
     "sqlalchemy": {"storage"},

@@ -1,16 +1,21 @@
 """Show a turn in a notebook cell: rendered Markdown, and its compactions as banners.
 
 The answer grows in one display and is readable in a saved notebook without a kernel.
+Below a turn that failed is the button *Try again*. It and its answer are displays of
+that cell, which a click updates: no other cell has to run.
 """
 
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
 
 from IPython.core.error import UsageError
+from IPython.core.interactiveshell import InteractiveShell
 from IPython.display import display
 
-from nbchat.agent.live_output import CellOutput, cell_output
+from nbchat.agent.live_output import CellOutput, NotebookOutput, cell_output
 from nbchat.agent.running_turn import STOP_NOTES, Turn
 from nbchat.chat.chat_events import ChatEvent, CommandReplied
 from nbchat.compaction.facts.rules import rules_in_force
@@ -35,6 +40,7 @@ from nbchat.conversation.events import (
 )
 from nbchat.conversation.session import Session
 from nbchat.conversation.turn_costs import usage_text
+from nbchat.errors import NbchatError
 from nbchat.rendering.banners import (
     compaction_cell_html,
     compaction_text,
@@ -42,11 +48,35 @@ from nbchat.rendering.banners import (
     progress_text,
 )
 from nbchat.rendering.conversation import conversation_html, conversation_text
-from nbchat.rendering.entries import listing_html
+from nbchat.rendering.entries import escaped, listing_html
 from nbchat.rendering.plain_text import terminal_text
 
 MOST_RULES, RULE_CHARACTERS = 3, 120
 """Sentences of a message that are shown as kept rules, and characters of each."""
+
+RETRY_LABEL = "Try again"
+
+HOW_TO_RETRY = "To try again, run the cell again."
+"""Shown where no page draws the button, and in a notebook that is opened later."""
+
+# Hidden for three seconds, until the button is drawn. Where it cannot be drawn, the
+# page's own line about a missing model is hidden.
+HOW_TO_RETRY_HTML = f"""<style>
+.nbc-unused {{ animation: nbc-unused 3s step-end backwards; }}
+@keyframes nbc-unused {{ from {{ visibility: hidden; }} }}
+.jp-OutputArea-child:has(> .jp-OutputArea-output > .jupyter-button)
+  + .jp-OutputArea-child:has(> .jp-OutputArea-output > .nbc-unused),
+.jp-OutputArea-child:not(:has(> .jp-OutputArea-output > .jupyter-button)):has(
+  + .jp-OutputArea-child > .jp-OutputArea-output > .nbc-unused) {{
+  display: none;
+}}
+</style><div class="nbc-unused">{HOW_TO_RETRY}</div>"""
+
+RETRY_ANSWERED = "The answer after Try again:"
+"""Shown instead of the button by then; the error above it stays in the cell."""
+
+Answer = Callable[[NotebookOutput], object]
+"""Continues the turn and shows it; raises UsageError when it fails again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,3 +240,104 @@ def _note(event: ChatEvent) -> str:
             return f"incomplete answer: {STOP_NOTES[reason]}"
         case _:
             return ""
+
+
+class RetryButton:
+    """A button that continues a failed turn and shows the answer below it.
+
+    Where no page draws widgets, a line says how to try again.
+    """
+
+    def __init__(self, shell: InteractiveShell, answer: Answer) -> None:
+        """Show nothing yet."""
+        self._shell = shell
+        self._answer = answer
+        self._button_id = uuid4().hex
+        self._button: Any = None
+        self._below: Any = None
+
+    def show_after_cell(self) -> None:
+        """Show the button once the cell has ended, which is below its error."""
+        self._shell.events.register("post_run_cell", self._show)
+
+    def _show(self, _result: object) -> None:
+        self._shell.events.unregister("post_run_cell", self._show)
+        kernel = getattr(self._shell, "kernel", None)
+        if kernel is None:
+            sys.stdout.write(f"{HOW_TO_RETRY}\n")
+            return
+        # A run that takes no input is not watched: nbconvert, nbval, papermill.
+        if not getattr(kernel, "_allow_stdin", True):
+            self._publish({"text/plain": HOW_TO_RETRY}, is_update=False)
+            return
+        button = self._made()._repr_mimebundle_()
+        self._publish({**button, "text/plain": ""}, is_update=False)
+        how = {"text/plain": HOW_TO_RETRY, "text/html": HOW_TO_RETRY_HTML}
+        self._below = _OneDisplay(self._shell.display_pub, how)
+
+    def _made(self) -> Any:
+        # Not at the top: it takes a tenth of a second, and few turns fail.
+        from ipywidgets import Button  # noqa: PLC0415
+
+        self._button = Button(description=RETRY_LABEL, tooltip="Ask the model again")
+        self._button.on_click(self.click)
+        return self._button
+
+    def click(self, _button: object = None) -> None:
+        """Continue the turn; the button stays if it fails again."""
+        self._button.disabled = True
+        output = NotebookOutput(self._below.emptied())
+        try:
+            self._answer(output)
+        except (UsageError, NbchatError) as error:
+            output.line(str(error))
+            self._button.disabled = False
+        else:
+            self._publish({"text/plain": RETRY_ANSWERED}, is_update=True)
+            self._button.close()
+
+    def _publish(self, shown: dict[str, Any], *, is_update: bool) -> None:
+        self._shell.display_pub.publish(
+            shown, transient={"display_id": self._button_id}, update=is_update
+        )
+
+
+class _OneDisplay:
+    """A publisher that puts all displays of a turn into one, made beforehand.
+
+    A display that is new after its cell has ended would have no place in the page.
+    """
+
+    def __init__(self, publisher: Any, first: dict[str, str]) -> None:
+        """Publish the display with what it shows at first."""
+        self._publisher = publisher
+        self._id = uuid4().hex
+        self._parts: dict[str, dict[str, str]] = {}
+        self._send(first, is_update=False)
+
+    def emptied(self) -> "_OneDisplay":
+        """Forget what an earlier turn has shown."""
+        self._parts.clear()
+        return self
+
+    def publish(
+        self, data: dict[str, str], *, transient: dict[str, str], update: bool
+    ) -> None:
+        """Show a part in its place; `update` is known by its id."""
+        del update
+        self._parts[transient["display_id"]] = data
+        parts = [each for each in self._parts.values() if each["text/plain"]]
+        shown = {"text/plain": "\n\n".join(each["text/plain"] for each in parts)}
+        if parts:
+            shown["text/html"] = "".join(map(_html, parts))
+        self._send(shown, is_update=True)
+
+    def _send(self, shown: dict[str, str], *, is_update: bool) -> None:
+        self._publisher.publish(
+            shown, transient={"display_id": self._id}, update=is_update
+        )
+
+
+def _html(part: dict[str, str]) -> str:
+    line = f"<div>{escaped(part['text/plain'])}</div>"
+    return part.get("text/html", line)

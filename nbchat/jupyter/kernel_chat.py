@@ -40,11 +40,10 @@ from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import ends_with_answer
 from nbchat.errors import NbchatError
-from nbchat.jupyter.cell_output import Conversation, show
+from nbchat.jupyter.cell_output import Conversation, RetryButton, show
 from nbchat.jupyter.notebook_tools import NotebookTools
 from nbchat.jupyter.panel.chat_ui import ChatUI
-from nbchat.jupyter.panel.queries.empty_chat import FIX
-from nbchat.jupyter.retry_button import RetryButton
+from nbchat.jupyter.panel.queries.choices import FIX
 from nbchat.rendering.plain_text import terminal_text
 
 IDENTIFY_TRIES = 20

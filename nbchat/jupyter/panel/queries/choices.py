@@ -1,4 +1,7 @@
-"""Queries for what can be chosen: settings, models, and completions while typing."""
+"""Queries for what can be chosen: settings, models, completions while typing.
+
+In an empty chat also how to get a model, and what to ask about the notebook.
+"""
 
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -6,10 +9,12 @@ from contextlib import suppress
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.mcp import ServerState, tool_line
 from nbchat.chat.attachments.mentions import Resolver
+from nbchat.chat.attachments.value_preview import comes_from
 from nbchat.config.api_keys import KEY_VARIABLES
 from nbchat.config.policy_and_models import model_of
 from nbchat.config.saved_settings import SettingInForce
@@ -26,9 +31,13 @@ from nbchat.jupyter.panel.answers import (
     ServerTool,
     Setting,
     SettingsList,
+    StartOptions,
+    Suggestion,
+    Trial,
 )
 from nbchat.providers.base import Provider
-from nbchat.providers.connect import list_models
+from nbchat.providers.connect import EMBEDDED_MODEL, list_models
+from nbchat.providers.model_download import WEIGHTS, is_fetched
 from nbchat.providers.unavailable_model import problem_of
 
 MOST_NAMES = 500
@@ -49,6 +58,11 @@ Settings = Callable[[Agent], Iterable[SettingInForce]]
 
 CommandList = Callable[[], Mapping[str, str]]
 """Lists commands with their arguments and help, as `/help` shows them."""
+
+FIX = "@error\n\nWhat went wrong here, and how do I fix it?"
+"""The message of `%chat fix`."""
+
+MOST_SUGGESTIONS = 3
 
 
 def settings_list(agent: Agent, settings: Settings) -> SettingsList:
@@ -149,3 +163,60 @@ def _variables(resolver: Resolver) -> dict[str, str]:
 
 def _type(value: object) -> str:
     return type_name(type(value)).removeprefix("builtins.")
+
+
+def start_options(resolver: Resolver | None) -> StartOptions:
+    """Providers with their keys' variables, the trial model, and suggestions."""
+    name = EMBEDDED_MODEL.partition(":")[2]
+    return StartOptions(
+        providers=tuple(
+            ProviderKey(kind, variable, model_of(kind))
+            for kind, variable in KEY_VARIABLES.items()
+        ),
+        can_keep=find_spec("keyring") is not None,
+        trial=Trial(
+            model=EMBEDDED_MODEL,
+            megabytes=0 if is_fetched(name) else WEIGHTS[name].megabytes,
+            is_installed=find_spec("xllamacpp") is not None,
+        ),
+        suggestions=tuple(suggestions(resolver) if resolver else ()),
+    )
+
+
+def suggestions(resolver: Resolver) -> list[Suggestion]:
+    """Up to three questions about the last error, the newest table, the last cell."""
+    found = []
+    if resolver.error():
+        found.append(Suggestion("Explain the last error", FIX))
+    for name, size in _frames(resolver)[:2]:
+        found += [
+            Suggestion(
+                f"Describe {name} ({size})",
+                f"Describe @{name}: what does it contain, and what is unusual in it?",
+            ),
+            Suggestion(
+                f"Plot {name}", f"Write code that plots what matters most in @{name}."
+            ),
+        ]
+    if resolver.cell(None) is not None:
+        text = "@cell\n\nExplain what this cell does, and what could be better."
+        found.append(Suggestion("Explain the last cell", text))
+    return found[:MOST_SUGGESTIONS]
+
+
+def _frames(resolver: Resolver) -> list[tuple[str, str]]:
+    """Data frames of the notebook, the newest first, each with its size."""
+    values = resolver.variables()
+    names = [name for name in values if is_fit(name, values[name])]
+    frames: dict[str, Any] = {n: values[n] for n in reversed(names)}
+    return [(n, _size(frame)) for n, frame in frames.items() if _is_frame(frame)]
+
+
+def _is_frame(value: Any) -> bool:
+    kind = type(value)
+    return kind.__name__ == "DataFrame" and comes_from(kind, "pandas", "polars")
+
+
+def _size(frame: Any) -> str:
+    rows, columns = frame.shape
+    return f"{rows:,} x {columns:,}"

@@ -26,13 +26,14 @@ from nbchat.jupyter.panel.queries.choices import (
     paths_list,
     servers_list,
     settings_list,
+    start_options,
 )
 from nbchat.jupyter.panel.queries.context import (
     compaction_plan,
     context_parts,
     current_summary,
+    memory_view,
 )
-from nbchat.jupyter.panel.queries.empty_chat import start_options
 from nbchat.jupyter.panel.queries.history import (
     Store,
     branch_switches,
@@ -41,7 +42,6 @@ from nbchat.jupyter.panel.queries.history import (
     session_text,
     sessions_list,
 )
-from nbchat.jupyter.panel.queries.memory import memory_view
 from nbchat.jupyter.panel.queries.previews import Previews
 
 logger = logging.getLogger(__name__)
