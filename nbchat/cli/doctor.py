@@ -24,8 +24,13 @@ from nbchat.providers.base import Provider
 from nbchat.providers.connect import EMBEDDED_MODEL
 from nbchat.providers.endpoint import keyring_key, redact
 from nbchat.providers.model_download import cache_folder, is_fetched
-from nbchat.providers.model_info import ModelInfo, nearest_models
-from nbchat.providers.model_retirement import DATES, is_retired, retirement
+from nbchat.providers.model_info import (
+    DATES,
+    ModelInfo,
+    is_retired,
+    nearest_models,
+    retirement,
+)
 from nbchat.providers.provider_table import KINDS, SERVICES
 from nbchat.storage.store import SessionStore
 

@@ -31,8 +31,8 @@ from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
 from nbchat.errors import LogNotWritten, StoreError
 from nbchat.providers.base import Provider, warn_of_untaken
+from nbchat.providers.connect import connected_or_not
 from nbchat.providers.tokens import TokenCounter
-from nbchat.providers.unavailable_model import connected_or_not
 from nbchat.storage.autosave import Autosave
 from nbchat.storage.export import MarkdownLog
 from nbchat.storage.owners import current_server

@@ -45,9 +45,8 @@ from nbchat.config.settings import (
 )
 from nbchat.errors import ConfigError, NbchatError, StoreError
 from nbchat.providers.base import Provider, SupportsSiblings
-from nbchat.providers.connect import default_model
+from nbchat.providers.connect import Unconnected, default_model
 from nbchat.providers.provider_table import KINDS
-from nbchat.providers.unavailable_model import Unconnected
 from nbchat.storage.store import SessionStore, session_scope
 
 logger = logging.getLogger(__name__)

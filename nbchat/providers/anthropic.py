@@ -19,9 +19,7 @@ from nbchat.errors import RequestRefused
 from nbchat.providers.base import ReplyStop, Request, image_of, speaker, user_text
 from nbchat.providers.endpoint import set_variable
 from nbchat.providers.history_repair import wire_name
-from nbchat.providers.prompt_cache import cache_key, marked_for_anthropic
 from nbchat.providers.provider_table import ANTHROPIC, Service
-from nbchat.providers.sdk_clients import WireStream
 from nbchat.providers.sdk_provider import (
     QUESTION_TIMEOUT_SECONDS,
     SdkProvider,
@@ -32,9 +30,12 @@ from nbchat.providers.wire_format import (
     StreamedReply,
     WireFormat,
     WireMessages,
+    WireStream,
     a_list,
     an_object,
+    cache_key,
     json_object,
+    marked_for_anthropic,
     new_call_id,
     utf8_safe,
     utf8_safe_text,

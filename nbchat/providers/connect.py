@@ -15,9 +15,8 @@ from importlib.util import find_spec
 from typing import Unpack
 
 from nbchat.errors import ConfigError, NbchatError
-from nbchat.providers.base import Provider
-from nbchat.providers.model_info import chat_models
-from nbchat.providers.model_retirement import retirement
+from nbchat.providers.base import Provider, ReplyStream, Request, estimated_tokens
+from nbchat.providers.model_info import ModelInfo, chat_models, model_info, retirement
 from nbchat.providers.provider_table import (
     CHAT,
     KINDS,
@@ -27,6 +26,7 @@ from nbchat.providers.provider_table import (
     unknown_kind,
 )
 from nbchat.providers.request_options import RequestOptions
+from nbchat.providers.tokens import TokenCounter
 
 logger = logging.getLogger(__name__)
 
@@ -198,3 +198,63 @@ def _has_variable(kind: str) -> bool:
 
 def _embedded() -> list[str]:
     return [EMBEDDED_MODEL] if find_spec("xllamacpp") else []
+
+
+class Unconnected:
+    """A model that cannot be asked yet: its key is missing, or its name is wrong.
+
+    A chat is built with it all the same, so that everything but an answer works. Each
+    request connects again, for a key may have been set meanwhile; until then it fails
+    with the reason.
+    """
+
+    def __init__(
+        self, name: str, problem: str, connect: Callable[[], Provider]
+    ) -> None:
+        """Ask nothing; `connect` returns the real provider or raises ConfigError."""
+        self.name = name
+        self.problem = problem
+        """Why it cannot answer; empty since a request was connected."""
+        self._connect = connect
+        self._provider: Provider | None = None
+
+    def __repr__(self) -> str:
+        """The model and the reason."""
+        return f"<Unconnected {self.name}: {self.problem}>"
+
+    def stream(
+        self, request: Request, *, stop: threading.Event | None = None
+    ) -> ReplyStream:
+        """The real provider's reply; raises ConfigError while there is none."""
+        return (yield from self._connected().stream(request, stop=stop))
+
+    def info(self) -> ModelInfo:
+        """What the price list knows of the model."""
+        return model_info(self.name.partition(":")[2])
+
+    def count_tokens(self, request: Request) -> int:
+        """Input tokens of a request, counted here."""
+        return estimated_tokens(request, TokenCounter())
+
+    def models(self) -> list[str]:
+        """The models of the real provider; raises ConfigError while there is none."""
+        return self._connected().models()
+
+    def _connected(self) -> Provider:
+        if self._provider is None:
+            self._provider = self._connect()
+            self.problem = ""
+        return self._provider
+
+
+def connected_or_not(name: str, connect: Callable[[], Provider]) -> Provider:
+    """The provider that `connect` returns, or one that says why it cannot."""
+    try:
+        return connect()
+    except ConfigError as error:
+        return Unconnected(name, str(error), connect)
+
+
+def problem_of(provider: Provider) -> str:
+    """Why a model cannot answer; empty if it can, as far as is known."""
+    return provider.problem if isinstance(provider, Unconnected) else ""

@@ -26,8 +26,7 @@ from nbchat.errors import (
     RequestRefused,
 )
 from nbchat.providers.endpoint import Endpoint
-from nbchat.providers.model_info import nearest_models
-from nbchat.providers.model_retirement import retirement
+from nbchat.providers.model_info import nearest_models, retirement
 from nbchat.providers.rate_limits import retry_after
 
 UNREADABLE = (

@@ -20,7 +20,6 @@ from nbchat.providers.base import ReplyStop, Request, image_of, speaker, user_te
 from nbchat.providers.history_repair import wire_name
 from nbchat.providers.model_info_from_server import loaded_window
 from nbchat.providers.provider_table import OPENAI, Service
-from nbchat.providers.sdk_clients import Reader, WireStream
 from nbchat.providers.sdk_provider import (
     QUESTION_TIMEOUT_SECONDS,
     SdkProvider,
@@ -28,9 +27,11 @@ from nbchat.providers.sdk_provider import (
 from nbchat.providers.wire_format import (
     EMPTY_TEXT,
     Json,
+    Reader,
     StreamedReply,
     WireFormat,
     WireMessages,
+    WireStream,
     a_list,
     an_object,
     json_object,

@@ -20,17 +20,18 @@ from nbchat.conversation.events import Delta, TextDelta, ThinkingDelta
 from nbchat.providers.base import ReplyStop, Request, image_of, speaker, user_text
 from nbchat.providers.history_repair import wire_name
 from nbchat.providers.openai_chat import EFFORTS, OpenAIProvider
-from nbchat.providers.prompt_cache import cache_key, marked_for_openai
 from nbchat.providers.provider_table import OPENAI
-from nbchat.providers.sdk_clients import WireStream
 from nbchat.providers.wire_format import (
     EMPTY_TEXT,
     Json,
     StreamedReply,
     WireFormat,
     WireMessages,
+    WireStream,
     an_object,
+    cache_key,
     json_object,
+    marked_for_openai,
     new_call_id,
     utf8_safe,
     utf8_safe_text,

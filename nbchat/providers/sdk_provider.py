@@ -63,23 +63,21 @@ from nbchat.providers.request_options import (
     not_among,
     stop_texts,
 )
-from nbchat.providers.sdk_clients import (
-    CONNECTIONS,
-    Reader,
-    SdkClient,
-    WireStream,
-    canned_client,
-    certificates,
-    is_dropped,
-)
 from nbchat.providers.streaming import read_stream
 from nbchat.providers.tokens import TokenCounter
 from nbchat.providers.wire_format import (
+    CONNECTIONS,
     Json,
+    Reader,
+    SdkClient,
     SizeCheck,
     WireFormat,
     WireMessages,
+    WireStream,
+    canned_client,
+    certificates,
     finished_reply,
+    is_dropped,
 )
 
 logger = logging.getLogger(__name__)

@@ -1,23 +1,35 @@
-"""What the wire formats share: messages written once, checks of streamed replies.
+"""What the wire formats share: messages, streams, prompt caching, replies.
 
-Messages are valid JSON and UTF-8, whatever the history contains.
+Messages are written once, and are valid JSON and UTF-8, whatever the history contains.
+
+A request is read from the cache up to the last mark that an earlier one has written:
+https://platform.claude.com/docs/en/build-with-claude/prompt-caching,
+https://developers.openai.com/api/docs/guides/prompt-caching.
 """
 
 import json
+import os
+import ssl
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import cache
+from hashlib import sha256
 from itertools import chain, groupby, takewhile
 from operator import eq
-from typing import Any
+from typing import Any, Protocol
 from uuid import uuid4
+
+import httpx2
 
 from nbchat.conversation.entries import Entry, Usage
 from nbchat.conversation.events import Delta, TextDelta, ThinkingDelta
 from nbchat.errors import ProtocolFault
-from nbchat.providers.base import Reply, ReplyStop, Request, estimated_tokens
+from nbchat.providers.base import Reply, ReplyStop, Request, estimated_tokens, wire_text
 from nbchat.providers.history_repair import LegalHistory
+from nbchat.providers.model_info import NEWER_OPENAI
 from nbchat.providers.tokens import TokenCounter
 
 Json = dict[str, Any]
@@ -31,6 +43,19 @@ MOST_TOKENS = 10**16
 SPARE_DEPTH = 100
 """Levels of nesting reserved for what surrounds a value in a request, and stack frames
 of the call that encodes it; Python encodes less than a thousand levels."""
+
+CONNECTIONS = httpx2.Limits(keepalive_expiry=3.0)
+"""Idle connections are closed before the server drops them: llama.cpp does after 5 s,
+which is also the SDKs' own figure."""
+
+DROPPED = (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError)
+"""Errors of a dropped connection: no answer, a reset, a broken pipe."""
+
+MARKABLE = ("text", "image", "tool_result")
+"""Types of blocks of a message that Anthropic can mark."""
+
+LONG_OPENAI = "12h"
+"""OpenAI's next lifetime after half an hour, which is the usual one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,3 +254,133 @@ def _estimated_usage(
 ) -> Usage:
     counted = Usage(estimated_tokens(request, counter), counter.count_entries(entries))
     return replace(counted, is_estimated=True)
+
+
+class WireItem(Protocol):
+    """One item of an SDK's stream."""
+
+    def to_dict(self, *, warnings: bool) -> Json:
+        """The item as it came over the wire."""
+
+
+class WireStream(AbstractContextManager[Iterable[WireItem]], Protocol):
+    """An SDK's stream and its response."""
+
+    response: httpx2.Response
+
+
+class SdkClient(Protocol):
+    """An SDK's client."""
+
+    def with_options(self, *, http_client: httpx2.Client) -> "SdkClient":
+        """The same client with another HTTP client."""
+
+
+class Reader(Protocol):
+    """Reads a stream in one wire format."""
+
+    def read(self, item: Json) -> Iterator[Delta]:
+        """Read an item and yield its deltas."""
+
+    def answer(self) -> StreamedReply:
+        """What has arrived until now."""
+
+
+def certificates() -> ssl.SSLContext:
+    """The certificates that this machine trusts, read once for all clients (20 ms)."""
+    variables = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+    return _certificates(*(os.environ.get(name) for name in variables))
+
+
+@cache
+def _certificates(*_places: str | None) -> ssl.SSLContext:
+    return httpx2.create_ssl_context()
+
+
+def canned_client(events: Iterable[Json]) -> httpx2.Client:
+    """A client that answers every request with these events, without a network."""
+    body = "".join(
+        f"{_event_line(each)}data: {json.dumps(each)}\n\n" for each in events
+    )
+    headers = {"content-type": "text/event-stream"}
+    answer = httpx2.Response(200, headers=headers, text=f"{body}data: [DONE]\n\n")
+    return httpx2.Client(transport=httpx2.MockTransport(lambda _request: answer))
+
+
+def is_dropped(error: Exception) -> bool:
+    """Whether an error of httpx2 or of an SDK means a dropped connection."""
+    return any(isinstance(each, DROPPED) for each in (error, error.__cause__))
+
+
+def _event_line(event: Json) -> str:
+    return f"event: {event['type']}\n" if "type" in event else ""
+
+
+def cache_key(request: Request) -> str:
+    """A name for the beginning of a conversation, by which its cache is found.
+
+    The same for all requests of a conversation until it is compacted. It reveals no
+    text.
+    """
+    first = request.history[:1]
+    begun = json.dumps([request.system, [each.name for each in request.tools], first])
+    return sha256(begun.encode("utf-8", "replace")).hexdigest()[:32]
+
+
+def marked_for_anthropic(fields: Json, request: Request, lifetime: str) -> Json:
+    """The fields with marks on tools, system prompt, summary and last user message.
+
+    Four are allowed. A summary, with its facts, stays until the next compaction; what
+    ends at the last message is read again by the next request.
+    """
+    ttl = {"ttl": lifetime} if lifetime else {}
+    mark = {"cache_control": {"type": "ephemeral", **ttl}}
+    found = dict(fields)
+    if tools := a_list(found.get("tools")):
+        found["tools"] = [*tools[:-1], {**tools[-1], **mark}]
+    if system := found.get("system"):
+        found["system"] = [{"type": "text", "text": system, **mark}]
+    messages = list(found["messages"])
+    for is_marked in (_is_summary(request), lambda _block: True):
+        _mark_last(messages, "user", is_marked, mark)
+    return {**found, "messages": messages}
+
+
+def marked_for_openai(
+    fields: Json, request: Request, model: str, lifetime: str | None
+) -> Json:
+    """The fields with a mark after the summary; OpenAI itself marks the end."""
+    if not NEWER_OPENAI.match(model):
+        return fields
+    items = list(fields["input"])
+    mark = {"prompt_cache_breakpoint": {"mode": "explicit"}}
+    _mark_last(items, "user", _is_summary(request), mark)
+    options = {"prompt_cache_options": {"ttl": LONG_OPENAI}} if lifetime == "1h" else {}
+    return {**fields, "input": items, **options}
+
+
+def _is_summary(request: Request) -> Callable[[Json], bool]:
+    """Whether a block is the text of the summary with which a history begins."""
+    first = next(iter(request.history), None)
+    if first is None or first.role != "summary":
+        return lambda _block: False
+    text = utf8_safe_text(wire_text(first))
+    return lambda block: block.get("text") == text
+
+
+def _mark_last(
+    messages: list[Json], role: str, is_marked: Callable[[Json], bool], mark: Json
+) -> None:
+    """Mark the last block of a role that fits, in a copy of its message."""
+    for place, message in _reversed(messages):
+        blocks = a_list(message.get("content")) if message.get("role") == role else []
+        for at, block in _reversed(blocks):
+            is_fit = block.get("type") in (*MARKABLE, "input_text") and is_marked(block)
+            if is_fit:
+                content = [*blocks[:at], {**block, **mark}, *blocks[at + 1 :]]
+                messages[place] = {**message, "content": content}
+                return
+
+
+def _reversed(items: list[Json]) -> Iterable[tuple[int, Json]]:
+    return reversed(list(enumerate(items)))

@@ -9,10 +9,9 @@ from nbchat.config.policy_and_models import model_of
 from nbchat.config.precedence import settings
 from nbchat.errors import ConfigError
 from nbchat.jupyter.panel.queries.choices import models_list
-from nbchat.providers.connect import DEFAULT_MODELS
+from nbchat.providers.connect import DEFAULT_MODELS, problem_of
 from nbchat.providers.endpoint import KEYRING_SERVICE
 from nbchat.providers.sdk_provider import SdkProvider
-from nbchat.providers.unavailable_model import problem_of
 from nbchat.storage.store import SessionStore
 from nbchat.testing import ScriptedProvider
 

@@ -36,9 +36,8 @@ from nbchat.jupyter.panel.answers import (
     Trial,
 )
 from nbchat.providers.base import Provider
-from nbchat.providers.connect import EMBEDDED_MODEL, list_models
+from nbchat.providers.connect import EMBEDDED_MODEL, list_models, problem_of
 from nbchat.providers.model_download import WEIGHTS, is_fetched
-from nbchat.providers.unavailable_model import problem_of
 
 MOST_NAMES = 500
 

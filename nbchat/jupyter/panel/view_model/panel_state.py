@@ -50,8 +50,7 @@ from nbchat.conversation.session import Session
 from nbchat.conversation.turn_costs import compactions_usage, usage_text
 from nbchat.jupyter.panel.view_model.transcript import TranscriptView
 from nbchat.jupyter.panel.view_model.transcript_items import Operation
-from nbchat.providers.connect import EMBEDDED_MODEL
-from nbchat.providers.unavailable_model import problem_of
+from nbchat.providers.connect import EMBEDDED_MODEL, problem_of
 from nbchat.rendering.banners import progress_text
 from nbchat.rendering.entries import listing_html, note_html, summary_html
 from nbchat.rendering.plain_text import displayable
