@@ -41,7 +41,7 @@ from nbchat.conversation.events import (
     UsageReported,
 )
 from nbchat.conversation.session import Session
-from nbchat.conversation.tool_runs import CALLERS_LOOP
+from nbchat.conversation.tools import CALLERS_LOOP
 from nbchat.errors import NbchatError
 from nbchat.rendering.markdown import markdown_html
 

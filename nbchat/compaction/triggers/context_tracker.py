@@ -14,10 +14,11 @@ from math import ceil
 from time import monotonic
 
 from nbchat.compaction.policies import Policy, policy_named
-from nbchat.compaction.triggers.circuit_breaker import CircuitBreaker, Cooldown
 from nbchat.compaction.triggers.triggers import (
     EXPECTED_SUMMARY_TOKENS,
     RATIOS,
+    CircuitBreaker,
+    Cooldown,
     Decision,
     Limits,
     Readings,
