@@ -7,10 +7,10 @@ compactions in force are a stack: the last one is undone first and redone last.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nbchat.compaction.markup import escape
 from nbchat.compaction.plan import Headroom, Plan, fields_before
 from nbchat.compaction.policies import Policy
 from nbchat.compaction.pruning.old_outputs import Pruning, record_of
+from nbchat.compaction.summary_format import escape
 from nbchat.conversation.entries import (
     EXCLUDED,
     EXCLUDED_TEXT,

@@ -9,12 +9,14 @@ From earlier, and not in the summary:
 Said by people and not used yet, word for word:
 - "My zip code is 10115."
 </facts>
+
+Tags and role markers in texts for a model are escaped.
 """
 
+import re
 from collections.abc import Iterable
 from itertools import takewhile
 
-from nbchat.compaction.markup import escape
 from nbchat.conversation.entries import Entry
 
 CARRIED_TITLE, CARRIED_MARK = "From earlier, and not in the summary:", "* "
@@ -27,6 +29,12 @@ GAP = " […] "
 """Between the parts of a quote."""
 
 _QUOTE_START, _QUOTE_END = '- "', '"'
+
+_TAGS = re.compile(
+    r"<(?=/?(?:summary|facts|transcript|recent|conversation_summary|previous_summary|"
+    r"user|assistant|tool_call|call|result|pasted|earlier_records)\b|\|)",
+    re.IGNORECASE,
+)
 
 
 def summary_entry(text: str, facts: Iterable[str]) -> Entry:
@@ -93,3 +101,13 @@ def _lines_below(title: str, content: str) -> list[str]:
     start = lines.index(title) + 1 if title in lines else len(lines)
     mark = CARRIED_MARK if title == CARRIED_TITLE else _QUOTE_START
     return list(takewhile(lambda line: line.startswith(mark), lines[start:]))
+
+
+def escape(text: str) -> str:
+    """Escape our tags and role markers in a text."""
+    return _TAGS.sub("&lt;", text)
+
+
+def element(tag: str, text: str) -> str:
+    """A text between tags; empty for an empty one."""
+    return f"<{tag}>\n{text}\n</{tag}>" if text else ""

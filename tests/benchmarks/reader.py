@@ -40,9 +40,8 @@ from trajectories import read_trajectories
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.markup import element
-from nbchat.compaction.summary_format import summary_facts, summary_text
-from nbchat.compaction.transcript_text import transcript
+from nbchat.compaction.summarizer.prompts import transcript
+from nbchat.compaction.summary_format import element, summary_facts, summary_text
 from nbchat.conversation.entries import Entry, Usage
 from nbchat.errors import NbchatError, Stopped
 from nbchat.providers.base import Provider, Reply, ReplyStream, Request, wire_text

@@ -19,7 +19,7 @@ from long_sessions import copies_of, domain_of
 from measures import COUNTER, has_word, interleaved, known_of, leaves, texts
 from trajectories import Trajectory
 
-from nbchat.compaction.transcript_text import transcript
+from nbchat.compaction.summarizer.prompts import transcript
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.turns import safe_cuts
 

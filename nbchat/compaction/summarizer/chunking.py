@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from nbchat.compaction.shortening import SHORTEST, shorten, shorten_to_tokens
-from nbchat.compaction.transcript_text import transcript
+from nbchat.compaction.summarizer.prompts import transcript
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.turns import safe_cuts
 from nbchat.providers.tokens import TokenCounter

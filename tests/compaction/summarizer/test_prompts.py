@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from nbchat.compaction.markup import escape
-from nbchat.compaction.summarizer.prompts import SYSTEM, Assignment
+from nbchat.compaction.summarizer.prompts import SYSTEM, Assignment, transcript
 from nbchat.compaction.summarizer.requests import Sizes, plain_steps, summary_request
-from nbchat.compaction.summary_format import summary_entry
+from nbchat.compaction.summary_format import escape, summary_entry
 from nbchat.conversation.entries import Entry
 from nbchat.providers.base import Request
 from nbchat.providers.model_info import ModelInfo
@@ -142,3 +141,13 @@ def test_a_picture_is_named_to_the_summariser_and_not_spelled_out():
     text = request_text(Entry("user", "the broken box", "", "image", data))
     assert "<user>[image] the broken box</user>" in text
     assert "iVBORw0KGgo" not in text
+
+
+def test_a_summarizer_does_not_read_thinking():
+    history = [
+        Entry("user", "Is it?"),
+        Entry("thinking", "A secret thought.", "", "openai", '{"type": "reasoning"}'),
+        Entry("assistant", "Yes."),
+    ]
+    written = transcript(history)
+    assert written == "<user>Is it?</user>\n<assistant>Yes.</assistant>"

@@ -20,7 +20,6 @@ from wire_rules import anthropic_faults, openai_faults
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.markup import escape
 from nbchat.compaction.policies import Policy
 from nbchat.compaction.summarizer.chunking import MAX_PARTS, split
 from nbchat.compaction.summarizer.prompts import OPERATION, RULES, Assignment
@@ -30,6 +29,7 @@ from nbchat.compaction.summarizer.summarize import (
     SummaryModel,
     write_summary,
 )
+from nbchat.compaction.summary_format import escape
 from nbchat.conversation.entries import Compaction, Entry, Usage
 from nbchat.conversation.events import (
     Compacted,
