@@ -1,6 +1,11 @@
-"""Run a turn: requests, tool calls and compactions until the model has answered."""
+"""Run a turn: requests, tool calls and compactions until the model has answered.
 
-from collections.abc import Callable, Generator, Iterable, Mapping
+What a stopped or broken reply produced is kept, with what it cost. Stop and a broken
+stream raise NbchatError: events of what is kept are yielded. After KeyboardInterrupt,
+or when the caller closes the turn, events go to `publish` instead.
+"""
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -10,13 +15,25 @@ from nbchat.agent.approvals import approvals_of
 from nbchat.agent.budget import Meter, check_price
 from nbchat.agent.compactor import Compactor, Conversation
 from nbchat.agent.context_tools import with_kept_promises
-from nbchat.agent.interruptions import estimated_usage, incomplete, keep_partial
 from nbchat.agent.running_turn import StopFlag, TurnOptions
 from nbchat.agent.structured_output import ATTEMPTS, SCHEMA_REFUSED
 from nbchat.agent.tool_calls import CallingAgent, ToolCalls
+from nbchat.compaction.triggers.context_tracker import ContextTracker
 from nbchat.conversation import events
-from nbchat.conversation.entries import REQUESTED, Entry, Usage, failed_result
-from nbchat.conversation.events import Event, StopReason
+from nbchat.conversation.entries import (
+    INCOMPLETE,
+    REQUESTED,
+    Entry,
+    Usage,
+    failed_result,
+)
+from nbchat.conversation.events import (
+    Delta,
+    Event,
+    StopReason,
+    TextDelta,
+    ThinkingDelta,
+)
 from nbchat.conversation.json_schemas import schema_text
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import INTERRUPTED, open_calls
@@ -28,6 +45,8 @@ INVALID_ANSWER = "This answer is not valid: {}. Answer again, with only the JSON
 BROKEN_OFF = "Your answer was cut off. Write it again from the beginning."
 
 Events = Generator[Event, None, None]
+
+Entries = tuple[Entry, ...]
 
 
 class TurnAgent(Conversation, CallingAgent, Protocol):
@@ -243,3 +262,67 @@ class TurnRunner:
         """Answer every call that will not run, so that the history stays legal."""
         for call in open_calls(self._agent.session.history):
             yield self.append(failed_result(call, reason))
+
+
+def keep_partial(
+    stream: ReplyStream,
+    keep: Callable[[Entries], Iterator[Event]],
+    publish: Callable[[Event], object],
+) -> Generator[Event, None, Reply]:
+    """The deltas and reply of a stream; `keep` gets the entries of a partial reply."""
+    arrived: list[Delta] = []
+    try:
+        while True:
+            delta = next(stream)
+            arrived.append(delta)
+            yield delta
+    except StopIteration as finished:
+        reply: Reply = finished.value
+        return reply
+    except BaseException as error:
+        stream.close()
+        kept = keep(_entries(arrived))
+        if isinstance(error, NbchatError):
+            yield from kept
+        else:
+            for event in kept:
+                publish(event)
+        raise
+
+
+def estimated_usage(
+    entries: Entries, session: Session, tracker: ContextTracker
+) -> Usage:
+    """The estimated usage of a response with these entries, before they are appended.
+
+    Assumes that what the last response left in the server's cache was read from there.
+    """
+    context_tokens, count = tracker.context_tokens(session), tracker.counter.count
+    usage = Usage(
+        context_tokens,
+        sum(count(entry.content) for entry in entries),
+        min(_cached_tokens(session), context_tokens),
+        is_estimated=True,
+        dropped_tokens=sum(count(e.content) for e in entries if e.role == "thinking"),
+    )
+    return tracker.info.priced(usage)
+
+
+def incomplete(text: str) -> Entry:
+    """The entry of an answer that was cut short."""
+    return Entry("assistant", text, tool_args=INCOMPLETE)
+
+
+def _entries(arrived: list[Delta]) -> Entries:
+    """The entries of a partial answer; empty if nothing had arrived."""
+    text = "".join(each.text for each in arrived if isinstance(each, TextDelta))
+    thought = "".join(each.text for each in arrived if isinstance(each, ThinkingDelta))
+    thinking = [Entry("thinking", thought)] if thought else []
+    return (*thinking, incomplete(text)) if text or thought else ()
+
+
+def _cached_tokens(session: Session) -> int:
+    """Tokens that the last response left in a cache; none after a compaction."""
+    since = session.compaction.committed_at if session.compaction else 0
+    position, usage = session.usages[-1] if session.usages else (0, Usage())
+    return usage.cache_read_tokens + usage.cache_write_tokens if position > since else 0

@@ -7,7 +7,7 @@ events of what they do.
 
 import logging
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain, repeat
@@ -15,16 +15,21 @@ from threading import Event as Flag
 from threading import Thread
 from typing import Protocol, TypeVar
 
-from nbchat.agent.interruptions import CompactionRun, run_to_record
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.oversized_messages import with_largest_message
 from nbchat.compaction.plan import Plan
 from nbchat.compaction.triggers.context_tracker import RETRY
 from nbchat.conversation import events
-from nbchat.conversation.entries import Compaction
-from nbchat.conversation.events import Change, Event
+from nbchat.conversation.entries import Compaction, Usage
+from nbchat.conversation.events import Change, CompactionStarted, Event
 from nbchat.conversation.session import Session, check_pin
-from nbchat.errors import CompactionError, ConfigError, ContextOverflow, Stopped
+from nbchat.errors import (
+    CompactionError,
+    ConfigError,
+    ContextOverflow,
+    NbchatError,
+    Stopped,
+)
 from nbchat.providers.base import NoticesTruncation, Provider, Reply, Request
 from nbchat.providers.request_options import RequestOptions
 from nbchat.providers.streaming import until_stopped
@@ -40,6 +45,9 @@ SHORTENINGS = 2
 PinOrNumber = TypeVar("PinOrNumber", str, int)
 
 Events = Generator[Event, None, None]
+
+CompactionRun = Generator[Event, None, Compaction]
+"""A running compaction: yields its events and returns its record."""
 
 Step = Callable[[Flag | None], Events]
 """Work that the given flag stops."""
@@ -438,3 +446,51 @@ class BackgroundCompaction:
         """Take the record of an attempt that was stopped, for its cost."""
         self.record = record
         return events.CompactionFailed(record)
+
+
+def run_to_record(
+    start: Callable[..., CompactionRun],
+    commit: Callable[[Compaction], Event],
+    publish: Callable[[Event], object],
+) -> CompactionRun:
+    """Run what `start` begins and return its record, for the caller to commit.
+
+    A fault of our own ends in a failed record. A stop, an interrupt or a closed turn
+    passes through, but first a failed record with the cost so far is committed, so that
+    no store and no banner shows the compaction running for ever.
+    """
+    paid: list[Usage] = []
+    running: Compaction | None = None
+    try:
+        with closing(start(on_usage=paid.append)) as run:
+            while True:
+                event = next(run)
+                if isinstance(event, CompactionStarted):
+                    running = event.compaction
+                yield event
+    except StopIteration as finished:
+        record: Compaction = finished.value
+        return record
+    except BaseException as error:
+        if running is None:
+            raise
+        failed = _failed(running, error, paid)
+        if isinstance(error, Exception) and not isinstance(error, Stopped):
+            logger.exception("a compaction failed; the chat continues without it")
+            return failed
+        event = commit(failed)
+        if isinstance(error, Stopped):
+            yield event
+        else:  # KeyboardInterrupt, or the caller closed the turn
+            publish(event)
+        raise
+
+
+def _failed(running: Compaction, error: BaseException, paid: list[Usage]) -> Compaction:
+    """The record of a compaction that an error ended, with what it cost."""
+    reason = code = "interrupted"
+    if isinstance(error, Exception):
+        reason = str(error) if isinstance(error, NbchatError) else repr(error)
+        code = type(error).__name__
+    cost = sum(paid, running.cost)
+    return replace(running, status="failed", reason=reason, code=code, cost=cost)
