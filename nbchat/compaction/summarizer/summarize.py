@@ -20,7 +20,6 @@ from typing import TypeVar
 
 from nbchat.compaction.compaction_record import Outcome
 from nbchat.compaction.policies import Shape, ShapeChoice
-from nbchat.compaction.summarizer.chunking import MAX_PARTS
 from nbchat.compaction.summarizer.fact_check import check_facts
 from nbchat.compaction.summarizer.prompts import Assignment, instruction
 from nbchat.compaction.summarizer.reply_validation import (
@@ -31,6 +30,7 @@ from nbchat.compaction.summarizer.reply_validation import (
 from nbchat.compaction.summarizer.requests import (
     COUNT_ERROR,
     LEAST_CONVERSATION,
+    MAX_PARTS,
     PlainSteps,
     Sizes,
     SummaryStep,
