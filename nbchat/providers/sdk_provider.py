@@ -54,7 +54,6 @@ from nbchat.providers.model_info_from_server import (
     with_listed,
 )
 from nbchat.providers.provider_table import Service
-from nbchat.providers.rate_limits import Limiter, limiter_of
 from nbchat.providers.refused_parameters import Adaptations
 from nbchat.providers.request_options import (
     RequestOptions,
@@ -63,7 +62,7 @@ from nbchat.providers.request_options import (
     not_among,
     stop_texts,
 )
-from nbchat.providers.streaming import read_stream
+from nbchat.providers.streaming import Limiter, limiter_of, read_stream
 from nbchat.providers.tokens import TokenCounter
 from nbchat.providers.wire_format import (
     CONNECTIONS,

@@ -24,14 +24,14 @@ from nbchat.errors import ContextOverflow, RateLimited, Stopped
 from nbchat.providers.base import Request
 from nbchat.providers.openai_chat import OpenAIProvider
 from nbchat.providers.openai_responses import ResponsesProvider
-from nbchat.providers.rate_limits import (
+from nbchat.providers.streaming import (
     FIRST_INTERVAL_SECONDS,
     Limiter,
     limiter_of,
     reset_after,
     retry_after,
+    stream_with_retries,
 )
-from nbchat.providers.streaming import stream_with_retries
 
 WIRE = OpenAIDialect()
 HELLO = Request((Entry("user", "Hello"),))

@@ -21,9 +21,13 @@ from wire_rules import anthropic_faults, openai_faults
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.compaction.policies import Policy
-from nbchat.compaction.summarizer.chunking import MAX_PARTS, split
 from nbchat.compaction.summarizer.prompts import OPERATION, RULES, Assignment
-from nbchat.compaction.summarizer.requests import Sizes, summary_request
+from nbchat.compaction.summarizer.requests import (
+    MAX_PARTS,
+    Sizes,
+    split,
+    summary_request,
+)
 from nbchat.compaction.summarizer.summarize import (
     MAX_ANSWERS,
     SummaryModel,
