@@ -13,19 +13,20 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, islice
 
-from nbchat.compaction.facts.entity_names import EntityNames, field_names, is_unique
-from nbchat.compaction.facts.inherited_values import ids_in, without_inherited
-from nbchat.compaction.facts.nested_records import (
+from nbchat.compaction.facts.entity_cells import (
     SIGNS,
     VALUE_SIGNS,
     FieldsOf,
     Shown,
     all_fields,
     described,
+    ids_in,
     part_cell,
     shown_fields,
     telling_apart,
+    without_inherited,
 )
+from nbchat.compaction.facts.entity_names import EntityNames, field_names, is_unique
 from nbchat.compaction.facts.records import (
     KEY,
     MOST_SPACES_OF_ID,

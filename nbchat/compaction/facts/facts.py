@@ -20,8 +20,18 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from heapq import nlargest
 
+from nbchat.compaction.facts.argument_rows import (
+    ONE_NAME,
+    USED_TITLE,
+    WORDS_CHARACTERS,
+    Action,
+    argument_rows,
+    cut,
+    decision_rows,
+    in_ranges,
+    shown_call,
+)
 from nbchat.compaction.facts.artifacts import artifact_lines
-from nbchat.compaction.facts.decisions import Action, decision_rows, in_ranges
 from nbchat.compaction.facts.entities import entity_rows
 from nbchat.compaction.facts.exchanges import exchange_lines
 from nbchat.compaction.facts.open_requests import (
@@ -40,14 +50,6 @@ from nbchat.compaction.facts.rules import (
 )
 from nbchat.compaction.facts.tables import ARROW, Block, Cell, Row, block_within
 from nbchat.compaction.facts.tool_names import acts, own_forms, tool_words
-from nbchat.compaction.facts.used_arguments import (
-    ONE_NAME,
-    USED_TITLE,
-    WORDS_CHARACTERS,
-    argument_rows,
-    cut,
-    shown_call,
-)
 from nbchat.compaction.facts.value_ranking import NAME, NEEDED, Weights, form_weight
 from nbchat.compaction.policies import Policy
 from nbchat.compaction.shortening import within
