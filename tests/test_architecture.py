@@ -155,7 +155,6 @@ def test_a_module_of_under_60_lines_has_several_importers():
     assert crumbs == {
         "cli.run",  # imports papermill, which is optional
         "storage.migrations.run",  # imports Alembic
-        "storage.shared_copies",  # the store is as long as a module may be
     }
 
 

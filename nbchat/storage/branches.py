@@ -2,18 +2,24 @@
 
 Each branch keeps its ancestors, so its place among the others is known even when some
 of them are deleted. All sessions with the same oldest ancestor are a family.
+
+A shared copy of a session is readable by anyone with its link.
 """
 
+import hashlib
 import json
+import secrets
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import sqlalchemy as sa
 
+from nbchat.conversation.entries import now
 from nbchat.conversation.session import Ancestors, Session
-from nbchat.storage.owners import OwnedRows
-from nbchat.storage.schema import sessions
+from nbchat.errors import SessionNotFound
+from nbchat.storage.owners import SHARE_SETTING, OwnedRows
+from nbchat.storage.schema import sessions, shares
 from nbchat.storage.serialization import SessionInfo, restored, storable
 
 
@@ -155,3 +161,36 @@ def _versions(branches: Iterable[Branch], position: int) -> list[list[Branch]]:
 
 def _newest(branches: Iterable[Branch]) -> str:
     return max(branches, key=lambda each: (each.used_at, each.id)).id
+
+
+def add_share(
+    connection: sa.Connection, mine: OwnedRows, stored_id: str, content: str
+) -> str:
+    """Keep a copy of a session; returns the token that opens it."""
+    token = secrets.token_urlsafe(24)
+    row = {
+        "token_hash": _hash(token),
+        "session_id": stored_id,
+        "content_json": content,
+        "created_at": now(),
+    }
+    connection.execute(mine.insert(shares).values(row))
+    return token
+
+
+def shared_copy(connection: sa.Connection, token: str) -> str:
+    """The copy that a token opens, of any owner; raises SessionNotFound."""
+    key = _hash(token)
+    if connection.dialect.name == "postgresql":
+        setting = sa.func.set_config(SHARE_SETTING, key, True)
+        connection.execute(sa.select(setting))
+    query = sa.select(shares.c.content_json).where(shares.c.token_hash == key)
+    found = connection.scalar(query)
+    if found is None:
+        raise SessionNotFound("there is no shared session with this link")
+    return str(found)
+
+
+def _hash(token: str) -> str:
+    """What is stored of a link, by which it cannot be made."""
+    return hashlib.sha256(token.encode()).hexdigest()

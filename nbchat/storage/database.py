@@ -2,15 +2,22 @@
 
 A database of a newer nbchat opens read-only. An older SQLite file is copied beside
 itself before it changes; PostgreSQL keeps its old tables under other names.
+
+A PostgreSQL server that is stopped, or a proxy before it that hangs, still acknowledges
+what arrives: no timeout of TCP ends the wait, and neither libpq nor psycopg has one. So
+a connection is given up when the server sends nothing for half a minute.
 """
 
+import math
 import os
 import random
 import sqlite3
 import time
-from contextlib import closing, suppress
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +27,6 @@ from sqlalchemy.exc import ArgumentError, OperationalError, SQLAlchemyError
 
 from nbchat.errors import StoreError
 from nbchat.storage.owners import OwnedRows
-from nbchat.storage.postgres_connection import connect, patience
 from nbchat.storage.private_files import create_private
 from nbchat.storage.schema import (
     INDEXES,
@@ -80,6 +86,11 @@ READ_ONLY = (
     "this database was written by a newer nbchat (schema {}); it can be read here but "
     "not changed: upgrade nbchat"
 )
+
+SILENT_SECONDS = 30.0
+"""How long a server may send nothing before its connection is given up."""
+
+_is_patient: ContextVar[bool] = ContextVar("is_patient", default=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +204,7 @@ def _new_engine(url: sa.URL) -> sa.Engine:
         connect_args=waits if url.get_backend_name() == "postgresql" else {},
     )
     if engine.driver == "psycopg":
-        sa.event.listen(engine, "do_connect", connect)
+        sa.event.listen(engine, "do_connect", _connect_to_postgresql)
     return engine
 
 
@@ -384,3 +395,56 @@ def back_up(file: Path, schema: str) -> Path:
 def backups_of(file: Path) -> list[Path]:
     """The backups beside a SQLite file."""
     return sorted(file.parent.glob(f"{file.name}.backup-*"))
+
+
+@contextmanager
+def patience() -> Iterator[None]:
+    """Let a statement take its time: others migrate, or a large table changes."""
+    token = _is_patient.set(True)
+    try:
+        yield
+    finally:
+        _is_patient.reset(token)
+
+
+def _connect_to_postgresql(
+    _dialect: object, _record: object, arguments: list[Any], options: dict[str, Any]
+) -> Any:
+    """Connect as SQLAlchemy would; for its event `do_connect`."""
+    return _connection_class().connect(*arguments, **options)
+
+
+@cache
+def _connection_class() -> Any:
+    # Not at the top: psycopg is installed for PostgreSQL alone.
+    from psycopg import Connection, OperationalError  # noqa: PLC0415
+
+    class Impatient(Connection[Any]):
+        def wait(self, gen: Any, *arguments: Any, **options: Any) -> Any:
+            try:
+                return super().wait(_limited(gen), *arguments, **options)
+            except TimeoutError as error:
+                self.pgconn.finish()  # else it would be used again
+                raise OperationalError(str(error)) from None
+
+    return Impatient
+
+
+def _limited(step: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    """A step of psycopg; raises TimeoutError after `SILENT_SECONDS` without a byte.
+
+    psycopg resumes it with 0 ten times a second meanwhile.
+    """
+    seconds = math.inf if _is_patient.get() else SILENT_SECONDS
+    end = time.monotonic() + seconds
+    try:
+        wanted = next(step)
+        while True:
+            ready = yield wanted
+            if ready:
+                end = time.monotonic() + seconds
+            elif time.monotonic() > end:
+                raise TimeoutError(f"the server has sent nothing for {seconds:.0f} s")
+            wanted = step.send(ready)
+    except StopIteration as ended:
+        return ended.value

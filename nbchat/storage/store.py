@@ -28,9 +28,11 @@ from nbchat.errors import (
 )
 from nbchat.storage.branches import (
     Branch,
+    add_share,
     ancestors_from_json,
     branch_columns,
     family_of,
+    shared_copy,
     take_title,
 )
 from nbchat.storage.database import (
@@ -84,7 +86,6 @@ from nbchat.storage.session_search import (
     index_session,
     listed,
 )
-from nbchat.storage.shared_copies import add_share, shared_copy
 
 PinKind = Literal["pin", "unpin", "drop", "keep"]
 """Of a snapshot: the last two are of dropped rules."""
