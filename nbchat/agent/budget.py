@@ -50,7 +50,6 @@ class Meter:
     """
 
     def __init__(self, budget: Budget) -> None:
-        """Start with nothing used."""
         self.budget = budget
         self.used = Usage()
         self.steps = 0

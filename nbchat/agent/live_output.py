@@ -112,7 +112,6 @@ class PrintedOutput:
     """Plain text on stdout, as it arrives."""
 
     def __init__(self) -> None:
-        """Start at the beginning of a line."""
         self._has_text = False
         self._is_in_line = False
         self._flushed_at = 0.0
@@ -163,7 +162,6 @@ class NotebookOutput:
     """
 
     def __init__(self, publisher: Any, *, is_watched: bool = True) -> None:
-        """Publish with IPython's `publisher` of displays."""
         self._publisher = publisher
         self._is_watched = is_watched
         self._text = ""
@@ -253,7 +251,6 @@ class LiveDisplay:
     """The display of a run in a cell, updated each second until the run ends."""
 
     def __init__(self, publisher: Any) -> None:
-        """Publish with IPython's `publisher` of displays."""
         self._publisher = publisher
         self._id = uuid.uuid4().hex
         self._is_shown = False

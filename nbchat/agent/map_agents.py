@@ -135,7 +135,6 @@ class MapRun:
         on_error: Callable[[Result], object] | None,
         batch: bool | float,
     ) -> None:
-        """Run nothing yet; `resume` does."""
         self.name = name
         self.counts = Counts(prompts.total)
         """How many rows are finished, failed, skipped and running, and their cost."""

@@ -274,7 +274,6 @@ class StopFlag(Flag):
     """A turn's own stop, which is also set when the caller's flag is."""
 
     def __init__(self, callers: Flag | None) -> None:
-        """Follow the flag of the caller, if there is one."""
         super().__init__()
         self._callers = callers
 
@@ -325,7 +324,6 @@ class TurnLock:
     """Lets one turn run at a time."""
 
     def __init__(self) -> None:
-        """Start with no turn running."""
         self.is_held = False
         self._changed = Condition()
 

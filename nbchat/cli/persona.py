@@ -29,7 +29,6 @@ class NbchatPersona(BaseAcpPersona):  # type: ignore[misc]  # it has no types
     """Answers in a chat of jupyter-ai; each chat is a session of nbchat."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        """Answer by `nbchat acp`."""
         super().__init__(*args, executable=list(COMMAND), **options)
 
     @property

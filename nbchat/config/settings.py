@@ -79,7 +79,6 @@ class NbChat(Configurable):
     """The policy to which each field belongs that was set; else the one in `policy`."""
 
     def __init__(self, **values: Any) -> None:
-        """Start with these values, and without typed keys."""
         super().__init__(**values)
         self.keys = Keys()
 

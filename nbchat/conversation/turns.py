@@ -111,7 +111,6 @@ class CallMatcher:
     """Matches results to calls, entry by entry."""
 
     def __init__(self) -> None:
-        """Start before the first entry."""
         self._open: dict[str, deque[int]] = defaultdict(deque)
         self._abandoned: dict[str, deque[int]] = defaultdict(deque)
         self._previous: Entry | None = None

@@ -249,7 +249,6 @@ class RetryButton:
     """
 
     def __init__(self, shell: InteractiveShell, answer: Answer) -> None:
-        """Show nothing yet."""
         self._shell = shell
         self._answer = answer
         self._button_id = uuid4().hex
@@ -309,7 +308,6 @@ class _OneDisplay:
     """
 
     def __init__(self, publisher: Any, first: dict[str, str]) -> None:
-        """Publish the display with what it shows at first."""
         self._publisher = publisher
         self._id = uuid4().hex
         self._parts: dict[str, dict[str, str]] = {}

@@ -303,7 +303,6 @@ class ShellContents:
     """Looks up what a message mentions in a shell; runs no code."""
 
     def __init__(self, shell: InteractiveShell) -> None:
-        """Read `shell` at each call."""
         self._shell = shell
 
     @property

@@ -24,7 +24,6 @@ class Line:
     """The connection that the request of one thread uses at the moment."""
 
     def __init__(self, first_byte_seconds: float | None = None) -> None:
-        """Start without a connection."""
         self.first_byte_seconds = first_byte_seconds
         """Longest silence in seconds until an answer begins; None: the usual one."""
         self._lock = threading.Lock()
@@ -82,7 +81,6 @@ class WatchedStream:
     """
 
     def __init__(self, stream: Any) -> None:
-        """Wrap a stream that is connected."""
         self._stream = stream
         self._user = _CURRENT.get()
         self._hold()
@@ -132,7 +130,6 @@ class WatchedBackend:
     """A network backend of httpcore2 whose connections can be closed elsewhere."""
 
     def __init__(self, backend: Any) -> None:
-        """Wrap the backend that makes the connections."""
         self._backend = backend
 
     def connect_tcp(self, *args: Any, **options: Any) -> WatchedStream:

@@ -41,7 +41,6 @@ class LegalHistory:
     """
 
     def __init__(self) -> None:
-        """Start with an empty history."""
         self._reset()
 
     def update(self, history: Sequence[Entry]) -> tuple[Entry, ...]:

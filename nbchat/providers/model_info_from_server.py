@@ -49,7 +49,6 @@ class ReportedModels:
     """
 
     def __init__(self) -> None:
-        """Know nothing yet."""
         self._known: dict[str, tuple[float, int | None, ModelInfo]] = {}
 
     def of(self, model: str) -> tuple[int | None, ModelInfo] | None:

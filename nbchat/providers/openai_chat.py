@@ -282,7 +282,6 @@ class ChunkReader:
     """Reads a stream of chunks: yields deltas, then has the reply."""
 
     def __init__(self, *, returns_reasoning: bool = False) -> None:
-        """Start before the first event."""
         self._returns_reasoning = returns_reasoning
         self._text: list[str] = []
         self._thinking: list[str] = []

@@ -293,7 +293,6 @@ class EventReader:
     """Reads a stream of events: yields deltas, then has the reply."""
 
     def __init__(self) -> None:
-        """Start before the first event."""
         self._items: dict[int, Json] = {}
         self._texts: dict[int, str] = {}
         self._is_refusal = False

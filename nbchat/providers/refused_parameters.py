@@ -73,7 +73,6 @@ class Adaptations:
     """What each model refused, and what is sent instead."""
 
     def __init__(self) -> None:
-        """Start with no refusal."""
         self._changes: dict[str, dict[str, Any]] = {}
         self._tried: set[tuple[str, str, str]] = set()
 

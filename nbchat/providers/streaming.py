@@ -79,7 +79,6 @@ class Limiter:
     """
 
     def __init__(self) -> None:
-        """Start without a limit."""
         self._lock = threading.Lock()
         self._interval = 0.0
         self._next_start = 0.0

@@ -73,7 +73,6 @@ class WireMessages:
     """
 
     def __init__(self, form: WireFormat) -> None:
-        """Start with an empty history."""
         self._form = form
         self._lock = threading.Lock()
         self._legal = LegalHistory()
@@ -120,7 +119,6 @@ class SizeCheck:
     """Stops an answer that does not end."""
 
     def __init__(self) -> None:
-        """Start before the first item."""
         self._items = 0
         self._characters = 0
 

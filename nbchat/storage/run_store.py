@@ -36,7 +36,6 @@ class Store(SessionStore):
     """Sessions, settings and results of runs; can be sent to other processes."""
 
     def __init__(self, url: str = "", *, owner: str = "") -> None:
-        """As a store of sessions."""
         super().__init__(url, owner=owner)
         self._asked_again_at = 0.0
 

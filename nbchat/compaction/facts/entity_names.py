@@ -28,7 +28,6 @@ class EntityNames:
     """
 
     def __init__(self) -> None:
-        """Start without a name."""
         self._things: dict[str, dict[str, _Thing]] = defaultdict(dict)
 
     def name_of(self, record: Record, call: Call) -> str:

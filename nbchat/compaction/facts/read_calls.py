@@ -41,7 +41,6 @@ class CallReader:
     """Reads the calls of entries as they come, each once."""
 
     def __init__(self) -> None:
-        """Start before the first entry."""
         self._matcher = CallMatcher()
         self._position = 0
         self._answered: list[Call] = []

@@ -258,7 +258,6 @@ class _Run:
         stop: Flag | None,
         on_usage: OnUsage,
     ) -> None:
-        """Start with the earlier summary."""
         self.cost = Usage()
         self._on_usage = on_usage
         self.note = ""

@@ -555,7 +555,6 @@ class RunningSums:
     """
 
     def __init__(self, counter: TokenCounter) -> None:
-        """Start with nothing counted."""
         self._counter = counter
         self._counted: tuple[Sequence[Entry], array[int]] = ((), array("q", [0]))
 

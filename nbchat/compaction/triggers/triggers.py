@@ -171,7 +171,6 @@ class Spending:
     """Running sum of what re-readings has cost since the last compaction."""
 
     def __init__(self) -> None:
-        """Start at zero."""
         self.reread_cost = 0.0
         self._last = Usage()
 
@@ -383,7 +382,6 @@ class CircuitBreaker:
     """
 
     def __init__(self) -> None:
-        """Start without a failure."""
         self.failures = 0
         """Compactions in a row that got no summary."""
         self._unhelpful: Counter[str] = Counter()

@@ -373,7 +373,6 @@ class OwnCommands:
     """The notebook's commands, on the store of the settings, opened when first used."""
 
     def __init__(self) -> None:
-        """Open nothing yet."""
         self._opening = threading.Lock()
         self._store: SessionStore | None = None
         self._commands: Commands | None = None

@@ -65,7 +65,6 @@ class TranscriptView:
     """The items of one session, and the answer that streams in below them."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Show nothing yet."""
         self._clock = clock
         self._items = Items()
         self._live = LiveText()
@@ -234,7 +233,6 @@ class LiveText:
     """
 
     def __init__(self) -> None:
-        """Start with no stream."""
         self._streams: dict[str, dict[str, str]] = {}
 
     def snapshot(self) -> dict[str, dict[str, str]]:

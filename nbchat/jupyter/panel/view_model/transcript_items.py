@@ -36,7 +36,6 @@ class Items:
     """Items by key; keys only grow, so an older item has a smaller one."""
 
     def __init__(self) -> None:
-        """Start empty."""
         self._items: dict[int, str | Entry | Compaction] = {}
         self._positions: dict[int, int] = {}
         self._next_key = 0
@@ -110,7 +109,6 @@ class Banners:
     """
 
     def __init__(self, items: Items) -> None:
-        """Show none yet."""
         self._items = items
         self.keys: dict[str, int] = {}
         """The items that are banners, by the ids of their compactions."""
@@ -194,7 +192,6 @@ class ApprovalCards:
     """Cards of tool calls without a result, and the buttons on those that wait."""
 
     def __init__(self, items: Items) -> None:
-        """Know no calls yet."""
         self._items = items
         self._waiting: Sequence[PendingCall] = ()
         self._open: dict[int, Entry] = {}
