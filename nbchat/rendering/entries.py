@@ -224,6 +224,8 @@ def _said_html(entry: Entry) -> str:
 
 def _pasted_html(entry: Entry) -> str:
     """A note where rules are in what was pasted, which nothing will treat as rules."""
+    if not entry.pasted:
+        return ""
     pasted = [Entry("user", text) for text in pasted_texts(entry)]
     if not rules_in_force(pasted):
         return ""

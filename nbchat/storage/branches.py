@@ -7,7 +7,6 @@ A shared copy of a session is readable by anyone with its link.
 """
 
 import hashlib
-import json
 import secrets
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -20,7 +19,12 @@ from nbchat.conversation.session import Ancestors, Session
 from nbchat.errors import SessionNotFound
 from nbchat.storage.owners import SHARE_SETTING, OwnedRows
 from nbchat.storage.schema import sessions, shares
-from nbchat.storage.serialization import SessionInfo, restored, storable
+from nbchat.storage.serialization import (
+    SessionInfo,
+    ancestors_from_json,
+    restored,
+    storable,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,25 +107,6 @@ def one_per_family(
         if info.id == current or info.family not in chosen:
             chosen[info.family] = info
     return [replace(info, branches=sizes[name]) for name, info in chosen.items()]
-
-
-def branch_columns(session: Session) -> dict[str, str]:
-    """The columns that name the session from which a branch comes."""
-    if not session.ancestors:
-        return {"family": "", "ancestors_json": ""}
-    root = session.ancestors[0][0]
-    return {
-        "family": storable(root),
-        "ancestors_json": json.dumps(session.ancestors),
-    }
-
-
-def ancestors_from_json(text: str | None) -> Ancestors:
-    """The ancestors of a session; none if they are damaged."""
-    try:
-        return tuple((str(name), int(at)) for name, at in json.loads(text or "[]"))
-    except (ValueError, TypeError, RecursionError):
-        return ()
 
 
 def take_title(connection: sa.Connection, mine: OwnedRows, session: Session) -> None:

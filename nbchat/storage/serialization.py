@@ -17,7 +17,7 @@ from nbchat.conversation.entries import (
     SummaryFields,
     Usage,
 )
-from nbchat.conversation.session import ROLES, Session, title_of
+from nbchat.conversation.session import ROLES, Ancestors, Session, title_of
 from nbchat.errors import StoreError
 from nbchat.providers.tokens import TokenCounter
 from nbchat.storage.schema import TOKENS
@@ -277,6 +277,25 @@ def _known(kind: type[Compaction | Usage], values: dict[str, Any]) -> dict[str, 
     """The fields that this version has."""
     names = {each.name for each in fields(kind)}
     return {name: value for name, value in values.items() if name in names}
+
+
+def branch_columns(session: Session) -> dict[str, str]:
+    """The columns that name the session from which a branch comes."""
+    if not session.ancestors:
+        return {"family": "", "ancestors_json": ""}
+    root = session.ancestors[0][0]
+    return {
+        "family": storable(root),
+        "ancestors_json": json.dumps(session.ancestors),
+    }
+
+
+def ancestors_from_json(text: str | None) -> Ancestors:
+    """The ancestors of a session; none if they are damaged."""
+    try:
+        return tuple((str(name), int(at)) for name, at in json.loads(text or "[]"))
+    except (ValueError, TypeError, RecursionError):
+        return ()
 
 
 def info_from_row(row: Any) -> SessionInfo:

@@ -29,8 +29,6 @@ from nbchat.errors import (
 from nbchat.storage.branches import (
     Branch,
     add_share,
-    ancestors_from_json,
-    branch_columns,
     family_of,
     shared_copy,
     take_title,
@@ -69,6 +67,8 @@ from nbchat.storage.schema import (
 )
 from nbchat.storage.serialization import (
     SessionInfo,
+    ancestors_from_json,
+    branch_columns,
     compaction_json,
     compactions_from_rows,
     entries_from_rows,
