@@ -16,17 +16,19 @@ from itertools import groupby, islice
 from nbchat.compaction.facts.entity_cells import (
     SIGNS,
     VALUE_SIGNS,
+    EntityNames,
     FieldsOf,
     Shown,
     all_fields,
     described,
+    field_names,
     ids_in,
+    is_unique,
     part_cell,
     shown_fields,
     telling_apart,
     without_inherited,
 )
-from nbchat.compaction.facts.entity_names import EntityNames, field_names, is_unique
 from nbchat.compaction.facts.records import (
     KEY,
     MOST_SPACES_OF_ID,
