@@ -51,6 +51,15 @@ _TITLES = re.compile(r"[\"\u201c]([^\"\u201c\u201d\n]{2,40})[\"\u201d]")
 QUOTE_TOKENS = 110
 """The longest quote."""
 
+GAP_TOKENS = 3
+"""Of a mark where something is omitted."""
+
+ASKED = 0.5
+"""Ids that a question is worth: that something waits, the title says, too."""
+
+HEADING_TOKENS = 12
+"""Of a heading that is quoted with the line below it."""
+
 MOST_MISSES = 50
 """Quotes in a row that did not fit, after which none is tried."""
 
@@ -82,12 +91,18 @@ PASTED = "[pasted] "
 """Before a sentence that a person did not write."""
 
 _SENTENCE = re.compile(r"(?<=[.!?:])\s+|\n+")
+_SENTENCE_END = re.compile(
+    r"(?<=[.!?])(?<!\b\d\.)(?<!\b\d\d\.)\s+|(?<=[\u3002\uff01\uff1f])"
+)
+_NUMBERED = re.compile(r"\W*\d{1,2}[.)]\s")
+"""A line of a list from which people choose by number."""
 _QUESTION = re.compile("[?\uff1f\u061f]")
 _ASKS = re.compile(
     _QUESTION.pattern
     + r"|\b(?:please confirm|(?:reply|answer|say|type|respond)(?: with)?"
     r" [\"'\u201c]?yes|yes[\"'\u201d]? or [\"'\u201c]?no|bestätigen sie|bitte bestätige"
     r"|confirmez|confirme|confirma|подтвердите)\b|请确认|請確認|ご確認ください|확인해"
+    r"|let (?:me|us) know (?:which|what|whether|how|your)\b"
     r"|يرجى التأكيد|पुष्टि करें",
     re.IGNORECASE,
 )
@@ -115,8 +130,10 @@ def open_matters(
     """Lines that quote the last request and what waits for an answer, newest first."""
     lines: list[str] = []
     left = budget_tokens
-    for title, index in _quoted_entries(transcript, stop, calls):
-        limit = min(QUOTE_TOKENS, left - counter.count(title))
+    quoted = list(_quoted_entries(transcript, stop, calls))
+    for number, (title, index) in enumerate(quoted):
+        fair = max(SHORTEST_QUOTE, left // (len(quoted) - number))
+        limit = min(QUOTE_TOKENS, fair, left - counter.count(title))
         if title == OPEN_TITLE:
             limit = max(limit, SHORTEST_QUOTE)
         is_worth = limit >= SHORTEST_QUOTE
@@ -384,25 +401,45 @@ def _is_about(names: frozenset[str], others: frozenset[str]) -> bool:
 
 
 def quote(text: str, limit_tokens: int, counter: TokenCounter) -> str:
-    """A text within a limit: sentences with names and questions first, in order."""
-    sentences = (" ".join(part.split()) for part in _SENTENCE.split(text))
-    parts = list(filter(None, sentences))
+    """A text within a limit: what says most of ids, in order, with gaps marked."""
+    parts = _quotable(text, limit_tokens // 2, counter)
     if counter.count(" ".join(parts)) <= limit_tokens:
         return " ".join(parts)
-    worth = {
-        number: len(_names(part)) + 2 * bool(_ASKS.search(part)) + number / len(parts)
-        for number, part in enumerate(parts)
-    }
+    sizes = [counter.count(part) + GAP_TOKENS for part in parts]
+    worth = [_worth(part) + n / len(parts) / 10 for n, part in enumerate(parts)]
     left, taken = limit_tokens, set[int]()
-    for number in sorted(worth, key=lambda n: -worth[n]):
-        if any(parts[number] == parts[each] for each in taken):
-            continue
-        size = counter.count(parts[number]) + 2
-        if size <= left:
-            left -= size
+    for number in sorted(range(len(parts)), key=lambda n: -worth[n] / sizes[n]):
+        is_new = all(parts[number] != parts[each] for each in taken)
+        if is_new and sizes[number] <= left:
+            left -= sizes[number]
             taken.add(number)
     shown: list[str] = []
     for number in sorted(taken):
         is_gap = bool(shown) and number - 1 not in taken
         shown.append((GAP if is_gap else " " if shown else "") + parts[number])
     return "".join(shown)
+
+
+def _worth(part: str) -> float:
+    """What a line or sentence says: ids, the number of an option, a question."""
+    named = sum(map(form_weight, _names(part)))
+    return named + bool(_NUMBERED.match(part)) + ASKED * bool(_ASKS.search(part))
+
+
+def _quotable(text: str, longest: int, counter: TokenCounter) -> list[str]:
+    """The lines of a text, a short heading with the first line below it.
+
+    A line of more than `longest` tokens is split into sentences.
+    """
+    parts: list[str] = []
+    heading = ""
+    for line in filter(str.strip, text.splitlines()):
+        bare = " ".join([heading, *line.split()]).strip()
+        heading = ""
+        if bare.rstrip("*_").endswith(":") and counter.count(bare) <= HEADING_TOKENS:
+            heading = bare
+        elif counter.count(bare) > longest:
+            parts += _SENTENCE_END.split(bare)
+        else:
+            parts.append(bare)
+    return [*parts, heading] if heading else parts

@@ -10,6 +10,7 @@ from nbchat.compaction.facts.open_requests import (
     MOST_STATEMENTS,
     Statements,
     names_in,
+    quote,
     unused_statements,
 )
 from nbchat.conversation.entries import Entry
@@ -224,11 +225,62 @@ def waiting(*said: Entry) -> list[str]:
         "Bitte bestätigen Sie das.",
         "请确认。",
         "Is that right?",
+        "Let me know which option you would like.",
     ],
 )
 def test_a_request_for_a_yes_waits_in_whatever_form(asks: str):
     proposal = f"Order W4219264 would be cancelled for 10.50. {asks}"
     assert waiting(Entry("assistant", proposal)) == [f'- "{proposal}"']
+
+
+OPTIONS = """Here are the flights to Newark on May 24, with one stop each:
+
+1. **Option 1:**
+   - **Flight 1:** ATL to DFW
+     - Flight Number: HAT004
+     - Departure: 14:00 EST
+     - Arrival: 16:00 EST
+   - **Flight 2:** DFW to EWR
+     - Flight Number: HAT142
+     - Departure: 18:00 EST
+     - Arrival: 21:30 EST
+
+2. **Option 2:**
+   - **Flight 1:** ATL to DFW
+     - Flight Number: HAT059
+     - Departure: 07:00 EST
+     - Arrival: 09:00 EST
+
+Please let me know which of these you would like, and I will proceed."""
+
+
+def test_a_long_list_of_options_is_quoted_by_its_numbers_and_ids():
+    quoted = quote(OPTIONS, 75, COUNTER)
+    assert COUNTER.count(quoted) <= 75
+    places = [quoted.index(each) for each in ("1. **O", "HAT004", "HAT142", "2. **O")]
+    assert places == sorted(places) < [quoted.index("HAT059")]
+    assert "- Flight Number: HAT004" in quoted
+    assert quote(OPTIONS, 500, COUNTER) == " ".join(OPTIONS.split())
+
+
+def test_the_number_of_a_point_stays_with_its_sentence():
+    points = (
+        "1. Cancel order W4219264. " + "Also more is done. " * 20 + "\n2. Refund it."
+    )
+    assert quote(points, 30, COUNTER).startswith("1. Cancel order W4219264.")
+
+
+def test_every_open_proposal_gets_a_fair_share_of_a_small_budget():
+    long = "It takes several days until the money is there, as always with a bank. " * 8
+    orders = [f"W421926{number}" for number in range(4)]
+    said = [Entry("user", "Hello.")]
+    for order in orders:
+        said += [
+            Entry("assistant", f"{long}Shall I cancel order {order}?"),
+            Entry("user", "And another matter."),
+        ]
+    lines = lines_of(*said, Entry("assistant", "Yes, please?"), budget=1_000)
+    assert all(any(order in line for line in lines) for order in orders)
 
 
 @pytest.mark.parametrize(
