@@ -129,6 +129,7 @@ def open_matters(
 ) -> list[str]:
     """Lines that quote the last request and what waits for an answer, newest first."""
     lines: list[str] = []
+    latest = ""
     left = budget_tokens
     quoted = list(_quoted_entries(transcript, stop, calls))
     for number, (title, index) in enumerate(quoted):
@@ -140,8 +141,9 @@ def open_matters(
         text = quote(transcript[index].content, limit, counter) if is_worth else ""
         if not text:
             continue
-        added = ([] if title in lines else [title]) + [quote_line(text)]
+        added = ([] if title == latest else [title]) + [quote_line(text)]
         lines += added
+        latest = title
         left -= counter.count("\n".join(added)) + 1
     return lines
 

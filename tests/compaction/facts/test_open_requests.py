@@ -209,6 +209,19 @@ def test_a_proposal_names_no_owner_unless_one_is_certain():
     assert waiting_titles(*odd) == plain
 
 
+def test_only_proposals_of_an_owner_are_below_the_owner():
+    said = [Entry("user", "Hello.")]
+    for asks in ("your W5270061", "order W4219264", "your W3445693"):
+        said += [Entry("assistant", f"Shall I cancel {asks}?"), Entry("user", "Wait.")]
+    order = looked_up(1, order_id="W4219264", user_id="ann_lee_12", state="open")
+    lines = lines_of(*order, *said, Entry("assistant", "Shall I go on?"))
+    at = lines.index("Waits for an answer (user_id: ann_lee_12), word for word:")
+    plain = "Waits for an answer, word for word:"
+    assert lines[at + 1 : at + 3] == ['- "Shall I cancel order W4219264?"', plain]
+    assert "W5270061" in lines[at + 3]
+    assert lines[at - 2 : at] == [plain, '- "Shall I cancel your W3445693?"']
+
+
 def waiting(*said: Entry) -> list[str]:
     """The proposals that wait after a conversation, when another matter followed."""
     later = [Entry("user", "What is the weather?"), Entry("assistant", "Sunny.")]
