@@ -2,19 +2,30 @@
 
 A thread that waits for a server cannot be interrupted, and closing its socket from
 elsewhere does not wake it. Shutting the socket down does both: the thread gets an end
-of file, and the server sees that the client has left.
+of file, and the server sees that the client has left. All clients share certificates.
 """
 
+import json
+import os
 import socket
+import ssl
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from functools import cache
 from typing import Any
 
 import httpx2
 
 from nbchat.errors import ProtocolFault
+
+CONNECTIONS = httpx2.Limits(keepalive_expiry=3.0)
+"""Idle connections are closed before the server drops them: llama.cpp does after 5 s,
+which is also the SDKs' own figure."""
+
+DROPPED = (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError)
+"""Errors of a dropped connection: no answer, a reset, a broken pipe."""
 
 MOST_BYTES = 32_000_000
 """Bytes of one event or page: a hundred times the longest that servers send."""
@@ -156,3 +167,33 @@ def watched(client: httpx2.Client) -> httpx2.Client:
         if pool is not None:
             pool._network_backend = WatchedBackend(pool._network_backend)  # noqa: SLF001
     return client
+
+
+def certificates() -> ssl.SSLContext:
+    """The certificates that this machine trusts, read once for all clients (20 ms)."""
+    variables = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+    return _certificates(*(os.environ.get(name) for name in variables))
+
+
+@cache
+def _certificates(*_places: str | None) -> ssl.SSLContext:
+    return httpx2.create_ssl_context()
+
+
+def canned_client(events: Iterable[dict[str, Any]]) -> httpx2.Client:
+    """A client that answers every request with these events, without a network."""
+    body = "".join(
+        f"{_event_line(each)}data: {json.dumps(each)}\n\n" for each in events
+    )
+    headers = {"content-type": "text/event-stream"}
+    answer = httpx2.Response(200, headers=headers, text=f"{body}data: [DONE]\n\n")
+    return httpx2.Client(transport=httpx2.MockTransport(lambda _request: answer))
+
+
+def is_dropped(error: Exception) -> bool:
+    """Whether an error of httpx2 or of an SDK means a dropped connection."""
+    return any(isinstance(each, DROPPED) for each in (error, error.__cause__))
+
+
+def _event_line(event: dict[str, Any]) -> str:
+    return f"event: {event['type']}\n" if "type" in event else ""

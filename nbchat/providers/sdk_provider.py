@@ -30,7 +30,13 @@ from nbchat.providers.base import (
     estimated_tokens,
     refuse_untaken,
 )
-from nbchat.providers.closable_http import watched
+from nbchat.providers.closable_http import (
+    CONNECTIONS,
+    canned_client,
+    certificates,
+    is_dropped,
+    watched,
+)
 from nbchat.providers.endpoint import (
     Endpoint,
     find_endpoint,
@@ -65,7 +71,6 @@ from nbchat.providers.request_options import (
 from nbchat.providers.streaming import Limiter, limiter_of, read_stream
 from nbchat.providers.tokens import TokenCounter
 from nbchat.providers.wire_format import (
-    CONNECTIONS,
     Json,
     Reader,
     SdkClient,
@@ -73,10 +78,7 @@ from nbchat.providers.wire_format import (
     WireFormat,
     WireMessages,
     WireStream,
-    canned_client,
-    certificates,
     finished_reply,
-    is_dropped,
 )
 
 logger = logging.getLogger(__name__)

@@ -8,14 +8,11 @@ https://developers.openai.com/api/docs/guides/prompt-caching.
 """
 
 import json
-import os
-import ssl
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from functools import cache
 from hashlib import sha256
 from itertools import chain, groupby, takewhile
 from operator import eq
@@ -43,13 +40,6 @@ MOST_TOKENS = 10**16
 SPARE_DEPTH = 100
 """Levels of nesting reserved for what surrounds a value in a request, and stack frames
 of the call that encodes it; Python encodes less than a thousand levels."""
-
-CONNECTIONS = httpx2.Limits(keepalive_expiry=3.0)
-"""Idle connections are closed before the server drops them: llama.cpp does after 5 s,
-which is also the SDKs' own figure."""
-
-DROPPED = (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError)
-"""Errors of a dropped connection: no answer, a reset, a broken pipe."""
 
 MARKABLE = ("text", "image", "tool_result")
 """Types of blocks of a message that Anthropic can mark."""
@@ -282,36 +272,6 @@ class Reader(Protocol):
 
     def answer(self) -> StreamedReply:
         """What has arrived until now."""
-
-
-def certificates() -> ssl.SSLContext:
-    """The certificates that this machine trusts, read once for all clients (20 ms)."""
-    variables = ("SSL_CERT_FILE", "SSL_CERT_DIR")
-    return _certificates(*(os.environ.get(name) for name in variables))
-
-
-@cache
-def _certificates(*_places: str | None) -> ssl.SSLContext:
-    return httpx2.create_ssl_context()
-
-
-def canned_client(events: Iterable[Json]) -> httpx2.Client:
-    """A client that answers every request with these events, without a network."""
-    body = "".join(
-        f"{_event_line(each)}data: {json.dumps(each)}\n\n" for each in events
-    )
-    headers = {"content-type": "text/event-stream"}
-    answer = httpx2.Response(200, headers=headers, text=f"{body}data: [DONE]\n\n")
-    return httpx2.Client(transport=httpx2.MockTransport(lambda _request: answer))
-
-
-def is_dropped(error: Exception) -> bool:
-    """Whether an error of httpx2 or of an SDK means a dropped connection."""
-    return any(isinstance(each, DROPPED) for each in (error, error.__cause__))
-
-
-def _event_line(event: Json) -> str:
-    return f"event: {event['type']}\n" if "type" in event else ""
 
 
 def cache_key(request: Request) -> str:

@@ -77,6 +77,7 @@ from nbchat.errors import (
 )
 from nbchat.providers.anthropic import AnthropicProvider
 from nbchat.providers.base import ReplyStream, Request
+from nbchat.providers.closable_http import canned_client
 from nbchat.providers.connect import connect
 from nbchat.providers.error_mapping import refusal_in
 from nbchat.providers.gemini import GeminiProvider
@@ -85,7 +86,6 @@ from nbchat.providers.model_info import model_info
 from nbchat.providers.openai_chat import OpenAIProvider
 from nbchat.providers.sdk_provider import SdkProvider
 from nbchat.providers.streaming import stream_with_retries
-from nbchat.providers.wire_format import canned_client
 
 
 @tool
