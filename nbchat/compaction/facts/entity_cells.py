@@ -15,7 +15,7 @@ their own.
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -150,9 +150,9 @@ def _kind(record: Record, call: Call) -> str:
     return kind_of(record.label_field) or (found[place] if found else "")
 
 
-def described(field: Field, signs: Iterable[str] = VALUE_SIGNS) -> str:
+def described(field: Field) -> str:
     """A value of a description, with its field's name if it is a bare number."""
-    text = quoted(field.text, signs)
+    text = quoted(field.text, VALUE_SIGNS)
     is_bare = _BARE.fullmatch(field.text) is not None
     return f"{field.name.rpartition('.')[2]} {text}" if is_bare else text
 

@@ -96,21 +96,19 @@ class Statement:
         return bool(self.values) or self.is_open
 
 
-def carried(
-    earlier: str, messages: Sequence[Entry], story: str, most: int = MOST_READ
-) -> list[str]:
+def carried(earlier: str, messages: Sequence[Entry], story: str) -> list[str]:
     """The sentences that a new summary lacks, newest first.
 
     `earlier` is the text of the summary before, `messages` are what people wrote since.
     """
-    said = [statement for each in messages[-most:] for statement in _own(each)]
+    said = [statement for each in messages[-MOST_READ:] for statement in _own(each)]
     asked = [each for each in said if _QUESTION.search(each.text)]
     old = {id(each) for each in asked[:-MOST_QUESTIONS]}  # most likely answered
     said = [each for each in said if id(each) not in old]
-    before = list(statements(earlier))[:most]
+    before = list(statements(earlier))[:MOST_READ]
     new = _Story(list(statements(story, is_all=True)))
     kept: list[str] = []
-    for each in [*reversed(said[-most:]), *before]:
+    for each in [*reversed(said[-MOST_READ:]), *before]:
         if each.is_in_force and not new.says(each):
             kept.append(each.text)
             new.add(each)
