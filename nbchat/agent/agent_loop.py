@@ -1,8 +1,6 @@
 """Run a turn: requests, tool calls and compactions until the model has answered.
 
-What a stopped or broken reply produced is kept, with what it cost. Stop and a broken
-stream raise NbchatError: events of what is kept are yielded. After KeyboardInterrupt,
-or when the caller closes the turn, events go to `publish` instead.
+What a stopped or broken reply produced is kept, with what it cost.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
@@ -269,7 +267,11 @@ def keep_partial(
     keep: Callable[[Entries], Iterator[Event]],
     publish: Callable[[Event], object],
 ) -> Generator[Event, None, Reply]:
-    """The deltas and reply of a stream; `keep` gets the entries of a partial reply."""
+    """The deltas and reply of a stream; `keep` gets the entries of a partial reply.
+
+    Stop and a broken stream raise NbchatError: events of what is kept are yielded.
+    After KeyboardInterrupt, or when the caller closes the turn, they go to `publish`.
+    """
     arrived: list[Delta] = []
     try:
         while True:

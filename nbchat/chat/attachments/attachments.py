@@ -1,8 +1,8 @@
 """Load what a message mentions as entries: variables, cells, files, images, errors.
 
 Texts of files and bytes of images are sent unchanged, everything else as a text of
-limited size; of large files the types and the beginning, which are read as fast of
-gigabytes as of megabytes. What looks like a secret is hidden in all texts, unless the
+limited size; of large files the types and the beginning, so that gigabytes take as long
+as megabytes. What looks like a secret is hidden in all texts, unless the
 mention begins with `@!`. No code of the user runs to find `df.amount` or `rows[:5]`. If
 one thing cannot be loaded, an error says why and nothing is sent.
 """
@@ -50,7 +50,7 @@ _SIGNATURES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}
 _BASE = re.compile(r"[^\W\d]\w*")
 _COLOURS = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
 
-# Of parts: only literal keys of these are read, so that no code of the user runs.
+# Only parts of these are looked up, by literal keys, so that no code of the user runs.
 _CONTAINERS = (list, tuple, dict, str, bytes, range)
 _TABLES = ("DataFrame", "Series", "ndarray")
 _TABLE_PACKAGES = ("pandas", "polars", "numpy")

@@ -1,8 +1,8 @@
 """Name an entity and make the cells of its row: parts of its record, inherited values.
 
-Entities are told apart whose ids are equal: the user 7 is not the order 7. A long id
-with letters names one thing. Of others the name of the field, or of the tool that
-looked it up, says which thing it is, else the fields that its records have.
+Entities with equal ids are kept separate: the user 7 is not the order 7. A long id with
+letters identifies one entity. For other ids the name of the field, or of the tool that
+looked it up, says what kind of entity it is, else the fields that its records have.
 
 A part of a record, such as an item of an order, has a cell with the fields that are
 worth their tokens, named once in the column; parts that would look the same show what

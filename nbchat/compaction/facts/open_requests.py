@@ -51,14 +51,14 @@ _TITLES = re.compile(r"[\"\u201c]([^\"\u201c\u201d\n]{2,40})[\"\u201d]")
 QUOTE_TOKENS = 110
 """The longest quote."""
 
-GAP_TOKENS = 3
-"""Of a mark where something is omitted."""
+MARK_TOKENS = 3
+"""What `GAP` costs."""
 
-ASKED = 0.5
-"""Ids that a question is worth: that something waits, the title says, too."""
+QUESTION_WORTH = 0.5
+"""Ids that a question is worth: the title already says that an answer is awaited."""
 
 HEADING_TOKENS = 12
-"""Of a heading that is quoted with the line below it."""
+"""The longest heading that is quoted with the line below it."""
 
 MOST_MISSES = 50
 """Quotes in a row that did not fit, after which none is tried."""
@@ -403,11 +403,15 @@ def _is_about(names: frozenset[str], others: frozenset[str]) -> bool:
 
 
 def quote(text: str, limit_tokens: int, counter: TokenCounter) -> str:
-    """A text within a limit: what says most of ids, in order, with gaps marked."""
+    """A text within a limit: the parts with most ids per token, in order.
+
+    Gaps are marked.
+    """
+    whole = " ".join(text.split())
+    if counter.count(whole) <= limit_tokens:
+        return whole
     parts = _quotable(text, limit_tokens // 2, counter)
-    if counter.count(" ".join(parts)) <= limit_tokens:
-        return " ".join(parts)
-    sizes = [counter.count(part) + GAP_TOKENS for part in parts]
+    sizes = [counter.count(part) + MARK_TOKENS for part in parts]
     worth = [_worth(part) + n / len(parts) / 10 for n, part in enumerate(parts)]
     left, taken = limit_tokens, set[int]()
     for number in sorted(range(len(parts)), key=lambda n: -worth[n] / sizes[n]):
@@ -424,12 +428,13 @@ def quote(text: str, limit_tokens: int, counter: TokenCounter) -> str:
 
 def _worth(part: str) -> float:
     """What a line or sentence says: ids, the number of an option, a question."""
-    named = sum(map(form_weight, _names(part)))
-    return named + bool(_NUMBERED.match(part)) + ASKED * bool(_ASKS.search(part))
+    ids = sum(map(form_weight, _names(part)))
+    asks = QUESTION_WORTH * bool(_ASKS.search(part))
+    return ids + bool(_NUMBERED.match(part)) + asks
 
 
 def _quotable(text: str, longest: int, counter: TokenCounter) -> list[str]:
-    """The lines of a text, a short heading with the first line below it.
+    """The lines of a text; a short heading is one part with the line below it.
 
     A line of more than `longest` tokens is split into sentences.
     """
@@ -441,7 +446,7 @@ def _quotable(text: str, longest: int, counter: TokenCounter) -> list[str]:
         if bare.rstrip("*_").endswith(":") and counter.count(bare) <= HEADING_TOKENS:
             heading = bare
         elif counter.count(bare) > longest:
-            parts += _SENTENCE_END.split(bare)
+            parts += filter(None, _SENTENCE_END.split(bare))
         else:
             parts.append(bare)
     return [*parts, heading] if heading else parts

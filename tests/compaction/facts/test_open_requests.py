@@ -276,6 +276,11 @@ def test_a_long_list_of_options_is_quoted_by_its_numbers_and_ids():
     assert quote(OPTIONS, 500, COUNTER) == " ".join(OPTIONS.split())
 
 
+def test_a_text_that_fits_is_quoted_unchanged():
+    text = "订单 W4219264 可以取消。请确认。"
+    assert quote(text, COUNTER.count(text), COUNTER) == text
+
+
 def test_the_number_of_a_point_stays_with_its_sentence():
     points = (
         "1. Cancel order W4219264. " + "Also more is done. " * 20 + "\n2. Refund it."
