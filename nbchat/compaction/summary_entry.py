@@ -22,6 +22,7 @@ from nbchat.compaction.facts.rules import (
     rules_in_force,
 )
 from nbchat.compaction.facts.sentence_forms import plain
+from nbchat.compaction.masked_entries import masked
 from nbchat.compaction.plan import FACTS_TOKENS, Plan, largest_entry
 from nbchat.compaction.policies import LARGEST_SUMMARY_SHARE, Policy
 from nbchat.compaction.shortening import shorten, shorten_to_tokens, within
@@ -112,15 +113,19 @@ class SummaryBuilder:
     facts_of: dict[str, tuple[Fact, ...]] = field(default_factory=dict, compare=False)
     """The facts in each entry that was built, by its content."""
     transcript: Sequence[Entry] = field(init=False, compare=False)
-    """The transcript without what was excluded, as the plan found it."""
+    """The transcript without secrets and what was excluded, as the plan found it."""
     to_cover: Sequence[Entry] = field(init=False, compare=False)
     """That of it which the plan and earlier compactions cover."""
+    covered: Sequence[Entry] = field(init=False, compare=False)
+    """What the plan covers of the history, without secrets."""
 
     def __post_init__(self) -> None:
         """Take the transcript once: it is as long as the conversation."""
-        transcript = self.session.included_transcript
+        masked = self.readings.masked
+        transcript = masked.of(self.session.included_transcript)
         object.__setattr__(self, "transcript", transcript)
         object.__setattr__(self, "to_cover", transcript[: self.plan.stop])
+        object.__setattr__(self, "covered", masked.of(self.plan.covered))
 
     def entry(self, summary: str) -> Entry:
         """The entry with what the summary lacks: statements from before, and facts.
@@ -182,7 +187,7 @@ class SummaryBuilder:
         calls were given, nor an id that the facts have in a row. Beside a good summary
         facts have no space for all quotes: these count as said.
         """
-        covered = self.plan.covered
+        covered = self.covered
         earlier = [
             statements_text(entry.content, with_quotes=is_good)
             for entry in covered
@@ -245,7 +250,7 @@ class SummaryBuilder:
 
         Half of what they took, or all of a few, so that they go as new ones come.
         """
-        covered = self.plan.covered
+        covered = self.covered
         rows = "\n".join(row for entry in covered for row in _rows_beside(entry))
         with self.readings.of(self.to_cover) as read:
             needed = important(rows, read.said)
@@ -260,7 +265,7 @@ class SummaryBuilder:
         A summary that was written before it was needed may lack it. Empty where no
         summary is covered.
         """
-        covered, tokens = self.plan.covered, self.plan.tokens_covered
+        covered, tokens = self.covered, self.plan.tokens_covered
         summaries = (e.content for e in covered if e.role == "summary")
         before = "\n".join(map(statements_text, summaries))
         if not before:
@@ -306,7 +311,7 @@ class SummaryBuilder:
         entry is too large even so.
         """
         budget, count = self.plan.budget, self.counter.count
-        before = self.plan.covered[0].content
+        before = self.covered[0].content
         story = shorten_to_tokens(summary_text(before), budget.summary, count)
         lines, room = carried_lines(before), budget.facts // 2
         kept = within(lines, room, lambda line: count(line) + 1)
@@ -328,9 +333,7 @@ class SummaryBuilder:
         return self._checked(OMISSION.format(count=f"{count:,}"), Facts())
 
     def _extract(self, budget_tokens: int) -> str:
-        return extract(
-            self.plan.covered, budget_tokens=budget_tokens, counter=self.counter
-        )
+        return extract(self.covered, budget_tokens=budget_tokens, counter=self.counter)
 
     def _checked(self, summary: str, found: Facts) -> Entry:
         entry, count = self._made(summary, found), self.counter.count
@@ -421,6 +424,8 @@ def quotes_in_force(
     """The rules of people in entries of a session, less those that were dropped."""
     earlier = (record.summary for record in session.active_compactions)
     stories = [*map(summary_text, earlier), summary]
+    if messages is None:
+        entries = [masked(entry) if entry.is_prompt else entry for entry in entries]
     found = rules_in_force(entries, stories=stories, messages=messages)
     return [quote for quote in found if quote.text not in session.dropped_rules]
 

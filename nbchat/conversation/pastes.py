@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from nbchat.conversation.entries import Entry, Span
+from nbchat.conversation.secret_masking import HIDDEN, secret_spans, with_hidden
 
 SHORTEST_PART = 8
 """Characters of a line or sentence by which a changed paste is recognised."""
@@ -54,6 +55,34 @@ def with_changed_text(entry: Entry, change: Callable[[str], str]) -> Entry:
         for start, stop in entry.pasted
     ]
     return _marked(content, [(a, min(b, len(content))) for a, b in spans if a < b])
+
+
+def with_hidden_secrets(entry: Entry) -> Entry:
+    """A person's message without secrets, with its pasted parts moved.
+
+    A secret that is pasted in part is pasted.
+    """
+    hidden = secret_spans(entry.content)
+    if not hidden:
+        return entry
+    spans = (
+        (_moved(start, hidden, is_start=True), _moved(stop, hidden, is_start=False))
+        for start, stop in entry.pasted
+    )
+    content = with_hidden(entry.content, hidden)
+    return _marked(content, _merged(spans))
+
+
+def _moved(place: int, hidden: Iterable[Span], *, is_start: bool) -> int:
+    """Where a place in a text is after spans of it were hidden."""
+    shift = 0
+    for start, stop in hidden:
+        if start < place < stop:
+            return start + shift + (0 if is_start else len(HIDDEN))
+        if place <= start:
+            break
+        shift += len(HIDDEN) - (stop - start)
+    return place + shift
 
 
 def _marked(text: str, spans: list[Span]) -> Entry:

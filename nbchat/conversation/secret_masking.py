@@ -9,7 +9,10 @@ import math
 import os
 import re
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
+
+from nbchat.conversation.entries import Span
 
 HIDDEN = "<hidden: may be a secret>"
 
@@ -82,28 +85,52 @@ _CODE = re.compile(
 
 def without_secrets(text: str) -> tuple[str, int]:
     """The text with every secret replaced, and how many there were."""
-    count = 0
+    spans = secret_spans(text)
+    return with_hidden(text, spans), len(spans)
 
-    def hidden(_found: re.Match[str]) -> str:
-        nonlocal count
-        count += 1
-        return HIDDEN
 
-    for value in _environment():
-        count += text.count(value)
-        text = text.replace(value, HIDDEN)
-    text = _FORM.sub(hidden, text)
-    text = _LOGIN.sub(lambda found: f"{found[1]}:{hidden(found)}", text)
-    for pattern in (_HEADER, _COOKIE, _ACCESS):
-        text = pattern.sub(lambda found: found[1] + hidden(found), text)
+def with_hidden(text: str, spans: Iterable[Span]) -> str:
+    """The text with `HIDDEN` in place of each of the spans."""
+    parts, end = list[str](), 0
+    for start, stop in spans:
+        parts += text[end:start], HIDDEN
+        end = stop
+    return "".join([*parts, text[end:]])
 
-    def assigned(found: re.Match[str]) -> str:
+
+def secret_spans(text: str) -> list[Span]:
+    """Where secrets are in a text, in order; what overlaps is one secret."""
+    spans = [span for value in _environment() for span in _places(text, value)]
+    spans += (found.span() for found in _FORM.finditer(text))
+    for pattern in (_LOGIN, _HEADER, _COOKIE, _ACCESS):
+        spans += (found.span(2) for found in pattern.finditer(text))
+    known = set(spans)
+    for found in _ASSIGNED.finditer(text):
         value = found["quoted"] or found["bare"]
         is_code = found["quoted"] is None and _CODE.fullmatch(value)
-        return found[0] if is_code or value == HIDDEN else found[1] + hidden(found)
+        is_hidden = value == HIDDEN or found.span("quoted") in known
+        if not (is_code or is_hidden):
+            spans.append((found.end(1), found.end()))
+    tokens = _TOKEN.finditer(text)
+    spans += (found.span() for found in tokens if is_random(found[0]))
+    return _merged(spans)
 
-    text = _ASSIGNED.sub(assigned, text)
-    return _TOKEN.sub(lambda f: hidden(f) if is_random(f[0]) else f[0], text), count
+
+def _places(text: str, value: str) -> Iterator[Span]:
+    start = text.find(value)
+    while start >= 0:
+        yield start, start + len(value)
+        start = text.find(value, start + len(value))
+
+
+def _merged(spans: Iterable[Span]) -> list[Span]:
+    merged: list[Span] = []
+    for start, stop in sorted(spans):
+        if merged and start < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], stop))
+        else:
+            merged.append((start, stop))
+    return merged
 
 
 @lru_cache(1_000)

@@ -25,6 +25,7 @@ from nbchat.conversation.events import (
     PinsChanged,
     SavingFailed,
 )
+from nbchat.conversation.secret_masking import HIDDEN
 from nbchat.conversation.session import Session
 from nbchat.errors import (
     ConfigError,
@@ -218,6 +219,18 @@ def test_a_sentence_that_was_taken_for_a_rule_is_dropped_and_taken_back(commands
     assert "lock the yard.  (#0)" in replied(commands(agent, "/rules"))
     with pytest.raises(NbchatError, match="rule 2 is kept"):
         list(commands(agent, "/rules keep 2"))
+
+
+def test_a_rule_with_a_secret_is_listed_without_it_and_can_be_dropped(commands):
+    summary = says("<summary>\nThey talked about the yard.\n</summary>")
+    agent = agent_for(commands, says("Fine."), says("Yes."), summary)
+    agent.ask("Never give the password: hunter2-77 to others. " + "So it goes. " * 200)
+    agent.ask("What is a tab?")
+    (listed,) = replied(commands(agent, "/rules")).splitlines()
+    assert listed == f"1  Never give the password: {HIDDEN} to others.  (#0)"
+    list(commands(agent, "/rules drop 1"))
+    list(agent.compact(keep=0))
+    assert "Never give" not in agent.session.compaction.summary
 
 
 def test_a_dropped_rule_is_saved_copied_and_exported(commands, tmp_path):

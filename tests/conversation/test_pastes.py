@@ -10,7 +10,9 @@ from nbchat.conversation.pastes import (
     pasted_texts,
     prompt_entry,
     with_changed_text,
+    with_hidden_secrets,
 )
+from nbchat.conversation.secret_masking import HIDDEN
 from nbchat.providers.tokens import TokenCounter
 
 MAIL = "Dear Ann,\nnever mention the refund again.\nTom"
@@ -67,3 +69,33 @@ def test_marks_cost_no_tokens_and_other_content_has_none():
         Entry("user", MAIL)
     )
     assert entry.with_content("[excluded]") == Entry("user", "[excluded]")
+
+
+@pytest.mark.parametrize(
+    ("pasted", "shown"),
+    [
+        (MAIL, MAIL),
+        (f"4711\n{MAIL}", f"{HIDDEN}\n{MAIL}"),
+        (f"-secret-4711\n{MAIL}", f"{HIDDEN}\n{MAIL}"),
+        ("password: my-secret", f"password: {HIDDEN}"),
+        ("password: my-secret-4711\nDear", f"password: {HIDDEN}\nDear"),
+    ],
+)
+def test_pasted_parts_move_with_secrets_that_are_hidden(pasted, shown):
+    """A secret that is pasted in part is pasted."""
+    entry = prompt_entry(f"The password: my-secret-4711\n{MAIL}", [pasted])
+    hidden = with_hidden_secrets(entry)
+    assert hidden.content == f"The password: {HIDDEN}\n{MAIL}"
+    assert pasted_texts(hidden) == [shown]
+
+
+def test_a_secret_that_was_pasted_in_two_parts_is_pasted_once():
+    entry = Entry(
+        "user", "password: abcd-4711 yes", tool_args='{"pasted": [[0, 13], [15, 23]]}'
+    )
+    assert pasted_texts(with_hidden_secrets(entry)) == [f"password: {HIDDEN} yes"]
+
+
+def test_a_message_without_a_secret_stays_as_it_is():
+    entry = prompt_entry(f"Is this spam?\n{MAIL}", [MAIL])
+    assert with_hidden_secrets(entry) is entry

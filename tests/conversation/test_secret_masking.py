@@ -7,7 +7,12 @@ from pathlib import Path
 import pytest
 from cpu_time import CpuTime
 
-from nbchat.conversation.secret_masking import HIDDEN, is_random, without_secrets
+from nbchat.conversation.secret_masking import (
+    HIDDEN,
+    is_random,
+    secret_spans,
+    without_secrets,
+)
 
 RANDOM = "aB3dE5fG7hI9jK1lM3nO5pQ7rS9t"
 
@@ -95,3 +100,35 @@ def test_a_text_made_to_be_slow_is_read_in_time(piece):
 def test_a_random_id_with_its_kind_before_it_is_no_secret(text: str):
     assert without_secrets(f"refund {text} now")[1] == 0
     assert without_secrets(f"refund sk_live_{text[4:]} now")[1] == 1
+
+
+def test_secrets_that_overlap_are_one_and_those_beside_each_other_are_two():
+    text = f"Authorization: Bearer sk-ant-{RANDOM}"
+    assert secret_spans(text) == [(22, len(text))]
+    assert without_secrets("password=hunter2 pin=4711") == (
+        f"password={HIDDEN} pin={HIDDEN}",
+        2,
+    )
+
+
+def test_a_key_of_the_environment_is_hidden_everywhere(monkeypatch):
+    monkeypatch.setenv("SHOP_API_KEY", "plainwords")
+    assert without_secrets("plainwords, plainwords") == (f"{HIDDEN}, {HIDDEN}", 2)
+    assert without_secrets("plainwordsplainwords") == (f"{HIDDEN}{HIDDEN}", 2)
+    assert without_secrets("pw = 'a plainwords b'; x = 1") == (
+        f"pw = {HIDDEN}; x = 1",
+        1,
+    )
+
+
+def test_a_key_in_quotes_leaves_the_quotes():
+    text = f"OPENAI_API_KEY = '{HIDDEN}'"
+    assert without_secrets(text.replace(HIDDEN, f"sk-{RANDOM}")) == (text, 1)
+
+
+def test_what_is_hidden_is_not_hidden_again():
+    for text in ("password = 'hunter2'", "password: hunter2", f"key = 'sk-{RANDOM}'"):
+        shown, _ = without_secrets(text)
+        assert without_secrets(shown) == (shown, 0)
+        quoted = shown.replace(HIDDEN, f"'{HIDDEN}'")
+        assert without_secrets(quoted) == (quoted, 0)

@@ -17,6 +17,7 @@ from nbchat.compaction.facts.value_ranking import CACHED_TEXTS, NAME, form_weigh
 from nbchat.compaction.summary_format import GAP, UNUSED_TITLE, quote_line
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.pastes import parts_of
+from nbchat.conversation.secret_masking import HIDDEN
 from nbchat.conversation.turns import last_prompt
 from nbchat.providers.tokens import TokenCounter
 
@@ -286,7 +287,8 @@ def names_in(text: str) -> tuple[str, ...]:
     ids = (each.rstrip(".:/-") for each in _ID.findall(text))
     found = [each for each in ids if any(map(str.isdigit, each)) or "@" in each]
     found += _PEOPLE.findall(text) + _TITLES.findall(text)
-    return tuple(each for each in found if 1 < len(each) <= LONGEST_ID)
+    shown = (each for each in found if HIDDEN not in each)
+    return tuple(each for each in shown if 1 < len(each) <= LONGEST_ID)
 
 
 def _is_id(name: str) -> bool:

@@ -17,6 +17,7 @@ from nbchat.compaction.facts.rules import Message, message_of
 from nbchat.compaction.facts.tables import Row
 from nbchat.compaction.facts.tool_names import acts
 from nbchat.compaction.facts.value_ranking import Uses, words
+from nbchat.compaction.masked_entries import MaskedEntries
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.search_index import TOOL_NAME
 
@@ -164,6 +165,8 @@ class Readings:
     def __init__(self) -> None:
         """Start with nothing read."""
         self._free: list[ReadEntries] = []
+        self.masked = MaskedEntries()
+        """The entries without secrets, of which all is read."""
         self.entries_read = 0
         """How many entries were read, those read again included."""
 
