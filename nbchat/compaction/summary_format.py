@@ -19,6 +19,9 @@ from itertools import takewhile
 
 from nbchat.conversation.entries import Entry
 
+QUOTE_TOKENS = 110
+"""The longest quote."""
+
 CARRIED_TITLE, CARRIED_MARK = "From earlier, and not in the summary:", "* "
 """The title of the sentences carried over, and the sign before each."""
 

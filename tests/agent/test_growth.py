@@ -12,8 +12,8 @@ from fault_server import AnthropicDialect, FaultServer, OpenAIDialect
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
-from nbchat.compaction.facts.open_requests import Statements, unused_statements
 from nbchat.compaction.facts.read_entries import ReadEntries
+from nbchat.compaction.facts.statements import Statements, unused_statements
 from nbchat.conversation.entries import Compaction, Entry
 from nbchat.conversation.session import Session
 from nbchat.providers import anthropic as anthropic_wire

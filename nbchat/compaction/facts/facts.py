@@ -37,8 +37,8 @@ from nbchat.compaction.facts.exchanges import exchange_lines
 from nbchat.compaction.facts.open_requests import (
     ASKED_TITLE,
     OPEN_TITLE,
+    Matters,
     open_matters,
-    unused_statements,
 )
 from nbchat.compaction.facts.read_entries import ReadEntries
 from nbchat.compaction.facts.records import Call, Field, quoted
@@ -48,6 +48,7 @@ from nbchat.compaction.facts.rules import (
     rule_lines,
     rules_in_force,
 )
+from nbchat.compaction.facts.statements import unused_statements
 from nbchat.compaction.facts.tables import ARROW, Block, Cell, Row, block_within
 from nbchat.compaction.facts.tool_names import acts, own_forms, tool_words
 from nbchat.compaction.facts.value_ranking import NAME, NEEDED, Weights, form_weight
@@ -144,7 +145,8 @@ def collect_facts(
     unlike = _unlike(tools)
     calls, used = read.calls_by(unlike), read.used_words()
     room = budget_tokens - counter.count("\n".join(above))
-    lines = open_matters(transcript, stop, calls, int(room * OPEN_SHARE), counter)
+    matters = _matters_in(covered, calls, read, unlike)
+    lines = open_matters(transcript, stop, matters, int(room * OPEN_SHARE), counter)
     request = lines[:2] if lines[:1] in ([ASKED_TITLE], [OPEN_TITLE]) else []
     lines = [*_not_quoted_again(above, request), *lines]
     limit = max(int(room * SAID_SHARE), min(LEAST_SAID, room // 2))
@@ -212,9 +214,22 @@ def _rows_for(
     """All rows, which are kept with what was read."""
     arguments = frozenset(_argument_names(tools))
     if (arguments, unlike) not in read.rows:
-        weights = Weights(len(covered), read.uses, arguments)
+        matters = _matters_in(covered, calls, read, unlike)
+        weights = Weights(len(covered), read.uses, arguments, matters.open_calls)
         read.rows[arguments, unlike] = _all_rows(covered, calls, read, weights)
     return read.rows[arguments, unlike]
+
+
+def _matters_in(
+    covered: Sequence[Entry],
+    calls: Sequence[Call],
+    read: ReadEntries,
+    unlike: frozenset[str],
+) -> Matters:
+    """Whose turns are, which is kept with what was read."""
+    if unlike not in read.matters:
+        read.matters[unlike] = Matters(covered, calls)
+    return read.matters[unlike]
 
 
 def _not_quoted_again(lines: Sequence[str], others: Sequence[str]) -> list[str]:

@@ -1,24 +1,24 @@
-"""Quote what is open: the newest request, and proposals that wait for an answer.
+"""Tell whose a message is and what is open, and quote it.
 
-A question of the assistant waits until a person answers it; of proposals about the same
-things the newest counts, and one that was carried out is closed. Everything is quoted
-word for word, with gaps marked.
+A chat may serve several people in turn. Records say whose they are (`user_id:
+ann_lee_12`), and so does a call that asks for a person's records; by these ids an
+exchange belongs to one person. A question of the assistant waits until that person's
+next exchange, an answer to it, or an action on what it names. Everything is quoted word
+for word, with gaps marked.
 """
 
 import re
-from collections.abc import Collection, Iterator, Sequence
-from functools import lru_cache
-from itertools import islice
-from typing import NamedTuple
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 
-from nbchat.compaction.facts.records import Call, Field, Record
+from nbchat.compaction.facts.records import Call, Field, Record, record_texts
 from nbchat.compaction.facts.tool_names import snake
-from nbchat.compaction.facts.value_ranking import CACHED_TEXTS, NAME, form_weight, words
-from nbchat.compaction.summary_format import GAP, UNUSED_TITLE, quote_line
+from nbchat.compaction.facts.value_ranking import NAME, form_weight, names_of, words
+from nbchat.compaction.summary_format import GAP, QUOTE_TOKENS, quote_line
 from nbchat.conversation.entries import Entry
-from nbchat.conversation.pastes import parts_of
-from nbchat.conversation.secret_masking import HIDDEN
-from nbchat.conversation.turns import last_prompt
+from nbchat.conversation.turns import begins_turn, last_prompt
 from nbchat.providers.tokens import TokenCounter
 
 OPEN_TITLE = "Open request, word for word:"
@@ -28,29 +28,7 @@ WAITING_TITLE = "Waits for an answer, word for word:"
 WHOSE_TITLE = "Waits for an answer ({}), word for word:"
 """The same where a record says whose it is, such as `user_id: ann_lee_12`."""
 
-_PERSON = re.compile(
-    r"(?:account|buyer|client|customer|employee|guest|member|owner|passenger|patient"
-    r"|student|subscriber|tenant|user)_?(?:ids?|number|no|key|uuid)"
-)
-"""Fields that say whose a record is."""
-
 _PLAIN_ID = re.compile(r"[\w.@#+-]{1,40}")
-
-_PEOPLE = re.compile(r"(?<=[a-z,:] )[A-Z][a-z]{1,30}(?: [A-Z][a-z]{1,30}){0,3}")
-"""Words in capitals where no sentence begins: people, cities, products."""
-
-_ID = re.compile(
-    r"(?<![\w.,])\d{1,3}(?:[ \xa0\u202f]\d{3})+(?:[.,]\d\d)?(?=[ \xa0\u202f]?"
-    r"(?:[€₽£$₴]|\u0440\u0443\u0431|eur|usd|kr\b|zł|Kč|Ft\b))"
-    r"|[#$€£]?[A-Za-z0-9][\w.@/:+-]*",
-    re.ASCII,
-)
-"""Ids and numbers; "1 299 ₽" is one number, "option 2 429" is none."""
-
-_TITLES = re.compile(r"[\"\u201c]([^\"\u201c\u201d\n]{2,40})[\"\u201d]")
-
-QUOTE_TOKENS = 110
-"""The longest quote."""
 
 MARK_TOKENS = 3
 """What `GAP` costs."""
@@ -61,53 +39,32 @@ QUESTION_WORTH = 0.5
 HEADING_TOKENS = 12
 """The longest heading that is quoted with the line below it."""
 
-MOST_MISSES = 50
-"""Quotes in a row that did not fit, after which none is tried."""
-
-MOST_STATEMENTS = 500
-"""The newest messages with unused names that are looked at."""
-
-KEPT_STATEMENTS = 4 * MOST_STATEMENTS
-"""The newest of these messages that are remembered, as calls may use their names."""
-
-MOST_WAITING, LOOKED_AT = 6, 60
-"""Proposals that are quoted, and messages of the assistant that are looked at."""
-
-SAME_SHARE = 0.5
-"""Two proposals are about the same when they share this part of their names."""
-
-LEAST_DIGITS = 5
-"""Digits of a number that identifies something, such as a zip code."""
-
-LONGEST_ID = 60
-"""Characters of an id."""
-
-READ_CHARACTERS = 20_000
-"""Characters of a message that are read."""
-
 SHORTEST_QUOTE = 40
 """Tokens that a quote must be allowed; the open request always is."""
 
-PASTED = "[pasted] "
-"""Before a sentence that a person did not write."""
-
-_SENTENCE = re.compile(r"(?<=[.!?:])\s+|\n+")
 _SENTENCE_END = re.compile(
     r"(?<=[.!?])(?<!\b\d\.)(?<!\b\d\d\.)\s+|(?<=[\u3002\uff01\uff1f])"
 )
 _NUMBERED = re.compile(r"\W*\d{1,2}[.)]\s")
 """A line of a list from which people choose by number."""
+
+_PERSON = re.compile(
+    r"(?:account|buyer|client|customer|employee|guest|member|owner|passenger|patient"
+    r"|student|subscriber|tenant|user)_?(?:ids?|number|no|key|uuid)"
+)
+"""Fields that say whose a record is."""
+
 _QUESTION = re.compile("[?\uff1f\u061f]")
-_ASKS = re.compile(
+ASKS = re.compile(
     _QUESTION.pattern
     + r"|\b(?:please confirm|(?:reply|answer|say|type|respond)(?: with)?"
     r" [\"'\u201c]?yes|yes[\"'\u201d]? or [\"'\u201c]?no|bestätigen sie|bitte bestätige"
     r"|confirmez|confirme|confirma|подтвердите)\b|请确认|請確認|ご確認ください|확인해"
-    r"|let (?:me|us) know (?:which|what|whether|how|your)\b"
+    r"|let (?:me|us) know (?:which|what|whether|how|your|once|when|as soon as)\b"
     r"|يرجى التأكيد|पुष्टि करें",
     re.IGNORECASE,
 )
-"""A question, or another request for a "yes"."""
+"""A question, or another request for an answer."""
 
 _REFUSES = re.compile(
     r"\s*(?:(?:no|nope|nah|never mind|nevermind|forget (?:it|that)|don't|do not|please"
@@ -120,11 +77,265 @@ _REFUSES = re.compile(
 MOST_REFUSING = 60
 """Characters of a message that only refuses."""
 
+MOST_TURNS = 600
+"""The newest turns that are looked at."""
+
+ASKING_CHARACTERS = 400
+"""The end of a message, in which it asks."""
+
+SAME_SHARE = 0.5
+"""Two proposals are about the same when they share this part of their names."""
+
+
+SHARED_WORDS = 2
+"""Words by which an answer speaks of a result."""
+
+_WORD = re.compile(r"[^\W\d_]{4,30}")
+
+
+class Matters:
+    """Whose the newest turns of a transcript are, and what waits for an answer."""
+
+    def __init__(self, entries: Sequence[Entry], calls: Sequence[Call]) -> None:
+        """Read the newest turns; `calls` are those of the whole transcript."""
+        self._entries, self._calls = entries, calls
+        self._turns = _exchanges(entries)[-MOST_TURNS:]
+        self._starts = [turn.start for turn in self._turns]
+        self._owners = _owners(calls)
+        self._called = self._calls_by_turn()
+        self._people = [self._person_of(number) for number in range(len(self._turns))]
+        self.waiting = list(self._waiting())
+        """The messages that wait for an answer, newest first."""
+        self.open_calls = self._open_calls()
+        """The indices of the calls for people who wait, and in turns that end with a
+        question."""
+
+    def owner(self, index: int) -> Field | None:
+        """The person a message was written to; None where that is not certain."""
+        number = self._turn_at(index)
+        is_last = number >= 0 and index == self._answer_in(self._turns[number])
+        return self._people[number] if is_last else None
+
+    def _turn_at(self, index: int) -> int:
+        """The turn with an index; -1 before the turns that are looked at."""
+        return bisect_right(self._starts, index) - 1
+
+    def _answer_in(self, turn: range) -> int | None:
+        """The last answer of an exchange; text before a call may be another's."""
+        return next((n for n in reversed(turn) if self._entries[n].is_answer), None)
+
+    def _calls_by_turn(self) -> list[list[Call]]:
+        found: list[list[Call]] = [[] for _ in self._turns]
+        for call in self._calls:
+            if (number := self._turn_at(call.index)) >= 0:
+                found[number].append(call)
+        return found
+
+    def _person_of(self, number: int) -> Field | None:
+        """The only person whose ids the answer of an exchange names.
+
+        Where it names none, whose records its calls found, if it speaks of these.
+        """
+        turn, calls = self._turns[number], self._called[number]
+        at = self._answer_in(turn)
+        answer = self._entries[at].content if at is not None else ""
+        found = self._named([answer])
+        if not found and calls:
+            spoken = [call for call in calls if not answer or _speaks_of(answer, call)]
+            found = {p for call in spoken for p in self._people_in(call)}
+        return min(found) if len(found) == 1 else None
+
+    def _people_in(self, call: Call) -> Iterator[Field]:
+        texts = [field.text for field in call.asked]
+        texts += [call.words] if call.words else []
+        texts += [call.record.label] if call.record else []
+        for text in texts:
+            if person := self._owners.get(_bare(text)):
+                yield person
+
+    def _named(self, texts: Iterable[str]) -> set[Field]:
+        names = {name for text in texts for name in words(text)}
+        return {self._owners[name] for name in names if name in self._owners}
+
+    def _waiting(self) -> Iterator[int]:
+        """Proposals that were not answered, carried out or replaced, newest first.
+
+        A call about it was tried after a "yes", whatever became of it. One that names
+        nothing waits only where its person is known, or where a question came in place
+        of an answer.
+        """
+        later: list[frozenset[str]] = []
+        people: set[Field | None] = set()
+        reply = None
+        for number in range(len(self._turns) - 1, -1, -1):
+            turn = self._turns[number]
+            for index in reversed(turn):
+                entry = self._entries[index]
+                if not entry.is_answer:
+                    continue
+                names = frozenset(e for e in names_of(entry.content) if _is_id(e))
+                asks = ASKS.search(entry.content[-ASKING_CHARACTERS:])
+                person = self.owner(index)
+                is_closed = person in people or self._is_answered(
+                    names, reply, later, is_known=person is not None
+                )
+                if asks and reply is not None and not is_closed:
+                    yield index
+                later += [names] if names or asks else []
+            people |= {self._people[number]} - {None}
+            later += [_asked(call) for call in self._called[number] if _is_try(call)]
+            prompts = (self._entries[n] for n in turn if self._entries[n].is_prompt)
+            reply = next((each.content for each in prompts), reply)
+
+    def _is_answered(
+        self,
+        names: frozenset[str],
+        reply: str | None,
+        later: Sequence[frozenset[str]],
+        *,
+        is_known: bool,
+    ) -> bool:
+        """Whether what came later answers, carries out or replaces a proposal."""
+        reply = reply or ""
+        if not names and not is_known and (later or not _QUESTION.search(reply)):
+            return True
+        is_later = bool(names) and any(_is_about(names, each) for each in later)
+        return is_later or _is_answer(reply, names)
+
+    def _open_calls(self) -> set[int]:
+        """The calls for people who wait, their repetitions for others included."""
+        waiting = {self._turn_at(index) for index in self.waiting}
+        people = {self._people[number] for number in waiting}
+        found = set[int]()
+        for number, person in enumerate(self._people):
+            if number in waiting or (person is not None and person in people):
+                found |= {call.index for call in self._called[number]}
+        for call in self._calls:
+            if not people.isdisjoint(self._people_in(call)):
+                found.add(call.index)
+        scopes = {call.scope for call in self._calls if call.index in found}
+        return {call.index for call in self._calls if call.scope in scopes}
+
+
+def _exchanges(entries: Sequence[Entry]) -> list[range]:
+    """A prompt, or what follows an answer, up to the next answer.
+
+    Of two answers in a row the second may begin another conversation.
+    """
+    starts = [0]
+    for index in range(1, len(entries)):
+        is_after = entries[index - 1].is_answer and not entries[index].is_call
+        if is_after or begins_turn(entries, index):
+            starts.append(index)
+    return [range(*pair) for pair in pairwise([*starts, len(entries)])]
+
+
+def _speaks_of(text: str, call: Call) -> bool:
+    """Whether a text has an id, or several words, of what a call said or returned."""
+    values = [field.text for field in call.asked]
+    values += record_texts(call.record) if call.record is not None else [call.words]
+    ids = {_bare(value) for value in values if _is_id(value)}
+    if not ids.isdisjoint(names_of(text)):
+        return True
+    said = {word for value in values for word in _plain_words(value)}
+    return len(said & set(_plain_words(text))) >= SHARED_WORDS
+
+
+def _plain_words(text: str) -> list[str]:
+    return _WORD.findall(text.lower())
+
+
+def _is_try(call: Call) -> bool:
+    return call.status in ("done", "unconfirmed", "failed")
+
+
+def _asked(call: Call) -> frozenset[str]:
+    return frozenset(field.text.lower() for field in call.asked)
+
+
+def _is_id(name: str) -> bool:
+    return form_weight(name) >= NAME
+
+
+def _owners(calls: Iterable[Call]) -> dict[str, Field]:
+    """The person whose each id is, as far as records and calls say one alone."""
+    found: dict[str, set[Field]] = {}
+    by_word: list[tuple[str, Call]] = []
+    for call in calls:
+        if call.status == "failed":
+            continue
+        asked = [f for f in call.asked if is_person(f)]
+        if len(asked) == 1:
+            _add(found, _single(call.asked), asked[0])
+        by_word += [(call.words, call)] if " " not in call.words else []
+        for record in _records_of(call):
+            _read(found, record)
+    people = {field.text: field for each in found.values() for field in each}
+    for word, call in by_word:
+        if word in people:
+            _add(found, call.asked, people[word])
+    return {name: min(each) for name, each in found.items() if len(each) == 1}
+
+
+def _read(found: dict[str, set[Field]], record: Record) -> None:
+    own = Field(record.label_field, record.label)
+    said = [f for f in record.fields if is_person(f)]
+    if record.label and is_person(own):
+        _add(found, [own, *record.fields], own)
+        parts = (p for _, p in record.parts if p.label)
+        _add(found, (Field(p.label_field, p.label) for p in parts), own)
+    elif record.label and len(said) == 1:
+        _add(found, [own, said[0]], said[0])
+
+
+def _single(asked: Sequence[Field]) -> Iterator[Field]:
+    """The arguments that are neither nested nor one of a list."""
+    counts = Counter(field.name for field in asked)
+    return (f for f in asked if "." not in f.name and counts[f.name] == 1)
+
+
+def _add(found: dict[str, set[Field]], fields: Iterable[Field], person: Field) -> None:
+    """Add that ids are a person's: a number or a word may be anybody's."""
+    for field in fields:
+        if form_weight(field.text) >= NAME and not field.text.isdigit():
+            found.setdefault(_bare(field.text), set()).add(person)
+
+
+def is_person(field: Field) -> bool:
+    """Whether a field says whose a record is."""
+    return _PERSON.fullmatch(snake(field.name.rpartition(".")[2])) is not None
+
+
+def _bare(text: str) -> str:
+    return text.strip("#").lower()
+
+
+def _records_of(call: Call) -> Iterator[Record]:
+    """The record of a result, and those of its list."""
+    if call.record is not None and call.status != "failed":
+        yield call.record
+        yield from (part for _, part in call.record.parts)
+
+
+def _is_about(names: frozenset[str], others: frozenset[str]) -> bool:
+    common = {name for name in names & others if form_weight(name) >= NAME}
+    own = [name for name in names if form_weight(name) >= NAME]
+    return len(common) >= max(1, SAME_SHARE * len(own)) if own else names <= others
+
+
+def _is_answer(reply: str, names: frozenset[str]) -> bool:
+    """Whether a message is no question, and says "no" or names what was proposed."""
+    if _QUESTION.search(reply):
+        return False
+    is_short = len(reply) <= MOST_REFUSING
+    is_refusal = is_short and _REFUSES.match(reply.replace("\u2019", "'")) is not None
+    return is_refusal or not names.isdisjoint(names_of(reply))
+
 
 def open_matters(
     transcript: Sequence[Entry],
     stop: int,
-    calls: Sequence[Call],
+    matters: Matters,
     budget_tokens: int,
     counter: TokenCounter,
 ) -> list[str]:
@@ -132,7 +343,7 @@ def open_matters(
     lines: list[str] = []
     latest = ""
     left = budget_tokens
-    quoted = list(_quoted_entries(transcript, stop, calls))
+    quoted = list(_quoted_entries(transcript, stop, matters))
     for number, (title, index) in enumerate(quoted):
         fair = max(SHORTEST_QUOTE, left // (len(quoted) - number))
         limit = min(QUOTE_TOKENS, fair, left - counter.count(title))
@@ -150,7 +361,7 @@ def open_matters(
 
 
 def _quoted_entries(
-    transcript: Sequence[Entry], stop: int, calls: Sequence[Call]
+    transcript: Sequence[Entry], stop: int, matters: Matters
 ) -> Iterator[tuple[str, int]]:
     asked = last_prompt(transcript)
     if asked is not None and asked < stop:
@@ -160,248 +371,17 @@ def _quoted_entries(
         answer = next((n for n in reversed(answers) if transcript[n].content), None)
         if answer is not None:
             yield ANSWERED_TITLE, answer
-    for index in _waiting(transcript[:stop], calls, asked or 0):
-        owner = _owner(_names(transcript[index].content), calls)
-        yield (WHOSE_TITLE.format(owner) if owner else WAITING_TITLE), index
+    for index in matters.waiting:
+        yield _waiting_title(matters.owner(index), transcript[index].content), index
 
 
-class Statement(NamedTuple):
-    """A message of a person: its sentences with their names, and the unused names."""
-
-    parts: dict[str, frozenset[str]]
-    names: frozenset[str]
-
-    def news(self, used: set[str]) -> tuple[list[str], frozenset[str]]:
-        """The sentences with names that are not used, and these names."""
-        news = [part for part, names in self.parts.items() if not names <= used]
-        return news, self.names - used
-
-
-class Statements:
-    """Messages of people with names and ids that no call has used."""
-
-    def __init__(self) -> None:
-        """Start before the first message."""
-        self._count = 0
-        self._said: dict[int, Statement] = {}
-        self._with_ids: dict[int, Statement] = {}
-        self._by_name: dict[str, list[int]] = {}
-
-    def __len__(self) -> int:
-        """How many are remembered."""
-        return len(self._said)
-
-    def add(self, entry: Entry, used: Collection[str] = ()) -> None:
-        """Add a message; `used` are the words of calls so far."""
-        parts = {part: _new_names(part) for part in _parts(entry) if part}
-        names = frozenset[str]().union(*parts.values()).difference(used)
-        for name in names:
-            self._by_name.setdefault(name, []).append(self._count)
-        self._keep(self._count, Statement(parts, names))
-        self._count += 1
-
-    def use(self, words_of_call: Collection[str]) -> None:
-        """Remove what a call has used, permanently: only what is new is looked at."""
-        for name in words_of_call:
-            for number in self._by_name.pop(name, ()):
-                said = self._said[number]
-                self._keep(number, said._replace(names=said.names - {name}))
-
-    def _keep(self, number: int, said: Statement) -> None:
-        has_id = any(map(_is_id, said.names))
-        for kept, is_kept in ((self._said, bool(said.names)), (self._with_ids, has_id)):
-            if is_kept:
-                kept[number] = said
-            else:
-                kept.pop(number, None)
-        if len(self._said) > KEPT_STATEMENTS:
-            self._forget(next(iter(self._said)))
-
-    def _forget(self, number: int) -> None:
-        self._with_ids.pop(number, None)
-        for name in self._said.pop(number).names:
-            numbers = self._by_name[name]
-            numbers.remove(number)
-            if not numbers:
-                del self._by_name[name]
-
-    def newest_first(self, *, has_id: bool) -> Iterator[Statement]:
-        """The newest messages; with `has_id` those of which an id is not used."""
-        found = self._with_ids if has_id else self._said
-        return islice(reversed(found.values()), MOST_STATEMENTS)
-
-
-def _parts(entry: Entry) -> dict[str, None]:
-    """The sentences of a message, each once; pasted ones say that they are."""
-    parts: dict[str, None] = {}
-    for text, is_pasted in parts_of(entry, READ_CHARACTERS):
-        mark = PASTED if is_pasted else ""
-        for each in _SENTENCE.split(text):
-            if bare := " ".join(each.split()):
-                parts[f"{mark}{bare}"] = None
-    return parts
-
-
-def unused_statements(
-    statements: Statements,
-    used: set[str],
-    budget_tokens: int,
-    counter: TokenCounter,
-    *,
-    quoted: Sequence[str] = (),
-) -> list[str]:
-    """Sentences of people with names or ids that no call has used, newest first.
-
-    `used` are the words of arguments and results. Sentences with ids come before
-    others and may take twice the budget: an id is what a record is found by. A sentence
-    in the lines `quoted` is not quoted again.
-    """
-    used = set(used)
-    lines: list[str] = []
-    taken = counter.count(UNUSED_TITLE)
-    for has_id, most in ((True, 2 * budget_tokens), (False, budget_tokens)):
-        misses = 0
-        for said in statements.newest_first(has_id=has_id):
-            if taken >= most or misses > MOST_MISSES:
-                break
-            news, names = said.news(used)
-            news = [part for part in news if not any(part in line for line in quoted)]
-            if not (news and names) or (has_id and not any(map(_is_id, names))):
-                continue
-            line = quote_line(GAP.join(news))
-            size = counter.count(line) + 1
-            used |= names
-            if size <= min(most - taken, QUOTE_TOKENS):
-                lines.append(line)
-                taken += size
-                misses = 0
-            else:
-                misses += 1
-    return [UNUSED_TITLE, *lines] if lines else []
-
-
-@lru_cache(CACHED_TEXTS)
-def names_in(text: str) -> tuple[str, ...]:
-    """The ids, numbers, addresses, names and quoted terms in a text."""
-    text = text[:READ_CHARACTERS]
-    ids = (each.rstrip(".:/-") for each in _ID.findall(text))
-    found = [each for each in ids if any(map(str.isdigit, each)) or "@" in each]
-    found += _PEOPLE.findall(text) + _TITLES.findall(text)
-    shown = (each for each in found if HIDDEN not in each)
-    return tuple(each for each in shown if 1 < len(each) <= LONGEST_ID)
-
-
-def _is_id(name: str) -> bool:
-    """Whether a name identifies something: a zip code does, "$40" and "2 GB" do not."""
-    return form_weight(name) >= NAME or (name.isdigit() and len(name) >= LEAST_DIGITS)
-
-
-def _new_names(text: str) -> frozenset[str]:
-    people = {
-        word.lower()
-        for name in _PEOPLE.findall(text)
-        if " " in name
-        for word in name.split()
-    }
-    ids = {name for name in _names(text) if len(name) > 3}  # noqa: PLR2004
-    return frozenset(ids | people | {w for w in words(text) if "@" in w})
-
-
-def _waiting(
-    entries: Sequence[Entry], calls: Sequence[Call], before: int
-) -> Iterator[int]:
-    """Proposals that were not answered, carried out or replaced, newest first.
-
-    A call about it was tried after a "yes", whatever became of it. One that names
-    nothing waits only where a question came in place of an answer.
-    """
-    answers = (n for n in range(len(entries) - 1, -1, -1) if entries[n].is_answer)
-    looked_at = list(islice(answers, LOOKED_AT))
-    first = looked_at[-1] if looked_at else len(entries)
-    tried = ("done", "unconfirmed", "failed")
-    done = [call for call in calls if call.status in tried and call.index > first]
-    later = [frozenset(field.text.lower() for field in call.asked) for call in done]
-    done_at = [call.index for call in done]
-    known: list[frozenset[str]] = []
-    found = 0
-    for index in looked_at:
-        text = entries[index].content
-        names = frozenset(n for n in _names(text) if form_weight(n) >= NAME)
-        if not _ASKS.search(text[-400:]):
-            known += [names] if names else []
-            continue
-        carried_out = [
-            each for at, each in zip(done_at, later, strict=True) if at > index
-        ]
-        reply = _reply_to(entries, index)
-        is_closed = any(_is_about(names, each) for each in [*known, *carried_out])
-        if not names:
-            is_closed = bool(known or carried_out) or not _QUESTION.search(reply)
-        known.append(names)
-        if not (is_closed or _is_answer(reply, names)) and index < before:
-            yield index
-            found += 1
-        if found == MOST_WAITING:
-            return
-
-
-def _reply_to(entries: Sequence[Entry], index: int) -> str:
-    """The next message of a person after an entry."""
-    later = islice(entries, index + 1, None)
-    return next((each.content for each in later if each.is_prompt), "")
-
-
-def _is_answer(reply: str, names: frozenset[str]) -> bool:
-    """Whether a message is no question, and says "no" or names what was proposed."""
-    if _QUESTION.search(reply):
-        return False
-    is_short = len(reply) <= MOST_REFUSING
-    is_refusal = is_short and _REFUSES.match(reply.replace("\u2019", "'")) is not None
-    return is_refusal or not names.isdisjoint(_names(reply))
-
-
-def _owner(names: frozenset[str], calls: Sequence[Call]) -> str:
-    """Whose the records are that a proposal names, as `user_id: ann_lee_12`.
-
-    Empty where no record says it, where records of several people are named, and where
-    the proposal itself says it.
-    """
-    owners: dict[str, Field] = {}
-    for call in calls:
-        for record in _records_of(call):
-            label = record.label.lower().strip("#")
-            if label not in names:
-                continue
-            said = [f for f in record.fields if _PERSON.fullmatch(snake(f.name))]
-            if len(said) == 1:
-                owners[label] = said[0]
-    found = set(owners.values())
-    if len({each.text for each in found}) != 1:
-        return ""
-    owner = min(found)
-    is_said = owner.text.lower().strip("#") in names
-    is_plain = _PLAIN_ID.fullmatch(owner.text)
-    return f"{owner.name}: {owner.text}" if is_plain and not is_said else ""
-
-
-def _records_of(call: Call) -> Iterator[Record]:
-    """The record of a result, and those of its list."""
-    if call.record is not None and call.status != "failed":
-        yield call.record
-        yield from (part for _, part in call.record.parts)
-
-
-def _names(text: str) -> frozenset[str]:
-    """The ids, dates and amounts in a text."""
-    return frozenset(
-        word for word in words(text) if any(map(str.isdigit, word)) and len(word) > 1
-    )
-
-
-def _is_about(names: frozenset[str], others: frozenset[str]) -> bool:
-    common = {name for name in names & others if form_weight(name) >= NAME}
-    own = [name for name in names if form_weight(name) >= NAME]
-    return len(common) >= max(1, SAME_SHARE * len(own)) if own else names <= others
+def _waiting_title(owner: Field | None, text: str) -> str:
+    """The title, with the person where the text does not say who it is."""
+    if owner is None or owner.text.lower().strip("#") in names_of(text):
+        return WAITING_TITLE
+    if not _PLAIN_ID.fullmatch(owner.text):
+        return WAITING_TITLE
+    return WHOSE_TITLE.format(f"{owner.name}: {owner.text}")
 
 
 def quote(text: str, limit_tokens: int, counter: TokenCounter) -> str:
@@ -430,8 +410,8 @@ def quote(text: str, limit_tokens: int, counter: TokenCounter) -> str:
 
 def _worth(part: str) -> float:
     """What a line or sentence says: ids, the number of an option, a question."""
-    ids = sum(map(form_weight, _names(part)))
-    asks = QUESTION_WORTH * bool(_ASKS.search(part))
+    ids = sum(map(form_weight, names_of(part)))
+    asks = QUESTION_WORTH * bool(ASKS.search(part))
     return ids + bool(_NUMBERED.match(part)) + asks
 
 

@@ -10,10 +10,11 @@ from contextlib import contextmanager
 from heapq import nlargest
 from itertools import islice
 
-from nbchat.compaction.facts.open_requests import Statements, names_in
+from nbchat.compaction.facts.open_requests import Matters
 from nbchat.compaction.facts.read_calls import CallReader, judged
 from nbchat.compaction.facts.records import Call, record_texts
 from nbchat.compaction.facts.rules import Message, message_of
+from nbchat.compaction.facts.statements import Statements, names_in
 from nbchat.compaction.facts.tables import Row
 from nbchat.compaction.facts.tool_names import acts
 from nbchat.compaction.facts.value_ranking import Uses, words
@@ -87,6 +88,8 @@ class ReadEntries:
         self.rows: dict[tuple[frozenset[str], frozenset[str]], list[Row]] = {}
         """All rows of facts, by the names of the arguments that tools take, and by the
         tools that say otherwise than their names whether they act."""
+        self.matters: dict[frozenset[str], Matters] = {}
+        """Whose turns are and what waits, by the tools that say otherwise."""
         self._judged: dict[int, Call] = {}
         """Calls of tools that say otherwise, by their indices."""
         self.update(entries)
@@ -102,7 +105,7 @@ class ReadEntries:
         if not new:
             return 0
         self._entries += new
-        self.rows = {}
+        self.rows, self.matters = {}, {}
         answered = [e for e in self._reader.update(new) if e.tool != TOOL_NAME]
         self.calls = [e for e in self._reader.calls if e.tool != TOOL_NAME]
         self._waiting = [e for e in self._reader.interrupted if e.tool != TOOL_NAME]

@@ -5,14 +5,7 @@ import json
 import pytest
 
 from nbchat.compaction.facts.facts import collect_facts
-from nbchat.compaction.facts.open_requests import (
-    KEPT_STATEMENTS,
-    MOST_STATEMENTS,
-    Statements,
-    names_in,
-    quote,
-    unused_statements,
-)
+from nbchat.compaction.facts.open_requests import quote
 from nbchat.conversation.entries import Entry
 from nbchat.providers.tokens import TokenCounter
 
@@ -139,35 +132,6 @@ def test_a_long_message_is_quoted_with_marked_gaps_and_leaves_tokens_for_others(
     lines = lines_of(*said)
     assert "555-123-2002" in lines[1]
     assert COUNTER.count(lines[1]) < 200
-
-
-def test_a_statement_is_looked_at_again_only_while_its_ids_are_not_used():
-    said = Statements()
-    for number in range(2_000):
-        said.add(Entry("user", f"And what about SO-{number}x?"))
-        said.use({f"SO-{number}x".lower(), "what"})
-    said.add(Entry("user", "It is TX-99."))
-    assert len(list(said.newest_first(has_id=True))) == 1
-    assert len(list(said.newest_first(has_id=False))) == 1
-    assert unused_statements(said, set(), 100, COUNTER)[1:] == ['- "It is TX-99."']
-
-
-def test_of_many_statements_without_a_use_only_the_newest_are_looked_at():
-    said = Statements()
-    for _ in range(5_000):
-        said.add(Entry("user", "Tell it to Ann Lee of AB-1234."))
-    assert len(list(said.newest_first(has_id=True))) == MOST_STATEMENTS
-    assert len(unused_statements(said, set(), 100, COUNTER)) == 2
-
-
-def test_the_newest_statements_are_remembered_and_older_ones_forgotten():
-    said = Statements()
-    for number in range(KEPT_STATEMENTS + 10):
-        said.add(Entry("user", f"And what about SO-{number}x of Ann Lee?"))
-    assert len(said) == KEPT_STATEMENTS
-    said.use({"so-9x", "lee"})  # the first is of a forgotten one
-    newest = next(said.newest_first(has_id=True))
-    assert newest.names == {"ann", f"so-{KEPT_STATEMENTS + 9}x"}
 
 
 def looked_up(number: int, **record: str) -> list[Entry]:
@@ -330,13 +294,69 @@ def test_a_proposal_that_names_nothing_waits_while_questions_follow():
     assert not waiting(proposal, Entry("user", "Yes."))
 
 
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("Это стоит 1 299 ₽ за DATA-1432.", ("1 299", "DATA-1432")),
-        ("It costs 12\u202f500,00 € in all.", ("12\u202f500,00",)),
-        ("I take option 2 429 times.", ("429",)),
-    ],
-)
-def test_an_amount_with_spaces_stays_whole(text: str, names: tuple[str, ...]):
-    assert names_in(text) == names
+def customer(name: str, number: int, ends: str) -> list[Entry]:
+    """An exchange in which a customer's order is looked up."""
+    order = {"order_id": f"#W{number}", "user_id": name, "card": f"card_{number}"}
+    return [
+        Entry("user", "What about my order?"),
+        *looked_up(number, **order),
+        Entry("assistant", ends.format(f"#W{number}")),
+    ]
+
+
+def closed(count: int) -> list[Entry]:
+    """Exchanges of other customers, all of which end without a question."""
+    return [
+        entry
+        for number in range(count)
+        for entry in customer(f"bob_ray_{number}", 5000 + number, "{} is sent.")
+    ]
+
+
+def test_a_proposal_waits_however_long_ago_it_was_made():
+    said = [*customer("ann_lee_12", 4219, "Shall I cancel {}?"), *closed(200)]
+    lines = lines_of(*said, Entry("user", "Hello."))
+    at = lines.index("Waits for an answer (user_id: ann_lee_12), word for word:")
+    assert lines[at + 1] == '- "Shall I cancel #W4219?"'
+
+
+def test_the_records_on_which_a_question_waits_come_before_newer_ones():
+    said = [*customer("ann_lee_12", 4219, "Shall I cancel {}?"), *closed(60)]
+    text = "\n".join(lines_of(*said, Entry("user", "Hello."), budget=600))
+    assert "card_4219" in text
+    settled = [*customer("ann_lee_12", 4219, "I cancelled {}."), *closed(60)]
+    text = "\n".join(lines_of(*settled, Entry("user", "Hello."), budget=600))
+    assert "card_4219" not in text
+
+
+def test_of_the_questions_to_one_person_the_newest_waits():
+    said = [
+        *customer("ann_lee_12", 4219, "Shall I cancel {}?"),
+        *customer("ann_lee_12", 4220, "Shall I return {}?"),
+        *closed(2),
+    ]
+    waits = [line for line in lines_of(*said, Entry("user", "Hi.")) if "Shall" in line]
+    assert waits == ['- "Shall I return #W4220?"']
+
+
+def test_an_answer_that_speaks_of_no_record_has_no_owner():
+    said = [
+        Entry("user", "What about my order?"),
+        *looked_up(1, order_id="#W4219", user_id="ann_lee_12", state="open"),
+        Entry("assistant", "Could you tell me your e-mail address?"),
+        Entry("user", "Which one?"),
+        Entry("assistant", "Sunny."),
+    ]
+    titles = [line for line in lines_of(*said) if line.startswith("Waits")]
+    assert titles == ["Waits for an answer, word for word:"]
+
+
+def test_of_two_answers_in_a_row_the_second_has_no_calls():
+    said = [
+        *customer("ann_lee_12", 4219, "{} is sent."),
+        Entry("assistant", "Do you want to pay by your open card?"),
+        Entry("user", "Which one?"),
+        Entry("assistant", "Sunny."),
+    ]
+    titles = [line for line in lines_of(*said) if line.startswith("Waits")]
+    assert titles == ["Waits for an answer, word for word:"]
