@@ -9,8 +9,10 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
 
 from nbchat.conversation.entries import Span
 
@@ -19,56 +21,199 @@ HIDDEN = "<hidden: may be a secret>"
 LEAST_LENGTH = 8
 """Characters of a key in the environment; shorter values are words, too."""
 
+TOKEN_LENGTH = 24
+"""Characters of a random string."""
+
 LEAST_ENTROPY = 4.2
 """Bits per character of a random string of 24 or more of 64 characters; identifiers and
 paths of Python's own library have less, as a test shows."""
 
-_NAMES = r"""(?:password|passwd|passphrase|pwd|pw|bearer|secret|credentials?|pin
-  |(?:api|access|secret|private|account|auth|encryption)[-_ ]?key
+_STRONG = r"""pass(?:word|wort|wd|phrase|code)|kennwort|contraseñas?|senha|wachtwoord
+  |mot[ ]de[ ]passe|lösenord|adgangskode|salasana|hasło|heslo|şifre|jelszó|пароль
+  |密码|密碼|パスワード|비밀번호|暗証番号"""
+"""Words that are part of a name in any place: `PGPASSWORD`, `userPassword`."""
+
+_KEY = r"""(?:api|access|secret|private|account|auth|encryption|subscription|signing)
+  [-_ ]?key"""
+
+_TOKENS = r"(?:(?:auth|access|refresh|api|bot|session)[-_ ]?)?token"
+
+_NAMES = rf"""(?:{_STRONG}|pwd|pw|bearer|secret|credentials?|pin|{_KEY}
   |(?:openai|anthropic|gemini|google|azure|aws)[-_ ]?key
-  |token|client[-_]?secret|(?:set|session|auth)[-_ ]?cookie)(?:[-_]?\d+)?"""
+  |{_TOKENS}|client[-_]?secret|(?:set|session|auth)[-_ ]?cookie)(?:[-_]?\d+)?"""
 
-_FORMS = (
-    r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
-    r"\b(?:sk|pk|rk)[-_][\w-]{16,}",  # OpenAI, Anthropic, Stripe
-    r"\b(?:gh[opsur]_|github_pat_|glpat-|xox[abeoprs]-|hf_|npm_|pypi-|dop_v1_)[\w-]{16,}",
-    r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b",
-    r"\bAIza[\w-]{35}",
-    r"\bya29\.[\w-]{20,}",
-    r"\bSG\.[\w-]{16,}\.[\w-]{16,}",
-    r"\beyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*",  # a JSON web token
+_START = r"(?:(?<![a-z0-9])|(?-i:(?<=[a-z])(?=[A-Z])))"
+"""Where a word begins, as in `db_secret` and `clientSecret`."""
+
+_FORM = re.compile(
+    r"""-----BEGIN[ ][A-Z ]*PRIVATE[ ]KEY(?:[ ]BLOCK)?-----.*?
+      (?:-----END[ ][A-Z ]*PRIVATE[ ]KEY(?:[ ]BLOCK)?-----|\Z)
+    |\b(?:sk|pk|rk)[-_][\w-]{16,}  # OpenAI, Anthropic, Stripe
+    |\b(?:gh[opsur]_|github_pat_|glpat-|xox[abeoprs]-|xapp-|hf_|npm_|pypi-|dop_v1_|whsec_
+      |GOCSPX-|dckr_pat_|shp(?:at|ss|ca)_|gsk_|hvs\.|nvapi-|AGE-SECRET-KEY-1)[\w-]{16,}
+    |\b(?:AKIA|ASIA)[0-9A-Z]{16}\b
+    |\bAIza[\w-]{35}
+    |\bya29\.[\w-]{20,}
+    |\bSG\.[\w-]{16,}\.[\w-]{16,}
+    |\beyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*  # a JSON web token
+    |slack\.com/services/([\w/]{20,})
+    |/api/webhooks/(\d{10,}/[\w-]{20,})  # Discord
+    |(?<=\d{8}):(AA[\w-]{33})  # Telegram""",
+    re.DOTALL | re.VERBOSE,
 )
-_FORM = re.compile("|".join(_FORMS), re.DOTALL)
+"""The known forms of keys."""
 
-_LOGIN = re.compile(r"(?<=://)([^\s/:@'\"]{0,100}):([^\s/'\"]{1,200})(?=@[\w.\[-])")
+_LOGIN = re.compile(r"://[^\s/:@'\"]{0,100}:([^\s/'\"]{1,200})(?=@[\w.\[-])")
 
 _HEADER = re.compile(
-    r"""((?:proxy-)?authorization["']?\s*[:=]\s*["']?(?:(?:bearer|basic|token|digest)\s+)?
-    |\bbearer\s+|x-api-key["']?\s*[:=]\s*["']?)(?!\s|bearer\b|basic\b|token\b)
-    ([^\s"',;<>]{6,4000})""",
+    r"""(?:authorization["']?\s*[:=]\s*["']?(?:(?:bearer|basic|token|digest)\s+)?
+    |\bbearer\s+(?=[^\s"',;<>]{0,200}\d|[^\s"',;<>]{24})|(?<=x-)api-key["']?\s*[:=]\s*["']?)
+    (?!\s|bearer\b|basic\b|token\b)([^\s"',;<>]{6,4000})""",
     re.IGNORECASE | re.VERBOSE,
 )
 
 _ASSIGNED = re.compile(
-    rf"""((?<![a-z0-9]){_NAMES}["']?\]?\s*(?::\s*str\s*)?(?:=(?!=)|:)\s*[frbu]{{0,2}})
-    (?:(["'])(?P<quoted>(?:(?!\2)[^\n]){{3,500}})\2
-    |(?P<bare>(?![\d.]+\s*[,)\]}}])[^\s"'()\[\]{{}},;<>]{{4,500}})(?=[\s,;)\]}}]|$))""",
+    rf"""(?:{_STRONG}|{_START}{_NAMES}|(?-i:(?<=[A-Z]_)PASS))\\?["']?\]?\s*(?::\s*str\s*)?
+    (?:=(?![=>])|[:\uff1a]|=>(?=\s*["']))[^\S\n]*\n?[^\S\n]*(?:[frbu]{{1,2}}(?=["']))?
+    ((\\?["'])(?P<quoted>(?:(?!\2)[^\n]){{3,500}})\2
+    |(?P<bare>(?![\d.]+\s*[,)\]}}])[^\s"'()\[\]{{}},;<>]{{4,500}})(?=[\s,;)\]}}&\\]|$))""",
     re.IGNORECASE | re.VERBOSE | re.MULTILINE,
 )
 
 _COOKIE = re.compile(
-    r"""((?<![\w-])cookies?["']?\s*(?:=(?!=)|:)\s*["']?)
+    r"""(?<![\w-])cookies?["']?\s*(?:=(?!=)|:)\s*["']?
     ((?:[\w.-]{1,80}=[^\s;"',<>]{4,4000}(?:;[ ]?(?=[\w.-]+=))?){1,50})""",
     re.IGNORECASE | re.VERBOSE,
 )
 """The header `Cookie: sid=...`; `cookie: chocolate` is a word."""
 
 _ACCESS = re.compile(
-    r"""((?<![\w-])(?:cookies?|pat|auth)["']?\s*(?:=(?!=)|:)\s*["']?)
+    r"""(?<![a-z0-9-])(?:cookies?|pat|auth|pass)\\?["']?\s*(?:=(?!=)|:)\s*(?:\\?["'])?
     (?=[\w.~+/-]{0,100}[a-z])(?=[\w.~+/-]{0,100}\d)([\w.~+/-]{8,500}={0,2})(?![\w(\[=])""",
     re.IGNORECASE | re.VERBOSE,
 )
 """Names that are words, too: the value is no word, but letters and digits."""
+
+_QUERY = re.compile(
+    r"[?&](?:sig|(?:x-(?:amz|goog)-)?signature|key|code|auth)=([\w%.~+/-]{16,2000})",
+    re.IGNORECASE,
+)
+
+_ELEMENT = re.compile(
+    rf"""(?:{_STRONG}|secret|token|apikey)>([^<\s]{{3,500}})</
+    |(?:{_STRONG}|{_START}(?:{_NAMES}))(?:["']\s*,?|\s*\n)\s*["']?value["']?\s*[:=]\s*
+    ["']([^"'\n]{{3,500}})["']""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""`<password>...</password>`, `key="SmtpPassword" value="..."`."""
+
+_COMMAND = re.compile(
+    r"""\bcurl\b[^\n]{0,200}?\s(?:-u|--user)[ =]?["']?[^\s:"'=]{1,80}:([^\s"']{3,200})
+    |\bmysql[a-z]*\s[^\n|;]{0,200}?(?<=\s)-p([^\s-][^\s]{2,100})
+    |(?:\bsshpass\s+-p|\blogin\b[^\n]{0,200}?\s-p
+      |\bredis-cli\b[^\n]{0,200}?\s-a|\bssh-keygen\b[^\n]{0,200}?\s-N
+      |\bconvertto-securestring(?:\s+-string)?
+      |(?<=--)(?:pass(?:word|wd|phrase)?|token|api-?key|secret))[ ]+
+      (?!-)(?:'([^'\n]{3,200})'|"([^"\n]{3,200})"|(?=\S{0,99}\d)([^\s"'$<\[{}]{5,200}))
+    |\bpass(?:in|out)?\s+pass:(\S{3,200})
+    |\becho\s+["']?([^\s"'|]{3,200})["']?\s*\|[^\n|]{0,200}(?:\bsudo\s+-S|-stdin)\b
+    |\bauth\s*=\s*\(\s*["'][^"'\n]{1,80}["']\s*,\s*["']([^"'\n]{3,200})["']
+    |\bnet[ ]use[ ][^\n]{0,200}?[ ](\S{3,100})[ ]/user:""",
+    re.IGNORECASE | re.VERBOSE,
+)
+
+_VALUE = r"""(?=[^\s"'()\[\]{}<>,;=`]{0,60}\d)(?=[^\s"'()\[\]{}<>,;=`]{0,60}[^\W\d_])
+    [^\s"'()\[\]{}<>,;=`]{5,64}(?<![.,:?])(?![\w(\[=/])"""
+"""Letters and digits, as no word of a sentence has them."""
+
+_IS = r"""(?:\s*[:=\uff1a]|[ ](?:is|was|ist|lautet|es|est|é|è|to|это|jest)\b[ ]?:?
+    |\s?[是为為は은는])"""
+"""Between what is named and its value."""
+
+_SAID = re.compile(
+    rf"""(?:{_STRONG}|\bpw|\bpwd|{_START}(?:{_KEY}|{_TOKENS}))\b
+    (?:(?:[ ][\w-]{{1,15}}){{0,5}}?{_IS}\s*
+      (?:["'“„«`]([^\s"'”“»`]{{4,100}})["'”“»`]|({_VALUE}|\d{{6,12}}(?!\w|[.,]\d)))
+    |[ ](?:(?=[^ ]{{16}})|(?<!key[ ])(?<!token[ ])|(?<=bearer[ ]token[ ]))({_VALUE}))
+    |(?:密码|密碼|パスワード|비밀번호|暗証番号){_IS}?\s*({_VALUE}|\d{{4,12}})""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""A password in a sentence."""
+
+_CODE_SAID = re.compile(
+    rf"""(?<![\w-])(?:pin(?:[- ]?(?:code|number|nummer))?|geheimzahl)\b
+      (?:[ ](?!code\b)[\w']{{1,15}}){{0,4}}?{_IS}\s*(\d{{4,8}})(?!\w|[.,]\d)
+    |(?-i:\bPIN)[ ](\d{{4,5}})(?!\w|[.,]\d)
+    |\bcv[vc]2?\b{_IS}?\s*(\d{{3,4}})(?!\w)
+    |(?:(?:(?<=one[- ])time|\b(?:verification|security|login|2fa|otp|sms|einmal
+      |bestätigungs|sicherheits))[- ]?(?:code|pass(?:word|code|wort)|pin)|\botp)
+      {_IS}\s*(\d{{4,8}})(?!\w)
+    |\b(?:setup|secret|backup|recovery|totp)[ ](?:key|code|secret)s?\b[^\n:]{{0,40}}?
+      {_IS}\s*((?-i:(?:[A-Z2-7]{{4}}[ -]?){{4,16}}))
+    |\bprivate[ _]?key\b[^\n:=]{{0,20}}[:=]\s*((?:0x)?[0-9a-f]{{64}})\b
+    |(?:(?:seed|recovery|backup|secret)[ _-]?(?:phrase|words)|\bmnemonic(?:[ ]phrase)?)
+      {_IS}\s*["'“]?(?!(?:\w{{1,9}}\s){{0,24}}(?:the|and|for|with)\s)
+      ((?:[a-z]{{3,8}}[ ,]+){{11,23}}[a-z]{{3,8}})\b""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""A PIN, a code that is used once, and the words of a wallet."""
+
+_WORDS = (
+    "pass pw kennwort contrase senha wachtwoord mot lösenord adgangskode salasana hasło"
+    " heslo şifre jelszó пароль 密码 密碼 パスワード 비밀번호 暗証番号"
+)
+_KEYS = (
+    "api access secret private account auth encrypt subscr signing token refresh"
+    " bot sess"
+)
+
+_STEMS = {
+    _FORM: """-----begin sk- sk_ pk- pk_ rk- rk_ ghp_ gho_ ghs_ ghu_ ghr_ github_pat_
+        glpat- xox xapp- hf_ npm_ pypi- dop_v1_ whsec_ gocspx- dckr_pat_ shp gsk_ hvs.
+        nvapi- age-secret akia asia aiza ya29. sg. eyj slack.com/ /api/webhooks/ :aa""",
+    _LOGIN: "://",
+    _HEADER: "auth bearer api",
+    _COOKIE: "cookie",
+    _ACCESS: "cookie pat auth pass",
+    _QUERY: "? &",
+    _ELEMENT: f"{_WORDS} {_KEYS} client set cookie",
+    _COMMAND: """curl mysql sshp login echo auth redis-cli ssh-key convertto- pass token
+        secret api net""",
+    _SAID: f"{_WORDS} {_KEYS}",
+    _CODE_SAID: """pin geheimzahl cvv cvc time verif secur login 2fa otp sms einmal
+        bestät sicherheits set secret private backup recovery totp seed mnemonic""",
+    _ASSIGNED: f"""{_WORDS} {_KEYS} bearer cred pin openai anthropic gemini google azure
+        aws client set""",
+}
+"""How what a pattern finds begins, in small letters; none begins with another."""
+
+_BY_STEM = {
+    stem: tuple(each for each, stems in _STEMS.items() if stem in stems.split())
+    for stem in sorted({stem for stems in _STEMS.values() for stem in stems.split()})
+}
+
+_STEM = re.compile(
+    "|".join(
+        f"{re.escape(first)}(?:{'|'.join(re.escape(each[1:]) for each in stems)})"
+        for first, stems in groupby(_BY_STEM, key=itemgetter(0))
+    )
+)
+"""One pattern for all of them, which is much faster than to try each pattern."""
+
+_PLACEHOLDER = re.compile(
+    r"""[*•x.…_-]+|\$.*|%\(?\w+\)?[sd%]?|\{+.*\}+|<.*>|null|none|nil|true|false|string|str
+    |bytes|text|u?int\d*|float\d*|bool|object|required|optional|include|omit|same-origin|redacted|hidden|changeme
+    |your[-_ ]\D*""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""What is written where a secret would be."""
+
+_PLAIN = re.compile(
+    r"""(?:sha|md|utf|aes|rsa|base|bcrypt|argon|pbkdf|scrypt|oauth|http|ipv|win|ed|int|uint|float|python)
+    [-_]?\d+\S*|(?-i:[a-z]+(?:_[a-z0-9]+)+)|[\w./-]+\.[a-z]\w{1,4}|\d+(?:st|nd|rd|th|[-.]\w+)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""Words with a digit: algorithms, names in programs, files, "12-character"."""
 
 _TOKEN = re.compile(r"(?<![\w+/=-])[\w+/-]{24,128}={0,2}(?![\w+/=-])")
 
@@ -101,19 +246,46 @@ def with_hidden(text: str, spans: Iterable[Span]) -> str:
 def secret_spans(text: str) -> list[Span]:
     """Where secrets are in a text, in order; what overlaps is one secret."""
     spans = [span for value in _environment() for span in _places(text, value)]
-    spans += (found.span() for found in _FORM.finditer(text))
-    for pattern in (_LOGIN, _HEADER, _COOKIE, _ACCESS):
-        spans += (found.span(2) for found in pattern.finditer(text))
-    known = set(spans)
-    for found in _ASSIGNED.finditer(text):
+    assigned: list[re.Match[str]] = []
+    for pattern, found in _beginnings(text):
+        value = found[found.lastindex or 0]
+        is_plain = pattern is _SAID and _PLAIN.fullmatch(value)
+        if pattern is _ASSIGNED:
+            assigned.append(found)
+        elif not (is_plain or _PLACEHOLDER.fullmatch(value)):
+            spans.append(found.span(found.lastindex or 0))
+    spans += _assigned(assigned, set(spans))
+    if any(len(word) >= TOKEN_LENGTH for word in text.split()):
+        tokens = _TOKEN.finditer(text)
+        spans += (found.span() for found in tokens if is_random(found[0]))
+    return _merged(spans)
+
+
+def _beginnings(text: str) -> Iterator[tuple[re.Pattern[str], re.Match[str]]]:
+    """What each pattern finds where one of its stems is."""
+    small = text.lower()
+    if len(small) != len(text):
+        small = text.replace("\u0130", "i").lower()  # the one letter that gets longer
+    ends: dict[re.Pattern[str], int] = {}
+    for stem in _STEM.finditer(small):
+        for pattern in _BY_STEM[stem[0]]:
+            if stem.start() < ends.get(pattern, 0):  # within what it found
+                continue
+            if found := pattern.match(text, stem.start()):
+                ends[pattern] = found.end()
+                yield pattern, found
+
+
+def _assigned(
+    all_found: Iterable[re.Match[str]], known: Collection[Span]
+) -> Iterator[Span]:
+    """What is assigned to a name, quotes included; not what is known already."""
+    for found in all_found:
         value = found["quoted"] or found["bare"]
         is_code = found["quoted"] is None and _CODE.fullmatch(value)
-        is_hidden = value == HIDDEN or found.span("quoted") in known
-        if not (is_code or is_hidden):
-            spans.append((found.end(1), found.end()))
-    tokens = _TOKEN.finditer(text)
-    spans += (found.span() for found in tokens if is_random(found[0]))
-    return _merged(spans)
+        is_known = value == HIDDEN or found.span("quoted") in known
+        if not (is_code or is_known or _PLACEHOLDER.fullmatch(value)):
+            yield found.span(1)
 
 
 def _places(text: str, value: str) -> Iterator[Span]:
@@ -156,5 +328,7 @@ def is_random(text: str) -> bool:
 
 def _environment() -> list[str]:
     """The secrets of this machine's environment, the longest first."""
-    values = {v.strip() for n, v in os.environ.items() if is_secret_name(n)}
+    values = {
+        os.environ.get(name, "").strip() for name in os.environ if is_secret_name(name)
+    }
     return sorted((v for v in values if len(v) >= LEAST_LENGTH), key=len, reverse=True)

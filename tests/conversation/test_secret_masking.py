@@ -1,5 +1,6 @@
 """Secrets are found by what they are, quickly, and nothing else is hidden."""
 
+import json
 import re
 import sysconfig
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 from cpu_time import CpuTime
 
 from nbchat.conversation.secret_masking import (
+    _BY_STEM,
     HIDDEN,
     is_random,
     secret_spans,
@@ -87,6 +89,13 @@ def test_no_name_in_pythons_own_library_looks_random():
     [
         *("a", "://", "password=", "Authorization: ", "token_", "eyJ", "://a:", "'"),
         *("cookie:a=", "cookie=", "cookie: a=bbbb; ", "pat=a"),
+        *(
+            "seed phrase is word ",
+            "mnemonic is abcd efgh ",
+            "password is a ",
+            "curl -u a ",
+        ),
+        *("login -p ", "echo x | ", "net use a ", "setup key x ", "password' value="),
     ],
 )
 def test_a_text_made_to_be_slow_is_read_in_time(piece):
@@ -94,6 +103,36 @@ def test_a_text_made_to_be_slow_is_read_in_time(piece):
     began = CpuTime()
     without_secrets(text)
     assert began.spent() < 2
+
+
+def texts(*, with_secret: bool) -> list[tuple[str, str]]:
+    file = Path(__file__).parents[1] / "data" / "secret_texts.jsonl"
+    lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+    every = [(line["text"], line.get("secret", "")) for line in lines]
+    plain = [(text.replace("¦", ""), secret.replace("¦", "")) for text, secret in every]
+    return [(text, secret) for text, secret in plain if bool(secret) == with_secret]
+
+
+@pytest.mark.parametrize(("text", "secret"), texts(with_secret=True))
+def test_a_secret_of_everyday_texts_is_hidden(text, secret):
+    assert secret in text
+    assert secret not in without_secrets(text)[0]
+
+
+@pytest.mark.parametrize(("text", "_secret"), texts(with_secret=False))
+def test_a_text_that_only_looks_like_one_with_a_secret_stays(text, _secret):
+    assert without_secrets(text) == (text, 0)
+
+
+def test_a_secret_is_found_after_a_letter_whose_small_form_is_longer():
+    text = f"{'İ' * 40} password: hunter2 and more"
+    assert without_secrets(text)[0] == text.replace("hunter2", HIDDEN)
+
+
+def test_what_patterns_begin_with_is_found_wherever_it_is():
+    """The beginning of one hides no other, as it would where one begins another."""
+    pairs = [(a, b) for a in _BY_STEM for b in _BY_STEM if a != b]
+    assert not [(a, b) for a, b in pairs if b.startswith(a)]
 
 
 @pytest.mark.parametrize("text", ["pi_3MtwBwLkdIwHu7ix28a3tqPa", "cus_NffrFeUfNV2Hib"])
