@@ -176,7 +176,7 @@ _STEMS = {
     _COOKIE: "cookie",
     _ACCESS: "cookie pat auth pass",
     _QUERY: "? &",
-    _ELEMENT: f"{_WORDS} {_KEYS} client set cookie",
+    _ELEMENT: f"{_WORDS} {_KEYS}",
     _COMMAND: """curl mysql sshp login echo auth redis-cli ssh-key convertto- pass token
         secret api net""",
     _SAID: f"{_WORDS} {_KEYS}",
