@@ -5,10 +5,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-from labkit import Lab, Notebook, going_on, permit
+from labkit import Notebook
 from panel_page import OpenPanelPage
-from panels import run_first
 from playwright.sync_api import Locator, Page, expect
 
 OpenNotebook = Callable[..., Notebook]
@@ -277,50 +275,3 @@ def test_where_there_is_no_notebook_only_copy_is_offered(
         "Copy code"
     )
     expect(bare.locator(".nbc-codebar button")).to_have_count(2)
-
-
-def other_page(lab: Lab, page: Page, path: str, wanted: str) -> Page:
-    """A page of another application of this server, with a notebook with a panel."""
-    setup = f"{SETUP}\nui = ChatUI(Agent(ScriptedProvider(says({ANSWER!r}))))"
-    Notebook(
-        page, lab, f"{wanted}.ipynb", (f"{setup}\nui.ask('x'); ui.wait()\nui", "a = 1")
-    )
-    other = going_on(page.context.new_page())
-    other.goto(f"{lab.url}/{path}/{wanted}.ipynb")
-    return other
-
-
-def close(lab: Lab, other: Page) -> None:
-    """End every kernel, and the page."""
-    permitted = permit(other, lab)
-    for kernel in other.request.get(f"{lab.url}/api/kernels").json():
-        address = f"{lab.url}/api/kernels/{kernel['id']}"
-        other.request.delete(address, headers=permitted)
-    other.close()
-
-
-def test_in_notebook_7_code_becomes_cells_too(lab: Lab, page: Page) -> None:
-    pytest.importorskip("notebook")
-    other = other_page(lab, page, "notebooks", "classic")
-    cells = other.locator(".jp-Notebook .jp-Cell")
-    run_first(other)
-    panel = other.locator(".nbc")
-    expect(panel.locator(".nbc-codebox").first).to_be_visible()
-    cells.nth(1).locator(".cm-content").click()
-    press(panel, "Run")
-    panel.get_by_role("dialog").get_by_role("button", name="Run", exact=True).click()
-    expect(panel.locator(".nbc-code-notice").first).to_have_text(
-        re.compile(r"^Ran as \[\d+\], cell 3 of 3$")
-    )
-    expect(cells.nth(2).locator(".jp-OutputArea-output")).to_have_text("42")
-    close(lab, other)
-
-
-def test_in_voila_only_copy_is_offered(lab: Lab, page: Page) -> None:
-    pytest.importorskip("voila")
-    other = other_page(lab, page, "voila/render", "dashboard")
-    buttons = other.locator(".nbc-codebar button")
-    expect(buttons).to_have_count(2)
-    for button in buttons.all():
-        expect(button).to_have_accessible_name("Copy code")
-    close(lab, other)

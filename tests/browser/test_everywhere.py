@@ -161,6 +161,18 @@ def has_no_place_beside(panel: Locator) -> None:
     panel.page.keyboard.press("Escape")
 
 
+def code_runs_in_a_cell(panel: Locator, cells: Locator) -> None:
+    """Click into the last of two cells and run the answer's code below it."""
+    cells.nth(1).locator(".cm-content").click()
+    box = panel.locator(".nbc-codebox")
+    box.get_by_role("button", name="Run", exact=True).click()
+    panel.get_by_role("dialog").get_by_role("button", name="Run", exact=True).click()
+    expect(panel.locator(".nbc-code-notice").first).to_have_text(
+        re.compile(r"^Ran as \[\d+\], cell 3 of 3$")
+    )
+    expect(cells.nth(2).locator(".jp-OutputArea-output")).to_have_text("42")
+
+
 def written(notebook: str) -> Callable[[Response], bool]:
     """Whether the server answers that it has saved the notebook."""
     return lambda answer: (
@@ -168,7 +180,7 @@ def written(notebook: str) -> Callable[[Response], bool]:
     )
 
 
-def test_in_notebook_7_a_chat_streams_stops_compacts_and_survives_a_reload(
+def test_in_notebook_7_a_chat_streams_stops_compacts_runs_code_and_survives_a_reload(
     use_theme: Callable[[str], None],
     lab: Lab,
     visitor: Page,
@@ -186,6 +198,7 @@ def test_in_notebook_7_a_chat_streams_stops_compacts_and_survives_a_reload(
     has_no_place_beside(panel)
     expect(cells).to_have_count(2)
     expect(cells.first.locator(".jp-InputPrompt")).to_have_text(RAN)
+    code_runs_in_a_cell(panel, cells)
     with visitor.expect_response(written(notebook)):
         visitor.get_by_role("button", name="Save").first.click()
     use_theme("Light")
@@ -223,7 +236,7 @@ def test_in_notebook_7_the_model_edits_and_runs_a_cell_as_approved(
     picture("done")
 
 
-def test_in_voila_a_chat_streams_stops_compacts_and_restarts_after_a_reload(
+def test_in_voila_a_chat_streams_stops_compacts_copies_code_and_restarts_after_a_reload(
     lab: Lab, visitor: Page, notebook: str, picture: Picture
 ) -> None:
     address = f"{lab.url}/voila/render/{notebook}"
@@ -231,6 +244,9 @@ def test_in_voila_a_chat_streams_stops_compacts_and_restarts_after_a_reload(
     panel = ready(visitor)
     expect(visitor.locator("body.theme-dark")).to_have_count(1)
     talk(panel, picture)
+    only_copy = panel.locator(".nbc-codebar button")  # there is no notebook to change
+    expect(only_copy).to_have_count(1)
+    expect(only_copy).to_have_accessible_name("Copy code")
     visitor.goto(f"{address}?theme=light")
     panel = ready(visitor)
     expect(visitor.locator("body.theme-light")).to_have_count(1)
