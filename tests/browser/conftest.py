@@ -204,3 +204,52 @@ def open_notebook(
             yield open_one
         for notebook in opened:
             notebook.close()
+
+
+@pytest.fixture(scope="session")
+def kept_notebooks() -> list[Notebook]:
+    """The notebook that tests of several files share, once one of them has opened it."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def shared_notebooks(
+    lab_page: Page, kept_notebooks: list[Notebook]
+) -> Iterator[list[Notebook]]:
+    """The same; after a file's tests its tab is closed, and its kernel goes on."""
+    yield kept_notebooks
+    lab_page.bring_to_front()
+    for notebook in kept_notebooks:
+        notebook.open()
+        notebook.close_tab()
+
+
+@pytest.fixture
+def open_shared_notebook(
+    lab: Lab,
+    page: Page,
+    shared_notebooks: list[Notebook],
+    request: pytest.FixtureRequest,
+    screenshot: Callable[[str], Path],
+) -> Iterator[OpenNotebook]:
+    """Open a notebook with the given cells, in a tab and on a kernel that tests share.
+
+    It takes a quarter of the time, and does where a test's chats are all made by its
+    cells: the chat of `%chat` would go on from test to test.
+    """
+    failed_before = request.session.testsfailed
+
+    def open_one(*cells: str) -> Notebook:
+        if shared_notebooks:
+            shared_notebooks[0].open()
+            shared_notebooks[0].rewrite(*cells)
+        else:
+            notebook = Notebook(page, lab, "shared.ipynb", cells)
+            notebook.open()
+            shared_notebooks.append(notebook)
+        return shared_notebooks[0]
+
+    with faultless(page), pictured(request, screenshot):
+        yield open_one
+    if request.session.testsfailed > failed_before and shared_notebooks:
+        shared_notebooks.pop().close()

@@ -39,6 +39,15 @@ CHROMIUM_ARGUMENTS = [
 
 START_SECONDS = 90
 
+FORGET = """
+from nbchat.jupyter.panel.chat_ui import ChatUI
+for each in [*get_ipython().user_ns.values()]:
+    if isinstance(each, ChatUI):
+        each.close()
+get_ipython().reset()
+"""
+"""Ends the chats of a kernel, removes its names and counts its cells from 1 again."""
+
 THEME_ATTEMPTS = 4
 
 # No news, no autosave, no completer popups, and every cell in the page.
@@ -248,6 +257,24 @@ class Notebook:
                     && kernel.connectionStatus === 'connected' }}""",
             arg=self.name,
             timeout=60_000,
+        )
+
+    def rewrite(self, *cells: str) -> None:
+        """Replace all cells by others, for which the kernel is as good as new."""
+        self.page.evaluate(
+            f"""async ([cells, code]) => {{
+                const {{ content, context }} = {self._CURRENT};
+                const {{ kernel }} = context.sessionContext.session;
+                await kernel.requestExecute({{ code, silent: true }}).done;
+                const {{ sharedModel }} = context.model;
+                content.mode = 'command';
+                sharedModel.transact(() => {{
+                    sharedModel.deleteCellRange(0, sharedModel.cells.length);
+                    sharedModel.insertCells(0, cells.map(
+                        source => ({{ cell_type: 'code', source }})));
+                }});
+                sharedModel.clearUndoHistory() }}""",
+            [cells, FORGET],
         )
 
     def load_page(self) -> None:

@@ -153,9 +153,11 @@ def test_always_holds_for_one_tool_until_a_new_session(
 
 
 def test_views_share_the_question_and_a_reloaded_page_has_it(
-    open_notebook: OpenNotebook,
+    open_shared_notebook: OpenNotebook,
 ) -> None:
-    notebook, panel = asking_panel(open_notebook, f"{REFUND}, says('Done.')", "ui")
+    notebook, panel = asking_panel(
+        open_shared_notebook, f"{REFUND}, says('Done.')", "ui"
+    )
     say(panel, "Refund order W1, please.")
     expect(decision(panel, "Approve")).to_be_visible()
     notebook.save()
@@ -214,8 +216,12 @@ def test_stop_ends_a_turn_that_waits_for_a_decision(
     expect(panel.locator(".nbc-log .nbc-assistant")).to_have_text("Still here.")
 
 
-def test_a_call_is_approved_while_a_cell_runs(open_notebook: OpenNotebook) -> None:
-    notebook, panel = asking_panel(open_notebook, f"{REFUND}, says('Done.')", BUSY)
+def test_a_call_is_approved_while_a_cell_runs(
+    open_shared_notebook: OpenNotebook,
+) -> None:
+    notebook, panel = asking_panel(
+        open_shared_notebook, f"{REFUND}, says('Done.')", BUSY
+    )
     say(panel, "Refund order W1, please.")
     expect(decision(panel, "Approve")).to_be_visible()
     notebook.start(1)
@@ -303,9 +309,9 @@ class Traffic:
 
 
 def test_stop_uses_the_server_when_no_message_reaches_the_kernel(
-    open_notebook: OpenNotebook, page: Page, lab: Lab
+    open_shared_notebook: OpenNotebook, page: Page, lab: Lab
 ) -> None:
-    notebook, panel = asking_panel(open_notebook, SLOW, BUSY)
+    notebook, panel = asking_panel(open_shared_notebook, SLOW, BUSY)
     say(panel, "Tell me a long story.")
     expect(panel.locator(".nbc-live")).to_contain_text("word word")
     page.evaluate(DEAF)
@@ -320,9 +326,9 @@ def test_stop_uses_the_server_when_no_message_reaches_the_kernel(
 
 
 def test_a_stop_that_the_server_missed_does_not_block_the_next(
-    open_notebook: OpenNotebook, page: Page
+    open_shared_notebook: OpenNotebook, page: Page
 ) -> None:
-    _, panel = asking_panel(open_notebook, f"{SLOW}, {SLOW}, {SLOW}")
+    _, panel = asking_panel(open_shared_notebook, f"{SLOW}, {SLOW}, {SLOW}")
     stopped = panel.locator(".nbc-log .nbc-cut")
     faults = [lambda route: route.abort(), lambda route: route.fulfill(status=404)]
     for number, fault in enumerate(faults):
@@ -340,10 +346,10 @@ def test_a_stop_that_the_server_missed_does_not_block_the_next(
 
 
 def test_a_decision_goes_by_the_server_too(
-    open_notebook: OpenNotebook, page: Page
+    open_shared_notebook: OpenNotebook, page: Page
 ) -> None:
     script = "calls('refund', order='W1'), calls('refund', order='W2'), says('Done.')"
-    notebook, panel = asking_panel(open_notebook, script, "results()")
+    notebook, panel = asking_panel(open_shared_notebook, script, "results()")
     say(panel, "Refund both.")
     expect(decision(panel, "Approve")).to_be_visible()
     page.evaluate(DEAF)
@@ -355,11 +361,11 @@ def test_a_decision_goes_by_the_server_too(
 
 
 def test_both_ways_together_do_a_thing_once_and_for_one_panel(
-    open_notebook: OpenNotebook, page: Page
+    open_shared_notebook: OpenNotebook, page: Page
 ) -> None:
     other = f"other = ChatUI(Agent(ScriptedProvider({SLOW})))\nother"
     script = f"calls('refund', order='W1'), {SLOW}"
-    notebook, panel = asking_panel(open_notebook, script, other)
+    notebook, panel = asking_panel(open_shared_notebook, script, other)
     beside = notebook.run(1).locator(".nbc")
     say(beside, "Tell me a long story.")
     expect(beside.locator(".nbc-live")).to_contain_text("word word")
@@ -387,14 +393,14 @@ CHANGE_PAGE = """change => {
 
 
 def test_a_page_without_routes_sends_no_request_to_the_server(
-    open_notebook: OpenNotebook, page: Page
+    open_shared_notebook: OpenNotebook, page: Page
 ) -> None:
     changes: list[dict[str, object]] = [
         {"nbchatRoutes": None},
         {"baseUrl": "https://evil.example/"},
         {"baseUrl": "//evil.example/"},
     ]
-    _, panel = asking_panel(open_notebook, f"*[{SLOW}] * {len(changes)}")
+    _, panel = asking_panel(open_shared_notebook, f"*[{SLOW}] * {len(changes)}")
     traffic = Traffic(page)
     for number, change in enumerate(changes, 1):
         say(panel, "Tell me a long story.")

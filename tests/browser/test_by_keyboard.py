@@ -103,13 +103,13 @@ def test_no_key_in_the_box_is_a_command_to_the_notebook(
 
 
 def test_everything_can_be_done_from_the_keyboard(
-    open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+    open_shared_notebook: OpenNotebook, page: Page, screenshot: Screenshot
 ) -> None:
     script = (
         "calls('look_up', ticket=42), says('word ' * 500, delay_seconds=0.05), "
         f"says({CODE!r})"
     )
-    notebook = open_notebook(scripted(script, "tools=[look_up]"), "second = 2")
+    notebook = open_shared_notebook(scripted(script, "tools=[look_up]"), "second = 2")
     page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Notebook .jp-Cell").nth(
         0
     ).locator(".jp-InputPrompt").click()

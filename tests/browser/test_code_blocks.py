@@ -66,9 +66,9 @@ def undo(notebook: Notebook) -> None:
 
 
 def test_code_is_inserted_below_the_cell_a_person_was_in_and_taken_back(
-    open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+    open_shared_notebook: OpenNotebook, page: Page, screenshot: Screenshot
 ) -> None:
-    notebook, panel = answered(open_notebook)
+    notebook, panel = answered(open_shared_notebook)
     enter(notebook, 1)
     press(panel, "Insert")
     expect(panel.locator(".nbc-code-notice").first).to_have_text(
@@ -84,10 +84,10 @@ def test_code_is_inserted_below_the_cell_a_person_was_in_and_taken_back(
 
 
 def test_an_inserted_cell_comes_into_view_and_is_outlined(
-    open_notebook: OpenNotebook, page: Page
+    open_shared_notebook: OpenNotebook, page: Page
 ) -> None:
     long = "\n".join(["x = 1"] * 40)
-    notebook, panel = answered(open_notebook, ANSWER, long, long, long)
+    notebook, panel = answered(open_shared_notebook, ANSWER, long, long, long)
     enter(notebook, 3)
     press(panel, "Insert")  # for which the page scrolls up
     inserted = page.locator(".jp-Notebook .jp-Cell", has_text="def total").last
@@ -106,8 +106,8 @@ def test_a_long_line_of_code_scrolls_and_its_buttons_stay_visible(
     assert copy.evaluate(right) < panel.evaluate(right)
 
 
-def test_code_is_inserted_above(open_notebook: OpenNotebook, page: Page) -> None:
-    notebook, panel = answered(open_notebook)
+def test_code_is_inserted_above(open_shared_notebook: OpenNotebook, page: Page) -> None:
+    notebook, panel = answered(open_shared_notebook)
     enter(notebook, 2)
     press(panel, "More actions for this code")
     press(panel, "Insert above")
@@ -117,9 +117,9 @@ def test_code_is_inserted_above(open_notebook: OpenNotebook, page: Page) -> None
 
 
 def test_code_replaces_a_cell_and_undo_restores_it_with_its_output(
-    open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+    open_shared_notebook: OpenNotebook, page: Page, screenshot: Screenshot
 ) -> None:
-    notebook, panel = answered(open_notebook, ANSWER, "print('old')", "b = 2")
+    notebook, panel = answered(open_shared_notebook, ANSWER, "print('old')", "b = 2")
     expect(notebook.run(1)).to_have_text("old")
     enter(notebook, 1)
     press(panel, "More actions for this code")
@@ -135,9 +135,9 @@ def test_code_replaces_a_cell_and_undo_restores_it_with_its_output(
 
 
 def test_the_panels_own_cell_is_never_replaced(
-    open_notebook: OpenNotebook, page: Page
+    open_shared_notebook: OpenNotebook, page: Page
 ) -> None:
-    _, panel = answered(open_notebook)
+    _, panel = answered(open_shared_notebook)
     press(panel, "More actions for this code")
     press(panel, "Replace cell")
     told = panel.locator(".nbc-code-notice").first
@@ -148,9 +148,9 @@ def test_the_panels_own_cell_is_never_replaced(
 
 
 def test_code_runs_in_a_cell_only_after_it_was_shown_and_agreed_to(
-    open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+    open_shared_notebook: OpenNotebook, page: Page, screenshot: Screenshot
 ) -> None:
-    notebook, panel = answered(open_notebook)
+    notebook, panel = answered(open_shared_notebook)
     enter(notebook, 1)
     press(panel, "Run")
     dialog = panel.get_by_role("dialog", name="Run in the kernel")
@@ -186,9 +186,9 @@ shown.update(HTML("<b>new</b>"))
 
 
 def test_rich_outputs_and_errors_stand_in_the_cell(
-    open_notebook: OpenNotebook, screenshot: Screenshot
+    open_shared_notebook: OpenNotebook, screenshot: Screenshot
 ) -> None:
-    notebook, panel = answered(open_notebook, f"```python\n{RICH}```")
+    notebook, panel = answered(open_shared_notebook, f"```python\n{RICH}```")
     press(panel, "Run")
     panel.get_by_role("dialog").get_by_role("button", name="Run", exact=True).click()
     expect(panel.locator(".nbc-code-notice")).to_have_text(
@@ -203,10 +203,10 @@ def test_rich_outputs_and_errors_stand_in_the_cell(
 
 
 def test_only_code_of_the_kernels_language_can_be_run(
-    open_notebook: OpenNotebook,
+    open_shared_notebook: OpenNotebook,
 ) -> None:
     answer = "```python\n1\n```\n\n```py\n2\n```\n\n```bash\n3\n```\n\n```\n4\n```\n\n    5\n"
-    _, panel = answered(open_notebook, answer)
+    _, panel = answered(open_shared_notebook, answer)
     boxes = panel.locator(".nbc-codebox")
     expect(boxes).to_have_count(5)
     expect(panel.locator(".nbc-code-insert")).to_have_count(5)
@@ -218,9 +218,9 @@ HOSTILE = "</script></pre><img src=x onerror='window.nbchatRan=1'>\n'''\u202e }\
 
 
 def test_hostile_code_is_shown_and_inserted_byte_for_byte(
-    open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+    open_shared_notebook: OpenNotebook, page: Page, screenshot: Screenshot
 ) -> None:
-    notebook, panel = answered(open_notebook, f"````python\n{HOSTILE}````")
+    notebook, panel = answered(open_shared_notebook, f"````python\n{HOSTILE}````")
     marks = panel.locator(".nbc-invisible")
     expect(marks).to_have_count(3)
     shown = [mark.get_attribute("data-mark") for mark in marks.all()]
@@ -239,9 +239,9 @@ def test_hostile_code_is_shown_and_inserted_byte_for_byte(
 
 
 def test_buttons_work_by_the_keyboard_and_no_key_reaches_the_notebook(
-    open_notebook: OpenNotebook, page: Page
+    open_shared_notebook: OpenNotebook, page: Page
 ) -> None:
-    notebook, panel = answered(open_notebook)
+    notebook, panel = answered(open_shared_notebook)
     enter(notebook, 2)
     panel.get_by_role("group", name="Answer").focus()
     for button in ("copy", "insert"):

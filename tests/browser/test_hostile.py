@@ -356,10 +356,10 @@ def test_hostile_texts_anywhere_in_markdown_run_nothing_and_send_nothing(
 
 
 def test_hostile_texts_in_a_cells_output_run_nothing_and_send_nothing(
-    open_notebook: OpenNotebook, page: Page, lab: Lab
+    open_shared_notebook: OpenNotebook, page: Page, lab: Lab
 ) -> None:
     watch = Watch(page, lab.url)
-    outputs = open_notebook(SETUP + OUTPUTS).run(0)
+    outputs = open_shared_notebook(SETUP + OUTPUTS).run(0)
     await_count(outputs, ".nbc-cell", len(PAYLOADS))
     unfold(page, page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)"))
     assert violations(outputs.locator(".nbc-banner")) == []

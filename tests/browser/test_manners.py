@@ -123,9 +123,9 @@ def test_a_notebook_saved_with_its_widgets_says_that_the_kernel_is_gone(
 
 
 def test_a_chat_never_changes_the_notebook_it_is_in(
-    open_notebook: OpenNotebook, page: Page
+    open_shared_notebook: OpenNotebook, page: Page
 ) -> None:
-    notebook = open_notebook(scripted("says('One.'), says('Two.')"))
+    notebook = open_shared_notebook(scripted("says('One.'), says('Two.')"))
     panel = panel_of(notebook)
     notebook.save()
     file = notebook.lab.root / notebook.name

@@ -91,10 +91,11 @@ def test_shift_enter_begins_a_line(open_panel_page: OpenPanelPage) -> None:
 
 
 def test_stop_keeps_the_partial_answer_even_while_a_cell_runs(
-    open_notebook: OpenNotebook,
+    open_shared_notebook: OpenNotebook,
 ) -> None:
     notebook = chat_notebook(
-        open_notebook, "says('word ' * 500, delay_seconds=0.05), says('Still here.')"
+        open_shared_notebook,
+        "says('word ' * 500, delay_seconds=0.05), says('Still here.')",
     )
     panel = panel_of(notebook)
     say(panel, "Tell me a long story.")
@@ -132,10 +133,10 @@ def test_a_returned_draft_is_put_before_the_text_being_typed(
 
 
 def test_a_second_view_and_a_reloaded_page_show_the_transcript(
-    open_notebook: OpenNotebook,
+    open_shared_notebook: OpenNotebook,
 ) -> None:
     script = "says('First answer.'), says('Second ' * 40, delay_seconds=0.1)"
-    notebook = chat_notebook(open_notebook, script)
+    notebook = chat_notebook(open_shared_notebook, script)
     panel = panel_of(notebook)
     say(panel, "One?")
     expect(panel.locator(".nbc-log .nbc-assistant")).to_have_text("First answer.")
@@ -154,10 +155,10 @@ def test_a_second_view_and_a_reloaded_page_show_the_transcript(
 
 
 def test_a_notebook_that_is_closed_and_opened_again_continues_its_chat(
-    open_notebook: OpenNotebook,
+    open_shared_notebook: OpenNotebook,
 ) -> None:
     script = "says('First answer.'), says('Second answer.'), says('Third answer.')"
-    notebook = chat_notebook(open_notebook, script)
+    notebook = chat_notebook(open_shared_notebook, script)
     ask(panel_of(notebook), "One?")
     notebook.save()
     for question in ("Two?", "Three?"):
