@@ -15,7 +15,6 @@ from labkit import (
     chromium,
     going_on,
     lab_server,
-    load_lab,
 )
 from panel_page import OpenPanelPage, PanelPage, PanelServer, comms_through
 from playwright.sync_api import Browser, Error, Page, expect
@@ -77,27 +76,17 @@ def new_page(browser: Browser) -> Page:
 
 @pytest.fixture(scope="session", params=["Light", "Dark"])
 def theme(request: pytest.FixtureRequest) -> str:
-    """Each of JupyterLab's themes; tests with the same one run after each other."""
+    """Each of JupyterLab's themes, which the blank page takes on."""
     chosen: str = request.param
     return chosen
 
 
-@pytest.fixture(scope="session")
-def shown_themes() -> dict[str, str]:
-    """The theme that JupyterLab shows now."""
-    return {"lab": "Light"}
-
-
 @pytest.fixture
-def page(request: pytest.FixtureRequest, shown_themes: dict[str, str]) -> Page:
+def page(request: pytest.FixtureRequest) -> Page:
     """The tab that a test uses: the blank page if it opens panels there, else the lab's."""
     is_blank = "open_panel_page" in request.fixturenames
     used: Page = request.getfixturevalue("blank_page" if is_blank else "lab_page")
     used.bring_to_front()
-    wanted = chosen_theme(request)
-    if not is_blank and shown_themes["lab"] != wanted:
-        load_lab(used, request.getfixturevalue("lab"), wanted)
-        shown_themes["lab"] = wanted
     return used
 
 

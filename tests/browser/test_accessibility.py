@@ -3,13 +3,11 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from labkit import Notebook
 from panel_page import OpenPanelPage
 from panels import OWN, choose, is_idle, panel_of, say, scripted
 from playwright.sync_api import Page, expect
 from readable import contrasts, faults
 
-OpenNotebook = Callable[..., Notebook]
 Screenshot = Callable[[str], Path]
 
 DECIDING = """
@@ -168,10 +166,10 @@ def test_messages_tools_and_notices_have_no_fault_in_light_and_dark(
 
 
 def test_what_can_be_decided_and_chosen_has_no_fault_in_light_and_dark(
-    theme: str, open_notebook: OpenNotebook, page: Page, screenshot: Screenshot
+    theme: str, open_panel_page: OpenPanelPage, page: Page, screenshot: Screenshot
 ) -> None:
     found: dict[str, list[str]] = {}
-    panel = panel_of(open_notebook(OWN + DECIDING))
+    panel = panel_of(open_panel_page(OWN + DECIDING))
 
     def look(state: str) -> None:
         found[state] = faults(panel)
@@ -188,9 +186,6 @@ def test_what_can_be_decided_and_chosen_has_no_fault_in_light_and_dark(
     panel.locator(".nbc-line[data-kind=prompt] >> role=button[name=Edit]").first.click()
     expect(panel.get_by_text("Editing an earlier message")).to_be_visible()
     look("editing")
-    page.keyboard.press("Escape")
-    panel.get_by_role("button", name="Run").first.click()
-    look("run")
     page.keyboard.press("Escape")
     panel.get_by_role("button", name="More", exact=True).first.click()
     look("menu")

@@ -166,6 +166,8 @@ def code_runs_in_a_cell(panel: Locator, cells: Locator) -> None:
     cells.nth(1).locator(".cm-content").click()
     box = panel.locator(".nbc-codebox")
     box.get_by_role("button", name="Run", exact=True).click()
+    expect(panel.get_by_role("dialog")).to_be_visible()
+    assert faults(panel) == []
     panel.get_by_role("dialog").get_by_role("button", name="Run", exact=True).click()
     expect(panel.locator(".nbc-code-notice").first).to_have_text(
         re.compile(r"^Ran as \[\d+\], cell 3 of 3$")
