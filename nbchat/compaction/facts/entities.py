@@ -135,7 +135,8 @@ def entity_rows(
         row = _row(group, parts, fields, weights, {} if note else reported)
         row.note = note
         label = group[-1].record.label or group[-1].call.scope
-        row.score *= SETTLED if label in settled else 1
+        is_settled = label in settled and not weights.waits(row.index)
+        row.score *= SETTLED if is_settled else 1
         others = (e for e in reported.get(group[-1].name, ()) if e not in group)
         row.older = row.older.union(*map(_names, others))
         row.ids = ids_in(row.cells)

@@ -31,7 +31,7 @@ memory", 1991) and was not fitted to these conversations. Falling evenly with th
 of the conversation instead, 78 % of what is needed is readable in sessions of 300,000
 tokens; with the power of age, 89 %."""
 
-WAITING = 0.8
+WAITING = 0.6
 """The same of what waits for an answer, however old: less than what was said just now.
 With 1, one value in a hundred is lost that a desk of six needs next."""
 
@@ -141,13 +141,17 @@ class Weights:
         """Whether a person, the model or a call has used a value."""
         return text.strip("#").lower() in self._last_used
 
+    def waits(self, index: int) -> bool:
+        """Whether a question waits on the result at an index."""
+        return index in self._waiting
+
     def freshness(self, text: str, index: int) -> float:
         """How likely a value is needed that was last used, or returned at `index`.
 
         1 is now; it declines with a power of the age, fast at first, then slowly. What
         waits for an answer does not age.
         """
-        if index in self._waiting:
+        if self.waits(index):
             return WAITING
         used = self._last_used.get(text.strip("#").lower(), 0)
         age = self._length - 1 - max(used, index)

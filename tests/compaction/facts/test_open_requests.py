@@ -322,10 +322,10 @@ def test_a_proposal_waits_however_long_ago_it_was_made():
 
 def test_the_records_on_which_a_question_waits_come_before_newer_ones():
     said = [*customer("ann_lee_12", 4219, "Shall I cancel {}?"), *closed(60)]
-    text = "\n".join(lines_of(*said, Entry("user", "Hello."), budget=600))
+    text = "\n".join(lines_of(*said, Entry("user", "Hello."), budget=700))
     assert "card_4219" in text
     settled = [*customer("ann_lee_12", 4219, "I cancelled {}."), *closed(60)]
-    text = "\n".join(lines_of(*settled, Entry("user", "Hello."), budget=600))
+    text = "\n".join(lines_of(*settled, Entry("user", "Hello."), budget=700))
     assert "card_4219" not in text
 
 
