@@ -7,7 +7,7 @@ NbchatError                   one line: what was seen, and what to do
 ├── ModelFileError            the embedded model could not be fetched or loaded
 ├── StoreError                the session store could not be opened, read or written
 │   ├── LogNotWritten         no log in `log_folder`; the store is not affected
-│   ├── BackupNotChanged      what was removed is still in a backup
+│   ├── NotErased             what was removed is still in a file of the database
 │   ├── SessionTaken          another kernel continued the session
 │   └── SessionNotFound       no session with that id
 ├── AnswerInvalid         no answer of the model fits the `output` that was asked for
@@ -55,8 +55,8 @@ class LogNotWritten(StoreError):
     """The log in `log_folder` could not be written; the store is not affected."""
 
 
-class BackupNotChanged(StoreError):
-    """What was removed from the store is still in the backup of a migration."""
+class NotErased(StoreError):
+    """What was removed is still in free space of the database, or in a backup."""
 
 
 class SessionTaken(StoreError):

@@ -24,10 +24,10 @@ from nbchat.conversation.turns import (
     ends_with_answer,
 )
 from nbchat.errors import (
-    BackupNotChanged,
     ConfigError,
     LogNotWritten,
     NbchatError,
+    NotErased,
     SessionTaken,
     Stopped,
     StoreError,
@@ -251,11 +251,11 @@ class Commands:
             )
         log = MarkdownLog(self.live_settings.config.log_folder)
         files, problems = 0, list[str]()
+        try:
+            self._store.delete(*ids)
+        except NotErased as error:  # they are deleted
+            problems.append(str(error))
         for each in ids:
-            try:
-                self._store.delete(each)
-            except BackupNotChanged as error:  # it is deleted, and so are the others
-                problems.append(str(error))
             try:
                 files += log.remove(each)
             except LogNotWritten as error:

@@ -29,7 +29,7 @@ from nbchat.config.saved_settings import Target, kept_model, with_saved_settings
 from nbchat.config.settings import TABLE, NbChat
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
-from nbchat.errors import LogNotWritten, StoreError
+from nbchat.errors import LogNotWritten, NotErased, StoreError
 from nbchat.providers.base import Provider, warn_of_untaken
 from nbchat.providers.connect import connected_or_not
 from nbchat.providers.tokens import TokenCounter
@@ -201,6 +201,8 @@ def expire_sessions(store: SessionStore, config: NbChat) -> None:
     if config.retention_days is not None:
         try:
             store.expire(config.retention_days, partial(_remove_log, config.log_folder))
+        except NotErased as error:  # they are deleted
+            logger.warning("%s", error)
         except StoreError as error:
             logger.warning("old sessions were not all deleted: %s", error)
 

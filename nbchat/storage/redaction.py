@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.exc import SQLAlchemyError
 
 from nbchat.conversation.entries import Entry, prefix_hash
 from nbchat.conversation.pastes import with_changed_text
-from nbchat.errors import BackupNotChanged
+from nbchat.errors import NotErased
 from nbchat.storage.database import backups_of, sqlite_file
 from nbchat.storage.owners import OwnedRows
 from nbchat.storage.schema import (
@@ -43,6 +44,9 @@ DELETED = "its session was deleted"
 
 SHORTEST = 4
 """Characters of a text that can be removed: a shorter one is in too many words."""
+
+LOCK_SECONDS = 5.0
+"""How long others are waited for who read a table of PostgreSQL: all wait behind."""
 
 BACKUP_SECONDS = 1.0
 """How long a backup that another program holds is waited for."""
@@ -257,17 +261,48 @@ def _without(value: Any, remove: Remove) -> Any:
     return value
 
 
-def wipe(engine: sa.Engine) -> None:
-    """Free the space that may still contain removed texts."""
-    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        if engine.dialect.name == "sqlite":
-            connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
-        elif engine.dialect.name == "postgresql":
-            tables = (*SESSION_TABLES, sessions, shares, settings, run_results)
-            names = {table.name for table in tables} | {*OLD_TABLES}
-            kept = names & {*sa.inspect(connection).get_table_names()}
-            for name in (*sorted(kept), "message_words"):
-                connection.exec_driver_sql(f"VACUUM FULL {name}")
+def erase(engine: sa.Engine, change: Callable[[Path], None], done: str) -> None:
+    """Erase removed texts from the database's files, and from backups by a `change`.
+
+    Raises NotErased, which says where they are left.
+    """
+    left = [*_left_in_database(engine), *_left_in_backups(engine, change)]
+    if left:
+        raise NotErased(f"{done}, but {'; '.join(left)}")
+
+
+def _left_in_database(engine: sa.Engine) -> Iterator[str]:
+    """Free the space that may still contain removed texts; else say why not."""
+    try:
+        with engine.connect() as connection:
+            connection.execution_options(isolation_level="AUTOCOMMIT")
+            if engine.dialect.name == "sqlite":
+                connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+            elif engine.dialect.name == "postgresql":
+                _rewrite_tables(connection)
+    except SQLAlchemyError as error:
+        yield (
+            f"still in free space of the database ({_reason(error)}); ask its "
+            "administrator to vacuum it fully"
+        )
+
+
+def _rewrite_tables(connection: sa.Connection) -> None:
+    """Write PostgreSQL's tables again.
+
+    A plain VACUUM leaves bytes in free space, and in the index words of no message.
+    """
+    tables = (*SESSION_TABLES, sessions, shares, settings, run_results)
+    names = {table.name for table in tables} | {*OLD_TABLES}
+    kept = names & {*sa.inspect(connection).get_table_names()}
+    connection.detach()  # no other use has its timeout
+    connection.exec_driver_sql(f"SET lock_timeout = {round(LOCK_SECONDS * 1_000)}")
+    for name in (*sorted(kept), "message_words"):
+        file = sa.select(sa.func.pg_relation_filenode(sa.text(f"'{name}'")))
+        before = connection.scalar(file)
+        connection.exec_driver_sql(f"VACUUM FULL {name}")
+        if connection.scalar(file) == before:  # PostgreSQL only warns
+            raise SQLAlchemyError("only the owner of its tables may do that")
 
 
 def redact_backup(
@@ -304,21 +339,22 @@ def delete_from_backup(file: Path, owner: str, session_ids: Collection[str]) -> 
             delete_results(backup, owner, session_ids)
 
 
-def change_backups(
-    engine: sa.Engine, change: Callable[[Path], None], done: str
-) -> None:
-    """Change each backup of a migration; raises BackupNotChanged, which names it."""
+def _left_in_backups(
+    engine: sa.Engine, change: Callable[[Path], None]
+) -> Iterator[str]:
+    """Change each backup of a migration; else name those that could not be."""
     file, left = sqlite_file(engine.url), list[str]()
     for backup in backups_of(file) if file is not None else ():
         try:
             change(backup)
-        except sa.exc.SQLAlchemyError as error:
-            reason = str(getattr(error, "orig", error)).partition("\n")[0]
-            left.append(f"{backup} ({reason})")
+        except SQLAlchemyError as error:
+            left.append(f"{backup} ({_reason(error)})")
     if left:
-        raise BackupNotChanged(
-            f"{done}, but still in the backup {', '.join(left)}; delete that file"
-        )
+        yield f"still in the backup {', '.join(left)}; delete that file"
+
+
+def _reason(error: SQLAlchemyError) -> str:
+    return str(getattr(error, "orig", error)).partition("\n")[0]
 
 
 @contextmanager

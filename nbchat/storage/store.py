@@ -6,7 +6,7 @@ added, each in its own transaction, so a crash loses nothing that was acknowledg
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -49,14 +49,13 @@ from nbchat.storage.owners import (
 )
 from nbchat.storage.redaction import (
     SHORTEST,
-    change_backups,
     delete_from_backup,
     delete_results,
     delete_session,
+    erase,
     redact_backup,
     redact_results,
     redact_session,
-    wipe,
 )
 from nbchat.storage.schema import (
     chat_messages,
@@ -224,19 +223,19 @@ class SessionStore:
         with self._connection(writes=False) as connection:
             return family_of(connection, self._mine, session_id)
 
-    def delete(self, session_id: str) -> None:
-        """Delete a session permanently; raises SessionNotFound if there is none."""
-        stored_id = storable(session_id)
+    def delete(self, *session_ids: str) -> None:
+        """Delete sessions permanently; raises SessionNotFound if there are none.
+
+        Raises NotErased if they are deleted, but not from all files.
+        """
+        ids = [*map(storable, session_ids)]
         with self._connection() as connection:
-            found = self._delete_all(connection, stored_id)
-            delete_results(connection, self._mine.owner, [stored_id])
-        if not found:
-            raise SessionNotFound(NOT_FOUND.format(session_id))
-        with suppress(SQLAlchemyError):  # another process reads: its end erases it
-            if self._engine.dialect.name == "sqlite":
-                wipe(self._engine)
-        change = partial(delete_from_backup, owner=self.owner, session_ids=[stored_id])
-        change_backups(self._engine, change, "the session is deleted")
+            found = [self._delete_all(connection, each) for each in ids]
+            delete_results(connection, self._mine.owner, ids)
+        if not any(found):
+            raise SessionNotFound(NOT_FOUND.format(", ".join(session_ids)))
+        change = partial(delete_from_backup, owner=self.owner, session_ids=ids)
+        erase(self._engine, change, "the session is deleted")
 
     def _delete_all(self, connection: sa.Connection, stored_id: str) -> bool:
         scope = storable(session_scope(restored(stored_id)))
@@ -415,21 +414,8 @@ class SessionStore:
             count = sum(map(redact, ids))
             redact_results(connection, self._mine.owner, ids, text)
         change = partial(redact_backup, owner=self.owner, session_ids=ids, text=text)
-        try:
-            self._wipe()
-        finally:
-            change_backups(self._engine, change, "the text is removed")
+        erase(self._engine, change, "the text is removed")
         return count
-
-    def _wipe(self) -> None:
-        """Erase what was removed; another process may be reading it still."""
-        try:
-            wipe(self._engine)
-        except SQLAlchemyError as error:
-            raise StoreError(
-                "the text is removed, but the database still has it in free space: "
-                f"{_first_line(error)}; ask its administrator to vacuum it"
-            ) from error
 
     @property
     def _engine(self) -> sa.Engine:
@@ -452,9 +438,8 @@ class SessionStore:
         for stored_id in old:
             forget(restored(stored_id))
         if old:
-            wipe(self._engine)
             change = partial(delete_from_backup, owner=self.owner, session_ids=old)
-            change_backups(self._engine, change, "old sessions are deleted")
+            erase(self._engine, change, "old sessions are deleted")
         return len(old)
 
     def initialize(self, *, rls: str | None = None) -> None:

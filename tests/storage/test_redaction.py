@@ -123,6 +123,74 @@ def test_redact_leaves_nothing_in_the_tables_files_of_postgresql(server):
     store.close()
 
 
+@pytest.fixture
+def held(server) -> Iterator[SessionStore]:
+    """A store on PostgreSQL whose files hold a session's words."""
+    store = SessionStore(server)
+    save_session(store, Session([("user", "key HARBOUR-7731")], session_id="held"))
+    assert b"HARBOUR-7731" in table_files(server)
+    yield store
+    store.close()
+
+
+@pytest.mark.slow
+def test_a_deleted_session_leaves_nothing_in_the_table_files_of_postgresql(held):
+    """Not even its words in the index, which a plain VACUUM keeps."""
+    held.delete("held")
+    assert b"harbour" not in table_files(held.url).lower()
+
+
+@pytest.mark.slow
+def test_sessions_deleted_by_age_leave_nothing_in_the_table_files(held):
+    forget_use(held, "held", days=2)
+    assert held.expire(1) == 1
+    assert b"harbour" not in table_files(held.url).lower()
+
+
+@pytest.mark.slow
+def test_a_role_that_may_not_rewrite_the_tables_deletes_and_says_what_is_left(
+    held, caplog
+):
+    """PostgreSQL itself only warns, and skips the table."""
+    engine = sa.create_engine(held.url)
+    with engine.begin() as connection:
+        for statement in (
+            "CREATE ROLE guest LOGIN",
+            "GRANT ALL ON ALL TABLES IN SCHEMA public TO guest",
+            "GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO guest",
+        ):
+            connection.exec_driver_sql(statement)
+    engine.dispose()
+    as_guest = sa.make_url(held.url).set(username="guest")
+    guest = SessionStore(as_guest.render_as_string(hide_password=False))
+    left = "still in free space of the database .only the owner of its tables"
+    with pytest.raises(StoreError, match=f"the session is deleted, but {left}") as told:
+        guest.delete("held")
+    assert "\n" not in str(told.value)
+    save_session(guest, Session([("user", "old")], session_id="old"))
+    forget_use(guest, "old", days=2)
+    expire_sessions(guest, NbChat(retention_days=1))
+    assert [info.id for info in guest.sessions() if info.id in ("held", "old")] == []
+    (line,) = caplog.messages
+    assert line.startswith("old sessions are deleted, but still in free space")
+    guest.close()
+
+
+@pytest.mark.slow
+def test_deleting_waits_a_moment_for_others_who_read(held, monkeypatch):
+    """Whoever comes after it waits behind it, so it does not wait for long."""
+    monkeypatch.setattr("nbchat.storage.redaction.LOCK_SECONDS", 0.1)
+    engine = sa.create_engine(held.url)
+    with engine.begin() as reader:
+        reader.execute(sa.text("SELECT content FROM chat_messages")).all()
+        with pytest.raises(StoreError, match=r"is deleted, but .* lock timeout"):
+            held.delete("held")
+    engine.dispose()
+    assert "held" not in [info.id for info in held.sessions()]
+    with engine_for(sa.make_url(held.url)).connect() as connection:
+        assert connection.scalar(sa.text("SHOW lock_timeout")) == "0"
+
+
 def table_files(url: str) -> bytes:
     """All that the files of a server's tables contain."""
     engine = sa.create_engine(url, isolation_level="AUTOCOMMIT")
@@ -266,6 +334,21 @@ def test_a_backup_that_is_locked_is_named(tmp_path, impatient):
         forget_use(store, "scanner", days=2)
         expire_sessions(store, config)
     assert not [*store.sessions(), *(tmp_path / "logs").iterdir()]
+    store.close()
+
+
+def test_logs_are_deleted_also_when_a_backup_is_locked(tmp_path, impatient):
+    store, backup = backed_up(tmp_path)
+    log = MarkdownLog(str(tmp_path / "logs"))
+    log.write(store.load("printer"))
+    agent = Agent(ScriptedProvider(), session=store.load("scanner"))
+    with closing(sqlite3.connect(backup)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(StoreError, match="still in the backup"):
+            list(
+                Commands(store, NbChat(log_folder=log.folder))(agent, "/delete printer")
+            )
+    assert [*(tmp_path / "logs").iterdir()] == []
     store.close()
 
 
