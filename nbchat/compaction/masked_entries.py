@@ -49,12 +49,18 @@ def masked(entry: Entry) -> Entry:
 
 
 def _masked_json(text: str) -> str:
-    """A text without secrets; of JSON, only its texts that say more than a value."""
+    """A text without secrets; of JSON, only its texts that say more than a value.
+
+    JSON that is nested too deeply is masked as text.
+    """
     found = parsed(text)
-    if found is None:
-        return without_secrets(text)[0]
-    shown = _masked_value(found)
-    return text if shown == found else written(shown)
+    try:
+        shown = _masked_value(found)
+        is_same = shown == found
+        masked_text = text if is_same else written(shown)
+    except RecursionError:
+        found = None
+    return without_secrets(text)[0] if found is None else masked_text
 
 
 def _masked_value(value: Any) -> Any:

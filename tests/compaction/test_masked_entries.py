@@ -156,3 +156,10 @@ def test_an_entry_is_masked_once():
     (second,) = entries.of(said(f"password: {WORD}"))
     assert first is second
     assert first.content == f"password: {HIDDEN}"
+
+
+def test_json_of_any_depth_is_masked():
+    for depth in (10, 400, 900, 5_000):
+        deep = "[" * depth + '"the password is hunter2 today"' + "]" * depth
+        found = masked(Entry("tool", deep, "1", "read"))
+        assert "hunter2" not in found.content
