@@ -229,6 +229,11 @@ class Notebook:
 
     _CURRENT = "window.jupyterapp.shell.currentWidget"
 
+    _TABS = (
+        "[...window.jupyterapp.shell.widgets('main')]"
+        ".filter(tab => tab.context?.path === path)"
+    )
+
     def __init__(self, page: Page, lab: Lab, name: str, cells: tuple[str, ...]) -> None:
         """Write the notebook; nothing is opened yet."""
         self.page = page
@@ -348,20 +353,26 @@ class Notebook:
             ".forEach(tab => tab.close())"
         )
         self.page.evaluate(
-            f"async () => {{ await {self._CURRENT}?.context?.sessionContext"
-            "?.session?.shutdown() }"
+            f"""async path => {{
+                const [tab] = {self._TABS};
+                await tab?.context.sessionContext?.session?.shutdown() }}""",
+            self.name,
         )
         self.close_tab()
 
     def close_tab(self) -> None:
-        """Close the notebook without a dialog; its kernel goes on."""
+        """Close all its tabs without a dialog; its kernel goes on.
+
+        By the path, for the current tab may be another one: a chat beside it that is
+        closed leaves none for a moment.
+        """
         self.page.evaluate(
-            f"""async () => {{
-                const context = {self._CURRENT}?.context;
-                if (!context) return;
-                const closed = new Promise(done => context.disposed.connect(done));
-                context.model.dirty = false;
-                const tabs = [...window.jupyterapp.shell.widgets('main')];
-                for (const tab of tabs) if (tab.context === context) tab.close();
-                await closed }}"""
+            f"""async path => {{
+                const tabs = {self._TABS};
+                await Promise.all(tabs.map(tab => {{
+                    const closed = new Promise(done => tab.disposed.connect(done));
+                    tab.context.model.dirty = false;
+                    tab.close();
+                    return closed }})) }}""",
+            self.name,
         )
