@@ -123,7 +123,7 @@ def _download(requirement: str, folder: Path, *, is_quiet: bool) -> Path:
         env={
             **os.environ,
             "TMPDIR": str(folder),  # where its progress can be seen
-            "PIP_CONSTRAINT": os.devnull,  # they are for packages that are installed
+            "PIP_CONSTRAINT": os.devnull,  # for nothing is installed
         },
         text=True,
         check=False,

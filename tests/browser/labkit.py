@@ -363,8 +363,7 @@ class Notebook:
     def close_tab(self) -> None:
         """Close all its tabs without a dialog; its kernel goes on.
 
-        By the path, for the current tab may be another one: a chat beside it that is
-        closed leaves none for a moment.
+        By the path, for the current tab may be another one, such as a launcher.
         """
         self.page.evaluate(
             f"""async path => {{

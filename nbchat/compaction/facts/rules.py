@@ -61,7 +61,7 @@ _REPORTS = re.compile(
     r"|(?:here(?:['\u2019]s| is) )?what (?:happened|happens|i tried)\b",
     re.IGNORECASE,
 )
-"""How an opening line begins below which somebody reports, and rules nothing."""
+"""How a line begins below which a report follows, and no rules."""
 _TWO_SENTENCES = re.compile(r"[.!?\u3002\uff01\uff1f]\s*\S")
 
 NEAR = 2
