@@ -297,8 +297,8 @@ class ChatUI(anywidget.AnyWidget):
             case protocol.Hello():
                 self._sync.show()
                 self._runner.warm_up()
-            case protocol.Resync(known):
-                self._sync.show(known=known)
+            case protocol.Resync():
+                self._sync.show()
             case protocol.Earlier(token, before):
                 self._sync.show_earlier(token, before)
             case protocol.Question() as question:

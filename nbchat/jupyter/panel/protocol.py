@@ -42,7 +42,7 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class Resync:
-    """A view missed a batch after `seq`; answered with a snapshot unless none came."""
+    """A view missed a batch after `seq`; answered with a snapshot."""
 
     seq: Annotated[int, ("minimum", -1)]
 

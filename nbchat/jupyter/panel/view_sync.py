@@ -69,13 +69,12 @@ class ViewSync:
         with self._changed:
             self._context = copy_context()
 
-    def show(self, *, known: int | None = None) -> None:
-        """Send a snapshot, unless the view that asks knows the newest batch."""
+    def show(self) -> None:
+        """Send a snapshot: the view that asks draws nothing until one has come."""
         with self._changed:
             self._flush()
-            if known != self._sequence:
-                snapshot = self._snapshot()
-                self._send({"type": "snapshot", "seq": self._sequence, **snapshot})
+            snapshot = self._snapshot()
+            self._send({"type": "snapshot", "seq": self._sequence, **snapshot})
 
     def close(self) -> None:
         """Send what is left and end the thread."""

@@ -68,9 +68,17 @@ def test_a_view_that_missed_a_batch_gets_a_snapshot(
     panel.view_says(type="resync", seq=view.sequence)
     assert view.receive(panel.sent[-1])
     assert "word word" in list(view.items.values())[-2]
-    count = len(panel.sent)
-    panel.view_says(type="resync", seq=view.sequence)
-    assert len(panel.sent) == count
+
+
+def test_a_view_that_asks_gets_a_snapshot_even_if_it_missed_nothing(
+    panel_with: MakePanel,
+) -> None:
+    panel = panel_with()
+    panel.view_says(type="hello")
+    hello = panel.sent[-1]
+    panel.view_says(type="resync", seq=hello["seq"])
+    assert panel.sent[-1] == hello
+    assert panel.sent[-1] is not hello
 
 
 def test_at_most_thirty_batches_are_sent_per_second(
