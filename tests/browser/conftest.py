@@ -209,7 +209,6 @@ def shared_notebooks(
     yield kept_notebooks
     lab_page.bring_to_front()
     for notebook in kept_notebooks:
-        notebook.open()
         notebook.close_tab()
 
 

@@ -246,11 +246,15 @@ class Notebook:
         nbformat.write(notebook, lab.root / name)
 
     def open(self) -> None:
-        """Open it in a tab, in a fresh page if there is none, and await its kernel."""
+        """Open it in a tab, in a fresh page if there is none, and await its kernel.
+
+        The command is awaited, too: one that is still under way opens a tab once more
+        that was closed meanwhile.
+        """
         if not self.page.url.startswith(self.lab.url):
             self.load_page()
         self.page.evaluate(
-            """path => { void window.jupyterapp.commands.execute(
+            """async path => { await window.jupyterapp.commands.execute(
                 'docmanager:open', {path, factory: 'Notebook'}) }""",
             self.name,
         )
@@ -361,9 +365,9 @@ class Notebook:
         self.close_tab()
 
     def close_tab(self) -> None:
-        """Close all its tabs without a dialog; its kernel goes on.
+        """Close all its tabs, whichever is the current one, without a dialog.
 
-        By the path, for the current tab may be another one, such as a launcher.
+        Its kernel goes on.
         """
         self.page.evaluate(
             f"""async path => {{
