@@ -34,10 +34,10 @@ from nbchat.compaction.facts.argument_rows import (
 from nbchat.compaction.facts.artifacts import artifact_lines
 from nbchat.compaction.facts.entities import entity_rows
 from nbchat.compaction.facts.exchanges import exchange_lines
+from nbchat.compaction.facts.open_questions import Matters
 from nbchat.compaction.facts.open_requests import (
     ASKED_TITLE,
     OPEN_TITLE,
-    Matters,
     open_matters,
 )
 from nbchat.compaction.facts.read_entries import ReadEntries

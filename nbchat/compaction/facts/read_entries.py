@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from heapq import nlargest
 from itertools import islice
 
-from nbchat.compaction.facts.open_requests import Matters
+from nbchat.compaction.facts.open_questions import Matters
 from nbchat.compaction.facts.read_calls import CallReader, judged
 from nbchat.compaction.facts.records import Call, record_texts
 from nbchat.compaction.facts.rules import Message, message_of

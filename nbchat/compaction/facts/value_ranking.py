@@ -151,11 +151,10 @@ class Weights:
         1 is now; it declines with a power of the age, fast at first, then slowly. What
         waits for an answer does not age.
         """
-        if self.waits(index):
-            return WAITING
         used = self._last_used.get(text.strip("#").lower(), 0)
         age = self._length - 1 - max(used, index)
-        return float((1 + age / RECENT) ** -DECAY)
+        fresh = float((1 + age / RECENT) ** -DECAY)
+        return max(fresh, WAITING) if self.waits(index) else fresh
 
 
 @lru_cache(CACHED_NAMES)

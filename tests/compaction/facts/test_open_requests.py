@@ -89,7 +89,7 @@ def test_proposals_that_wait_for_an_answer_are_quoted_newest_first():
         Entry("assistant", "Sunny."),
     ]
     lines = lines_of(*said)
-    at = lines.index("Waits for an answer, word for word:")
+    at = lines.index("May wait for an answer, word for word:")
     assert lines[at + 1 : at + 3] == [f'- "{SECOND}"', f'- "{FIRST}"']
 
 
@@ -103,7 +103,7 @@ def test_a_proposal_that_was_carried_out_waits_no_longer():
         Entry("user", "Thanks."),
         Entry("assistant", "Bye."),
     ]
-    assert not any("Waits" in line for line in lines_of(*said))
+    assert not any("May wait" in line for line in lines_of(*said))
 
 
 def test_of_two_proposals_about_the_same_the_newer_counts():
@@ -150,21 +150,21 @@ def waiting_titles(*before: Entry, proposal: str = SECOND) -> list[str]:
         Entry("user", "What is the weather?"),
         Entry("assistant", "Sunny."),
     ]
-    return [line for line in lines_of(*said) if line.startswith("Waits")]
+    return [line for line in lines_of(*said) if line.startswith("May wait")]
 
 
 def test_a_proposal_names_its_owner_if_a_record_does():
     order = looked_up(1, order_id="#W4219264", user_id="ann_lee_12", state="open")
     other = looked_up(2, order_id="#W1", user_id="bob_ray_9", state="open")
     titles = waiting_titles(*order, *other)
-    assert titles == ["Waits for an answer (user_id: ann_lee_12), word for word:"]
+    assert titles == ["May wait for an answer (user_id: ann_lee_12), word for word:"]
 
 
 def test_a_proposal_names_no_owner_unless_one_is_certain():
     order = looked_up(1, order_id="#W4219264", user_id="ann_lee_12", state="open")
     other = looked_up(2, order_id="#W1888000", user_id="bob_ray_9", state="open")
     two = "Shall I cancel order #W4219264 and order #W1888000 for 10.50?"
-    plain = ["Waits for an answer, word for word:"]
+    plain = ["May wait for an answer, word for word:"]
     assert waiting_titles(*order, *other, proposal=two) == plain
     assert waiting_titles(*other) == plain
     own = "Shall I cancel #W4219264 of ann_lee_12 and refund 120.50?"
@@ -176,11 +176,11 @@ def test_a_proposal_names_no_owner_unless_one_is_certain():
 def test_only_proposals_of_an_owner_are_below_the_owner():
     said = [Entry("user", "Hello.")]
     for asks in ("your W5270061", "order W4219264", "your W3445693"):
-        said += [Entry("assistant", f"Shall I cancel {asks}?"), Entry("user", "Wait.")]
+        said += [Entry("assistant", f"Shall I cancel {asks}?"), Entry("user", "Why?")]
     order = looked_up(1, order_id="W4219264", user_id="ann_lee_12", state="open")
     lines = lines_of(*order, *said, Entry("assistant", "Shall I go on?"))
-    at = lines.index("Waits for an answer (user_id: ann_lee_12), word for word:")
-    plain = "Waits for an answer, word for word:"
+    at = lines.index("May wait for an answer (user_id: ann_lee_12), word for word:")
+    plain = "May wait for an answer, word for word:"
     assert lines[at + 1 : at + 3] == ['- "Shall I cancel order W4219264?"', plain]
     assert "W5270061" in lines[at + 3]
     assert lines[at - 2 : at] == [plain, '- "Shall I cancel your W3445693?"']
@@ -190,7 +190,7 @@ def waiting(*said: Entry) -> list[str]:
     """The proposals that wait after a conversation, when another matter followed."""
     later = [Entry("user", "What is the weather?"), Entry("assistant", "Sunny.")]
     lines = lines_of(Entry("user", "Hello."), *said, *later)
-    at = next((n for n, each in enumerate(lines) if each.startswith("Waits")), None)
+    at = next((n for n, each in enumerate(lines) if each.startswith("May wait")), None)
     return [] if at is None else [lines[at + 1]]
 
 
@@ -274,7 +274,39 @@ def test_a_proposal_that_was_answered_waits_no_longer(reply: str):
     )
 
 
-@pytest.mark.parametrize("reply", ["Now the time.", "Is W4219264 on its way?"])
+OFFER = "Shall I pay by the gift card or by certificate_4219, and from when on?"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "The second one.",
+        "Okay.",
+        "I would rather use the certificate if that is right.",
+    ],
+)
+def test_a_short_reply_or_one_with_words_of_the_question_is_its_answer(reply: str):
+    assert not waiting(Entry("assistant", OFFER), Entry("user", reply))
+
+
+def test_a_message_of_somebody_else_is_no_answer():
+    for other in ("Hello, which gift card may I use?", "Okay, cancel order W777."):
+        said = [Entry("user", other), Entry("assistant", "Order W777 is cancelled.")]
+        assert waiting(Entry("assistant", OFFER), *said), other
+    assert waiting(Entry("assistant", OFFER), Entry("assistant", "How can I help you?"))
+
+
+def test_an_answer_is_recognized_after_other_conversations():
+    between = customer("bob_ray_1", 5001, "{} is sent.")
+    question = customer("ann_lee_12", 4219, "Shall I return {} to the card or account?")
+    assert waiting(*question, *between)
+    for reply in ("Return it to the account, not to the card.", "Take #W4219 to it."):
+        assert not waiting(*question, *between, Entry("user", reply)), reply
+
+
+@pytest.mark.parametrize(
+    "reply", ["First show me how full the disks are.", "Is W4219264 on its way?"]
+)
 def test_a_message_about_something_else_answers_no_proposal(reply: str):
     assert waiting(
         Entry("assistant", "Shall I cancel order W4219264?"), Entry("user", reply)
@@ -316,7 +348,7 @@ def closed(count: int) -> list[Entry]:
 def test_a_proposal_waits_however_long_ago_it_was_made():
     said = [*customer("ann_lee_12", 4219, "Shall I cancel {}?"), *closed(200)]
     lines = lines_of(*said, Entry("user", "Hello."))
-    at = lines.index("Waits for an answer (user_id: ann_lee_12), word for word:")
+    at = lines.index("May wait for an answer (user_id: ann_lee_12), word for word:")
     assert lines[at + 1] == '- "Shall I cancel #W4219?"'
 
 
@@ -347,8 +379,8 @@ def test_an_answer_that_speaks_of_no_record_has_no_owner():
         Entry("user", "Which one?"),
         Entry("assistant", "Sunny."),
     ]
-    titles = [line for line in lines_of(*said) if line.startswith("Waits")]
-    assert titles == ["Waits for an answer, word for word:"]
+    titles = [line for line in lines_of(*said) if line.startswith("May wait")]
+    assert titles == ["May wait for an answer, word for word:"]
 
 
 def test_of_two_answers_in_a_row_the_second_has_no_calls():
@@ -358,5 +390,5 @@ def test_of_two_answers_in_a_row_the_second_has_no_calls():
         Entry("user", "Which one?"),
         Entry("assistant", "Sunny."),
     ]
-    titles = [line for line in lines_of(*said) if line.startswith("Waits")]
-    assert titles == ["Waits for an answer, word for word:"]
+    titles = [line for line in lines_of(*said) if line.startswith("May wait")]
+    assert titles == ["May wait for an answer, word for word:"]

@@ -1,0 +1,382 @@
+"""Tell whose each exchange is and which questions of the assistant are open.
+
+A chat may serve several people in turn. Records say whose they are (`user_id:
+ann_lee_12`), and so does a call that asks for a person's records; by these ids an
+exchange belongs to one person. A question waits until its conversation goes on
+(`threads.py`), an answer to it, or an action on what it names.
+"""
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+
+from nbchat.compaction.facts.records import Call, Field, Record, record_texts
+from nbchat.compaction.facts.sentence_forms import content_of
+from nbchat.compaction.facts.threads import Assignment, Exchange, assigned
+from nbchat.compaction.facts.tool_names import snake
+from nbchat.compaction.facts.value_ranking import NAME, form_weight, names_of, words
+from nbchat.conversation.entries import Entry
+from nbchat.conversation.turns import begins_turn
+
+SENTENCE_END = re.compile(
+    r"(?<=[.!?])(?<!\b\d\.)(?<!\b\d\d\.)\s+|(?<=[\u3002\uff01\uff1f])"
+)
+_PERSON = re.compile(
+    r"(?:account|buyer|client|customer|employee|guest|member|owner|passenger|patient"
+    r"|student|subscriber|tenant|user)_?(?:ids?|number|no|key|uuid)"
+)
+"""Fields that say whose a record is."""
+
+_QUESTION = re.compile("[?\uff1f\u061f]")
+ASKS = re.compile(
+    _QUESTION.pattern
+    + r"|\b(?:please confirm|(?:reply|answer|say|type|respond)(?: with)?"
+    r" [\"'\u201c]?yes|yes[\"'\u201d]? or [\"'\u201c]?no|bestätigen sie|bitte bestätige"
+    r"|confirmez|confirme|confirma|подтвердите)\b|请确认|請確認|ご確認ください|확인해"
+    r"|let (?:me|us) know (?:which|what|whether|how|your|once|when|as soon as)\b"
+    r"|يرجى التأكيد|पुष्टि करें",
+    re.IGNORECASE,
+)
+"""A question, or another request for an answer."""
+
+_REFUSES = re.compile(
+    r"\s*(?:(?:no|nope|nah|never mind|nevermind|forget (?:it|that)|don't|do not|please"
+    r" don't|nein|lieber nicht|lass es|non|laisse|não|deixa|нет|не надо|ni hablar|mejor"
+    r" no)\b|不用|不要|不行|算了|いいえ|やめ|結構です|아니|됐어|لا\b|नहीं)",
+    re.IGNORECASE,
+)
+"""How a message begins that answers with "no"."""
+
+_GREETS = re.compile(
+    r"\W*(?:(?:hi|hello|hey|good (?:morning|afternoon|evening|day)|hallo|moin|guten"
+    r" (?:tag|morgen|abend)|bonjour|bonsoir|salut|hola|buen[oa]s (?:d[ií]as|tardes)"
+    r"|ol[áa]|bom dia|boa tarde|ciao|buongiorno|здравствуйте|привет|добрый день|नमस्ते)\b"
+    r"|你好|您好|こんにちは|안녕|مرحبا|السلام)",
+    re.IGNORECASE,
+)
+"""How a message begins with which somebody begins a conversation."""
+
+MOST_REFUSING = 60
+"""Characters of a message that only refuses."""
+
+SHORT_WORDS = 4
+"""Words of an answer such as "the second one, please" that need not name anything."""
+
+MOST_TURNS = 600
+"""The newest turns that are looked at."""
+
+ASKING_CHARACTERS = 400
+"""The end of a message, in which it asks."""
+
+SAME_SHARE = 0.5
+"""Two proposals are about the same when they share this part of their names."""
+
+
+SHARED_WORDS = 2
+"""Words by which an answer speaks of a result."""
+
+_WORD = re.compile(r"[^\W\d_]{4,30}")
+
+
+class Matters:
+    """Whose the newest turns of a transcript are, and what waits for an answer."""
+
+    def __init__(self, entries: Sequence[Entry], calls: Sequence[Call]) -> None:
+        """Read the newest turns; `calls` are those of the whole transcript."""
+        self._entries, self._calls = entries, calls
+        self._turns = _exchanges(entries)[-MOST_TURNS:]
+        self._starts = [turn.start for turn in self._turns]
+        self._owners = _owners(calls)
+        self._called = self._calls_by_turn()
+        self._people = [self._person_of(number) for number in range(len(self._turns))]
+        self._prompts = [self._prompt_in(turn) for turn in self._turns]
+        self._assigned = assigned(list(map(self._exchange, range(len(self._turns)))))
+        self.waiting = list(self._waiting())
+        """The messages that wait for an answer, newest first."""
+        self.open_calls = self._open_calls()
+        """The indices of the calls for people who wait, and in turns that end with a
+        question."""
+
+    def owner(self, index: int) -> Field | None:
+        """The person a message was written to; None where that is not certain."""
+        number = self._turn_at(index)
+        is_last = number >= 0 and index == self._answer_in(self._turns[number])
+        return self._people[number] if is_last else None
+
+    def _turn_at(self, index: int) -> int:
+        """The turn with an index; -1 before the turns that are looked at."""
+        return bisect_right(self._starts, index) - 1
+
+    def _answer_in(self, turn: range) -> int | None:
+        """The last answer of an exchange; text before a call may be another's."""
+        return next((n for n in reversed(turn) if self._entries[n].is_answer), None)
+
+    def _calls_by_turn(self) -> list[list[Call]]:
+        found: list[list[Call]] = [[] for _ in self._turns]
+        for call in self._calls:
+            if (number := self._turn_at(call.index)) >= 0:
+                found[number].append(call)
+        return found
+
+    def _person_of(self, number: int) -> Field | None:
+        """The only person whose ids the answer of an exchange names.
+
+        Where it names none, whose records its calls found, if it speaks of these.
+        """
+        turn, calls = self._turns[number], self._called[number]
+        at = self._answer_in(turn)
+        answer = self._entries[at].content if at is not None else ""
+        found = self._named([answer])
+        if not found and calls:
+            spoken = [call for call in calls if not answer or _speaks_of(answer, call)]
+            found = {p for call in spoken for p in self._people_in(call)}
+        return min(found) if len(found) == 1 else None
+
+    def _people_in(self, call: Call) -> Iterator[Field]:
+        texts = [field.text for field in call.asked]
+        texts += [call.words] if call.words else []
+        texts += [call.record.label] if call.record else []
+        for text in texts:
+            if person := self._owners.get(_bare(text)):
+                yield person
+
+    def _named(self, texts: Iterable[str]) -> set[Field]:
+        names = {name for text in texts for name in words(text)}
+        return {self._owners[name] for name in names if name in self._owners}
+
+    def _prompt_in(self, turn: range) -> str | None:
+        prompts = (self._entries[n] for n in turn if self._entries[n].is_prompt)
+        return next((each.content for each in prompts), None)
+
+    def _exchange(self, number: int) -> Exchange:
+        turn = self._turns[number]
+        said = (self._entries[n] for n in turn)
+        texts = (each.content for each in said if each.is_prompt or each.is_answer)
+        names = {name for text in texts for name in names_of(text)}
+        names = names.union(*map(_asked, self._called[number]))
+        answer = self._answer_in(turn)
+        asked = self._asks(answer) if answer is not None else ""
+        prompt = self._prompts[number] or ""
+        return Exchange(
+            self._people[number],
+            frozenset(filter(_is_id, names)),
+            frozenset(content_of(prompt[:ASKING_CHARACTERS].lower())),
+            frozenset(content_of(asked.lower())),
+            begins=not prompt or _GREETS.match(prompt) is not None,
+        )
+
+    def _asks(self, index: int) -> str:
+        """The end of a message in which it asks; empty if it does not."""
+        end = self._entries[index].content[-ASKING_CHARACTERS:]
+        return end if ASKS.search(end) else ""
+
+    def _waiting(self) -> Iterator[int]:
+        """Proposals that were not answered, carried out or replaced, newest first.
+
+        A call about it was tried after a "yes", whatever became of it. One that names
+        nothing waits only where its person is known, or where a question came in place
+        of an answer.
+        """
+        later: list[frozenset[str]] = []
+        going_on: set[int] = set()
+        reply = None
+        for number in range(len(self._turns) - 1, -1, -1):
+            thread = self._assigned[number].thread
+            is_over = thread in going_on or self._is_followed(number)
+            for index in reversed(self._turns[number]):
+                entry = self._entries[index]
+                if not entry.is_answer:
+                    continue
+                names = frozenset(e for e in names_of(entry.content) if _is_id(e))
+                asks = bool(self._asks(index))
+                is_closed = is_over or self._is_answered(
+                    names, reply, later, is_known=self.owner(index) is not None
+                )
+                if asks and reply is not None and not is_closed:
+                    yield index
+                later += [names] if names or asks else []
+            if self._goes_on(number):
+                going_on.add(thread)
+            later += [_asked(call) for call in self._called[number] if _is_try(call)]
+            reply = self._prompts[number] or reply
+
+    def _is_followed(self, number: int) -> bool:
+        """Whether the next message answers an exchange, though it names nothing."""
+        following = Assignment(self._assigned[number].thread, is_certain=False)
+        if self._assigned[number + 1 : number + 2] != [following]:
+            return False
+        answer = self._answer_in(self._turns[number])
+        reply = self._prompts[number + 1]
+        return answer is not None and bool(
+            reply and _answers(reply, self._entries[answer].content)
+        )
+
+    def _goes_on(self, number: int) -> bool:
+        """Whether an exchange is an answer to what its conversation asked before."""
+        if not self._assigned[number].is_certain:
+            return False
+        answer = self._answer_in(self._turns[number])
+        asks = answer is not None and self._asks(answer)
+        return bool(asks) or not _only_asks(self._prompts[number] or "?")
+
+    def _is_answered(
+        self,
+        names: frozenset[str],
+        reply: str | None,
+        later: Sequence[frozenset[str]],
+        *,
+        is_known: bool,
+    ) -> bool:
+        """Whether what came later answers, carries out or replaces a proposal."""
+        reply = reply or ""
+        if not names and not is_known and (later or not _QUESTION.search(reply)):
+            return True
+        is_later = bool(names) and any(_is_about(names, each) for each in later)
+        return is_later or _is_answer(reply, names)
+
+    def _open_calls(self) -> set[int]:
+        """The calls for people who wait, their repetitions for others included."""
+        waiting = {self._turn_at(index) for index in self.waiting}
+        people = {self._people[number] for number in waiting}
+        found = set[int]()
+        for number, person in enumerate(self._people):
+            if number in waiting or (person is not None and person in people):
+                found |= {call.index for call in self._called[number]}
+        for call in self._calls:
+            if not people.isdisjoint(self._people_in(call)):
+                found.add(call.index)
+        scopes = {call.scope for call in self._calls if call.index in found}
+        return {call.index for call in self._calls if call.scope in scopes}
+
+
+def _exchanges(entries: Sequence[Entry]) -> list[range]:
+    """A prompt, or what follows an answer, up to the next answer.
+
+    Of two answers in a row the second may begin another conversation.
+    """
+    starts = [0]
+    for index in range(1, len(entries)):
+        is_after = entries[index - 1].is_answer and not entries[index].is_call
+        if is_after or begins_turn(entries, index):
+            starts.append(index)
+    return [range(*pair) for pair in pairwise([*starts, len(entries)])]
+
+
+def _speaks_of(text: str, call: Call) -> bool:
+    """Whether a text has an id, or several words, of what a call said or returned."""
+    values = [field.text for field in call.asked]
+    values += record_texts(call.record) if call.record is not None else [call.words]
+    ids = {_bare(value) for value in values if _is_id(value)}
+    if not ids.isdisjoint(names_of(text)):
+        return True
+    said = {word for value in values for word in _plain_words(value)}
+    return len(said & set(_plain_words(text))) >= SHARED_WORDS
+
+
+def _plain_words(text: str) -> list[str]:
+    return _WORD.findall(text.lower())
+
+
+def _is_try(call: Call) -> bool:
+    return call.status in ("done", "unconfirmed", "failed")
+
+
+def _asked(call: Call) -> frozenset[str]:
+    return frozenset(field.text.lower() for field in call.asked)
+
+
+def _is_id(name: str) -> bool:
+    return form_weight(name) >= NAME
+
+
+def _owners(calls: Iterable[Call]) -> dict[str, Field]:
+    """The person whose each id is, as far as records and calls say one alone."""
+    found: dict[str, set[Field]] = {}
+    by_word: list[tuple[str, Call]] = []
+    for call in calls:
+        if call.status == "failed":
+            continue
+        asked = [f for f in call.asked if is_person(f)]
+        if len(asked) == 1:
+            _add(found, _single(call.asked), asked[0])
+        by_word += [(call.words, call)] if " " not in call.words else []
+        for record in _records_of(call):
+            _read(found, record)
+    people = {field.text: field for each in found.values() for field in each}
+    for word, call in by_word:
+        if word in people:
+            _add(found, call.asked, people[word])
+    return {name: min(each) for name, each in found.items() if len(each) == 1}
+
+
+def _read(found: dict[str, set[Field]], record: Record) -> None:
+    own = Field(record.label_field, record.label)
+    said = [f for f in record.fields if is_person(f)]
+    if record.label and is_person(own):
+        _add(found, [own, *record.fields], own)
+        parts = (p for _, p in record.parts if p.label)
+        _add(found, (Field(p.label_field, p.label) for p in parts), own)
+    elif record.label and len(said) == 1:
+        _add(found, [own, said[0]], said[0])
+
+
+def _single(asked: Sequence[Field]) -> Iterator[Field]:
+    """The arguments that are neither nested nor one of a list."""
+    counts = Counter(field.name for field in asked)
+    return (f for f in asked if "." not in f.name and counts[f.name] == 1)
+
+
+def _add(found: dict[str, set[Field]], fields: Iterable[Field], person: Field) -> None:
+    """Add that ids are a person's: a number or a word may be anybody's."""
+    for field in fields:
+        if form_weight(field.text) >= NAME and not field.text.isdigit():
+            found.setdefault(_bare(field.text), set()).add(person)
+
+
+def is_person(field: Field) -> bool:
+    """Whether a field says whose a record is."""
+    return _PERSON.fullmatch(snake(field.name.rpartition(".")[2])) is not None
+
+
+def _bare(text: str) -> str:
+    return text.strip("#").lower()
+
+
+def _records_of(call: Call) -> Iterator[Record]:
+    """The record of a result, and those of its list."""
+    if call.record is not None and call.status != "failed":
+        yield call.record
+        yield from (part for _, part in call.record.parts)
+
+
+def _is_about(names: frozenset[str], others: frozenset[str]) -> bool:
+    common = {name for name in names & others if form_weight(name) >= NAME}
+    own = [name for name in names if form_weight(name) >= NAME]
+    return len(common) >= max(1, SAME_SHARE * len(own)) if own else names <= others
+
+
+def _is_answer(reply: str, names: frozenset[str]) -> bool:
+    """Whether a message is no question, and says "no" or names what was proposed."""
+    if _QUESTION.search(reply):
+        return False
+    is_short = len(reply) <= MOST_REFUSING
+    is_refusal = is_short and _REFUSES.match(reply.replace("\u2019", "'")) is not None
+    return is_refusal or not names.isdisjoint(names_of(reply))
+
+
+def _only_asks(text: str) -> bool:
+    """Whether all sentences of a text are questions."""
+    sentences = filter(None, map(str.strip, SENTENCE_END.split(text)))
+    return all(map(_QUESTION.search, sentences))
+
+
+def _answers(reply: str, asked: str) -> bool:
+    """Whether what follows a question answers it: it is short, or about the same."""
+    if _only_asks(reply):
+        return False
+    is_short = len(reply.split()) <= SHORT_WORDS
+    return is_short or not content_of(reply.lower()).isdisjoint(
+        content_of(asked.lower())
+    )
