@@ -46,6 +46,7 @@ FILES = {
         "providers/test_local.py",
         "rendering/test_hostile_texts.py",
         "seeds/",
+        "storage/test_autosave.py",
         "storage/test_drafts.py",
         "storage/test_postgres.py",
         "storage/test_stress.py",

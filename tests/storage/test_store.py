@@ -26,9 +26,9 @@ from nbchat.conversation.session import Session
 from nbchat.conversation.turn_costs import turn_costs
 from nbchat.conversation.turns import count_messages
 from nbchat.errors import SessionNotFound, SessionTaken, StoreError
-from nbchat.storage.autosave import RETRY_SECONDS, Autosave, save_session
+from nbchat.storage.autosave import RETRY_SECONDS, save_session
 from nbchat.storage.database import BUSY_TIMES, busy_seconds, default_file
-from nbchat.storage.session_search import MOST_CANDIDATES
+from nbchat.storage.session_search import MOST_CANDIDATES, MOST_SCANNED
 from nbchat.storage.store import Origin, PinKind, SessionStore, session_scope
 from nbchat.testing import Line, ScriptedProvider, calls, says
 
@@ -723,6 +723,19 @@ def test_any_text_is_stored_in_every_column_and_loaded(store):
     assert store.settings([ODD]) == {ODD: (ODD, ODD)}
 
 
+def test_a_part_of_a_word_is_looked_for_in_the_newest_messages_only(store):
+    for name in ("old", "new"):
+        save_session(store, Session([("user", "A kingfisher.")], session_id=name))
+    assert {each.id for each in store.sessions(query="ingfish")} == {"old", "new"}
+    with sqlite3.connect(store.url.removeprefix("sqlite:///")) as other:
+        other.execute(
+            "UPDATE chat_messages SET number = number + ? WHERE session_id = 'new'",
+            [MOST_SCANNED],
+        )
+    other.close()
+    assert [each.id for each in store.sessions(query="ingfish")] == ["new"]
+
+
 def test_a_session_id_with_odd_characters_is_not_found(store):
     with pytest.raises(SessionNotFound):
         store.load("\udcff")
@@ -745,17 +758,3 @@ def test_why_a_response_lost_the_prompt_cache_is_there_after_a_restart(tmp_path)
     restarted = SessionStore(f"sqlite:///{tmp_path}/sessions.db").load("s")
     (turn,) = turn_costs(restarted)
     assert turn.cache_losses == (lost.cache_loss,)
-
-
-def test_sessions_that_save_in_one_broken_store_wait_for_it_once_in_all():
-    """A run of many agents has a session for each row, and would wait for each."""
-    store = SessionStore("sqlite:////dev/null/sessions.db")
-    store.response.note(
-        is_answered=False, seconds=60
-    )  # another session has waited for it
-    began = time.monotonic()
-    for number in range(20):
-        session = Session([("user", "hello")], session_id=f"row {number}")
-        with pytest.raises(StoreError):
-            Autosave(store, session, is_saved=False).save()
-    assert time.monotonic() - began < 20 * 0.5

@@ -62,9 +62,11 @@ def running_server(*settings: str, is_synced: bool = False) -> Iterator[str]:
     options += " ".join(f" -c {each}" for each in settings) + " -F" * (not is_synced)
     control = (str(where / "pg_ctl"), "-D", files, "-w")
     as_its_user(*control, "-o", options, "-l", str(folder / "log"), "start")
-    yield f"postgresql+psycopg://{user}@127.0.0.1:{port}/postgres"
-    as_its_user(*control, "-m", "immediate", "stop")
-    shutil.rmtree(folder)
+    try:
+        yield f"postgresql+psycopg://{user}@127.0.0.1:{port}/postgres"
+    finally:
+        as_its_user(*control, "-m", "immediate", "stop")
+        shutil.rmtree(folder)
 
 
 @contextmanager
