@@ -40,7 +40,8 @@ _TOKENS = r"(?:(?:auth|access|refresh|api|bot|session)[-_ ]?)?token"
 
 _NAMES = rf"""(?:{_STRONG}|pwd|pw|bearer|secret|credentials?|pin|{_KEY}
   |(?:openai|anthropic|gemini|google|azure|aws)[-_ ]?key
-  |{_TOKENS}|client[-_]?secret|(?:set|session|auth)[-_ ]?cookie)(?:[-_]?\d+)?"""
+  |{_TOKENS}|client[-_]?secret|security[-_ ]answer
+  |(?:set|session|auth)[-_ ]?cookie)(?:[-_]?\d+)?"""
 
 _START = r"(?:(?<![a-z0-9])|(?-i:(?<=[a-z])(?=[A-Z])))"
 """Where a word begins, as in `db_secret` and `clientSecret`."""
@@ -63,7 +64,11 @@ _FORM = re.compile(
 )
 """The known forms of keys."""
 
-_LOGIN = re.compile(r"://[^\s/:@'\"]{0,100}:([^\s/'\"]{1,200})(?=@[\w.\[-])")
+_LOGIN = re.compile(
+    r"""://[^\s/:@'"]{0,100}:([^\s/'"]{1,200})(?=@[\w.\[-])
+    |jdbc:oracle:\w+:[^\s/@'"]{1,100}/([^\s/@'"]{1,200})(?=@)""",
+    re.IGNORECASE | re.VERBOSE,
+)
 
 _HEADER = re.compile(
     r"""(?:authorization["']?\s*[:=]\s*["']?(?:(?:bearer|basic|token|digest)\s+)?
@@ -118,7 +123,11 @@ _COMMAND = re.compile(
     |\bpass(?:in|out)?\s+pass:(\S{3,200})
     |\becho\s+["']?([^\s"'|]{3,200})["']?\s*\|[^\n|]{0,200}(?:\bsudo\s+-S|-stdin)\b
     |\bauth\s*=\s*\(\s*["'][^"'\n]{1,80}["']\s*,\s*["']([^"'\n]{3,200})["']
-    |\bnet[ ]use[ ][^\n]{0,200}?[ ](\S{3,100})[ ]/user:""",
+    |\bnet[ ]use[ ][^\n]{0,200}?[ ](\S{3,100})[ ]/user:
+    |::add-mask::([^\s"']{3,500})  # GitHub Actions
+    |\bdefine\s*\(\s*["'][^"'\n]{0,80}?(?:pass(?:word|wd)?|secret|token|_key|_salt)["']
+      \s*,\s*["']([^"'\n]{3,500})["']  # PHP
+    |\bresponse="([0-9a-f]{32,64})"  # HTTP's digest""",
     re.IGNORECASE | re.VERBOSE,
 )
 
@@ -153,10 +162,15 @@ _CODE_SAID = re.compile(
     |\bprivate[ _]?key\b[^\n:=]{{0,20}}[:=]\s*((?:0x)?[0-9a-f]{{64}})\b
     |(?:(?:seed|recovery|backup|secret)[ _-]?(?:phrase|words)|\bmnemonic(?:[ ]phrase)?)
       {_IS}\s*["'“]?(?!(?:\w{{1,9}}\s){{0,24}}(?:the|and|for|with)\s)
-      ((?:[a-z]{{3,8}}[ ,]+){{11,23}}[a-z]{{3,8}})\b""",
+      ((?:[a-z]{{3,8}}[ ,]+){{11,23}}[a-z]{{3,8}})\b
+    |\b(?:backup|recovery)[ _-]?codes?\b[^\n:]{{0,80}}(?::[ ]*|\n)
+      ((?:[\s,;*-]{{0,8}}(?:\d{{1,2}}[.)][ ]+)?(?=[a-z-]{{0,12}}\d)[0-9a-z]{{4,10}}
+        (?:-[0-9a-z]{{4,10}}){{0,3}}(?![\w.:/])){{2,30}})
+    |\bmaiden[ ]name{_IS}\s*["'“]?((?-i:[A-Z][\w'-]{{1,40}}))""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""A PIN, a code that is used once, and the words of a wallet."""
+"""A PIN, a code that is used once, the words of a wallet, and what only one person is
+asked for."""
 
 _WORDS = (
     "pass pw kennwort contrase senha wachtwoord mot lösenord adgangskode salasana hasło"
@@ -171,19 +185,20 @@ _STEMS = {
     _FORM: """-----begin sk- sk_ pk- pk_ rk- rk_ ghp_ gho_ ghs_ ghu_ ghr_ github_pat_
         glpat- xox xapp- hf_ npm_ pypi- dop_v1_ whsec_ gocspx- dckr_pat_ shp gsk_ hvs.
         nvapi- age-secret akia asia aiza ya29. sg. eyj slack.com/ /api/webhooks/ :aa""",
-    _LOGIN: "://",
+    _LOGIN: ":// jdbc:oracle:",
     _HEADER: "auth bearer api",
     _COOKIE: "cookie",
     _ACCESS: "cookie pat auth pass",
     _QUERY: "? &",
     _ELEMENT: f"{_WORDS} {_KEYS}",
     _COMMAND: """curl mysql sshp login echo auth redis-cli ssh-key convertto- pass token
-        secret api net""",
+        secret api net ::add-mask:: define response=""",
     _SAID: f"{_WORDS} {_KEYS}",
     _CODE_SAID: """pin geheimzahl cvv cvc time verif secur login 2fa otp sms einmal
-        bestät sicherheits set secret private backup recovery totp seed mnemonic""",
+        bestät sicherheits set secret private backup recovery totp seed mnemonic
+        maiden""",
     _ASSIGNED: f"""{_WORDS} {_KEYS} bearer cred pin openai anthropic gemini google azure
-        aws client set""",
+        aws client secur set""",
 }
 """How what a pattern finds begins, in small letters; none begins with another."""
 
