@@ -21,6 +21,11 @@ from playwright.sync_api import Browser, Error, Page, expect
 
 SCREENSHOTS = REPOSITORY / "test-output"
 
+ALL_SCREENSHOTS = bool(os.environ.get("NBCHAT_TEST_SCREENSHOTS"))
+
+FAILED = "end"
+"""The suffix of what a failed test has left."""
+
 TIMEOUT_MILLISECONDS = 20_000
 
 # JupyterLab's, when a kernel ends while it is asked for a subshell, and its widgets',
@@ -154,18 +159,23 @@ def pictured(
     failed_before = request.session.testsfailed
     yield
     if request.session.testsfailed > failed_before:
-        screenshot("end")
+        screenshot(FAILED)
 
 
 @pytest.fixture
 def screenshot(page: Page, request: pytest.FixtureRequest) -> Callable[[str], Path]:
-    """Save what the page shows under the test's name and a suffix."""
-    SCREENSHOTS.mkdir(exist_ok=True)
+    """Save what the page shows under the test's name and a suffix.
+
+    Of a test that passes only if `NBCHAT_TEST_SCREENSHOTS` is set: they take half a
+    minute.
+    """
     stem = re.sub(r"\W+", "-", request.node.name)
 
     def save(suffix: str) -> Path:
         path = SCREENSHOTS / f"{stem}-{suffix}.png"
-        page.screenshot(path=str(path))
+        if suffix == FAILED or ALL_SCREENSHOTS:
+            SCREENSHOTS.mkdir(exist_ok=True)
+            page.screenshot(path=str(path))
         return path
 
     return save

@@ -90,13 +90,13 @@ TEXTS = {
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("text", TEXTS.values(), ids=list(TEXTS))
-def test_no_part_of_a_secret_is_quoted(policy, place, text):
-    record = compaction_of(*place(text), policy=policy)
-    shown = f"{record.summary}\n{record.facts}"
-    assert "W000000" in shown
-    for part in (WORD, "a1B2c3D4", *LINES):
-        assert part not in shown
+def test_no_part_of_a_secret_is_quoted(policy, place):
+    for name, text in TEXTS.items():
+        record = compaction_of(*place(text), policy=policy)
+        shown = f"{record.summary}\n{record.facts}"
+        assert "W000000" in shown, name
+        for part in (WORD, "a1B2c3D4", *LINES):
+            assert part not in shown, name
 
 
 @pytest.mark.parametrize("policy", POLICIES)
