@@ -52,8 +52,10 @@ class DemoProgress:
     store: SessionStore
     tickets: int
     earlier: frozenset[str]
-    cell: str = ""
-    """Which cell runs: the last ones take time when all tickets are closed."""
+    cells: int = 0
+    """How many cells the notebook has, up to the last one with code."""
+    executed: int = 0
+    """How many of them are done: the last ones take time after all tickets."""
 
     def session(self) -> Session:
         """The session of this run; empty until its first message is saved."""
@@ -61,8 +63,9 @@ class DemoProgress:
         return self.store.load(ids[0]) if ids else Session()
 
     async def show_progress(self) -> None:
-        """Show a progress bar of the tickets, until cancelled."""
-        with tqdm(total=self.tickets, unit="ticket", file=sys.stdout) as bar:
+        """Show a progress bar of tickets and cells, until cancelled."""
+        total = self.tickets + self.cells
+        with tqdm(total=total, unit="step", file=sys.stdout) as bar:
             try:
                 while True:
                     await asyncio.sleep(REFRESH_SECONDS)
@@ -72,10 +75,12 @@ class DemoProgress:
 
     def _update(self, bar: "tqdm[Any]") -> None:
         session = self.session()
-        bar.n = _closed(session)
-        done = len(session.active_compactions)
-        text = f"{done} compactions" if done != 1 else "1 compaction"
-        bar.set_postfix_str(f"{text}, {self.cell}" if self.cell else text)
+        closed, done = _closed(session), len(session.active_compactions)
+        bar.n = closed + self.executed
+        compactions = "1 compaction" if done == 1 else f"{done} compactions"
+        cells = f"{self.executed} of {self.cells} cells"
+        tickets = f"{closed} of {self.tickets} tickets"
+        bar.set_postfix_str(f"{tickets}, {compactions}, {cells}")
 
 
 def _execute(
@@ -84,15 +89,20 @@ def _execute(
     """Run every cell and save the notebook, also if a cell fails."""
     book: nbformat.NotebookNode = nbformat.read(notebook, as_version=4)  # type: ignore[no-untyped-call]
 
-    def show_cell(*, cell_index: int, **_: object) -> None:
-        progress.cell = f"cell {cell_index + 1} of {len(book.cells)}"
+    codes = [
+        number for number, each in enumerate(book.cells, 1) if each.cell_type == "code"
+    ]
+    progress.cells = max(codes, default=0)
+
+    def count(*, cell_index: int, **_: object) -> None:
+        progress.executed = cell_index + 1
 
     client = NotebookClient(
         book,
         timeout=CELL_TIMEOUT_SECONDS,
         kernel_name="python3",
         store_widget_state=False,
-        on_cell_start=show_cell,
+        on_cell_complete=count,
         extra_arguments=["--IPKernelApp.log_level=ERROR"],
         resources={"metadata": {"path": str(executed.parent)}},
     )
