@@ -1,5 +1,6 @@
 """Faults x providers x moments: the turn ends with a named error, and nothing is lost."""
 
+from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
@@ -42,11 +43,11 @@ def responses_of(wire: str) -> dict[str, Response]:
     return {**before, **within}
 
 
-def agent_at(server: FaultServer, wire: str, ran: list[str]) -> Agent:
+def agent_at(server: FaultServer, wire: str, act: Callable[[str], None]) -> Agent:
     @tool
     def note(text: str) -> str:
         """Note a text."""
-        ran.append(text)
+        act(text)
         return "noted"
 
     return Agent(
@@ -69,18 +70,27 @@ def suffer(wire: str, moment: str, bad: Response) -> None:
 
 def suffer_at(server: FaultServer, wire: str, moment: str, bad: Response) -> None:
     dialect, ran = DIALECTS[wire], list[str]()
-    agent = agent_at(server, wire, ran)
+
+    def act(text: str) -> None:
+        ran.append(text)
+        await_bad()
+
+    def await_bad() -> None:
+        """Wait but a moment from now on: what comes before may take its time."""
+        if bad.ending in ("stall", "silence"):
+            agent.options = {**usual, "timeout_seconds": SILENT}
+
+    agent = agent_at(server, wire, act)
     server.script(dialect.text(WORDS), dialect.text(WORDS))
     agent.ask(f"One? {WORDS}")
     agent.ask(f"Two? {WORDS}")
     usual = agent.options
-    if bad.ending in ("stall", "silence"):
-        agent.options = {**usual, "timeout_seconds": SILENT}
     match moment:
         case "after a tool":
             server.script(dialect.calls(("c1", "note", '{"text": "x"}')), bad)
         case "summary":
             server.script(*[bad] * 8)
+            await_bad()
     if moment == "summary":
         *_, last = agent.compact()
         assert isinstance(last, CompactionFailed)
