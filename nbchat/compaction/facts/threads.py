@@ -2,7 +2,7 @@
 
 An exchange belongs to the conversation of its person, or to the one with which it has
 most ids in common. Where it names none, people are taken to go on with what was said
-just now.
+just now. Who greets begins a conversation.
 """
 
 from collections import Counter, defaultdict
@@ -66,6 +66,8 @@ class _Threads:
         person = exchange.person
         if person is not None and person in self._by_person:
             return Assignment(self._by_person[person], is_certain=True)
+        if exchange.begins and person is None:
+            return None
         common = Counter(
             thread
             for name in exchange.ids
@@ -77,12 +79,17 @@ class _Threads:
             return Assignment(most, is_certain=True)
         if (spoken := self._spoken_of(exchange, latest)) is not None:
             return Assignment(spoken, is_certain=True)
-        if exchange.begins or latest is None or not self._may_be(person, latest):
-            return None
-        is_known = person is None or self.people[latest] is not None
-        if exchange.ids and self.ids[latest] and is_known:
+        if latest is None or not self._may_follow(exchange, latest):
             return None
         return Assignment(latest, is_certain=False)
+
+    def _may_follow(self, exchange: Exchange, thread: int) -> bool:
+        """Whether an exchange that shares nothing may go on with what was said."""
+        person = exchange.person
+        if exchange.begins or not self._may_be(person, thread):
+            return False
+        is_known = person is None or self.people[thread] is not None
+        return not (exchange.ids and self.ids[thread] and is_known)
 
     def _spoken_of(self, exchange: Exchange, latest: int | None) -> int | None:
         """The conversation whose last question the message repeats most words of."""

@@ -296,6 +296,12 @@ def test_a_message_of_somebody_else_is_no_answer():
     assert waiting(Entry("assistant", OFFER), Entry("assistant", "How can I help you?"))
 
 
+def test_who_greets_begins_a_conversation_though_it_names_the_same():
+    question = Entry("assistant", "Shall I move line_42 and line_43 to plan_5?")
+    other = [Entry("user", "Hello, give me plan_5."), Entry("assistant", "Done.")]
+    assert waiting(question, *customer("bob_ray_1", 5001, "{} is sent."), *other)
+
+
 def test_an_answer_is_recognized_after_other_conversations():
     between = customer("bob_ray_1", 5001, "{} is sent.")
     question = customer("ann_lee_12", 4219, "Shall I return {} to the card or account?")
