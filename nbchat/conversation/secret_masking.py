@@ -125,8 +125,10 @@ _COMMAND = re.compile(
     |\bauth\s*=\s*\(\s*["'][^"'\n]{1,80}["']\s*,\s*["']([^"'\n]{3,200})["']
     |\bnet[ ]use[ ][^\n]{0,200}?[ ](\S{3,100})[ ]/user:
     |::add-mask::([^\s"']{3,500})  # GitHub Actions
-    |\bdefine\s*\(\s*["'][^"'\n]{0,80}?(?:pass(?:word|wd)?|secret|token|_key|_salt)["']
-      \s*,\s*["']([^"'\n]{3,500})["']  # PHP
+    |\bdefine\s*\(\s*["'](?:[^"'\n]{0,80}?(?:pass(?:word|wd)?|secret|_salt|(?:(?<![a-z])auth|nonce
+        |logged_in)_key)["']\s*,\s*["'](?=[^"'\n]{3})
+      |[^"'\n]{0,80}?(?:token|_key)["']\s*,\s*["'](?=[^\s"']{0,60}\d)(?=[^\s"']{12}))
+      ([^"'\n]{3,500})["']  # PHP
     |\bresponse="([0-9a-f]{32,64})"  # HTTP's digest""",
     re.IGNORECASE | re.VERBOSE,
 )
@@ -149,6 +151,30 @@ _SAID = re.compile(
 )
 """A password in a sentence."""
 
+_NO_STATE = r"""(?!(?:\w+(?:ed|ing|less)|not|in|on|at|too|so|very|the|a|an|my|your|his
+  |her|it|its|this|that|these|those|what|which|one|no|none|never|always|still|already|also
+  |only|here|there|below|above|wrong|right|correct|incorrect|invalid|valid|unknown|known
+  |weak|strong|long|short|old|new|gone|lost|stolen|broken|stuck|secret|private|safe|secure
+  |same|different|fine|okay|good|bad|empty|blank|optional|case[- ]sensitive|unsafe
+  |insecure|public|out|hidden|mine|yours|hard|easy|simple|unavailable|forgotten|temporary|up|being
+  |taken|enough|ok|set|kept|sent|shown|written|due|about|to|of|from|for|with)\b)"""
+"""No state of a password or an answer: "my password is wrong"."""
+
+_MY = "|".join(
+    rf"(?<=\bmy[ ]{which})"
+    for which in (
+        "",
+        "new[ ]",
+        "old[ ]",
+        "current[ ]",
+        "login[ ]",
+        "wifi[ ]",
+        "account[ ]",
+    )
+)
+
+_ENDS = r"""(?=["'”]?\s*(?:[.,;!](?:\s|$)|\n|$|and\b|but\b))"""
+
 _CODE_SAID = re.compile(
     rf"""(?<![\w-])(?:pin(?:[- ]?(?:code|number|nummer))?|geheimzahl)\b
       (?:[ ](?!code\b)[\w']{{1,15}}){{0,4}}?{_IS}\s*(\d{{4,8}})(?!\w|[.,]\d)
@@ -164,9 +190,15 @@ _CODE_SAID = re.compile(
       {_IS}\s*["'“]?(?!(?:\w{{1,9}}\s){{0,24}}(?:the|and|for|with)\s)
       ((?:[a-z]{{3,8}}[ ,]+){{11,23}}[a-z]{{3,8}})\b
     |\b(?:backup|recovery)[ _-]?codes?\b[^\n:]{{0,80}}(?::[ ]*|\n)
-      ((?:[\s,;*-]{{0,8}}(?:\d{{1,2}}[.)][ ]+)?(?=[a-z-]{{0,12}}\d)[0-9a-z]{{4,10}}
-        (?:-[0-9a-z]{{4,10}}){{0,3}}(?![\w.:/])){{2,30}})
-    |\bmaiden[ ]name{_IS}\s*["'“]?((?-i:[A-Z][\w'-]{{1,40}}))""",
+      ((?:[\s,;*-]{{0,8}}(?:\d{{1,2}}[.)][ ]+)?(?![a-z]{{4,}}\d{{1,2}}\b)
+        (?=[a-z-]{{0,12}}\d|[a-f]{{8}}\b)[0-9a-z]{{4,10}}(?:-[0-9a-z]{{4,10}}){{0,3}}
+        (?![\w.:/])){{2,30}})
+    |(?:(?:\bmother(?:'?s)?[ ]|(?<=\bmy[ ]))maiden[ ]name{_IS}
+      |\bmaiden[ ]name\s*[:=])\s*{_NO_STATE}["'“]?([^\W\d_][\w'-]{{1,40}}){_ENDS}
+    |\banswer[ ]to[ ](?:my|the)[ ]security[ ]question{_IS}\s*{_NO_STATE}
+      ["'“]?([^\W\d_][\w'-]{{1,40}}(?:[ ][\w'-]{{1,40}}){{0,3}}){_ENDS}
+    |(?:{_MY})password[ ](?:is|was)[ ](?:now[ ])?{_NO_STATE}
+      ([^\W\d_][\w'-]{{3,40}}){_ENDS}""",
     re.IGNORECASE | re.VERBOSE,
 )
 """A PIN, a code that is used once, the words of a wallet, and what only one person is
@@ -196,7 +228,7 @@ _STEMS = {
     _SAID: f"{_WORDS} {_KEYS}",
     _CODE_SAID: """pin geheimzahl cvv cvc time verif secur login 2fa otp sms einmal
         bestät sicherheits set secret private backup recovery totp seed mnemonic
-        maiden""",
+        maiden mot answer pass""",
     _ASSIGNED: f"""{_WORDS} {_KEYS} bearer cred pin openai anthropic gemini google azure
         aws client secur set""",
 }

@@ -57,15 +57,17 @@ def running_server(*settings: str, is_synced: bool = False) -> Iterator[str]:
     user = "postgres" if os.geteuid() == 0 else getpass.getuser()
     shutil.chown(folder, user)
     files, where = str(folder / "files"), programs()
-    as_its_user(str(where / "initdb"), "-D", files, "-A", "trust", "--no-sync")
     options = f"-p {port} -c listen_addresses=127.0.0.1 -k {folder}"
     options += " ".join(f" -c {each}" for each in settings) + " -F" * (not is_synced)
     control = (str(where / "pg_ctl"), "-D", files, "-w")
-    as_its_user(*control, "-o", options, "-l", str(folder / "log"), "start")
     try:
-        yield f"postgresql+psycopg://{user}@127.0.0.1:{port}/postgres"
+        as_its_user(str(where / "initdb"), "-D", files, "-A", "trust", "--no-sync")
+        as_its_user(*control, "-o", options, "-l", str(folder / "log"), "start")
+        try:
+            yield f"postgresql+psycopg://{user}@127.0.0.1:{port}/postgres"
+        finally:
+            as_its_user(*control, "-m", "immediate", "stop")
     finally:
-        as_its_user(*control, "-m", "immediate", "stop")
         shutil.rmtree(folder)
 
 
