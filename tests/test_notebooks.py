@@ -13,6 +13,7 @@ from xml.etree import ElementTree as ET
 
 import nbformat
 import pytest
+from kernels import without_ports
 from nbclient import NotebookClient
 from notebook_models import NotebookModel, RetailModel, TriageModel
 
@@ -120,7 +121,8 @@ def executed(name: str, server: NotebookModel, folder: Path) -> list[str]:
     book = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
     (chosen,) = [c for c in book.cells if "parameters" in c.metadata.get("tags", [])]
     chosen.source = 'model = "openai:gpt-6-luna"'
-    client = NotebookClient(book, timeout=120, resources={"metadata": {"path": folder}})
+    there = {"metadata": {"path": folder}}
+    client = NotebookClient(book, timeout=120, resources=there, config=without_ports())
     client.execute(env={**os.environ, **server.environment})
     server.close()
     return [json.dumps(cell.get("outputs", "")) for cell in book.cells]

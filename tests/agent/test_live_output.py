@@ -6,6 +6,7 @@ import threading
 
 import nbformat
 import pytest
+from kernels import without_ports
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 
@@ -94,7 +95,9 @@ CELLS = {
 def shown() -> dict[str, list[nbformat.NotebookNode]]:
     """The outputs of each cell, as a saved notebook holds them."""
     notebook = new_notebook(cells=[new_code_cell(code) for code in CELLS.values()])
-    NotebookClient(notebook, kernel_name="python3", allow_errors=True).execute()
+    NotebookClient(
+        notebook, kernel_name="python3", allow_errors=True, config=without_ports()
+    ).execute()
     return {
         name: cell.outputs for name, cell in zip(CELLS, notebook.cells, strict=True)
     }

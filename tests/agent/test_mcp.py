@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from ports import free_port
 
 from nbchat.agent.agent import Agent
 from nbchat.agent.mcp import McpServer, McpServers, read_servers, servers_of
@@ -117,9 +118,7 @@ def test_closing_ends_the_process(tmp_path):
 
 
 def test_a_server_is_reached_over_http_with_headers():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, DESK, "http", str(port)]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     url = f"http://127.0.0.1:{port}/mcp"

@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,7 @@ import nbformat
 from child_processes import ending_with_us
 from playwright.sync_api import Browser, Locator, Page, sync_playwright
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
+from ports import free_port
 
 from nbchat.providers.model_download import cache_folder
 
@@ -123,9 +123,7 @@ def lab_server(root: Path) -> Iterator[Lab]:
     """JupyterLab with a home of its own, whose kernels import this repository."""
     home = Path(tempfile.mkdtemp(prefix="nbchat-lab-"))
     log = home / "lab.log"
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        lab = Lab(f"http://127.0.0.1:{probe.getsockname()[1]}", root)
+    lab = Lab(f"http://127.0.0.1:{free_port()}", root)
     with log.open("wb") as output:
         server = subprocess.Popen(
             ending_with_us(_command(lab)),
@@ -154,6 +152,7 @@ def _command(lab: Lab) -> list[str]:
         *("--IdentityProvider.token=", "--ServerApp.password="),
         *("--LabApp.news_url=", "--LabApp.extension_manager=readonly"),
         "--expose-app-in-browser",
+        "--KernelManager.transport=ipc",  # its ports may be taken before a kernel has them
     ]
 
 

@@ -9,6 +9,7 @@ import nbformat
 import pytest
 from fault_server import FaultServer, OpenAIDialect
 from hostile import ATTRIBUTES, FAMILIES, PAYLOADS, TAGS
+from kernels import without_ports
 from labkit import REPOSITORY, Lab, Notebook, load_empty
 from nbclient import NotebookClient
 from panel_page import OpenPanelPage, PanelServer
@@ -546,7 +547,9 @@ def test_a_notebook_run_by_nbclient_contains_no_part_of_the_chat(
         metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}},
     )
     resources = {"metadata": {"path": str(tmp_path)}}
-    NotebookClient(notebook, timeout=120, resources=resources).execute()
+    NotebookClient(
+        notebook, timeout=120, resources=resources, config=without_ports()
+    ).execute()
     saved = nbformat.writes(notebook)
     assert "widget-state" in saved
     assert "Session of 2 messages" in saved

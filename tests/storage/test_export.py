@@ -11,6 +11,7 @@ import nbformat
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kernels import without_ports
 from nbclient import NotebookClient
 
 from nbchat.agent.agent import Agent
@@ -153,9 +154,8 @@ def test_an_exported_notebook_runs_and_nothing_but_the_chat_sees_its_text(tmp_pa
         ),
     )
     book.cells.append(nbformat.v4.new_code_cell("agent.session.transcript[0].content"))
-    NotebookClient(
-        book, timeout=60, resources={"metadata": {"path": str(tmp_path)}}
-    ).execute()
+    there = {"metadata": {"path": str(tmp_path)}}
+    NotebookClient(book, timeout=60, resources=there, config=without_ports()).execute()
     assert book.cells[-1].outputs[0].data["text/plain"] == repr(odd)
     assert list(tmp_path.glob("ran")) == []
 

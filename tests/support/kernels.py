@@ -1,19 +1,33 @@
 """A kernel in a process of its own, as JupyterLab starts one for a notebook."""
 
 import os
+import tempfile
 import time
+import uuid
+from pathlib import Path
 from queue import Empty
 from typing import Any
 
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
+from traitlets.config import Config
+
+
+def without_ports() -> Config:
+    """The configuration of a kernel whose sockets are files of its own.
+
+    Ports are chosen before a kernel starts; if another program has taken one when it has
+    started, it never answers.
+    """
+    files = Path(tempfile.gettempdir()) / f"nbchat-kernel-{uuid.uuid4().hex}"
+    return Config({"KernelManager": {"transport": "ipc", "ip": str(files)}})
 
 
 class Kernel:
     """A running kernel and the client that talks to it."""
 
     def __init__(self, notebook: str) -> None:
-        self.manager = KernelManager(kernel_name="python3")
+        self.manager = KernelManager(kernel_name="python3", config=without_ports())
         self.manager.start_kernel(
             env={**os.environ, "JPY_SESSION_NAME": notebook},
             extra_arguments=["--IPKernelApp.log_level=ERROR"],

@@ -4,13 +4,13 @@ import getpass
 import os
 import shutil
 import signal
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import sqlalchemy as sa
+from ports import free_port
 from sqlalchemy import make_url
 
 _SCHEMAS = Path(__file__).parents[1] / "data" / "schemas"
@@ -49,9 +49,7 @@ def running_server(*settings: str, is_synced: bool = False) -> Iterator[str]:
 
     `is_synced` keeps what was committed when the server itself is killed.
     """
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     folder = folder_of(port)
     folder.mkdir()
     user = "postgres" if os.geteuid() == 0 else getpass.getuser()

@@ -109,6 +109,7 @@ def jupyter_server(folder: Path, **environment: str) -> Iterator[Server]:
                     *("--allow-root", "--ip=127.0.0.1", "--port=0"),
                     f"--ServerApp.root_dir={folder}",
                     f"--IdentityProvider.token={token}",
+                    "--KernelManager.transport=ipc",  # ports may be taken meanwhile
                 )
             ),
             stdout=output,
