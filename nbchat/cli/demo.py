@@ -63,9 +63,9 @@ class DemoProgress:
         return self.store.load(ids[0]) if ids else Session()
 
     async def show_progress(self) -> None:
-        """Show a progress bar of tickets and cells, until cancelled."""
+        """Show a progress bar of tickets and cells in a terminal, until cancelled."""
         total = self.tickets + self.cells
-        with tqdm(total=total, unit="step", file=sys.stdout) as bar:
+        with tqdm(total=total, unit="step", file=sys.stdout, disable=None) as bar:
             try:
                 while True:
                     await asyncio.sleep(REFRESH_SECONDS)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -22,11 +23,17 @@ from nbchat.storage.export import exported
 from nbchat.storage.store import SessionStore
 
 
-def nbchat(*arguments: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+def nbchat(
+    *arguments: str, folder: Path, in_terminal: bool = False
+) -> "subprocess.CompletedProcess[str]":
     """The command in a process of its own, as from a shell."""
-    command = "import sys; from nbchat.cli.main import main; sys.exit(main())"
+    code = "import sys; from nbchat.cli.main import main; sys.exit(main())"
+    command = [sys.executable, "-c", code, *arguments]
+    if in_terminal:
+        wide = f"stty rows 40 columns 160; {shlex.join(command)}"
+        command = ["script", "-qec", wide, "/dev/null"]
     return subprocess.run(
-        [sys.executable, "-c", command, *arguments],
+        command,
         cwd=folder,
         capture_output=True,
         text=True,
@@ -46,9 +53,9 @@ def test_the_demo_triages_tickets_compacts_and_says_what_happened(
     server = HostedModel(OpenAIDialect())
     for name, value in server.environment.items():
         monkeypatch.setenv(name, value)
-    done = nbchat("demo", "--tickets", "4", folder=tmp_path)
+    done = nbchat("demo", "--tickets", "4", folder=tmp_path, in_terminal=True)
     server.close()
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout
     assert "4 tickets, model openai:" in done.stdout
     assert "tickets closed    4 in" in done.stdout
     assert "compaction 1" in done.stdout
@@ -106,6 +113,9 @@ def test_a_cell_that_fails_is_one_line_and_the_notebook_is_saved(tmp_path, monke
     assert "ConfigError" in done.stderr
     assert "OPENAI_API_KEY" in done.stderr
     assert len(done.stderr.splitlines()) == 1
+    assert "tickets," not in done.stdout.replace(
+        "tickets, model", ""
+    )  # no bar in a file
     assert (tmp_path / "nbchat-demo" / "ticket_triage-executed.ipynb").exists()
 
 
