@@ -17,6 +17,7 @@ from pathlib import Path
 
 import nbformat
 from child_processes import ending_with_us
+from kernels import SERVER_WITHOUT_PORTS
 from playwright.sync_api import Browser, Locator, Page, sync_playwright
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 from ports import free_port
@@ -152,7 +153,7 @@ def _command(lab: Lab) -> list[str]:
         *("--IdentityProvider.token=", "--ServerApp.password="),
         *("--LabApp.news_url=", "--LabApp.extension_manager=readonly"),
         "--expose-app-in-browser",
-        "--KernelManager.transport=ipc",  # its ports may be taken before a kernel has them
+        SERVER_WITHOUT_PORTS,
     ]
 
 

@@ -23,6 +23,10 @@ def without_ports() -> Config:
     return Config({"KernelManager": {"transport": "ipc", "ip": str(files)}})
 
 
+SERVER_WITHOUT_PORTS = "--KernelManager.transport=ipc"
+"""The same for all kernels of a Jupyter server."""
+
+
 class Kernel:
     """A running kernel and the client that talks to it."""
 

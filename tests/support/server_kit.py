@@ -19,6 +19,7 @@ from typing import Any
 
 from child_processes import ending_with_us
 from jupyter_client.blocking.client import BlockingKernelClient
+from kernels import SERVER_WITHOUT_PORTS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -109,7 +110,7 @@ def jupyter_server(folder: Path, **environment: str) -> Iterator[Server]:
                     *("--allow-root", "--ip=127.0.0.1", "--port=0"),
                     f"--ServerApp.root_dir={folder}",
                     f"--IdentityProvider.token={token}",
-                    "--KernelManager.transport=ipc",  # ports may be taken meanwhile
+                    SERVER_WITHOUT_PORTS,
                 )
             ),
             stdout=output,
