@@ -161,8 +161,8 @@ _NO_STATE = r"""(?!(?:\w+(?:ed|ing|less)|not|in|on|at|too|so|very|the|a|an|my|yo
 """No state of a password or an answer: "my password is wrong"."""
 
 _MY = "|".join(
-    rf"(?<=\bmy[ ]{which})"
-    for which in (
+    rf"(?<=\bmy[ ]{kind})"
+    for kind in (
         "",
         "new[ ]",
         "old[ ]",
@@ -172,8 +172,10 @@ _MY = "|".join(
         "account[ ]",
     )
 )
+"""Before a password: "my", "my new"."""
 
 _ENDS = r"""(?=["'”]?\s*(?:[.,;!](?:\s|$)|\n|$|and\b|but\b))"""
+"""Where a sentence, or a part of it, ends."""
 
 _CODE_SAID = re.compile(
     rf"""(?<![\w-])(?:pin(?:[- ]?(?:code|number|nummer))?|geheimzahl)\b

@@ -56,7 +56,7 @@ _GREETS = re.compile(
     r"|你好|您好|こんにちは|안녕|مرحبا|السلام)",
     re.IGNORECASE,
 )
-"""How a message begins with which somebody begins a conversation."""
+"""How the first message of a conversation begins."""
 
 MOST_REFUSING = 60
 """Characters of a message that only refuses."""

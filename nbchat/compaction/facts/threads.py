@@ -106,7 +106,7 @@ class _Threads:
         return thread if count >= COMMON_WORDS else None
 
     def _may_be(self, person: Person | None, thread: int) -> bool:
-        """Whether nobody else is known to have a conversation."""
+        """Whether a conversation is not known to be of another person."""
         return person is None or self.people[thread] in (None, person)
 
     def _join(self, exchange: Exchange, thread: int) -> None:
