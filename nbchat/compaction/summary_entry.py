@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from nbchat.compaction.facts.exchanges import untold_lines
 from nbchat.compaction.facts.facts import (
     Facts,
     collect_facts,
@@ -64,6 +65,10 @@ LINE_LIMIT = 160
 EXTRACT_TOKENS, EXTRACT_SLACK = 26, 0.9
 """Least tokens of an extract (its opening and a count), and how close it may come to
 the length at which a summary is refused."""
+
+LEAST_UNTOLD, MOST_READ = 40, 1_000
+"""Least tokens for exchanges that a summary does not mention, and the newest entries
+that are read for them."""
 
 TAGS_TOKENS = 20
 """Of the tags around a summary and its facts."""
@@ -167,10 +172,24 @@ class SummaryBuilder:
         both = self._together(summary, kept, found)
         carried = both.lines[: len(both.lines) - len(found.lines)]
         most = min(budget.most_facts, room - count("\n".join([*carried, ""])))
-        if most <= budget.facts:
-            return both
-        found = self._facts(most, summary)
-        return replace(found, lines=(*carried, *found.lines))
+        if most > budget.facts:
+            found = self._facts(most, summary)
+        most = max(most, min(budget.facts, room))
+        known = "\n".join([*carried, *found.lines, ""])
+        untold = self._untold(f"{known}{summary}", most - count(known))
+        return replace(found, lines=(*carried, *found.lines, *untold))
+
+    def _untold(self, told: str, budget_tokens: int) -> list[str]:
+        """What was asked in a talk without tools, and a poor summary does not mention.
+
+        Where tools were called, the rows hold what matters and need the space.
+        """
+        newest = self.to_cover[-MOST_READ:]
+        is_talk = not any(entry.is_call for entry in newest)
+        if self.policy.bullets or not is_talk or budget_tokens < LEAST_UNTOLD:
+            return []
+        dropped = self.session.dropped_rules
+        return untold_lines(newest, told, budget_tokens, self.counter, dropped=dropped)
 
     def facts_in(self, content: str) -> tuple[Fact, ...]:
         """The facts in an entry; equal ones of the compaction before take no memory."""

@@ -7,8 +7,9 @@ values that the question does not name is kept. The words are the conversation's
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
+from nbchat.compaction.facts.sentence_forms import content_of, plain
 from nbchat.compaction.shortening import within
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.turns import turns
@@ -23,7 +24,13 @@ even the last do not, the oldest lines are omitted: each line has its answer."""
 NOTE_TOKENS = 8
 """Of the line that says how many are missing."""
 
-SENTENCE_ENDS = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")  # noqa: RUF001  # Chinese, Japanese
+SENTENCE_ENDS = re.compile(
+    r"(?<=[.!?])(?<!^\d\.)(?<!\n\d\.)(?<![:.] \d\.)\s+"  # not the number of an item
+    r"|(?<=[。！？])|\n+"  # noqa: RUF001  # Chinese, Japanese
+)
+
+ITEM = re.compile(r"\d{1,2}[.)]")
+"""The number of an item in a list, which is no value."""
 
 SIGNS = " \t*_#>`|-•"
 """What Markdown puts around a sentence."""
@@ -32,6 +39,9 @@ PUNCTUATION = ".,;:!?()\"'"
 
 TAIL = 1 / 3
 """Part of a shortened question that is its end."""
+
+TOLD_SHARE = 0.5
+"""Share of a question's words of content from which on a summary mentions it."""
 
 BEFORE = 3
 """Words before the first value of a sentence that is too long."""
@@ -42,7 +52,41 @@ def exchange_lines(
 ) -> list[str]:
     """One line for each of the newest `most` exchanges; the newest are kept first."""
     exchanges = [entries[turn.start : turn.stop] for turn in turns(entries)]
-    asked = _grouped(exchanges[-most:])
+    return _lines(exchanges[-most:], budget_tokens, counter)
+
+
+def untold_lines(
+    entries: Sequence[Entry],
+    told: str,
+    budget_tokens: int,
+    counter: TokenCounter,
+    *,
+    dropped: Collection[str] = (),
+) -> list[str]:
+    """The same of the exchanges that a text does not mention.
+
+    An exchange with a rule that was `dropped` is not quoted.
+    """
+    known = content_of(plain(told))
+    exchanges = [entries[turn.start : turn.stop] for turn in turns(entries)]
+    untold = [each for each in exchanges if _is_untold(_question(each), known)]
+    kept = [
+        each
+        for each in untold
+        if not any(rule in " ".join(_question(each).split()) for rule in dropped)
+    ]
+    return _lines(kept, budget_tokens, counter)
+
+
+def _is_untold(question: str, known: set[str]) -> bool:
+    asked = content_of(plain(question))
+    return len(asked & known) < TOLD_SHARE * len(asked)
+
+
+def _lines(
+    exchanges: Sequence[Sequence[Entry]], budget_tokens: int, counter: TokenCounter
+) -> list[str]:
+    asked = _grouped(exchanges)
     limit = budget_tokens - counter.count(EXCHANGES_TITLE) - NOTE_TOKENS
     kept: list[str] = []
     for length in LENGTHS:
@@ -133,7 +177,10 @@ def _values(sentence: str, known: set[str]) -> list[int]:
         index
         for index, word in enumerate(sentence.split())
         if word.casefold() not in known
-        and (_has_digit(word) or (index and len(word) > 1 and word[0].isupper()))
+        and (
+            (_has_digit(word) and (index or not ITEM.fullmatch(word)))
+            or (index and len(word) > 1 and word[0].isupper())
+        )
     ]
 
 

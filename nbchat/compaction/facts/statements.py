@@ -36,6 +36,9 @@ _ID = re.compile(
 
 _TITLES = re.compile(r"[\"\u201c]([^\"\u201c\u201d\n]{2,40})[\"\u201d]")
 
+_BEGINNING = re.compile("This|That|These|Those|It|The|There|Here|You|We|They")
+"""Words with which a sentence begins, and no name."""
+
 MOST_MISSES = 50
 """Quotes in a row that did not fit, after which none is tried."""
 
@@ -181,9 +184,16 @@ def names_in(text: str) -> tuple[str, ...]:
     text = text[:READ_CHARACTERS]
     ids = (each.rstrip(".:/-") for each in _ID.findall(text))
     found = [each for each in ids if any(map(str.isdigit, each)) or "@" in each]
-    found += _PEOPLE.findall(text) + _TITLES.findall(text)
+    found += [each[0] for each in _PEOPLE.finditer(text) if not _begins(text, each)]
+    found += _TITLES.findall(text)
     shown = (each for each in found if HIDDEN not in each)
     return tuple(each for each in shown if 1 < len(each) <= LONGEST_ID)
+
+
+def _begins(text: str, name: re.Match[str]) -> bool:
+    """Whether a sentence begins there, after a colon: "Analysis: This shows ..."."""
+    first = name[0].partition(" ")[0]
+    return text[name.start() - 2] == ":" and bool(_BEGINNING.fullmatch(first))
 
 
 def _is_id(name: str) -> bool:
