@@ -8,8 +8,8 @@ exchange belongs to one person. A question waits until its conversation goes on
 
 import re
 from bisect import bisect_right
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from nbchat.compaction.facts.records import Call, Field, Record, record_texts
@@ -179,7 +179,7 @@ class Matters:
         nothing waits only where its person is known, or where a question came in place
         of an answer.
         """
-        later: list[frozenset[str]] = []
+        later = _Later()
         going_on: set[int] = set()
         reply = None
         for number in range(len(self._turns) - 1, -1, -1):
@@ -191,15 +191,19 @@ class Matters:
                     continue
                 names = frozenset(e for e in names_of(entry.content) if _is_id(e))
                 asks = bool(self._asks(index))
-                is_closed = is_over or self._is_answered(
-                    names, reply, later, is_known=self.owner(index) is not None
-                )
-                if asks and reply is not None and not is_closed:
+                is_known = self.owner(index) is not None
+                if (
+                    asks
+                    and not is_over
+                    and _is_open(names, reply, later, is_known=is_known)
+                ):
                     yield index
-                later += [names] if names or asks else []
+                if names or asks:
+                    later.add(names)
             if self._goes_on(number):
                 going_on.add(thread)
-            later += [_asked(call) for call in self._called[number] if _is_try(call)]
+            for call in filter(_is_try, self._called[number]):
+                later.add(_asked(call))
             reply = self._prompts[number] or reply
 
     def _is_followed(self, number: int) -> bool:
@@ -220,21 +224,6 @@ class Matters:
         answer = self._answer_in(self._turns[number])
         asks = answer is not None and self._asks(answer)
         return bool(asks) or not _only_asks(self._prompts[number] or "?")
-
-    def _is_answered(
-        self,
-        names: frozenset[str],
-        reply: str | None,
-        later: Sequence[frozenset[str]],
-        *,
-        is_known: bool,
-    ) -> bool:
-        """Whether what came later answers, carries out or replaces a proposal."""
-        reply = reply or ""
-        if not names and not is_known and (later or not _QUESTION.search(reply)):
-            return True
-        is_later = bool(names) and any(_is_about(names, each) for each in later)
-        return is_later or _is_answer(reply, names)
 
     def _open_calls(self) -> set[int]:
         """The calls for people who wait, their repetitions for others included."""
@@ -351,10 +340,39 @@ def _records_of(call: Call) -> Iterator[Record]:
         yield from (part for _, part in call.record.parts)
 
 
-def _is_about(names: frozenset[str], others: frozenset[str]) -> bool:
-    common = {name for name in names & others if form_weight(name) >= NAME}
-    own = [name for name in names if form_weight(name) >= NAME]
-    return len(common) >= max(1, SAME_SHARE * len(own)) if own else names <= others
+class _Later:
+    """The ids in what was said and done after a message, found by each id."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        """How many texts and calls there are."""
+        self._places = defaultdict[str, list[int]](list)
+
+    def add(self, names: Iterable[str]) -> None:
+        """Add the ids of a text or a call."""
+        for name in names:
+            self._places[name].append(self.count)
+        self.count += 1
+
+    def is_about(self, names: Collection[str]) -> bool:
+        """Whether one of them has as many of these ids as speak of the same."""
+        shared = Counter(n for name in names for n in self._places.get(name, ()))
+        enough = max(1, SAME_SHARE * len(names))
+        return any(count >= enough for count in shared.values())
+
+
+def _is_open(
+    names: frozenset[str], reply: str | None, later: _Later, *, is_known: bool
+) -> bool:
+    """Whether nothing that came later answers, carries out or replaces a proposal.
+
+    `reply` is the next message of a person; without one the proposal is in the newest
+    exchange, which is kept whole.
+    """
+    if reply is None or _is_answer(reply, names) or later.is_about(names):
+        return False
+    is_asked = not later.count and _QUESTION.search(reply) is not None
+    return bool(names) or is_known or is_asked
 
 
 def _is_answer(reply: str, names: frozenset[str]) -> bool:
