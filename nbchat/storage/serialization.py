@@ -103,7 +103,7 @@ def readable_entry(row: Any) -> Entry:
     """Read an entry; a damaged row becomes a message that says so."""
     texts = (row.role, row.content, row.tool_id, row.tool_name, row.tool_args)
     try:
-        if not any(ESCAPED in text[:1] for text in texts):  # nearly always
+        if ESCAPED not in "".join(texts):  # nearly always
             entry = Entry(*texts)
         else:
             entry = Entry(*map(restored, texts))

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
-from nbchat.conversation.entries import Compaction, Entry, now
+from nbchat.conversation.entries import Compaction, Entry, Usage, now
 from nbchat.conversation.session import Session, title_of
 from nbchat.conversation.turns import begins_message
 from nbchat.errors import (
@@ -78,6 +78,7 @@ from nbchat.storage.serialization import (
     setting_from_row,
     storable,
     title_of_entries,
+    usage_columns,
     usage_from_row,
 )
 from nbchat.storage.session_search import (
@@ -149,7 +150,7 @@ class SessionStore:
 
         A damaged message or record is shown as damaged and hides no other.
         """
-        ancestry, rows, snapshots, draft = self._rows(storable(session_id))
+        ancestry, used, rows, snapshots, draft = self._rows(storable(session_id))
         if not rows:
             raise SessionNotFound(NOT_FOUND.format(session_id))
         try:
@@ -157,11 +158,7 @@ class SessionStore:
                 [*entries_from_rows(rows), *map(entry_from_draft, draft)],
                 session_id=session_id,
                 compactions=compactions_from_rows(snapshots),
-                usages=[
-                    (row.position + 1, usage_from_row(row))
-                    for row in rows
-                    if row.input_tokens is not None
-                ],
+                usages=[(row.position + 1, usage_from_row(row)) for row in used],
                 pins=pins_from_rows(snapshots, ("pin", "unpin")),
                 dropped_rules=pins_from_rows(snapshots, ("drop", "keep")),
                 ancestors=ancestors_from_json(ancestry),
@@ -467,13 +464,21 @@ class SessionStore:
             return shared_copy(connection, token)
 
     def _rows(self, stored_id: str) -> tuple[Any, ...]:
-        """The rows of a session: ancestors, entries, snapshots, and a draft if any."""
+        """The rows of a session: ancestors, usages, entries, snapshots, open drafts."""
         messages, snapshots = chat_messages.c, session_snapshots.c
         with self._connection(writes=False) as connection:
             its_own = self._mine.select(sessions, sessions.c.ancestors_json)
             ancestry = connection.scalar(its_own.where(sessions.c.id == stored_id))
-            rows = connection.execute(
-                self._mine.select(chat_messages)
+            columns = (messages[n] for n in ("position", *usage_columns(Usage())))
+            used = connection.execute(
+                self._mine.select(chat_messages, *columns)
+                .where(messages.session_id == stored_id)
+                .where(messages.input_tokens.is_not(None))
+                .order_by(messages.position)
+            ).all()
+            texts = (messages[name] for name in Entry._fields)
+            rows = connection.execute(  # few columns: there may be 100,000 rows
+                self._mine.select(chat_messages, messages.position, *texts)
                 .where(messages.session_id == stored_id)
                 .order_by(messages.position)
             ).all()
@@ -486,7 +491,7 @@ class SessionStore:
             is_open = (drafts.c.session_id == stored_id, drafts.c.position == length)
             query = self._mine.select(drafts).where(*is_open)
             draft = connection.execute(query).all()
-        return ancestry, rows, taken, draft
+        return ancestry, used, rows, taken, draft
 
     def _holds(self, row: dict[str, Any]) -> bool:
         names = ("session_id", "position", *Entry._fields)
