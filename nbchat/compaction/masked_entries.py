@@ -22,15 +22,20 @@ class MaskedEntries:
     def __init__(self) -> None:
         """Start with nothing masked."""
         self._masked: dict[Entry, Entry] = {}
+        self._summary: dict[Entry, Entry] = {}
 
     def of(self, entries: Iterable[Entry]) -> list[Entry]:
         """The entries without the secrets in their texts."""
         return [self._of(entry) for entry in entries]
 
     def _of(self, entry: Entry) -> Entry:
-        found = self._masked.get(entry)
+        is_summary = entry.role == "summary"
+        known = self._summary if is_summary else self._masked
+        found = known.get(entry)
         if found is None:
-            found = self._masked[entry] = masked(entry)
+            if is_summary:  # of those before nothing is asked again
+                known.clear()
+            found = known[entry] = masked(entry)
         return found
 
 

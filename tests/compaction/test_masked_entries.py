@@ -1,6 +1,7 @@
 """A secret is hidden in a whole message, so that no part of it is quoted bare."""
 
 import json
+import tracemalloc
 
 import pytest
 
@@ -156,6 +157,19 @@ def test_an_entry_is_masked_once():
     (second,) = entries.of(said(f"password: {WORD}"))
     assert first is second
     assert first.content == f"password: {HIDDEN}"
+
+
+def test_summaries_of_earlier_compactions_are_not_kept_in_memory():
+    entries = MaskedEntries()
+    tracemalloc.start()
+    try:
+        for number in range(50):
+            summary = Entry("summary", f"{number} " + "It went on. " * 10_000)
+            entries.of([summary])
+        del summary
+        assert tracemalloc.get_traced_memory()[0] < 500_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_json_of_any_depth_is_masked():
