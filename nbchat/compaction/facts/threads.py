@@ -75,7 +75,7 @@ class _Threads:
             if self._may_be(person, thread)
         )
         if common:
-            most = max(common, key=lambda thread: (common[thread], thread == latest))
+            most = max(common, key=lambda n: (common[n], n == latest, n))
             return Assignment(most, is_certain=True)
         if (spoken := self._spoken_of(exchange, latest)) is not None:
             return Assignment(spoken, is_certain=True)

@@ -6,6 +6,7 @@ import pytest
 
 from nbchat.compaction.facts.facts import collect_facts
 from nbchat.compaction.facts.open_requests import quote
+from nbchat.compaction.facts.threads import Exchange, assigned
 from nbchat.conversation.entries import Entry
 from nbchat.providers.tokens import TokenCounter
 
@@ -398,3 +399,13 @@ def test_of_two_answers_in_a_row_the_second_has_no_calls():
     ]
     titles = [line for line in lines_of(*said) if line.startswith("May wait")]
     assert titles == ["May wait for an answer, word for word:"]
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_an_exchange_that_names_ids_of_two_conversations_goes_on_with_the_newer(
+    number: int,
+):
+    ids = [frozenset({f"{kind}{number}"}) for kind in ("older", "newer", "other")]
+    exchanges = [Exchange(None, each, begins=True) for each in ids]
+    (*_, found) = assigned([*exchanges, Exchange(None, ids[0] | ids[1])])
+    assert found.thread == 1
