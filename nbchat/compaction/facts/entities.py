@@ -42,6 +42,7 @@ from nbchat.compaction.facts.records import (
 from nbchat.compaction.facts.tables import Cell, Row
 from nbchat.compaction.facts.tool_names import snake, word_set
 from nbchat.compaction.facts.value_ranking import (
+    LISTED,
     NAME,
     Weights,
     form_weight,
@@ -62,9 +63,6 @@ shown, and the least share of a part's words that one message must have used."""
 
 BEFORE, AFTER = 3, 30
 """Messages before and after a result in which its parts may be mentioned."""
-
-LISTED = 2.0
-"""How much more an id counts in a list of ids: it refers to something to look up."""
 
 MENTIONED = 1.0
 """How much more an entity counts that people mention."""

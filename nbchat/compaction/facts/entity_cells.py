@@ -31,7 +31,13 @@ from nbchat.compaction.facts.records import (
 )
 from nbchat.compaction.facts.tables import NOT_SHOWN, Cell, Row
 from nbchat.compaction.facts.tool_names import snake, things_looked_up, word_set
-from nbchat.compaction.facts.value_ranking import NAME, NUMBER, Weights, form_weight
+from nbchat.compaction.facts.value_ranking import (
+    LISTED,
+    NAME,
+    NUMBER,
+    Weights,
+    form_weight,
+)
 from nbchat.conversation.entries import Fact
 
 FIELDS_OF_PARTS, LEAST_FIELD = 4, 0.4
@@ -264,6 +270,8 @@ def part_cell(
     weight = sum(weights.weight(field.name, field.text) for field in own)
     if not any(field.is_identity for field in all_fields(part)):
         weight *= NAMELESS
+    elif part.label and len(fields) == 1:
+        weight *= LISTED
     holder = (
         f"{name}[{part.label or number + 1}]"
         if name

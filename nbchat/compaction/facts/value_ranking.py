@@ -24,6 +24,10 @@ NEEDED, SPOKEN = 2.0, 1.5
 """How much more a value counts whose field names an entity or is an argument of some
 tool, and one that people or calls have used."""
 
+LISTED = 2.0
+"""How much more an id counts in a list of ids, such as a customer's orders or cards: it
+refers to something that is looked up or chosen."""
+
 RECENT, DECAY = 20, 0.5
 """Messages that count as new, and the power of their age by which the need for what
 they say declines: 0.5 is Anderson and Schooler's ("Reflections of the environment in
@@ -44,6 +48,7 @@ _AUDIT_FIELD = re.compile(
     r"(?:_(?:at|by|date|on|time|timestamp))?"
     r"|(?:change|creation|modification|update)_(?:date|time|timestamp)"
 )
+_POSTAL_CODE = re.compile(r"plz|zip(?:_?code)?|post(?:al)?_?code")
 _WORDS = re.compile(r"[^\s,;()\[\]{}\"'<>|=`*]{1,80}")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?:T.*)?$|\d{1,2}[/.]\d{1,4}(?:[/.]\d{2,4})?$")
 _TIME = re.compile(r"[\d: -]*\d\d:\d\d")
@@ -131,7 +136,10 @@ class Weights:
     def weight(self, name: str, text: str) -> float:
         """The weight of a value in a field of this name."""
         weight = form_weight(text)
-        if _AUDIT_FIELD.fullmatch(snake(name.rpartition(".")[2])):
+        own = snake(name.rpartition(".")[2])
+        if weight == NUMBER and _POSTAL_CODE.fullmatch(own):
+            weight = NAME
+        if _AUDIT_FIELD.fullmatch(own):
             weight *= AUDIT
         if stem(name) in self._arguments or _is_id(name):
             weight *= NEEDED if weight >= NAME else SPOKEN

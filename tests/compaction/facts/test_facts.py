@@ -560,3 +560,23 @@ def test_when_a_record_was_last_changed_counts_less_than_what_it_says():
     audit = ("updated_at", "createdAt", "last_sync_time", "creation_date")
     assert all(weights.weight(name, "2026-05-24") < due / 2 for name in audit)
     assert weights.weight("last_name", "Lee") == weights.weight("name", "Lee")
+
+
+def test_a_postal_code_counts_as_a_name_and_a_price_as_an_amount():
+    weights = Weights(10, Uses())
+    names = ("address.zip", "zip_code", "shipping.postalCode", "PostCode", "plz")
+    amount = weights.weight("price", "28243")
+    assert all(weights.weight(name, "28243") > 4 * amount for name in names)
+
+
+def test_the_cards_of_a_customer_come_before_what_else_a_profile_says():
+    customer = {
+        "customer_id": "ann_lee_12",
+        "birthday": "1997-01-23",
+        "email": "ann@example.com",
+        "cards": [{"id": "card_771", "limit": 900}, {"id": "card_902", "limit": 100}],
+    }
+    said = did("get_customer", customer, customer_id="ann_lee_12")
+    lines = lines_of(*said, budget=46)
+    row = row_with(lines, "ann_lee_12", "card_771", "card_902")
+    assert "@" not in row
