@@ -1021,7 +1021,7 @@ def test_fr_4_3_2_and_nfr_7_4_loading_reads_by_indexes_alone(
         lambda _c, _k, statement, *_rest: statements.append(statement),
     )
     store.load(agent.session.session_id)
-    assert len(statements) == 4
+    assert len(statements) == 5
     for statement in statements:
         query = statement.replace("?", "'x'")
         steps = [step[-1] for step in rows(file, f"EXPLAIN QUERY PLAN {query}")]
