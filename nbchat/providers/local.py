@@ -8,7 +8,7 @@ import json
 import secrets
 import threading
 import uuid
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -276,16 +276,30 @@ def answer_grammar() -> str:
 
 
 def call_grammar(request: Request) -> str:
-    """An llguidance grammar for one call as the chat template writes it."""
-    allowed = [
-        tool for tool in request.tools if request.tool_choice in ("required", tool.name)
-    ]
+    """A grammar for one call as the chat template writes it, or for `{}`.
+
+    The latter where there is nothing to choose: 25 tokens of a certain text would take
+    half a second.
+    """
+    allowed = _allowed(request)
+    if _is_certain(allowed):
+        return 'root ::= "{}"'
     schema = _COMPACT | {"anyOf": [_call_schema(tool) for tool in allowed]}
     return (
         "%llguidance {}\n"
         'start: "<tool_call>\\n" call "\\n</tool_call>"\n'
         f"call: %json {json.dumps(schema)}"
     )
+
+
+def _allowed(request: Request) -> list[Tool]:
+    """The tools of which the reply must call one."""
+    return [t for t in request.tools if request.tool_choice in ("required", t.name)]
+
+
+def _is_certain(allowed: Sequence[Tool]) -> bool:
+    """Whether only one call can be made: of one tool that takes no arguments."""
+    return len(allowed) == 1 and not allowed[0].parameters.get("properties")
 
 
 def _call_schema(tool: Tool) -> dict[str, Any]:
@@ -391,6 +405,9 @@ def as_call(reply: Reply, request: Request) -> Reply:
     """The reply with its text parsed as a call; raises ProtocolFault."""
     text = reply.text.strip()
     text = text.removeprefix("<tool_call>").removesuffix("</tool_call>")
+    allowed = _allowed(request)
+    if _is_certain(allowed):
+        text = json.dumps({"name": allowed[0].name, "arguments": {}})
     try:
         call = json.loads(text)
         entry = Entry(

@@ -46,6 +46,11 @@ def reply_draft(text: str) -> str:
     return text
 
 
+def next_letter() -> str:
+    """Get the next letter."""
+    return LETTER
+
+
 TOOLS = as_tools([set_category, reply_draft])
 
 
@@ -75,6 +80,17 @@ def test_a_forced_call_is_always_valid(model, choice):
     known = next(tool for tool in TOOLS if tool.name == call.tool_name)
     assert known.arguments is not None
     assert known.arguments.validate_json(call.tool_args)
+    assert reply.usage.input_tokens > 100
+
+
+@pytest.mark.slow
+def test_a_call_without_any_choice_takes_a_few_tokens(model):
+    tools = (*TOOLS, *as_tools([next_letter]))
+    said = (Entry("user", LETTER),)
+    reply = reply_of(model, Request(said, "You triage.", tools, "next_letter"))
+    (call,) = reply.calls
+    assert (call.tool_name, call.tool_args) == ("next_letter", "{}")
+    assert reply.usage.output_tokens < 5
     assert reply.usage.input_tokens > 100
 
 
