@@ -93,7 +93,7 @@ MOST_RETURNED = 6
 SAID_BEFORE = 0.05
 """Factor for a value that the summary states already."""
 
-OPEN_SHARE, SAID_SHARE = 0.2, 0.1
+OPEN_SHARE, SAID_SHARE = 0.15, 0.1
 """Shares of the budget that requests and proposals may take, and what people said."""
 
 LEAST_SAID = 40

@@ -179,7 +179,8 @@ def test_only_proposals_of_an_owner_are_below_the_owner():
     for asks in ("your W5270061", "order W4219264", "your W3445693"):
         said += [Entry("assistant", f"Shall I cancel {asks}?"), Entry("user", "Why?")]
     order = looked_up(1, order_id="W4219264", user_id="ann_lee_12", state="open")
-    lines = lines_of(*order, *said, Entry("assistant", "Shall I go on?"))
+    last = Entry("assistant", "Shall I go on?")
+    lines = lines_of(*order, *said, last, budget=1_200)
     at = lines.index("May wait for an answer (user_id: ann_lee_12), word for word:")
     plain = "May wait for an answer, word for word:"
     assert lines[at + 1 : at + 3] == ['- "Shall I cancel order W4219264?"', plain]
