@@ -3,7 +3,7 @@
     python tests/benchmarks/storage.py [entries] [store_url]
 
 100,000 entries in SQLite, CPU: opened in 0.7 s, appended to in 2 ms, searched in 3 to
-20 ms, in 70 ms inside words. Opened by a chat, it is then counted and indexed in 2 s in
+20 ms, in 40 ms inside words. Opened by a chat, it is then counted and indexed in 2 s in
 the background; then the first count takes 40 ms, and /recall 1 to 80 ms.
 """
 

@@ -65,6 +65,7 @@ def test_an_owner_reaches_no_session_and_no_setting_of_another(url):
     bob.save_draft("s", 2, "mine")
     bob.move("s", Origin("elsewhere.ipynb"))
     assert [info.title for info in bob.sessions(query="own")] == ["My own."]
+    assert bob.sessions(query="rinte") == []
     bob.delete("s")
     again = ann.load("s")
     assert again.transcript[0].content == SECRET

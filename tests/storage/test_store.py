@@ -726,7 +726,8 @@ def test_any_text_is_stored_in_every_column_and_loaded(store):
 def test_a_part_of_a_word_is_looked_for_in_the_newest_messages_only(store):
     for name in ("old", "new"):
         save_session(store, Session([("user", "A kingfisher.")], session_id=name))
-    assert {each.id for each in store.sessions(query="ingfish")} == {"old", "new"}
+    for query in ("ingfish", "INGfish"):
+        assert {each.id for each in store.sessions(query=query)} == {"old", "new"}
     with sqlite3.connect(store.url.removeprefix("sqlite:///")) as other:
         other.execute(
             "UPDATE chat_messages SET number = number + ? WHERE session_id = 'new'",
