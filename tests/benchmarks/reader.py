@@ -13,9 +13,11 @@ knows, writes all of them; `--writer none` writes empty ones.
 
 `build` writes `probes/KIND/NAME.md`: what the reader sees is the whole conversation
 (full), the story alone, the facts alone of a compaction without a story, or the entry
-with both. `--sheets` puts one probe of each thread into one file, which is less to read.
-Any model or person answers a file with `NAME.answer.json` beside it, or `--reader MODEL`
-does. `answers.json` has the right calls; do not show it to the reader.
+with both. `--budget` is what facts alone may take at most, in tokens. With `--turns` an
+agent answers each person before the next one's message; without, calls of several people
+may come between. `--sheets` puts one probe of each thread into one file, which is less to
+read. Any model or person answers a file with `NAME.answer.json` beside it, or
+`--reader MODEL` does. `answers.json` has the right calls; do not show it to the reader.
 
 `score` prints, for each kind and number of folds, the calls that are exactly right, the
 remembered values that are right, how many of them stand in what the reader saw, and the
@@ -40,6 +42,7 @@ from trajectories import read_trajectories
 
 from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
+from nbchat.compaction.facts.facts import collect_facts
 from nbchat.compaction.summarizer.prompts import transcript
 from nbchat.compaction.summary_format import element, summary_facts, summary_text
 from nbchat.conversation.entries import Entry, Usage
@@ -157,11 +160,13 @@ def folded(desk: Desk, model: Provider) -> Entry:
     return session.history[0]
 
 
-def all_desks(folds: Sequence[int], seed: int, only: str = "") -> Iterator[Desk]:
+def all_desks(
+    folds: Sequence[int], seed: int, only: str = "", *, by_turns: bool = False
+) -> Iterator[Desk]:
     """The desks for each number of folds, or one of them."""
     runs = read_trajectories()
     for count in folds:
-        desks = desks_of(runs, folds=count, seed=seed)
+        desks = desks_of(runs, folds=count, seed=seed, by_turns=by_turns)
         yield from (desk for desk in desks if only in ("", desk.name))
 
 
@@ -184,11 +189,13 @@ def _writer(name: str) -> Provider:
     return Silent(window=WINDOW) if name == "none" else connect(name)
 
 
-def contexts(desk: Desk, stories: Path) -> dict[str, str]:
+def contexts(desk: Desk, stories: Path, budget: int | None) -> dict[str, str]:
     """What readers see of a desk, by kind."""
-    alone = folded(desk, Silent(window=WINDOW))
-    facts = "\n".join(summary_facts(alone.content))
-    found = {"facts": _as_sent(NO_STORY, facts)}
+    if budget is None:
+        alone = folded(desk, Silent(window=WINDOW))
+        found = {"facts": _as_sent(NO_STORY, "\n".join(summary_facts(alone.content)))}
+    else:
+        found = {"facts": _facts_within(desk, budget)}
     if len(desk.parts) == 1:
         found["full"] = transcript(desk.covered)
     try:
@@ -201,17 +208,31 @@ def contexts(desk: Desk, stories: Path) -> dict[str, str]:
     return found
 
 
+def _facts_within(desk: Desk, budget: int) -> str:
+    """The facts alone, as they are sent, within so many tokens."""
+    for limit in range(budget, 0, -10):
+        facts = collect_facts(
+            desk.covered, len(desk.covered), budget_tokens=limit, counter=COUNTER
+        )
+        text = _as_sent(NO_STORY, "\n".join(facts.lines))
+        if COUNTER.count(text) <= budget:
+            return text
+    raise NbchatError(f"{desk.name}: no facts fit {budget} tokens")
+
+
 def _as_sent(story: str, facts: str) -> str:
     parts = [element("summary", story), element("facts", facts)]
     return wire_text(Entry("summary", "\n".join(filter(None, parts))))
 
 
-def build(folder: Path, desks: Sequence[Desk], *, sheets: bool) -> None:
+def build(
+    folder: Path, desks: Sequence[Desk], *, sheets: bool, budget: int | None = None
+) -> None:
     """Write the probes, and the answers beside them."""
     answers: dict[str, dict[str, Any]] = {}
     (folder / "stories").mkdir(parents=True, exist_ok=True)
     for desk in desks:
-        for kind, context in contexts(desk, folder / "stories").items():
+        for kind, context in contexts(desk, folder / "stories", budget).items():
             place = folder / "probes" / f"{kind}-{len(desk.parts)}"
             place.mkdir(parents=True, exist_ok=True)
             for name, probes in _files(desk, is_sheet=sheets):
@@ -368,15 +389,20 @@ def main() -> None:
     parser.add_argument("--reader", default="", help="a model")
     parser.add_argument("--kinds", nargs="*", default=(), help="such as both-1")
     parser.add_argument("--sheets", action="store_true")
+    parser.add_argument("--budget", type=int, help="tokens of facts alone")
+    parser.add_argument(
+        "--turns", action="store_true", help="each person is answered before the next"
+    )
     parser.add_argument("--seed", type=int, default=14, help="chooses the desks")
     parser.add_argument("--desk", default="", help="one of them, such as desk1")
     options = parser.parse_args()
     if options.step in ("write", "build"):
-        desks = list(all_desks(options.folds, options.seed, options.desk))
+        chosen = options.folds, options.seed, options.desk
+        desks = list(all_desks(*chosen, by_turns=options.turns))
     if options.step == "write":
         write(options.folder, desks, options.writer)
     elif options.step == "build":
-        build(options.folder, desks, sheets=options.sheets)
+        build(options.folder, desks, sheets=options.sheets, budget=options.budget)
     elif options.step == "answer":
         answer(options.folder, options.reader, options.kinds)
     else:

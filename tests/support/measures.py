@@ -19,7 +19,7 @@ from nbchat.agent.agent import Agent
 from nbchat.compaction.engine import CompactionEngine
 from nbchat.conversation.entries import Entry
 from nbchat.conversation.session import Session
-from nbchat.conversation.turns import safe_cuts
+from nbchat.conversation.turns import begins_turn, safe_cuts
 from nbchat.providers.base import Provider
 from nbchat.providers.tokens import TokenCounter
 from nbchat.testing import ScriptedProvider
@@ -194,13 +194,20 @@ def desks(
                 yield Case(f"desk {number}", entries, known, cut)
 
 
-def interleaved(runs: Sequence[Trajectory], chance: random.Random) -> tuple[Entry, ...]:
-    """Conversations in turns of one to six units, each in its own order."""
-    waiting = [units_of(run.entries, number) for number, run in enumerate(runs)]
+def interleaved(
+    runs: Sequence[Trajectory], chance: random.Random, *, by_turns: bool = False
+) -> tuple[Entry, ...]:
+    """Conversations that take turns, each in its own order.
+
+    One to six units at a time; with `by_turns` one or two turns of a person, each with
+    its answer, as an agent that looks after several people has them.
+    """
+    split, most = (turns_of, 2) if by_turns else (units_of, 6)
+    waiting = [split(run.entries, number) for number, run in enumerate(runs)]
     merged: list[Entry] = []
     while waiting := [units for units in waiting if units]:
         units = chance.choice(waiting)
-        for _ in range(chance.randint(1, 6)):
+        for _ in range(chance.randint(1, most)):
             if units:
                 merged += units.pop(0)
     return tuple(merged)
@@ -208,7 +215,22 @@ def interleaved(runs: Sequence[Trajectory], chance: random.Random) -> tuple[Entr
 
 def units_of(entries: Sequence[Entry], number: int) -> list[list[Entry]]:
     """The units of a conversation, with call ids of its own."""
-    cuts = safe_cuts(entries)
+    return _parts(entries, safe_cuts(entries), number)
+
+
+def turns_of(entries: Sequence[Entry], number: int) -> list[list[Entry]]:
+    """The turns of a conversation, with call ids of its own."""
+    return _parts(entries, turn_starts(entries), number)
+
+
+def turn_starts(entries: Sequence[Entry]) -> list[int]:
+    """Where turns begin, the first entry included."""
+    return [n for n in range(len(entries)) if not n or begins_turn(entries, n)]
+
+
+def _parts(
+    entries: Sequence[Entry], cuts: Sequence[int], number: int
+) -> list[list[Entry]]:
     return [
         [with_own_call_id(entry, number) for entry in entries[start:stop]]
         for start, stop in zip(cuts, [*cuts[1:], len(entries)], strict=False)

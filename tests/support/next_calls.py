@@ -16,7 +16,15 @@ from itertools import pairwise
 from typing import Any
 
 from long_sessions import copies_of, domain_of
-from measures import COUNTER, has_word, interleaved, known_of, leaves, texts
+from measures import (
+    COUNTER,
+    has_word,
+    interleaved,
+    known_of,
+    leaves,
+    texts,
+    turn_starts,
+)
 from trajectories import Trajectory
 
 from nbchat.compaction.summarizer.prompts import transcript
@@ -207,9 +215,17 @@ def _form(value: Any) -> Any:
 
 
 def desks_of(
-    runs: Sequence[Trajectory], *, folds: int, count: int = 4, seed: int = 14
+    runs: Sequence[Trajectory],
+    *,
+    folds: int,
+    count: int = 4,
+    seed: int = 14,
+    by_turns: bool = False,
 ) -> list[Desk]:
-    """Desks of six conversations each; their threads are the same for any `folds`."""
+    """Desks of six conversations each; their threads are the same for any `folds`.
+
+    With `by_turns` each message of a person is answered before the next person's.
+    """
     chance = random.Random(seed)
     usable = [run for run in runs if best_cut(run)]
     others, order = copies_of(runs, random.Random(seed)), list[Trajectory]()
@@ -219,7 +235,8 @@ def desks_of(
         while len(chosen) < THREADS:
             order = order or chance.sample(usable, len(usable))
             chosen.append(_distinct(order.pop(), chosen, runs, chance))
-        made.append(_desk(f"desk{number}", chosen, others, folds))
+        name = f"desk{number}"
+        made.append(_desk(name, chosen, others, folds, by_turns=by_turns))
     return made
 
 
@@ -252,7 +269,12 @@ def _distinct(
 
 
 def _desk(
-    name: str, threads: Sequence[Trajectory], others: Iterator[Trajectory], folds: int
+    name: str,
+    threads: Sequence[Trajectory],
+    others: Iterator[Trajectory],
+    folds: int,
+    *,
+    by_turns: bool,
 ) -> Desk:
     """The threads before their cuts, spread over the parts, and what fills these.
 
@@ -262,21 +284,26 @@ def _desk(
     pieces: list[list[Trajectory]] = [[] for _ in range(folds)]
     for number, (run, cut) in enumerate(zip(threads, cuts, strict=True)):
         last = folds if number % 2 else (folds + 1) // 2
-        for part, entries in enumerate(_pieces(run.entries[:cut], last)):
+        covered = run.entries[:cut]
+        cuts_of = turn_starts(covered) if by_turns else safe_cuts(covered)
+        for part, entries in enumerate(_pieces(covered, cuts_of, last)):
             piece = Trajectory(run.name, run.system, entries, run.tools)
             pieces[part].append(piece)
     parts = []
     for part, taken in enumerate(pieces):
         while _size(taken) < PART_TOKENS:
             taken.append(next(others))
-        entries = interleaved(taken, random.Random(f"{name} {part}"))
+        chance = random.Random(f"{name} {part}")
+        entries = interleaved(taken, chance, by_turns=by_turns)
         parts.append(_own(entries, part))
     return Desk(name, tuple(parts), tuple(threads), tuple(cuts))
 
 
-def _pieces(entries: Sequence[Entry], count: int) -> Iterator[tuple[Entry, ...]]:
-    """Entries in so many pieces of about as many units each."""
-    cuts = [*safe_cuts(entries), len(entries)]
+def _pieces(
+    entries: Sequence[Entry], starts: Sequence[int], count: int
+) -> Iterator[tuple[Entry, ...]]:
+    """Entries in so many pieces of about as many units each, which have these starts."""
+    cuts = [*starts, len(entries)]
     bounds = [cuts[(len(cuts) - 1) * n // count] for n in range(count + 1)]
     for start, stop in pairwise(bounds):
         yield tuple(entries[start:stop])

@@ -10,6 +10,7 @@ import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 from nbchat.compaction.facts.records import Call, Field, Record, record_texts
@@ -64,6 +65,9 @@ MOST_REFUSING = 60
 SHORT_WORDS = 4
 """Words of an answer such as "the second one, please" that need not name anything."""
 
+READ_CHARACTERS, CACHED_TEXTS = 4_000, 2_000
+"""Characters of a message that are compared, and messages whose words are kept."""
+
 MOST_TURNS = 600
 """The newest turns that are looked at."""
 
@@ -90,14 +94,19 @@ class Matters:
         self._starts = [turn.start for turn in self._turns]
         self._owners = _owners(calls)
         self._called = self._calls_by_turn()
-        self._people = [self._person_of(number) for number in range(len(self._turns))]
         self._prompts = [self._prompt_in(turn) for turn in self._turns]
-        self._assigned = assigned(list(map(self._exchange, range(len(self._turns)))))
+        self._people = [self._person_of(number) for number in range(len(self._turns))]
+        exchanges = list(map(self._exchange, range(len(self._turns))))
+        self._assigned = assigned(exchanges)
+        self._with_records = {
+            given.thread
+            for given, each in zip(self._assigned, exchanges, strict=True)
+            if each.person or each.found
+        }
         self.waiting = list(self._waiting())
         """The messages that wait for an answer, newest first."""
         self.open_calls = self._open_calls()
-        """The indices of the calls for people who wait, and in turns that end with a
-        question."""
+        """The indices of the calls of conversations that wait, and for their people."""
 
     def owner(self, index: int) -> Field | None:
         """The person a message was written to; None where that is not certain."""
@@ -123,14 +132,16 @@ class Matters:
     def _person_of(self, number: int) -> Field | None:
         """The only person whose ids the answer of an exchange names.
 
-        Where it names none, whose records its calls found, if it speaks of these.
+        Where it names none, whose records its calls found, if it or the question speaks
+        of these.
         """
         turn, calls = self._turns[number], self._called[number]
         at = self._answer_in(turn)
         answer = self._entries[at].content if at is not None else ""
         found = self._named([answer])
         if not found and calls:
-            spoken = [call for call in calls if not answer or _speaks_of(answer, call)]
+            texts = "\n".join([self._prompts[number] or "", answer])
+            spoken = [call for call in calls if not answer or _speaks_of(texts, call)]
             found = {p for call in spoken for p in self._people_in(call)}
         return min(found) if len(found) == 1 else None
 
@@ -151,19 +162,19 @@ class Matters:
         return next((each.content for each in prompts), None)
 
     def _exchange(self, number: int) -> Exchange:
-        turn = self._turns[number]
-        said = (self._entries[n] for n in turn)
-        texts = (each.content for each in said if each.is_prompt or each.is_answer)
+        calls = self._called[number]
+        said = (self._entries[n] for n in self._turns[number])
+        texts = [each.content for each in said if each.is_prompt or each.is_answer]
         names = {name for text in texts for name in names_of(text)}
-        names = names.union(*map(_asked, self._called[number]))
-        answer = self._answer_in(turn)
-        asked = self._asks(answer) if answer is not None else ""
+        names = names.union(*map(_asked, calls))
+        found = {_bare(t) for c in calls if c.record for t in record_texts(c.record)}
+        about = {word for text in texts for word in _content(text)}
         prompt = self._prompts[number] or ""
         return Exchange(
             self._people[number],
             frozenset(filter(_is_id, names)),
-            frozenset(content_of(prompt[:ASKING_CHARACTERS].lower())),
-            frozenset(content_of(asked.lower())),
+            frozenset(filter(_is_id, found)),
+            frozenset(about) | {call.tool for call in calls},
             begins=not prompt or _GREETS.match(prompt) is not None,
         )
 
@@ -176,10 +187,11 @@ class Matters:
         """Proposals that were not answered, carried out or replaced, newest first.
 
         A call about it was tried after a "yes", whatever became of it. One that names
-        nothing waits only where its person is known, or where a question came in place
-        of an answer.
+        nothing waits only where its person is known, where it is the last of a
+        conversation that has records, or where a question came in place of an answer.
         """
         later = _Later()
+        seen: set[int] = set()
         going_on: set[int] = set()
         reply = None
         for number in range(len(self._turns) - 1, -1, -1):
@@ -191,7 +203,8 @@ class Matters:
                     continue
                 names = frozenset(e for e in names_of(entry.content) if _is_id(e))
                 asks = bool(self._asks(index))
-                is_known = self.owner(index) is not None
+                is_last = thread in self._with_records and thread not in seen
+                is_known = self.owner(index) is not None or is_last
                 if (
                     asks
                     and not is_over
@@ -200,6 +213,7 @@ class Matters:
                     yield index
                 if names or asks:
                     later.add(names)
+            seen.add(thread)
             if self._goes_on(number):
                 going_on.add(thread)
             for call in filter(_is_try, self._called[number]):
@@ -225,9 +239,23 @@ class Matters:
         asks = answer is not None and self._asks(answer)
         return bool(asks) or not _only_asks(self._prompts[number] or "?")
 
+    def _is_named(self, index: int) -> bool:
+        """Whether a message names ids, or its person is known."""
+        names = names_of(self._entries[index].content)
+        return any(map(_is_id, names)) or self.owner(index) is not None
+
     def _open_calls(self) -> set[int]:
-        """The calls for people who wait, their repetitions for others included."""
-        waiting = {self._turn_at(index) for index in self.waiting}
+        """The calls of conversations that wait, their repetitions for others included.
+
+        Of several people the newest waits, too. A question that names nothing and
+        nobody is quoted, but it is too uncertain to keep records for it.
+        """
+        named = (n for n in self.waiting if self._is_named(n))
+        waiting = {self._turn_at(index) for index in named}
+        threads = {self._assigned[number].thread for number in waiting}
+        waiting |= {n for n, a in enumerate(self._assigned) if a.thread in threads}
+        if len(set(self._people) - {None}) > 1:
+            waiting.add(len(self._turns) - 1)
         people = {self._people[number] for number in waiting}
         found = set[int]()
         for number, person in enumerate(self._people):
@@ -238,6 +266,12 @@ class Matters:
                 found.add(call.index)
         scopes = {call.scope for call in self._calls if call.index in found}
         return {call.index for call in self._calls if call.scope in scopes}
+
+
+@lru_cache(CACHED_TEXTS)
+def _content(text: str) -> frozenset[str]:
+    """The words that say what a message is about; ids are compared apart."""
+    return frozenset(filter(str.isalpha, content_of(text[:READ_CHARACTERS].lower())))
 
 
 def _exchanges(entries: Sequence[Entry]) -> list[range]:

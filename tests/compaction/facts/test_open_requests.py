@@ -5,7 +5,9 @@ import json
 import pytest
 
 from nbchat.compaction.facts.facts import collect_facts
+from nbchat.compaction.facts.open_questions import Matters
 from nbchat.compaction.facts.open_requests import quote
+from nbchat.compaction.facts.read_entries import ReadEntries
 from nbchat.compaction.facts.threads import Exchange, assigned
 from nbchat.conversation.entries import Entry
 from nbchat.providers.tokens import TokenCounter
@@ -410,3 +412,89 @@ def test_an_exchange_that_names_ids_of_two_conversations_goes_on_with_the_newer(
     exchanges = [Exchange(None, each, begins=True) for each in ids]
     (*_, found) = assigned([*exchanges, Exchange(None, ids[0] | ids[1])])
     assert found.thread == 1
+
+
+FLIGHT, WATCH = frozenset({"flight", "seat", "paris"}), frozenset({"watch", "strap"})
+PHONE, COMMON = frozenset({"phone", "signal", "data"}), frozenset({"change", "confirm"})
+
+
+def threads_of(*exchanges: Exchange) -> list[tuple[int, bool]]:
+    return [(each.thread, each.is_certain) for each in assigned(exchanges)]
+
+
+def test_an_exchange_without_ids_goes_on_with_the_conversation_of_its_rare_words():
+    begun = [
+        Exchange(None, frozenset({name}), about=about | COMMON, begins=True)
+        for name, about in (("hat266", FLIGHT), ("w4219", WATCH), ("t1", PHONE))
+    ]
+    about_seat = Exchange(None, frozenset(), about=COMMON | {"seat"})
+    assert threads_of(*begun, about_seat)[-1] == (0, True)
+    unclear = Exchange(None, frozenset(), about=COMMON)
+    assert not threads_of(*begun, unclear)[-1][1]
+
+
+def test_words_alone_do_not_join_what_is_about_other_records():
+    begun = Exchange(None, frozenset({"w4219"}), about=WATCH, begins=True)
+    other = Exchange(None, frozenset({"w5000"}), about=WATCH)
+    assert threads_of(begun, other) == [(0, True), (1, True)]
+    found = Exchange(None, frozenset({"w4219"}), frozenset({"w5000"}), WATCH, True)
+    assert threads_of(found, other) == [(0, True), (0, True)]
+
+
+def test_a_question_that_names_nothing_waits_at_the_end_of_a_conversation_with_records():
+    question = "Would you like a larger package of megabytes?"
+    line = looked_up(1, order_id="L1002", plan_id="P1002")
+    asked = [Entry("user", "My megabytes are used up."), *line]
+    said = [*asked, Entry("assistant", question), *closed(2)]
+    assert f'- "{question}"' in lines_of(*said)
+    went_on = [Entry("user", "No larger package."), Entry("assistant", "Fine.")]
+    said = [*asked, Entry("assistant", question), *went_on, *closed(2)]
+    assert f'- "{question}"' not in lines_of(*said)
+    digression = [Entry("user", "What about tomorrow?"), Entry("assistant", "Sunny.")]
+    said = [*asked, Entry("assistant", question), *digression * 2, *closed(2)]
+    assert f'- "{question}"' not in lines_of(*said)
+
+
+def test_calls_about_what_a_person_says_are_the_persons():
+    said = [
+        Entry("user", "Hello, I am Marla Quint, zip 76171."),
+        *did("find_user", name="Marla", surname="Quint", zip="76171"),
+        *looked_up(2, order_id="#W4300", user_id="marla_quint_77", zip="76171"),
+        Entry("assistant", "Thank you. Which parcel is it?"),
+        *closed(2),
+    ]
+    title = "May wait for an answer (user_id: marla_quint_77), word for word:"
+    assert title in lines_of(*said, Entry("user", "Hello."))
+
+
+def test_of_several_people_the_records_of_the_newest_are_open():
+    said = [*customer("ann_lee_12", 4219, "{} is sent."), *closed(60)]
+    matters = Matters(said, ReadEntries(said).calls_by(frozenset()))
+    assert matters.open_calls == {len(said) - 2}  # by its result
+
+
+def test_all_records_of_a_conversation_that_waits_are_open():
+    said = [
+        Entry("user", "My megabytes are used up."),
+        *looked_up(1, order_id="L1002", plan_id="P1002"),
+        Entry("assistant", "L1002 has no megabytes left."),
+        Entry("user", "What does a package of megabytes for L1002 cost?"),
+        Entry("assistant", "For L1002 2 dollars. Would you like one?"),
+        *closed(2),
+        Entry("user", "Hello."),
+    ]
+    matters = Matters(said, ReadEntries(said).calls_by(frozenset()))
+    assert 2 in matters.open_calls
+
+
+def test_no_records_are_kept_for_a_question_that_names_nothing_of_nobody():
+    said = [
+        Entry("user", "My megabytes are used up."),
+        *looked_up(1, order_id="L1002", plan_id="P1002"),
+        Entry("assistant", "Would you like a larger package?"),
+        *closed(2),
+        Entry("user", "Hello."),
+    ]
+    matters = Matters(said, ReadEntries(said).calls_by(frozenset()))
+    assert matters.waiting == [3]
+    assert matters.open_calls.isdisjoint({1, 2})
