@@ -511,7 +511,8 @@ def _answer_row(call: Call, weights: Weights) -> Row:
         weight = SHORT_ANSWER * (NEEDED if form_weight(call.words) >= NAME else 1)
     if call.status == "failed":
         weight = FAILED
-    if call.status in ("interrupted", "unconfirmed"):
+    is_open = call.status == "failed" and weights.waits(call.index)
+    if is_open or call.status in ("interrupted", "unconfirmed"):
         weight = DONE + sum(weights.weight(f.name, f.text) for f in call.asked)
     label = call.words if is_name else call.tool
     row = Row(

@@ -68,6 +68,9 @@ SHORT_WORDS = 4
 READ_CHARACTERS, CACHED_TEXTS = 4_000, 2_000
 """Characters of a message that are compared, and messages whose words are kept."""
 
+MOST_BETWEEN = 60
+"""Turns before a question in which a person may have chosen what it is about."""
+
 MOST_TURNS = 600
 """The newest turns that are looked at."""
 
@@ -97,6 +100,7 @@ class Matters:
         self._prompts = [self._prompt_in(turn) for turn in self._turns]
         self._people = [self._person_of(number) for number in range(len(self._turns))]
         exchanges = list(map(self._exchange, range(len(self._turns))))
+        self._ids = [each.ids for each in exchanges]
         self._assigned = assigned(exchanges)
         self._with_records = {
             given.thread
@@ -113,6 +117,42 @@ class Matters:
         number = self._turn_at(index)
         is_last = number >= 0 and index == self._answer_in(self._turns[number])
         return self._people[number] if is_last else None
+
+    def choice_before(self, index: int) -> int | None:
+        """The message in which a person chose what a question does not name.
+
+        The newest of the same conversation, up to the question, with an id that no call
+        has taken since.
+        """
+        number = self._turn_at(index)
+        person = self._people[number]
+        named = self._named_in(index) | ({_bare(person.text)} if person else set())
+        taken: set[str] = set()
+        for each in range(number, max(-1, number - MOST_BETWEEN), -1):
+            tried = (c for c in self._called[each] if c.status != "failed")
+            taken |= {_bare(field.text) for call in tried for field in call.asked}
+            if each != number and not self._is_same(each, number):
+                continue
+            at = self._prompt_at(self._turns[each])
+            if at is None:
+                continue
+            if self._named_in(at) - taken - named:
+                return at
+        return None
+
+    def _named_in(self, index: int) -> frozenset[str]:
+        return frozenset(filter(_is_id, names_of(self._entries[index].content)))
+
+    def _is_same(self, number: int, other: int) -> bool:
+        """Whether two exchanges are of one conversation by their person or ids."""
+        if self._assigned[number].thread != self._assigned[other].thread:
+            return False
+        person = self._people[number]
+        is_one = person is not None and person == self._people[other]
+        return is_one or not self._ids[number].isdisjoint(self._ids[other])
+
+    def _prompt_at(self, turn: range) -> int | None:
+        return next((n for n in turn if self._entries[n].is_prompt), None)
 
     def _turn_at(self, index: int) -> int:
         """The turn with an index; -1 before the turns that are looked at."""
@@ -158,8 +198,8 @@ class Matters:
         return {self._owners[name] for name in names if name in self._owners}
 
     def _prompt_in(self, turn: range) -> str | None:
-        prompts = (self._entries[n] for n in turn if self._entries[n].is_prompt)
-        return next((each.content for each in prompts), None)
+        at = self._prompt_at(turn)
+        return None if at is None else self._entries[at].content
 
     def _exchange(self, number: int) -> Exchange:
         calls = self._called[number]

@@ -21,6 +21,8 @@ WAITING_TITLE = "May wait for an answer, word for word:"
 WHOSE_TITLE = "May wait for an answer ({}), word for word:"
 """The same where a record says whose it is, such as `user_id: ann_lee_12`."""
 
+CHOSEN_TITLE = "Said before that, word for word:"
+
 _PLAIN_ID = re.compile(r"[\w.@#+-]{1,40}")
 
 MARK_TOKENS = 3
@@ -78,8 +80,18 @@ def _quoted_entries(
         answer = next((n for n in reversed(answers) if transcript[n].content), None)
         if answer is not None:
             yield ANSWERED_TITLE, answer
+            yield from _choice(matters, answer, but=asked)
     for index in matters.waiting:
         yield _waiting_title(matters.owner(index), transcript[index].content), index
+        yield from _choice(matters, index, but=asked)
+
+
+def _choice(
+    matters: Matters, index: int, *, but: int | None
+) -> Iterator[tuple[str, int]]:
+    chosen = matters.choice_before(index)
+    if chosen is not None and chosen != but:
+        yield CHOSEN_TITLE, chosen
 
 
 def _waiting_title(owner: Field | None, text: str) -> str:

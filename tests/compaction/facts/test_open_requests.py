@@ -498,3 +498,75 @@ def test_no_records_are_kept_for_a_question_that_names_nothing_of_nobody():
     matters = Matters(said, ReadEntries(said).calls_by(frozenset()))
     assert matters.waiting == [3]
     assert matters.open_calls.isdisjoint({1, 2})
+
+
+CHOSEN = "Said before that, word for word:"
+
+
+def booking(*after: Entry) -> list[Entry]:
+    """Someone chose a flight, and is asked how to pay; then another customer comes."""
+    return [
+        Entry("user", "My trip, please."),
+        *looked_up(1, order_id="W-4219", user_id="ann_lee_12", offers="AB-266 AB-199"),
+        Entry("assistant", "W-4219 may go by AB-266 or AB-199. Which one?"),
+        Entry("user", "I take AB-266."),
+        Entry("assistant", "How is W-4219 paid, please? By card?"),
+        *after,
+        *closed(2),
+        Entry("user", "Hello."),
+    ]
+
+
+def test_what_a_person_chose_before_the_question_is_quoted_below_it():
+    lines = lines_of(*booking())
+    at = lines.index('- "How is W-4219 paid, please? By card?"')
+    assert lines[at + 1 : at + 3] == [CHOSEN, '- "I take AB-266."']
+
+
+def test_what_a_failed_call_took_is_still_a_choice():
+    by_cash = [
+        Entry("user", "By cash."),
+        Entry(
+            "assistant", "", "9", "change_trip", '{"trip": "W-4219", "by": "AB-266"}'
+        ),
+        Entry("tool", "Error: no cash.", "9", "change_trip", '{"is_error": true}'),
+        Entry("assistant", "W-4219 is not paid by cash. By card?"),
+    ]
+    lines = lines_of(*booking(*by_cash))
+    at = lines.index('- "W-4219 is not paid by cash. By card?"')
+    assert lines[at + 1 : at + 3] == [CHOSEN, '- "I take AB-266."']
+
+
+def test_no_choice_is_quoted_that_a_call_took_or_the_question_names():
+    taken = [*did("change_trip", trip="W-4219", by="AB-266")]
+    asks = Entry("assistant", "W-4219 is changed. By card?")
+    assert CHOSEN not in lines_of(*booking(Entry("user", "Yes."), *taken, asks))
+    names = Entry("assistant", "W-4219 goes by AB-266 now. By card?")
+    assert CHOSEN not in lines_of(*booking(Entry("user", "Yes."), names))
+
+
+def test_nobody_gets_the_choice_of_another_person():
+    said = booking()
+    other = customer("bob_ray_7", 5700, "Shall I send {}?")
+    lines = lines_of(*said[:6], *other, *closed(2), Entry("user", "Hello."))
+    at = lines.index('- "Shall I send #W5700?"')
+    assert lines[at + 1 : at + 2] != [CHOSEN]
+
+
+def test_a_choice_is_known_by_a_shared_id_or_by_the_person():
+    asks = Entry("assistant", "W-4219 is not paid by cash. By card?")
+    said = booking(Entry("user", "By cash."), asks)
+    nameless = looked_up(1, order_id="W-4219", offers="AB-266 AB-199")
+    assert CHOSEN in lines_of(said[0], *nameless, *said[3:])
+    by_cash = [
+        Entry("user", "By cash, I am ann_lee_12."),
+        *looked_up(2, order_id="C-77", user_id="ann_lee_12"),
+        Entry("assistant", "Cash is not possible. By card?"),
+    ]
+    lines = lines_of(*booking(*by_cash))
+    at = lines.index('- "Cash is not possible. By card?"')
+    assert lines[at + 1 : at + 3] == [CHOSEN, '- "I take AB-266."']
+
+
+def test_the_last_request_is_not_quoted_again_as_a_choice():
+    assert CHOSEN not in lines_of(*booking()[:6])
