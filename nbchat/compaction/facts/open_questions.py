@@ -68,8 +68,9 @@ SHORT_WORDS = 4
 READ_CHARACTERS, CACHED_TEXTS = 4_000, 2_000
 """Characters of a message that are compared, and messages whose words are kept."""
 
-MOST_BETWEEN = 60
-"""Turns before a question in which a person may have chosen what it is about."""
+MOST_BETWEEN, MOST_CHOOSING = 60, 200
+"""Turns before a question in which a person may have chosen what it is about, and
+characters of such a message: a request is longer."""
 
 MOST_TURNS = 600
 """The newest turns that are looked at."""
@@ -134,7 +135,7 @@ class Matters:
             if each != number and not self._is_same(each, number):
                 continue
             at = self._prompt_at(self._turns[each])
-            if at is None:
+            if at is None or len(self._entries[at].content) > MOST_CHOOSING:
                 continue
             if self._named_in(at) - taken - named:
                 return at

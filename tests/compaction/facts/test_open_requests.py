@@ -9,7 +9,7 @@ from nbchat.compaction.facts.open_questions import Matters
 from nbchat.compaction.facts.open_requests import quote
 from nbchat.compaction.facts.read_entries import ReadEntries
 from nbchat.compaction.facts.threads import Exchange, assigned
-from nbchat.conversation.entries import Entry
+from nbchat.conversation.entries import FAILED, Entry
 from nbchat.providers.tokens import TokenCounter
 
 COUNTER = TokenCounter()
@@ -568,5 +568,24 @@ def test_a_choice_is_known_by_a_shared_id_or_by_the_person():
     assert lines[at + 1 : at + 3] == [CHOSEN, '- "I take AB-266."']
 
 
+def test_a_long_request_is_no_choice():
+    said = booking()
+    said[4] = Entry("user", f"I take AB-266, and {'nothing else ' * 20}.")
+    assert CHOSEN not in lines_of(*said)
+
+
 def test_the_last_request_is_not_quoted_again_as_a_choice():
     assert CHOSEN not in lines_of(*booking()[:6])
+
+
+def test_a_failed_call_for_a_person_who_waits_is_kept():
+    def text(ends: str) -> str:
+        call = Entry("assistant", "", "9", "change_trip", '{"trip": "W-4219", "to": 7}')
+        failed = Entry("tool", "Error: no seat.", "9", "change_trip", FAILED)
+        asked = customer("ann_lee_12", 4219, "{} it is.")
+        said = [*asked, Entry("user", "Go."), call, failed, Entry("assistant", ends)]
+        said += [*closed(60), Entry("user", "Hello.")]
+        return "\n".join(lines_of(*said, budget=900))
+
+    assert "change_trip(trip: W-4219" in text("No seat. Shall #W4219 go by train?")
+    assert "change_trip(trip: W-4219" not in text("No seat, so #W4219 is closed.")
