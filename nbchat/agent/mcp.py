@@ -477,7 +477,7 @@ def _read_json(file: Path) -> object:
 
 def _server(name: object, row: object, origin: str) -> McpServer:
     if not isinstance(name, str) or not name.strip() or not isinstance(row, Mapping):
-        raise ConfigError(f"{origin}: each MCP server needs a name and an object")
+        raise ConfigError(f"{origin}: the MCP server {name!r} must be an object")
     command, url = row.get("command", ""), row.get("url", "")
     args = row.get("args", [])
     is_list = isinstance(args, list) and all(isinstance(each, str) for each in args)

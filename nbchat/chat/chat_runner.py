@@ -428,7 +428,7 @@ class ChatRunner:
     def _command(self, line: str) -> Action:
         commands = self._commands
         if commands is None:
-            raise NbchatError("this chat has no commands")
+            raise NbchatError("this chat takes no commands")
         return lambda agent, stop: commands(agent, line, stop)
 
     def _warm_up(self, agent: Agent, _stop: threading.Event) -> Iterable[Event]:

@@ -396,7 +396,7 @@ class Session:
     def unpin(self, number: int) -> str:
         """Remove a pin by its number from 1 and return it; raises NbchatError."""
         if not 1 <= number <= len(self.pins):
-            raise NbchatError(f"there is no pinned rule {number}; /pin lists them")
+            raise NbchatError(f"there is no pin {number}; /pin lists them")
         text = self.pins[number - 1]
         self.pins = (*self.pins[: number - 1], *self.pins[number:])
         return text

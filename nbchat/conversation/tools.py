@@ -301,7 +301,7 @@ def _arguments(called: Tool, call: Entry) -> dict[str, Any]:
         return values
     found = from_json(text)
     if not isinstance(found, dict):
-        raise ValueError("use a JSON object")  # noqa: TRY004  # as pydantic's errors
+        raise ValueError("the arguments must be a JSON object")  # noqa: TRY004  # as pydantic's errors
     return found
 
 

@@ -204,7 +204,9 @@ class KernelChat:
         agent = self.agent
         is_last = agent.session is session and session.last_prompt == position
         if not (is_last and agent.can_retry):
-            raise NbchatError("the chat has continued since; run the cell again")
+            raise NbchatError(
+                "the chat has newer messages than this cell; run the cell again"
+            )
         events = self.runner.run_action("", lambda agent, stop: agent.retry(stop=stop))
         self._show_turn(events, output)
 

@@ -215,5 +215,5 @@ def load_encoding(name: str) -> tiktoken.Encoding:
 def _vocabulary_file(name: str) -> Path:
     spec = importlib.util.find_spec("bpe_openai")  # importing it would cost a second
     if spec is None or spec.origin is None:
-        raise OSError("the package bpe-openai is not installed")
+        raise OSError("bpe-openai is not installed; run: pip install bpe-openai")
     return Path(spec.origin).parent / "data" / f"{name}.tiktoken.gz"

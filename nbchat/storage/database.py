@@ -444,7 +444,7 @@ def _limited(step: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
             if ready:
                 end = time.monotonic() + seconds
             elif time.monotonic() > end:
-                raise TimeoutError(f"the server has sent nothing for {seconds:.0f} s")
+                raise TimeoutError(f"the database sent nothing for {seconds:.0f} s")
             wanted = step.send(ready)
     except StopIteration as ended:
         return ended.value

@@ -302,7 +302,9 @@ def _rewrite_tables(connection: sa.Connection) -> None:
         before = connection.scalar(file)
         connection.exec_driver_sql(f"VACUUM FULL {name}")
         if connection.scalar(file) == before:  # PostgreSQL only warns
-            raise SQLAlchemyError("only the owner of its tables may do that")
+            raise SQLAlchemyError(
+                "only the database user who owns the tables may do that"
+            )
 
 
 def redact_backup(

@@ -179,7 +179,7 @@ def test_servers_are_read_from_both_forms_of_file_nearest_first(tmp_path):
         ({"mcpServers": {"a": {"url": "file:///etc"}}}, "must begin with http"),
         ({"mcpServers": {"a": {"command": "x", "args": "y"}}}, "args a list"),
         ({"mcpServers": {"a": {"command": "x", "env": {"A": 1}}}}, "names to strings"),
-        ({"mcp_servers": ["a"]}, "needs a name and an object"),
+        ({"mcp_servers": ["a"]}, "must be an object"),
     ],
 )
 def test_an_invalid_file_is_refused_in_one_line(content, said):

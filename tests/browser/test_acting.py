@@ -68,7 +68,7 @@ def test_a_long_call_can_be_approved_only_after_all_of_it_was_visible(
     expect(card.locator("pre")).to_contain_text("remove('data')")
     approve = decision(panel, "Approve")
     expect(approve).to_be_disabled()
-    expect(decision(panel, "Approve for this session")).to_be_disabled()
+    expect(decision(panel, "Always approve in this session")).to_be_disabled()
     more = panel.get_by_role("button", name="Waiting for you")
     screenshot("beginning")
     more.click()  # it is there while the end is out of sight
@@ -135,7 +135,7 @@ def test_always_holds_for_one_tool_until_a_new_session(
     )
     _, panel = asking_panel(open_panel_page, script)
     say(panel, "Refund W1 and W2, look up W3.")
-    decision(panel, "Approve for this session").click()
+    decision(panel, "Always approve in this session").click()
     expect(panel.locator(".nbc-status")).to_have_text(
         "look_up is waiting for your approval"
     )
@@ -197,7 +197,7 @@ def test_of_many_calls_the_one_that_waits_is_brought_into_sight(
         decision(panel, "Approve").click()
     late = notebook.run(1).locator(".nbc")  # gets the last twenty items at first
     expect(decision(late, "Approve")).to_be_in_viewport()
-    decision(late, "Approve for this session").click()
+    decision(late, "Always approve in this session").click()
     expect(panel.locator(".nbc-log .nbc-assistant")).to_have_text("Done.")
     for view in (panel, late):
         expect(view.locator(".nbc-jump")).to_be_hidden()

@@ -172,7 +172,7 @@ def test_secrets_are_hidden_until_asked_and_files_can_be_dropped(
     box = panel.locator(".nbc-input")
     box.fill("What is in @config")
     box.press("End")
-    anyway = panel.get_by_role("button", name="attach anyway")
+    anyway = panel.get_by_role("button", name="send anyway")
     expect(anyway).to_contain_text("1 hidden")
     anyway.click()
     expect(box).to_have_value("What is in @!config")

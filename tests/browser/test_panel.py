@@ -190,7 +190,7 @@ def test_a_compaction_shows_its_banner_and_lowers_the_meter(
     banner.locator("summary").click()
     expect(banner).to_contain_text("The printer of Ann is offline since Monday.")
     expect(panel.locator(".nbc-meter")).to_have_attribute(
-        "title", re.compile("0 of 2,000 input tokens since the last one")
+        "title", re.compile("0 of 2,000 input tokens since the last compaction")
     )
     screenshot("banner")
 

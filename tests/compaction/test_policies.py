@@ -84,7 +84,8 @@ def test_a_limit_below_the_floor_is_refused_when_the_policy_is_set():
     provider = ScriptedProvider(window=2_000)
     agent = Agent(provider, system="word " * 1_200)
     with pytest.raises(
-        ConfigError, match=r"'early' 1,000 is not above the 1,2\d\d tok"
+        ConfigError,
+        match=r"'early' is 1,000, but the system prompt and tools alone take 1,2\d\d tok",
     ):
         agent.engine.tracker.use_policy("early")
     assert agent.engine.policy.name == "single-summary"

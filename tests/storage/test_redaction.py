@@ -163,7 +163,7 @@ def test_a_role_that_may_not_rewrite_the_tables_deletes_and_says_what_is_left(
     engine.dispose()
     as_guest = sa.make_url(held.url).set(username="guest")
     guest = SessionStore(as_guest.render_as_string(hide_password=False))
-    left = "still in free space of the database .only the owner of its tables"
+    left = "still in free space of the database .only the database user who owns the tables"
     with pytest.raises(StoreError, match=f"the session is deleted, but {left}") as told:
         guest.delete("held")
     assert "\n" not in str(told.value)

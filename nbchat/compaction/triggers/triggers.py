@@ -121,8 +121,8 @@ class Limits:
     def _check_fixed(self, name: str, tokens: int, fixed_tokens: int) -> None:
         if tokens <= fixed_tokens:
             raise ConfigError(
-                f"{name} {tokens:,} is not above the {fixed_tokens:,} tokens of the "
-                "system prompt and tools alone, which no compaction removes; "
+                f"{name} is {tokens:,}, but the system prompt and tools alone take "
+                f"{fixed_tokens:,} tokens, which no compaction removes; "
                 f"set at least {4 * fixed_tokens:,}"
             )
 
@@ -133,7 +133,8 @@ class Limits:
         if policy.keep >= guard:
             raise ConfigError(
                 f"policy {policy.name!r} keeps {policy.keep:,} tokens word for word, "
-                f"but compacts at {guard:,} tokens with {self.info.name}; keep fewer"
+                f"but compacts at {guard:,} tokens with {self.info.name}; "
+                f"set keep below {guard:,}"
             )
 
 

@@ -18,7 +18,7 @@ export function addDecision(card) {
       { role: "group", "aria-label": `Run ${tool}?` },
       button("nbc-primary nbc-approve", "Approve", "Run this call"),
       button("nbc-deny", "Deny", "Do not run this call; the model sees that you denied it"),
-      button("nbc-always", "Approve for this session", always),
+      button("nbc-always", "Always approve in this session", always),
       button("nbc-unread", "Show the rest", "Approve is enabled once you have seen the whole call"),
     ),
   );

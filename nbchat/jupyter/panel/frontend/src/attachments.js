@@ -164,7 +164,7 @@ export class Attached {
     const drop = button("nbc-attached-drop", "×", `Do not attach ${mention}`);
     drop.setAttribute("aria-label", drop.title);
     drop.addEventListener("click", () => this.drop(mention));
-    const anyway = button("nbc-attached-anyway", `${hidden} hidden · attach anyway`, SECRETS);
+    const anyway = button("nbc-attached-anyway", `${hidden} hidden · send anyway`, SECRETS);
     anyway.addEventListener("click", () => this.attachAnyway(mention));
     const extra = hidden && mention.startsWith("@") ? [anyway] : [];
     const shown = problem ? tag("span", "nbc-attached-problem", {}, problem) : open;
@@ -201,7 +201,7 @@ export class Attached {
   }
 }
 
-const SECRETS = "What looks like a secret is not sent. Attach it with all of its text.";
+const SECRETS = "Text that looks like a secret is not sent. Click to send all of it.";
 const UPLOAD_LIMIT_BYTES = 7_000_000; // Jupyter Server takes messages of 10 MB
 
 /** Characters of the box; a longer text becomes an attachment. */

@@ -27,7 +27,7 @@ export class CompactDialog extends Dialog {
     this.footer.append(cancel, this.confirm);
     this.form = tag("form", "nbc-fields", {}, this.figures, this.warning);
     this.kept = field("Tokens of the newest messages to keep word for word", this.keep);
-    this.form.append(field("What matters most", this.focus), this.kept, this.footer);
+    this.form.append(field("What the summary should focus on (optional)", this.focus), this.kept, this.footer);
     this.content.append(this.form);
     cancel.addEventListener("click", () => this.close());
     this.keep.addEventListener("input", later(() => this.isOpen && this.ask()));

@@ -43,7 +43,7 @@ function meterLines({ tokens, threshold, context, guard, window }, share) {
   const of = window ? ` of ${count(window)} tokens (${percent(context / window)} of the window)` : " tokens";
   const seen = `The context has ${count(context)}${of}.`;
   const due = threshold || guard ? [`${percent(share)} of the way to the next compaction.`] : [];
-  const sum = threshold ? [`${count(tokens)} of ${count(threshold)} input tokens since the last one.`] : [];
+  const sum = threshold ? [`${count(tokens)} of ${count(threshold)} input tokens since the last compaction.`] : [];
   return [...due, ...sum, seen];
 }
 

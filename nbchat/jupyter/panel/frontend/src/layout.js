@@ -21,7 +21,7 @@ const MENU = {
   policy: "Compaction policy",
   servers: "MCP servers",
   cells: "Let the model edit and run cells",
-  noCells: "No longer let the model edit and run cells",
+  noCells: "Stop letting the model edit and run cells",
   settings: "Settings",
 };
 

@@ -56,10 +56,10 @@ export class MemoryDialog extends Dialog {
     const unfound = linkValues(story, values);
     const rest = kept ? ` ${plural(kept, "newer message")} follow word for word.` : "";
     const about = tag("p", "nbc-memory-about", {}, `The model reads this instead of the first ${plural(covered, "message")}.${rest}`);
-    const hint = unfound ? ` ${plural(unfound, "value")} not found in any message.` : "";
+    const hint = unfound ? ` ${plural(unfound, "value")} of this text not found in any message; check before you rely on it.` : "";
     this.seen.replaceChildren(about, story);
     if (facts) this.seen.append(linkSources(fromHtml(facts)));
-    this.status.textContent = `A number or fact opens the message it comes from.${hint}`;
+    this.status.textContent = `Click a number or fact to open the message it comes from.${hint}`;
     if (this.wanted === null) this.show(Math.max(covered - 1, 0), false);
     else this.show(this.wanted);
   }

@@ -89,7 +89,7 @@ export class ModelDialog extends Dialog {
     const rows = this.matching().map((name) => modelRow(name, model));
     const words = this.name.value.toLowerCase().trim();
     const others = this.withoutKey.filter(({ model: name }) => name.includes(words));
-    if (others.length) rows.push(tag("li", "nbc-session-day", {}, "Need a key"));
+    if (others.length) rows.push(tag("li", "nbc-session-day", {}, "Models that need a key"));
     for (const { provider, model: name, variable } of others) {
       const about = takesKeys ? `enter a key here, or set ${variable}` : `set ${variable}`;
       rows.push(modelRow(name, model, about, takesKeys ? provider : ""));

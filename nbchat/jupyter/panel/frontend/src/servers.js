@@ -8,7 +8,7 @@ import { button, plural, pressedIn, tag } from "./dom.js";
 
 const NONE =
   "No MCP server is configured. Add servers to .jupyter/mcp_settings.json or mcp.json " +
-  "beside the notebook, or in the file of the setting mcp_file.";
+  "beside the notebook, or set mcp_file to another file.";
 
 export class ServersDialog extends Dialog {
   /** @param {ChatPanel} panel */
@@ -36,7 +36,7 @@ export class ServersDialog extends Dialog {
   /** @param {Protocol.ServersList} message */
   answered({ servers }) {
     this.list.replaceChildren(...servers.map(serverRow));
-    this.status.textContent = servers.length ? "The tools of a server are approved call by call." : NONE;
+    this.status.textContent = servers.length ? "You approve each call of a server's tools." : NONE;
   }
 
   draw() {

@@ -254,7 +254,7 @@ function sessionButtons(title, isCurrent, versions) {
 
 /** @param {string} versions */
 function warning(versions) {
-  return versions ? `All ${versions} are deleted; this cannot be undone.` : "This cannot be undone.";
+  return versions ? `All ${versions} will be deleted; this cannot be undone.` : "This cannot be undone.";
 }
 
 /** @param {Element} row */

@@ -86,14 +86,14 @@ export class Start {
     trial.addEventListener("click", () => this.panel.command(`/model ${model}`));
     if (!isTrial || megabytes) row.append(trial);
     row.append(choose);
-    if (!isInstalled) row.append(tag("p", "nbc-empty-hint", {}, `${model} needs: pip install xllamacpp`));
+    if (!isInstalled) row.append(tag("p", "nbc-empty-hint", {}, `${model} needs the package xllamacpp: run %pip install xllamacpp in a cell`));
     return row;
   }
 
   /** @param {Protocol.StartOptions} offered */
   keys({ providers, can_keep: canKeep }) {
     const names = providers.map(({ variable }) => variable).join(", ");
-    const text = `A key in the environment chooses the provider: ${names}.`;
+    const text = `For another model, set the environment variable of its provider and restart the kernel: ${names}.`;
     const about = tag("p", "nbc-empty-hint", {}, text);
     if (!this.panel.state.takes_keys) return about;
     const choices = providers.map(({ provider }) => option(provider, provider));

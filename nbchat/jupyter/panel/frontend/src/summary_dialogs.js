@@ -87,7 +87,7 @@ export class RegenerateDialog extends Dialog {
     this.confirm = button("nbc-primary", "Regenerate", "If it fails, the current summary is kept", "submit");
     const cancel = button("", "Cancel", "Close without changes");
     this.footer.append(cancel, this.confirm);
-    this.form = tag("form", "nbc-fields", {}, field("What matters most", this.focus), this.footer);
+    this.form = tag("form", "nbc-fields", {}, field("What the summary should focus on (optional)", this.focus), this.footer);
     this.content.append(this.form);
     cancel.addEventListener("click", () => this.close());
     this.form.addEventListener("submit", (event) => this.submit(event));
