@@ -94,7 +94,7 @@ def test_the_model_reads_edits_and_runs_cells_as_approved(
     approve.click()
     expect(log).to_contain_text("the cell has changed since; read it again")
     expect(cells.nth(1).locator(".cm-content")).to_have_text("mine")
-    choose(panel, f"No longer {OFFER[0].lower()}{OFFER[1:]}")
+    choose(panel, f"Stop letting{OFFER.removeprefix('Let')}")
     expect(log).to_contain_text("notebook_tools is false")
     say(panel, "What do the cells say now?")
     expect(log).to_contain_text("there is no tool 'read_cells'")

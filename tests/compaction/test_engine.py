@@ -334,7 +334,7 @@ def test_settings_that_cannot_work_are_refused_when_set(make, said: str):
 
 def test_a_threshold_below_the_floor_is_refused_with_the_numbers():
     engine = CompactionEngine(5_000)
-    with pytest.raises(ConfigError, match="not above the 6,000 tokens"):
+    with pytest.raises(ConfigError, match="tools alone take 6,000 tokens"):
         engine.tracker.use_model(ModelInfo("m"), fixed_tokens=6_000)
 
 

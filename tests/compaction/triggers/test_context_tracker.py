@@ -392,7 +392,7 @@ def test_a_policy_without_a_threshold_says_so_and_needs_none():
 
 def test_a_refused_model_leaves_the_tracker_unchanged():
     engine = CompactionEngine(5_000, info=ModelInfo("old", window=8_000))
-    with pytest.raises(ConfigError, match="not above the 6,000"):
+    with pytest.raises(ConfigError, match="tools alone take 6,000 tokens"):
         engine.tracker.use_model(ModelInfo("new"), fixed_tokens=6_000)
     assert (engine.tracker.info.name, engine.tracker.fixed_tokens) == ("old", 0)
 
