@@ -127,20 +127,14 @@ def _containing(connection: sa.Connection, mine: OwnedRows, text: str) -> list[s
 
 
 def _newest_message(connection: sa.Connection, mine: OwnedRows) -> int:
-    """The highest number among the last messages of an owner's recent sessions."""
-    ids = mine.select(sessions, sessions.c.id).order_by(sessions.c.used_at.desc())
+    """The highest number of a message in an owner's recent sessions."""
     columns = chat_messages.c
-    newest = columns.position.desc()
-    numbers = (
-        connection.scalar(
-            mine.select(chat_messages, columns.number)
-            .where(columns.session_id == each)
-            .order_by(newest)
-            .limit(1)
-        )
-        for each in connection.scalars(ids.limit(MOST_SESSIONS)).all()
-    )
-    return max((number or 0 for number in numbers), default=0)
+    last = mine.select(chat_messages, columns.number)
+    last = last.where(columns.session_id == sessions.c.id).correlate(sessions)
+    last = last.order_by(columns.position.desc()).limit(1)
+    newest = mine.select(sessions, last.scalar_subquery().label("number"))
+    newest = newest.order_by(sessions.c.used_at.desc()).limit(MOST_SESSIONS)
+    return connection.scalar(sa.select(sa.func.max(newest.subquery().c.number))) or 0
 
 
 def _contains(word: str, dialect: str) -> sa.ColumnElement[bool]:

@@ -285,8 +285,8 @@ def _desk(
     for number, (run, cut) in enumerate(zip(threads, cuts, strict=True)):
         last = folds if number % 2 else (folds + 1) // 2
         covered = run.entries[:cut]
-        cuts_of = turn_starts(covered) if by_turns else safe_cuts(covered)
-        for part, entries in enumerate(_pieces(covered, cuts_of, last)):
+        starts = turn_starts(covered) if by_turns else safe_cuts(covered)
+        for part, entries in enumerate(_pieces(covered, starts, last)):
             piece = Trajectory(run.name, run.system, entries, run.tools)
             pieces[part].append(piece)
     parts = []

@@ -509,11 +509,12 @@ def _answer_row(call: Call, weights: Weights) -> Row:
     weight = RETURNED
     if is_name:
         weight = SHORT_ANSWER * (NEEDED if form_weight(call.words) >= NAME else 1)
-    if call.status == "failed":
-        weight = FAILED
-    is_open = call.status == "failed" and weights.waits(call.index)
-    if is_open or call.status in ("interrupted", "unconfirmed"):
+    is_failed = call.status == "failed"
+    is_unclear = call.status in ("interrupted", "unconfirmed")
+    if is_unclear or (is_failed and weights.waits(call.index)):
         weight = DONE + sum(weights.weight(f.name, f.text) for f in call.asked)
+    elif is_failed:
+        weight = FAILED
     label = call.words if is_name else call.tool
     row = Row(
         f"call {call.index}", "", "", _score(label, call, weights), call.index, title

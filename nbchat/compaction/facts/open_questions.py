@@ -209,7 +209,7 @@ class Matters:
         names = {name for text in texts for name in names_of(text)}
         names = names.union(*map(_asked, calls))
         found = {_bare(t) for c in calls if c.record for t in record_texts(c.record)}
-        about = {word for text in texts for word in _content(text)}
+        about = {word for text in texts for word in _content(text[:READ_CHARACTERS])}
         prompt = self._prompts[number] or ""
         return Exchange(
             self._people[number],
@@ -242,7 +242,7 @@ class Matters:
                 entry = self._entries[index]
                 if not entry.is_answer:
                     continue
-                names = frozenset(e for e in names_of(entry.content) if _is_id(e))
+                names = self._named_in(index)
                 asks = bool(self._asks(index))
                 is_last = thread in self._with_records and thread not in seen
                 is_known = self.owner(index) is not None or is_last
@@ -282,14 +282,13 @@ class Matters:
 
     def _is_named(self, index: int) -> bool:
         """Whether a message names ids, or its person is known."""
-        names = names_of(self._entries[index].content)
-        return any(map(_is_id, names)) or self.owner(index) is not None
+        return bool(self._named_in(index)) or self.owner(index) is not None
 
     def _open_calls(self) -> set[int]:
         """The calls of conversations that wait, their repetitions for others included.
 
-        Of several people the newest waits, too. A question that names nothing and
-        nobody is quoted, but it is too uncertain to keep records for it.
+        Of several people the newest waits, too. A question without ids of an unknown
+        person is quoted, but is too uncertain to keep records for it.
         """
         named = (n for n in self.waiting if self._is_named(n))
         waiting = {self._turn_at(index) for index in named}
@@ -312,7 +311,7 @@ class Matters:
 @lru_cache(CACHED_TEXTS)
 def _content(text: str) -> frozenset[str]:
     """The words that say what a message is about; ids are compared apart."""
-    return frozenset(filter(str.isalpha, content_of(text[:READ_CHARACTERS].lower())))
+    return frozenset(filter(str.isalpha, content_of(text.lower())))
 
 
 def _exchanges(entries: Sequence[Entry]) -> list[range]:

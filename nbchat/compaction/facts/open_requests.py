@@ -22,6 +22,7 @@ WHOSE_TITLE = "May wait for an answer ({}), word for word:"
 """The same where a record says whose it is, such as `user_id: ann_lee_12`."""
 
 CHOSEN_TITLE = "Said before that, word for word:"
+"""What the same person chose, below the question."""
 
 _PLAIN_ID = re.compile(r"[\w.@#+-]{1,40}")
 
@@ -53,7 +54,10 @@ def open_matters(
     latest = ""
     left = budget_tokens
     quoted = list(_quoted_entries(transcript, stop, matters))
+    text = ""
     for number, (title, index) in enumerate(quoted):
+        if title == CHOSEN_TITLE and not text:
+            continue  # it would stand below another question
         fair = max(SHORTEST_QUOTE, left // (len(quoted) - number))
         limit = min(QUOTE_TOKENS, fair, left - counter.count(title))
         if title == OPEN_TITLE:

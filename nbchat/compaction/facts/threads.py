@@ -15,7 +15,7 @@ Person = tuple[str, str]
 """A field that says whose a record is, and its value."""
 
 ID_WORTH = 4
-"""What an id counts that one conversation alone has; all words together count 1."""
+"""What an id counts that one conversation alone has; all words count about 1."""
 
 NEAR = 0.1
 """What it counts to be the conversation of just now."""

@@ -6,7 +6,7 @@ import pytest
 
 from nbchat.compaction.facts.facts import collect_facts
 from nbchat.compaction.facts.open_questions import Matters
-from nbchat.compaction.facts.open_requests import quote
+from nbchat.compaction.facts.open_requests import open_matters, quote
 from nbchat.compaction.facts.read_entries import ReadEntries
 from nbchat.compaction.facts.threads import Exchange, assigned
 from nbchat.conversation.entries import FAILED, Entry
@@ -487,7 +487,7 @@ def test_all_records_of_a_conversation_that_waits_are_open():
     assert 2 in matters.open_calls
 
 
-def test_no_records_are_kept_for_a_question_that_names_nothing_of_nobody():
+def test_no_records_are_kept_for_a_question_without_ids_of_an_unknown_person():
     said = [
         Entry("user", "My megabytes are used up."),
         *looked_up(1, order_id="L1002", plan_id="P1002"),
@@ -545,7 +545,7 @@ def test_no_choice_is_quoted_that_a_call_took_or_the_question_names():
     assert CHOSEN not in lines_of(*booking(Entry("user", "Yes."), names))
 
 
-def test_nobody_gets_the_choice_of_another_person():
+def test_the_choice_of_another_person_is_not_quoted():
     said = booking()
     other = customer("bob_ray_7", 5700, "Shall I send {}?")
     lines = lines_of(*said[:6], *other, *closed(2), Entry("user", "Hello."))
@@ -589,3 +589,15 @@ def test_a_failed_call_for_a_person_who_waits_is_kept():
 
     assert "change_trip(trip: W-4219" in text("No seat. Shall #W4219 go by train?")
     assert "change_trip(trip: W-4219" not in text("No seat, so #W4219 is closed.")
+
+
+def test_a_choice_is_quoted_below_its_own_question_only():
+    newer = customer("bob_ray_7", 5700, "Shall I send {}?")
+    said = [*booking()[:6], *newer, Entry("user", "Hello.")]
+    matters = Matters(said, ReadEntries(said).calls_by(frozenset()))
+    above = set()
+    for budget in range(40, 240):
+        lines = open_matters(said, len(said), matters, budget, COUNTER)
+        if CHOSEN in lines:
+            above.add(lines[lines.index(CHOSEN) - 1])
+    assert above == {'- "How is W-4219 paid, please? By card?"'}
