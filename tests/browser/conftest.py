@@ -245,7 +245,6 @@ def open_shared_notebook(
 
     def open_one(*cells: str) -> Notebook:
         if shared_notebooks:
-            shared_notebooks[0].open()
             shared_notebooks[0].rewrite(*cells)
         else:
             notebook = Notebook(page, lab, "shared.ipynb", cells)

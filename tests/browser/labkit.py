@@ -49,6 +49,8 @@ get_ipython().reset()
 """
 """Ends the chats of a kernel, removes its names and counts its cells from 1 again."""
 
+FORGET_ATTEMPTS, FORGET_MILLISECONDS = 3, 20_000
+
 THEME_ATTEMPTS = 4
 
 # No news, no autosave, no completer popups, and every cell in the page.
@@ -270,11 +272,11 @@ class Notebook:
 
     def rewrite(self, *cells: str) -> None:
         """Replace all cells by others, for which the kernel is as good as new."""
+        attempts = (self._forget() for _ in range(FORGET_ATTEMPTS))
+        assert any(attempts), "the kernel did not forget the cells before"
         self.page.evaluate(
-            f"""async ([cells, code]) => {{
+            f"""cells => {{
                 const {{ content, context }} = {self._CURRENT};
-                const {{ kernel }} = context.sessionContext.session;
-                await kernel.requestExecute({{ code, silent: true }}).done;
                 const {{ sharedModel }} = context.model;
                 content.mode = 'command';
                 sharedModel.transact(() => {{
@@ -283,8 +285,26 @@ class Notebook:
                         source => ({{ cell_type: 'code', source }})));
                 }});
                 sharedModel.clearUndoHistory() }}""",
-            [cells, FORGET],
+            cells,
         )
+
+    def _forget(self) -> bool:
+        """Remove what cells before made; whether the kernel has answered.
+
+        JupyterLab drops its requests where a connection ends or a kernel restarts, and
+        tells no one: a promise that waits for one may be garbage collected.
+        """
+        self.open()
+        answered: bool = self.page.evaluate(
+            f"""([code, milliseconds]) => new Promise(resolve => {{
+                const {{ kernel }} = {self._CURRENT}.context.sessionContext.session;
+                kernel.disposed.connect(() => resolve(false));
+                setTimeout(() => resolve(false), milliseconds);
+                const asked = kernel.requestExecute({{ code, silent: true }});
+                asked.done.then(() => resolve(true), () => resolve(false)) }})""",
+            [FORGET, FORGET_MILLISECONDS],
+        )
+        return answered
 
     def load_page(self) -> None:
         """Load JupyterLab without any tab.
