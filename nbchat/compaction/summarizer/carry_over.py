@@ -53,13 +53,16 @@ _IN_FORCE = re.compile(
     re.IGNORECASE,
 )
 _CLOSED = re.compile(
-    r"^\W*(?:closed|completed|done|finished|handed over|resolved|settled|transferred"
-    r"|abgeschlossen|erledigt|termin[ée]|résolu|clos|cerrad|resuelt|completad|fechad"
-    r"|resolvid|concluíd|已完成|已解决|已关闭|完了|解決済|завершен|закрыт|решен|مغلق|تم"
-    r"|पूर्ण|완료)",
+    r"^\W*(?:(?:already|recently|now|bereits|déjà|ya|já|уже|已)\W+)?"
+    r"(?:closed|completed|concluded|done|ended|finished|handed over|no longer|past\b"
+    r"|resolved|settled|solved|transferred"
+    r"|abgeschlossen|beendet|erledigt|gelöst|termin[ée]|résolu|réglé|finie?s?\b|clos\b"
+    r"|cerrad|resuelt|completad|finalizad|fechad|encerrad|resolvid|concluíd"
+    r"|已?(?:完成|解决|关闭|结束)|完了|終了|解決済|завершен|закрыт|решен|окончен"
+    r"|مغلق|تم|انته|पूर्ण|समाप्त|완료|종료)",
     re.IGNORECASE,
 )
-"""Headings of what is no longer in force."""
+"""How headings and items such as "Done: W1, W2" begin that are no longer in force."""
 _OPEN = re.compile(
     r"[?？]|\b(?:unresolved|undecided|asked|asks|wants?|wishes|requested|needs?|must"  # noqa: RUF001
     r"|deadline|due|agreed|decided|chose|prefers?|promised|offen|möchte|soll|muss|veut"
@@ -69,6 +72,7 @@ _OPEN = re.compile(
 _QUESTION = re.compile("[?\uff1f]$")
 _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff]+")
 _NAME = re.compile(r"\b[A-Z]\w+")
+_FULL_NAME = re.compile(r"\b[A-Z]\w+(?: [A-Z]\w+)+")
 
 Keys = frozenset[str]
 
@@ -126,17 +130,58 @@ def not_in_rows(found: Iterable[str], rows: Sequence[str]) -> list[str]:
 def not_named(found: Iterable[str], story: str) -> list[str]:
     """The sentences of matters that a summary does not name; it is right about others.
 
-    It names one by all ids of a rule, decision, request or question, or by half of the
-    ids of anything else. Sentences without ids stay.
+    It names one by all ids of a rule, decision, request or question, or by the first id
+    of anything else. What it lists as ended has ended. Sentences without ids stay.
     """
     keys = {key for each in values(story) for key in each.known | each.related}
+    ended = _Ended.of(story)
     read = ((each, _statement(each, is_open=False)) for each in found)
-    return [text for text, said in read if not said.ids or _is_mostly_new(said, keys)]
+    return [
+        text
+        for text, said in read
+        if not ended.has(said) and (not said.ids or _is_new(said, keys))
+    ]
 
 
-def _is_mostly_new(said: Statement, keys: set[str]) -> bool:
+def _is_new(said: Statement, keys: set[str]) -> bool:
     new = [keys.isdisjoint(each.keys) for each in said.values if each.is_id]
-    return any(new) if said.is_open else sum(new) * 2 > len(new)
+    return any(new) if said.is_open else new[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """The ids and full names that a summary lists as ended, and all others."""
+
+    ended: Keys
+    others: Keys
+
+    @classmethod
+    def of(cls, story: str) -> "_Ended":
+        """Those of a summary."""
+        ended: set[str] = set()
+        others: set[str] = set()
+        for line, is_closed in _lines(story):
+            found = _statement(line, is_open=False)
+            (ended if is_closed else others).update(found.ids, _full_names(line))
+        return cls(frozenset(ended), frozenset(others))
+
+    def has(self, said: Statement) -> bool:
+        """Whether a statement is of what has ended: by its ids, else by its names.
+
+        A label such as "Ann Lee (A17):" decides. Without one, all ids of a rule,
+        decision, request or question must have ended.
+        """
+        label, colon, _ = said.text.partition(": ")
+        ids = _statement(label, is_open=False).ids if colon else said.ids
+        known = self.ended | self.others
+        if said.is_open and not colon and not ids <= known:
+            return False
+        marks = ids & known or known.intersection(_full_names(label))
+        return bool(marks) and marks.isdisjoint(self.others)
+
+
+def _full_names(text: str) -> list[str]:
+    return [each.casefold() for each in _FULL_NAME.findall(text)]
 
 
 def is_open(text: str) -> bool:
@@ -241,19 +286,39 @@ def statements(text: str, *, is_all: bool = False) -> Iterator[Statement]:
 
     With `is_all` also short and long ones, and those under a heading such as "Closed".
     """
-    is_open = is_closed = False
-    for line in text.splitlines():
+    is_open = False
+    for line, is_closed in _lines(text):
         if _HEADING.match(line):
             is_open = _IN_FORCE.search(line) is not None
-            is_closed = not is_open and _CLOSED.match(line) is not None
             continue
-        if not line.strip() or (is_closed and not is_all):
+        if is_closed and not is_all:
             continue
         bare = _BULLET.sub("", line).strip()
         is_item = bare != line.strip() and len(bare) <= LONGEST
-        for part in [bare] if is_item else _SENTENCE.split(bare):
+        for part in [bare] if is_item else map(_whole, _SENTENCE.split(bare)):
             if is_all or SHORTEST <= len(part) <= LONGEST:
                 yield _statement(part, is_open=is_open and is_item)
+
+
+def _whole(sentence: str) -> str:
+    """A sentence without the mark of a quote that another sentence begins or ends."""
+    return sentence.strip('"') if sentence.count('"') % 2 else sentence
+
+
+def _lines(text: str) -> Iterator[tuple[str, bool]]:
+    """The lines of a summary, each with whether it is of what is no longer in force."""
+    is_closed = False
+    for line in filter(str.strip, text.splitlines()):
+        if _HEADING.match(line):
+            is_closed = _is_closed(line)
+            yield line, False
+        else:
+            label, colon, _ = line.partition(":")
+            yield line, is_closed or (bool(colon) and _is_closed(label))
+
+
+def _is_closed(title: str) -> bool:
+    return _IN_FORCE.search(title) is None and _CLOSED.match(title) is not None
 
 
 def in_force(text: str) -> set[Keys]:

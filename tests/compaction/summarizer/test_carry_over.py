@@ -12,6 +12,7 @@ from nbchat.compaction.facts.read_calls import read_calls
 from nbchat.compaction.summarizer.carry_over import (
     carried,
     not_in_rows,
+    not_named,
     not_served,
 )
 from nbchat.compaction.summary_format import (
@@ -85,6 +86,87 @@ def test_a_statement_ends_when_another_one_replaces_it(
     old: str, new: str, is_carried: int
 ):
     assert carried(old, [], new) == [old] * is_carried
+
+
+@pytest.mark.parametrize(
+    "heading",
+    ["## Ended", "**Already done**", "Closed:", "### Past", "# Beendet", "## 已完成"],
+)
+def test_what_was_listed_as_ended_is_not_carried_over(heading: str):
+    earlier = f"## Open\n- Ann wants W17.\n\n{heading}\n- Bob Lee: W18 was sent."
+    assert carried(earlier, [], "They talked.") == ["Ann wants W17."]
+    assert carried(f"{earlier}\nW19 is here.", [], "They talked.") == ["Ann wants W17."]
+
+
+@pytest.mark.parametrize(
+    "heading",
+    [
+        "Close the ticket:",
+        "Finish the report:",
+        "## Past decisions",
+        "## Done, and next",
+    ],
+)
+def test_what_only_sounds_like_an_end_is_carried_over(heading: str):
+    earlier = f"{heading}\n- Bob Lee: W18 is sent."
+    assert carried(earlier, [], "They talked.") == ["Bob Lee: W18 is sent."]
+
+
+def test_an_item_that_says_that_it_is_done_is_not_carried_over():
+    earlier = "- **Done:** W17, W18.\n- Ann Lee: W19 waits."
+    assert carried(earlier, [], "They talked.") == ["Ann Lee: W19 waits."]
+
+
+def test_half_of_a_quote_is_carried_over_without_its_mark():
+    earlier = '"I want order W17. Also, I want W18, please."'
+    said = carried(earlier, [], "They talked.")
+    assert said == ["I want order W17.", "Also, I want W18, please."]
+
+
+ENDED = """## Open
+**John Smith** (C1001): W19 waits.
+
+## Ended
+- Bob Lee: done. John Smith B17: done.
+- Ann Poe (ann_1): W20 was sent."""
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_kept"),
+    [
+        ("Bob Lee: asked for W31.", False),
+        ("My name is Bob Lee and the code is 42211.", False),
+        ("Bob Lee (bob_7): asked for W31.", False),
+        ("Bob Lee wants W31.", True),
+        ("John Smith (B17, line L5): asked for a call.", False),
+        ("Ann wants a receipt for W20.", False),
+        ("John Smith (C1002): asked for a call.", True),
+        ("Eve Poe: asked for W31.", True),
+        ("Ann wants W20 and W77.", True),
+        ("The deadline is May 16.", True),
+    ],
+)
+def test_what_a_good_summary_lists_as_ended_is_not_missed(
+    statement: str,
+    is_kept: bool,  # noqa: FBT001
+):
+    assert not_named([statement], ENDED) == [statement] * is_kept
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_kept"),
+    [
+        ("W19 has items I-5101, I-5102 and I-5103.", False),
+        ("Items I-5101 and I-5102 are in W19.", True),
+        ("W19: Ann wants item I-5101 back.", True),
+    ],
+)
+def test_details_that_a_good_summary_leaves_out_of_a_matter_are_not_missed(
+    statement: str,
+    is_kept: bool,  # noqa: FBT001
+):
+    """But for requests and what it does not name."""
+    assert not_named([statement], ENDED) == [statement] * is_kept
 
 
 def test_what_people_wrote_with_values_is_kept_the_newest_first():
