@@ -140,7 +140,7 @@ class Commands:
             ),
             "branch": (
                 self._branch,
-                "position text  continue from an earlier message with another text",
+                "N text  change your message N and continue from there",
             ),
             "import": (self._import, "id  continue from another session's summary"),
             "new": (self._new, "start another session; this one is kept"),
@@ -329,8 +329,8 @@ class Commands:
         position, _, text = argument.partition(" ")
         if not position.isdecimal():
             raise NbchatError(
-                "/branch takes the position of one of your messages and a text, not "
-                f"{position!r}; /recall and the history show the positions"
+                "/branch takes the number of one of your messages and a text, not "
+                f"{position!r}; /recall and the history show the numbers"
             )
         return self.branch(agent, int(position), text, stop=stop)
 

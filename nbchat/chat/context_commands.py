@@ -221,8 +221,8 @@ def _include(agent: Agent, position: str, _stop: Stop) -> Reply:
 def _position(command: str, text: str) -> int:
     if not text.isdecimal():
         raise NbchatError(
-            f"{command} takes the position of a message, not {text!r}; /recall and the "
-            "history show the positions"
+            f"{command} takes the number of a message, not {text!r}; /recall and the "
+            "history show the numbers"
         )
     return int(text)
 
@@ -264,7 +264,10 @@ CONTEXT_COMMANDS: dict[str, tuple[Command, str]] = {
         _plan,
         "[keep=N|upto=N]  show what a compaction would do; calls no model",
     ),
-    "recall": (_recall, "text or position  search all messages, compacted ones too"),
+    "recall": (
+        _recall,
+        "text or N  search all messages, compacted ones too; N shows message N",
+    ),
     "log": (_log, "[file]  show or save the log of compactions, as Markdown"),
     "undo": (_undo, "undo the last compaction"),
     "redo": (_redo, "redo the compaction that was undone last"),
@@ -278,9 +281,9 @@ CONTEXT_COMMANDS: dict[str, tuple[Command, str]] = {
     ),
     "exclude": (
         _exclude,
-        "position  exclude a message from the context; nothing is deleted",
+        "N  hide message N from the model; nothing is deleted",
     ),
-    "include": (_include, "position  include an excluded message again"),
+    "include": (_include, "N  show the model an excluded message again"),
     "checkpoint": (
         _checkpoint,
         "text  keep the state of the work word for word, until the next checkpoint",

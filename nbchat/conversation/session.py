@@ -357,8 +357,8 @@ class Session:
         entries = self.transcript[position : position + 1] if position >= 0 else []
         if not any(entry.is_prompt for entry in entries):
             raise NbchatError(
-                f"position {position} is not one of your messages; "
-                f"the last one is at {self.last_prompt}"
+                f"message {position} is not yours; "
+                f"your last one is message {self.last_prompt}"
             )
         stop = position if stop is None else stop
         return Session(

@@ -616,12 +616,12 @@ def test_a_branch_from_before_a_compaction_has_the_original_messages(commands):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("/branch", "/branch takes the position of one of your messages"),
+        ("/branch", "/branch takes the number of one of your messages"),
         (
             "/branch 1 text",
-            "position 1 is not one of your messages; the last one is at",
+            "message 1 is not yours; your last one is message",
         ),
-        ("/branch 99", "position 99 is not one of your messages"),
+        ("/branch 99", "message 99 is not yours"),
         ("/branch -1", "not '-1'"),
     ],
 )

@@ -332,5 +332,5 @@ def test_both_are_commands(store: SessionStore) -> None:
     list(commands(agent, "/include 0"))
     assert agent.session.history[0].content == SECRET
     for line in ("/exclude", "/exclude it", "/include -1"):
-        with pytest.raises(NbchatError, match="takes the position of a message"):
+        with pytest.raises(NbchatError, match="takes the number of a message"):
             commands(agent, line)

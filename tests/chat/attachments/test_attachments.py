@@ -144,7 +144,7 @@ def test_a_part_of_a_variable_is_attached(text, shown):
     [
         ("@df.amuont", "did you mean amount"),
         ("@df[amount]", "literal keys"),
-        ("@box.missing", "there is no missing"),
+        ("@box.missing", "box has no missing"),
         ("@box[0]", "cannot be attached"),
     ],
 )
