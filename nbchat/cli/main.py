@@ -49,7 +49,10 @@ SESSION_ID = re.compile(r"[\w-]{1,64}", re.ASCII)
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; an error is one line on stderr and exit code 1."""
     parser = _parser()
-    options = parser.parse_args(arguments)
+    options, others = parser.parse_known_args(arguments)
+    options.others = others  # of JupyterLab
+    if others and options.command is not _lab:
+        parser.error(f"unrecognized arguments: {' '.join(others)}")
     if options.command is None:
         parser.print_help(sys.stderr)
         return 2
@@ -95,7 +98,11 @@ def _add_demo_commands(commands: "argparse._SubParsersAction[Any]") -> None:
         "demo", help="run an agent on support tickets in a notebook, without a browser"
     )
     demo.set_defaults(command=_demo)
-    lab = commands.add_parser("lab", help="open the demo notebooks in JupyterLab")
+    lab = commands.add_parser(
+        "lab",
+        help="open the demo notebooks in JupyterLab",
+        epilog="Other options, such as --no-browser and --port, are JupyterLab's.",
+    )
     lab.set_defaults(command=_lab)
     for command in (demo, lab):
         command.add_argument(
@@ -221,7 +228,7 @@ def _lab(options: argparse.Namespace) -> None:
     """Open copies of the demo notebooks in JupyterLab; existing copies are kept."""
     _prepared_model()
     notebooks = _copied(NOTEBOOKS, options.folder)
-    command = lab_command(notebooks[0])
+    command = [*lab_command(notebooks[0]), *options.others]
     code = subprocess.run(command, check=False).returncode  # noqa: S603  # our own python
     if code:
         raise NbchatError(f"JupyterLab exited with code {code}; see its output above")

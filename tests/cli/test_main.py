@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import nbformat
@@ -232,6 +233,19 @@ def test_the_version_is_printed(capsys):
         main(["--version"])
     assert ended.value.code == 0
     assert capsys.readouterr().out == f"nbchat {nbchat_version}\n"
+
+
+@pytest.mark.slow
+def test_jupyterlab_gets_its_own_options(tmp_path: Path, capfd):
+    assert main(["lab", "--folder", str(tmp_path), "--version"]) == 0
+    assert capfd.readouterr().out.splitlines()[-1] == version("jupyterlab")
+
+
+def test_an_unknown_option_of_another_command_is_refused(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["doctor", "--no-browser"])
+    assert ended.value.code == 2
+    assert "unrecognized arguments: --no-browser" in capsys.readouterr().err
 
 
 @pytest.mark.slow
