@@ -10,7 +10,6 @@ from nbchat.conversation.entries import (
     Status,
     SummaryFields,
     Usage,
-    prefix_hash,
 )
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import count_messages
@@ -48,7 +47,7 @@ def running_record(
         trigger=plan.trigger,
         policy=policy,
         status="running",
-        prefix_hash=prefix_hash(session.transcript[: plan.stop]),
+        prefix_hash=session.transcript.prefix_hash(plan.stop),
         committed_at=len(session.transcript),
         messages=count_messages(session.transcript[plan.start : plan.stop]),
     )

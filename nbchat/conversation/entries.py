@@ -475,8 +475,14 @@ def prefix_hashes(entries: Iterable[Entry], stops: Collection[int]) -> dict[int,
             hashes[index] = digest.hexdigest()
         if entry is None or len(hashes) == len(stops):
             break
-        digest.update(json.dumps(entry).encode())
+        add_to_hash(digest, (entry,))
     return hashes
+
+
+def add_to_hash(digest: "hashlib._Hash", entries: Iterable[Entry]) -> None:
+    """Add entries to the hash of those before them."""
+    for entry in entries:
+        digest.update(json.dumps(entry).encode())
 
 
 def html_table(title: str, rows: Mapping[str, object]) -> str:

@@ -7,13 +7,16 @@ The transcript is append-only. A compaction is a record beside it, and
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import overload
 
 from nbchat.conversation.entries import (
     Compaction,
     Entry,
     Usage,
+    add_to_hash,
     html_table,
+    prefix_hash,
     prefix_hashes,
 )
 from nbchat.conversation.search import SearchResults, find, ranked
@@ -71,6 +74,12 @@ class Transcript(Sequence[Entry]):
     def __init__(self, entries: Iterable[Sequence[str]] = ()) -> None:
         """Start with entries, or with the plain tuples they equal."""
         self._entries = [_entry(*pair) for pair in enumerate(entries)]
+        self._hashed = 0, sha256()
+        """How many entries were hashed, and their digest."""
+
+    def __reduce__(self) -> tuple[type["Transcript"], tuple[list[Entry]]]:
+        """Copy the entries alone: a digest can be neither pickled nor copied."""
+        return Transcript, (self._entries,)
 
     def __repr__(self) -> str:
         """The length, never the contents."""
@@ -103,6 +112,19 @@ class Transcript(Sequence[Entry]):
     def append(self, entry: Entry) -> None:
         """Add an entry; raises HistoryError for an invalid one."""
         self._entries.append(_entry(len(self._entries), entry))
+
+    def prefix_hash(self, stop: int) -> str:
+        """The `prefix_hash` of the entries before an index.
+
+        Hashes those after the index of the last call, or all before an earlier one.
+        """
+        count, digest = self._hashed
+        if stop < count:
+            return prefix_hash(self._entries[:stop])
+        digest = digest.copy()
+        add_to_hash(digest, self._entries[count:stop])
+        self._hashed = min(stop, len(self)), digest
+        return digest.hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -222,6 +222,30 @@ def test_checking_a_long_session_reads_its_entries_once():
     assert min(seconds(records) for _ in range(3)) < 3 * few
 
 
+@pytest.mark.parametrize("stops", [(2, 5, 9), (9, 2, 9), (0, 3, 3), (4, 99)])
+def test_the_hash_of_a_growing_transcript_is_that_of_its_entries(stops: list[int]):
+    transcript, entries = Transcript(), [Entry("user", f"{n}") for n in range(9)]
+    for stop in stops:
+        for entry in entries[len(transcript) : stop]:
+            transcript.append(entry)
+        assert transcript.prefix_hash(stop) == prefix_hash(entries[:stop])
+        for copy in (deepcopy(transcript), pickle.loads(pickle.dumps(transcript))):
+            assert copy.prefix_hash(stop) == prefix_hash(entries[:stop])
+
+
+def test_hashing_a_long_transcript_again_reads_only_what_is_new():
+    transcript = Transcript(Entry("user", "x" * 1_000) for _ in range(5_000))
+
+    def seconds() -> float:
+        start = time.process_time()
+        transcript.prefix_hash(len(transcript))
+        return time.process_time() - start
+
+    first = seconds()
+    transcript.append(Entry("user", "new"))
+    assert min(seconds() for _ in range(3)) < first / 5
+
+
 def test_records_before_the_newest_take_little_memory_and_read_as_before():
     facts = tuple(Fact(f"order {n}", "status", "sent", n) for n in range(100))
     fields = SummaryFields(overview="Parcels were sent.")

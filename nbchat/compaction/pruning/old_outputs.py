@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from nbchat.compaction.policies import Policy
 from nbchat.compaction.pruning.output_kinds import SMALL_TOKENS, shortened
-from nbchat.conversation.entries import RETRIEVAL, Compaction, Entry, prefix_hash
+from nbchat.conversation.entries import RETRIEVAL, Compaction, Entry
 from nbchat.conversation.search_index import TOOL_NAME
 from nbchat.conversation.session import Session
 from nbchat.conversation.turns import calls_by_result, safe_cuts
@@ -167,7 +167,7 @@ def record_of(
         summary="",
         trigger=trigger,
         policy=policy.name,
-        prefix_hash=prefix_hash(session.transcript[:stop]),
+        prefix_hash=session.transcript.prefix_hash(stop),
         committed_at=len(session.transcript),
         kind="pruning",
         replacements=pruning.replacements,
