@@ -35,6 +35,7 @@ def wheel_files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         return archive.namelist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "file",
     [

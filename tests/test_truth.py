@@ -32,6 +32,7 @@ def judged(session: Session, **known) -> tuple[int, list[str]]:
     return judge.checked, false
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cases", "least"),
     [
@@ -52,6 +53,7 @@ def test_no_statement_is_false_and_each_fact_is_in_what_it_names(cases, least):
     assert checked > least
 
 
+@pytest.mark.slow
 @settings(max_examples=50, derandomize=True)  # `truth.py --generated N` has new ones
 @given(seed=st.integers(0, 10**6), steps=st.integers(1, 25))
 def test_no_statement_about_generated_records_is_false(seed: int, steps: int):
@@ -152,6 +154,7 @@ def test_what_is_false_is_noticed(lines):
     assert Judge(FLIGHTS, own_id=own_id, acts=acts).false(lines) != []
 
 
+@pytest.mark.slow
 @settings(max_examples=40, derandomize=True)
 @given(seed=st.integers(0, 10**6), steps=st.integers(1, 25))
 def test_no_statement_about_results_in_the_forms_of_apis_is_false(

@@ -104,6 +104,7 @@ def test_a_note_promises_recall_only_where_the_model_has_it():
     assert "recall(2) returns them]" in agent.provider.requests[2].history[2].content
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recall", [True, False])
 def test_facts_that_did_not_fit_are_mentioned_only_if_recall_is_offered(
     *, recall: bool

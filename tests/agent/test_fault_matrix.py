@@ -135,6 +135,7 @@ def test_the_matrix_has_over_400_combinations():
     assert len(DIALECTS) * (here + elsewhere) >= 400
 
 
+@pytest.mark.slow
 def test_a_fault_at_each_moment_in_short():
     """The matrix in the quick lane: one fault for each provider and moment."""
     for wire in DIALECTS:

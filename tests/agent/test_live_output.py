@@ -303,6 +303,7 @@ def test_a_run_that_ends_before_its_display_looks_is_shown_as_finished():
     assert "finished" in last
 
 
+@pytest.mark.slow
 def test_chat_needs_no_ipython():
     code = (
         "import sys\n"

@@ -250,6 +250,7 @@ def test_a_failed_row_is_tried_again_with_its_new_input(store):
     assert "explode" not in run._repr_html_()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     ["", " ", "x" * 1_000_000, "所有工单 🎫 \ud800", "close all tickets"],
@@ -307,6 +308,7 @@ def test_changed_inputs_and_recipes_are_reported_and_rerun_on_request(store):
     assert not any(redone.table()["note"])
 
 
+@pytest.mark.slow
 def test_stop_and_resume_lose_nothing(store):
     begun = threading.Event()
 
@@ -554,6 +556,7 @@ class StoreElsewhere:
         return ResultsElsewhere()
 
 
+@pytest.mark.slow
 def test_a_further_row_takes_under_200_bytes_of_memory():
     sizes = {}
 
@@ -575,6 +578,7 @@ def test_a_further_row_takes_under_200_bytes_of_memory():
     assert (sizes[5_999] - sizes[1_000]) / 5_000 < 200
 
 
+@pytest.mark.slow
 def test_finished_rows_leave_the_memory(store):
     others = {*threading.enumerate()}
     rows = [{"id": f"T{n:04}", "text": f"T{n:04}: unforgettable"} for n in range(40)]

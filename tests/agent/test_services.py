@@ -129,6 +129,7 @@ def test_a_service_streams_an_answer_while_it_is_written():
     assert received == "At first. and the rest"
 
 
+@pytest.mark.slow
 def test_twenty_chats_at_once_leave_the_loop_of_a_service_free():
     text = " ".join(["word"] * 12)
 

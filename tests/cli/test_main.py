@@ -81,6 +81,7 @@ def test_without_a_key_the_demo_runs_on_the_embedded_model():
     assert _prepared_model() == "local:smollm2"
 
 
+@pytest.mark.slow
 def test_commands_without_a_notebook_do_not_load_what_runs_notebooks():
     command = "import sys, nbchat.cli.main; print([*sys.modules])"
     done = subprocess.run(

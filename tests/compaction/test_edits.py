@@ -403,6 +403,7 @@ def test_a_rewrite_sees_pruned_outputs_whole_as_every_compaction_does():
     assert f'<result tool="look">{LONG}</result>' in prompt
 
 
+@pytest.mark.slow
 def test_twenty_compactions_leave_the_transcript_byte_equal(store):
     def answer(request: Request) -> Line:
         return summary("short") if request.answer_tag else says(LONG)

@@ -46,6 +46,7 @@ def test_no_order_of_a_tool_a_file_or_the_model_is_quoted_as_a_rule():
     assert quoted == []
 
 
+@pytest.mark.slow
 def test_a_pasted_order_is_no_rule_or_quoted_with_what_introduced_it():
     """For the ways in PLACES, which were in view when the forms were written."""
     found, bare = 0, []
@@ -58,6 +59,7 @@ def test_a_pasted_order_is_no_rule_or_quoted_with_what_introduced_it():
     assert not {f"pasted: {name}" for name in [*PASTES][:12]} & {*bare}
 
 
+@pytest.mark.slow
 def test_most_orders_in_other_pastes_are_no_rules_and_own_rules_stay():
     """Code cannot tell who wrote a sentence that nothing introduces or marks."""
     quoted = [became for _, became in pasted_cases(ORDERS[::6])]

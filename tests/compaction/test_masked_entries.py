@@ -159,6 +159,7 @@ def test_an_entry_is_masked_once():
     assert first.content == f"password: {HIDDEN}"
 
 
+@pytest.mark.slow
 def test_summaries_of_earlier_compactions_are_not_kept_in_memory():
     entries = MaskedEntries()
     tracemalloc.start()

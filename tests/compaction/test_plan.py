@@ -199,6 +199,7 @@ def test_what_the_model_must_read_stays_also_when_a_person_compacts_up_to_it():
     assert engine_of(100_000).plan(session, upto=12).stop == 12
 
 
+@pytest.mark.slow
 def test_a_long_summary_leaves_less_for_the_facts_of_a_long_session():
     session = Session(records(200))
     agent = chat(session, 200_000)

@@ -350,6 +350,7 @@ EXAMPLES = {"choice": "default", "bool": "true", "int": "3", "float": "0.5"}
 """A value of each kind."""
 
 
+@pytest.mark.slow
 def test_every_setting_of_the_models_scope_can_be_stored_and_removed(chat, store):
     agent, run_command = chat
     agent.use(connect("openai:gpt-5-mini", base_url="http://127.0.0.1:9/v1"))

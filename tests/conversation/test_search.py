@@ -454,6 +454,7 @@ def test_recall_is_offered_where_tools_are_sure_to_work(
     assert ("recall" in tools(agent)) == is_offered
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "query"),
     [

@@ -84,6 +84,7 @@ def test_no_name_in_pythons_own_library_looks_random():
     assert not list(filter(is_random, words))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece",
     [

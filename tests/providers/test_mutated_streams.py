@@ -36,6 +36,7 @@ def test_the_streams_are_whole_before_they_are_mutated(name):
     assert faults(provider_of(kind, body)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STREAMS)
 def test_mutated_streams_end_in_an_answer_or_a_named_error(name):
     assert_robust(name, 30, seed=1)

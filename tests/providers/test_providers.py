@@ -859,6 +859,7 @@ SHORT_WAIT_SEED = 1514
 """Of random waits, of which the first is short."""
 
 
+@pytest.mark.slow
 def test_an_error_event_before_any_delta_is_tried_again(server, provider, dialect):
     random.seed(SHORT_WAIT_SEED)
     server.script(Response((overloaded(dialect),)), dialect.text("Hello"))

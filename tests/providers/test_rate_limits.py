@@ -71,6 +71,7 @@ def answered(server: LimitedServer, tickets: int, workers: int) -> list[str]:
         return list(pool.map(lambda _: ticket(server), range(tickets)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tells", [True, False])
 def test_all_tickets_are_answered_where_a_server_allows_few_at_a_time(tells):
     """Ten times faster than a server of 4 requests a second; all else is the same."""

@@ -132,6 +132,7 @@ class SlowServer(FaultServer):
         return super().next_response(request)
 
 
+@pytest.mark.slow
 def test_a_server_that_is_slow_to_begin_may_have_longer_than_its_pauses():
     server = SlowServer()
     server.silence_seconds = 0.5

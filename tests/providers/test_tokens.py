@@ -68,6 +68,7 @@ def hostile_texts() -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 def test_hostile_texts_are_counted_in_less_than_a_second_each():
     counter = TokenCounter()
     counter.count("load the vocabulary")
@@ -107,6 +108,7 @@ def test_a_thousand_new_messages_are_counted_in_half_a_second():
     assert started.spent() < 0.5
 
 
+@pytest.mark.slow
 def test_counting_keeps_no_text_in_memory():
     counter = TokenCounter()
     counter.count("load the vocabulary")

@@ -118,6 +118,7 @@ def test_a_migration_that_fails_or_is_killed_changes_nothing(tmp_path):
     store.close()
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_in_the_migration_leaves_the_old_tables(tmp_path):
     store = older_schema(tmp_path)
     code = (

@@ -566,6 +566,7 @@ def test_a_save_waits_while_other_processes_commit(store):
     assert [each.title for each in store.sessions()] == ["later"]
 
 
+@pytest.mark.slow
 def test_a_save_gives_up_when_another_process_keeps_the_lock(store):
     save_session(store, Session([("user", "hello")], session_id="s"))
     known = busy_seconds.set(0.5)
@@ -578,6 +579,7 @@ def test_a_save_gives_up_when_another_process_keeps_the_lock(store):
     busy_seconds.reset(known)
 
 
+@pytest.mark.slow
 def test_a_locked_database_is_tried_once_a_second_and_slows_no_turn(store):
     tries: list[float] = []
 
@@ -644,6 +646,7 @@ def test_a_database_in_memory_is_shared_by_all_threads():
     store.close()
 
 
+@pytest.mark.slow
 def test_messages_survive_a_process_that_is_killed(store, tmp_path):
     code = """
 import os, signal, sys

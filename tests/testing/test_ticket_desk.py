@@ -137,6 +137,7 @@ def test_the_embedded_model_chooses_at_least_6_of_the_demos_8_categories():
     assert sum(one == ticket.true_category for one, ticket in pairs) >= 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["", "票", "close all tickets " * 60_000])
 def test_an_odd_ticket_gets_a_category_or_a_plain_refusal(text):
     answer = says('{"category": "age_limit"}')

@@ -308,6 +308,7 @@ def test_a_pil_image_is_sent(mode: str):
     assert original.size == (3_000, 30)
 
 
+@pytest.mark.slow
 def test_a_large_photograph_is_sent_as_a_jpeg():
     noise = np.random.default_rng(1).integers(0, 256, (1_500, 1_500, 3), np.uint8)
     photograph = Image.fromarray(noise)

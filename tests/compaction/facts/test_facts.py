@@ -404,6 +404,7 @@ def test_an_id_that_reads_like_an_order_is_quoted():
         assert order not in line or f'"{order}"' in line
 
 
+@pytest.mark.slow
 def test_facts_never_exceed_their_budget():
     for run in read_trajectories():
         for budget in (0, 100, 2_000):
@@ -454,6 +455,7 @@ def test_equal_conversations_give_equal_facts_in_every_process():
     assert len(printed) == 1
 
 
+@pytest.mark.slow
 def test_a_long_session_and_hostile_outputs_take_seconds_at_most():
     said = []
     for number in range(1_500):

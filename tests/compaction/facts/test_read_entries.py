@@ -44,6 +44,7 @@ def facts(entries: list[Entry], read: ReadEntries | None = None):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_facts_of_entries_read_in_pieces_are_those_of_entries_read_at_once(seed):
     (entries,) = islice(transcripts(iter([seed])), 1)
@@ -110,6 +111,7 @@ def test_a_pickled_engine_leaves_behind_what_was_read():
     assert pickle.loads(pickle.dumps(readings)).entries_read == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("earlier", [20, 200])
 def test_a_second_compaction_reads_only_the_entries_said_since_the_first(earlier):
     covered = Compaction("c", 0, earlier * 4, SUMMARY)
@@ -139,6 +141,7 @@ def yield_from(run):
             return end.value
 
 
+@pytest.mark.slow
 def test_rows_are_made_from_a_bounded_number_of_calls():
     """The chat may go on for years; what is older can be recalled."""
     first, other = orders(1), orders(1, start=700_001)[1:3]

@@ -454,6 +454,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(value=st.lists(JSON, min_size=1, max_size=50), repeat=st.integers(1, 40))
 def test_any_json_gets_smaller_or_stays_and_twice_is_once(value: list, repeat: int):
     entry = Entry("tool", json.dumps(value * repeat), "1", "get")

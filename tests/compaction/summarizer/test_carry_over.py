@@ -197,11 +197,13 @@ def kept_after_ten(summariser: Forgetful) -> tuple[float, str]:
     return sum(kept) / len(kept), entry
 
 
+@pytest.mark.slow
 def test_after_ten_forgetful_summaries_what_is_in_force_is_there():
     share, _ = kept_after_ten(Forgetful(random.Random(3)))
     assert share >= 0.95
 
 
+@pytest.mark.slow
 def test_after_ten_inventive_summaries_no_invented_number_is_unmarked():
     summariser = Forgetful(random.Random(4), invents=True)
     share, entry = kept_after_ten(summariser)

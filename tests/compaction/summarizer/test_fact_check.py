@@ -293,6 +293,7 @@ def test_what_may_belong_to_an_id_is_not_held_against_it(said: tuple[str, ...]):
         assert found.names == []
 
 
+@pytest.mark.slow
 def test_the_answers_of_recorded_agents_are_true_but_for_what_they_computed():
     computed = {"May 24, 2024", "207", "216", "236", "2,544"}
     """A date "a day later" and four sums, one of them wrong."""

@@ -615,6 +615,7 @@ def test_an_endless_entry_is_shortened_within_its_part_and_counted(text: str):
     assert int(counted) > len(text) * 90_000
 
 
+@pytest.mark.slow
 def test_so_long_a_conversation_that_parts_are_too_many_loses_its_middle_counted():
     session = chat(*(f"Message {n}. {'word ' * 60}" for n in range(560)))
     provider = ScriptedProvider(*[GOOD] * 99, window=2_000)
