@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from nbchat.compaction.facts.pasted_text import passages
-from nbchat.compaction.facts.records import Call
+from nbchat.compaction.facts.records import Call, Record, record_texts
 from nbchat.compaction.facts.rule_patterns import read
 from nbchat.compaction.facts.sentence_forms import plain, words_of
 from nbchat.compaction.summarizer.unsupported_marks import without_marked
@@ -220,12 +220,13 @@ def not_served(
 
 @dataclass(frozen=True, slots=True)
 class _Taking:
-    """What a call was given."""
+    """What a call was given, and what it returned."""
 
     index: int
     is_done: bool
     keys: Keys
     words: frozenset[str]
+    returned: Record | None
 
     @classmethod
     def of(cls, call: Call) -> "_Taking":
@@ -234,7 +235,12 @@ class _Taking:
         keys = frozenset(key for value in values(given) for key in value.keys)
         names = " ".join([call.tool, *(field.name for field in call.asked)])
         words = _words(f"{names.replace('_', ' ')} {given}")
-        return cls(call.index, call.status == "done", keys, words)
+        return cls(call.index, call.status == "done", keys, words, call.record)
+
+    def names_in(self, said: Statement) -> Keys:
+        """The names in a statement that the call returned."""
+        texts = record_texts(self.returned) if self.returned else ()
+        return said.names & _words(" ".join(texts))
 
 
 def _prompts(entries: Sequence[Entry]) -> Iterator[tuple[int, Entry]]:
@@ -260,7 +266,7 @@ def _has_served(
     if said.is_open or not _are_taken(said, taking):
         return False
     given = _words(asked).union(*(each.words for each in taking))
-    more = said.words - given
+    more = said.words - given.union(*(each.names_in(said) for each in taking))
     return len(more) <= MORE_WORDS and acts.isdisjoint(more)
 
 

@@ -259,6 +259,16 @@ def test_what_calls_were_given_is_not_carried_over(said: str, calls: tuple[Entry
     assert unserved(said, *calls, QUESTION, Entry("user", said)) == [said]
 
 
+def test_a_name_that_a_call_returned_is_not_carried_over():
+    said = "Sure, my name is John Poe and my number is 555-123-2002."
+    asked = Entry("assistant", "What is your name and your phone number?")
+    given, found = call("find_customer", phone_number="555-123-2002")
+    for name, is_kept in (("John Poe", False), ("Eve Lee", True)):
+        record = found.with_content(json.dumps({"id": "C1", "full_name": name}))
+        entries = [asked, Entry("user", said), given, record]
+        assert unserved(said, *entries) == [said] * is_kept
+
+
 @pytest.mark.parametrize(
     "said",
     [
