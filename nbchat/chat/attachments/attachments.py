@@ -331,22 +331,22 @@ def _value(node: ast.expr, values: Mapping[str, object]) -> object:
         case ast.Name(name):
             return values[name]
         case ast.Attribute(inner, name):
-            return _attribute(_value(inner, values), name, ast.unparse(inner))
+            return _attribute(_value(inner, values), name, inner)
         case ast.Subscript(inner, key):
-            return _item(_value(inner, values), _key(key), ast.unparse(inner))
+            return _item(_value(inner, values), _key(key), inner)
     raise ValueError
 
 
-def _attribute(value: Any, name: str, whole: str) -> object:
+def _attribute(value: Any, name: str, whole: ast.expr) -> object:
     if _is_table(value) and type(value).__name__ == "DataFrame":
         return _item(value, name, whole)
     own = attributes_of(value)
     if name in own:
         return own[name]
-    raise AttachmentError(f"{whole} has no {name}{nearest(name, own)}")
+    raise AttachmentError(f"{ast.unparse(whole)} has no {name}{nearest(name, own)}")
 
 
-def _item(value: Any, key: object, whole: str) -> object:
+def _item(value: Any, key: object, whole: ast.expr) -> object:
     if type(value) not in _CONTAINERS and not _is_table(value):
         raise AttachmentError(f"the part {key!r} of this value cannot be attached")
     try:
@@ -354,7 +354,7 @@ def _item(value: Any, key: object, whole: str) -> object:
     except Exception:  # noqa: BLE001  # pandas raises errors of many kinds
         known = getattr(value, "columns", value if type(value) is dict else ())
         hint = nearest(str(key), list(known)[:1000])
-        raise AttachmentError(f"{whole} has no {key!r}{hint}") from None
+        raise AttachmentError(f"{ast.unparse(whole)} has no {key!r}{hint}") from None
 
 
 def _key(node: ast.expr) -> object:

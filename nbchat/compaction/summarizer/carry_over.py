@@ -54,15 +54,16 @@ _IN_FORCE = re.compile(
 )
 _CLOSED = re.compile(
     r"^\W*(?:(?:already|recently|now|bereits|déjà|ya|já|уже|已)\W+)?"
-    r"(?:closed|completed|concluded|done|ended|finished|handed over|no longer|past\b"
-    r"|resolved|settled|solved|transferred"
+    r"(?:closed|completed|concluded|done|ended(?! up)|finished|handed over"
+    r"|no longer (?:active|in force|open)|past\b(?! due)|resolved(?! to)"
+    r"|settled(?! on)|solved|transferred"
     r"|abgeschlossen|beendet|erledigt|gelöst|termin[ée]|résolu|réglé|finie?s?\b|clos\b"
     r"|cerrad|resuelt|completad|finalizad|fechad|encerrad|resolvid|concluíd"
     r"|已?(?:完成|解决|关闭|结束)|完了|終了|解決済|завершен|закрыт|решен|окончен"
     r"|مغلق|تم|انته|पूर्ण|समाप्त|완료|종료)",
     re.IGNORECASE,
 )
-"""How headings and items such as "Done: W1, W2" begin that are no longer in force."""
+"""How headings begin of what is no longer in force; alone, the label of an item."""
 _OPEN = re.compile(
     r"[?？]|\b(?:unresolved|undecided|asked|asks|wants?|wishes|requested|needs?|must"  # noqa: RUF001
     r"|deadline|due|agreed|decided|chose|prefers?|promised|offen|möchte|soll|muss|veut"
@@ -319,12 +320,19 @@ def _lines(text: str) -> Iterator[tuple[str, bool]]:
             is_closed = _is_closed(line)
             yield line, False
         else:
-            label, colon, _ = line.partition(":")
-            yield line, is_closed or (bool(colon) and _is_closed(label))
+            yield line, is_closed or _is_closed_item(line)
 
 
 def _is_closed(title: str) -> bool:
     return _IN_FORCE.search(title) is None and _CLOSED.match(title) is not None
+
+
+def _is_closed_item(line: str) -> bool:
+    """Whether it is an item such as "- Done: W1, W2" that tells nothing open."""
+    label, colon, rest = _BULLET.sub("", line).partition(":")
+    found = _CLOSED.match(label) if colon and _BULLET.match(line) else None
+    is_alone = found is not None and not label[found.end() :].strip("* ")
+    return is_alone and not is_open(rest)
 
 
 def in_force(text: str) -> set[Keys]:

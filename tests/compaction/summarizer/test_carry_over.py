@@ -104,6 +104,9 @@ def test_what_was_listed_as_ended_is_not_carried_over(heading: str):
         "Close the ticket:",
         "Finish the report:",
         "## Past decisions",
+        "## Past due",
+        "## No longer allowed",
+        "## Settled on",
         "## Done, and next",
     ],
 )
@@ -112,9 +115,25 @@ def test_what_only_sounds_like_an_end_is_carried_over(heading: str):
     assert carried(earlier, [], "They talked.") == ["Bob Lee: W18 is sent."]
 
 
-def test_an_item_that_says_that_it_is_done_is_not_carried_over():
-    earlier = "- **Done:** W17, W18.\n- Ann Lee: W19 waits."
+@pytest.mark.parametrize("label", ["**Done:**", "Already done:", "*Transferred*:"])
+def test_an_item_that_says_that_it_is_done_is_not_carried_over(label: str):
+    earlier = f"- {label} W17, W18.\n- Ann Lee: W19 waits."
     assert carried(earlier, [], "They talked.") == ["Ann Lee: W19 waits."]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "- Past due: invoice INV-2017 must be paid by May 16.",
+        "- Settled on plan B: ship P-700 by rail.",
+        "- No longer allowed: calls to C9000 after 18:00.",
+        "- Ended up choosing W17: Ann has it in blue.",
+        "- Done: W17. Ann wants W18 back.",
+        "Done: W17 was sent to Ann.",
+    ],
+)
+def test_an_item_that_only_begins_like_an_end_is_carried_over(line: str):
+    assert carried(line, [], "They talked.") == [line.removeprefix("- ")]
 
 
 def test_half_of_a_quote_is_carried_over_without_its_mark():
@@ -144,28 +163,16 @@ ENDED = """## Open
         ("Eve Poe: asked for W31.", True),
         ("Ann wants W20 and W77.", True),
         ("The deadline is May 16.", True),
-    ],
-)
-def test_what_a_good_summary_lists_as_ended_is_not_missed(
-    statement: str,
-    is_kept: bool,  # noqa: FBT001
-):
-    assert not_named([statement], ENDED) == [statement] * is_kept
-
-
-@pytest.mark.parametrize(
-    ("statement", "is_kept"),
-    [
         ("W19 has items I-5101, I-5102 and I-5103.", False),
         ("Items I-5101 and I-5102 are in W19.", True),
         ("W19: Ann wants item I-5101 back.", True),
     ],
 )
-def test_details_that_a_good_summary_leaves_out_of_a_matter_are_not_missed(
+def test_what_has_ended_and_details_that_a_good_summary_leaves_out_are_not_missed(
     statement: str,
     is_kept: bool,  # noqa: FBT001
 ):
-    """But for requests and what it does not name."""
+    """But for requests, and records that it does not name."""
     assert not_named([statement], ENDED) == [statement] * is_kept
 
 
